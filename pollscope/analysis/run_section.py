@@ -3,8 +3,9 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -34,9 +35,10 @@ from pollscope.analysis.point_values import (
 )
 from pollscope.analysis.quality import Caution, cautions, left_out, rules_text
 from pollscope.analysis.searches import Throughput, throughputs
+from pollscope.base.forked import beside
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.searched import SEARCHED
-from pollscope.store.results_table import current_table
+from pollscope.store.results_table import MANY, current_table
 from pollscope.store.run_folder import RunFolder
 
 # Colours of a figure that follow the page from light to dark.
@@ -164,6 +166,11 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         UsageError: the run folder contradicts its formats.
     """
     table = current_table(run)
+    with beside(partial(explain_run, run, table), worth=len(table) >= MANY) as limits:
+        return _section(run, number, table, limits)
+
+
+def _section(run: RunFolder, number: int, table: pd.DataFrame, limits: Callable[[], list[Diagnosis]]) -> RunSection:
     verdicts = evaluate_run(run)
     papers = sorted({verdict.claim.paper for verdict in verdicts if verdict.claim.paper})
     explained = {verdict.claim.row for verdict in verdicts if verdict.why}  # which names the place, too
@@ -181,7 +188,6 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         citation="; ".join(citation(paper) for paper in papers),
         figures=[*_figures(run, number), *_comparisons(run, number)],
         tables=[found for title in TABLES if (found := _points(table, title)).rows],
-        limits=explain_run(run, table),
         throughputs=throughputs(run),
         collectors=deliveries(run),
         collected=means_tables(run),
@@ -191,6 +197,7 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         absences=_absences(table, bool(run.meta.get("collectors"))),
         facts=_facts(run),
         spec_text=str(run.meta.get("spec_text", "")),
+        limits=limits(),
     )
 
 

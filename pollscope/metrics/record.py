@@ -125,18 +125,21 @@ class Part:
         found = _plain_array(self.value) if isinstance(self.value, list) else None
         return np.array([part.number() for part in self.items()]) if found is None else found
 
-    def arrays(self) -> list[NDArray[np.float64]]:
-        """The same of each element of a list.
+    def table(self) -> NDArray[np.float64]:
+        """The same of a list of such lists, all of one length: a row for each.
 
         Raises:
-            UsageError: this part is no list of such lists.
+            UsageError: this part is no such list.
         """
         lists = self.value
-        if isinstance(lists, list) and set(map(type, lists)) == {list}:
+        if isinstance(lists, list) and set(map(type, lists)) == {list} and len(set(map(len, lists))) == 1:
             found = _plain_array(list(chain.from_iterable(lists)))
             if found is not None:
-                return np.split(found, np.cumsum([len(each) for each in lists])[:-1])
-        return [part.array() for part in self.items()]
+                return found.reshape(len(lists), -1)
+        rows = [part.array() for part in self.items()]
+        if len(set(map(len, rows))) > 1:
+            raise UsageError("is no list of lists of one length", self.path)
+        return np.array(rows) if rows else np.empty((0, 0))
 
     def numbers(self) -> list[float]:
         """The same as a list."""
@@ -599,13 +602,12 @@ def _series(lcore: Part) -> dict[str, NDArray[np.float64]]:
 
 def _sums(blocks: Part, *variables: int) -> NDArray[np.float64]:
     """A number of slices and sums of products, of one of these numbers of variables: a row for each block."""
-    rows = blocks.arrays()
+    rows = blocks.table()
     columns = [1 + one * (one + 1) // 2 for one in variables]
-    lengths = set(map(len, rows))
-    if len(lengths) != 1 or not lengths <= set(columns):
+    if rows.shape[1] not in columns:
         numbers = " or ".join(map(str, columns))
         raise UsageError(f"is no list of blocks with {numbers} numbers each", blocks.path)
-    return np.array(rows)
+    return rows
 
 
 def _told(value: Told | str) -> Told:

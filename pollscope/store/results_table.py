@@ -3,14 +3,11 @@
 
 import json
 import os
-import signal
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ import pandas as pd
 
 from pollscope import __version__
 from pollscope.base.errors import DiskError, UsageError
+from pollscope.base.forked import in_pieces
 from pollscope.base.replacing import replacing
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
@@ -30,7 +28,7 @@ from pollscope.spec.model import Noise
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
-# So many trials are worth the processes that judge them.
+# So many trials are worth the processes that judge or explain them.
 MANY = 1000
 KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
 # What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of canaries (.../ground.py).
@@ -60,10 +58,13 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
     named = [*KEYS, *JUDGED_KEYS, *factors]
     table = pd.DataFrame([[row.get(name, np.nan) for name in named] for row in rows], columns=named)
-    found = [each.metrics for each in judgements]
-    values = {f"metric.{name}": np.array([each.get(name, np.nan) for each in found], "float64") for name in metrics}
+    found = np.empty((len(judgements), len(metrics)))
+    for row, each in enumerate(judgements):
+        found[row] = list(map(each.metrics.get, metrics, repeat(np.nan)))
+    values = {f"metric.{name}": column for name, column in zip(metrics, found.T, strict=True)}
+    whys = [tuple(map(each.absences.get, metrics)) for each in judgements]
     # A few reasons, each thousands of times: as numbers into a list of them a table is copied forty times as fast.
-    reasons = {f"absent.{name}": _reasons([each.absences.get(name) for each in judgements]) for name in metrics}
+    reasons = {f"absent.{name}": _reasons([why[column] for why in whys]) for column, name in enumerate(metrics)}
     table = pd.concat([table, pd.DataFrame(values | reasons, index=table.index)], axis="columns")
     words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
     table = table.astype(dict.fromkeys(words, "str") | {"other_ground": "bool"})
@@ -77,12 +78,11 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     return table
 
 
-def _reasons(given: Sequence[object]) -> pd.Categorical:
+def _reasons(given: Sequence[str | None]) -> pd.Categorical:
     """A column of reasons or None; of words even where there is none, so that it is one of words in the file, too."""
-    words = tuple(sorted({str(reason) for reason in given if reason is not None}))
-    numbers = {word: number for number, word in enumerate(words)}
-    codes = [-1 if reason is None else numbers[str(reason)] for reason in given]
-    return pd.Categorical.from_codes(codes, dtype=_type_of(words))
+    words = tuple(sorted({reason for reason in {*given} if reason is not None}))
+    numbers: dict[str | None, int] = {None: -1, **{word: number for number, word in enumerate(words)}}
+    return pd.Categorical.from_codes(list(map(numbers.__getitem__, given)), dtype=_type_of(words))
 
 
 @lru_cache(maxsize=1000)  # most columns of a table have the same few
@@ -113,29 +113,7 @@ def _judgements(run: RunFolder, records: Sequence[Mapping[str, object]]) -> list
 
 
 def _judged(records: Sequence[Mapping[str, object]], limits: Limits) -> list[Judgement]:
-    """A judgement of each, many by all CPUs: children have the records already, and give back what is a tenth of them.
-
-    Beside other threads nothing is forked, for what one of them has locked stays locked in a child.
-    """
-    cpus = len(os.sched_getaffinity(0))
-    if len(records) < MANY or cpus == 1 or threading.active_count() > 1:
-        return [judge(record, limits) for record in records]
-    parts = np.linspace(0, len(records), 8 * cpus + 1).astype(int).tolist()
-    with ProcessPoolExecutor(cpus, get_context("fork"), _inherit, (records, limits)) as pool:
-        return [each for part in pool.map(_judge_part, parts, parts[1:]) for each in part]
-
-
-_inherited: list[tuple[Sequence[Mapping[str, object]], Limits]] = []
-
-
-def _inherit(records: Sequence[Mapping[str, object]], limits: Limits) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends them
-    _inherited.append((records, limits))
-
-
-def _judge_part(first: int, end: int) -> list[Judgement]:
-    [(records, limits)] = _inherited
-    return [judge(record, limits) for record in records[first:end]]
+    return in_pieces(lambda first, end: [judge(record, limits) for record in records[first:end]], len(records), MANY)
 
 
 def noise_limits(run: RunFolder) -> Limits:

@@ -113,7 +113,7 @@ def _told(rule: Rule, point: PointFacts) -> Told:
     """
     said = rule.judge(point)
     error = point.load_error
-    if error and any(rule.judge(point.shifted(errors)).kind is not said.kind for errors in (-1.0, 1.0)):
+    if error and any(rule.judge(moved).kind is not said.kind for moved in point.at_its_errors):
         raise NotMeasured(f"cycles are known to +-{human_share(error)} of the time only, which decides: {WOULD_TELL}")
     return said
 

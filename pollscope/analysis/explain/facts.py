@@ -24,6 +24,10 @@ BUSY_SHARE, BUSY_AND_LOSING_SHARE = 0.95, 0.9
 FULL_VISITS_SHARE = 0.9
 
 
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if len(values) > 1 else float(values[0])  # a trial alone is asked for hundreds of them
+
+
 @dataclass(frozen=True)
 class CoreLoad:
     """One DUT lcore, by its own cycles; shares of the time in which it ran.
@@ -107,11 +111,12 @@ class PointFacts:
         """
         if not self.values.get(metric):
             raise NotMeasured(self.why_absent(metric) if self.why_absent else self.not_there)
-        return fmean(self.values[metric])
+        return _mean(self.values[metric])
 
     def known(self, metric: str) -> float | None:
         """The same; None where it is absent."""
-        return fmean(self.values[metric]) if self.values.get(metric) else None
+        values = self.values.get(metric)
+        return _mean(values) if values else None
 
     def text(self, metric: str) -> str:
         """Title, mean and interval for a reader: 'Empty polls 41.3 % (39 to 43 %)'."""
@@ -221,6 +226,8 @@ class PointFacts:
         """
         if not self.loads:
             raise NotMeasured(self.no_loads or self.not_there)
+        if len(self.loads) == 1:
+            return list(self.loads[0])
         return [
             CoreLoad(
                 one[0].name,
@@ -232,14 +239,19 @@ class PointFacts:
             for one in zip(*self.loads, strict=True)
         ]
 
-    @property
+    @cached_property
     def load_error(self) -> float:
         """By how much the lcores' busy shares may be off."""
         return max((core.error for core in self.cores), default=0.0) if self.loads else 0.0
 
-    def shifted(self, errors: float) -> "PointFacts":
-        """The same point with all lcores' busy shares so many errors higher."""
-        return replace(self, loads=[[core.shifted(errors) for core in each] for each in self.loads])
+    @cached_property
+    def at_its_errors(self) -> "tuple[PointFacts, PointFacts]":
+        """The same point with all lcores' busy shares an error lower, and an error higher."""
+        lower, higher = (
+            replace(self, loads=[[core.shifted(errors) for core in each] for each in self.loads])
+            for errors in (-1.0, 1.0)
+        )
+        return lower, higher
 
     @cached_property
     def core_bound(self) -> bool:

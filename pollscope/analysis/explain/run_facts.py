@@ -67,13 +67,13 @@ class _Trial:
 
 
 def _trials(rows: pd.DataFrame, records: Mapping[str, Record]) -> list[_Trial]:
-    columns = [str(name) for name in rows.columns if str(name).startswith("metric.")]
-    names = [name.removeprefix("metric.") for name in columns]
+    names = [str(name) for name in rows.columns if str(name).startswith("metric.") and rows[name].notna().any()]
+    values = rows[names].to_numpy(dtype=float).tolist()
+    metrics_of = [name.removeprefix("metric.") for name in names]
     found = []
-    every = zip(rows["trial"], rows[columns].to_numpy(dtype=float).tolist(), rows[NO_EMPTY_POLLS], strict=True)
-    for trial, values, reason in every:
+    for trial, own, reason in zip(rows["trial"], values, rows[NO_EMPTY_POLLS], strict=True):
         record = records[str(trial)]
-        metrics = {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+        metrics = {name: value for name, value in zip(metrics_of, own, strict=True) if not math.isnan(value)}
         found.append(_Trial(record, metrics, _loads(record, metrics, reason), _visits_filled(record)))
     return found
 
@@ -135,11 +135,14 @@ def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
     values: dict[str, list[float]] = {}
     for trial in trials:
         for name, value in trial.metrics.items():
-            values.setdefault(name, []).append(value)
+            if name in values:
+                values[name].append(value)
+            else:
+                values[name] = [value]
     told = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
     loads = [each for each in told if max(core.error for core in each) <= MOST_ERROR] or told
     reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]
-    same = len({tuple(core.name for core in each) for each in loads}) == 1
+    same = len(loads) == 1 or len({tuple(core.name for core in each) for each in loads}) == 1
     return replace(
         known,
         values=values,
@@ -242,6 +245,8 @@ def _with_neighbours(levels: Record, facts: PointFacts, every: Sequence[tuple[Re
     before = fewest[1] if fewest and fewest[0]["cores"] < levels.get("cores", 0) else None
     off = next((other for known, other in _but_for(levels, IOMMU, every) if known[IOMMU] == "off"), None)
     off = None if levels.get(IOMMU) == "off" else off
+    if before is None and off is None:
+        return facts
     trials = [replace(each, before=before, without_iommu=off) for each in facts.trials]
     return replace(facts, before=before, without_iommu=off, trials=trials)
 

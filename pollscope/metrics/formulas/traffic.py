@@ -29,6 +29,10 @@ def _gap_rate(key: str) -> Compute:
 
 def require_receiver(trial: TrialFacts) -> None:
     """Raises NotMeasured when no packet can come back to the generator."""
+    trial.once(_receives)
+
+
+def _receives(trial: TrialFacts) -> None:
     generator = trial.part("config", "gen").value
     if isinstance(generator, Mapping) and generator.get("rx_port") is None:
         raise NotMeasured("the generator does not receive in this set-up (gen.rx_port is null)")
