@@ -84,8 +84,12 @@ class Part:
     @property
     def path(self) -> str:
         """The keys that lead here: `result.dut.lcores[0].polls`."""
-        above = self.above if isinstance(self.above, str) else self.above.path
-        return ".".join([above, *self.keys] if above else self.keys).replace(".[", "[")
+        keys: list[str] = []
+        place: Part | str = self
+        while isinstance(place, Part):
+            keys[:0] = place.keys
+            place = place.above
+        return ".".join([place, *keys] if place else keys).replace(".[", "[")
 
     def __getitem__(self, key: str) -> "Part":
         """The part under `key`.
