@@ -348,6 +348,21 @@ def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
     assert found.summary.startswith("not told what limits it; it may be: ")
 
 
+def test_one_disturbed_trial_does_not_hide_what_limits_the_others(tmp_path: Path) -> None:
+    records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate((0.0, 0.3, 0.0, 0.0))]
+    [found] = explained(tmp_path / "run", records)
+    assert limits(found) == ["generator"]
+    first, last = of(found, "generator").evidence[0], of(found, "generator").evidence[-1]
+    assert first.startswith("it sends as much as it can, and the DUT misses none of it: Offered load")
+    assert last == (
+        "those are numbers of one trial, as which most are: "
+        "by their means it does not limit, one by one it limits in 3 of 4"
+    )
+    ring = of(found, "RX ring")
+    assert ring.kind is RuleOutcome.CLEAR
+    assert ring.evidence[-1].endswith("by their means it limits, one by one it limits in 1 of 4")
+
+
 def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None:
     found = alone(tmp_path / "run", {}, missed=0.3, busy=0.98)
     absent = {finding.stage: finding.evidence for finding in found.of(RuleOutcome.ABSENT)}

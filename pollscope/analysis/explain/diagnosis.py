@@ -2,7 +2,7 @@
 """All rules on all points: what limits the DUT at each, what may, what does not, and what was not measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -20,7 +20,7 @@ from pollscope.metrics.record import NotMeasured
 from pollscope.store.run_folder import RunFolder
 
 RULES: tuple[Rule, ...] = (*TRAFFIC_RULES, *DUT_RULES, *HOST_NETWORK_RULES)
-# Where more of the trials than this say the opposite of their means, nothing is told.
+# Where more of the trials than this say the opposite of their means, these alone decide nothing.
 DISAGREEING_SHARE = 1 / 3
 
 TCP_FLOWS = (
@@ -119,17 +119,28 @@ def _told(rule: Rule, point: PointFacts) -> Told:
 
 
 def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
-    """What the means of all trials say; open where the trials one by one say otherwise too often."""
-    kinds = [kind for kind in (_kind(rule, trial) for trial in trials) if kind is not RuleOutcome.ABSENT]
-    if not kinds or said.kind is RuleOutcome.OPEN:
+    """What the means of all trials say, unless the trials one by one say otherwise too often.
+
+    Where two thirds and more do, they are believed: one trial that the host disturbed moves a mean, but not them. Where
+    fewer do, it is open.
+    """
+    judged = [(kind, trial) for trial in trials if (kind := _kind(rule, trial)) is not RuleOutcome.ABSENT]
+    if not judged or said.kind is RuleOutcome.OPEN:
         return said
-    limits = kinds.count(RuleOutcome.LIMITS)
-    wrong = len(kinds) - limits if said.kind is RuleOutcome.LIMITS else limits
-    if wrong <= DISAGREEING_SHARE * len(kinds):
+    by_means = said.kind is RuleOutcome.LIMITS
+    otherwise = [(kind, trial) for kind, trial in judged if (kind is RuleOutcome.LIMITS) != by_means]
+    if len(otherwise) <= DISAGREEING_SHARE * len(judged):
         return said
-    whole = "limits" if said.kind is RuleOutcome.LIMITS else "does not limit"
-    doubt = f"the trials do not agree: by their means it {whole}, one by one it limits in {limits} of {len(kinds)}"
-    return Told(RuleOutcome.OPEN, (doubt, *said.evidence))
+    whole = "limits" if by_means else "does not limit"
+    limits = sum(kind is RuleOutcome.LIMITS for kind, _ in judged)
+    disagree = f"by their means it {whole}, one by one it limits in {limits} of {len(judged)}"
+    if len(judged) - len(otherwise) > DISAGREEING_SHARE * len(judged):
+        return Told(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
+    kinds = [kind for kind, _ in otherwise]
+    kind = max(kinds, key=kinds.count)
+    first = next(trial for found, trial in otherwise if found is kind)
+    alone = rule.judge(replace(first, in_words=True)).evidence
+    return Told(kind, (*alone, f"those are numbers of one trial, as which most are: {disagree}"))
 
 
 def _kind(rule: Rule, trial: PointFacts) -> RuleOutcome:
