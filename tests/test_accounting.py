@@ -608,7 +608,10 @@ def test_a_record_gives_its_series_and_made_packets_to_the_classes(monkeypatch: 
     with pytest.raises(NotMeasured, match="seen"):
         _ = TrialFacts(record).accounts
     assert seen[0]["packets"] == 777
-    assert {name: values.tolist() for name, values in seen[0]["series"].items()} == {"cycles": [10, 30], "sweeps": [5, 6]}
+    assert {name: values.tolist() for name, values in seen[0]["series"].items()} == {
+        "cycles": [10, 30],
+        "sweeps": [5, 6],
+    }
 
 
 @pytest.mark.parametrize("metric", ["tax_share", "cycles_per_packet_useful"])

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.metrics.counted import COUNTED
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.judgement import Judgement, judge
@@ -557,6 +558,17 @@ def test_table_is_derived_again_when_trials_are_newer(tmp_path: Path) -> None:
     later = time.time() + 5
     os.utime(run / "trials.jsonl", (later, later))
     assert current_table(read_run(run))["metric.useful_share"].tolist() == [pytest.approx(0.9)]
+
+
+def test_what_no_collector_counted_is_absent_for_the_reasons_that_each_metric_gives() -> None:
+    record = synthetic.trial()
+    _, absences = derive_trial(record)
+    for name, compute in COUNTED.items():
+        with pytest.raises(NotMeasured) as absent:
+            compute(TrialFacts(record))
+        assert absences[name] == str(absent.value)
+    modelled, _ = derive_trial(record | {"modelled": True, "result": record["result"] | {"power_w": 7.5}})
+    assert modelled["package_power_w"] == 7.5
 
 
 def test_a_table_is_read_once_for_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

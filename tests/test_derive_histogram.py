@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Histograms in the public HdrHistogram layout."""
 
+import base64
+import struct
+import zlib
+
 import pytest
 import synthetic_run as synthetic
 from hdrh.histogram import HdrHistogram
@@ -80,6 +84,22 @@ def test_a_stored_form_that_cannot_be_is_refused(change: dict[str, object], word
 def test_any_text_is_read_or_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_histogram(HDR | {"hdr": text}, "place")
+
+
+def test_one_that_breaks_off_leaves_nothing_to_the_next() -> None:
+    """Counts of a wider layout under the head of a narrow one: those that still fit are read before one does not."""
+    narrow = stored_form(synthetic.histogram([900]))
+    wide = HdrHistogram(1, 2**40, 3)
+    for value in (5, 6, 2**39):
+        wide.record_value(value)
+    packed = base64.b64decode(wide.encode())
+    plain = bytearray(zlib.decompress(packed[8:]))
+    struct.pack_into(">q", plain, 24, narrow["highest"])  # behind four numbers of 32 bits and the lowest value
+    data = zlib.compress(bytes(plain))
+    broken = base64.b64encode(packed[:4] + struct.pack(">I", len(data)) + data).decode()
+    with pytest.raises(UsageError, match="no HdrHistogram"):
+        parse_histogram(narrow | {"hdr": broken}, "place")
+    assert parse_histogram(narrow, "h").pairs() == parse_histogram(synthetic.histogram([900]), "h").pairs()
 
 
 def test_refused_values_are_never_guessed() -> None:
