@@ -220,6 +220,11 @@ def _short(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    reason: str
+
+
 class TrialFacts:
     """What metrics are computed from: the parts of one trial record, found once."""
 
@@ -239,10 +244,11 @@ class TrialFacts:
             try:
                 self._found[compute] = compute(self)
             except NotMeasured as absent:
-                self._found[compute] = absent
+                # Not the error itself: it holds all frames, and they hold this, so both would wait for the collector.
+                self._found[compute] = _Absent(str(absent))
         found = self._found[compute]
-        if isinstance(found, NotMeasured):
-            raise NotMeasured(str(found))
+        if type(found) is _Absent:
+            raise NotMeasured(found.reason)
         told: Told = found
         return told
 
@@ -460,13 +466,17 @@ class TrialFacts:
 
     def pmu(self, scope: str, event: str) -> float:
         """Events of a scope (window, useful, polling), summed over the DUT's lcores."""
-        return self.dut_sum("pmu", scope, event)
+        return sum(at(counted, (scope, event)).number() for counted in self.once(_pmus))
 
     def in_ns(self, value: float, unit: str) -> float:
         """A value of a histogram in nanoseconds."""
         if unit not in ("ns", "cycles"):
             raise UsageError(f"a histogram has the unit '{unit}', allowed are ns and cycles", "result")
         return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
+
+
+def _pmus(trial: TrialFacts) -> list[Part]:
+    return [lcore["pmu"] for lcore in trial.lcores]
 
 
 def _cycles(trial: TrialFacts) -> dict[str, float]:

@@ -30,12 +30,12 @@ def _corunner_done(trial: TrialFacts, unit: str, work: str) -> float:
     return trial.corunner["done"].number()
 
 
-def _by_collector(trial: TrialFacts, absent: NotMeasured) -> float:
+def _by_collector(trial: TrialFacts, reason: str) -> float:
     """The co-runner's IPC by perf-corunner; without that collector its own reason for the absence counts."""
     try:
         return corunner_ipc(trial)
     except NotMeasured:
-        raise absent from None
+        raise NotMeasured(reason) from None
 
 
 def _corunner_rate_hz(trial: TrialFacts) -> float:
@@ -66,7 +66,7 @@ def _corunner_ipc(trial: TrialFacts) -> float:
         pmu = _own(trial, "pmu")
         return pmu["instructions"].number() / nonzero(pmu["cycles"].number(), "the PMU counted no cycle")
     except NotMeasured as absent:
-        return _by_collector(trial, absent)
+        return _by_collector(trial, str(absent))
 
 
 def _ipc_with_corunner(trial: TrialFacts) -> float:
