@@ -98,6 +98,19 @@ def test_cores_at_one_queue_are_lines_beside_what_the_table_states(
         assert word in text
 
 
+def test_what_a_table_states_lies_within_the_axis_where_one_core_was_measured(tmp_path: Path) -> None:
+    trials = [
+        synthetic.trial(f"corec:{repeat}", "corec", repeat, {"cores": 1, "organisation": "corec"}, pps=1e6 + repeat)
+        for repeat in range(3)
+    ]
+    drawn = figure_of("C-T2")
+    assert isinstance(drawn, PaperFigure)
+    with look():
+        axes = drawn.draw(figure_data("C-T2", run_of(tmp_path / "run", "C-T2", trials))).axes[0]
+    least, most = axes.get_xlim()
+    assert least < 1 and most > 4 and list(axes.get_xticks()) == [4, 3, 2, 1]
+
+
 def shared_trials() -> list[dict[str, Any]]:
     """Four cores with a queue each, and as many at one queue, whose packets take half as long."""
     trials = []

@@ -2,6 +2,7 @@
 """C-T2, C-T3, C-F7: what cores at one receive queue do together, and in what order (COREC tables 2 and 3, figure 7)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -30,7 +31,7 @@ NAMES = {
 }
 MILLION = 1e6
 LOST = "claim_lost_fraction"
-# Between the marks of two organisations, as a share of the axis.
+# Between the marks of two organisations or sizes, as a share of the axis.
 APART = 0.015
 # The axis of lost claims is no shorter, so that none lost looks like none.
 LEAST_LOST_PERCENT = 1.0
@@ -49,25 +50,25 @@ def draw_processed(data: FigureData) -> Figure:
 def _draw_cores(data: FigureData, row: str, metric: str, label: str) -> Figure:
     """Packets over cores, and what part of the claims was lost, by organisation."""
     figure = new_figure(3.1)
-    for axes, (title, shown, scale, name) in zip(
+    paper = stated("corec", row)["same_numa"]
+    for axes, (title, shown, scale, name, also) in zip(
         figure.subplots(1, 2),
         (
-            ("Maximum throughput", metric, 1 / MILLION, label),
-            ("Lost claims", LOST, 100.0, "Claims lost to another core (%)"),
+            ("Maximum throughput", metric, 1 / MILLION, label, len(paper["corec_pps"])),
+            ("Lost claims", LOST, 100.0, "Claims lost to another core (%)", 1),
         ),
         strict=True,
     ):
         axes.set_title(title)
-        _over_cores(axes, data, shown, scale, name)
+        _over_cores(axes, data, shown, scale, name, also)
     if data.by_point(metric):
-        _state(figure.axes[0], row)
+        _state(figure.axes[0], paper)
     least_top(figure.axes[1], LEAST_LOST_PERCENT)
     return figure
 
 
-def _state(axes: Axes, row: str) -> None:
+def _state(axes: Axes, paper: dict[str, Any]) -> None:
     """The paper's numbers as stars, all with the same words, so that they are one entry of the legend."""
-    paper = stated("corec", row)["same_numa"]
     *rates, last = (human_number(pps / MILLION, 6) for pps in paper["corec_pps"])
     with_corec = f"{', '.join(rates)} and {last} Mpps with 1 to 4 cores"
     words = f"{short_name('corec')}: {human_number(paper['dpdk_pps'] / MILLION, 6)} Mpps with DPDK, {with_corec}"
@@ -75,23 +76,27 @@ def _state(axes: Axes, row: str) -> None:
         stated_point(axes, cores, pps / MILLION, words)
 
 
-def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: str) -> None:
+def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: str, at_least: int) -> None:
+    """The axis has the cores that were measured, and those from 1 to `at_least`."""
     found = [each for each in data.by_point(metric) if "cores" in each.levels]
     if not found or (metric == LOST and all(each.levels["cores"] == 1 for each in found)):
         absent_panel(axes, data.absence(metric) if not found else "one core alone loses nothing to another")
         return
-    levels = sorted({float(each.levels["cores"]) for each in found})
-    # Side by side, or one organisation's interval would hide those of the others.
-    apart = APART * (levels[-1] - levels[0] or 1.0)
+    levels = sorted({float(each.levels["cores"]) for each in found} | set(map(float, range(1, at_least + 1))))
     for rank, (organisation, name) in enumerate(NAMES.items()):
         members = sorted(_of(found, organisation), key=lambda each: float(each.levels["cores"]))
-        x = [float(each.levels["cores"]) + apart * (rank - (len(NAMES) - 1) / 2) for each in members]
+        x = [float(each.levels["cores"]) + _aside(levels, rank, len(NAMES)) for each in members]
         if members:
             interval_line(axes, x, [each.estimate.scaled(scale) for each in members], LINES[rank], MARKERS[rank], name)
     level_axis(axes, levels)
     axes.set_xlabel("Cores at one receive queue")
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
+
+
+def _aside(levels: Sequence[float], rank: int, ranks: int) -> float:
+    """How far aside a mark lies: one organisation's interval or size's line would hide those of the others."""
+    return APART * (levels[-1] - levels[0] or 1.0) * (rank - (ranks - 1) / 2)
 
 
 def _of(found: Sequence[PointValues], organisation: str) -> list[PointValues]:
@@ -107,21 +112,22 @@ def draw_reordering(data: FigureData) -> Figure:
         return figure
     cores = sorted({float(each.levels["cores"]) for each in found})
     sizes = sorted({float(each.levels["frame"]) for each in found})
+    loads = sorted({float(each.levels["load_pps"]) / MILLION for each in found})
     for axes, count in zip(figure.subplots(1, len(cores), squeeze=False, sharey=True).flat, cores, strict=True):
         axes.set_title(f"{human_number(count, 6)} core{'s' if count > 1 else ''}")
         for rank, size in enumerate(sizes):
             members = [each for each in found if (each.levels["cores"], each.levels["frame"]) == (count, size)]
-            _over_load(axes, members, rank, f"{human_number(size, 6)} B")
-        level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for each in found}))
+            _over_load(axes, members, _aside(loads, rank, len(sizes)), rank, f"{human_number(size, 6)} B")
+        level_axis(axes, loads)
         axes.set_xlabel("Offered load (Mpps)")
         axes.set_ylim(bottom=0)
     figure.axes[0].set_ylabel("Reordered packets (%)")
     return figure
 
 
-def _over_load(axes: Axes, members: Sequence[PointValues], rank: int, name: str) -> None:
+def _over_load(axes: Axes, members: Sequence[PointValues], aside: float, rank: int, name: str) -> None:
     members = sorted(members, key=lambda each: float(each.levels["load_pps"]))
-    x = [float(each.levels["load_pps"]) / MILLION for each in members]
+    x = [float(each.levels["load_pps"]) / MILLION + aside for each in members]
     if members:
         interval_line(axes, x, [each.estimate.scaled(100.0) for each in members], LINES[rank], MARKERS[rank], name)
 
