@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(CHECKOUT))
@@ -135,15 +136,25 @@ def as_any_boot_has_them(knobs: Mapping[str, Mapping[str, str]]) -> dict[str, ob
 def sane(folder: Path) -> None:
     """Every trial of the sanity spec is data, and its claims hold.
 
-    Emulated machines are disturbed by all that runs on their host, which may leave claims open: what was counted tells.
+    Emulated machines are disturbed by all that runs on their host: one that gets no CPU keeps what came, and a claim may be left
+    open. There most trials must have lost nothing.
     """
-    emulated = complete(folder).meta["testbed"]["accelerator"] == "tcg"
+    run = complete(folder)
     claims = {each["claim"]: each for each in json.loads(pollscope("claims", folder, "--json"))}
-    received, lost = (claims[f"SANITY-PAIR.{claim}"]["numbers"] for claim in ("dut-receives", "nothing-lost"))
-    assert received and all(number["value"] > 0 for number in received), received
-    assert lost and all(number["value"] == number["high"] == 0 for number in lost), lost
-    allowed = {"agrees", "inconclusive"} if emulated else {"agrees"}
-    assert {each["verdict"] for each in claims.values()} <= allowed, claims
+    counts = claims["SANITY-PAIR.dut-receives"]["numbers"]
+    assert counts and all(number["value"] > 0 for number in counts), counts
+    if run.meta["testbed"]["accelerator"] == "tcg":
+        lost = [sent - received for sent, received in sent_and_received(run.trials) if sent]
+        assert lost.count(0) > len(lost) / 2, lost
+        assert {each["verdict"] for each in claims.values()} <= {"agrees", "inconclusive"}, claims
+    else:
+        assert {each["verdict"] for each in claims.values()} == {"agrees"}, claims
+
+
+def sent_and_received(trials: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Packets that each lcore of the generator sent and got back in a trial, until the end of its drain."""
+    lcores = [lcore["total"] for trial in trials if "result" in trial for lcore in trial["result"]["gen"]["lcores"]]
+    return [(total["sent"], total["rx_packets"]) for total in lcores]
 
 
 def wait_until(there: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
