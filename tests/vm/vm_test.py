@@ -136,8 +136,8 @@ def as_any_boot_has_them(knobs: Mapping[str, Mapping[str, str]]) -> dict[str, ob
 def sane(folder: Path) -> None:
     """Every trial of the sanity spec is data, and its claims hold.
 
-    Emulated machines are disturbed by all that runs on their host: one that gets no CPU keeps what came, and a claim may be left
-    open. There most trials must have lost nothing.
+    Emulated machines are disturbed by all that runs on their host: one that gets no CPU keeps what came, and a claim
+    may be left open. There most trials must have lost nothing.
     """
     run = complete(folder)
     claims = {each["claim"]: each for each in json.loads(pollscope("claims", folder, "--json"))}
