@@ -175,6 +175,16 @@ def test_the_password_of_sudo_is_asked_for_and_goes_through_a_pipe(
     assert (fake_ansible / "typed").read_text() == "to be kept"
 
 
+@pytest.mark.parametrize(("options", "said"), [(["--check"], "would be done"), ([], "done")])
+def test_check_mode_says_of_nothing_that_it_was_done(fake_ansible: Path, options: list[str], said: str) -> None:
+    """Ansible's own module for a reboot has no word for either."""
+    event = json.dumps({"event": "changed", "host": "one", "task": "iommu : Reboot", "message": ""})
+    program = fake_ansible / "bin/ansible-playbook"
+    program.write_text(program.read_text().replace("exit 0", f"echo '{event}' >$POLLSCOPE_EVENTS"))
+    done = pollscope("play", "provision", "-i", "inventory.yml", *options, cwd=fake_ansible)
+    assert done.stdout.strip() == f"one: iommu : Reboot: {said}"
+
+
 def test_no_password_at_all_is_an_interrupt(fake_ansible: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-D where it is asked for."""
 

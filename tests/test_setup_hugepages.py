@@ -242,6 +242,17 @@ def test_a_refusal_is_a_warning_and_does_not_keep_the_mount_from_being_made(modu
     assert (lines, refusals) == ([], ["this kernel shows no 2 MB hugepages"])
 
 
+def test_check_mode_says_what_would_be_reserved(module: ModuleType, tmp_path: Path) -> None:
+    tree = Tree(tmp_path, {"node0": 2})
+    assert module.act("present", of(module, tree), 10, dry=True)[0] == ["hugepages of 2 MB: node0: 2 -> 10 in all"]
+    reserve(module, tree, 10)
+    assert module.act("present", of(module, tree), 10, dry=True)[0] == []
+    assert "node0: 2" in " ".join(module.act("absent", of(module, tree), 10, dry=True)[0])
+    assert tree.pages("node0") == 10
+    restore(module, tree)
+    assert tree.pages("node0") == 2
+
+
 def test_a_mount_of_2_mb_pages_is_recognised(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 0})
     assert of(module, tree).mount() == []

@@ -102,7 +102,7 @@ def run_play(
             options = [*options, "--become-password-file", "-"]
         code = _ansible(name, inventory, given, options, become_password, events, log)
         records = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
-    return _result(name, code, records, log)
+    return _result(name, code, records, log, "would be done" if "--check" in options else "done")
 
 
 @contextmanager
@@ -188,11 +188,11 @@ def _ansible(
     return done.returncode
 
 
-def _result(name: str, code: int, records: Sequence[Mapping[str, Any]], log: Path) -> PlayResult:
+def _result(name: str, code: int, records: Sequence[Mapping[str, Any]], log: Path, done: str = "done") -> PlayResult:
     if code != 0:
         raise _failure(name, records, log)
     changes = [record for record in records if record["event"] == "changed"]
-    lines = tuple(f"{each['host']}: {each['task']}: {_one_line(each['message'], 'done')}" for each in changes)
+    lines = tuple(f"{each['host']}: {each['task']}: {_one_line(each['message'], done)}" for each in changes)
     return PlayResult(lines, {each["host"]: each["changed"] for each in records if each["event"] == "stats"})
 
 

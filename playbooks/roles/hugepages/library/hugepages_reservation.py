@@ -138,7 +138,7 @@ class Reservation:
         self._paths = {name: journal_path(f"hugepages-{name}") for name in ("pages", "mount")}
         take_over(state_folder() / "hugepages.json", self._paths, boot)
 
-    def raise_to(self, pages: int) -> list[str]:
+    def raise_to(self, pages: int, dry: bool = False) -> list[str]:
         """Reserves; a larger reservation is left alone.
 
         Raises:
@@ -150,9 +150,9 @@ class Reservation:
                 if entry.found != now:
                     raise HostError(f"{TARGET} are left as they are: {shown(now)}, but {shown(entry.found)} after ours")
                 pages = sum(self.pages.near(now).values())  # the kernel had no more to give when it was asked
-        return self._ledger("pages").converge([Item("pages", TARGET, pages)])
+        return self._ledger("pages").converge([Item("pages", TARGET, pages)], dry)
 
-    def mount(self) -> list[str]:
+    def mount(self, dry: bool = False) -> list[str]:
         """Mounts hugetlbfs unless there is one.
 
         Raises:
@@ -161,15 +161,15 @@ class Reservation:
         here = str(self.mount_point)
         items = [Item("folder", here, True), Item("mount", here, MOUNTED)]
         mounts = self._mounts()
-        return self._ledger("mount").converge(items if here in mounts or not mounts else [])
+        return self._ledger("mount").converge(items if here in mounts or not mounts else [], dry)
 
-    def restore(self) -> list[str]:
+    def restore(self, dry: bool = False) -> list[str]:
         """Unmounts and puts back the counts of before.
 
         Raises:
             HostError: they are in use, or not those that were set.
         """
-        return self._ledger("mount").give_back() + self._ledger("pages").give_back()
+        return self._ledger("mount").give_back(dry) + self._ledger("pages").give_back(dry)
 
     def is_settled(self, pages: int) -> bool:
         """Whether all is there, so that nothing has to be changed, restored or finished."""
@@ -239,8 +239,8 @@ def take_over(old: Path, paths: Mapping[str, Path], boot: str) -> None:
     sync_folder(old.parent)
 
 
-def act(state: str, reservation: Reservation, pages: int) -> tuple[list[str], list[str]]:
-    """Does what `state` says: the lines of what was changed, and why something could not be.
+def act(state: str, reservation: Reservation, pages: int, dry: bool = False) -> tuple[list[str], list[str]]:
+    """Does what `state` says: the lines of what was changed (or would be, if `dry`), and why something could not be.
 
     Raises:
         HostError: with another state than `present`, for which that is no more than a warning.
@@ -249,10 +249,10 @@ def act(state: str, reservation: Reservation, pages: int) -> tuple[list[str], li
         reservation.verify(pages)
         return [], []
     if state == "absent":
-        return reservation.restore(), []
+        return reservation.restore(dry), []
     lines: list[str] = []
     refusals: list[str] = []
-    for step in (lambda: reservation.raise_to(pages), reservation.mount):
+    for step in (lambda: reservation.raise_to(pages, dry), lambda: reservation.mount(dry)):
         try:
             lines += step()
         except (PollscopeError, OSError) as error:
@@ -269,7 +269,8 @@ def main() -> None:
             "memory_share": {"type": "float", "required": True},
             "mount_point": {"type": "path", "required": True},
             "devices": {"type": "list", "elements": "str", "default": []},
-        }
+        },
+        supports_check_mode=True,
     )
     state = module.params["state"]
     try:
@@ -277,9 +278,9 @@ def main() -> None:
         reservation = Reservation(Path("/"), boot_id(), mount_point, devices)
         pages = reservation.pages.allowed(module.params["wanted_pages"], module.params["memory_share"])
         # A host that is only looked at may be measured on meanwhile.
-        looks = state == "verified" or (state == "present" and reservation.is_settled(pages))
+        looks = module.check_mode or state == "verified" or (state == "present" and reservation.is_settled(pages))
         with nullcontext() if looks else HostLock("a play"):
-            lines, refusals = act(state, reservation, pages)
+            lines, refusals = act(state, reservation, pages, module.check_mode)
     except (PollscopeError, OSError) as error:
         if state != "present":
             module.fail_json(msg=reason_of(error))
