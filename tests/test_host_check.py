@@ -18,6 +18,7 @@ from ssh_host import SshHost, free_port, running_sshd
 
 from pollscope import __version__
 from pollscope.testbeds.finding import HostFinding
+from pollscope.testbeds.pair import look_at_host
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings, inventory_findings
 from pollscope.testbeds.pair.vfio_note import one_treatment
@@ -190,6 +191,18 @@ def test_modes_of_the_iommu_are_one_for_a_nic_of_vfio(levels: list[Any], driver:
 
 def test_what_looks_runs_on_old_pythons() -> None:
     ast.parse(SCRIPT.read_text(), feature_version=(3, 6))
+
+
+def test_nics_to_choose_from_have_their_interfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody takes the one through which the host is managed."""
+    for name, interface in (("0000:00:02.0", "virtio0/net/ens2"), ("0000:01:00.0", "net/ens3"), (NIC, "")):
+        (tmp_path / "bus/pci/devices" / name / interface).mkdir(parents=True)
+        (tmp_path / "bus/pci/devices" / name / "class").write_text("0x020000\n")
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/route").write_text("Iface\tDestination\tGateway\nens2\t00000000\t0202000A\nens3\t0002000A\t0\n")
+    for place in ("SYS", "PROC"):
+        monkeypatch.setattr(look_at_host, place, tmp_path)
+    assert look_at_host.nics() == ["0000:00:02.0 (ens2, the management's)", "0000:01:00.0 (ens3)", NIC]
 
 
 def test_this_host_is_looked_at(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def _nics(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
             files = seen["ddp_packages"]
             remedy = "the distribution's firmware package: /lib/firmware/intel/ice/ddp/ice.pkg"
             yield "DDP package", "yes" if files else "note", files[0] if files else "none: one queue, no RSS", remedy
-        shown = nic["firmware"] or "not shown while DPDK has the NIC"
+        shown = nic["firmware"] or f"not shown ({'ethtool is not there' if nic['interfaces'] else 'DPDK has the NIC'})"
         yield "firmware", "yes", shown, ""
         group = nic["iommu_group"]
         off = "no IOMMU group: DMA is not checked" if seen["iommu_groups"] else "off"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 NETWORK_CLASS = "0x02"
-SYS = Path("/sys")
+SYS, PROC = Path("/sys"), Path("/proc")
 
 
 def text(path: Path) -> Any:
@@ -86,9 +86,16 @@ def nic(address: str) -> Any:
 
 
 def nics() -> Any:
-    """PCI addresses of all network controllers."""
-    folders = sorted(SYS.glob("bus/pci/devices/*"))
-    return [each.name for each in folders if (text(each / "class") or "").startswith(NETWORK_CLASS)]
+    """All network controllers: `ADDRESS (INTERFACE)`, and which one the default route goes through."""
+    routes = [line.split() for line in (text(PROC / "net/route") or "").splitlines()]
+    management = {words[0] for words in routes if words[1:2] == ["00000000"]}
+    found = []
+    for folder in sorted(SYS.glob("bus/pci/devices/*")):
+        if (text(folder / "class") or "").startswith(NETWORK_CLASS):
+            names = sorted(path.name for way in ("net/*", "virtio*/net/*") for path in folder.glob(way))
+            words = names + ["the management's"] * bool(management & set(names))
+            found.append(folder.name + (" (" + ", ".join(words) + ")" if words else ""))
+    return found
 
 
 def ddp_packages() -> Any:
