@@ -249,11 +249,8 @@ static bool look_or_sleep_until(struct qwait_waiter *waiter, uint64_t deadline_n
 {
 	if (waiter->sleep_at_ns == 0)
 		waiter->sleep_at_ns = deadline_after_ns(waiter->set->config.sleep_after_ns);
-	if (!look_until(waiter, waiter->sleep_at_ns < deadline_ns ? waiter->sleep_at_ns : deadline_ns) &&
-	    !sleep_until(waiter, deadline_ns))
-		return false;
-	waiter->sleep_at_ns = 0;
-	return true;
+	return look_until(waiter, waiter->sleep_at_ns < deadline_ns ? waiter->sleep_at_ns : deadline_ns) ||
+	       sleep_until(waiter, deadline_ns);
 }
 
 #if defined(__x86_64__)

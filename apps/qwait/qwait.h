@@ -306,6 +306,7 @@ static inline uint32_t qwait_next(struct qwait_waiter *waiter)
 	} while (__builtin_expect(qwait_load(&set->queues[qid].disabled), 0) && qwait_park(set, qid));
 	qwait_pass(waiter, qid);
 	waiter->returned++;
+	waiter->sleep_at_ns = 0;
 	return qid;
 }
 

@@ -346,6 +346,23 @@ static void a_waiter_is_woken_in_every_idle_state(void)
 	}
 }
 
+static void a_waiter_that_serves_waits_anew_before_it_sleeps(void)
+{
+	open_set((struct qwait_config){.queues = 1, .idle = QWAIT_SLEEP, .sleep_after_ns = 2 * NS_PER_MS});
+	UNIT_EQUAL(qwait_add(f.set, 0, &f.bells[0], 1), 0);
+	UNIT_EQUAL(serve_one(), QWAIT_NONE);
+	UNIT_EQUAL(qwait(&f.waiter, NS_PER_MS), QWAIT_NONE);
+	nanosleep(&(struct timespec){.tv_nsec = 3 * (long)NS_PER_MS}, NULL);
+	qwait_ring(&f.bells[0], 1);
+	UNIT_EQUAL(serve_one(), 0);
+	UNIT_EQUAL(qwait(&f.waiter, NS_PER_MS), QWAIT_NONE);
+	UNIT_EQUAL(f.waiter.sleeps, 0);
+	for (int i = 0; i < 1000 && f.waiter.sleeps == 0; i++)
+		UNIT_EQUAL(qwait(&f.waiter, NS_PER_MS), QWAIT_NONE);
+	UNIT_CHECK(f.waiter.sleeps > 0);
+	close_set();
+}
+
 static const struct unit_case cases[] = {
         {"only_what_was_rung_is_returned", only_what_was_rung_is_returned},
         {"both_ready_sets_have_one_order", both_ready_sets_have_one_order},
@@ -361,6 +378,8 @@ static const struct unit_case cases[] = {
         {"a_doorbell_outlives_its_set", a_doorbell_outlives_its_set},
         {"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
         {"a_waiter_is_woken_in_every_idle_state", a_waiter_is_woken_in_every_idle_state},
+        {"a_waiter_that_serves_waits_anew_before_it_sleeps",
+         a_waiter_that_serves_waits_anew_before_it_sleeps},
         {NULL, NULL},
 };
 

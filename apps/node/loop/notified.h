@@ -37,6 +37,7 @@ static __rte_noinline bool steal(struct poller *p, struct turn *turn)
 	turn->of = &p->victims[v];
 	turn->queue = (uint16_t)((p->first_queue + 1 + v) % p->queue_step + turn->qid * p->queue_step);
 	p->stolen++;
+	p->waiter.sleep_at_ns = 0;
 	return true;
 }
 
