@@ -196,6 +196,13 @@ def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
         fails(bench, "this host is in use")
 
 
+def test_what_a_program_said_is_the_reason(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not Ansible's word that it failed; what lies behind it may be an hour of building."""
+    monkeypatch.setattr("pollscope.testbeds.pair.plays.cache_folder", lambda: Path("/dev/null/cache"))
+    with pytest.raises(PlayFailed, match="mkdir: cannot create directory"):
+        bench.play("provision", pollscope_apps_archive="")
+
+
 def test_somebody_elses_play_keeps_ours_away(bench: Bench) -> None:
     """Between its tasks it does not hold the host's lock. Restoring under it is refused as well."""
     mark = bench.folder / "state/playbooks/before"

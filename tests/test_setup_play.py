@@ -119,3 +119,12 @@ def test_playbook_parses(checkout: Path, playbook: str) -> None:
         timeout=60,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_headers_to_build_with_are_fetched_for_a_checkout_only() -> None:
+    """Their folder is one of this machine: on another host nothing reads it, and a user there cannot write it."""
+    assert load(PLAYBOOKS / "roles/dpdk/defaults/main.yml")["dpdk_fetch_driver_sdk"] is False
+    (play,) = load(PLAYBOOKS / "local.yml")
+    assert (play["hosts"], play["connection"]) == ("localhost", "local")
+    wanting = {role["role"] for role in play["roles"] if role.get("vars", {}).get("dpdk_fetch_driver_sdk")}
+    assert wanting == {"dpdk"}

@@ -350,7 +350,6 @@ def inventory_of_roles(testbed: VmPairTestbed, path: Path, archive: Path) -> Inv
     content["all"]["vars"] |= {
         "pollscope_roles": ROLES,
         "pollscope_apps_archive": str(archive),
-        "dpdk_fetch_driver_sdk": False,
         "cpu_isolation_cpus": "1",
         "iommu_reboot_timeout_s": int(STEP_LIMIT_S),
         "nic_rings": {"rx": 512, "tx": 512},
