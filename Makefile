@@ -23,6 +23,8 @@ PYTEST := $(VENV)/pytest $(PYTEST_FLAGS)
 NOT_HERE := not machine and not chroot
 # Sweeps whose lines a cross-section among the other tests covers.
 SELECTED = $(NOT_HERE) and not thorough
+# Files with tests that measure: to read all others takes seconds.
+MEASURING = $(if $(TESTS:tests=),$(TESTS),$(shell grep -rl --include='test_*.py' 'pytest\.mark\.measure' tests | sort))
 # Exit code of pytest when nothing was selected.
 NO_TEST := 5
 UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -59,7 +61,7 @@ test-all: test ## those too that sweep over all that `make test` takes a cross-s
 
 test: ready-dev programs ## the tests, set-up included
 	@apart=0; $(PYTEST) -m "not measure and $(SELECTED)" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) || apart=$$?; \
-	alone=0; $(PYTEST) -m "measure and $(SELECTED)" $(TESTS) || alone=$$?; \
+	alone=0; $(PYTEST) -m "measure and $(SELECTED)" $(MEASURING) || alone=$$?; \
 	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 
 chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian systems made for it (root, network)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from pollscope.stats.estimates import (
     Estimate,
@@ -59,7 +59,7 @@ def test_the_formula_for_large_samples_gives_the_limits_of_the_bootstrap() -> No
         sample = rng.lognormal(0, 1, 120)
         found = mean_estimate(list(sample))
         assert found.method == "BCa bootstrap, by its formula"
-        drawn = stats.bootstrap((sample,), np.mean, n_resamples=20_000, rng=rng).confidence_interval
+        drawn = scipy.stats.bootstrap((sample,), np.mean, n_resamples=20_000, rng=rng).confidence_interval
         half = (drawn.high - drawn.low) / 2
         missed.append([(found.low - drawn.low) / half, (found.high - drawn.high) / half])
     # 20,000 resamples know an end to some 3 % of the half width.
@@ -131,7 +131,9 @@ def test_trend_is_kendalls_and_adds_groups() -> None:
     one = trend([(x, y)])
     assert one.direction == 1
     # The package has no continuity correction, which takes 1 from a score of some 50.
-    assert one.z == pytest.approx(stats.norm.isf(stats.kendalltau(x, y, method="asymptotic").pvalue / 2), rel=0.04)
+    assert one.z == pytest.approx(
+        scipy.stats.norm.isf(scipy.stats.kendalltau(x, y, method="asymptotic").pvalue / 2), rel=0.04
+    )
     # A second group on another level rises too: the sum is surer, though all values together would look noisy.
     two = trend([(x, y), (x, [value - 100 for value in y])])
     assert two.z > one.z

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator, running_generator
 from hdrh.histogram import HdrHistogram
-from scipy import stats
 
 from pollscope.node.client import NodeRefused
 
@@ -152,7 +152,7 @@ def test_arrivals_go_on_and_off(generator: Generator) -> None:
 
 def ks_of_exponential(values: np.ndarray, mean: float) -> float:
     """The p value of a Kolmogorov-Smirnov test of values against an exponential distribution of that mean."""
-    return float(stats.kstest(values, "expon", args=(0, mean)).pvalue)
+    return float(scipy.stats.kstest(values, "expon", args=(0, mean)).pvalue)
 
 
 def test_constant_departures_keep_their_distance(generator: Generator) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scipy
 from accounted import check_cycles
 from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration, running_node
-from scipy.stats import binomtest
 
 pytestmark = pytest.mark.measure
 
@@ -33,7 +33,7 @@ def test_hiccups_are_as_frequent_as_asked(node: Node, burst: int) -> None:
     hiccup = {"probability": 0.05, "delay": FIXED, "seed": 1}
     (lcore,) = measured(node, hiccup=hiccup, burst=burst)
     hiccups = lcore["hiccups"]
-    assert binomtest(hiccups["count"], lcore["rx_packets"], 0.05).pvalue > 1e-6
+    assert scipy.stats.binomtest(hiccups["count"], lcore["rx_packets"], 0.05).pvalue > 1e-6
     each = FIXED["ns"] * node.hello["tsc_hz"] / 1e9
     assert hiccups["cycles"] == pytest.approx(hiccups["count"] * each, abs=hiccups["count"])
     assert "service" not in lcore
