@@ -74,7 +74,6 @@ class Result(NamedTuple):
     tax: float
     error: float
     interaction: float | None
-    interaction_error: float
     misfit: float | None
     shortfall: float
     slices: int
@@ -209,9 +208,7 @@ def judge(
     found = classes(lcore)
     floor = known_cycles / total
     if isinstance(found, NoClasses):
-        return Result(
-            cell, empty, visits, truth_error, np.nan, np.nan, None, np.nan, None, np.nan, slices, found.reason
-        )
+        return Result(cell, empty, visits, truth_error, np.nan, np.nan, None, None, np.nan, slices, found.reason)
     told = isinstance(found.interaction, MeasuredCycles)
     # Looks at the TSC and sampling take their share of every pass; the truth's passes have them inside.
     ran = total - lcore["event_cycles"] - found.instrumentation
@@ -223,7 +220,6 @@ def judge(
         1 - found.packets.value / ran,
         found.packets.error / ran,
         found.interaction.value / total if isinstance(found.interaction, MeasuredCycles) else None,
-        found.interaction.error / total if isinstance(found.interaction, MeasuredCycles) else np.nan,
         found.misfit / total if isinstance(found.misfit, float) else None,
         max(0.0, floor - (found.packets.value + found.packets.error) / total),
         slices,

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,26 @@ pytestmark = pytest.mark.timeout(600)
 TOOLS = """sh env ls cat cp mv rm ln mkdir rmdir mktemp dirname readlink tar gzip sed sort head tail grep find paste tr
 id uname ssh sftp sha256sum getent"""
 CHECKOUT_SDK = Path(__file__).resolve().parent.parent / ".cache/driver-sdk"
+PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+# One process for all: imports take longer than these commands.
+EACH = """
+from pollscope.cli import main
+for command in (
+    "--version",
+    "schema",
+    "validate S-F5",
+    "plan S-F5 --testbed model --quick",
+    "testbed example pair",
+    "claims run",
+    "compare run --by queues",
+    "report run --out report.html",
+    "figures run --out figures",
+):
+    try:
+        main(command.split())
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+"""
 COMPILERS = ("cc", "gcc", "meson", "ninja", "pkg-config")
 
 
@@ -88,27 +109,34 @@ class Laptop:
         return {str(path): path.stat().st_mtime_ns for path in files if path.is_file()}
 
 
+def files_in_git(checkout: Path) -> list[str]:
+    """Tracked files, and new ones that are not ignored; no links, which an archive may have lost."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    names = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [name for name in names if (checkout / name).is_file() and not (checkout / name).is_symlink()]
+
+
 @pytest.fixture(scope="module")
-def installed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("installed")
-    names = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=checkout, capture_output=True, text=True, check=True
-    )
-    for name in filter(None, names.stdout.split("\0")):  # in a copy: a build writes beside its sources
-        if (checkout / name).is_file() and not name.startswith("tests/"):
-            (folder / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(checkout / name, folder / "copy" / name)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheel = ["wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(folder / "copy")]
-    subprocess.run([*pip, *wheel], check=True)
-    venv = folder / "venv"
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built in a copy without git: a build writes beside its sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    (folder / "copy").mkdir()
+    names = [name for name in files_in_git(checkout) if not name.startswith("tests/")]
+    subprocess.run(["cp", "-a", "--parents", *names, folder / "copy"], cwd=checkout, check=True)
+    build = ["wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(folder / "copy")]
+    subprocess.run([*PIP, *build], check=True)
+    return next(folder.glob("pollscope-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel."""
+    venv = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     site = next(venv.glob("lib/python3.*/site-packages"))
     # Only the folder: what an editable installation put beside the packages is not read.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    install = ["install", "--no-deps", "--no-index", "--target", str(site), *map(str, folder.glob("pollscope-*.whl"))]
-    subprocess.run([*pip, *install], check=True)
+    subprocess.run([*PIP, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel)], check=True)
     playbook = venv / "bin/ansible-playbook"
     playbook.write_text(f"#!{venv}/bin/python\nfrom ansible.cli.playbook import main\nmain()\n")
     playbook.chmod(0o755)
@@ -125,14 +153,24 @@ def laptop(installed: Path, tmp_path: Path) -> Laptop:
     return Laptop(tmp_path, installed)
 
 
+def test_it_holds_every_file_of_the_package(checkout: Path, wheel: Path) -> None:
+    tops = {"pollscope/": "", "experiments/": "pollscope/", "configs/": "pollscope/", "data/": "pollscope/"}
+    tops |= dict.fromkeys(("apps/", "playbooks/", "ansible.cfg", "requirements.lock"), "pollscope/sources/")
+    names = files_in_git(checkout)
+    wanted = {place + name for name in names for top, place in tops.items() if name.startswith(top)}
+    assert wanted - set(zipfile.ZipFile(wheel).namelist()) == set()
+
+
 def test_what_needs_no_program_works(laptop: Laptop, checkout: Path) -> None:
     before = laptop.installed()
     shutil.copytree(checkout / "data/runs/s-f5-polling-tax", laptop.folder / "home/run")
     assert laptop.python("import pollscope; print(pollscope.__file__)").startswith(str(laptop.package))
-    assert "s-f5-polling-tax.yaml: ok" in laptop.does("validate", "S-F5")
-    assert "queues=8" in laptop.does("plan", "S-F5", "--testbed", "model", "--quick")
-    laptop.does("report", "run", "--out", "report.html")
-    assert laptop.does("testbed", "example", "pair").startswith("# SPDX")
+    said = laptop.python(EACH)
+    assert "s-f5-polling-tax.yaml: ok" in said
+    assert "queues=8" in said
+    assert "\n# SPDX" in said
+    home = laptop.folder / "home"
+    assert (home / "report.html").is_file() and (home / "figures/S-F5.pdf").is_file()
     assert "inventory-intel" in laptop.start("testbed", "example", "inventory").stderr
     assert laptop.installed() == before
 

@@ -24,21 +24,19 @@ class Filled:
     Attributes:
         failed_share: of all first tries of an address, those that failed.
         tries: addresses tried for a doorbell, on average.
-        moves: doorbells moved on for one that was added, on average.
         unplaced: tables in which some doorbell found no place at all.
     """
 
     failed_share: Estimate
     tries: Estimate
-    moves: Estimate
     unplaced: int
 
 
 @compiled
 def _add(
     table: NDArray[np.int64], rows: NDArray[np.int64], key: int, seen: NDArray[np.int64], before: NDArray[np.int64]
-) -> int:
-    """Adds a key; how many others moved, or -1 when it found no place. `seen` and `before` are room to work in."""
+) -> bool:
+    """Adds a key; whether it found a place. `seen` and `before` are room to work in."""
     ways, found = table.shape[0], 0
     for way in range(ways):
         seen[found], before[found] = way * table.shape[1] + rows[key, way], -1
@@ -48,22 +46,21 @@ def _add(
         way, row = seen[looked] // table.shape[1], seen[looked] % table.shape[1]
         held = table[way, row]
         if held == EMPTY:
-            moves, place = 0, looked
+            place = looked
             while before[place] >= 0:
                 source = before[place]
                 table[seen[place] // table.shape[1], seen[place] % table.shape[1]] = table[
                     seen[source] // table.shape[1], seen[source] % table.shape[1]
                 ]
                 place = source
-                moves += 1
             table[seen[place] // table.shape[1], seen[place] % table.shape[1]] = key
-            return moves
+            return True
         for other in range(ways):
             if other != way and found < seen.size:
                 seen[found], before[found] = other * table.shape[1] + rows[held, other], looked
                 found += 1
         looked += 1
-    return -1
+    return False
 
 
 def fill(entries: int, ways: int, doorbells: int, rows_seen: int = 64, tables: int = 50, seed: int = 1) -> Filled:
@@ -84,19 +81,17 @@ def fill(entries: int, ways: int, doorbells: int, rows_seen: int = 64, tables: i
     whole("fill", 1, doorbells=doorbells, rows_of_a_way=entries // ways, spare=1 + entries - doorbells)
     whole("fill", ways, rows_seen=rows_seen)
     randoms = [np.random.Generator(np.random.PCG64(each)) for each in np.random.SeedSequence(seed).spawn(tables)]
-    failed, tries, moves, unplaced = [], [], [], 0
+    failed, tries, unplaced = [], [], 0
     for random in randoms:
         table = np.full((ways, entries // ways), EMPTY, np.int64)
         seen, before = np.zeros(rows_seen, np.int64), np.zeros(rows_seen, np.int64)
         rows = random.integers(0, entries // ways, (doorbells, ways))
-        first = tried = moved = 0
+        first = tried = 0
         lost = False
         for key in range(doorbells):
             for again in range(100):
                 tried += 1
-                done = _add(table, rows, key, seen, before)
-                if done >= 0:
-                    moved += done
+                if _add(table, rows, key, seen, before):
                     break
                 first += again == 0
                 rows[key] = random.integers(0, entries // ways, ways)
@@ -104,6 +99,5 @@ def fill(entries: int, ways: int, doorbells: int, rows_seen: int = 64, tables: i
                 lost = True
         failed.append(first / doorbells)
         tries.append(tried / doorbells)
-        moves.append(moved / doorbells)
         unplaced += lost
-    return Filled(mean_estimate(failed), mean_estimate(tries), mean_estimate(moves), unplaced)
+    return Filled(mean_estimate(failed), mean_estimate(tries), unplaced)
