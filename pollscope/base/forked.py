@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
 Found = TypeVar("Found")
@@ -47,8 +47,18 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if threading.active_count() == 1 else 1
 
 
-def _processes(count: int, compute: Callable[..., Any]) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(count, get_context("fork"), _inherit, (compute,))
+@contextmanager
+def _processes(count: int, compute: Callable[..., Any]) -> Iterator[ProcessPoolExecutor]:
+    """Where the caller is interrupted, or fails, they end at once: to close a pool waits for what it has begun."""
+    others = active_children()
+    with ProcessPoolExecutor(count, get_context("fork"), _inherit, (compute,)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for child in active_children():
+                if child not in others:
+                    child.terminate()
+            raise
 
 
 _inherited: list[Callable[..., Any]] = []
