@@ -32,7 +32,7 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test test-all lint tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run test test-all lint tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test walk-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,8 +67,11 @@ test: ready-dev programs ## the tests, set-up included
 chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian systems made for it (root, network)
 	@$(PYTEST) -m chroot tests/chroot
 
-machine-test: ready-dev ## the set-up, `make run` and `make test` on bare Debian and Ubuntu (root, network, 1.5 h)
+machine-test: ready-dev ## the set-up, `make run` and `make test` and what walk-test does, on bare Debian and Ubuntu (root, network, 3 h)
 	@$(PYTEST) -m machine tests/chroot
+
+walk-test: ready-dev ready-vm programs ## docs/first-hour.md by its commands, in chroots and on emulated machines (root, network, 1.5 h)
+	@$(PYTEST) -m machine tests/chroot/test_first_hour_walk.py tests/chroot/test_first_hour_machines.py
 
 lint: ready-dev programs ## format, style, types, imports and scripts of everything in git
 	$(VENV)/ruff check .

@@ -9,22 +9,19 @@ by a veth pair. What this machine's kernel is not asked for: hugepages, boot par
 import json
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from debian import MakeSystem, System, clean_environment
-from told import told
+from debian import MakeSystem, clean_environment
+from walking import LOGS, Laptop, install, make_laptop, make_wheel, prepared
 
-LOGS = Path(__file__).resolve().parent.parent.parent / ".cache/machine-test"
 SERVERS = {"dut": ("trixie", "10.77.0.2"), "generator": ("noble", "10.77.0.3")}
 LAPTOP = "10.77.0.1"
 SERVER_PACKAGES = ["openssh-server", "sudo", "python3", "iproute2", "procps", "kmod", "ca-certificates"]
-LAPTOP_PACKAGES = ["openssh-client", "python3", "python3-venv", "ca-certificates"]
 BUILD_PACKAGES = """libdpdk-dev dpdk-dev meson ninja-build gcc libc6-dev pkgconf libjansson-dev libpcap-dev libisal-dev
 dpkg-dev xz-utils python3-venv"""
 ROLES = ["common", "dpdk", "pollscope_apps", "stress_ng"]
@@ -91,53 +88,14 @@ def network() -> Iterator[Mapping[str, tuple[str, ...]]]:
             keeper.wait()
 
 
-@dataclass(frozen=True)
-class Laptop:
-    """Who walks."""
-
-    system: System
-    share: Path
-    took_s: dict[str, float]
-
-    def __call__(self, line: str, code: int = 0) -> str:
-        """A command of the page, as it is typed there."""
-        started = time.monotonic()
-        # As wide as a window: in 80 columns the cells of tables are broken into lines.
-        shell = ["sh", "-c", f"cd /root && . venv/bin/activate && export COLUMNS=200 && {line}"]
-        done = self.system.run(shell, binds={self.share: "/share"}, timeout_s=1800)
-        self.took_s[line.splitlines()[0]] = round(time.monotonic() - started, 1)
-        assert done.returncode == code, f"{line}\n{told(done.stdout, LOGS / 'walk.log')}"
-        assert "Traceback" not in done.stdout
-        return done.stdout
-
-
-def prepared(system: System, share: Path, *lines: str) -> None:
-    """What happens while the machine still reaches the network."""
-    environment = {"DEBIAN_FRONTEND": "noninteractive"}
-    for line in lines:
-        done = system.run(["sh", "-c", line], binds={share: "/share"}, environment=environment, timeout_s=1800)
-        assert done.returncode == 0, done.stdout[-3000:]
-
-
-def install(packages: list[str]) -> str:
-    return f"apt-get -qq update && apt-get -qq -y install --no-install-recommends {' '.join(packages)} >/dev/null 2>&1"
-
-
 @pytest.fixture
 def walk(make_system: MakeSystem, checkout: Path, tmp_path: Path) -> Iterator[Laptop]:
     """What a site has before: a laptop, two servers with users, archives from a connected machine."""
     share = tmp_path / "share"
     share.mkdir()
-    subprocess.run([checkout / "playbooks/build-release", "--sources", share / "sources.tar"], check=True)
-    (tmp_path / "copy").mkdir()
-    subprocess.run(["tar", "-C", tmp_path / "copy", "-xf", share / "sources.tar"], check=True)
-    wheel = [sys.executable, "-m", "pip", "-q", "wheel", "--no-build-isolation", "--no-deps", "-w", str(share)]
-    subprocess.run([*wheel, str(tmp_path / "copy")], check=True)
+    make_wheel(checkout, share)
     with ExitStack() as stack:
-        laptop = stack.enter_context(make_system("trixie", ["git", "make", "python3"]))
-        key = "mkdir -m 700 /root/.ssh; ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; cp ~/.ssh/*.pub /share"
-        pip = "python3 -m venv /root/venv && /root/venv/bin/pip install -q /share/pollscope-*.whl"
-        prepared(laptop, share, install(LAPTOP_PACKAGES), "! command -v gcc && ! command -v meson", key, pip)
+        laptop = stack.enter_context(make_laptop(make_system, share))
         inside = stack.enter_context(network())
         for name, (suite, _) in SERVERS.items():
             with make_system(suite, ["git", "make", "python3"]) as builder:
@@ -152,7 +110,7 @@ def walk(make_system: MakeSystem, checkout: Path, tmp_path: Path) -> Iterator[La
                 process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=log, env=clean_environment())
             stack.callback(process.wait)
             stack.callback(process.kill)
-        yield Laptop(replace(laptop, inside=inside["laptop"]), share, {})
+        yield replace(laptop, system=replace(laptop.system, inside=inside["laptop"]))
 
 
 def inventory() -> str:
