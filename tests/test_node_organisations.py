@@ -41,7 +41,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.1, **dut: Any) -> dict[str, Any]:
+def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.05, **dut: Any) -> dict[str, Any]:
     """A trial whose window holds all of its traffic but the drain's."""
     node.get("configure", **configuration(**{"queues": QUEUES, "rx_desc": 4096, **dut}))
     return node.trial(window_s=window_s, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)

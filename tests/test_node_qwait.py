@@ -52,7 +52,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def trial(
-    node: Node, pps: int, queues: int, gen: dict[str, Any] | None = None, window_s: float = 0.1, **dut: Any
+    node: Node, pps: int, queues: int, gen: dict[str, Any] | None = None, window_s: float = 0.05, **dut: Any
 ) -> dict[str, Any]:
     node.get(
         "configure",
@@ -256,7 +256,7 @@ def halting_node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.mark.parametrize("notification", ["monitor", "monitor-multi"])
 def test_a_packet_ends_a_halt(halting_node: Node, notification: str, queues: int) -> None:
     """None is lost, and none waits for the millisecond after which a halt ends by itself."""
-    result = trial(halting_node, 5_000, queues, notification=notification)
+    result = trial(halting_node, 5_000, queues, window_s=0.1, notification=notification)
     ((generator,), (lcore,)) = (result[end]["lcores"] for end in ("gen", "dut"))
     dropped = sum(port["stats"]["imissed"] for port in result["ports"].values())
     assert generator["total"]["rx_packets"] + dropped == generator["total"]["sent"] > 0

@@ -33,7 +33,7 @@ def request(buffers: str, queues: int = 2, supply: int = 256, rx_desc: int = 102
 
 def trial(node: Node, buffers: str, rate: dict[str, Any], **more: Any) -> dict[str, Any]:
     node.get("configure", **request(buffers, **more))
-    return node.trial(warmup_s=0.02, window_s=0.1, rate=rate, drain_max_ns=3 * SECOND_NS)
+    return node.trial(warmup_s=0.02, window_s=0.05, rate=rate, drain_max_ns=3 * SECOND_NS)
 
 
 def check_counts(result: dict[str, Any], reordered: int | None = 0) -> None:

@@ -100,7 +100,7 @@ def test_encapsulated_traffic_comes_back(node: Node, mode: str) -> None:
     for encapsulation, more in (("gre-ipv6", 44), ("ipip", 20)):
         request = configuration(queues=2, accounting=mode, workload="encap", encapsulation=encapsulation)
         node.get("configure", **request)
-        result = node.trial(window_s=0.1, rate={"pps": 20_000})
+        result = node.trial(window_s=0.05, rate={"pps": 20_000})
         (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
         assert lcore["tx_packets"] == lcore["rx_packets"] > 0
         assert lcore["tx_bytes"] == lcore["rx_bytes"] + more * lcore["tx_packets"]
@@ -250,7 +250,7 @@ def test_transmitted_frames_are_whole(build_dir: Path, tmp_path: Path) -> None:
 def test_receiver_counts_and_frees(node: Node) -> None:
     for name in ("rx", "drop"):
         node.get("configure", **configuration(queues=2, workload=name, tx_port=None))
-        result = node.trial(window_s=0.1, rate={"pps": 20_000})
+        result = node.trial(window_s=0.05, rate={"pps": 20_000})
         (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
         assert lcore["rx_packets"] == lcore["workload_dropped"] > 0
         assert lcore["tx_packets"] == generator["total"]["rx_packets"] == 0
