@@ -126,7 +126,8 @@ def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
     other = params.wait_after != Parameters.model_fields["wait_after"].default
     if other and not params.waits_after and ("wait_after" in spec.levels or "notification" not in spec.levels):
         wanted = "notification adaptive, and for qwait with idle sleep"
-        return "wait_after", f"wait_after is for {wanted}, not {notification}"
+        here = f"qwait with idle {params.idle}" if notification == "qwait" else notification
+        return "wait_after", f"wait_after is for {wanted}, not {here}"
     if notification == "spin":
         return None
     if params.feed != "wire" and notification not in UNRUNG:
