@@ -81,7 +81,7 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("plan S-F5 --set factors.queues=abc", "factors.queues: the levels are a list [1, 2, 4] or a range"),
         ("plan S-F5 --set factors.queues=[4096]", "factors.queues.0: must be at most 1024, not 4096"),
         ("plan own.yaml --set parameters.load_pps=1e99", "must be at most 1000000000000, not 1e+99"),
-        ("plan own.yaml --set trial.window=9999999s", "trial.window: must be at most 86400 s, not '9999999s'"),
+        ("plan own.yaml --set trial.window=9999999s", "trial.window: must be at most 86,400 s, not '9999999s'"),
         ("plan own.yaml --set trial.window=0ms", "trial.window: must be at least 1 ms, not '0ms'"),
         (
             "plan own.yaml --set factors.burst='{from: 1, to: 512, step: 1}' "
