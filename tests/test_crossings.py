@@ -235,7 +235,8 @@ def faults(features: frozenset[str]) -> st.SearchStrategy[tuple[tuple[int, str],
 
 
 def test_further_faults_are_drawn_in_ci_and_at_night(checkout: Path) -> None:
-    made = subprocess.run(["make", "-n", "fuzz", "VENV=V"], cwd=checkout, capture_output=True, text=True, check=True)
+    plan = ["make", "--no-print-directory", "-n", "fuzz", "VENV=V", "PYTEST_FLAGS="]
+    made = subprocess.run(plan, cwd=checkout, capture_output=True, text=True, check=True)
     assert re.search(r"^V/pytest\s+tests/test_crossings.py --crossings 1$", made.stdout, re.MULTILINE)
     assert " CROSSINGS=30 " in (checkout / ".ci/run").read_text()
 

@@ -166,7 +166,7 @@ def test_a_checkout_that_was_moved_is_built_anew(checkout: Path, tmp_path: Path,
         (stubs / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
         (stubs / name).chmod(0o755)
     done = subprocess.run(
-        ["make", "--silent", "--file", checkout / "Makefile", "programs"],
+        ["make", "--silent", "--no-print-directory", "--file", checkout / "Makefile", "programs"],
         cwd=here,
         env=os.environ | {"PATH": f"{stubs}:{os.environ['PATH']}"},
         capture_output=True,
