@@ -257,7 +257,7 @@ def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
     [
         pytest.param({"17": 1}, "hugepages=1:1", marks=pytest.mark.thorough),
         ({"17": 0, "3b": 1}, "hugepages=0:1,1:1"),
-        ({"17": -1}, "hugepages=1"),
+        pytest.param({"17": -1}, "hugepages=1", marks=pytest.mark.thorough),
     ],
 )
 def test_pages_of_1_gb_are_reserved_where_the_nics_are(

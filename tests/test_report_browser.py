@@ -227,6 +227,7 @@ def test_no_table_is_cut_on_paper(chromium: Chromium, page: str) -> None:
     assert chromium.measured(on_paper, PAPER_PX, UNFOLD + CUT % ".skip") == []
 
 
+@pytest.mark.thorough
 def test_21_runs_are_under_40_pages_on_paper(
     chromium: Chromium, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ def test_a_good_run(cli: Cli) -> None:
     ("fault", "reason"),
     [
         ("hang", "hung: no reply to 'start' in time"),
-        ("hang-read", "hung: no reply to 'read' in time"),
+        pytest.param("hang-read", "hung: no reply to 'read' in time", marks=pytest.mark.thorough),
         ("die", "the node ended with status 9"),
         ("garbage", "not JSON"),
         ("refuse", "dut.burst: the node refused 'start': refused on purpose"),

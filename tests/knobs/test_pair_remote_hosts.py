@@ -79,6 +79,7 @@ def test_facts_and_noise_of_both_hosts(cli: Cli, sshd: SshHost, tmp_path: Path) 
     assert with_table["metric.steal_ticks"].notna().all()
 
 
+@pytest.mark.thorough  # as here: test_run_collectors; over SSH: the tests beside this one
 def test_a_collector_that_dies_there_is_reported_as_here(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -104,7 +105,7 @@ def test_a_required_collector_that_is_not_there_ends_the_run(cli: Cli, sshd: Ssh
     assert "the required collector dut/pcm cannot work here" in done.stderr
 
 
-@pytest.mark.parametrize("wrong", ["absent", "old"])
+@pytest.mark.parametrize("wrong", ["absent", pytest.param("old", marks=pytest.mark.thorough)])
 def test_a_host_without_pollscope_has_no_collectors(cli: Cli, sshd: SshHost, tmp_path: Path, wrong: str) -> None:
     config = pair_config(sshd, tmp_path)
     program = Path(config["generator"]["pollscope"])
@@ -137,6 +138,7 @@ def agents_of(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.thorough  # what a lost agent leaves: test_a_killed_agent_leaves_a_journal_that_the_next_run_finds
 def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     spec = cli.spec(LONG.replace("window: 2 s", "window: 3 s") + LOAD)
