@@ -10,8 +10,8 @@ TESTS ?= tests
 FUZZ_SECONDS ?= 5
 CROSSINGS ?= 1
 PYTEST_FLAGS ?=
-# Tests that do not measure wait half of their time: three for each CPU.
-WORKERS ?= $(shell workers=$$((3 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
+# Tests that do not measure wait for a part of their time: two for each CPU. Each further one collects all tests once more.
+WORKERS ?= $(shell workers=$$((2 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
 RUNS ?=
 
 # meson compiles through ccache where there is one: tests build these sources again and again.
