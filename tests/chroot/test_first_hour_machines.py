@@ -98,6 +98,7 @@ def test_from_two_bare_machines_to_a_report(walk: Laptop) -> None:
     edited(walk, EDIT_HOSTS, "edit-3.py")
     assert "to install: " in walk("pollscope play provision -i lab-hosts.yml --check")
     walk("pollscope play provision -i lab-hosts.yml")
+    # The space, as `#` below, makes it another line than before: times are kept by line.
     assert walk("pollscope testbed check lab.yaml ").splitlines()[-1] == "ready"
     # A claim that noise leaves open ends it with 1. The page's second run takes an hour between emulated machines.
     walk("pollscope run SANITY-PAIR --testbed lab.yaml || [ $? = 1 ]")
