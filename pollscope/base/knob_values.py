@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pollscope.base.errors import UsageError
 from pollscope.base.names import KNOBS, load
 
-# Of a knob among the factors of a spec.
+# A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 KNOB_PREFIX = "knob."
 
 

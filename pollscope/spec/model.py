@@ -44,7 +44,6 @@ from pollscope.base.knob_values import KNOB_PREFIX, parse_setting
 from pollscope.base.names import TESTBEDS, WORKLOADS, papers
 from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 
-# A factor of this name turns a knob: `knob.governor`, `knob.mrrs@0000:17:00.0`.
 LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "flow_size", "saturate")
 
 ROW_PATTERN = r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$"
