@@ -179,7 +179,8 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     items = [] if module.params["state"] == "absent" else items_for(prefix, digest)
     needs = module.params["state"] == "present" and not all(kinds[i.kind].read(i.target) == i.wanted for i in items)
     if needs and archive is None:
-        return {"changed": module.check_mode, "needs_archive": not module.check_mode, "msg": "the archive has to come"}
+        what = "the archive has to come" if digest else "the programs have to be built"
+        return {"changed": module.check_mode, "needs_archive": not module.check_mode, "msg": what}
     earlier = {Path(each.target).parent / each.new for each in marked(module.params["journal"]) if each.knob == "link"}
 
     def may_be_needed(entry: Entry) -> bool:
