@@ -132,7 +132,8 @@ def fails(bench: Bench, message: str, name: str = "provision", **variables: Any)
 
 def test_check_converge_again_verify_restore(bench: Bench) -> None:
     unbuilt = {"pollscope_apps_archive": "", "pollscope_apps_cache": str(bench.folder / "cache")}
-    assert any("the programs have to be built" in change for change in bench.play("provision", "--check", **unbuilt).changes)
+    would = bench.play("provision", "--check", **unbuilt).changes
+    assert any("the programs have to be built" in change for change in would)
     assert bench.snapshot() == {}
     assert bench.play("provision").changes
     assert (bench.folder / "opt/pollscope/current/bin/pollscope-node").stat().st_size > 1000
