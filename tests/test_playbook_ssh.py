@@ -8,7 +8,9 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -351,9 +353,13 @@ def test_bad_arguments_of_a_role(bench: Bench) -> None:
         bench.run("provision", replace(inventory), log=bench.folder / "log")
 
 
-def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path) -> None:
+def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path, tmp_path: Path) -> None:
+    """With the environment of this test: a checkout need not have one of its own."""
+    (tmp_path / "playbooks").mkdir()
+    program = shutil.copy(checkout / "playbooks/play", tmp_path / "playbooks")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
     inventory = bench.inventory(ansible_port=free_port())
-    command = [str(checkout / "playbooks/play"), "provision", "-i", str(inventory.path)]
+    command = [str(program), "provision", "-i", str(inventory.path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=checkout)
     assert done.returncode == 3
     assert done.stderr.startswith("pollscope: here: ssh: connect to host 127.0.0.1 port")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pollscope.base import units
 from pollscope.base.fields import expand_levels, frame_mix, read_frame
+from pollscope.spec.points import Level, level_text, point_text
 
 DIMENSIONS = [units.TIME, units.SIZE, units.RATE, units.SHARE, units.CYCLES]
 
@@ -43,6 +44,30 @@ def test_values_are_read_exactly(text: object, dimension: units.Dimension, value
 def test_no_time(text: object) -> None:
     with pytest.raises(ValueError, match="ns"):
         units.parse(text, units.TIME)
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "text"),
+    [
+        ("wait_after", 1_000_000, "1 ms"),
+        ("wait_after", 123_456, "123.456 us"),
+        ("load_of_max", 0.25, "25 %"),
+        ("load_pps", 3e6, "3 Mpps"),
+        ("flow_size", 100_000, "100 kB"),
+        ("task_data", 4096, "4 KiB"),
+        ("extra_cycles", 2000, "2000"),
+        ("service_long_cycles", None, "None"),
+        ("knob.turbo", True, "True"),
+    ],
+)
+def test_a_level_has_the_unit_of_its_parameter(factor: str, level: Level, text: str) -> None:
+    assert level_text(factor, level) == text
+
+
+def test_a_point_for_a_reader() -> None:
+    assert point_text({"queues": 4, "wait_after": 1_000_000, "load_of_max": 0.25}) == (
+        "queues=4,wait_after=1 ms,load_of_max=25 %"
+    )
 
 
 def test_half_a_nanosecond_is_refused() -> None:

@@ -38,8 +38,9 @@ HAND = "hand"  # the journal of `pollscope knob set`
 KNOB_ROLES = ["cpu_power", "ddio"]
 PENDING = Path("/run/pollscope/reboot")
 PLAYER = "player"
-# A play that has done nothing for so long was cut off. Between two tasks of ours an archive may be copied to the host.
-SILENT_S = 600.0
+# A play that has done nothing for so long was cut off. Between two tasks of ours an archive may be built on a
+# host, while the others wait (BUILD_LIMIT_S of testbeds/pair/build.py), or be copied to it.
+SILENT_S = 1800.0
 
 
 def roles() -> list[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.host_facts import HostFacts
-from pollscope.analysis.point_values import factors, level_text
+from pollscope.analysis.point_values import factors
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
@@ -27,6 +27,7 @@ from pollscope.models.costs import Costs
 from pollscope.models.simulate import simulate
 from pollscope.spec.lcores import dispatchers, share_queues
 from pollscope.spec.model import Parameters
+from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 

@@ -10,11 +10,12 @@ import scipy  # scipy.stats is loaded when it is first needed: that takes a seco
 
 from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.ground import UNKNOWN_FOOTING, Footing, footing, labelled_together
-from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, level_text, measured
+from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, measured
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.points import level_text
 from pollscope.stats.estimates import CONFIDENCE, Estimate, difference_p
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder

@@ -9,15 +9,13 @@ import pandas as pd
 import scipy  # its parts are loaded when they are first needed: that takes a second
 
 from pollscope.base.knob_values import KNOB_PREFIX
-from pollscope.base.units import human, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.spec.model import Parameters
+from pollscope.spec.points import level_text
 from pollscope.stats.estimates import CONFIDENCE, NO_LIMITS, Estimate, mean_estimate, ratio_estimate
 
-# Factors whose levels are shares and are shown in percent.
-SHARE_FACTORS = ("load_of_max", "load_of_line", "load_of_trace", "concentrated_share", "background_probability")
 # Not a parameter: which pair of a testbed of several measured the trial.
 PAIR = "pair"
 Level = float | int | str | bool
@@ -201,15 +199,6 @@ def absence(table: pd.DataFrame, metric: str) -> str:
     if reasons.empty:
         return "there is no trial for it"
     return str(reasons.value_counts().index[0])
-
-
-def level_text(factor: str, level: Level) -> str:
-    """A level for humans: shares in percent, rates with a prefix."""
-    if factor in SHARE_FACTORS:
-        return human_share(float(level), 6)
-    if factor in ("load_pps", "flow_size"):
-        return human(float(level), "pps" if factor == "load_pps" else "B", digits=6)
-    return human_number(level, 6) if isinstance(level, float) else str(level)
 
 
 FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_of_trace": "load", "load_pps": "load"}

@@ -29,7 +29,6 @@ from pollscope.analysis.point_values import (
     data_of,
     factors,
     level_rank,
-    level_text,
     levels_text,
     measured,
 )
@@ -38,6 +37,7 @@ from pollscope.analysis.searches import Throughput, throughputs
 from pollscope.base.forked import beside
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.searched import SEARCHED
+from pollscope.spec.points import level_text
 from pollscope.store.results_table import MANY, current_table
 from pollscope.store.run_folder import RunFolder
 

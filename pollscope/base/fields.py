@@ -52,12 +52,12 @@ class OneOf:
         return core_schema.literal_schema(list(self._words()))
 
 
-Nanoseconds = Annotated[int, _reader(units.TIME), Field(ge=0, le=DAY_NS), _schema(units.TIME, "100 ms")]
-WindowNs = Annotated[int, _reader(units.TIME), Field(ge=1_000_000, le=DAY_NS), _schema(units.TIME, "1 s")]
+Nanoseconds = Annotated[int, units.TIME, _reader(units.TIME), Field(ge=0, le=DAY_NS), _schema(units.TIME, "100 ms")]
+WindowNs = Annotated[int, units.TIME, _reader(units.TIME), Field(ge=1_000_000, le=DAY_NS), _schema(units.TIME, "1 s")]
 IntervalNs = Annotated[
-    int, _reader(units.TIME), Field(ge=10_000_000, le=3_600_000_000_000), _schema(units.TIME, "100 ms")
+    int, units.TIME, _reader(units.TIME), Field(ge=10_000_000, le=3_600_000_000_000), _schema(units.TIME, "100 ms")
 ]
-Share = Annotated[float, _reader(units.SHARE), Field(ge=0), _schema(units.SHARE, "25 %")]
+Share = Annotated[float, units.SHARE, _reader(units.SHARE), Field(ge=0), _schema(units.SHARE, "25 %")]
 
 
 def _at_most_all(share: float) -> float:
@@ -66,12 +66,16 @@ def _at_most_all(share: float) -> float:
     return share
 
 
-Probability = Annotated[float, _reader(units.SHARE), AfterValidator(_at_most_all), _schema(units.SHARE, "5 %")]
-PacketRate = Annotated[float, _reader(units.RATE), Field(ge=0, le=MAX_PPS), _schema(units.RATE, "3 Mpps")]
-Footprint = Annotated[int, _reader(units.SIZE), Field(ge=1536, le=2**42), _schema(units.SIZE, "32 MiB")]
-FlowSize = Annotated[int, _reader(units.SIZE), Field(ge=1, le=2**44), _schema(units.SIZE, "100 kB")]
-TaskData = Annotated[int, _reader(units.SIZE), Field(ge=0, le=2**20), _schema(units.SIZE, "4 KiB")]
-Cycles = Annotated[int, _reader(units.CYCLES), Field(ge=0, le=10**8), _schema(units.CYCLES, "2000 cycles")]
+Probability = Annotated[
+    float, units.SHARE, _reader(units.SHARE), AfterValidator(_at_most_all), _schema(units.SHARE, "5 %")
+]
+PacketRate = Annotated[float, units.RATE, _reader(units.RATE), Field(ge=0, le=MAX_PPS), _schema(units.RATE, "3 Mpps")]
+Footprint = Annotated[int, units.SIZE, _reader(units.SIZE), Field(ge=1536, le=2**42), _schema(units.SIZE, "32 MiB")]
+FlowSize = Annotated[int, units.SIZE, _reader(units.SIZE), Field(ge=1, le=2**44), _schema(units.SIZE, "100 kB")]
+TaskData = Annotated[int, units.SIZE, _reader(units.SIZE), Field(ge=0, le=2**20), _schema(units.SIZE, "4 KiB")]
+Cycles = Annotated[
+    int, units.CYCLES, _reader(units.CYCLES), Field(ge=0, le=10**8), _schema(units.CYCLES, "2000 cycles")
+]
 
 
 def _frame_bytes(text: object) -> int:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?)\s*([A-Za-zµ%]*)\s*")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dimension:
     """What a number measures.
 
@@ -160,11 +160,11 @@ def human_rate(pps: float) -> str:
     return human(pps, "pps")
 
 
-def human_size(size_bytes: float) -> str:
-    """A memory size for a reader: `1.5 GiB`; IEC prefixes, three digits."""
+def human_size(size_bytes: float, digits: int = 3) -> str:
+    """A memory size for a reader: `1.5 GiB`; IEC prefixes."""
     for factor, prefix in _IEC_PREFIXES:
         if round(abs(size_bytes) / (factor / 2**10)) >= 2**10:
-            return f"{human_number(size_bytes / factor)} {prefix}B"
+            return f"{human_number(size_bytes / factor, digits)} {prefix}B"
     return f"{size_bytes:.0f} B"
 
 
@@ -180,15 +180,15 @@ def human_time(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def human_ns(value_ns: float, like: float | None = None) -> str:
-    """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; three digits, for measured times.
+def human_ns(value_ns: float, like: float | None = None, digits: int = 3) -> str:
+    """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; with three digits, of measured times.
 
     `like`: the unit is that of this time, so that times beside each other have the same one.
     """
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if math.isfinite(value_ns) and abs(float(f"{value_ns if like is None else like:.3g}")) >= factor:
-            return f"{human_number(value_ns / factor)} {unit}"
-    return with_unit(human_number(value_ns), "ns")
+        if math.isfinite(value_ns) and abs(float(f"{value_ns if like is None else like:.{digits}g}")) >= factor:
+            return f"{human_number(value_ns / factor, digits)} {unit}"
+    return with_unit(human_number(value_ns, digits), "ns")
 
 
 def human_p(probability: float) -> str:

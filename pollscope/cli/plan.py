@@ -13,6 +13,7 @@ from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_o
 from pollscope.plan.plan import Plan, Trial, plan_parts
 from pollscope.spec import LoadedSpec, Overrides, Spec, known_specs, load_file
 from pollscope.spec.advice import load_text
+from pollscope.spec.points import point_text
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
 # From here on a plan says what room its run takes. Of a measured trial, on the disk and in a report (docs/spec.md, many
@@ -136,10 +137,11 @@ def _show(made: Plan, testbed: str) -> None:
         typer.echo(_room(len(made.trials)))
     for index, trial in enumerate(made.trials, 1):
         searched = f" (a search: about {trial.search_trials} trials, {human_time(trial.seconds)})"
-        typer.echo(f"{index:5}  {trial.id}{searched if trial.search_trials else ''}")
+        named = trial.id.replace(trial.point.id, point_text(trial.point.factors))
+        typer.echo(f"{index:5}  {named}{searched if trial.search_trials else ''}")
     by_reason: dict[str, list[str]] = {}
     for each in made.left_out:
-        by_reason.setdefault(each.reason, []).append(each.point)
+        by_reason.setdefault(each.reason, []).append(point_text(each.factors) if each.factors else each.point)
     for reason, points in by_reason.items():
         many = f"{len(points)} points, {points[0]} to {points[-1]}"
         for point in points if len(points) < MANY_LEFT_OUT else [many]:

@@ -12,13 +12,14 @@ from rich.table import Table
 from pollscope.analysis.claims.evaluate import evaluate_run, own_claims, rows_of
 from pollscope.analysis.claims.model import claims_of
 from pollscope.analysis.claims.verdict import VerdictKind
-from pollscope.analysis.point_values import PointValues, by_point, factors, level_text, measured
+from pollscope.analysis.point_values import PointValues, by_point, factors, measured
 from pollscope.analysis.quality import steadiness
 from pollscope.analysis.saturation import generator_bound_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.units import human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.run.execution import RunOutcome
+from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 

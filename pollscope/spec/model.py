@@ -42,6 +42,7 @@ from pollscope.base.fields import (
 )
 from pollscope.base.knob_values import KNOB_PREFIX, parse_setting
 from pollscope.base.names import TESTBEDS, WORKLOADS, papers
+from pollscope.base.units import Dimension
 from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 
 LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "flow_size", "saturate")
@@ -276,6 +277,15 @@ class Parameters(Model):
 def _without_none(annotation: Any) -> Any:
     kinds = get_args(annotation)
     return next(kind for kind in kinds if kind is not NoneType) if NoneType in kinds else annotation
+
+
+def dimension_of(name: str) -> Dimension | None:
+    """What a parameter measures; None of numbers without a unit, of words, and of knobs."""
+    info = Parameters.model_fields.get(name)
+    if info is None:
+        return None
+    metadata = [*info.metadata, *getattr(_without_none(info.annotation), "__metadata__", ())]
+    return next((each for each in metadata if isinstance(each, Dimension)), None)
 
 
 def _factor_fields() -> dict[str, Any]:

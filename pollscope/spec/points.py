@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The points of a spec: every combination of its levels, zipped factors moving together."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
 
 from pollscope.base.knob_values import KNOB_PREFIX
+from pollscope.base.units import (
+    RATE,
+    SHARE,
+    SIZE,
+    TIME,
+    Dimension,
+    human,
+    human_ns,
+    human_number,
+    human_share,
+    human_size,
+)
 from pollscope.spec import expressions
-from pollscope.spec.model import Parameters, Spec
+from pollscope.spec.model import Parameters, Spec, dimension_of
 
 # Of a factor, in base units.
 Level = bool | int | float | str | None
@@ -60,6 +72,30 @@ def _knobs(factors: Mapping[str, Level]) -> dict[str, Level]:
 def point_id(factors: Mapping[str, object]) -> str:
     """The name of a point: `queues=4,load_of_max=0.25`; `all` when nothing is swept."""
     return ",".join(f"{name}={level}" for name, level in factors.items()) or "all"
+
+
+def point_text(factors: Mapping[str, Level]) -> str:
+    """The same for a reader: `queues=4,load_of_max=25 %,wait_after=1 ms`."""
+    return point_id({name: level_text(name, level) for name, level in factors.items()})
+
+
+# Dimension -> a level for a reader; 6 digits, so that neighbouring levels are told apart.
+_TEXTS: Mapping[Dimension | None, Callable[[float], str]] = {
+    SHARE: lambda share: human_share(share, 6),
+    RATE: lambda pps: human(pps, "pps", 6),
+    TIME: lambda ns: human_ns(ns, digits=6),
+    SIZE: lambda size: human(size, "B", 6) if size % 1000 == 0 else human_size(size, 6),
+}
+
+
+def level_text(factor: str, level: Level) -> str:
+    """A level for a reader: shares in percent; rates, times and sizes with a prefix."""
+    if not isinstance(level, int | float):
+        return str(level)
+    dimension = dimension_of(factor)
+    if dimension in _TEXTS:
+        return _TEXTS[dimension](level)
+    return human_number(level, 6) if isinstance(level, float) else str(level)
 
 
 def dropped(spec: Spec, point: Point) -> str | None:

@@ -23,8 +23,9 @@ from pollscope.analysis.claims.numbers import (
     together,
 )
 from pollscope.analysis.claims.verdict import Finding, VerdictKind
-from pollscope.analysis.point_values import PointValues, groups, level_text
+from pollscope.analysis.point_values import PointValues, groups
 from pollscope.metrics.dictionary import Metric, metric_dictionary
+from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Across, AverageRatio, Crosses, RatioOfRatios, RiseShare, SteeperKnee
 from pollscope.stats.estimates import (
     Estimate,

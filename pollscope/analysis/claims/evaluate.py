@@ -15,12 +15,13 @@ from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.ground import counts_text, of_samples, whole_mix
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.papers import differences
-from pollscope.analysis.point_values import PAIR, absence, by_point, data_of, factors, level_text, places, several_pairs
+from pollscope.analysis.point_values import PAIR, absence, by_point, data_of, factors, places, several_pairs
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import Parameters
+from pollscope.spec.points import level_text
 from pollscope.spec.predicates import LOAD, EveryTrial, Need, OwnClaim, Range, Where, Within
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table

@@ -5,8 +5,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
-from pollscope.analysis.point_values import Level, PointValues, level_text
+from pollscope.analysis.point_values import Level, PointValues
 from pollscope.base.units import human_number, human_share
+from pollscope.spec.points import level_text
 from pollscope.spec.predicates import StatedBounds
 from pollscope.stats.estimates import Estimate, together_confidence
 

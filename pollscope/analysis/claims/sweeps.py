@@ -19,9 +19,10 @@ from pollscope.analysis.claims.numbers import (
     together,
 )
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
-from pollscope.analysis.point_values import PointValues, groups, level_text
+from pollscope.analysis.point_values import PointValues, groups
 from pollscope.base.units import human_number, human_p
 from pollscope.metrics.dictionary import Metric
+from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import (
     Estimate,

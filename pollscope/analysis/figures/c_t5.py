@@ -20,8 +20,9 @@ from pollscope.analysis.figures.style import (
     new_figure,
 )
 from pollscope.analysis.papers import stated
-from pollscope.analysis.point_values import PointValues, level_text
+from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
+from pollscope.spec.points import level_text
 from pollscope.stats.estimates import Estimate
 
 COMPLETION = "flow_completion_mean_ns"

@@ -24,10 +24,11 @@ from pollscope.analysis.figures.style import (
     new_figure,
 )
 from pollscope.analysis.figures.sweep_lines import SweepLine, base_words, default_show, factor_word, lines_of, title_of
-from pollscope.analysis.point_values import Level, factors, level_rank, level_text, measured
+from pollscope.analysis.point_values import Level, factors, level_rank, measured
 from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.spec.model import Show
+from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 

@@ -18,13 +18,13 @@ from pollscope.analysis.point_values import (
     by_point,
     factors,
     level_rank,
-    level_text,
     levels_text,
     measured,
 )
 from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import Show
+from pollscope.spec.points import level_text
 from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder

@@ -54,7 +54,8 @@ def _goodput_bps(trial: TrialFacts) -> float:
 
 
 def _payload_bytes(trial: TrialFacts) -> float:
-    return trial.part("params", "flow_size").number() * len(_column(trial, "completion_ns"))
+    flows = len(_column(trial, "completion_ns"))
+    return flows * trial.part("params", "flow_size").number()
 
 
 def _duration_s(trial: TrialFacts) -> float:
