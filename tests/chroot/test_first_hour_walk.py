@@ -17,13 +17,11 @@ from pathlib import Path
 
 import pytest
 from debian import MakeSystem, clean_environment
-from walking import LOGS, Laptop, install, make_laptop, make_wheel, prepared
+from walking import LOGS, Laptop, install, make_archive, make_laptop, make_wheel, prepared
 
 SERVERS = {"dut": ("trixie", "10.77.0.2"), "generator": ("noble", "10.77.0.3")}
 LAPTOP = "10.77.0.1"
 SERVER_PACKAGES = ["openssh-server", "sudo", "python3", "iproute2", "procps", "kmod", "ca-certificates"]
-BUILD_PACKAGES = """libdpdk-dev dpdk-dev meson ninja-build gcc libc6-dev pkgconf libjansson-dev libpcap-dev libisal-dev
-dpkg-dev xz-utils python3-venv"""
 ROLES = ["common", "dpdk", "pollscope_apps", "stress_ng"]
 # What any site does to a new machine, and no more.
 SITE = """set -e
@@ -98,10 +96,7 @@ def walk(make_system: MakeSystem, checkout: Path, tmp_path: Path) -> Iterator[La
         laptop = stack.enter_context(make_laptop(make_system, share))
         inside = stack.enter_context(network())
         for name, (suite, _) in SERVERS.items():
-            with make_system(suite, ["git", "make", "python3"]) as builder:
-                build = "mkdir /build && cd /build && tar -xf /share/sources.tar && DRIVER=none playbooks/build-release"
-                archive = f"{build} --offline /share/{suite}.tar.gz"
-                prepared(builder, share, install(BUILD_PACKAGES.split()), archive)
+            make_archive(make_system, suite, share, "--offline")
             server = stack.enter_context(make_system(suite, ["git", "make", "python3"]))
             prepared(server, share, install(SERVER_PACKAGES), SITE.replace("NAME", name))
             sshd = ["sh", "-c", "mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e"]

@@ -15,6 +15,8 @@ from told import told
 LOGS = Path(__file__).resolve().parent.parent.parent / ".cache/machine-test"
 PACKAGES = ["openssh-client", "python3", "python3-venv", "ca-certificates"]
 KEY = "mkdir -m 700 /root/.ssh; ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519; cp ~/.ssh/*.pub /share"
+BUILD_PACKAGES = """libdpdk-dev dpdk-dev meson ninja-build gcc libc6-dev pkgconf libjansson-dev libpcap-dev libisal-dev
+dpkg-dev xz-utils python3-venv"""
 PIP = "python3 -m venv /root/venv && /root/venv/bin/pip install -q /share/pollscope-*.whl"
 
 
@@ -64,6 +66,14 @@ def make_wheel(checkout: Path, share: Path) -> None:
     subprocess.run(["tar", "-C", copy, "-xf", share / "sources.tar"], check=True)
     wheel = [sys.executable, "-m", "pip", "-q", "wheel", "--no-build-isolation", "--no-deps", "-w", str(share)]
     subprocess.run([*wheel, str(copy)], check=True)
+
+
+def make_archive(make_system: MakeSystem, suite: str, share: Path, options: str = "") -> None:
+    """The programs for a suite, by playbooks/build-release on a system of it: `SUITE.tar.gz` in `share`."""
+    with make_system(suite, ["git", "make", "python3"]) as builder:
+        sources = "mkdir /build && cd /build && tar -xf /share/sources.tar"
+        build = f"DRIVER=none playbooks/build-release {options} /share/{suite}.tar.gz"
+        prepared(builder, share, install(BUILD_PACKAGES.split()), f"{sources} && {build}")
 
 
 @contextmanager
