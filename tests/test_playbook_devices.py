@@ -156,6 +156,8 @@ class Kernel:
                     file.unlink()
                 (folder / "parameters").rmdir()
                 folder.rmdir()
+                if name == "vfio":
+                    raise kinds.HostError("modprobe -r vfio: could not remove 'vfio': No such file or directory")
             case ["ethtool", ("-g" | "-a") as option, name]:
                 return "".join(f"{key}: {value}\n" for key, value in self.settings[option + name].items())
             case ["ethtool", ("-G" | "-A") as option, name, *words]:
