@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from ratio import print_ratio
 
-from pollscope.metrics.rules import RULES
+from pollscope.metrics import RULES
 from pollscope.store.results_table import derive_table
 from pollscope.store.run_folder import read_run
 from pollscope.store.table_file import TABLE_FILE, stamp

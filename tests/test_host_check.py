@@ -17,7 +17,7 @@ from run_helpers import Cli
 from ssh_host import SshHost, free_port, running_sshd
 
 from pollscope import __version__
-from pollscope.testbeds.finding import HostFinding
+from pollscope.testbeds.base import HostFinding
 from pollscope.testbeds.pair import look_at_host
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings, inventory_findings

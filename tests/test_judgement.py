@@ -12,9 +12,8 @@ from pollscope.analysis.quality import cautions, steadiness
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.base.names import Status
-from pollscope.metrics import noise
+from pollscope.metrics import RULES, noise
 from pollscope.metrics.judgement import Judgement, drift_flags, judge
-from pollscope.metrics.rules import RULES
 from pollscope.spec.model import Noise
 from pollscope.store.results_table import current_table, derive_table, flags_of, last_attempts
 from pollscope.store.run_folder import RunFolder, read_run

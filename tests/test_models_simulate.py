@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 from pollscope.base.errors import UsageError
 from pollscope.models import queues
 from pollscope.models.polling import CyclicQueues, gated_mean_wait_ns
-from pollscope.models.simulate import (
-    Arrivals,
-    Hiccups,
-    Outcome,
-    PollingCores,
-    Service,
-    SharedServers,
-    simulate,
-)
+from pollscope.models.simulate import Arrivals, Hiccups, Outcome, PollingCores, Service, SharedServers, simulate
 
 US = 1000.0
 PACKETS = 600_000

@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from pollscope.analysis.point_values import PointValues, on_any_ground
-from pollscope.base.units import human_number
+from pollscope.base.units import counted, human_number
 from pollscope.metrics.ground import (
     BETWEEN,
     NO_CANARY,
@@ -66,7 +66,7 @@ def _overlap(first: Counter[str], second: Counter[str]) -> float:
 def counts_text(counts: Counter[str]) -> str:
     """`ground A in 3 trials, ground B in 2, between grounds in 1`."""
     (label, number), *rest = sorted(counts.items())
-    first = f"{ground_text(label)} in {number} trial{'s' if number != 1 else ''}"
+    first = f"{ground_text(label)} in {counted(number, 'trial')}"
     return ", ".join([first, *(f"{ground_text(label)} in {number}" for label, number in rest)])
 
 

@@ -10,7 +10,7 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import by_point, data_of
 from pollscope.analysis.run_differences import differences_of
 from pollscope.base.errors import UsageError
-from pollscope.base.units import human_number, human_share
+from pollscope.base.units import counted, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.change_point import FEWEST_OF_HISTORY, HISTORY_FALSE_ALARM, level_changes
 from pollscope.store.results_table import current_table
@@ -45,11 +45,6 @@ class MetricHistory:
     run_ids: tuple[str, ...]
     values: tuple[float, ...]
     changes: tuple[LevelChange, ...]
-
-    @property
-    def is_long_enough(self) -> bool:
-        """Whether there are runs enough to tell a change."""
-        return len(self.values) >= FEWEST_OF_HISTORY
 
 
 def history(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> list[MetricHistory]:
@@ -117,10 +112,10 @@ def _series(metric: str, label: str, found: Sequence[tuple[str, float]]) -> Metr
 
 def history_text(found: Sequence[MetricHistory]) -> str:
     """The changes as text, a line each, under how much was looked at."""
-    long = [each for each in found if each.is_long_enough]
+    long = [each for each in found if len(each.values) >= FEWEST_OF_HISTORY]
     lines = [line for each in long for line in _changes(each)]
     most = max(len(each.values) for each in found)
-    changes = "1 change" if len(lines) == 1 else f"{len(lines)} changes"
+    changes = counted(len(lines), "change")
     runs = "1 run" if most == 1 else f"up to {most} runs"
     said = [f"{len(found)} series (metric and point) over {runs}; {changes} of level."]
     if short := len(found) - len(long):

@@ -54,6 +54,10 @@ class PointValues:
             return wide
         return wide.clipped((0.0, self._most_over(other.at(confidence), wide)))
 
+    def relative_to(self, one: "PointValues") -> Estimate:
+        """As `over`; what is its own measure is 1 by definition and has no interval."""
+        return Estimate(1.0, 1.0, 1.0, len(one.values), "by definition") if self is one else self.over(one)
+
     def _most_over(self, other: Estimate, ratio: Estimate) -> float:
         """What the ratio can be at most: a share is no more than 1, over the least that the other one may be."""
         if not (math.isfinite(self.limits[1]) and ratio.has_interval):

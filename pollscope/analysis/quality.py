@@ -2,7 +2,7 @@
 """What could mislead a reader of a run: one full sentence each, with numbers and what to do about it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,10 @@ from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import by_point, measured, places
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
-from pollscope.base.units import human_ns, human_number, human_p, human_share, human_time
+from pollscope.base.units import counted, human_ns, human_number, human_p, human_share, human_time
+from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import Flag
-from pollscope.metrics.rules import RULES
 from pollscope.stats.estimates import bimodality_warning
 from pollscope.store.results_table import flags_of, last_attempts, noise_limits
 from pollscope.store.run_folder import RunFolder
@@ -112,7 +112,7 @@ def _reasons(bad: pd.DataFrame) -> str:
         example = causes | example
     shown = [f"{example[kind]} ({count} such)" if count > 1 else example[kind] for kind, count in counts.most_common(3)]
     more = len(example) - len(shown)
-    return "; ".join([*shown, *([f"{more} more reason{'s' if more > 1 else ''} below"] if more else [])])
+    return "; ".join([*shown, *([f"{counted(more, 'more reason')} below"] if more else [])])
 
 
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -123,7 +123,7 @@ def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > MOST_NOTES:
         yield Caution(
-            "noted by the run", f"{_counted(texts[MOST_NOTES:], 'more note')} stand in run.json under `warnings`."
+            "noted by the run", f"{counted(len(texts) - MOST_NOTES, 'more note')} stand in run.json under `warnings`."
         )
 
 
@@ -134,7 +134,7 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         reason = next(iter(unsaturated.values()))
         yield Caution(
             "generator",
-            f"100 % load is not the DUT's maximum at {_counted(unsaturated, 'point')}: {reason}. "
+            f"100 % load is not the DUT's maximum at {counted(len(unsaturated), 'point')}: {reason}. "
             "Add cycles to the workload.",
         )
     missing: dict[tuple[str, str], list[str]] = {}
@@ -148,13 +148,9 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         worst = max(bound, key=lambda point: bound[point])
         yield Caution(
             "generator",
-            f"At {_counted(bound, 'point')} the generator did not send what was due "
+            f"At {counted(len(bound), 'point')} the generator did not send what was due "
             f"(worst: {human_share(bound[worst], 2)} unsent at {worst}); they show the generator, not the DUT.",
         )
-
-
-def _counted(things: Sized, noun: str) -> str:
-    return f"{len(things)} {noun}{'s' if len(things) != 1 else ''}"
 
 
 def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -328,7 +324,7 @@ def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     more = f" and {len(counts) - MOST_POINTS} more" if len(counts) > MOST_POINTS else ""
     yield Caution(
         "shape",
-        f"{_counted([text for own in texts.values() for text in own], 'trial')} at {_counted(texts, 'point')} had not "
+        f"{counted(sum(map(len, texts.values())), 'trial')} at {counted(len(texts), 'point')} had not "
         f"the shape that was asked for: {', '.join(counts[:MOST_POINTS])}{more}; the first of '{worst}': "
         f"{texts[worst][0]}.",
     )

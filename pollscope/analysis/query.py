@@ -16,7 +16,7 @@ import duckdb
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.read_only_sql import check_reads_only, sql_error
 from pollscope.base.errors import UsageError
-from pollscope.metrics.rules import RULES
+from pollscope.metrics import RULES
 from pollscope.store.find import is_run
 from pollscope.store.run_folder import read_meta, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp

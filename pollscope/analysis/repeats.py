@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pollscope.analysis.history import values_of_runs
-from pollscope.base.units import human_number, human_share
+from pollscope.base.units import counted, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.hierarchy import FEWEST_RUNS, Hierarchy, hierarchy
 from pollscope.store.run_folder import RunFolder
@@ -70,4 +70,4 @@ def _line(each: Together) -> str:
     best, now = each.found.optimal_trials, human_number(each.found.trials_a_run)
     if best is None:
         return f"{said}: runs do not differ by more than their trials do; {now} trials a run"
-    return f"{said}: {best} trial{'s' if best > 1 else ''} a run, not {now}, would be worth their time"
+    return f"{said}: {counted(best, 'trial')} a run, not {now}, would be worth their time"

@@ -69,7 +69,7 @@ def _of_user(variable: str, below_home: str) -> Path:
 
 def build_folder() -> Path:
     """Where the programs are built: build of the checkout; of a wheel a folder in the cache for exactly its content."""
-    return cache_folder() / "builds" / digest_of(PACKAGE) if INSTALLED else CHECKOUT / "build"
+    return cache_folder() / "builds" / package_digest() if INSTALLED else CHECKOUT / "build"
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -79,11 +79,11 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 @cache
-def digest_of(folder: Path) -> str:
-    """Of the names and bytes of all its files: the first 16 digits of a SHA-256."""
+def package_digest() -> str:
+    """Of the names and bytes of all files of the package: the first 16 digits of a SHA-256."""
     digest = hashlib.sha256()
-    for path in files_below(folder):
-        digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+    for path in files_below(PACKAGE):
+        digest.update(f"{path.relative_to(PACKAGE)}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from pollscope.base.errors import HostError, reason_of
-from pollscope.base.paths import CARRIED, CHECKOUT, INSTALLED, PACKAGE, cache_folder, digest_of, files_below
+from pollscope.base.paths import CARRIED, CHECKOUT, INSTALLED, PACKAGE, cache_folder, files_below, package_digest
 
 # Of the package in a wheel, what a checkout has at its top (setup.py).
 _AT_TOP = ("configs", "data", "experiments")
@@ -20,7 +20,7 @@ def source_tree() -> Path:
     """
     if not INSTALLED:
         return CHECKOUT
-    tree = cache_folder() / "sources" / digest_of(PACKAGE)
+    tree = cache_folder() / "sources" / package_digest()
     if not tree.is_dir():
         try:
             _unpack(tree)

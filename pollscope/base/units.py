@@ -155,6 +155,11 @@ def with_unit(number: str, unit: str) -> str:
     return f"{number} {_SINGULAR.get(head, head) if number == '1' else head}{slash}{rest}".rstrip()
 
 
+def counted(count: float, noun: str) -> str:
+    """So many of something: `1 queue`, `1,024 queues`."""
+    return f"{human_number(count, 6)} {noun}{'' if count == 1 else 's'}"
+
+
 def human_rate(pps: float) -> str:
     """A packet rate for a reader: `3.14 Mpps`."""
     return human(pps, "pps")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pollscope.base.errors import UsageError
+from pollscope.base.units import counted
 from pollscope.cli.words import JsonFlag, PaperName, RunWords
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]
 
 def _trials(count: int, flagged: int) -> str:
     noisy = f", {flagged} flagged" if flagged else ""
-    return f" ({count} trial{'s' if count > 1 else ''}{noisy})" if count else ""
+    return f" ({counted(count, 'trial')}{noisy})" if count else ""
 
 
 def _absent_everywhere(points: "Sequence[Diagnosis]") -> list[tuple[str, tuple[str, ...]]]:

@@ -16,17 +16,7 @@ from pollscope.base.names import KNOBS
 from pollscope.cli.words import KnobName
 from pollscope.host.journal import Entry, load
 from pollscope.host.lock import HostLock
-from pollscope.knobs import (
-    Knob,
-    KnobHost,
-    KnobSession,
-    Policy,
-    RestoreResult,
-    knobs_of,
-    pick,
-    read_values,
-    restore_all,
-)
+from pollscope.knobs import Knob, KnobHost, KnobSession, Policy, RestoreResult, knobs_of, pick, read_values, restore_all
 from pollscope.knobs.session import Change, hand_journal, left_behind, run_journal, would_change
 
 EXAMPLES = (

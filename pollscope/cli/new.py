@@ -35,7 +35,8 @@ def new(
     if not NAME.fullmatch(stem):
         raise UsageError("is no name of a spec", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
     path = Path(f"{stem}.yaml")
-    text = _like(like, stem) if like is not None else _template(stem)
+    template = data_folder("configs") / "new-spec.yaml"
+    text = _like(like, stem) if like is not None else read_text(template).replace("NAME", stem)
     load_text(text, str(path))  # what is written is valid
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -46,10 +47,6 @@ def new(
         raise HostError(f"cannot be written: {error.strerror}", str(path), "go to another folder") from None
     typer.echo(path)
     typer.echo(f"next: pollscope plan {path}", err=True)
-
-
-def _template(name: str) -> str:
-    return read_text(data_folder("configs") / "new-spec.yaml").replace("NAME", name)
 
 
 def _like(word: str, name: str) -> str:

@@ -2,7 +2,8 @@
 """Which processor this is, as far as collectors depend on it."""
 
 from dataclasses import dataclass
-from pathlib import Path
+
+from pollscope.host.files import cpuinfo
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,7 @@ class Processor:
 
 def read_processor() -> Processor:
     """Reads the first processor's entry; what is not there (other architectures) is empty or 0."""
-    fields: dict[str, str] = {}
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0].splitlines():
-        key, _, value = line.partition(":")
-        fields[key.strip()] = value.strip()
+    fields = cpuinfo()
     numbers = {key: int(fields[key]) if fields.get(key, "").isdigit() else 0 for key in ("cpu family", "model")}
     return Processor(
         fields.get("vendor_id", ""),

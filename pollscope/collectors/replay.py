@@ -23,11 +23,11 @@ _PATIENCE_S = 5.0
 
 
 class Replay(Collector):
-    """Stands in for `replayed`: same name, same parser, bytes from `path`. `speed` 2 plays twice as fast."""
+    """Stands in for `replayed`: same name, same parser, bytes from `path`."""
 
-    def __init__(self, replayed: Collector, path: Path, speed: float = 1.0) -> None:
+    def __init__(self, replayed: Collector, path: Path) -> None:
         self.name, self.summary = replayed.name, f"replay of {path.name}"
-        self._replayed, self._path, self._speed = replayed, path, speed
+        self._replayed, self._path = replayed, path
         self._recorder: Recorder | None = None
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
@@ -51,7 +51,7 @@ class Replay(Collector):
         first_ns: int | None = None
         for piece in pieces:
             first_ns = piece.t_ns if first_ns is None else first_ns
-            due_ns = self._started_ns + round((piece.t_ns - first_ns) / self._speed)
+            due_ns = self._started_ns + piece.t_ns - first_ns
             if self._over.wait(max(0, due_ns - time.monotonic_ns()) / 1e9):
                 return
             self._recorder.write(piece.data, piece.label)

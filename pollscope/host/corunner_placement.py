@@ -105,8 +105,9 @@ class _Place:
         free = self._free_cores([*self._dut, *self._others])
         if not free:
             needed = f"{len(self._dut)} for the DUT and {len(self._others)} for the generator"
+            cores = len({cpu.physical for cpu in self._cpus.values()})
             raise HostError(
-                f"the co-runner needs a core of its own beside {needed}; this host has {len(self._physical())} to give"
+                f"the co-runner needs a core of its own beside {needed}; this host has {cores} to give"
                 + ("; feed infinite or none needs no generator" if self._others else "")
             )
         return free
@@ -128,9 +129,6 @@ class _Place:
         if count > len(free):
             raise HostError(f"needs {count} cores to spin on beside everything else; this host has {len(free)} to give")
         return tuple(cpu.cpu for cpu in free.values())[:count]
-
-    def _physical(self) -> set[tuple[int, ...]]:
-        return {cpu.physical for cpu in self._cpus.values()}
 
 
 def last_level_mates(cpu: int) -> set[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.host.cpus import online_cpus
-from pollscope.host.files import read_int, read_text
+from pollscope.host.files import cpuinfo, read_int, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.nic_facts import nic_facts
 
@@ -29,7 +29,7 @@ def absent(reason: str) -> dict[str, str]:
 
 def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
     """What a reader has to know of the machine; everything unknown is `{"absent": reason}`."""
-    info = _cpuinfo(proc)
+    info = cpuinfo(proc)
     return {
         "cpu_model": info.get("model name", platform.machine()),
         "cpu_vendor": info.get("vendor_id", absent("/proc/cpuinfo has no vendor_id")),
@@ -37,8 +37,8 @@ def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
         "cpu_flags": cpu_flags(proc),
         "microcode": info.get("microcode", absent("/proc/cpuinfo has no microcode")),
         "mitigations": mitigations(sys) or absent("the kernel shows no vulnerabilities"),
-        "bios": _dmi(sys, ("bios_vendor", "bios_version", "bios_date"), "no DMI: not a PC, or a container"),
-        "board": _dmi(sys, ("sys_vendor", "product_name"), "no DMI: not a PC, or a container"),
+        "bios": _dmi(sys, "bios_vendor", "bios_version", "bios_date"),
+        "board": _dmi(sys, "sys_vendor", "product_name"),
         "nics": nic_facts(sys),
         **_counts(sys),
         "caches": cache_bytes(sys),
@@ -61,7 +61,7 @@ def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
 
 def cpu_flags(proc: Path = PROC) -> dict[str, bool]:
     """Which of the flags that matter for time stamps and for waiting the processor has."""
-    flags = _cpuinfo(proc).get("flags", "").split()
+    flags = cpuinfo(proc).get("flags", "").split()
     waits = ("waitpkg", "mwaitx")
     wanted = ("constant_tsc", "nonstop_tsc", "tsc_known_freq", "rdtscp", *waits, "rtm", "avx2", "avx512f")
     return {flag: flag in flags for flag in wanted}
@@ -74,9 +74,9 @@ def mitigations(sys: Path = SYS) -> dict[str, str]:
     return {name: text for name, text in found.items() if text and text != "Not affected"}
 
 
-def _dmi(sys: Path, names: tuple[str, ...], reason: str) -> Fact:
+def _dmi(sys: Path, *names: str) -> Fact:
     words = [read_text(sys / "class/dmi/id" / name) for name in names]
-    return " ".join(filter(None, words)) or absent(reason)
+    return " ".join(filter(None, words)) or absent("no DMI: not a PC, or a container")
 
 
 def _counts(sys: Path) -> dict[str, int | bool]:
@@ -89,12 +89,6 @@ def _counts(sys: Path) -> dict[str, int | bool]:
         "numa_nodes": len({cpu.node for cpu in cpus}),
         "smt": len(cpus) > len(cores),
     }
-
-
-def _cpuinfo(proc: Path) -> dict[str, str]:
-    first = (read_text(proc / "cpuinfo") or "").split("\n\n")[0]
-    pairs = (line.partition(":") for line in first.splitlines())
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def cache_bytes(sys: Path = SYS) -> dict[str, int]:
@@ -137,7 +131,7 @@ def turbo(sys: Path = SYS) -> Fact:
 
 def hypervisor(proc: Path = PROC, sys: Path = SYS) -> Fact:
     """What the machine runs under; `none` on bare metal."""
-    if "hypervisor" not in _cpuinfo(proc).get("flags", "").split():
+    if "hypervisor" not in cpuinfo(proc).get("flags", "").split():
         return "none"
     vendor = _lscpu_field("Hypervisor vendor:")
     if vendor:

@@ -26,6 +26,13 @@ def read_int(path: Path) -> int | None:
         return None
 
 
+def cpuinfo(proc: Path = Path("/proc")) -> dict[str, str]:
+    """The fields of the first processor in /proc/cpuinfo; empty where it cannot be read."""
+    first = (read_text(proc / "cpuinfo") or "").split("\n\n")[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
 def parse_list(text: str) -> list[int]:
     """A kernel CPU or node list: `0-3,8` is [0, 1, 2, 3, 8]; see cpuset(7), list format.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pollscope.base.errors import HostError
+from pollscope.base.units import counted
 from pollscope.host.cpus import Cpu, listed_cpus
 
 
@@ -43,8 +44,8 @@ class Wanted:
     def text(self) -> str:
         """In words: `5 CPUs (2 workers, 2 dispatchers, 1 generator)`."""
         counts = {"worker": self.workers, "dispatcher": self.dispatchers, "generator": int(self.generator)}
-        parts = [f"{count} {role}{'s' if count > 1 else ''}" for role, count in counts.items() if count]
-        return f"{self.needed} CPU{'s' if self.needed > 1 else ''} ({', '.join(parts)})"
+        parts = [counted(count, role) for role, count in counts.items() if count]
+        return f"{counted(self.needed, 'CPU')} ({', '.join(parts)})"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _separate(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
     for there in (*_nodes(cpus, wanted.nic_node).values(), cpus):
         cores = _physical(there)
         if len(cores) >= wanted.needed:
-            return _from_cores(cpus, [threads[0] for threads in cores], wanted)
+            return _from_cores(cpus, cores, wanted)
     cores = _physical(cpus)
     if len(cores) < wanted.dut:
         raise HostError(
@@ -120,7 +121,7 @@ def _same_node(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
     for there in nodes.values():
         cores = _physical(there)
         if len(cores) >= wanted.needed:
-            return _from_cores(cpus, [threads[0] for threads in cores], wanted)
+            return _from_cores(cpus, cores, wanted)
     raise HostError(f"same-node: needs {wanted.needed} physical cores on one NUMA node; {_largest(nodes)}")
 
 
@@ -195,9 +196,9 @@ _POLICIES: Mapping[str, Callable[[Sequence[Cpu], Wanted], Roles]] = {
 }
 
 
-def _from_cores(cpus: Sequence[Cpu], cores: Sequence[Cpu], wanted: Wanted) -> Roles:
-    generator = cores[-wanted.needed] if wanted.generator else None
-    return _roles(cpus, cores[-wanted.dut :], generator, wanted)
+def _from_cores(cpus: Sequence[Cpu], cores: Sequence[Sequence[Cpu]], wanted: Wanted) -> Roles:
+    generator = cores[-wanted.needed][0] if wanted.generator else None
+    return _roles(cpus, [threads[0] for threads in cores[-wanted.dut :]], generator, wanted)
 
 
 def _roles(

@@ -9,30 +9,27 @@ with KnobSession("run S-F5", restore_first=False) as session:      # holds the h
 """
 
 from pollscope.host.restore import NotStuck, Policy, RestoreResult
-from pollscope.knobs.base import Availability, Knob, Refused
-from pollscope.knobs.holding import Holding, NotRestored
+from pollscope.knobs.base import Knob, Refused
+from pollscope.knobs.holding import Holding, Knobs, NotRestored
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of, pick
 from pollscope.knobs.session import (
-    Change,
     ChangedUnderUs,
     KnobSession,
     LeftBehind,
     apply,
-    left_behind,
     read_values,
     restore_all,
     snapshot,
 )
 
 __all__ = [
-    "Availability",
-    "Change",
     "ChangedUnderUs",
     "Holding",
     "Knob",
     "KnobHost",
     "KnobSession",
+    "Knobs",
     "LeftBehind",
     "NotRestored",
     "NotStuck",
@@ -41,7 +38,6 @@ __all__ = [
     "RestoreResult",
     "apply",
     "knobs_of",
-    "left_behind",
     "pick",
     "read_values",
     "restore_all",

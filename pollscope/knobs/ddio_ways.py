@@ -7,7 +7,6 @@ from pollscope.knobs.host import KnobHost
 from pollscope.knobs.io_alloc import IoAllocWays
 from pollscope.knobs.msr import MsrKnob
 from pollscope.knobs.platforms import Absent, Platform, WaysRegister
-from pollscope.knobs.topology import packages
 from pollscope.knobs.ways import FEWEST_WAYS, mask_of, parse_ways, ways_mask
 
 
@@ -33,7 +32,7 @@ class DdioWays(MsrKnob[WaysRegister]):
         return IoAllocWays(self.host) if target == HOST_TARGET else self
 
     def targets(self) -> list[str]:
-        return [f"package{number}" for number in packages(self.host)]
+        return [f"package{number}" for number in self.host.packages()]
 
     @classmethod
     def parse(cls, value: object) -> str:
@@ -57,7 +56,7 @@ class DdioWays(MsrKnob[WaysRegister]):
         return platform.ddio_ways
 
     def cpu(self, target: str) -> int:
-        cpus = packages(self.host).get(int(target.removeprefix("package")))
+        cpus = self.host.packages().get(int(target.removeprefix("package")))
         if not cpus:
             raise HostError("the package has no processor online", f"{self.name} {target}")
         return cpus[0]

@@ -2,7 +2,7 @@
 """The frame of everything that turns knobs: takes the lock, restores what was left, and at the end what was set."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -15,8 +15,43 @@ class NotRestored(HostError):
     """At the end some values could not be restored; they stay in the journal."""
 
 
-class Holding(ABC):
-    """A `with` block that holds a lock from entering to leaving.
+class Knobs:
+    """A `with` block that keeps other runs from the host that measures, and restores its knobs in the end.
+
+    As it stands here it is that of a testbed without a host: nothing can be turned, and nobody has to be kept out.
+
+    Attributes:
+        restored_first: what an ended run had left behind and was restored on entering.
+    """
+
+    restored_first: Sequence[RestoreResult] = ()
+
+    def __enter__(self) -> Self:
+        """Raises HostError when another run holds the host, or left something behind."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Restores; raises HostError with what could not be restored."""
+
+    def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
+        """Sets knobs, NAME[@TARGET] -> value; raises HostError when one does not take it, or a host is gone."""
+        if settings:
+            raise HostError(f"this testbed has no host whose knobs could be turned: {', '.join(settings)}")
+        return ()
+
+    def restore(self) -> Sequence[RestoreResult]:
+        """Restores what was set so far."""
+        return ()
+
+    def snapshot(self) -> Mapping[str, Mapping[str, str]]:
+        """Knob -> target -> value, as it is now."""
+        return {}
+
+
+class Holding(Knobs, ABC):
+    """Knobs under a lock that is held from entering to leaving.
 
     Attributes:
         lock: of what is turned.

@@ -4,7 +4,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,20 +49,21 @@ class KnobHost:
     def pci_dir(self) -> Path:
         return self.sysfs / "bus/pci"
 
+    def packages(self) -> dict[int, list[int]]:
+        """Package number -> its online processors, both ascending (an offline processor has no topology folder)."""
+        found: dict[int, list[int]] = {}
+        for path in self.cpu_dir.glob("cpu[0-9]*/topology/physical_package_id"):
+            try:
+                package = int(path.read_text())
+            except (OSError, ValueError):  # went offline meanwhile
+                continue
+            found.setdefault(package, []).append(int(path.parents[1].name.removeprefix("cpu")))
+        return {package: sorted(cpus) for package, cpus in sorted(found.items())}
+
     def boot_id(self) -> str:
         """The kernel's name for this boot; empty where it is not told."""
         path = self.proc / "sys/kernel/random/boot_id"
         return read_text(path).strip() if path.is_file() else ""
-
-    def cpu_identity(self) -> Mapping[str, str]:
-        """The fields of the first processor in /proc/cpuinfo; empty when it cannot be read."""
-        try:
-            text = (self.proc / "cpuinfo").read_text(errors="replace")
-        except OSError:
-            return {}
-        first = text.split("\n\n", 1)[0]
-        pairs = (line.partition(":") for line in first.splitlines())
-        return {key.strip(): value.strip() for key, _, value in pairs}
 
     def lockdown(self) -> str:
         """The active kernel lockdown mode ('none' where the kernel has no lockdown); see kernel_lockdown(7)."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The mode of the IOMMU, which the kernel fixes at boot."""
 
+from pollscope.host.files import cpuinfo
 from pollscope.knobs.base import HOST_TARGET, Availability, Knob, Refused, parse_choice
 from pollscope.knobs.host import read_text
 
@@ -66,5 +67,5 @@ class Iommu(Knob):
 
     def boot_parameters(self, value: str) -> str:
         """What the kernel command line needs for a mode on this host's make of processor."""
-        make = "amd" if self.host.cpu_identity().get("vendor_id") == "AuthenticAMD" else "intel"
+        make = "amd" if cpuinfo(self.host.proc).get("vendor_id") == "AuthenticAMD" else "intel"
         return _PARAMETERS[value][make]

@@ -73,10 +73,6 @@ class PciDevice:
         """vendor:device, four lower-case hexadecimal digits each."""
         return f"{self._number('vendor'):04x}:{self._number('device'):04x}"
 
-    @property
-    def is_bridge(self) -> bool:
-        return self.pci_class == _BRIDGE_CLASS
-
     def upward(self) -> list[str]:
         """Addresses from the root bus down to this device, itself included.
 
@@ -95,7 +91,7 @@ class PciDevice:
             HostError: the device sits on the root bus itself, without a root port.
         """
         top = PciDevice.find(self.host, self.upward()[0])
-        if not top.is_bridge:
+        if top.pci_class != _BRIDGE_CLASS:
             raise HostError("it sits on the root bus itself, without a PCIe root port above it", self.address)
         return top
 

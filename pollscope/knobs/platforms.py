@@ -11,6 +11,7 @@ from ruamel.yaml.error import YAMLError
 
 from pollscope.base.errors import UsageError
 from pollscope.base.paths import data_folder
+from pollscope.host.files import cpuinfo
 from pollscope.knobs.host import KnobHost
 
 PortId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
@@ -126,7 +127,7 @@ def of_root_port(identity: str) -> Platform | None:
 
 def of_host(host: KnobHost) -> Platform | None:
     """The platform of a host's processor."""
-    fields = host.cpu_identity()
+    fields = cpuinfo(host.proc)
     try:
         vendor, family, model = fields["vendor_id"], int(fields["cpu family"]), int(fields["model"])
     except (KeyError, ValueError):

@@ -3,7 +3,6 @@
 
 from pollscope.knobs.msr import MsrKnob
 from pollscope.knobs.platforms import Absent, Platform, PrefetchersRegister
-from pollscope.knobs.topology import packages
 
 # Bits of MISC_FEATURE_CONTROL, 1 = disabled (Intel SDM volume 4).
 _BITS = {"l2_stream": 0, "l2_adjacent": 1, "dcu_stream": 2, "dcu_ip": 3}
@@ -21,7 +20,7 @@ class Prefetchers(MsrKnob[PrefetchersRegister]):
     holder = "hardware"
 
     def targets(self) -> list[str]:
-        return [f"cpu{cpu}" for cpu in sorted(cpu for cpus in packages(self.host).values() for cpu in cpus)]
+        return [f"cpu{cpu}" for cpu in sorted(cpu for cpus in self.host.packages().values() for cpu in cpus)]
 
     @classmethod
     def parse(cls, value: object) -> str:

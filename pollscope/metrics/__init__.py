@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """From the record of a trial to its metrics: pure functions and the metric dictionary."""
+
+# Version of the rules by which trials are judged: counts up when a rule changes that can change a verdict;
+# docs/store-format.md lists what changed.
+RULES = 4

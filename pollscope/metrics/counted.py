@@ -191,12 +191,12 @@ def _under_way(occupancy: str, clock: str) -> Compute:
     return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
 
 
-def _latency_ns(occupancy: str, inserts: Sequence[str], clock: str, none: str) -> Compute:
-    """Little's law: requests under way / requests a second."""
+def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
+    """Little's law in a CHA: requests under way / requests a second."""
 
     def found(trial: TrialFacts, way: Way) -> float:
         cycles = _added(trial, way) / nonzero(_added(trial, (way[0], inserts)), none)
-        return cycles * NS_PER_S / _clock_hz(trial, (way[0], [clock]))
+        return cycles * NS_PER_S / _clock_hz(trial, (way[0], ["cha_clock"]))
 
     return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
 
@@ -375,12 +375,10 @@ COUNTED: dict[str, Compute] = {
     "outstanding_requests_irp": _under_way("irp_occupancy", "irp_clock"),
     "outstanding_requests_cha": _under_way("llc_io_occupancy", "cha_clock"),
     "cha_request_latency_ns": _latency_ns(
-        "llc_io_occupancy", ["llc_io_hits", "llc_io_misses"], "cha_clock", "counted no request of a device"
+        "llc_io_occupancy", ["llc_io_hits", "llc_io_misses"], "counted no request of a device"
     ),
     "outstanding_writes_cha": _under_way("itom_occupancy", "cha_clock"),
-    "cha_write_latency_ns": _latency_ns(
-        "itom_occupancy", ["itom_hit", "itom_miss"], "cha_clock", "counted no write of a device"
-    ),
+    "cha_write_latency_ns": _latency_ns("itom_occupancy", ["itom_hit", "itom_miss"], "counted no write of a device"),
     "outstanding_writes_iio": lambda trial: outstanding_requests(
         BITS_PER_BYTE * _rate(*_DMA_WRITE)(trial), COUNTED["cha_write_latency_ns"](trial), LINE_BYTES
     ),

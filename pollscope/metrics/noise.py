@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pollscope.base.units import human_ns, human_number, human_share
+from pollscope.base.units import counted, human_ns, human_number, human_share
 from pollscope.metrics.accounting import MISFIT_SHARE
 from pollscope.metrics.record import Flag, NotMeasured, Part, at, keys_of
 
@@ -183,7 +183,7 @@ def _troubles_of(host: Part, whose: str) -> Iterator[Flag]:
                 yield {"name": f"noise:{name}", "text": sentence.format(whose=whose, count=count)}
     with suppress(NotMeasured):
         if errors := [each.text() for each in host["kernel_errors"].items()]:
-            text = f"the kernel{whose} logged {len(errors)} error{'s' if len(errors) > 1 else ''}, first: {errors[0]}"
+            text = f"the kernel{whose} logged {counted(len(errors), 'error')}, first: {errors[0]}"
             yield {"name": "noise:kernel_errors", "text": text}
 
 

@@ -35,11 +35,6 @@ def hot_queues(params: Params) -> int:
     return max(1, int(params["concentrated_share"] * queues + 0.5))
 
 
-def cold_probability(params: Params) -> float:
-    """That a visit of another queue finds something."""
-    return 0.0 if params["shape"] == "SQ" else float(params["background_probability"])
-
-
 def empty_share(queues: float, hot: float, probability: float) -> float:
     """Share of empty polls when every queue is polled as often."""
     return (queues - hot) * (1 - probability) / queues
@@ -47,7 +42,8 @@ def empty_share(queues: float, hot: float, probability: float) -> float:
 
 def empty_per_busy(params: Params) -> float:
     """Empty polls for each one that finds packets."""
-    share = empty_share(params["queues"], hot_queues(params), cold_probability(params))
+    cold = 0.0 if params["shape"] == "SQ" else float(params["background_probability"])
+    share = empty_share(params["queues"], hot_queues(params), cold)
     return share / (1 - share)
 
 

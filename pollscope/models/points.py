@@ -2,6 +2,7 @@
 """A point of a spec as a system that can be simulated, with the costs of a machine; or why it cannot."""
 
 import math
+from collections.abc import Callable
 
 from pollscope.base.fields import weights_of
 from pollscope.base.names import SHARED_QUEUES
@@ -128,9 +129,19 @@ def sent_on_schedule_pps(params: Parameters, costs: Costs, due_pps: float | None
 
 def _generator_turn(params: Parameters, costs: Costs) -> tuple[float, float]:
     """What a turn of a generator with a schedule takes, and each packet of it, in ns."""
+    cost = _cost_of(params, costs)
+    return cost("turn_ns"), cost("sent_ns")
+
+
+def _cost_of(params: Parameters, costs: Costs) -> Callable[[str], float]:
+    """Costs by name at a core's number of queues; 0 where the file has none."""
     number = queues_of_a_core(params)
-    turn_ns, sent_ns = (0.0 if cost is None else cost.at(number) for cost in (costs.turn_ns, costs.sent_ns))
-    return turn_ns, sent_ns
+
+    def cost(name: str) -> float:
+        found: Cost | None = getattr(costs, name)
+        return 0.0 if found is None else found.at(number)
+
+    return cost
 
 
 def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None, batch: int = 1) -> PollingCores:
@@ -143,12 +154,7 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         offered_pps: offered load; None: as much as the feed gives.
         batch: packets that come together below saturation.
     """
-    number = queues_of_a_core(params)
-
-    def cost(name: str) -> float:
-        found: Cost | None = getattr(costs, name)
-        return 0.0 if found is None else found.at(number)
-
+    cost = _cost_of(params, costs)
     arrivals, weights = _offered(params, costs, tsc_hz, offered_pps, batch)
     return PollingCores(
         arrivals,
@@ -184,13 +190,7 @@ def _turns(params: Parameters) -> tuple[int, ...] | None:
 
 def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
     """The same of a point with notification qwait; a packet's times are those in the DUT, without the path."""
-    number = queues_of_a_core(params)
-
-    def cost(name: str) -> float:
-        found: Cost | None = getattr(costs, name)
-        return 0.0 if found is None else found.at(number)
-
-    extra = service(params, tsc_hz)
+    cost, extra = _cost_of(params, costs), service(params, tsc_hz)
     each_ns = cost("visit_ns") + cost("packet_ns")
     long_ns = extra.long_ns + each_ns if extra.kind == "two-lengths" else 0.0
     arrivals, weights = _offered(params, costs, tsc_hz, offered_pps, batch=1, saturating_batch=1)
@@ -242,12 +242,7 @@ def _empty_poll_ns(params: Parameters, costs: Costs) -> float:
 
 def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> SaturatingTraffic:
     """Saturation of a point with cold traffic."""
-    number, groups = queues_of_a_core(params), pollers(params)
-
-    def cost(name: str) -> float:
-        found: Cost | None = getattr(costs, name)
-        return 0.0 if found is None else found.at(number)
-
+    cost, groups = _cost_of(params, costs), pollers(params)
     packet_ns = cost("packet_ns") + mean_service_ns(params, tsc_hz)
     packet_ns += cost("shared_packet_ns") if share_queues(params) else 0.0
     told = params.notification == "qwait"

@@ -77,6 +77,7 @@ class Plan:
     trials: list[Trial]
     left_out: list[LeftOut]
     points: list[Point] = field(repr=False)
+    pair: str | None = None  # that makes them, where several share the trials
 
     @property
     def seconds(self) -> float:
@@ -103,7 +104,7 @@ class Plan:
 
     def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
         """One more trial of each of these points, shuffled as the spec's order says."""
-        return _block(self.spec, list(points), repeat, repeat)
+        return _on_pair(_block(self.spec, list(points), repeat, repeat), self.pair)
 
 
 def configuration_key(point: Point) -> tuple[object, ...]:
@@ -149,10 +150,12 @@ def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
         share: of the pair, where several share the trials.
     """
     made = _whole_plan(spec, refusal, share)
-    if share is None:
-        return made
-    named = [replace(trial, id=f"{trial.id}@{share.pair}", pair=share.pair) for trial in made.trials]
-    return replace(made, trials=named)
+    pair = share.pair if share else None
+    return replace(made, trials=_on_pair(made.trials, pair), pair=pair)
+
+
+def _on_pair(trials: list[Trial], pair: str | None) -> list[Trial]:
+    return [replace(trial, id=f"{trial.id}@{pair}", pair=pair) for trial in trials] if pair else trials
 
 
 def _whole_plan(spec: Spec, refusal: Refusal, share: Share | None) -> Plan:
@@ -236,6 +239,7 @@ def _knob_key(point: Point) -> tuple[str, str]:
 
 def _trial(spec: Spec, kind: TrialKind, point: Point, repeat: int) -> Trial:
     window_ns = spec.trial.window_ns
+    is_search = kind == "maximum" and spec.maximum.method == "mlrsearch"
     if kind == "maximum" and spec.maximum.window_ns is not None:
         window_ns = spec.maximum.window_ns
     return Trial(
@@ -247,13 +251,8 @@ def _trial(spec: Spec, kind: TrialKind, point: Point, repeat: int) -> Trial:
         window_ns=window_ns,
         drain_ns=spec.trial.drain_ns,
         maximum_of=maximum_point(spec, point).id if kind != "maximum" and needs_maximum(point) else None,
-        search_trials=expected_trials(settings_of(spec)) if kind == "maximum" and is_searched(spec) else 0,
+        search_trials=expected_trials(settings_of(spec)) if is_search else 0,
     )
-
-
-def is_searched(spec: Spec) -> bool:
-    """Whether maxima are found by a search, and not by saturating."""
-    return spec.maximum.method == "mlrsearch"
 
 
 def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:

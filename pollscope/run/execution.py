@@ -10,7 +10,8 @@ from typing import Any
 
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, HostError, PollscopeError, reason_of
-from pollscope.metrics.rules import RULES
+from pollscope.knobs import Knobs
+from pollscope.metrics import RULES
 from pollscope.plan.plan import Plan
 from pollscope.run.failure_budget import FailureBudget
 from pollscope.run.progress import Progress
@@ -20,7 +21,7 @@ from pollscope.store.results_table import write_table
 from pollscope.store.run_folder import RunFolder
 from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
-from pollscope.testbeds import Knobs, Testbed
+from pollscope.testbeds import Testbed
 from pollscope.testbeds.base import Assignment, Opening
 
 NOT_RESTORED = "knob not restored"
@@ -170,8 +171,7 @@ class Execution:
     def _trial_ids(self) -> list[str]:
         """The plan of all pairs, and behind it what each added to its own."""
         planned = [trial.id for runner in self._runners for trial in runner.plan.trials]
-        there = set(planned)
-        return planned + [trial for runner in self._runners for trial in runner.trial_ids() if trial not in there]
+        return planned + [trial for runner in self._runners for trial in runner.further_ids()]
 
     def _write_table(self, status: str) -> None:
         self._writer.close()  # all facts are on the disk: what was kept in reserve for them is free for the table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pollscope import __version__
 from pollscope.base.errors import UsageError
-from pollscope.metrics.rules import RULES
+from pollscope.metrics import RULES
 from pollscope.run.run import new_run_folder, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
 from pollscope.store.run_folder import RunFolder, read_run

@@ -9,8 +9,9 @@ from typing import Any
 from pollscope import __version__
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, UsageError
+from pollscope.knobs import Knobs
+from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.rules import RULES
 from pollscope.plan.plan import Plan, plan_parts
 from pollscope.run.execution import Execution, RunOutcome
 from pollscope.run.same_place import refuse_another_machine
@@ -18,7 +19,7 @@ from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.store.writer import RunWriter, new_run_id
-from pollscope.testbeds import Knobs, Testbed, make_testbed
+from pollscope.testbeds import Testbed, make_testbed
 
 # Of the reasons why a plan has no point.
 MOST_REASONS = 3

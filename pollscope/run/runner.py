@@ -4,7 +4,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
@@ -72,7 +72,6 @@ class Runner:
         self._stored_steps: dict[str, TrialRecord] = {}
         self._lost_in_a_row = 0
         self._traces = SameTraces()
-        self._pair = next((trial.pair for trial in plan.trials), None)
         self.warnings: list[str] = []
 
     def remember(self, records: Iterable[TrialRecord]) -> None:
@@ -114,10 +113,10 @@ class Runner:
         """Trial -> reason, of those that failed."""
         return {trial: kept.reason for trial, kept in self._kept.items() if kept.status == "failed"}
 
-    def trial_ids(self) -> list[str]:
-        """All trials of the run in the order of the plan, further rounds last."""
-        planned = [trial.id for trial in self.plan.trials]
-        return planned + [trial for trial in self._kept if trial not in set(planned)]
+    def further_ids(self) -> list[str]:
+        """The trials beyond the plan."""
+        planned = {trial.id for trial in self.plan.trials}
+        return [trial for trial in self._kept if trial not in planned]
 
     def _possible_trials(self) -> Iterable[Trial]:
         yield from self.plan.trials
@@ -126,7 +125,7 @@ class Runner:
             for repeat in range(until.at_least, until.at_most):
                 yield from self.plan.further_round(self.plan.points, repeat)
         for repeat in self._extra_repeats():
-            yield from self._extra_block(self.plan.points, repeat)
+            yield from self.plan.further_round(self.plan.points, repeat)
 
     def _done(self, trial: Trial) -> bool:
         kept = self._kept.get(trial.id)
@@ -249,7 +248,8 @@ class Runner:
         if until is None:
             return
         for repeat in range(until.at_least, until.at_most):
-            wide = [point for point in self.plan.points if self._width(point, until.metric) > until.within]
+            widths = ((point, relative_half_width(self._values(point, until.metric))) for point in self.plan.points)
+            wide = [point for point, width in widths if width > until.within]
             if not wide:
                 return
             self._progress.further(len(wide), sum(trial.seconds for trial in self.plan.further_round(wide, repeat)))
@@ -262,12 +262,6 @@ class Runner:
         repeats = self.plan.spec.repeats
         first = repeats.at_least if repeats.until is None else repeats.until.at_most
         return range(first, first + self.plan.spec.noise.extra_blocks)
-
-    def _extra_block(self, points: Iterable[Point], repeat: int) -> list[Trial]:
-        block = self.plan.further_round(points, repeat)
-        if self._pair is None:
-            return block
-        return [replace(trial, id=f"{trial.id}@{self._pair}", pair=self._pair) for trial in block]
 
     def _repeat_on_same_ground(self) -> None:
         """Further blocks, a few at most, of points that were not seen on the same ground as often as repeats ask."""
@@ -284,7 +278,7 @@ class Runner:
                 return
             few = f"{len(points)} points not seen often enough on one ground"
             self._progress.say(f"{self._ground_text()}: extra block {number} of at most {len(extra)} for {few}")
-            block = self._extra_block(points, repeat)
+            block = self.plan.further_round(points, repeat)
             self._progress.further(len(block), sum(trial.seconds for trial in block))
             for trial in block:
                 self._make(trial)
@@ -310,9 +304,6 @@ class Runner:
         planned = {trial.repeat for trial in self.plan.trials if trial.kind == "measure"}
         found = standing([(kept.point, label) for kept, label in zip(seen, labels, strict=True)], len(planned))
         return [point for point in self.plan.points if point.id in found.short]
-
-    def _width(self, point: Point, metric: str) -> float:
-        return relative_half_width(self._values(point, metric))
 
     def _values(self, point: Point, metric: str) -> list[float]:
         here = (each for each in self._kept.values() if each.kind == "measure" and each.point == point.id)

@@ -3,12 +3,11 @@
 
 from pollscope.spec.find import find_specs, known_specs
 from pollscope.spec.load import LoadedSpec, Overrides, SpecError, load_file, load_text
-from pollscope.spec.model import Parameters, Spec
+from pollscope.spec.model import Spec
 
 __all__ = [
     "LoadedSpec",
     "Overrides",
-    "Parameters",
     "Spec",
     "SpecError",
     "find_specs",

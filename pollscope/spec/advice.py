@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from pollscope.base.names import rows
-from pollscope.base.units import human, human_number, human_rate, human_share, human_time
+from pollscope.base.units import counted, human, human_number, human_rate, human_share, human_time
 from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Show, Spec
 from pollscope.spec.predicates import LOAD, OwnClaim, Range
@@ -41,7 +41,7 @@ def load_text(spec: Spec) -> str:
 def _rate(pps: float) -> str:
     if pps == 0:
         return "no packet"
-    return f"{human_number(pps, 6)} packet{'s' if pps != 1 else ''}/s" if pps < FEW_PPS else human_rate(pps)
+    return f"{counted(pps, 'packet')}/s" if pps < FEW_PPS else human_rate(pps)
 
 
 def advice(spec: Spec) -> list[str]:
@@ -81,8 +81,8 @@ def _few_turns(spec: Spec) -> Iterator[str]:
     turns = [use.name for use in spec.collectors if use.rotate]
     if spec.repeats.at_least < len(turns):
         yield (
-            f"collectors: {len(turns)} rotate over {spec.repeats.at_least} repeat"
-            f"{'s' if spec.repeats.at_least > 1 else ''}: {turns[spec.repeats.at_least]} may never run "
+            f"collectors: {len(turns)} rotate over {counted(spec.repeats.at_least, 'repeat')}: "
+            f"{turns[spec.repeats.at_least]} may never run "
             f"(repeats: {{count: {len(turns)}}}, or a multiple)"
         )
 

@@ -78,12 +78,8 @@ def _fixed_and_swept(spec: Spec) -> Iterator[Problem]:
 def _repeated_levels(spec: Spec) -> Iterator[Problem]:
     for name, levels in spec.levels.items():
         twice = sorted({str(level) for level in levels if levels.count(level) > 1})
-        if twice and not _zipped(spec, name):
+        if twice and not any(name in group for group in spec.zip):
             yield Problem(("factors", name), f"the level {twice[0]} is there twice")
-
-
-def _zipped(spec: Spec, name: str) -> bool:
-    return any(name in group for group in spec.zip)
 
 
 def _loads(spec: Spec) -> Iterator[Problem]:

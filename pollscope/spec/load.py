@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pollscope.base import document as documents
 from pollscope.base.document import Document
 from pollscope.base.errors import UsageError
-from pollscope.spec.checks import Problem, cross_checks, did_you_mean, plain_message
+from pollscope.spec.checks import cross_checks, did_you_mean, plain_message
 from pollscope.spec.model import Model, Parameters, Spec
 from pollscope.spec.quick import left_out, shortened
 
@@ -90,7 +90,7 @@ def _check(document: Document) -> Spec:
         raise SpecError([_key_error(document, each) for each in told]) from error
     problems = cross_checks(spec)
     if problems:
-        raise SpecError([_cross_error(document, problem) for problem in problems])
+        raise SpecError([_at(document, document.locate(each.path), each.what) for each in problems])
     return spec
 
 
@@ -106,10 +106,6 @@ def _key_error(document: Document, error: Mapping[str, Any]) -> UsageError:
     if error["type"] == "missing":
         return _at(document, path, f"the key '{location[-1]}' is missing")
     return _at(document, path, plain_message(error))
-
-
-def _cross_error(document: Document, problem: Problem) -> UsageError:
-    return _at(document, document.locate(problem.path), problem.what)
 
 
 def _at(document: Document, path: documents.Path, what: str) -> UsageError:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pollscope.base.document import Document
 from pollscope.base.fields import expand_levels
-from pollscope.base.units import human_time
+from pollscope.base.units import counted, human_time
 from pollscope.spec.model import Parameters, Spec
 
 # What a quick look needs: both ends and the middle of a sweep, intervals, and windows of many packets.
@@ -59,4 +59,4 @@ def _repeats_text(spec: Spec) -> str:
     until = spec.repeats.until
     if until is not None:
         return f"{until.at_least} to {until.at_most} repeats"
-    return f"{spec.repeats.at_least} repeat{'s' if spec.repeats.at_least > 1 else ''}"
+    return counted(spec.repeats.at_least, "repeat")

@@ -39,7 +39,6 @@ class Hierarchy:
 def hierarchy(
     runs: Sequence[Sequence[float]],
     run_over_trial_time: float = 1.0,
-    confidence: float = CONFIDENCE,
     limits: tuple[float, float] = NO_LIMITS,
 ) -> Hierarchy:
     """Mean and parts of the scatter.
@@ -49,7 +48,6 @@ def hierarchy(
     Args:
         runs: the trials of each, two runs at least, each with one value at least, all finite.
         run_over_trial_time: what beginning a run takes, as a multiple of a trial.
-        confidence: level of the interval.
         limits: between which the quantity lies by its nature.
 
     Raises:
@@ -66,7 +64,7 @@ def hierarchy(
     within = _within(samples)
     between = of_means - (0.0 if math.isnan(within) else within / trials)
     return Hierarchy(
-        mean_estimate(means.tolist(), confidence, limits),
+        mean_estimate(means.tolist(), CONFIDENCE, limits),
         math.sqrt(max(0.0, between)),
         math.sqrt(within),
         trials,

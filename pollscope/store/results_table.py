@@ -18,12 +18,12 @@ from pollscope import __version__
 from pollscope.base.errors import DiskError, UsageError
 from pollscope.base.forked import in_pieces
 from pollscope.base.replacing import replacing
+from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
 from pollscope.metrics.judgement import Judgement, drift_flags, judge
 from pollscope.metrics.noise import LIMITS, Limits
 from pollscope.metrics.record import Flag, NotMeasured, Part
-from pollscope.metrics.rules import RULES
 from pollscope.spec.model import Noise
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
@@ -107,13 +107,9 @@ def last_attempts(trials: Sequence[dict[str, object]]) -> list[dict[str, object]
 def _judgements(run: RunFolder, records: Sequence[Mapping[str, object]]) -> list[Judgement]:
     limits = noise_limits(run)
     try:
-        return _judged(records, limits)
+        return in_pieces(lambda first, end: [judge(each, limits) for each in records[first:end]], len(records), MANY)
     except UsageError as error:
         raise UsageError(error.what, f"{run.path / 'trials.jsonl'}: {error.where}", error.remedy) from None
-
-
-def _judged(records: Sequence[Mapping[str, object]], limits: Limits) -> list[Judgement]:
-    return in_pieces(lambda first, end: [judge(record, limits) for record in records[first:end]], len(records), MANY)
 
 
 def noise_limits(run: RunFolder) -> Limits:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Testbeds: where trials run. A kind is a class and a line in TESTBEDS (pollscope.base.names)."""
 
-from pollscope.testbeds.base import HostAway, Knobs, Testbed, TestbedState
+from pollscope.testbeds.base import HostFinding, Testbed, TestbedState
 from pollscope.testbeds.config import make_testbed
-from pollscope.testbeds.finding import HostFinding
 
 DEFAULT = "loopback"
 
-__all__ = ["DEFAULT", "HostAway", "HostFinding", "Knobs", "Testbed", "TestbedState", "make_testbed"]
+__all__ = ["DEFAULT", "HostFinding", "Testbed", "TestbedState", "make_testbed"]

@@ -6,21 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import HostError, WrongTestbed
 from pollscope.host.facts import host_facts
-from pollscope.knobs import RestoreResult
+from pollscope.knobs import Knobs
 from pollscope.node.build import build_programs
 from pollscope.plan.plan import Plan, Trial
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.finding import HostFinding
 
 if TYPE_CHECKING:
     from pollscope.metrics.ground import Canary
@@ -33,6 +31,25 @@ class TestbedConfig(BaseModel):
     """The file of a testbed; each kind has its own keys, and `kind: Literal[NAME]`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+@dataclass(frozen=True)
+class HostFinding:
+    """One thing that a host has or lacks, and what to run for it (`pollscope testbed check`).
+
+    Attributes:
+        host: of the testbed.
+        what: was looked at.
+        state: `yes` it is there; `no` nothing can be measured without it; `note` it is missed, or is not known.
+        text: what was found.
+        remedy: what to run or to write; empty for `yes`.
+    """
+
+    host: str
+    what: str
+    state: Literal["yes", "no", "note"]
+    text: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,59 +76,6 @@ def sleep_refusal(params: Parameters) -> str | None:
 
 class HostAway(HostError):
     """A host that trials need does not answer any more: the run ends, and is resumable."""
-
-
-class Knobs(Protocol):
-    """Turns knobs of the host that measures and restores them when the block is left; keeps other runs out."""
-
-    @property
-    def restored_first(self) -> Sequence[RestoreResult]:
-        """What an ended run had left behind and was restored on entering."""
-
-    def __enter__(self) -> Self:
-        """Raises HostError when another run holds the host, or left something behind."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Restores; raises HostError with what could not be restored."""
-
-    def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
-        """Sets knobs, NAME[@TARGET] -> value; raises HostError when one does not take it, HostAway when it is gone."""
-
-    def restore(self) -> Sequence[RestoreResult]:
-        """Restores what was set so far."""
-
-    def snapshot(self) -> Mapping[str, Mapping[str, str]]:
-        """Knob -> target -> value, as it is now."""
-
-
-class NoKnobs:
-    """Of a testbed that has no host: nothing is turned, and nobody has to be kept out."""
-
-    restored_first: Sequence[RestoreResult] = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-    def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
-        """Raises HostError when there is anything to turn."""
-        if settings:
-            raise HostError(f"this testbed has no host whose knobs could be turned: {', '.join(settings)}")
-        return ()
-
-    def restore(self) -> Sequence[RestoreResult]:
-        """Nothing."""
-        return ()
-
-    def snapshot(self) -> Mapping[str, Mapping[str, str]]:
-        """Nothing."""
-        return {}
 
 
 @dataclass(frozen=True)
@@ -226,7 +190,7 @@ class Testbed(ABC):
     def knobs(self, what: str, restore_first: bool) -> Knobs:
         """The knobs of the host that measures, for `what` ("run S-F5"); see KnobSession for `restore_first`."""
         del what, restore_first
-        return NoKnobs()
+        return Knobs()
 
     def describe(self) -> dict[str, Any]:
         """For run.json: `name`, `kind`, `shared_tsc`, and `file`, from which it can be made again."""

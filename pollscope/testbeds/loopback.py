@@ -184,7 +184,7 @@ class LoopbackTestbed(NodeTestbed):
             return "feed=infinite makes frames of one size only"
         alone = (
             tcp_refusal(params)
-            or corunner_refusal(params, lambda: self._corunner_cpus(params))
+            or corunner_refusal(params, lambda: loopback_corunners(self._cpus, self._roles(params), params))
             or halt_refusal(params, cpu_flags)
         )
         if alone is not None:
@@ -275,9 +275,6 @@ class LoopbackTestbed(NodeTestbed):
         allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
         # Two more: the main lcore, and a generator that sleeps.
         return allowed if len(allowed) + len(roles.measuring) + 2 <= MOST_LCORES else []
-
-    def _corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        return loopback_corunners(self._cpus, self._roles(params), params)
 
     def _memory(self, params: Parameters) -> Memory:
         """What a point asks for; HostError when this host has no such pages."""

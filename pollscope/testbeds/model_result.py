@@ -96,15 +96,23 @@ def result_of(
         tsc_hz: cycles a second of the modelled machine.
         ipc: of its cores; None: not known.
     """
-    window = {"start_tsc": 0, "end_tsc": round(outcome.window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
+    window = _window(outcome.window_ns, tsc_hz)
     lcores = [_lcore(params, system, number, core, window, ipc) for number, core in enumerate(outcome.cores)]
-    result: dict[str, Any] = {"state": "done", "window": window, "dut": {"lcores": lcores}}
-    stats = {"ipackets": outcome.arrived - outcome.refused, "imissed": outcome.refused, "rx_nombuf": 0}
-    result["ports"] = {RX_PORT: {"stats": stats}}
-    if has_generator(params):
-        dropped = outcome.refused + sum(core.ring_full for core in outcome.cores)
-        result["gen"] = {"lcores": [_generator(params, outcome.arrived, dropped, _histogram(outcome.times), window)]}
-    return result
+    result = _result(window, lcores, outcome.arrived - outcome.refused, outcome.refused)
+    if not has_generator(params):
+        return result
+    dropped = outcome.refused + sum(core.ring_full for core in outcome.cores)
+    return result | _generator(params, outcome.arrived, dropped, _histogram(outcome.times), window)
+
+
+def _window(window_ns: float, tsc_hz: int) -> dict[str, int]:
+    return {"start_tsc": 0, "end_tsc": round(window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
+
+
+def _result(window: dict[str, int], lcores: list[dict[str, Any]], received: int, missed: int) -> dict[str, Any]:
+    """Without the generator's part."""
+    stats = {"ipackets": received, "imissed": missed, "rx_nombuf": 0}
+    return {"state": "done", "window": window, "dut": {"lcores": lcores}, "ports": {RX_PORT: {"stats": stats}}}
 
 
 def servers_result(
@@ -122,20 +130,15 @@ def servers_result(
     """
     received = round(taken) if outcome is None else outcome.arrived
     offered = round(taken * OVERLOAD) if outcome is None else outcome.arrived
-    window = {"start_tsc": 0, "end_tsc": round(window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
+    window = _window(window_ns, tsc_hz)
     shares = [received * (core + 1) // params.cores - received * core // params.cores for core in range(params.cores)]
     lcores = [
         {"lcore": 1 + core, "cpu": core, "role": "worker", "rx_packets": share, "tx_packets": share}
         for core, share in enumerate(shares)
     ]
-    stats = {"ipackets": received, "imissed": offered - received, "rx_nombuf": 0}
-    result: dict[str, Any] = {"state": "done", "window": window, "dut": {"lcores": lcores}}
-    result["ports"] = {RX_PORT: {"stats": stats}}
-    times = (
-        _histogram(outcome.times) if outcome is not None else {"absent": "servers without rest have no steady state"}
-    )
-    result["gen"] = {"lcores": [_generator(params, offered, offered - received, times, window)]}
-    return result
+    times = _histogram(outcome.times) if outcome else {"absent": "servers without rest have no steady state"}
+    dropped = offered - received
+    return _result(window, lcores, received, dropped) | _generator(params, offered, dropped, times, window)
 
 
 def sent_late(result: dict[str, Any], due_pps: float | None, sent_pps: float | None) -> dict[str, Any]:
@@ -159,7 +162,7 @@ def told_result(
         tsc_hz: cycles a second of the modelled machine.
         ipc: of its cores, which do nothing while they wait; None: not known.
     """
-    window = {"start_tsc": 0, "end_tsc": round(outcome.window_ns / 1e9 * tsc_hz), "tsc_hz": tsc_hz}
+    window = _window(outcome.window_ns, tsc_hz)
     # What waits in a queue was not taken yet: at saturation the queues fill for longer than a short window.
     taken, cycles = outcome.served or 0, float(window["end_tsc"])
     shares = [taken * (core + 1) // system.cores - taken * core // system.cores for core in range(system.cores)]
@@ -187,13 +190,8 @@ def told_result(
                 "workload_dropped": 0 if sends else share,
             }
         )
-    stats = {"ipackets": taken, "imissed": outcome.refused, "rx_nombuf": 0}
-    result: dict[str, Any] = {"state": "done", "window": window, "dut": {"lcores": lcores}}
-    result["ports"] = {RX_PORT: {"stats": stats}}
-    result["gen"] = {
-        "lcores": [_generator(params, outcome.arrived, outcome.refused, _histogram(outcome.times), window)]
-    }
-    return result
+    sent = _generator(params, outcome.arrived, outcome.refused, _histogram(outcome.times), window)
+    return _result(window, lcores, taken, outcome.refused) | sent
 
 
 def _lcore(
@@ -283,7 +281,7 @@ def _bytes(params: Parameters, packets: int) -> int | dict[str, str]:
 def _generator(
     params: Parameters, sent: int, dropped: int, times: dict[str, Any], window: dict[str, int]
 ) -> dict[str, Any]:
-    """The generator of a model sends what it can on time, and in the end gets back what was dropped nowhere."""
+    """The result's `gen`: it sends what it can on time, and in the end gets back what was dropped nowhere."""
     order = {"absent": "the model does not follow the order of packets"}
     found: dict[str, Any] = {
         "lcore": 0,
@@ -300,7 +298,7 @@ def _generator(
     }
     if params.generator_receives and params.workload not in SEND_NOTHING:
         found["latency_ns"] = {"from_intended": times, "from_sent": times}
-    return found
+    return {"gen": {"lcores": [found]}}
 
 
 def _histogram(times: Histogram) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pollscope.base.errors import HostError, TrialError
 from pollscope.host.corunner_placement import CorunnerCpus, has_corunners, runs_dut
+from pollscope.knobs import Knobs
 from pollscope.knobs.points import knob_settings
 from pollscope.metrics.ground import Canary
 from pollscope.node.client import NodeLost
@@ -16,7 +17,7 @@ from pollscope.plan.plan import Trial, configuration_key
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.base import Assignment, HostAway, Knobs, NoKnobs, Opening, Testbed, TestbedConfig
+from pollscope.testbeds.base import Assignment, HostAway, Opening, Testbed, TestbedConfig
 from pollscope.testbeds.corunner import CorunnerLost, CorunnerProgram, workers
 from pollscope.testbeds.ground_watch import GroundWatch
 from pollscope.testbeds.maxima import Maxima
@@ -43,7 +44,7 @@ class NodeTestbed(Testbed):
     def __init__(self, file: Path, config: TestbedConfig) -> None:
         super().__init__(file, config)
         self.collectors: RunCollectors | None = None
-        self._knobs: Knobs = NoKnobs()
+        self._knobs: Knobs = Knobs()
         self._maxima = Maxima(self.warnings)
         self._floors = PathFloors()
         self._calibrations: dict[tuple[object, ...], dict[str, Any]] = {}

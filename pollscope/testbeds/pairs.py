@@ -10,12 +10,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from pollscope.knobs import RestoreResult
+from pollscope.knobs import Knobs, RestoreResult
 from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.base import Knobs, Testbed, TestbedConfig, TestbedState
-from pollscope.testbeds.finding import HostFinding
+from pollscope.testbeds.base import HostFinding, Testbed, TestbedConfig, TestbedState
 from pollscope.testbeds.pair.config import PairConfig, PairHost
 from pollscope.testbeds.pair.testbed import PairTestbed
 
@@ -112,23 +111,19 @@ def _part(file: Path, name: str, pair: NamedPair, inventory: str | None) -> Pair
     return PairTestbed(file, config, name=name)
 
 
-class PairsKnobs:
+class PairsKnobs(Knobs):
     """The knobs of several pairs, by the pair's name."""
 
     def __init__(self, parts: Mapping[str, Knobs]) -> None:
         self.parts = dict(parts)
         self._held = ExitStack()
 
-    @property
-    def restored_first(self) -> Sequence[RestoreResult]:
-        """Of all pairs."""
-        return [result for part in self.parts.values() for result in part.restored_first]
-
     def __enter__(self) -> Self:
         with ExitStack() as taken:
             for part in self.parts.values():
                 taken.enter_context(part)
             self._held = taken.pop_all()
+        self.restored_first = [result for part in self.parts.values() for result in part.restored_first]
         return self
 
     def __exit__(

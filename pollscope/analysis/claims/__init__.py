@@ -2,8 +2,8 @@
 """A paper's statements as predicates over metrics, and the verdicts that measured data give them."""
 
 from pollscope.analysis.claims.evaluate import evaluate_run
-from pollscope.analysis.claims.model import Claim, load_claims
+from pollscope.analysis.claims.model import load_claims
 from pollscope.analysis.claims.tables import judge_tables
-from pollscope.analysis.claims.verdict import Number, Verdict, VerdictKind
+from pollscope.analysis.claims.verdict import Verdict, VerdictKind
 
-__all__ = ["Claim", "Number", "Verdict", "VerdictKind", "evaluate_run", "judge_tables", "load_claims"]
+__all__ = ["Verdict", "VerdictKind", "evaluate_run", "judge_tables", "load_claims"]

@@ -24,15 +24,11 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups
+from pollscope.base.units import counted
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Across, AverageRatio, Crosses, RatioOfRatios, RiseShare, SteeperKnee
-from pollscope.stats.estimates import (
-    Estimate,
-    product_estimate,
-    rise_ratio_estimate,
-    together_confidence,
-)
+from pollscope.stats.estimates import Estimate, product_estimate, rise_ratio_estimate, together_confidence
 
 # A level at which more than this share is lost is beyond saturation.
 SATURATED_LOSS = 0.01
@@ -98,7 +94,7 @@ def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> 
             if name != factor:
                 levels.setdefault(name, {})[level_text(name, level)] = None
     named = "; ".join(f"{name} {', '.join(found)}" for name, found in levels.items())
-    what = f"{count} pair{'s' if count > 1 else ''} of points"
+    what = f"{counted(count, 'pair')} of points"
     return f"{what} ({named})" if named else what
 
 

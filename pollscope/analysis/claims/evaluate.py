@@ -18,7 +18,7 @@ from pollscope.analysis.papers import differences
 from pollscope.analysis.point_values import PAIR, absence, by_point, data_of, factors, places, several_pairs
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.errors import UsageError
-from pollscope.base.units import human_share
+from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import level_text
@@ -232,8 +232,7 @@ def _left_out(claim: Claim, run: RunFolder) -> list[str]:
         return []
     reasons = list(dict.fromkeys(str(entry["reason"]) for entry in entries))
     more = f"; {len(reasons) - MOST_REASONS} further reasons" if len(reasons) > MOST_REASONS else ""
-    plural = "s" if len(entries) > 1 else ""
-    return [f"{len(entries)} point{plural} left out: {'; '.join(reasons[:MOST_REASONS])}{more}."]
+    return [f"{counted(len(entries), 'point')} left out: {'; '.join(reasons[:MOST_REASONS])}{more}."]
 
 
 def _speaks_of(claim: Claim, levels: Mapping[str, object] | None) -> bool:

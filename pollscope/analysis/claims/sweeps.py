@@ -24,15 +24,7 @@ from pollscope.base.units import human_number, human_p
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
-from pollscope.stats.estimates import (
-    Estimate,
-    FittedLine,
-    Trend,
-    difference_p,
-    line,
-    together_confidence,
-    trend,
-)
+from pollscope.stats.estimates import Estimate, FittedLine, Trend, difference_p, line, together_confidence, trend
 
 # Of groups, in a sentence.
 MOST_NAMED = 4

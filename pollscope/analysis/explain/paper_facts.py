@@ -6,6 +6,7 @@ from dataclasses import replace
 from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.papers import citation, stated
 from pollscope.base.errors import UsageError
+from pollscope.base.units import counted
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
 # What the intra-host text's table 1 calls the metrics of docs/metrics.md.
@@ -46,7 +47,7 @@ def paper_facts(paper: str) -> list[PointFacts]:
             "outstanding_reads_iotlb": outstanding_requests(lookups * BITS_PER_BYTE, latency_ns, 1),
         }
         point = PointFacts(
-            f"{cores} sending core{'s' if cores != 1 else ''}",
+            counted(cores, "sending core"),
             {"workload": "tx", "cores": cores},
             {metric: (value,) for metric, value in values.items()},
             not_there=NOT_STATED,

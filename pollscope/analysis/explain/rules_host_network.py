@@ -121,7 +121,7 @@ def _from_to(point: PointFacts, metric: str) -> str:
 
 
 def _iotlb(point: PointFacts) -> Told:
-    if _looks_up_nothing(point):
+    if point.known("iotlb_lookups_per_s") == 0:
         return told(RuleOutcome.CLEAR, "nothing is looked up")
     share = point.mean("iotlb_miss_share")
     if point.without_iommu is not None:
@@ -132,10 +132,6 @@ def _iotlb(point: PointFacts) -> Told:
     same = "no read meets more walks than before" if change and abs(change - 1) <= SAME else ""
     total = _from_to(point, "iotlb_misses_per_s")
     return told(RuleOutcome.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point), iotlb_words(point))
-
-
-def _looks_up_nothing(point: PointFacts) -> bool:
-    return point.known("iotlb_lookups_per_s") == 0
 
 
 def _against_none(point: PointFacts, off: PointFacts) -> Told:

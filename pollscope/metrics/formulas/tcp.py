@@ -71,13 +71,8 @@ def _reordering_seen_share(trial: TrialFacts) -> float:
     return fmean(events > 0 for events in _column(trial, "reordering_events"))
 
 
-def _path(trial: TrialFacts) -> list[Part]:
-    """The lcores that forward: the pump, which brings frames from the kernel, and the workers."""
-    return _found(trial)["path"].items()
-
-
 def _path_loss_share(trial: TrialFacts) -> float:
-    pump, *workers = _path(trial)
+    pump, *workers = _found(trial)["path"].items()  # the pump brings frames from the kernel
     came = nonzero(pump["packets"].number(), "no frame came to the DUT")
     return 1 - sum(each["packets"].number() - each["dropped"].number() for each in workers) / came
 

@@ -12,13 +12,13 @@ from pollscope.base.errors import HostError, TrialError
 from pollscope.base.paths import tcp_path_program
 from pollscope.host.activity import read_activity
 from pollscope.host.facts import build_facts, host_facts
-from pollscope.knobs import KnobHost, KnobSession
+from pollscope.knobs import KnobHost, Knobs, KnobSession
 from pollscope.knobs.points import knob_refusal, knob_settings
 from pollscope.plan.plan import Trial
 from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.base import Assignment, HostAway, Knobs, NoKnobs, Opening, Testbed, TestbedConfig
+from pollscope.testbeds.base import Assignment, HostAway, Opening, Testbed, TestbedConfig
 from pollscope.testbeds.namespaces.flows import measure
 from pollscope.testbeds.namespaces.network import Namespaces, require_namespaces
 
@@ -55,7 +55,7 @@ class NamespacesTestbed(Testbed):
     def __init__(self, file: Path, config: NamespacesConfig) -> None:
         super().__init__(file, config)
         self.knob_host = KnobHost()
-        self._knobs: Knobs = NoKnobs()
+        self._knobs: Knobs = Knobs()
         self._open = ExitStack()
 
     def refusal(self, point: Point) -> str | None:

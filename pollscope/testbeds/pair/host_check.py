@@ -11,7 +11,7 @@ from pollscope import __version__
 from pollscope.base.errors import HostError
 from pollscope.base.units import human_number
 from pollscope.host.files import parse_list
-from pollscope.testbeds.finding import HostFinding
+from pollscope.testbeds.base import HostFinding
 from pollscope.testbeds.pair.config import PairHost, is_pci_address
 from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
 

@@ -20,8 +20,7 @@ from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import Assignment, Opening, TestbedState, sleep_refusal, tcp_refusal
-from pollscope.testbeds.finding import HostFinding
+from pollscope.testbeds.base import Assignment, HostFinding, Opening, TestbedState, sleep_refusal, tcp_refusal
 from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
