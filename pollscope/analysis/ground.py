@@ -66,11 +66,11 @@ def _overlap(first: Counter[str], second: Counter[str]) -> float:
 def counts_text(counts: Counter[str]) -> str:
     """`ground A in 3 trials, ground B in 2, between grounds in 1`."""
     (label, number), *rest = sorted(counts.items())
-    first = f"{ground_text(label)} in {counted(number, 'trial')}"
-    return ", ".join([first, *(f"{ground_text(label)} in {number}" for label, number in rest)])
+    first = f"{_ground_text(label)} in {counted(number, 'trial')}"
+    return ", ".join([first, *(f"{_ground_text(label)} in {number}" for label, number in rest)])
 
 
-def ground_text(label: str) -> str:
+def _ground_text(label: str) -> str:
     """A ground by name, which is not that of a run: `ground A`."""
     return "between grounds" if label == BETWEEN else f"ground {label}"
 
@@ -200,7 +200,7 @@ def _divided(run: RunFolder) -> str:
     trials = [str(record["trial"]) for record in last_attempts(run.trials)]
     labels = [stand.label for stand in trial_grounds(run)]
     moves = [
-        f"{ground_text(before)} to {ground_text(label)} at {trial}"
+        f"{_ground_text(before)} to {_ground_text(label)} at {trial}"
         for before, label, trial in zip(labels, labels[1:], trials[1:], strict=False)
         if before != label
     ]

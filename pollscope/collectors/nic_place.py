@@ -40,7 +40,7 @@ class WithNics(ToolCollector):
         return places(self._nics, read_processor())
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
-        return with_nics(super().parse_recording(recording, problems), recording.facts())
+        return _with_nics(super().parse_recording(recording, problems), recording.facts())
 
 
 def places(addresses: Sequence[str], processor: Processor, sys: Path = Path("/sys")) -> list[str]:
@@ -79,7 +79,7 @@ def _stack_of(bus: str, sys: Path) -> str | None:
     return None
 
 
-def with_nics(readings: Iterable[Reading], facts: Iterable[str]) -> Iterator[Reading]:
+def _with_nics(readings: Iterable[Reading], facts: Iterable[str]) -> Iterator[Reading]:
     """The readings; behind each of a NIC's part comes the NIC's own, and at the end what NICs without a part lack."""
     matches = [match for fact in facts if (match := _FACT.fullmatch(fact))]
     units = {match[3]: f"nic:{match[1]}" for match in matches if match[3]}

@@ -38,7 +38,7 @@ class Replay(Collector):
 
     def start(self, folder: Path, interval_ns: int) -> None:
         kind = "snapshots" if isinstance(self._replayed, PollingCollector) else "stream"
-        pieces = list_pieces(self._path, kind, interval_ns)
+        pieces = _list_pieces(self._path, kind, interval_ns)
         if self._path.parent.resolve() == folder.resolve() and self._path.name == f"{self.name}.raw":
             raise UsageError("a recording cannot be replayed onto itself", str(self._path), "choose another folder")
         self._recorder = Recorder(folder, self.name, "snapshots" if kind == "snapshots" else "stream")
@@ -76,7 +76,7 @@ class Replay(Collector):
         return self._replayed.parse_recording(recording, problems)
 
 
-def list_pieces(path: Path, kind: str, interval_ns: int) -> Iterator[Piece]:
+def _list_pieces(path: Path, kind: str, interval_ns: int) -> Iterator[Piece]:
     """Pieces of a recording, or of a bare output spaced by `interval_ns`.
 
     Raises:

@@ -49,7 +49,7 @@ def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
         ],
         "thp": _selected(sys / "kernel/mm/transparent_hugepage/enabled"),
         "kernel": platform.release(),
-        "os": os_name(),
+        "os": _os_name(),
         "command_line": read_text(proc / "cmdline") or absent("/proc/cmdline cannot be read"),
         "governor": _fact(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor", "no cpufreq driver"),
         "turbo": turbo(sys),
@@ -110,7 +110,7 @@ def llc_ways(sys: Path = SYS) -> int | None:
     return None
 
 
-def os_name() -> str:
+def _os_name() -> str:
     """The distribution as it names itself."""
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())

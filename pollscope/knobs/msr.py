@@ -17,7 +17,7 @@ _REGISTER = struct.Struct("<Q")
 Table = TypeVar("Table", WaysRegister, PrefetchersRegister)
 
 
-def read_msr(host: KnobHost, cpu: int, register: int) -> int:
+def _read_msr(host: KnobHost, cpu: int, register: int) -> int:
     """The 64 bits of a register on one processor.
 
     Raises:
@@ -41,7 +41,7 @@ def write_msr(host: KnobHost, cpu: int, register: int, value: int) -> None:
     """Writes the 64 bits of a register on one processor.
 
     Raises:
-        HostError: as `read_msr`, or the processor refused the value.
+        HostError: as `_read_msr`, or the processor refused the value.
     """
     path = _path(host, cpu)
     try:
@@ -108,13 +108,13 @@ class MsrKnob(Knob, Generic[Table]):
             cpu = self.cpu(targets[0])
             if reason := access_reason(self.host, cpu):
                 return Availability(reason)
-            read_msr(self.host, cpu, table.msr)
+            _read_msr(self.host, cpu, table.msr)
         except HostError as error:
             return Availability(str(error))
         return Availability()
 
     def read(self, target: str) -> str:
-        return f"{read_msr(self.host, self.cpu(target), self.table().msr):#018x}"
+        return f"{_read_msr(self.host, self.cpu(target), self.table().msr):#018x}"
 
     def write(self, target: str, state: str) -> None:
         write_msr(self.host, self.cpu(target), self.table().msr, int(state, 16))

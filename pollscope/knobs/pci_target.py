@@ -10,7 +10,7 @@ from pollscope.knobs.host import KnobHost
 from pollscope.knobs.pci import PCI_EXPRESS, PciDevice, access_reason, network_devices
 
 
-def express_nics(host: KnobHost) -> list[str]:
+def _express_nics(host: KnobHost) -> list[str]:
     """Addresses of all PCI Express network functions."""
     found = []
     for device in network_devices(host):
@@ -30,7 +30,7 @@ def one_nic(knob: Knob, target: str | None) -> PciDevice:
         HostError: it is gone, or no PCI Express device.
     """
     if target is None:
-        nics = express_nics(knob.host)
+        nics = _express_nics(knob.host)
         if len(nics) != 1:
             raise UsageError(
                 f"{knob.name} needs a target", remedy=f"PCI Express NICs here: {', '.join(nics) or 'none'}"
@@ -61,7 +61,7 @@ class NicKnob(Knob):
         return Availability("" if self.targets() else "no network device of this host is PCI Express")
 
     def targets(self) -> list[str]:
-        return express_nics(self.host)
+        return _express_nics(self.host)
 
     def show(self, state: str) -> str:
         return state

@@ -42,7 +42,7 @@ class WarmUp:
     text: str
 
 
-def series_of(trial: TrialFacts) -> list[Columns]:
+def _series_of(trial: TrialFacts) -> list[Columns]:
     """The parts of the window of each DUT lcore that received packets from a port, as arrays of equal length.
 
     Raises:
@@ -87,7 +87,7 @@ def warm_up(trial: TrialFacts) -> WarmUp:
 
 def _changes(trial: TrialFacts) -> tuple[list[Columns], npt.NDArray[np.bool_], list[tuple[str, ChangePoint]]]:
     """The parts, which of them are free of host gaps, and the changes of level among those."""
-    lcores = series_of(trial)
+    lcores = _series_of(trial)
     quiet = _quiet(lcores)
     if quiet.sum() < FEWEST_VALUES:
         raise NotMeasured(f"only {quiet.sum()} parts of the window are free of host gaps: too few to test the warm-up")
@@ -139,7 +139,7 @@ def _quiet(lcores: Sequence[Columns]) -> npt.NDArray[np.bool_]:
     return np.asarray(~(disturbed | after))
 
 
-def two_levels(trial: TrialFacts) -> str:
+def _two_levels(trial: TrialFacts) -> str:
     """A sentence when the window fell into two levels of a rate, as two modes or one after the other; else empty.
 
     Raises:
@@ -165,7 +165,7 @@ def steadiness_flags(trial: TrialFacts) -> list[Flag]:
         found = warm_up(trial)
         if found.text:
             flags.append({"name": "warm-up", "text": found.text})
-        levels = "" if found.text else two_levels(trial)
+        levels = "" if found.text else _two_levels(trial)
         if levels:
             flags.append({"name": "two-levels", "text": levels})
     except NotMeasured:

@@ -63,7 +63,7 @@ _SUB_BUCKETS, _HALF_MAGNITUDE = 2048, 10
 
 
 @compiled
-def histogram_index(value: int) -> int:
+def _histogram_index(value: int) -> int:
     """Place of a value in HdrHistogram's counts array."""
     # The exponent of a double is the place of the highest bit, without a loop.
     highest_bit = int(np.float64(value | (_SUB_BUCKETS - 1)).view(np.int64) >> 52) - 1023
@@ -75,7 +75,7 @@ def histogram_index(value: int) -> int:
 def record(into: Recorded, value_ns: float, part: int) -> None:
     """Adds one value to histogram and batch."""
     whole_ns = int(value_ns + 0.5)
-    place = histogram_index(whole_ns)
+    place = _histogram_index(whole_ns)
     if place >= into.counts.size:
         into.numbers[0] += 1
         return

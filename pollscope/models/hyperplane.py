@@ -364,7 +364,7 @@ def ipc(machine: Chip, load: float, how: Notification) -> tuple[float, float]:
     return useful, (1 - load) * machine["ipc_poll"] if how == "spin" else 0.0
 
 
-def corunner_share(machine: Chip, load: float, how: Notification) -> float:
+def _corunner_share(machine: Chip, load: float, how: Notification) -> float:
     """What a data plane leaves of a core's issue width to its SMT sibling."""
     return 1 - sum(ipc(machine, load, how)) / machine["issue_width"]
 
@@ -378,7 +378,7 @@ def power(machine: Chip, load: float, how: Notification) -> float:
 
 
 def _left(how: Notification) -> Callable[[Chip], Estimate]:
-    return lambda machine: _exact(corunner_share(machine, 1.0, how) / corunner_share(machine, 0.0, how))
+    return lambda machine: _exact(_corunner_share(machine, 1.0, how) / _corunner_share(machine, 0.0, how))
 
 
 def _software(shape: Shape) -> Callable[[Chip], Estimate]:

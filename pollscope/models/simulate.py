@@ -33,7 +33,7 @@ LAYOUT = BucketLayout(lowest=1, highest=60_000_000_000, significant_digits=3)
 BATCHES = 24
 
 
-def check_weights(model: str, weights: tuple[float, ...] | None, queues: int) -> None:
+def _check_weights(model: str, weights: tuple[float, ...] | None, queues: int) -> None:
     """Refuses weights of queues that are negative, all zero, or not as many as the queues.
 
     Raises:
@@ -224,7 +224,7 @@ class PollingCores:
         whole(model, 1, cores=self.cores, burst=self.burst, rx_room=self.rx_room)
         whole(model, 1, ring_room=self.ring_room)
         whole(model, 0, dispatchers=self.dispatchers)
-        check_weights(model, self.weights, self.queues)
+        _check_weights(model, self.weights, self.queues)
         above_zero(model, empty_poll_ns=self.empty_poll_ns)
         above_zero(model, empty_ring_poll_ns=self.worker_empty_poll_ns)
         at_least(model, 0, visit_ns=self.visit_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
@@ -280,7 +280,7 @@ class QwaitCores:
         whole(model, 1, cores=self.cores, queues=self.queues, room=self.room, ready_sets=self.ready_sets)
         at_least(model, 0, qwait_ns=self.qwait_ns, notice_ns=self.notice_ns, wake_up_ns=self.wake_up_ns)
         at_least(model, 0, per_ready_ns=self.per_ready_ns)
-        check_weights(model, self.weights, self.queues)
+        _check_weights(model, self.weights, self.queues)
         whole(model, 1, **{f"turns[{place}]": each for place, each in enumerate(self.turns or ())})
         if self.turns is not None and (self.order == "strict" or len(self.turns) != self.queues):
             raise UsageError(f"are {len(self.turns)} for {self.queues} queues ({self.order})", f"{model}: turns")

@@ -250,7 +250,7 @@ def _trial(spec: Spec, kind: TrialKind, point: Point, repeat: int) -> Trial:
         warmup_ns=spec.trial.warmup_ns,
         window_ns=window_ns,
         drain_ns=spec.trial.drain_ns,
-        maximum_of=maximum_point(spec, point).id if kind != "maximum" and needs_maximum(point) else None,
+        maximum_of=_maximum_point(spec, point).id if kind != "maximum" and _needs_maximum(point) else None,
         search_trials=expected_trials(settings_of(spec)) if is_search else 0,
     )
 
@@ -270,12 +270,12 @@ def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
     return replace(maximum, id=identifier, kind="search", point=point, search_trials=0)
 
 
-def needs_maximum(point: Point) -> bool:
+def _needs_maximum(point: Point) -> bool:
     """Whether the offered load is a share (above 0) of a maximum that has to be measured first."""
     return bool(point.params.load_of_max)
 
 
-def maximum_point(spec: Spec, point: Point) -> Point:
+def _maximum_point(spec: Spec, point: Point) -> Point:
     """The saturating point whose throughput is 100 % for this point: the same levels of all other factors."""
     factors = {name: level for name, level in point.factors.items() if name != "load_of_max"}
     full = point_of(spec, factors)
@@ -283,7 +283,7 @@ def maximum_point(spec: Spec, point: Point) -> Point:
 
 
 def _maximum_trials(spec: Spec, points: list[Point]) -> list[Trial]:
-    needed = {point.id: point for point in (maximum_point(spec, each) for each in points if needs_maximum(each))}
+    needed = {point.id: point for point in (_maximum_point(spec, each) for each in points if _needs_maximum(each))}
     return [
         _trial(spec, "maximum", point, repeat)
         for repeat in range(spec.maximum.repeats)

@@ -184,7 +184,7 @@ class LoopbackTestbed(NodeTestbed):
             return "feed=infinite makes frames of one size only"
         alone = (
             tcp_refusal(params)
-            or corunner_refusal(params, lambda: loopback_corunners(self._cpus, self._roles(params), params))
+            or corunner_refusal(params, lambda: _loopback_corunners(self._cpus, self._roles(params), params))
             or halt_refusal(params, cpu_flags)
         )
         if alone is not None:
@@ -194,7 +194,7 @@ class LoopbackTestbed(NodeTestbed):
         if params.tx_inline != "default":
             return f"tx_inline={params.tx_inline} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
         try:
-            memory, needed = self._memory(params), needed_bytes(params, self._roles(params))
+            memory, needed = self._memory(params), _needed_bytes(params, self._roles(params))
         except HostError as error:
             return error.what
         if needed > memory.bytes:
@@ -306,12 +306,12 @@ def _small_pages() -> Memory:
     return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
 
 
-def loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> CorunnerCpus:
+def _loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> CorunnerCpus:
     """Who runs beside the DUT on this host; HostError when there is no room."""
     return place_corunners(cpus, params, [*roles.dut, *roles.dispatchers], roles.generators)
 
 
-def needed_bytes(params: Parameters, roles: Roles) -> int:
+def _needed_bytes(params: Parameters, roles: Roles) -> int:
     """About how much memory a configuration needs; mbufs are by far the most of it."""
     senders = max(1, len(roles.generators))
     descriptors = params.rx_desc * (params.queues + 2 + senders) + params.tx_desc * (params.cores + 2 + senders)
@@ -320,7 +320,7 @@ def needed_bytes(params: Parameters, roles: Roles) -> int:
     return int(FIXED_BYTES + (descriptors + rings + SPARE_MBUFS + senders * SENDER_MBUFS) * mbuf_bytes)
 
 
-def start_parameters(params: Parameters) -> tuple[str, ...]:
+def _start_parameters(params: Parameters) -> tuple[str, ...]:
     """The parameters that are given to the node when it starts."""
     return (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
 
@@ -353,7 +353,7 @@ def _feed(params: Parameters) -> str:
 
 def _no_huge_mib(params: Parameters, roles: Roles) -> int:
     # Without hugepages EAL takes all of its memory at the start; twice the estimate, so that later points fit as well.
-    return max(512, 2 * needed_bytes(params, roles) >> 20)
+    return max(512, 2 * _needed_bytes(params, roles) >> 20)
 
 
 def _cautions(roles: Roles, memory: Memory) -> list[str]:
@@ -394,7 +394,7 @@ class LoopbackSession:
         first: Parameters,
     ) -> None:
         self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
-        self._memory, self._at_start = memory, first.only(start_parameters(first))
+        self._memory, self._at_start = memory, first.only(_start_parameters(first))
         # Without hugepages EAL takes no more than at its start.
         self._taken_bytes = None if memory.huge else _no_huge_mib(first, roles_of(first)) << 20
         self._configured: dict[str, Any] = {}
@@ -441,9 +441,9 @@ class LoopbackSession:
 
     def suits(self, params: Parameters) -> bool:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""
-        wanted = params.only(start_parameters(params))
+        wanted = params.only(_start_parameters(params))
         roles = self._roles_of(params)
-        if self._taken_bytes is not None and needed_bytes(params, roles) > self._taken_bytes:
+        if self._taken_bytes is not None and _needed_bytes(params, roles) > self._taken_bytes:
             return False
         if params.generator_sleep and self._places.sleeper_cpu != roles.dut[0]:
             return False
@@ -471,7 +471,7 @@ class LoopbackSession:
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
         """The CPUs of what a point wants beside the DUT."""
-        return loopback_corunners(processors.allowed_cpus(), self._roles_of(params), params)
+        return _loopback_corunners(processors.allowed_cpus(), self._roles_of(params), params)
 
     def open_corunner(self, log: Path) -> NodeClient:
         """Starts a `pollscope-corunner` on this host."""

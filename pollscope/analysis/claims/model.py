@@ -95,11 +95,11 @@ def parse_claims(text: str, name: str) -> list[Claim]:
     Raises:
         UsageError: the first thing that is wrong, with file, line and key.
     """
-    file = parse_file(text, name)
+    file = _parse_file(text, name)
     return [claim.model_copy(update={"paper": file.paper}) for claim in file.claims]
 
 
-def parse_file(text: str, name: str) -> ClaimFile:
+def _parse_file(text: str, name: str) -> ClaimFile:
     """Read a file of claims from YAML text.
 
     Raises:
@@ -158,7 +158,7 @@ def load_table_claims() -> tuple[TableClaim, ...]:
     Raises:
         UsageError: a file is wrong.
     """
-    files = [parse_file(path.read_text(encoding="utf-8"), str(path)) for path in _files()]
+    files = [_parse_file(path.read_text(encoding="utf-8"), str(path)) for path in _files()]
     return tuple(claim.model_copy(update={"paper": file.paper}) for file in files for claim in file.tables)
 
 

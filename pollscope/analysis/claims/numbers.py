@@ -51,7 +51,7 @@ def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
     return AGREES if set(kinds) == {AGREES} else INCONCLUSIVE
 
 
-def same_level(one: Level, other: Level) -> bool:
+def _same_level(one: Level, other: Level) -> bool:
     """Whether two levels are the same, words by letter and numbers by value."""
     if isinstance(one, str) or isinstance(other, str):
         return one == other
@@ -60,7 +60,7 @@ def same_level(one: Level, other: Level) -> bool:
 
 def at_level(members: Sequence[PointValues], factor: str, level: Level) -> PointValues | None:
     """The sample at a level of a factor."""
-    return next((sample for sample in members if same_level(sample.levels[factor], level)), None)
+    return next((sample for sample in members if _same_level(sample.levels[factor], level)), None)
 
 
 def number(label: str, estimate: Estimate, text: Text) -> Number:

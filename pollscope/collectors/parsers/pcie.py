@@ -123,12 +123,12 @@ def _register(platform: Platform | None, identity: str, config: bytes) -> tuple[
     offset = platform.ddio.register_offset
     if len(config) < offset + 4:
         return None, f"only {len(config)} bytes of the configuration space are readable (not root?)"
-    if offset in set(extended_chain(config)):
+    if offset in set(_extended_chain(config)):
         return None, f"{offset:#x} is the head of an extended capability here, not PERFCTRLSTS_0"
     return (int.from_bytes(config[offset : offset + 4], "little"), platform.ddio.bit), ""
 
 
-def extended_chain(config: bytes) -> Iterator[int]:
+def _extended_chain(config: bytes) -> Iterator[int]:
     """Offsets of the extended capabilities (PCI Express Base Specification 5.0, 7.6.3); stops at a loop."""
     offset, seen = 0x100, set[int]()
     while 0x100 <= offset <= len(config) - 4 and offset not in seen:

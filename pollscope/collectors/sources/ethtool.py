@@ -43,7 +43,7 @@ class Ethtool(PollingCollector):
 
     def _names(self) -> tuple[str, ...]:
         if not self._interfaces:
-            self._interfaces = on_devices()
+            self._interfaces = _on_devices()
         return self._interfaces
 
     def probe(self) -> ProbeResult:
@@ -86,11 +86,11 @@ class EthtoolSettings(PollingCollector):
     def probe(self) -> ProbeResult:
         if shutil.which("ethtool") is None:
             return ProbeResult(False, "ethtool is not installed (apt-get install ethtool)")
-        names = self._interfaces or on_devices()
+        names = self._interfaces or _on_devices()
         return ProbeResult(bool(names), ", ".join(names) or _NO_INTERFACE)
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
-        for name in self._interfaces or on_devices():
+        for name in self._interfaces or _on_devices():
             yield name, ask(["ethtool", "-i", name])
             for flag in ("-g", "-c"):
                 # a driver need not have either of them
@@ -98,7 +98,7 @@ class EthtoolSettings(PollingCollector):
                     yield name, ask(["ethtool", flag, name])
 
 
-def on_devices() -> tuple[str, ...]:
+def _on_devices() -> tuple[str, ...]:
     """The kernel's network interfaces that stand for a device."""
     return tuple(path.parent.name for path in sorted(Path("/sys/class/net").glob("*/device")))
 

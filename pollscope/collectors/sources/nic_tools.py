@@ -14,7 +14,7 @@ from pollscope.collectors.tool import ask
 _NEOHOST = Path("/opt/neohost/sdk/get_device_performance_counters.py")
 
 
-def mellanox_devices() -> list[str]:
+def _mellanox_devices() -> list[str]:
     """PCI addresses of NVIDIA/Mellanox network functions."""
     found = []
     for folder in sorted(Path("/sys/bus/pci/devices").glob("*")):
@@ -39,7 +39,7 @@ class MlxConfig(PollingCollector):
         return shutil.which("mlxconfig") or shutil.which("mstconfig")
 
     def probe(self) -> ProbeResult:
-        if not mellanox_devices():
+        if not _mellanox_devices():
             return ProbeResult(False, "no NVIDIA/Mellanox NIC")
         tool = self._tool()
         return ProbeResult(
@@ -47,7 +47,7 @@ class MlxConfig(PollingCollector):
         )
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
-        for device in mellanox_devices():
+        for device in _mellanox_devices():
             yield device, ask([self._tool() or "mlxconfig", "-d", device, "-e", "query"])
 
 
@@ -59,14 +59,14 @@ class NeoHost(PollingCollector):
     parser = staticmethod(nic_tools.parse_neohost)
 
     def probe(self) -> ProbeResult:
-        if not mellanox_devices():
+        if not _mellanox_devices():
             return ProbeResult(False, "no NVIDIA/Mellanox NIC")
         if not _NEOHOST.exists():
             return ProbeResult(False, f"{_NEOHOST} is not installed (NEO-Host is not offered for new NICs)")
         return ProbeResult(shutil.which("python2") is not None, str(_NEOHOST))
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
-        for device in mellanox_devices():
+        for device in _mellanox_devices():
             command = ["python2", str(_NEOHOST), "--mode=shell", f"--dev-uid={device}", "--get-analysis"]
             yield device, ask([*command, "--output-format=JSON"])
 

@@ -22,7 +22,7 @@ LIMIT_TIMES, LIMIT_MORE_S = 20, 120
 COLUMNS = ("completion_ns", *TCP_INFO)
 
 
-def path_command(program: Path, params: Parameters, cpus: Sequence[int], prefix: str) -> list[str]:
+def _path_command(program: Path, params: Parameters, cpus: Sequence[int], prefix: str) -> list[str]:
     """The forwarding program with its lcores, which the kernel may put on any of these CPUs."""
     shares = params.organisation == "corec"
     pair = f"net_crossover0,rx={'corec' if shares else 'standard'}"
@@ -42,7 +42,7 @@ def measure(
         TrialError: a program did not begin, or a flow did not come through.
     """
     prefix = new_file_prefix()
-    path_in_dut = namespaces.inside("dut", *path_command(program, params, cpus, prefix))
+    path_in_dut = namespaces.inside("dut", *_path_command(program, params, cpus, prefix))
     try:
         with running(path_in_dut, log) as path:
             sent = _send(namespaces, params, log)

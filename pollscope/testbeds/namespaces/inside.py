@@ -52,7 +52,7 @@ def prepare(interfaces: list[str]) -> None:
     (sysctl / "ipv4/tcp_no_metrics_save").write_text("1")
     (sysctl / "ipv4/conf/all/rp_filter").write_text("0")
     for name in interfaces:
-        offloads_off(name)
+        _offloads_off(name)
         (sysctl / f"ipv4/conf/{name}/rp_filter").write_text("0")
         no_ipv6 = sysctl / f"ipv6/conf/{name}/disable_ipv6"
         if no_ipv6.exists():
@@ -61,7 +61,7 @@ def prepare(interfaces: list[str]) -> None:
         Path(f"/sys/class/net/{name}/queues/rx-0/rps_cpus").write_text("1")
 
 
-def offloads_off(interface: str) -> None:
+def _offloads_off(interface: str) -> None:
     """Switches segmentation, checksum and receive offload of an interface off."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in OFFLOADS.values():

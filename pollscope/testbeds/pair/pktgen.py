@@ -49,7 +49,7 @@ def rate_percent(pps: float, frame_bytes: int, line_gbps: float) -> float:
     return min(100.0, 100 * pps * (frame_bytes + WIRE_OVERHEAD_BYTES) * 8 / (line_gbps * 1e9))
 
 
-def setting_lines(generator: Mapping[str, Any]) -> list[str]:
+def _setting_lines(generator: Mapping[str, Any]) -> list[str]:
     """Lua for a `gen` of a configure request: size, burst, and as many flows as a range of source ports."""
     size, flows = generator["frame"][0]["bytes"], generator["flows"]
     return [
@@ -201,7 +201,7 @@ class Pktgen(OtherGenerator):
         return self._program.poll() is None and self._control is not None and self._control.alive
 
     def _configure(self, limit_s: float) -> None:
-        self._lua(setting_lines(self._generator) if self._generator else ['pktgen.stop("all")'], limit_s)
+        self._lua(_setting_lines(self._generator) if self._generator else ['pktgen.stop("all")'], limit_s)
 
     def _trial(self) -> dict[str, Any]:
         start = self._start

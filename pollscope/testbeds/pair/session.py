@@ -81,7 +81,7 @@ def _own(part: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value.partition("/")[2] if key in ports and value else value for key, value in part.items()}
 
 
-def merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns: int) -> dict[str, Any]:
+def _merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns: int) -> dict[str, Any]:
     """One result: the DUT's, with the generator's part and its ports.
 
     `skew_ns`: how much later than the DUT the generator can have started.
@@ -313,7 +313,7 @@ class PairSession:
         with self._telling("generator"):
             generator = self._generator.request("read", REQUEST_LIMIT_S)
         self._has_left = self._emulated and _packets(generator, "opackets") > _packets(dut, "ipackets")
-        return merge_results(dut, generator, skew_ns)
+        return _merge_results(dut, generator, skew_ns)
 
     def _measure_alone(self, request: TrialRequest) -> dict[str, Any]:
         """A trial without a generator."""

@@ -220,7 +220,7 @@ class VmPairTestbed(NodeTestbed):
     def _shape(self, disk: Path) -> Shape:
         config, note = self.config, self.folder / "accelerator"
         if not note.exists():
-            wanted = config.accelerator if config.accelerator != "auto" else probe_kvm(disk)
+            wanted = config.accelerator if config.accelerator != "auto" else _probe_kvm(disk)
             note.write_text(wanted)
         accelerator: Accelerator = "kvm" if note.read_text() == "kvm" else "tcg"
         return Shape(config.cpus, config.memory_mib, accelerator, config.nice)
@@ -287,7 +287,7 @@ def images_folder() -> Path:
     return Path(named) if named else cache_folder() / "vm"
 
 
-def probe_kvm(disk: Path) -> Accelerator:
+def _probe_kvm(disk: Path) -> Accelerator:
     """KVM if a machine really boots with it, else TCG. What was found is kept until this host boots again."""
     note = images_folder() / "kvm.json"
     key = KnobHost().boot_id()
