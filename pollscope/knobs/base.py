@@ -5,8 +5,9 @@ Two notations are kept apart. A *value* is what people write ("off", "performanc
 text or register content that stood there, enough to put it back byte for byte.
 """
 
+import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -122,6 +123,11 @@ class Knob(Setting):
         return UsageError(f"{value!r} is no value of {cls.name}", remedy=f"allowed: {cls.values}")
 
 
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of targets by the numbers in them: cpu2 before cpu10."""
+    return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+
+
 def parse_choice(knob: type[Knob], value: object, choices: Sequence[str]) -> str:
     """One of a few words; booleans, which YAML 1.1 makes of on and off, count as these words."""
     word = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).strip().lower()
@@ -142,11 +148,25 @@ def parse_whole(knob: type[Knob], value: object, low: int, high: int) -> int:
 
 
 class FileKnob(Knob):
-    """A knob whose targets are files; a state is a file's content."""
+    """A knob whose targets are files; a state is a file's content, and its first line the value."""
 
     @abstractmethod
     def file(self, target: str) -> Path:
         """The file of a target, which need not exist."""
+
+    @abstractmethod
+    def missing(self) -> str:
+        """The reason why the host has no target."""
+
+    def available(self) -> Availability:
+        targets = self.targets()
+        return Availability(writable_reason(self.file(targets[0])) if targets else self.missing())
+
+    def show(self, state: str) -> str:
+        return state.strip()
+
+    def state_for(self, value: str, state: str, target: str) -> str:
+        return f"{value}\n"
 
     def read(self, target: str) -> str:
         return read_text(self.file(target))
@@ -171,14 +191,6 @@ class SwitchFile(FileKnob):
     def file(self, target: str = HOST_TARGET) -> Path:
         """The file, which need not exist."""
 
-    @abstractmethod
-    def missing(self) -> str:
-        """The reason why the host has no such file."""
-
-    def available(self) -> Availability:
-        path = self.file()
-        return Availability(writable_reason(path) if path.exists() else self.missing())
-
     def targets(self) -> list[str]:
         return [HOST_TARGET] if self.file().exists() else []
 
@@ -191,4 +203,4 @@ class SwitchFile(FileKnob):
         return next((value for value, word in self.words.items() if word == content), content)
 
     def state_for(self, value: str, state: str, target: str) -> str:
-        return self.words[value] + "\n"
+        return super().state_for(self.words[value], state, target)

@@ -4,8 +4,7 @@
 from pathlib import Path
 from types import MappingProxyType
 
-from pollscope.knobs.base import Availability, FileKnob, parse_whole
-from pollscope.knobs.host import writable_reason
+from pollscope.knobs.base import FileKnob, in_order, parse_whole
 
 # kernel documentation, admin-guide/pm/intel_epb
 _WORDS = MappingProxyType(
@@ -26,23 +25,13 @@ class Epb(FileKnob):
     def file(self, target: str) -> Path:
         return self.host.cpu_dir / target / "power/energy_perf_bias"
 
-    def available(self) -> Availability:
-        processors = self.targets()
-        if not processors:
-            return Availability("no processor has power/energy_perf_bias: no Intel processor with this hint")
-        return Availability(writable_reason(self.file(processors[0])))
+    def missing(self) -> str:
+        return "no processor has power/energy_perf_bias: no Intel processor with this hint"
 
     def targets(self) -> list[str]:
-        found = (path.parent.parent.name for path in self.host.cpu_dir.glob("cpu*/power/energy_perf_bias"))
-        return sorted(found, key=lambda name: int(name.removeprefix("cpu")))
+        return in_order(path.parent.parent.name for path in self.host.cpu_dir.glob("cpu*/power/energy_perf_bias"))
 
     @classmethod
     def parse(cls, value: object) -> str:
         word = str(value).strip().replace("_", "-")
         return str(_WORDS[word] if word in _WORDS else parse_whole(cls, value, 0, 15))
-
-    def show(self, state: str) -> str:
-        return state.strip()
-
-    def state_for(self, value: str, state: str, target: str) -> str:
-        return f"{value}\n"

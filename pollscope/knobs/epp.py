@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from pollscope.knobs.base import Availability, FileKnob, Refused
-from pollscope.knobs.host import read_text, writable_reason
+from pollscope.knobs.base import FileKnob, Refused, in_order
+from pollscope.knobs.host import read_text
 
 _FILE = "energy_performance_preference"
 
@@ -21,15 +21,11 @@ class Epp(FileKnob):
     def file(self, target: str) -> Path:
         return self._root() / target / _FILE
 
-    def available(self) -> Availability:
-        policies = self.targets()
-        if not policies:
-            return Availability(f"no policy of {self._root()} has a preference: the driver chooses the clock")
-        return Availability(writable_reason(self.file(policies[0])))
+    def missing(self) -> str:
+        return f"no policy of {self._root()} has a preference: the driver chooses the clock"
 
     def targets(self) -> list[str]:
-        found = (path.parent.name for path in self._root().glob(f"policy*/{_FILE}"))
-        return sorted(found, key=lambda name: int(name.removeprefix("policy")))
+        return in_order(path.parent.name for path in self._root().glob(f"policy*/{_FILE}"))
 
     @classmethod
     def parse(cls, value: object) -> str:
@@ -39,9 +35,6 @@ class Epp(FileKnob):
             raise cls.bad_value(value)
         return word if number is None else str(number)
 
-    def show(self, state: str) -> str:
-        return state.strip()
-
     def state_for(self, value: str, state: str, target: str) -> str:
         policy = self._root() / target
         offered = read_text(policy / "energy_performance_available_preferences").split()
@@ -49,7 +42,7 @@ class Epp(FileKnob):
             raise Refused(f"the driver offers {', '.join(offered)}, not {value}", self.place(target))
         if read_text(policy / "scaling_governor").strip() == "performance" and value not in ("performance", "0"):
             raise Refused("the governor performance fixes the preference: set governor first", self.place(target))
-        return f"{value}\n"
+        return super().state_for(value, state, target)
 
     def _root(self) -> Path:
         return self.host.cpu_dir / "cpufreq"

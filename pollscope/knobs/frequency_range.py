@@ -6,11 +6,11 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
-from pollscope.knobs.base import Availability, Knob
-from pollscope.knobs.host import read_text, writable_reason, write_text
+from pollscope.knobs.base import FileKnob, in_order
+from pollscope.knobs.host import read_text, write_text
 
 
-class FrequencyRange(Knob):
+class FrequencyRange(FileKnob):
     """A value is the lower and the upper limit in kHz, "1200000-2400000", or one number that fixes the clock.
 
     The state is the content of both files with a NUL between them.
@@ -26,19 +26,11 @@ class FrequencyRange(Knob):
     def folder(self) -> Path:
         """What holds a folder of the two files for each target."""
 
-    @abstractmethod
-    def missing(self) -> str:
-        """The reason why the host has no target."""
-
-    def available(self) -> Availability:
-        targets = self.targets()
-        if not targets:
-            return Availability(self.missing())
-        return Availability(writable_reason(self.folder() / targets[0] / self.files[0]))
+    def file(self, target: str) -> Path:
+        return self.folder() / target / self.files[0]
 
     def targets(self) -> list[str]:
-        found = (path.parent.name for path in self.folder().glob(f"*/{self.files[0]}"))
-        return sorted(found, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+        return in_order(path.parent.name for path in self.folder().glob(f"*/{self.files[0]}"))
 
     @classmethod
     def parse(cls, value: object) -> str:

@@ -3,14 +3,14 @@
 
 from pathlib import Path
 
-from pollscope.knobs.base import Availability, Knob, Refused
-from pollscope.knobs.host import read_text, writable_reason, write_text
+from pollscope.knobs.base import FileKnob, Refused, in_order
+from pollscope.knobs.host import read_text, write_text
 
 _GOVERNOR = "scaling_governor"
 _PREFERENCE = "energy_performance_preference"
 
 
-class Governor(Knob):
+class Governor(FileKnob):
     """scaling_governor; a target is a policy ("policy0").
 
     The state holds the energy preference as well, after a NUL: some drivers move it together with the governor, and
@@ -23,15 +23,14 @@ class Governor(Knob):
     aims = "`policyN` (all)"
     where = "cpufreq; the energy preference is restored with it"
 
-    def available(self) -> Availability:
-        policies = self.targets()
-        if not policies:
-            return Availability(f"{self._root()} holds no policy: the kernel has no frequency driver on this machine")
-        return Availability(writable_reason(self._root() / policies[0] / _GOVERNOR))
+    def file(self, target: str) -> Path:
+        return self._root() / target / _GOVERNOR
+
+    def missing(self) -> str:
+        return f"{self._root()} holds no policy: the kernel has no frequency driver on this machine"
 
     def targets(self) -> list[str]:
-        found = (path.parent.name for path in self._root().glob(f"policy*/{_GOVERNOR}"))
-        return sorted(found, key=lambda name: int(name.removeprefix("policy")))
+        return in_order(path.parent.name for path in self._root().glob(f"policy*/{_GOVERNOR}"))
 
     @classmethod
     def parse(cls, value: object) -> str:
@@ -41,9 +40,8 @@ class Governor(Knob):
         return word
 
     def read(self, target: str) -> str:
-        policy = self._root() / target
-        preference = policy / _PREFERENCE
-        return read_text(policy / _GOVERNOR) + ("\0" + read_text(preference) if preference.exists() else "")
+        preference = self._root() / target / _PREFERENCE
+        return super().read(target) + ("\0" + read_text(preference) if preference.exists() else "")
 
     def show(self, state: str) -> str:
         return state.partition("\0")[0].strip()
@@ -58,7 +56,7 @@ class Governor(Knob):
     def write(self, target: str, state: str) -> None:
         policy = self._root() / target
         governor, _, preference = state.partition("\0")
-        write_text(policy / _GOVERNOR, governor)
+        super().write(target, governor)
         # Under "performance" the drivers fix the preference and refuse to have it written.
         if preference and governor.strip() != "performance" and read_text(policy / _PREFERENCE) != preference:
             write_text(policy / _PREFERENCE, preference)

@@ -4,8 +4,7 @@
 import re
 from pathlib import Path
 
-from pollscope.knobs.base import Availability, FileKnob, parse_whole
-from pollscope.knobs.host import writable_reason
+from pollscope.knobs.base import FileKnob, parse_whole
 
 _MOST_PAGES = 1 << 24
 
@@ -23,11 +22,8 @@ class Hugepages(FileKnob):
     aims = "`nodeN/SIZEkB` (2048 kB on every node)"
     where = "per-node `nr_hugepages`"
 
-    def available(self) -> Availability:
-        targets = self.targets()
-        if not targets:
-            return Availability(f"{self._root()}/node*/hugepages is empty: the kernel has no hugetlbfs")
-        return Availability(writable_reason(self.file(targets[0])))
+    def missing(self) -> str:
+        return f"{self._root()}/node*/hugepages is empty: the kernel has no hugetlbfs"
 
     def targets(self) -> list[str]:
         files = self._root().glob("node[0-9]*/hugepages/hugepages-*kB/nr_hugepages")
@@ -42,12 +38,6 @@ class Hugepages(FileKnob):
     @classmethod
     def parse(cls, value: object) -> str:
         return str(parse_whole(cls, value, 0, _MOST_PAGES))
-
-    def show(self, state: str) -> str:
-        return state.strip()
-
-    def state_for(self, value: str, state: str, target: str) -> str:
-        return value + "\n"
 
     def _root(self) -> Path:
         return self.host.sysfs / "devices/system/node"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pollscope.base.errors import UsageError
 from pollscope.knobs.base import Availability, FileKnob, Refused
-from pollscope.knobs.host import read_text, writable_reason
+from pollscope.knobs.host import read_text
 from pollscope.knobs.pci import PciDevice
 
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -24,13 +24,13 @@ class IrqAffinity(FileKnob):
     aims = "`irqN`, a NIC for all its MSI (none)"
     where = "`/proc/irq/N/smp_affinity_list`"
 
+    def missing(self) -> str:
+        return f"{self.host.proc}/irq lists no interrupt whose affinity can be set"
+
     def available(self) -> Availability:
-        irqs = self.targets()
-        if not irqs:
-            return Availability(f"{self.host.proc}/irq lists no interrupt whose affinity can be set")
-        if pid := self._irqbalance():
+        if self.targets() and (pid := self._irqbalance()):
             return Availability(f"irqbalance (pid {pid}) would move the interrupts again: systemctl stop irqbalance")
-        return Availability(writable_reason(self.file(irqs[0])))
+        return super().available()
 
     def targets(self) -> list[str]:
         numbers = (path.parent.name for path in (self.host.proc / "irq").glob("[0-9]*/smp_affinity_list"))
@@ -61,7 +61,7 @@ class IrqAffinity(FileKnob):
             raise Refused(
                 f"processor {_format(absent)} is not online (online: {_format(present)})", f"{self.name} {target}"
             )
-        return value + "\n"
+        return super().state_for(value, state, target)
 
     def _irqbalance(self) -> str:
         """The pid of irqbalance, which writes these files every few seconds; empty when it does not run."""

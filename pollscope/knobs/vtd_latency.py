@@ -4,8 +4,8 @@
 from pathlib import Path
 from types import MappingProxyType
 
-from pollscope.knobs.base import HOST_TARGET, Availability, FileKnob
-from pollscope.knobs.host import writable_reason, write_text
+from pollscope.knobs.base import HOST_TARGET, FileKnob
+from pollscope.knobs.host import write_text
 
 # Number that switches each on, and its row in the file (drivers/iommu/intel/debugfs.c); 0 switches all off.
 _KINDS = MappingProxyType({"iotlb": 1, "devtlb": 2, "iec": 3, "svm_prq": 4})
@@ -27,10 +27,8 @@ class TimedInvalidations(FileKnob):
     def file(self, target: str = HOST_TARGET) -> Path:
         return self.host.sysfs / "kernel/debug/iommu/intel/dmar_perf_latency"
 
-    def available(self) -> Availability:
-        if not self.targets():
-            return Availability(f"{self.file()} does not exist (CONFIG_INTEL_IOMMU_DEBUGFS, root, an Intel IOMMU)")
-        return Availability(writable_reason(self.file()))
+    def missing(self) -> str:
+        return f"{self.file()} does not exist (CONFIG_INTEL_IOMMU_DEBUGFS, root, an Intel IOMMU)"
 
     def targets(self) -> list[str]:
         try:

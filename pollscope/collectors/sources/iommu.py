@@ -12,6 +12,7 @@ from pathlib import Path
 from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.parsers import iommu
 from pollscope.collectors.polling import PollingCollector
+from pollscope.host.files import read_text
 
 
 class IommuState(PollingCollector):
@@ -41,10 +42,10 @@ def listing(root: Path) -> Iterator[str]:
     for device in _names(root / "sys/bus/pci/devices"):
         folder = root / "sys/bus/pci/devices" / device
         group = _target(folder / "iommu_group")
-        kind = _text(root / "sys/kernel/iommu_groups" / group / "type") if group else ""
+        kind = read_text(root / "sys/kernel/iommu_groups" / group / "type") if group else ""
         yield f"device {device} {group or '-'} {kind or '-'} {_target(folder / 'driver') or '-'}"
-    yield f"cmdline {_text(root / 'proc/cmdline')}"
-    yield f"unsafe_noiommu {_text(root / 'sys/module/vfio/parameters/enable_unsafe_noiommu_mode') or '-'}"
+    yield f"cmdline {read_text(root / 'proc/cmdline') or ''}"
+    yield f"unsafe_noiommu {read_text(root / 'sys/module/vfio/parameters/enable_unsafe_noiommu_mode') or '-'}"
 
 
 def _names(folder: Path) -> list[str]:
@@ -53,10 +54,3 @@ def _names(folder: Path) -> list[str]:
 
 def _target(link: Path) -> str:
     return link.resolve().name if link.exists() else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

@@ -24,6 +24,11 @@ class PcmCollector(ToolCollector):
 
     package = "pcm"
     owns_uncore = True
+    options: Sequence[str]
+    least_s = 0.1
+
+    def arguments(self, interval_ns: int) -> Sequence[str]:
+        return (f"{max(interval_ns / 1e9, self.least_s):g}", *self.options)
 
     def probe(self) -> ProbeResult:
         # first what no package changes: under a hypervisor it would be installed for nothing
@@ -46,10 +51,6 @@ def _obstacle() -> str:
     return ""
 
 
-def _seconds(interval_ns: int, least: float) -> str:
-    return f"{max(interval_ns / 1e9, least):g}"
-
-
 class PcmIio(WithNics, PcmCollector):
     """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero."""
 
@@ -61,9 +62,8 @@ class PcmIio(WithNics, PcmCollector):
         "(row `Total`); a NIC's own part is `nic:ADDRESS`, too"
     )
     parser = staticmethod(iio.parse)
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        return (_seconds(interval_ns, 1.0), "-csv", "-silent")
+    options = ("-csv", "-silent")
+    least_s = 1.0
 
 
 class PcmPcie(PcmCollector):
@@ -73,9 +73,8 @@ class PcmPcie(PcmCollector):
     summary = "PCIe requests at the LLC: DDIO hits and misses per socket"
     notes = "**per interval**; unit cache lines; `_miss`, `_hit` with -e; `pcie_read_bytes` too is per interval"
     parser = staticmethod(pcie.parse)
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        return (_seconds(interval_ns, 1.0), "-csv", "-B", "-e", "-silent")
+    options = ("-csv", "-B", "-e", "-silent")
+    least_s = 1.0
 
 
 class PcmMemory(PcmCollector):
@@ -88,9 +87,7 @@ class PcmMemory(PcmCollector):
         "text. Before 202207 inactive channels are missing in the rows: refused"
     )
     parser = staticmethod(memory.parse)
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        return (_seconds(interval_ns, 0.1), "-csv", "-partial", "-silent", "-f")
+    options = ("-csv", "-partial", "-silent", "-f")
 
 
 class Pcm(PcmCollector):
@@ -103,9 +100,7 @@ class Pcm(PcmCollector):
         "dies (`--die`) are `socket0/die1`; CSV, and text (counts cut to K, M, G)"
     )
     parser = staticmethod(core_text.parse)
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        return (_seconds(interval_ns, 0.1), "-csv", "-silent", "-f")
+    options = ("-csv", "-silent", "-f")
 
 
 class PcmCore(PcmCollector):
@@ -118,9 +113,7 @@ class PcmCore(PcmCollector):
     )
     parser = staticmethod(core_text.parse)
     owns_uncore = False
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        return (_seconds(interval_ns, 0.1), "-silent")
+    options = ("-silent",)
 
 
 class PcmPower(PcmCollector):
@@ -130,9 +123,7 @@ class PcmPower(PcmCollector):
     summary = "energy and power states per socket and channel"
     notes = "per interval; text with or without units, CSV; a die's `limited_by_…` is 1 where that throttled it"
     parser = staticmethod(power.parse)
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        return (_seconds(interval_ns, 0.1), "-silent")
+    options = ("-silent",)
 
 
 class PcmSensorServer(PollingCollector):
