@@ -750,6 +750,18 @@ def test_the_sanity_of_a_testbed_shows_on_a_noisy_host(tmp_path: Path) -> None:
     assert verdict.finding.flagged == 6
 
 
+def test_what_is_said_of_a_shared_queue_is_judged_with_bursts_and_one_by_one() -> None:
+    """The text does not say how many packets its cores take at once, and the model's answer hangs on it."""
+    from pollscope.analysis.claims.model import load_claims
+
+    found = {claim.id: claim for claim in load_claims() if claim.row in ("S-F17a", "S-F17b")}
+    for name, claim in found.items():
+        if not name.endswith("-singly"):
+            single = found[f"{name}-singly"]
+            assert single.where == {**claim.where, "burst": 1}
+            assert (single.metric, single.predicate) == (claim.metric, claim.predicate)
+
+
 def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
     from pollscope.analysis.claims.model import load_claims
     from pollscope.analysis.claims.reasons import anchor, known_reasons, pages

@@ -74,6 +74,28 @@ def visible(axes: Axes) -> Iterator[tuple[str, Any]]:
         yield str(patch.get_label()), patch
 
 
+def moved(axes: Axes) -> list[Any]:
+    """Transforms of what stands aside of its place in the data."""
+    return [line.get_transform() for line in axes.lines if line.get_label() in (WHISKER, CUT)]
+
+
+def test_thousands_of_an_axis_are_told_apart() -> None:
+    figure = new_figure(2.0)
+    axes = figure.subplots()
+    axes.plot([1, 2], [0, 1250])
+    finish(figure)
+    figure.draw_without_rendering()
+    assert "1,250" in [tick.get_text() for tick in axes.get_yticklabels()]
+
+
+def test_the_first_level_has_its_tick_whatever_is_beside_it() -> None:
+    axes = new_figure(2.0).subplots()
+    level_axis(axes, [0, 1, 50, 100])
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["100", "50", "0"]
+    level_axis(axes, [7])
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["7"]
+
+
 def look_of(artist: Any) -> tuple[Any, ...]:
     """What tells an artist from others without its hue: marker, dashes, hatch, and how dark it is."""
     if isinstance(artist, Line2D):
@@ -128,6 +150,9 @@ def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
     assert {label for label in drawn if not label.startswith("_")} <= set(names), "what has a name is in the legend"
     for label, (_, words) in MARKS.items():
         assert (label in drawn) == (words in names)
+    for axes in (each for each in figure.axes if each.axison):  # S-T4.2 is a table
+        across = [line for line in axes.lines if line.get_transform() not in (axes.transData, *moved(axes))]
+        assert all(str(line.get_label()) in names for line in across), "the legend says what a line across stands for"
     named = [look_of(artist) for label, artist in drawn.items() if not label.startswith("_")]
     assert len(named) == len(set(named)), "series are told apart without colour"
     _check_axes(figure, data)

@@ -12,8 +12,11 @@ from command_line import pollscope
 from test_figures import poll_trials, tax_trials
 from test_report_browser import CONTRASTS, CUT, LEAST_CONTRAST, UNFOLD, WIDTHS_PX
 
+from pollscope.analysis.figures import figure_of
+from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.model_error import model_error
 from pollscope.analysis.gallery import PaperGallery, gallery_html, paper_gallery, paper_rows
-from pollscope.analysis.papers import load_paper
+from pollscope.analysis.papers import load_paper, rows_without_figure
 from pollscope.base.names import FIGURES, papers
 from pollscope.cli import modelled
 from pollscope.cli.modelled import NO_MODEL, NOT_MODELLED, measured_runs, modelled_runs, models_of
@@ -97,6 +100,25 @@ def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path
     assert rows["H-F11b"].figures == []
     assert rows["H-F11b"].reason.startswith("The run run-alone could not measure it: ")
     assert rows["H-FRONTIER"].title
+
+
+def test_the_error_of_a_share_is_a_difference(tmp_path: Path) -> None:
+    """Of a tax of 0 there is no ratio, and leaving it out would flatter the model."""
+    real = run_of(tmp_path / "real", "S-F5", tax_trials())
+    computed = run_of(tmp_path / "computed", "S-F5", [trial | {"modelled": True} for trial in tax_trials()])
+    figure = figure_of("S-F5")
+    assert isinstance(figure, PaperFigure)
+    error = model_error(figure, real, computed)
+    assert error is not None
+    assert "Polling tax while running: modelled less measured, +0 to +0 percentage points at " in error.words()
+
+
+def test_rows_that_are_no_figure_say_what_shows_them(galleries: list[PaperGallery]) -> None:
+    rows = {row.row: row for gallery in galleries for row in gallery.rows}
+    assert set(rows_without_figure()) == {"C-ALG", "H-API", "I-DIAG"}
+    for name, known in rows_without_figure().items():
+        assert (rows[name].title, [badge.kind for badge in rows[name].badges]) == (known.title, ["absent"])
+        assert rows[name].reason == f"It is no figure. {known.shown_by}"
 
 
 def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: str) -> None:

@@ -371,8 +371,10 @@ def test_what_a_shared_queue_saves_when_packets_are_held_up(
     assert hiccups_add_ns(True, batch, burst) == pytest.approx(shared_ns, rel=0.06)
 
 
-def figure_17(shared: bool, load_pps: float, hiccup: float, packet_ns: float = 2, contended_ns: float = 60) -> float:
-    """Mean time of 10 workers behind 10 dispatchers, without the path; packets come 32 together, workers take one.
+def figure_17(
+    shared: bool, load_pps: float, hiccup: float, packet_ns: float = 2, contended_ns: float = 60, burst: int = 1
+) -> float:
+    """Mean time of 10 workers behind 10 dispatchers, without the path; packets come 32 together.
 
     Args:
         shared: one ring for all.
@@ -380,6 +382,7 @@ def figure_17(shared: bool, load_pps: float, hiccup: float, packet_ns: float = 2
         hiccup: probability of 1 us.
         packet_ns: serial part of an operation on the shared ring.
         contended_ns: more of it where cores wait.
+        burst: packets that a core takes at once at most.
     """
     system = PollingCores(
         Arrivals(load_pps, batch=32),
@@ -388,7 +391,7 @@ def figure_17(shared: bool, load_pps: float, hiccup: float, packet_ns: float = 2
         queues=10,
         dispatchers=10,
         shared=shared,
-        burst=1,
+        burst=burst,
         empty_poll_ns=20,
         visit_ns=10,
         packet_ns=30,
@@ -411,3 +414,11 @@ def test_what_makes_the_curves_of_figure_17_cross() -> None:
     assert figure_17(True, 10e6, 0.01) < figure_17(False, 10e6, 0.01)
     # A serial part that costs as much on an idle ring leaves nothing of it.
     assert figure_17(True, 1e6, 0.01, 62, 0) > figure_17(False, 1e6, 0.01, 62, 0)
+
+
+@pytest.mark.parametrize("hiccup", [0.0, 0.01])
+def test_a_shared_ring_is_ahead_without_load_unless_bursts_are_taken_whole(hiccup: float) -> None:
+    ahead = [
+        figure_17(True, 1e6, hiccup, burst=burst) / figure_17(False, 1e6, hiccup, burst=burst) for burst in (1, 16, 32)
+    ]
+    assert ahead[0] < 0.75 < ahead[1] < 1 < ahead[2]

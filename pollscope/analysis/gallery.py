@@ -18,7 +18,7 @@ from pollscope.analysis.figures.data import no_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
 from pollscope.analysis.figures.files import font_face
 from pollscope.analysis.page import environment
-from pollscope.analysis.papers import EVERY_ROW, citation, load_paper
+from pollscope.analysis.papers import EVERY_ROW, citation, load_paper, rows_without_figure
 from pollscope.analysis.point_values import factors, measured
 from pollscope.analysis.run_section import DrawnFigure, drawn, run_mark
 from pollscope.base.names import FIGURES
@@ -89,11 +89,12 @@ class PaperGallery:
 
 
 def paper_rows(paper: str) -> list[str]:
-    """The rows of a paper: those with a figure in their order, then those of which only claims or values are known."""
+    """The rows of a paper: those with a figure in their order, then those that have none."""
     drawn_rows = [row for row in FIGURES if figure_of(row).paper == paper]
     claimed = [claim.row for claim in load_claims() if claim.paper == paper]
     known = load_paper(paper)
-    return list(dict.fromkeys([*drawn_rows, *claimed, *(row for row in known.stated if row != EVERY_ROW)]))
+    named = [*known.without_figure, *(row for row in known.stated if row != EVERY_ROW)]
+    return list(dict.fromkeys([*drawn_rows, *claimed, *named]))
 
 
 def runs_of_rows(rows: Sequence[str], runs: Sequence[RunFolder]) -> dict[str, list[RunFolder]]:
@@ -120,6 +121,8 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
         runs: all that there are; one of this row says itself what is wrong with it.
         reasons: row -> why no run of it could be made here.
     """
+    if row in rows_without_figure():
+        return f"It is no figure. {rows_without_figure()[row].shown_by}"
     for run in runs:
         if row in rows_of(run) and (misfit := _misfit(row, run)):
             return f"The run {run.run_id} does not show it: {misfit}."
@@ -194,7 +197,9 @@ def _row(
 
 
 def _asked(row: str) -> str:
-    """The title of the spec of a row, which pollscope draws no figure of; empty where there is none."""
+    """The title of a row that pollscope draws no figure of, or of its spec; empty where there is none."""
+    if row in rows_without_figure():
+        return rows_without_figure()[row].title
     return load_file(known_specs()[row]).spec.title if row in known_specs() else ""
 
 

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.analysis.point_values import level_rank
+from pollscope.base.names import papers
 from pollscope.base.paths import data_folder
 from pollscope.base.units import human_number
 from pollscope.store.run_folder import RunFolder
@@ -67,6 +68,15 @@ class PaperTestbed(BaseModel):
     threads: str
 
 
+class NoFigure(BaseModel):
+    """A row that is no figure and no table: what it is, and what shows it instead."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    shown_by: str
+
+
 class Paper(BaseModel):
     """One paper: how it is cited, its testbed, and the values that its text states."""
 
@@ -80,6 +90,7 @@ class Paper(BaseModel):
     testbed: PaperTestbed
     setup: Setup
     stated: dict[str, dict[str, Any]]
+    without_figure: dict[str, NoFigure] = {}
 
     @field_validator("setup")
     @classmethod
@@ -95,6 +106,12 @@ def load_paper(name: str) -> Paper:
     """The paper that ships under this name in data/papers."""
     text = (data_folder("data") / "papers" / f"{name}.yaml").read_text(encoding="utf-8")
     return Paper.model_validate(YAML(typ="safe").load(text))
+
+
+@cache
+def rows_without_figure() -> dict[str, NoFigure]:
+    """The rows of all papers that are no figure and no table."""
+    return {row: each for paper in papers() for row, each in load_paper(paper).without_figure.items()}
 
 
 def differences(name: str | None, row: str, run: RunFolder) -> list[str]:

@@ -23,16 +23,16 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
     "model-xeon-4110": (),
     "model-hyperplane": ("parameters.burst=1",),
 }
-# What a row needs beyond that: workers that take packets one by one where the text's gap needs them (docs/models.md),
-# a window that at 4 to 10 kpps holds enough packets for a 99th percentile, and at saturation with cold queues a warm-up
+# What a row needs beyond that: workers that take packets one by one, at which the costs of a shared ring were fitted; a
+# window that at 4 to 10 kpps holds enough packets for a 99th percentile, and at saturation with cold queues a warm-up
 # of tens of turns over 1000 queues, after which hot ones are backlogged.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "S-F17a": ("parameters.burst=1",),
-    "S-F17b": ("parameters.burst=1",),
+    "S-F16": ("parameters.burst=1",),
     **dict.fromkeys(("H-F3a", "H-F8", "H-F10", "H-F13"), ("trial.warmup=20 ms",)),
     "H-F3b": ("trial.window=100 ms",),
     "H-F3c": ("trial.window=100 ms",),
     "H-F9": ("trial.window=100 ms",),
+    "H-F12": ("trial.window=100 ms",),
 }
 NOT_MODELLED = "No recorded run shows it, and the model cannot compute it:"
 NO_MODEL = "No recorded run shows it, and the testbed `model` cannot compute what it measures."

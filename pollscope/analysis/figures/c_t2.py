@@ -72,6 +72,9 @@ def _state(axes: Axes, paper: dict[str, Any]) -> None:
     *rates, last = (human_number(pps / MILLION, 6) for pps in paper["corec_pps"])
     with_corec = f"{', '.join(rates)} and {last} Mpps with 1 to 4 cores"
     words = f"{short_name('corec')}: {human_number(paper['dpdk_pps'] / MILLION, 6)} Mpps with DPDK, {with_corec}"
+    # One core with DPDK stands beside the standard path, as that does beside corec.
+    levels = range(1, len(paper["corec_pps"]) + 1)
+    stated_point(axes, 1 + _aside(levels, 0, len(NAMES)), paper["dpdk_pps"] / MILLION, words)
     for cores, pps in enumerate(paper["corec_pps"], 1):
         stated_point(axes, cores, pps / MILLION, words)
 

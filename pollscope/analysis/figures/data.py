@@ -21,7 +21,7 @@ from pollscope.analysis.point_values import (
     places,
     several_pairs,
 )
-from pollscope.analysis.saturation import unsaturated_points
+from pollscope.analysis.saturation import saturated_generator_points, unsaturated_points
 from pollscope.base.units import human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import Estimate
@@ -115,6 +115,11 @@ class FigureData:
             found = by_point(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
             self._samples[name] = self._noted(name, found)
         return self._samples[name]
+
+    def generator_limited(self, metric: str) -> list[PointValues]:
+        """Samples of a saturating run at points whose rate is the generator's: lower bounds of the DUT's."""
+        bound = saturated_generator_points(self.run, self.table)
+        return by_point(self.rows[places(self.rows).isin(bound)], metric)
 
     @property
     def interrupted(self) -> str:

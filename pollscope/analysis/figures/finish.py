@@ -12,6 +12,7 @@ from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from pollscope.analysis.figures.style import (
@@ -51,6 +52,7 @@ ABOVE_STATED = 1.08
 LEGEND_CHARACTERS = 125  # of a line as wide as a page
 HANDLE_CHARACTERS = 8
 LEGEND_LINE_INCH = 0.16
+THOUSAND = 1000
 # What marks mean that any figure may have: label of the artist -> (marker, words).
 MARKS = {HOLLOW: ("o", "hollow: too few trials for an interval"), CUT: ("^", "the interval goes on beyond the axis")}
 
@@ -65,10 +67,17 @@ def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
     said = [] if keeps_absent else _without_absent(figure)
     for axes in figure.axes:
         _hold(axes)
+        _separate_thousands(axes)
     said += _stated(figure)
     said += _without_hidden_floor(figure)
     _legend(figure)
     return said
+
+
+def _separate_thousands(axes: Axes) -> None:
+    """Ticks that matplotlib wrote by itself as all other numbers are written: 1,250."""
+    if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter) and max(map(abs, axes.get_ylim())) >= THOUSAND:
+        axes.yaxis.set_major_formatter(lambda value, _: human_number(value, 6))
 
 
 def _without_absent(figure: Figure) -> list[str]:

@@ -14,6 +14,7 @@ from pollscope.analysis.figures.style import (
     HATCHES,
     INK,
     LINES,
+    MUTED,
     PAPER,
     absent_figure,
     new_figure,
@@ -42,7 +43,7 @@ def draw(data: FigureData) -> Figure:
     for (task, shape), ratio in ratios.items():
         at = tasks.index(task) + (shapes.index(shape) - (len(shapes) - 1) / 2) * BAR_WIDTH
         _bar(axes, at, ratio, list(SHAPES).index(shape))
-    axes.axhline(1, color=INK, lw=0.8, ls=(0, (3, 2)))
+    axes.axhline(1, color=MUTED, lw=0.9, label="hierarchical ready set")
     axes.set_xticks(range(len(tasks)), [TASKS[task].replace(" ", "\n") for task in tasks])
     axes.set_xlim(-0.6, len(tasks) - 0.4)
     axes.set_ylabel("Throughput, relative")

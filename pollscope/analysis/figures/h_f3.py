@@ -14,15 +14,14 @@ from pollscope.analysis.figures.style import (
     DASHES,
     LINES,
     MARKERS,
-    MUTED,
     absent_panel,
     floor_line,
     interval_line,
     level_axis,
     new_figure,
+    ring_generator_limits,
 )
-from pollscope.analysis.point_values import PointValues, by_point, places
-from pollscope.analysis.saturation import saturated_generator_points
+from pollscope.analysis.point_values import PointValues
 from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram
 
@@ -52,7 +51,9 @@ def draw_shapes(data: FigureData) -> Figure:
     for rank, found in enumerate(shapes.values()):
         if found:
             _shape(absolute, relative, data, found, rank)
-    _mark_generator(absolute, data)
+    limited = [each for each in data.generator_limited("tx_pps") if "queues" in each.levels]
+    x = [_place(data, each, list(SHAPES).index(str(each.levels["shape"]))) for each in limited]
+    ring_generator_limits(absolute, x, [each.estimate.value / MILLION for each in limited])
     for axes, label in ((absolute, "Encapsulated (Mpps)"), (relative, "Throughput / at the fewest queues")):
         level_axis(axes, sorted({float(each.levels["queues"]) for each in with_queues}))
         axes.set_xlabel("RX queues polled by the core")
@@ -61,30 +62,20 @@ def draw_shapes(data: FigureData) -> Figure:
     return figure
 
 
-def _aside(data: FigureData, rank: int) -> float:
-    """How far a shape stands beside its number of queues, so that intervals do not hide each other."""
+def _place(data: FigureData, sample: PointValues, rank: int) -> float:
+    """Where a shape stands beside its number of queues, so that intervals do not hide each other."""
     most = max((float(each.levels["queues"]) for each in data.by_point("tx_pps") if "queues" in each.levels), default=0)
-    return SIDE_SHARE * most * (rank - (len(SHAPES) - 1) / 2)
+    return float(sample.levels["queues"]) + SIDE_SHARE * most * (rank - (len(SHAPES) - 1) / 2)
 
 
 def _shape(absolute: Axes, relative: Axes, data: FigureData, found: Sequence[PointValues], rank: int) -> None:
-    x = [float(sample.levels["queues"]) + _aside(data, rank) for sample in found]
+    x = [_place(data, sample, rank) for sample in found]
     rates, name = [each.estimate.scaled(1 / MILLION) for each in found], list(SHAPES.values())[rank]
     interval_line(absolute, x, rates, LINES[rank], MARKERS[rank], name)
     one = found[0]
     ratios = [Estimate(1.0, 1.0, 1.0, len(one.values), "by definition")]
     ratios += [sample.over(one) for sample in found[1:]]
     interval_line(relative, x, ratios, LINES[rank], MARKERS[rank])
-
-
-def _mark_generator(axes: Axes, data: FigureData) -> None:
-    bound = saturated_generator_points(data.run, data.table)
-    limited = by_point(data.rows[places(data.rows).isin(bound)], "tx_pps")
-    if limited:
-        ranks = [list(SHAPES).index(str(each.levels["shape"])) for each in limited]
-        x = [float(each.levels["queues"]) + _aside(data, rank) for each, rank in zip(limited, ranks, strict=True)]
-        y = [sample.estimate.value / MILLION for sample in limited]
-        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, zorder=5, label="ring: the generator's limit", ls="")
 
 
 def draw_growth(data: FigureData) -> Figure:

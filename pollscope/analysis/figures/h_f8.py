@@ -202,7 +202,7 @@ def draw_power(data: FigureData) -> Figure:
     """H-F12: power of all packages, and the tail of the latency."""
     figure = new_figure(2.7)
     metrics = {
-        "package_power_w": Scale("Power of all packages (W)"),
+        "package_power_w": _power_scale(data),
         "latency_sent_p99_ns": MICROSECONDS._replace(log=True),
     }
     for axes, (metric, scale) in zip(figure.subplots(1, 2), metrics.items(), strict=True):
@@ -211,6 +211,15 @@ def draw_power(data: FigureData) -> Figure:
         lines = [Line(name, metric, dict(levels)) for levels, name in WAITS.items()]
         _panel(axes, data, lines if swept else [Line("", metric, {})], "load_of_max", (LOAD, scale))
     return figure
+
+
+def _power_scale(data: FigureData) -> Scale:
+    """Watts where they were measured; a modelled chip has a unit only: what spinning without traffic draws."""
+    spun = [each for each in data.by_point("package_power_w") if each.levels.get("notification") == "spin"]
+    if not data.modelled or not spun:
+        return Scale("Power of all packages (W)")
+    idle = min(spun, key=lambda each: float(each.levels.get("load_of_max", 0)))
+    return Scale("Power / of spinning without traffic", idle.estimate.value)
 
 
 H_F8 = PaperFigure(

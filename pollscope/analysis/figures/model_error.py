@@ -15,6 +15,7 @@ from pollscope.analysis.figures.style import (
     LINES,
     amount_axis,
     interval_line,
+    log2_axis,
     look,
     new_figure,
     spread_axis,
@@ -38,6 +39,7 @@ METRICS = (
 RATES = METRICS[:3]  # of which one is drawn whatever a row shows
 MOST_PANELS, COLUMNS, PANEL_INCH = 4, 2, 2.5
 TICKS = 5
+SHARE = "share"  # a unit
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,12 @@ class ModelError:
         return f"{self.figure.row}. The model against what was measured"
 
     def words(self) -> str:
-        """The error of each metric: the geometric mean of modelled over measured, and its ends."""
+        """The error of each metric: geometric mean and ends of modelled over measured; of shares, the differences."""
         told = []
         for metric, found in self.by_metric().items():
+            if metric_dictionary()[metric].unit == SHARE:
+                told.append(self._points_off(metric, found))
+                continue
             ratios = [each.ratio.value for each in found if each.first.value > 0 and each.second.value > 0]
             if not ratios:
                 continue
@@ -74,6 +79,15 @@ class ModelError:
             told.append(f"{metric_dictionary()[metric].title}: {human_number(mean)} ({ends}) at {points}")
         source = f" Costs of the model come from this row ({self.fitted})." if self.fitted else ""
         return f"Model's error, modelled over measured, geometric mean (least to greatest). {'; '.join(told)}.{source}"
+
+    @staticmethod
+    def _points_off(metric: str, found: Sequence[Difference]) -> str:
+        """A share may well be 0 on one side, which no ratio tells."""
+        off = [100 * (each.second.value - each.first.value) for each in found]
+        return (
+            f"{metric_dictionary()[metric].title}: modelled less measured, {min(off):+.2g} to {max(off):+.2g} "
+            f"percentage points at {len(off)} point{'s' if len(off) > 1 else ''}"
+        )
 
     def by_metric(self) -> dict[str, list[Difference]]:
         """The differences of each metric that is drawn."""
@@ -97,19 +111,20 @@ class ModelError:
         lines: dict[str, list[Difference]] = {}
         for each in found:
             lines.setdefault(each.samples[0].label(along, *self._constant(found)), []).append(each)
-        levels = sorted({float(each.samples[0].levels[along]) for each in found})
-        for rank, (label, points) in enumerate(lines.items()):
+        scale, label = (100.0, "Offered load (% of the maximum)") if along == "load_of_max" else (1.0, "")
+        levels = sorted({scale * float(each.samples[0].levels[along]) for each in found})
+        for rank, (name, points) in enumerate(lines.items()):
             points.sort(key=lambda each: float(each.samples[0].levels[along]))
-            x, colour = [float(each.samples[0].levels[along]) for each in points], LINES[rank % len(LINES)]
-            what = f"{label}: " if label else ""
+            x, colour = [scale * float(each.samples[0].levels[along]) for each in points], LINES[rank % len(LINES)]
+            what = f"{name}: " if name else ""
             interval_line(axes, x, [each.first for each in points], colour, "o", f"{what}measured")
             interval_line(axes, x, [each.second for each in points], colour, "X", f"{what}modelled", DASHES[2])
-        spread_axis(axes, levels)
+        (log2_axis if along == "queues" else spread_axis)(axes, levels)
         axes.set_title(metric_dictionary()[metric].title)
         amount_axis(axes.yaxis, metric_dictionary()[metric], TICKS)
         axes.set_ylim(bottom=0)
         word = factor_word(along)
-        axes.set_xlabel(f"{word[0].upper()}{word[1:]}")
+        axes.set_xlabel(label or f"{word[0].upper()}{word[1:]}")
 
     @staticmethod
     def _constant(found: Sequence[Difference]) -> list[str]:

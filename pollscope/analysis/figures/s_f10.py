@@ -12,17 +12,16 @@ from pollscope.analysis.figures.style import (
     DASHES,
     LINES,
     MARKERS,
-    MUTED,
     absent_panel,
     interval_line,
     log2_axis,
     new_figure,
+    ring_generator_limits,
     stated_level,
     stated_point,
 )
 from pollscope.analysis.papers import stated
-from pollscope.analysis.point_values import PointValues, by_point, places
-from pollscope.analysis.saturation import saturated_generator_points
+from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
 
 MILLION = 1e6
@@ -81,19 +80,9 @@ def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
     log2_axis(axes, sorted(set(queues_of(found))))
     axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Forwarded (Mpps)")
-    _mark_generator(axes, data, shape)
+    limited = _of(data.generator_limited("tx_pps"), shape)
+    ring_generator_limits(axes, queues_of(limited), [each.estimate.value / MILLION for each in limited])
     axes.set_ylim(bottom=0)
-
-
-def _mark_generator(axes: Axes, data: FigureData, shape: str) -> None:
-    """Points at which the DUT kept up are lower bounds: a ring around them says so."""
-    bound = saturated_generator_points(data.run, data.table)
-    limited = _of(by_point(data.rows[places(data.rows).isin(bound)], "tx_pps"), shape)
-    if not limited:
-        return
-    y = [sample.estimate.value / MILLION for sample in limited]
-    words = "ring: limit of the generator, not of the DUT"
-    axes.plot(queues_of(limited), y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=words)
 
 
 def _reference(axes: Axes, data: FigureData, shape: str, name: str) -> None:

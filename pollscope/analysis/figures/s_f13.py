@@ -19,6 +19,7 @@ from pollscope.analysis.figures.style import (
     interval_line,
     level_axis,
     new_figure,
+    ring_generator_limits,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
@@ -40,6 +41,8 @@ def draw(data: FigureData) -> Figure:
         for rank, (name, found) in enumerate(sizes.items()):
             for feed, members in by_feed(found).items():
                 _one(axes, members, rank, name, feed)
+        limited = data.generator_limited(metric)
+        ring_generator_limits(axes, _cores(limited), [each.estimate.value / MILLION for each in limited])
         level_axis(axes, sorted({cores for found in sizes.values() for cores in _cores(found)}))
         axes.set_xlabel("Cores, each with a queue of its own")
         axes.set_ylabel(label)

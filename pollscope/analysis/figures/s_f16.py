@@ -20,6 +20,7 @@ from pollscope.analysis.figures.style import (
     level_axis,
     log_y_axis,
     new_figure,
+    ring_generator_limits,
     stated_at,
     whisker,
 )
@@ -35,6 +36,7 @@ NAMES = {
     "scale-up hts": "scale-up, ring hts",
 }
 PLACES = {"separate": "separate physical cores", "smt-pairs": "SMT pairs"}
+LATENCIES = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
 MILLION, US_PER_NS = 1e6, 1e-3
 
 
@@ -43,11 +45,15 @@ def draw_cores(data: FigureData) -> Figure:
     feeds = by_feed([each for each in data.by_point("tx_pps") if "cores" in each.levels])
     if not feeds:
         return _empty(data, "tx_pps")
+    limits = by_feed(data.generator_limited("tx_pps"))
     figure = new_figure(0.6 + 2.5 * len(feeds))
     panels = figure.subplots(len(feeds), 2, squeeze=False)
     for (rate, full), (feed, sent) in zip(panels, feeds.items(), strict=True):
         rate.set_title(f"Maximum: {feed}" if feed else "Maximum throughput")
         _over_cores(rate, sent, 1 / MILLION, "Forwarded (Mpps)")
+        limited = [each for each in limits.get(feed, []) if "cores" in each.levels]
+        x = [float(each.levels["cores"]) for each in limited]
+        ring_generator_limits(rate, x, [each.estimate.value / MILLION for each in limited])
         peak = stated("socc19", "S-F16")["scale_up_peak_cores"]
         stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak} cores")
         full.set_title("Dropped before a full ring")
@@ -76,31 +82,33 @@ def _over_cores(axes: Axes, found: Sequence[PointValues], scale: float, label: s
 
 
 def draw_latency(data: FigureData) -> Figure:
-    """S-F17a and S-F17b: mean and 99th percentile at the largest number of cores that was measured."""
+    """S-F17a and S-F17b: mean and 99th percentile at the largest number of cores that was measured, by burst."""
     if not any("load_pps" in each.levels for each in data.by_point("latency_sent_mean_ns")):
         return _empty(data, "latency_sent_mean_ns")
-    figure = new_figure(3.1)
-    for axes, (metric, title) in zip(
-        figure.subplots(1, 2),
-        {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}.items(),
-        strict=True,
-    ):
-        _over_load(axes, data, metric, title)
-    if figure.axes[0].lines and data.row == "S-F17a":
-        limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION
-        stated_at(figure.axes[0], limit, f"{short_name('socc19')}: scale-up higher above {human_number(limit, 6)} Mpps")
+    taken = {int(each.levels["burst"]) for each in data.by_point("latency_sent_mean_ns") if "burst" in each.levels}
+    bursts: list[int | None] = [*sorted(taken)] or [None]
+    figure = new_figure(0.5 + 2.6 * len(bursts))
+    for row, burst in zip(figure.subplots(len(bursts), 2, squeeze=False), bursts, strict=True):
+        for axes, (metric, title) in zip(row, LATENCIES.items(), strict=True):
+            _over_load(axes, data, metric, title, burst)
+        if row[0].lines and data.row == "S-F17a":
+            limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION
+            stated_at(row[0], limit, f"{short_name('socc19')}: scale-up higher above {human_number(limit, 6)} Mpps")
     return figure
 
 
-def _over_load(axes: Axes, data: FigureData, metric: str, title: str) -> None:
-    found = _held_up([each for each in data.by_point(metric) if "load_pps" in each.levels])
+def _over_load(axes: Axes, data: FigureData, metric: str, title: str, burst: int | None) -> None:
+    """Points with that burst; None where the run has swept none."""
+    own = [each for each in data.by_point(metric) if each.levels.get("burst") == burst]
+    found = _held_up([each for each in own if "load_pps" in each.levels])
     if not found:
         axes.set_title(title)
         absent_panel(axes, data.absence(metric))
         return
     most = max(float(each.levels.get("cores", 1)) for each in found)
     lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
-    axes.set_title(f"{title}, {human_number(most, 6)} core{'s' if most > 1 else ''}")
+    taken = {None: "", 1: ", one packet at a time"}.get(burst, f", up to {burst} packets at once")
+    axes.set_title(f"{title}, {human_number(most, 6)} core{'s' if most > 1 else ''}{taken}")
     _draw_lines(axes, lines, "load_pps", US_PER_NS, 1 / MILLION)
     level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for found in lines.values() for each in found}))
     axes.set_xlabel("Offered load (Mpps)")
@@ -187,7 +195,7 @@ S_F17A = PaperFigure(
     "Average round-trip latency against load, a queue a core and one shared queue, no hiccups",
     draw_latency,
     along=("load_pps", "load_of_max", "load_of_line"),
-    beside=("cores", "dispatchers", "queues", "organisation", "ring_sync", "hiccup_probability"),
+    beside=("cores", "dispatchers", "queues", "organisation", "ring_sync", "burst", "hiccup_probability"),
 )
 S_F17B = PaperFigure(
     "S-F17b",
@@ -195,7 +203,7 @@ S_F17B = PaperFigure(
     "Average round-trip latency against load, a queue a core and one shared queue, with hiccups",
     draw_latency,
     along=("load_pps", "load_of_max", "load_of_line"),
-    beside=("cores", "dispatchers", "queues", "organisation", "ring_sync", "hiccup_probability"),
+    beside=("cores", "dispatchers", "queues", "organisation", "ring_sync", "burst", "hiccup_probability"),
 )
 S_F18 = PaperFigure(
     "S-F18",

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import HATCHES, INK, LINES, PAPER, absent_panel, new_figure, whisker
+from pollscope.analysis.figures.style import HATCHES, INK, LINES, MUTED, PAPER, absent_panel, new_figure, whisker
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.stats.estimates import Estimate
@@ -84,7 +84,7 @@ def _bars(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels,
         label = f"{short_name('socc19')}, on the SMT sibling"
         axes.plot(x, each[-1], "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, ls="", zorder=6, label=label)
     axes.set_xticks(range(len(wanted)), [name for _, name, *_ in wanted])
-    axes.axhline(1, color=INK, lw=0.8, ls=(0, (3, 2)))
+    axes.axhline(1, color=MUTED, lw=0.9, label="nothing lost")
     axes.set_xlim(-0.6, len(wanted) - 0.4)
     axes.set_ylim(0, 1.25 * max(1.0, *(ratio.value for group in groups for ratio in group.values()), *_stated(wanted)))
     axes.set_ylabel("Relative")

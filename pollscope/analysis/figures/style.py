@@ -28,7 +28,7 @@ MOST_TICKS = 11
 # Of an axis of half a figure, what a mark and the room beside it take.
 MARK_SHARE = 0.025
 # An axis that spans less than this factor has ticks between its powers of ten, too.
-FEW_DECADES = 100
+FEW_DECADES = 300
 
 # Neutral colours; the report exchanges exactly these for its own in dark mode, so nothing else may use them.
 INK, MUTED, GRID, PAPER = "#1b2026", "#5b6570", "#d9dee3", "#ffffff"
@@ -53,6 +53,7 @@ DASHES: Any = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), 
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 # Labels of artists that finish.py looks for; matplotlib leaves what begins with _ out of legends.
 WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
+GENERATOR_LIMIT = "ring: limit of the generator, not of the DUT"
 FLOOR = "path alone: one crossing, no DUT (median)"
 ABSENT = "absent: "  # of axes: the reason
 STATED = "stated: "  # what a paper states beside the data; the words behind it are for the legend
@@ -167,6 +168,12 @@ def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
     draw(floor_ns / 1e3, color=MUTED, lw=1.0, ls=(0, (4, 3)), zorder=2, label=FLOOR)
 
 
+def ring_generator_limits(axes: Axes, x: Sequence[float], y: Sequence[float]) -> None:
+    """Rings around points that show what the generator sent, and of the DUT only that it can do so much."""
+    if x:
+        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=GENERATOR_LIMIT)
+
+
 def stated_point(axes: Axes, x: float, y: float, words: str) -> None:
     """A star where a paper's text places something; finish.py sees to it that it does not press the data down."""
     axes.plot(x, y, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, ls="", zorder=6, label=STATED + words)
@@ -231,6 +238,10 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     for level in reversed(levels[:-1]):
         if (shown[-1] - level) * MOST_TICKS >= levels[-1] - levels[0]:
             shown.append(level)
+    if (
+        len(shown) > 1
+    ):  # the first level is what others are compared with: one beside it that leaves no room has no tick
+        shown[-1] = levels[0]
     axes.set_xticks(shown, [human_number(level, 6) for level in shown])
     room = 0.05 * (levels[-1] - levels[0]) or 1.0
     axes.set_xlim(levels[0] - room, levels[-1] + room)
