@@ -21,7 +21,7 @@ from pollscope.base.names import FIGURES, papers
 from pollscope.cli import modelled
 from pollscope.cli.modelled import NO_MODEL, NOT_MODELLED, measured_runs, modelled_runs, models_of
 from pollscope.models.hyperplane import chip, judged
-from pollscope.spec import Overrides
+from pollscope.spec import Overrides, known_specs, load_file
 from pollscope.store.run_folder import RunFolder, read_run
 
 AS_GIVEN: dict[str, Any] = {"overrides": {"quick": False, "set": []}}
@@ -128,6 +128,13 @@ def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: 
     assert {"S-F5", "S-F8"} <= set(dict(found)["measured"])
     assert found[-1][0] == "absent"
     assert page.count("<h4>") == len(socc19.rows[[row.row for row in socc19.rows].index("S-F8")].figures) == 3
+
+
+@pytest.mark.parametrize("machine", modelled.MACHINES)
+def test_what_a_row_sweeps_no_machine_fixes(machine: str) -> None:
+    """A chip whose cores take one packet at a time is asked for rows that sweep bursts, too."""
+    loaded = load_file(known_specs()["S-F17a"], modelled.overrides_of("S-F17a", machine))
+    assert loaded.spec.factors.burst == (1, 32)
 
 
 def test_statements_on_the_chip_stand_in_their_rows() -> None:

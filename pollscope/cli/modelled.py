@@ -73,7 +73,7 @@ def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[R
     for row in rows:
         if row not in specs:
             continue
-        loaded = {name: load_file(specs[row], _overrides(row, name)) for name in MACHINES}
+        loaded = {name: load_file(specs[row], overrides_of(row, name)) for name in MACHINES}
         meant = [name for name in MACHINES if _is_meant(name, loaded[name])]
         whys: dict[str, None] = {}
         for machine in sorted(meant, key=lambda each: -_points_on(each, loaded[each])):
@@ -105,8 +105,12 @@ def models_of(runs: Iterable[RunFolder], folder: Path, say: Say) -> list[RunFold
     return found
 
 
-def _overrides(row: str, machine: str) -> Overrides:
-    return Overrides(OVERRIDES.quick, (*OVERRIDES.settings, *SETTINGS.get(row, ()), *MACHINES[machine]))
+def overrides_of(row: str, machine: str) -> Overrides:
+    """How a row is run by a modelled machine: shortened, and what it needs beyond; what the row sweeps it keeps."""
+    swept = load_file(known_specs()[row]).spec.factors
+    fixed = {each: each.partition("=")[0].removeprefix("parameters.") for each in MACHINES[machine]}
+    settings = [each for each, name in fixed.items() if getattr(swept, name) is None]
+    return Overrides(OVERRIDES.quick, (*OVERRIDES.settings, *SETTINGS.get(row, ()), *settings))
 
 
 def _is_meant(machine: str, loaded: LoadedSpec) -> bool:
