@@ -227,7 +227,7 @@ def test_many_intervals_side_by_side_stay_inside_the_axes() -> None:
         axes = figure.subplots(2, 3)[0, 0]
         for rank in range(8):
             both = [Estimate(4.0 + rank / 10, 1.0, 9.0, 3, "t")] * 2
-            interval_line(axes, [1.0, 1000.0], both, "black", label=str(rank))
+            interval_line(axes, [1.0, 1000.0], both, rank, str(rank))
         level_axis(axes, [1.0, 1000.0])
         finish(figure)
         figure.canvas.draw()
@@ -239,7 +239,7 @@ def test_intervals_that_hide_nothing_stay_at_their_marks() -> None:
         figure = Figure()
         axes = figure.subplots()
         for value in range(1, 13):
-            interval_line(axes, [1.0], [Estimate(value, value - 0.3, value + 0.3, 3, "t")], "black")
+            interval_line(axes, [1.0], [Estimate(value, value - 0.3, value + 0.3, 3, "t")], 0)
         finish(figure)
     moved = [line for line in axes.lines if line.get_label() == WHISKER and line.get_transform() != axes.transData]
     xs = {round(float(line.get_transform().transform(line.get_xydata())[0][0]), 6) for line in moved}
@@ -291,7 +291,7 @@ def test_marks_of_panels_that_share_an_axis_say_what_it_is() -> None:
     figure = Figure()
     upper, lower = figure.subplots(2, 1, sharex=True)
     for axes in (upper, lower):
-        interval_line(axes, [0.0, 50.0], [Estimate(1.0, 0.5, 2.0, 5, "made up")] * 2, "C0", "o", "a line")
+        interval_line(axes, [0.0, 50.0], [Estimate(1.0, 0.5, 2.0, 5, "made up")] * 2, 0, "a line")
     lower.set_xlabel("Cycles freed (%)")
     for texts in name_marks(figure).values():
         assert [text.split(";")[1] for text in texts] == [" Cycles freed (%): 0", " Cycles freed (%): 50"]

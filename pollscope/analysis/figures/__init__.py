@@ -27,7 +27,6 @@ from pollscope.store.run_folder import RunFolder
 
 __all__ = [
     "InlineFigure",
-    "ModelError",
     "Target",
     "asked_figure",
     "figure_of",

@@ -4,9 +4,10 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import FigureData, by_level, levels_of
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, log_y_axis, new_figure
+from pollscope.analysis.figures.style import absent_figure, absent_panel, log_y_axis, mean_line, new_figure
+from pollscope.base.units import counted
 
 NAMES = {"scale-out": "a queue for each core", "corec": "one queue for all cores"}
 METRICS = {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"}
@@ -19,14 +20,12 @@ def draw(data: FigureData) -> Figure:
     found = [each for each in data.by_point("latency_sent_mean_ns") if "cores" in each.levels]
     cores = sorted({int(each.levels["cores"]) for each in found})
     if not cores:
-        figure = new_figure(1.4)
-        absent_panel(figure.subplots(), data.absence("latency_sent_mean_ns"), 100)
-        return figure
+        return absent_figure(data.absence("latency_sent_mean_ns"), 1.4)
     figure = new_figure(2.3 * len(cores) + 0.5)
     panels = figure.subplots(len(cores), len(METRICS), squeeze=False)
     for row, number in zip(panels, cores, strict=True):
         for axes, (metric, name) in zip(row, METRICS.items(), strict=True):
-            axes.set_title(f"{number} core{'s' if number > 1 else ''}: {name}")
+            axes.set_title(f"{counted(number, 'core')}: {name}")
             _over_load(axes, data, metric, number)
     return figure
 
@@ -40,13 +39,9 @@ def _over_load(axes: Axes, data: FigureData, metric: str, cores: int) -> None:
         return
     share, scale = load == "load_of_max", 100.0 if load == "load_of_max" else 1e-6
     for rank, (organisation, name) in enumerate(NAMES.items()):
-        members = [each for each in found if each.levels.get("organisation", "scale-out") == organisation]
-        members.sort(key=lambda each: float(each.levels[load]))
-        x = [float(each.levels[load]) * scale for each in members]
-        if members:
-            interval_line(
-                axes, x, [each.estimate.scaled(US_PER_NS) for each in members], LINES[rank], MARKERS[rank], name
-            )
+        own = [each for each in found if each.levels.get("organisation", "scale-out") == organisation]
+        if members := by_level(own, load):
+            mean_line(axes, levels_of(members, load, scale), members, US_PER_NS, rank, name)
     axes.set_xlabel("Load (% of what the cores can do)" if share else "Offered load (Mpps)")
     axes.set_ylabel("Time in the system (µs)")
     log_y_axis(axes)

@@ -12,16 +12,16 @@ from pollscope.analysis.figures.pooled import US_PER_NS, draw_cumulative, latenc
 from pollscope.analysis.figures.style import (
     DASHES,
     LINES,
-    MARKERS,
+    absent_figure,
     absent_panel,
     floor_line,
-    interval_line,
     log_y_axis,
+    mean_line,
     new_figure,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import Level, PointValues
-from pollscope.base.units import human_number
+from pollscope.base.units import counted, human_number
 from pollscope.stats.histogram import Histogram
 
 NAMES = {"scale-out": "a queue a core", "corec": "one queue for all cores (corec)"}
@@ -35,14 +35,12 @@ def draw_load(data: FigureData) -> Figure:
     """C-F5: mean latency over what was offered, a panel for each number of cores."""
     found = [each for each in data.by_point("latency_sent_mean_ns") if {"cores", "organisation"} <= set(each.levels)]
     if not found:
-        figure = new_figure(1.2)
-        absent_panel(figure.subplots(), data.absence("latency_sent_mean_ns"), 100)
-        return figure
+        return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
     offered = {_place(each): each.estimate.value / MILLION for each in data.by_point("offered_pps")}
     cores = sorted({float(each.levels["cores"]) for each in found})
     figure = new_figure(3.0)
     for axes, count in zip(figure.subplots(1, len(cores), squeeze=False, sharey=True).flat, cores, strict=True):
-        axes.set_title(_cores(count))
+        axes.set_title(counted(count, "core"))
         _over_load(axes, [each for each in found if each.levels["cores"] == count], offered)
         floor_line(axes, data.floor_ns)
     figure.axes[0].set_ylabel("Mean latency (µs)")
@@ -61,32 +59,24 @@ def _place(sample: PointValues) -> Place:
 def _over_load(axes: Axes, found: Sequence[PointValues], offered: Mapping[Place, float]) -> None:
     for rank, (organisation, name) in enumerate(NAMES.items()):
         members = [each for each in found if each.levels["organisation"] == organisation and _place(each) in offered]
-        members = sorted(members, key=lambda each: offered[_place(each)])
-        x = [offered[_place(each)] for each in members]
+        members.sort(key=lambda each: offered[_place(each)])
         if members:
-            y = [each.estimate.scaled(US_PER_NS) for each in members]
-            interval_line(axes, x, y, LINES[rank], MARKERS[rank], name, DASHES[rank])
+            mean_line(axes, [offered[_place(each)] for each in members], members, US_PER_NS, rank, name, DASHES[rank])
     axes.set_xlabel("Offered (Mpps)")
     axes.set_xlim(left=0)
-
-
-def _cores(count: float) -> str:
-    return f"{human_number(count, 6)} core{'s' if count > 1 else ''}"
 
 
 def draw_distribution(data: FigureData) -> Figure:
     """C-F6: distributions, all packets of a point together; a row for each load, a panel for each number of cores."""
     found = pooled_latencies(data, FACTORS)
     if not found:
-        figure = new_figure(1.2)
-        absent_panel(figure.subplots(), data.absence("latency_sent_mean_ns"), 100)
-        return figure
+        return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
     cores, loads = (sorted({float(at[place]) for at in found}) for place in (0, 2))
     figure = new_figure(0.6 + 2.4 * len(loads))
     panels = figure.subplots(len(loads), len(cores), squeeze=False, sharey=True)
     for row, load in zip(panels, loads, strict=True):
         for axes, count in zip(row, cores, strict=True):
-            axes.set_title(f"{_cores(count)}, {human_number(100 * load, 6)} % of the maximum")
+            axes.set_title(f"{counted(count, 'core')}, {human_number(100 * load, 6)} % of the maximum")
             _curves(axes, data, {str(at[1]): each for at, each in found.items() if (at[0], at[2]) == (count, load)},
                     {"cores": count, "load_of_max": load})  # fmt: skip
         row[0].set_ylabel("Packets with at most that (%)")

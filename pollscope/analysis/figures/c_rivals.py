@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, new_figure
+from pollscope.analysis.figures.style import absent_panel, mean_line, new_figure
 from pollscope.analysis.point_values import PointValues
 
 # (organisation, where empty buffers lie) -> words.
@@ -72,8 +72,7 @@ def _draw_panel(axes: Axes, data: FigureData, panel: _Shown) -> None:
 
 def _marks(axes: Axes, members: Sequence[PointValues], rank: int, scale: float, words: str) -> None:
     places = [list(TRAFFIC).index(_traffic(each)) + APART * (rank - (len(NAMES) - 1) / 2) for each in members]
-    estimates = [each.estimate.scaled(scale) for each in members]
-    interval_line(axes, places, estimates, LINES[rank], MARKERS[rank], words, "")
+    mean_line(axes, places, members, scale, rank, words, "")
 
 
 def _way(sample: PointValues) -> tuple[str, str]:

@@ -7,21 +7,20 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, by_level, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
-    LINES,
-    MARKERS,
+    absent_figure,
     absent_panel,
-    interval_line,
     least_top,
     level_axis,
+    mean_line,
     new_figure,
     stated_point,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
-from pollscope.base.units import human_number
+from pollscope.base.units import counted, human_number
 
 NAMES = {
     "scale-out": "standard path, one core",
@@ -85,12 +84,12 @@ def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: 
     if not found or (metric == LOST and all(each.levels["cores"] == 1 for each in found)):
         absent_panel(axes, data.absence(metric) if not found else "one core alone loses nothing to another")
         return
-    levels = sorted({float(each.levels["cores"]) for each in found} | set(map(float, range(1, at_least + 1))))
+    levels = sorted({*levels_of(found, "cores"), *map(float, range(1, at_least + 1))})
     for rank, (organisation, name) in enumerate(NAMES.items()):
-        members = sorted(_of(found, organisation), key=lambda each: float(each.levels["cores"]))
-        x = [float(each.levels["cores"]) + _aside(levels, rank, len(NAMES)) for each in members]
-        if members:
-            interval_line(axes, x, [each.estimate.scaled(scale) for each in members], LINES[rank], MARKERS[rank], name)
+        own = [each for each in found if each.levels.get("organisation", "corec") == organisation]
+        if members := by_level(own, "cores"):
+            aside = _aside(levels, rank, len(NAMES))
+            mean_line(axes, [cores + aside for cores in levels_of(members, "cores")], members, scale, rank, name)
     level_axis(axes, levels)
     axes.set_xlabel("Cores at one receive queue")
     axes.set_ylabel(label)
@@ -102,22 +101,16 @@ def _aside(levels: Sequence[float], rank: int, ranks: int) -> float:
     return APART * (levels[-1] - levels[0] or 1.0) * (rank - (ranks - 1) / 2)
 
 
-def _of(found: Sequence[PointValues], organisation: str) -> list[PointValues]:
-    return [each for each in found if each.levels.get("organisation", "corec") == organisation]
-
-
 def draw_reordering(data: FigureData) -> Figure:
     """C-F7: share of reordered packets over the offered load, a panel for each number of cores, a line for a size."""
     found = [each for each in data.by_point("reordered_share") if {"cores", "frame", "load_pps"} <= set(each.levels)]
-    figure = new_figure(3.0)
     if not found:
-        absent_panel(figure.subplots(), data.absence("reordered_share"), 80)
-        return figure
-    cores = sorted({float(each.levels["cores"]) for each in found})
-    sizes = sorted({float(each.levels["frame"]) for each in found})
-    loads = sorted({float(each.levels["load_pps"]) / MILLION for each in found})
+        return absent_figure(data.absence("reordered_share"), 3.0)
+    figure = new_figure(3.0)
+    cores, sizes = (sorted({*levels_of(found, factor)}) for factor in ("cores", "frame"))
+    loads = sorted({*levels_of(found, "load_pps", 1 / MILLION)})
     for axes, count in zip(figure.subplots(1, len(cores), squeeze=False, sharey=True).flat, cores, strict=True):
-        axes.set_title(f"{human_number(count, 6)} core{'s' if count > 1 else ''}")
+        axes.set_title(counted(count, "core"))
         for rank, size in enumerate(sizes):
             members = [each for each in found if (each.levels["cores"], each.levels["frame"]) == (count, size)]
             _over_load(axes, members, _aside(loads, rank, len(sizes)), rank, f"{human_number(size, 6)} B")
@@ -129,10 +122,9 @@ def draw_reordering(data: FigureData) -> Figure:
 
 
 def _over_load(axes: Axes, members: Sequence[PointValues], aside: float, rank: int, name: str) -> None:
-    members = sorted(members, key=lambda each: float(each.levels["load_pps"]))
-    x = [float(each.levels["load_pps"]) / MILLION + aside for each in members]
-    if members:
-        interval_line(axes, x, [each.estimate.scaled(100.0) for each in members], LINES[rank], MARKERS[rank], name)
+    if members := by_level(members, "load_pps"):
+        x = [load + aside for load in levels_of(members, "load_pps", 1 / MILLION)]
+        mean_line(axes, x, members, 100.0, rank, name)
 
 
 C_T2 = PaperFigure("C-T2", "corec", "Maximum throughput of cores that share one receive queue", draw_forwarded)

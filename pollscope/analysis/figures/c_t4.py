@@ -7,9 +7,9 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, by_level, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import LINES, MARKERS, absent_panel, interval_line, level_axis, new_figure
+from pollscope.analysis.figures.style import absent_panel, level_axis, mean_line, new_figure
 from pollscope.analysis.papers import stated
 
 
@@ -49,12 +49,9 @@ def _over_cores(axes: Axes, data: FigureData, panel: _Panel) -> None:
         absent_panel(axes, data.absence(panel.metric), 30)
         return
     for rank, trace in enumerate(sorted({str(each.levels["trace"]) for each in found})):
-        members = [each for each in found if each.levels["trace"] == trace]
-        members.sort(key=lambda each: float(each.levels["cores"]))
-        x = [float(each.levels["cores"]) for each in members]
-        y = [each.estimate.scaled(panel.scale) for each in members]
-        interval_line(axes, x, y, LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)], PurePath(trace).stem)
-    level_axis(axes, sorted({float(each.levels["cores"]) for each in found}))
+        members = by_level([each for each in found if each.levels["trace"] == trace], "cores")
+        mean_line(axes, levels_of(members, "cores"), members, panel.scale, rank, PurePath(trace).stem)
+    level_axis(axes, sorted({*levels_of(found, "cores")}))
     axes.set_xlabel("Cores at one receive queue")
     axes.set_ylabel(panel.label)
     axes.set_ylim(bottom=0)

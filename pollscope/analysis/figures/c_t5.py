@@ -7,16 +7,15 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, by_level, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
-    LINES,
-    MARKERS,
     absent_figure,
     absent_panel,
     interval_line,
     level_axis,
+    mean_line,
     new_figure,
 )
 from pollscope.analysis.papers import stated
@@ -40,7 +39,7 @@ def draw_huge(data: FigureData) -> Figure:
     """C-T5: completion over that of one core, retransmissions and reordering over cores, a line for each size."""
     found = _by_size(data, COMPLETION)
     if not found:
-        return absent_figure(data.absence(COMPLETION), 1.4, 100)
+        return absent_figure(data.absence(COMPLETION), 1.4)
     figure = new_figure(3.0)
     first, *others = figure.subplots(1, 1 + len(BESIDE_COMPLETION))
     first.set_title("Completion over that of one core")
@@ -72,8 +71,7 @@ def _over_one_core(members: Sequence[PointValues]) -> list[Estimate]:
     one = next((each for each in members if each.levels["cores"] == 1), None)
     if one is None:
         return []
-    by_definition = Estimate(1.0, 1.0, 1.0, len(one.values), "by definition")
-    return [by_definition if each is one else each.over(one) for each in members]
+    return [each.relative_to(one) for each in members]
 
 
 def _over_cores(
@@ -83,13 +81,12 @@ def _over_cores(
 ) -> None:
     for rank, (size, members) in enumerate(found.items()):
         values = values_of(members)
-        x = [float(each.levels["cores"]) for each in members]
         if values:
-            interval_line(axes, x, values, LINES[rank], MARKERS[rank], size, DASHES[rank])
+            interval_line(axes, levels_of(members, "cores"), values, rank, size, DASHES[rank])
     if not axes.lines:
         absent_panel(axes, "no trial with one core is data", 25)
         return
-    level_axis(axes, sorted({float(each.levels["cores"]) for members in found.values() for each in members}))
+    level_axis(axes, sorted({cores for members in found.values() for cores in levels_of(members, "cores")}))
     axes.set_xlabel("Cores at one receive queue")
 
 
@@ -108,7 +105,7 @@ def draw_many(size_bytes: int, data: FigureData) -> Figure:
     found = _of_size(data, COMPLETION, size_bytes)
     if not found:
         of_size = f"no trial with flows of {level_text('flow_size', size_bytes)} is data"
-        return absent_figure(of_size if data.by_point(COMPLETION) else data.absence(COMPLETION), 1.4, 100)
+        return absent_figure(of_size if data.by_point(COMPLETION) else data.absence(COMPLETION), 1.4)
     counts = sorted({int(each.levels["flows"]) for each in found})
     figure = new_figure(2.2 * len(counts) + 0.4)
     for row, flows in zip(figure.subplots(len(counts), len(STATISTICS), squeeze=False), counts, strict=True):
@@ -129,15 +126,10 @@ def _by_organisation(axes: Axes, members: Sequence[PointValues], absence: str) -
         absent_panel(axes, absence)
         return
     for rank, (organisation, name) in enumerate(NAMES.items()):
-        own = sorted(
-            (each for each in members if each.levels["organisation"] == organisation),
-            key=lambda each: float(each.levels["cores"]),
-        )
+        own = by_level((each for each in members if each.levels["organisation"] == organisation), "cores")
         if own:
-            y = [each.estimate.scaled(MS_PER_NS) for each in own]
-            x = [float(each.levels["cores"]) for each in own]
-            interval_line(axes, x, y, LINES[rank], MARKERS[rank], name, DASHES[rank])
-    level_axis(axes, sorted({float(each.levels["cores"]) for each in members}))
+            mean_line(axes, levels_of(own, "cores"), own, MS_PER_NS, rank, name, DASHES[rank])
+    level_axis(axes, sorted({*levels_of(members, "cores")}))
     axes.set_xlabel("Cores")
     axes.set_ylabel("Completion (ms)")
     axes.set_ylim(bottom=0)

@@ -2,7 +2,7 @@
 """What a figure is drawn from: the measured rows of one run, and what its caption has to say."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -212,9 +212,19 @@ def no_data(run: RunFolder) -> str:
     return f"this testbed could host none of its points: {next(iter(reasons))}"
 
 
+def levels_of(found: Sequence[PointValues], factor: str, scale: float = 1.0) -> list[float]:
+    """The levels of a factor of samples that have one, times `scale`, in their order."""
+    return [float(sample.levels[factor]) * scale for sample in found]
+
+
 def queues_of(found: Sequence[PointValues]) -> list[float]:
     """The numbers of queues of samples that have one, in their order."""
-    return [float(sample.levels["queues"]) for sample in found]
+    return levels_of(found, "queues")
+
+
+def by_level(found: Iterable[PointValues], factor: str) -> list[PointValues]:
+    """Samples by a rising level of a factor, which is a number."""
+    return sorted(found, key=lambda sample: float(sample.levels[factor]))
 
 
 def all_queues(lines: Mapping[str, Sequence[PointValues]]) -> list[float]:

@@ -74,7 +74,10 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
 
 def _draw(figure: Figure, path: Path) -> None:
     if path.suffix == ".svg":
-        path.write_text(with_fonts(svg_text(figure, opaque=True)), encoding="utf-8")
+        svg = svg_text(figure, opaque=True)
+        # With the glyphs that it uses, so that it looks the same where the font is not installed.
+        fonted = svg.replace("<defs>", f"<defs>\n  <style>{font_face(svg)}</style>", 1)
+        path.write_text(fonted, encoding="utf-8")
         return
     # No date: the same data give the same file.
     extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
@@ -93,11 +96,6 @@ def svg_text(figure: Figure, *, opaque: bool) -> str:
         metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
     )
     return titled(re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL), marks)
-
-
-def with_fonts(svg: str) -> str:
-    """The SVG with the glyphs that it uses embedded, so that it looks the same where the font is not installed."""
-    return svg.replace("<defs>", f"<defs>\n  <style>{font_face(svg)}</style>", 1)
 
 
 def font_face(text: str) -> str:

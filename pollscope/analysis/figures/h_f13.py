@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """H-F13: throughput with a ready set that is searched, relative to one that finds the next queue at once."""
 
-from typing import Any
-
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.h_f3 import SHAPES
 from pollscope.analysis.figures.h_f8 import TASKS
-from pollscope.analysis.figures.style import (
-    HATCHES,
-    INK,
-    LINES,
-    MUTED,
-    PAPER,
-    absent_figure,
-    new_figure,
-    stated_level,
-    whisker,
-)
+from pollscope.analysis.figures.style import MUTED, absent_figure, new_figure, ratio_bar, stated_level
 from pollscope.analysis.papers import stated
 from pollscope.stats.estimates import Estimate
 
@@ -35,14 +22,14 @@ def draw(data: FigureData) -> Figure:
     if not ratios:
         found = data.by_point("tx_pps")
         reason = "the run has no pair of points with both ready sets" if found else data.absence("tx_pps")
-        return absent_figure(reason, HEIGHT_INCH, 100)
+        return absent_figure(reason, HEIGHT_INCH)
     figure = new_figure(HEIGHT_INCH)
     axes = figure.subplots()
     tasks = [task for task in TASKS if any(task == each for each, _ in ratios)]
     shapes = [shape for shape in SHAPES if any(shape == each for _, each in ratios)]
     for (task, shape), ratio in ratios.items():
         at = tasks.index(task) + (shapes.index(shape) - (len(shapes) - 1) / 2) * BAR_WIDTH
-        _bar(axes, at, ratio, list(SHAPES).index(shape))
+        ratio_bar(axes, at, ratio, BAR_WIDTH, list(SHAPES).index(shape), SHAPES[shape])
     axes.axhline(1, color=MUTED, lw=0.9, label="hierarchical ready set")
     axes.set_xticks(range(len(tasks)), [TASKS[task].replace(" ", "\n") for task in tasks])
     axes.set_xlim(-0.6, len(tasks) - 0.4)
@@ -67,17 +54,6 @@ def _ratios(data: FigureData) -> dict[tuple[str, str], Estimate]:
         for shape in SHAPES
         if (task, shape, SEARCHED) in found and (task, shape, FOUND_AT_ONCE) in found
     }
-
-
-def _bar(axes: Axes, at: float, ratio: Estimate, rank: int) -> None:
-    look: Any = {"color": LINES[rank], "edgecolor": PAPER, "linewidth": 0, "hatch": HATCHES[rank]}
-    axes.bar(at, ratio.value, width=0.9 * BAR_WIDTH, label=list(SHAPES.values())[rank], zorder=2, **look)
-    axes.annotate(
-        f"{ratio.value:.2f}", (at, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color=PAPER,
-        bbox={"facecolor": LINES[rank], "edgecolor": "none", "pad": 1.2},
-    )  # fmt: skip
-    if ratio.has_interval:
-        whisker(axes, at, ratio, INK)
 
 
 FIGURE = PaperFigure(

@@ -2,27 +2,28 @@
 """H-F3a, H-F3b and H-F3c: throughput and latency by number of queues (HyperPlane figure 3)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import FigureData, queues_of
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.pooled import US_PER_NS, draw_cumulative, latency_axis, pooled_latencies
 from pollscope.analysis.figures.predicted import draw_latency
 from pollscope.analysis.figures.style import (
     DASHES,
     LINES,
-    MARKERS,
     absent_panel,
     floor_line,
     interval_line,
     level_axis,
+    mean_line,
     new_figure,
     ring_generator_limits,
 )
 from pollscope.analysis.point_values import PointValues
-from pollscope.stats.estimates import Estimate
+from pollscope.base.units import counted
 from pollscope.stats.histogram import Histogram
 
 SHAPES = {
@@ -55,7 +56,7 @@ def draw_shapes(data: FigureData) -> Figure:
     x = [_place(data, each, list(SHAPES).index(str(each.levels["shape"]))) for each in limited]
     ring_generator_limits(absolute, x, [each.estimate.value / MILLION for each in limited])
     for axes, label in ((absolute, "Encapsulated (Mpps)"), (relative, "Throughput / at the fewest queues")):
-        level_axis(axes, sorted({float(each.levels["queues"]) for each in with_queues}))
+        level_axis(axes, sorted({*queues_of(with_queues)}))
         axes.set_xlabel("RX queues polled by the core")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
@@ -70,12 +71,8 @@ def _place(data: FigureData, sample: PointValues, rank: int) -> float:
 
 def _shape(absolute: Axes, relative: Axes, data: FigureData, found: Sequence[PointValues], rank: int) -> None:
     x = [_place(data, sample, rank) for sample in found]
-    rates, name = [each.estimate.scaled(1 / MILLION) for each in found], list(SHAPES.values())[rank]
-    interval_line(absolute, x, rates, LINES[rank], MARKERS[rank], name)
-    one = found[0]
-    ratios = [Estimate(1.0, 1.0, 1.0, len(one.values), "by definition")]
-    ratios += [sample.over(one) for sample in found[1:]]
-    interval_line(relative, x, ratios, LINES[rank], MARKERS[rank])
+    mean_line(absolute, x, found, 1 / MILLION, rank, list(SHAPES.values())[rank])
+    interval_line(relative, x, [sample.relative_to(found[0]) for sample in found], rank)
 
 
 def draw_growth(data: FigureData) -> Figure:
@@ -94,10 +91,8 @@ def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str], first_rank:
     for rank, (metric, name) in enumerate(metrics.items(), first_rank):
         found = [sample for sample in data.by_point(metric) if "queues" in sample.levels]
         if found:
-            x = [float(sample.levels["queues"]) for sample in found]
-            y = [sample.estimate.scaled(US_PER_NS) for sample in found]
-            interval_line(axes, x, y, LINES[rank], MARKERS[rank], name)
-            levels |= set(x)
+            mean_line(axes, queues_of(found), found, US_PER_NS, rank, name)
+            levels |= set(queues_of(found))
         if metric == "latency_sent_mean_ns":
             draw_latency(axes, data, found, "FB", US_PER_NS)
     if not levels:
@@ -119,8 +114,8 @@ def draw_distribution(data: FigureData) -> Figure:
         absent_panel(axes, data.absence("latency_sent_mean_ns"))
         return figure
     for rank, (queues, histogram) in enumerate(found.items()):
-        label = f"{queues} queue{'s' if queues > 1 else ''}"
-        draw_cumulative(axes, data, histogram, {"queues": queues}, color=LINES[rank], ls=DASHES[rank], label=label)
+        look: Any = {"color": LINES[rank], "ls": DASHES[rank], "label": counted(queues, "queue")}
+        draw_cumulative(axes, data, histogram, {"queues": queues}, **look)
     latency_axis(axes, list(found.values()), data.floor_ns)
     floor_line(axes, data.floor_ns, along="x")
     axes.set_ylabel("Packets with at most that latency (%)")

@@ -7,19 +7,11 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import FigureData, by_level, levels_of
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.h_f3 import SHAPES
-from pollscope.analysis.figures.style import (
-    DASHES,
-    LINES,
-    MARKERS,
-    absent_panel,
-    interval_line,
-    log_y_axis,
-    new_figure,
-    spread_axis,
-)
+from pollscope.analysis.figures.style import DASHES, absent_panel, log_y_axis, mean_line, new_figure, spread_axis
+from pollscope.base.units import counted
 
 TASKS = {
     "encap": "Encapsulation",
@@ -102,11 +94,9 @@ def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, sca
     for place, line in enumerate(_by_notification(data, lines)):
         rank = place if line.rank is None else line.rank
         samples = [each for each in data.by_point(line.metric) if line.levels.items() <= each.levels.items()]
-        found = sorted((each for each in samples if factor in each.levels), key=lambda each: float(each.levels[factor]))
-        if found:
-            x = [float(each.levels[factor]) / along.unit for each in found]
-            y = [each.estimate.scaled(1 / up.unit) for each in found]
-            interval_line(axes, x, y, LINES[rank], MARKERS[rank], line.name, line.dashes or DASHES[rank])
+        if found := by_level((each for each in samples if factor in each.levels), factor):
+            x = levels_of(found, factor, 1 / along.unit)
+            mean_line(axes, x, found, 1 / up.unit, rank, line.name, line.dashes or DASHES[rank])
             levels |= set(x)
     if not levels:
         absent_panel(axes, data.absence(lines[0].metric), 34)
@@ -159,7 +149,7 @@ def _organised(data: FigureData, shape: str) -> list[Line]:
         levels: dict[str, Any] = dict(key)
         cores, sharing = int(levels["cores"]), levels.get("ready_set_sharing", "own")
         if words := SHARING.get((levels["organisation"], sharing)):
-            name = f"{cores} core{'s' if cores > 1 else ''}, {words}"
+            name = f"{counted(cores, 'core')}, {words}"
             lines.append(Line(name, "latency_p99_ns", {**levels, "shape": shape}))
     return lines
 

@@ -6,20 +6,11 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import FigureData, by_level
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import (
-    DASHES,
-    LINES,
-    MARKERS,
-    absent_figure,
-    absent_panel,
-    interval_line,
-    log_y_axis,
-    new_figure,
-)
+from pollscope.analysis.figures.style import DASHES, absent_figure, absent_panel, log_y_axis, mean_line, new_figure
 from pollscope.analysis.point_values import PointValues
-from pollscope.base.units import human_number
+from pollscope.base.units import counted
 
 # (notification, what a core does while no queue is ready) -> words.
 WAYS: Mapping[tuple[str, str], str] = {
@@ -49,7 +40,7 @@ def draw(data: FigureData) -> Figure:
     freed = {_key(each): each for each in data.by_point(FREED) if "load_pps" in each.levels}
     queues = sorted({int(each.levels.get("queues", 1)) for each in freed.values()})
     if not freed:
-        return absent_figure(data.absence(FREED), HEIGHT_INCH, 100)
+        return absent_figure(data.absence(FREED), HEIGHT_INCH)
     figure = new_figure(HEIGHT_INCH)
     panels = figure.subplots(len(PRICES), len(queues), squeeze=False)
     for row, (metric, (words, unit)) in zip(panels, PRICES.items(), strict=True):
@@ -60,7 +51,7 @@ def draw(data: FigureData) -> Figure:
                 axes.set_title(words.partition(" (")[0])
                 absent_panel(axes, data.absence(metric))
                 continue
-            axes.set_title(f"{human_number(number, 6)} queue{'s' if number > 1 else ''}")
+            axes.set_title(counted(number, "queue"))
             _panel(axes, here, freed, unit)
             axes.set_ylabel(words if number == queues[0] else "")
     return figure
@@ -77,11 +68,9 @@ def _panel(axes: Axes, found: list[PointValues], freed: Mapping[Key, PointValues
             for each in found
             if each.levels.get("notification", "spin") == notification and each.levels.get("idle", "pause") == idle
         ]
-        samples.sort(key=lambda each: float(each.levels["load_pps"]))
-        if samples:
+        if samples := by_level(samples, "load_pps"):
             x = [100 * freed[_key(each)].estimate.value for each in samples]
-            y = [each.estimate.scaled(1 / unit) for each in samples]
-            interval_line(axes, x, y, LINES[rank], MARKERS[rank], words, DASHES[rank])
+            mean_line(axes, x, samples, 1 / unit, rank, words, DASHES[rank])
     axes.set_xlim(-5, 105)
     axes.set_xlabel("Cycles freed (%)")
     log_y_axis(axes)

@@ -12,16 +12,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import (
-    LINES,
-    MARKERS,
-    MUTED,
-    absent_panel,
-    amount_axis,
-    interval_line,
-    level_axis,
-    new_figure,
-)
+from pollscope.analysis.figures.style import MUTED, absent_panel, amount_axis, level_axis, mean_line, new_figure
 from pollscope.analysis.point_values import Level, PointValues, groups
 from pollscope.metrics.dictionary import metric_dictionary
 
@@ -148,10 +139,8 @@ def _panel(axes: Axes, data: FigureData, metric: str, factor: str, scale: float 
         absent_panel(axes, data.absence(metric), 30)
         return
     for rank, (name, found) in enumerate(lines.items()):
-        colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
-        x = [scale * level for level, _ in found]
-        label = name if len(lines) > 1 else ""
-        interval_line(axes, x, [sample.estimate for _, sample in found], colour, marker, label)
+        x, label = [scale * level for level, _ in found], name if len(lines) > 1 else ""
+        mean_line(axes, x, [sample for _, sample in found], 1, rank, label)
     level_axis(axes, sorted({scale * level for found in lines.values() for level, _ in found}))
     axes.set_ylim(bottom=0)
     amount_axis(axes.yaxis, known, MOST_TICKS)

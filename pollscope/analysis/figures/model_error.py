@@ -12,7 +12,6 @@ from pollscope.analysis.compare import Difference, compare_runs
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
-    LINES,
     amount_axis,
     interval_line,
     log2_axis,
@@ -23,7 +22,7 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.figures.sweep_lines import factor_word
 from pollscope.analysis.host_facts import HostFacts
 from pollscope.base.errors import UsageError
-from pollscope.base.units import human_number
+from pollscope.base.units import counted, human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.store.run_folder import RunFolder
 
@@ -73,7 +72,7 @@ class ModelError:
                 continue
             mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
             ends = f"{human_number(min(ratios))} to {human_number(max(ratios))}"
-            points = f"{len(ratios)} point{'s' if len(ratios) > 1 else ''}"
+            points = counted(len(ratios), "point")
             if zero := len(found) - len(ratios):
                 points += f" ({zero} where one side is 0 left out)"
             told.append(f"{metric_dictionary()[metric].title}: {human_number(mean)} ({ends}) at {points}")
@@ -86,7 +85,7 @@ class ModelError:
         off = [100 * (each.second.value - each.first.value) for each in found]
         return (
             f"{metric_dictionary()[metric].title}: modelled less measured, {min(off):+.2g} to {max(off):+.2g} "
-            f"percentage points at {len(off)} point{'s' if len(off) > 1 else ''}"
+            f"percentage points at {counted(len(off), 'point')}"
         )
 
     def by_metric(self) -> dict[str, list[Difference]]:
@@ -115,10 +114,10 @@ class ModelError:
         levels = sorted({scale * float(each.samples[0].levels[along]) for each in found})
         for rank, (name, points) in enumerate(lines.items()):
             points.sort(key=lambda each: float(each.samples[0].levels[along]))
-            x, colour = [scale * float(each.samples[0].levels[along]) for each in points], LINES[rank % len(LINES)]
+            x = [scale * float(each.samples[0].levels[along]) for each in points]
             what = f"{name}: " if name else ""
-            interval_line(axes, x, [each.first for each in points], colour, "o", f"{what}measured")
-            interval_line(axes, x, [each.second for each in points], colour, "X", f"{what}modelled", DASHES[2])
+            interval_line(axes, x, [each.first for each in points], rank, f"{what}measured", marker="o")
+            interval_line(axes, x, [each.second for each in points], rank, f"{what}modelled", DASHES[2], marker="X")
         (log2_axis if along == "queues" else spread_axis)(axes, levels)
         axes.set_title(metric_dictionary()[metric].title)
         amount_axis(axes.yaxis, metric_dictionary()[metric], TICKS)

@@ -10,11 +10,9 @@ from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, queues_o
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
-    LINES,
-    MARKERS,
     absent_panel,
-    interval_line,
     log2_axis,
+    mean_line,
     new_figure,
     ring_generator_limits,
     stated_level,
@@ -74,9 +72,7 @@ def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
         absent_panel(axes, data.absence("tx_pps"))
         return
     for name, fed in by_feed(found).items():
-        rank = _rank(name)
-        y = [sample.estimate.scaled(1 / MILLION) for sample in fed]
-        interval_line(axes, queues_of(fed), y, LINES[rank], MARKERS[rank], name)
+        mean_line(axes, queues_of(fed), fed, 1 / MILLION, _rank(name), name)
     log2_axis(axes, sorted(set(queues_of(found))))
     axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Forwarded (Mpps)")
@@ -87,10 +83,10 @@ def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
 
 def _reference(axes: Axes, data: FigureData, shape: str, name: str) -> None:
     for feed, found in by_feed(_of(data.by_point("tx_pps"), shape)).items():
-        y, rank = [sample.estimate.scaled(1 / MILLION) for sample in found], _rank(feed) + REFERENCE_RANKS
-        label = f"{name}: {feed}" if feed else name
-        interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank], label, DASHES[1])
-        axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * max(each.value for each in y)))
+        label, rank = f"{name}: {feed}" if feed else name, _rank(feed) + REFERENCE_RANKS
+        mean_line(axes, queues_of(found), found, 1 / MILLION, rank, label, DASHES[1])
+        highest = max(each.estimate.value for each in found) / MILLION
+        axes.set_ylim(top=max(axes.get_ylim()[1], 1.15 * highest))
 
 
 def _cache(axes: Axes, data: FigureData, shape: str) -> None:
@@ -98,10 +94,9 @@ def _cache(axes: Axes, data: FigureData, shape: str) -> None:
     drawn = False
     for metric, name in lines.items():
         for feed, found in by_feed(_of(data.by_point(metric), shape)).items():
-            y = [sample.estimate.scaled(1 / MILLION) for sample in found]
             misses = metric == "llc_load_misses_per_s"
             label, rank = f"LLC {name}, {feed}" if feed else f"LLC {name}", CACHE_RANKS + 2 * _rank(feed) + misses
-            interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank], label, DASHES[2 * misses])
+            mean_line(axes, queues_of(found), found, 1 / MILLION, rank, label, DASHES[2 * misses])
             log2_axis(axes, queues_of(found))
             drawn = True
     if not drawn:

@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import (
-    LINES,
-    MARKERS,
-    absent_panel,
-    interval_line,
-    log2_axis,
-    new_figure,
-    stated_level,
-)
+from pollscope.analysis.figures.style import absent_panel, log2_axis, mean_line, new_figure, stated_level
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
@@ -65,11 +57,10 @@ def draw(data: FigureData) -> Figure:
 def _lines(axes: Axes, data: FigureData, lines: Sequence[RateLine], scale: float, label: str) -> None:
     sizes: set[float] = set()
     for metric, workload, feed, name in lines:
-        found, rank = _of(data, metric, workload, feed), NAMES.index(name)
-        estimates = [sample.estimate.scaled(scale) for sample in found]
+        found = _of(data, metric, workload, feed)
         if found:
-            interval_line(axes, _sizes(found), estimates, LINES[rank], MARKERS[rank], name)
-        sizes |= set(_sizes(found))
+            mean_line(axes, levels_of(found, "frame"), found, scale, NAMES.index(name), name)
+        sizes |= set(levels_of(found, "frame"))
     if not sizes:
         absent_panel(axes, data.absence(lines[0][0]), 24)
         return
@@ -85,10 +76,6 @@ def _of(data: FigureData, metric: str, workload: str, feed: str) -> list[PointVa
     """Runs of before had one feed only, the wire."""
     found = [each for each in data.by_point(metric) if each.levels.get("workload") == workload]
     return [each for each in found if each.levels.get("feed", "wire") == feed and "frame" in each.levels]
-
-
-def _sizes(found: Sequence[PointValues]) -> list[float]:
-    return [float(sample.levels["frame"]) for sample in found]
 
 
 def _line_rate(axes: Axes) -> None:

@@ -12,7 +12,6 @@ from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
     GRID,
-    LINES,
     MARKERS,
     MUTED,
     absent_panel,
@@ -71,10 +70,9 @@ def _cores(found: Sequence[PointValues]) -> list[float]:
 
 def _one(axes: Axes, found: Sequence[PointValues], rank: int, name: str, feed: str) -> None:
     """Rings that the virtual NIC keeps full are told apart by other colours and by dashes."""
-    cores, estimates = _cores(found), [sample.estimate.scaled(1 / MILLION) for sample in found]
-    full = feed == FEEDS["infinite"]
-    words = f"{name}, {feed}" if feed else name
-    interval_line(axes, cores, estimates, LINES[rank + 4 if full else rank], MARKERS[rank], words, DASHES[full])
+    cores, full = _cores(found), feed == FEEDS["infinite"]
+    words, estimates = f"{name}, {feed}" if feed else name, [each.estimate.scaled(1 / MILLION) for each in found]
+    interval_line(axes, cores, estimates, rank + 4 * full, words, DASHES[full], marker=MARKERS[rank])
     if cores[0] == 1 and len(cores) > 1:
         ideal = [estimates[0].value * count for count in cores]
         axes.plot(cores, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label=PROPORTIONAL)

@@ -7,18 +7,18 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, by_feed, short_name
+from pollscope.analysis.figures.data import FigureData, by_feed, by_level, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     HATCHES,
     INK,
     LINES,
-    MARKERS,
     PAPER,
+    absent_figure,
     absent_panel,
-    interval_line,
     level_axis,
     log_y_axis,
+    mean_line,
     new_figure,
     ring_generator_limits,
     stated_at,
@@ -26,7 +26,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
-from pollscope.base.units import human_number
+from pollscope.base.units import counted, human_number
 
 NAMES = {
     "scale-out": "scale-out (a queue a core)",
@@ -44,7 +44,7 @@ def draw_cores(data: FigureData) -> Figure:
     """S-F16: what cores forward, and what of it was lost before a full ring."""
     feeds = by_feed([each for each in data.by_point("tx_pps") if "cores" in each.levels])
     if not feeds:
-        return _empty(data, "tx_pps")
+        return absent_figure(data.absence("tx_pps"), 1.2)
     limits = by_feed(data.generator_limited("tx_pps"))
     figure = new_figure(0.6 + 2.5 * len(feeds))
     panels = figure.subplots(len(feeds), 2, squeeze=False)
@@ -52,7 +52,7 @@ def draw_cores(data: FigureData) -> Figure:
         rate.set_title(f"Maximum: {feed}" if feed else "Maximum throughput")
         _over_cores(rate, sent, 1 / MILLION, "Forwarded (Mpps)")
         limited = [each for each in limits.get(feed, []) if "cores" in each.levels]
-        x = [float(each.levels["cores"]) for each in limited]
+        x = levels_of(limited, "cores")
         ring_generator_limits(rate, x, [each.estimate.value / MILLION for each in limited])
         peak = stated("socc19", "S-F16")["scale_up_peak_cores"]
         stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak} cores")
@@ -65,17 +65,10 @@ def draw_cores(data: FigureData) -> Figure:
     return figure
 
 
-def _empty(data: FigureData, metric: str) -> Figure:
-    """One low panel with the reason, instead of two that say the same."""
-    figure = new_figure(1.2)
-    absent_panel(figure.subplots(), data.absence(metric), 100)
-    return figure
-
-
 def _over_cores(axes: Axes, found: Sequence[PointValues], scale: float, label: str) -> None:
     lines = _by_organisation(found)
     _draw_lines(axes, lines, "cores", scale, 1.0)
-    level_axis(axes, sorted({float(each.levels["cores"]) for found in lines.values() for each in found}))
+    level_axis(axes, sorted({cores for found in lines.values() for cores in levels_of(found, "cores")}))
     axes.set_xlabel("Forwarding cores, with as many dispatchers")
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
@@ -84,7 +77,7 @@ def _over_cores(axes: Axes, found: Sequence[PointValues], scale: float, label: s
 def draw_latency(data: FigureData) -> Figure:
     """S-F17a and S-F17b: mean and 99th percentile at the largest number of cores that was measured, by burst."""
     if not any("load_pps" in each.levels for each in data.by_point("latency_sent_mean_ns")):
-        return _empty(data, "latency_sent_mean_ns")
+        return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
     taken = {int(each.levels["burst"]) for each in data.by_point("latency_sent_mean_ns") if "burst" in each.levels}
     bursts: list[int | None] = [*sorted(taken)] or [None]
     figure = new_figure(0.5 + 2.6 * len(bursts))
@@ -108,9 +101,9 @@ def _over_load(axes: Axes, data: FigureData, metric: str, title: str, burst: int
     most = max(float(each.levels.get("cores", 1)) for each in found)
     lines = _by_organisation([each for each in found if float(each.levels.get("cores", 1)) == most])
     taken = {None: "", 1: ", one packet at a time"}.get(burst, f", up to {burst} packets at once")
-    axes.set_title(f"{title}, {human_number(most, 6)} core{'s' if most > 1 else ''}{taken}")
+    axes.set_title(f"{title}, {counted(most, 'core')}{taken}")
     _draw_lines(axes, lines, "load_pps", US_PER_NS, 1 / MILLION)
-    level_axis(axes, sorted({float(each.levels["load_pps"]) / MILLION for found in lines.values() for each in found}))
+    level_axis(axes, sorted({load for found in lines.values() for load in levels_of(found, "load_pps", 1 / MILLION)}))
     axes.set_xlabel("Offered load (Mpps)")
     axes.set_ylabel("Latency (µs)")
     log_y_axis(axes)
@@ -124,11 +117,10 @@ def _held_up(found: Sequence[PointValues]) -> list[PointValues]:
 
 def draw_smt(data: FigureData) -> Figure:
     """S-F18: bars by organisation and placement at the largest number of cores that was measured."""
-    figure = new_figure(3.1)
     found = [each for each in data.by_point("tx_pps") if {"placement", "organisation"} <= set(each.levels)]
     if not found:
-        absent_panel(figure.subplots(), data.absence("tx_pps"), 80)
-        return figure
+        return absent_figure(data.absence("tx_pps"), 3.1)
+    figure = new_figure(3.1)
     feeds = by_feed(found)
     for axes, (feed, fed) in zip(figure.subplots(1, len(feeds), squeeze=False).flat, feeds.items(), strict=True):
         axes.set_title(feed)
@@ -173,12 +165,8 @@ def _line_of(sample: PointValues) -> str:
 
 def _draw_lines(axes: Axes, lines: dict[str, list[PointValues]], factor: str, scale: float, x_scale: float) -> None:
     for name, members in lines.items():
-        members = sorted(members, key=lambda each: float(each.levels[factor]))
-        x = [float(each.levels[factor]) * x_scale for each in members]
-        rank = list(NAMES).index(name)
-        interval_line(
-            axes, x, [each.estimate.scaled(scale) for each in members], LINES[rank], MARKERS[rank], NAMES[name]
-        )
+        own = by_level(members, factor)
+        mean_line(axes, levels_of(own, factor, x_scale), own, scale, list(NAMES).index(name), NAMES[name])
 
 
 S_F16 = PaperFigure(

@@ -12,22 +12,20 @@ from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     INK,
-    LINES,
-    MARKERS,
     PAPER,
     PARTS,
     USEFUL_PARTS,
     USEFUL_WHOLE,
     absent_figure,
-    interval_line,
     least_top,
     log2_axis,
+    mean_line,
     new_figure,
     whisker,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues, groups
-from pollscope.base.units import human_number
+from pollscope.base.units import counted, human_number
 
 LOAD = "load_of_max"
 # Other tools' definitions of the same tax, drawn on the bars: metric -> (name, marker, place beside the middle).
@@ -73,17 +71,8 @@ def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
     full = [sample for sample in tax if math.isclose(float(sample.levels.get(LOAD, 1.0)), 1.0)]
     axes.set_title("Full load, by work")
     for rank, (_, found) in enumerate(groups(full, "lookups")):
-        estimates = [sample.estimate.scaled(100) for sample in found]
-        count = int(found[0].levels.get("queues", 1))
-        colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
-        interval_line(
-            axes,
-            [_lookups(sample) for sample in found],
-            estimates,
-            colour,
-            marker,
-            f"{count} queue{'s' if count > 1 else ''}",
-        )
+        words = counted(int(found[0].levels.get("queues", 1)), "queue")
+        mean_line(axes, [_lookups(sample) for sample in found], found, 100, rank, words)
     log2_axis(axes, sorted({_lookups(sample) for sample in full}))
     axes.set_xlabel("Look-ups of a packet")
     axes.set_ylabel("Tax (%)")
@@ -123,7 +112,7 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
             x, y = places[load] + beside, 100 * sample.estimate.value
             axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, ls="", zorder=6, clip_on=False, label=name)
     _stated_range(axes, places)
-    axes.set_title(f"{queues} queue{'s' if queues > 1 else ''}")
+    axes.set_title(counted(queues, "queue"))
     _load_ticks(axes, places)
 
 

@@ -4,17 +4,9 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import (
-    GRID,
-    LINES,
-    MARKERS,
-    absent_figure,
-    absent_panel,
-    interval_line,
-    new_figure,
-)
+from pollscope.analysis.figures.style import GRID, absent_figure, absent_panel, mean_line, new_figure
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import groups
 from pollscope.base.units import human_number
@@ -27,7 +19,7 @@ def draw(data: FigureData) -> Figure:
     reasons = {data.absence(metric) for metric in PANELS if not data.by_point(metric)}
     values = [sample.estimate.value for metric in PANELS for sample in data.by_point(metric)]
     if not values and len(reasons) == 1:
-        return absent_figure(reasons.pop(), 1.6, 100)
+        return absent_figure(reasons.pop(), 1.6)
     figure = new_figure(2.6)
     for axes, (metric, title) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         axes.set_title(title)
@@ -41,10 +33,7 @@ def _panel(axes: Axes, data: FigureData, metric: str, top: float) -> None:
         absent_panel(axes, data.absence(metric), 28)
         return
     for rank, (label, members) in enumerate(groups(found, "load_of_max")):
-        x = [100 * float(sample.levels["load_of_max"]) for sample in members]
-        estimates = [sample.estimate for sample in members]
-        colour, marker = LINES[rank % len(LINES)], MARKERS[rank % len(MARKERS)]
-        interval_line(axes, x, estimates, colour, marker, _queues_in_words(label))
+        mean_line(axes, levels_of(members, "load_of_max", 100), members, 1, rank, _queues_in_words(label))
     if metric == "ipc":
         _stated_range(axes)
     axes.set_ylim(0, top)

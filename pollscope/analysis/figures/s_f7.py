@@ -2,14 +2,13 @@
 """S-F7a and S-F7b: what a router and a matrix multiplication cost each other (SoCC'19 figure 7)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.style import HATCHES, INK, LINES, MUTED, PAPER, absent_panel, new_figure, whisker
+from pollscope.analysis.figures.style import INK, MUTED, PAPER, absent_panel, new_figure, ratio_bar
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.stats.estimates import Estimate
@@ -86,12 +85,9 @@ def _bars(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels,
     axes.set_xticks(range(len(wanted)), [name for _, name, *_ in wanted])
     axes.axhline(1, color=MUTED, lw=0.9, label="nothing lost")
     axes.set_xlim(-0.6, len(wanted) - 0.4)
-    axes.set_ylim(0, 1.25 * max(1.0, *(ratio.value for group in groups for ratio in group.values()), *_stated(wanted)))
+    highest = max(1.0, *(ratio.value for group in groups for ratio in group.values()), *(each[-1] for each in wanted))
+    axes.set_ylim(0, 1.25 * highest)
     axes.set_ylabel("Relative")
-
-
-def _stated(wanted: Sequence[tuple[str, str, Levels, Levels, float]]) -> list[float]:
-    return [value for *_, value in wanted]
 
 
 def _why_empty(data: FigureData, metric: str) -> str:
@@ -104,15 +100,7 @@ def _group(axes: Axes, x: int, ratios: Mapping[str, Estimate]) -> None:
     """The bars of one group, side by side, each with its interval as far as the panel reaches."""
     for index, (place, ratio) in enumerate(ratios.items()):
         at = x + (index - (len(ratios) - 1) / 2) * PLACE_WIDTH
-        colour = LINES[list(PLACES).index(place)]
-        look: Any = {"color": colour, "edgecolor": PAPER, "linewidth": 0, "hatch": HATCHES[list(PLACES).index(place)]}
-        axes.bar(at, ratio.value, width=0.9 * PLACE_WIDTH, label=f"on {PLACES[place]}", zorder=2, **look)
-        axes.annotate(
-            f"{ratio.value:.2f}", (at, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color=PAPER,
-            bbox={"facecolor": colour, "edgecolor": "none", "pad": 1.2},
-        )  # fmt: skip
-        if ratio.has_interval:
-            whisker(axes, at, ratio, INK)
+        ratio_bar(axes, at, ratio, PLACE_WIDTH, list(PLACES).index(place), f"on {PLACES[place]}")
 
 
 def _ratios(found: Sequence[PointValues], levels: Levels, reference: Levels) -> dict[str, Estimate]:

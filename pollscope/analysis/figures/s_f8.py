@@ -11,10 +11,10 @@ from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.predicted import draw_poll_rate
 from pollscope.analysis.figures.style import (
     LINES,
-    MARKERS,
     absent_panel,
     interval_line,
     log_y_axis,
+    mean_line,
     new_figure,
     queue_axis,
     stated_at,
@@ -23,7 +23,6 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
-from pollscope.stats.estimates import Estimate
 
 NS_PER_US = 1e3
 
@@ -62,8 +61,7 @@ def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str)
         absent_panel(axes, data.absence(metric))
         return
     for rank, (name, found) in enumerate(lines.items()):
-        y = [sample.estimate.scaled(factor) for sample in found]
-        interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank], name)
+        mean_line(axes, queues_of(found), found, factor, rank, name)
         if metric == "poll_rate_running_hz":
             draw_poll_rate(axes, data, found, factor)
     queue_axis(axes, all_queues(lines))
@@ -78,19 +76,13 @@ def _relative(axes: Axes, data: FigureData) -> None:
         absent_panel(axes, data.absence("poll_rate_running_hz") if not lines else "the run has no point with one queue")
         return
     for name, found in with_one.items():
-        rank, one = list(lines).index(name), found[0]
-        # The first point is one by definition and has no interval of its own.
-        ratios = [_one(one) if sample is one else sample.over(one) for sample in found]
-        interval_line(axes, queues_of(found), ratios, LINES[rank], MARKERS[rank])
+        ratios = [sample.relative_to(found[0]) for sample in found]
+        interval_line(axes, queues_of(found), ratios, list(lines).index(name))
     queue_axis(axes, all_queues(with_one))
     axes.set_ylim(0, max(1.15, axes.get_ylim()[1]))
     axes.set_ylabel("Poll rate / rate at 1 queue")
     value = stated("socc19", "S-F8")["poll_rate_ratio_512_to_1"]
     stated_point(axes, 512, value, f"{short_name('socc19')}: {human_number(value)} of the poll rate at 512 queues")
-
-
-def _one(sample: PointValues) -> Estimate:
-    return Estimate(1.0, 1.0, 1.0, len(sample.values), "by definition")
 
 
 def _sweep(axes: Axes, data: FigureData) -> None:
@@ -99,8 +91,7 @@ def _sweep(axes: Axes, data: FigureData) -> None:
         absent_panel(axes, data.absence("sweep_time_ns"))
         return
     for rank, found in enumerate(lines.values()):
-        y = [sample.estimate.scaled(1 / NS_PER_US) for sample in found]
-        interval_line(axes, queues_of(found), y, LINES[rank], MARKERS[rank])
+        mean_line(axes, queues_of(found), found, 1 / NS_PER_US, rank)
     _calibrated(axes, data)
     queue_axis(axes, all_queues(lines))
     log_y_axis(axes)

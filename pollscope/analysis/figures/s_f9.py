@@ -8,11 +8,10 @@ from pollscope.analysis.figures.data import FigureData, all_queues, queues_of, s
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.predicted import draw_latency
 from pollscope.analysis.figures.style import (
-    LINES,
-    MARKERS,
     absent_panel,
     floor_line,
     interval_line,
+    mean_line,
     new_figure,
     queue_axis,
     stated_point,
@@ -20,7 +19,6 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
-from pollscope.stats.estimates import Estimate
 
 NAMES = {"SQ": "all traffic in one queue (the paper's single flow)", "FB": "traffic in all queues (its multi flow)"}
 # The paper shows the average; the median is beside it because short absences of a core do not move it.
@@ -35,13 +33,8 @@ def draw(data: FigureData) -> Figure:
     for (absolute, relative), (metric, title) in zip(figure.subplots(2, 2), METRICS.items(), strict=True):
         _absolute(absolute, data, metric, title)
         _relative(relative, data, metric, title)
-    _stated(relative_axes(figure)[0])
+    _stated(figure.axes[1])
     return figure
-
-
-def relative_axes(figure: Figure) -> list[Axes]:
-    """The panels of the right column, top one first."""
-    return figure.axes[1::2]
 
 
 def _by_shape(data: FigureData, metric: str) -> dict[str, list[PointValues]]:
@@ -57,8 +50,7 @@ def _absolute(axes: Axes, data: FigureData, metric: str, title: str) -> None:
         absent_panel(axes, data.absence(metric))
         return
     for rank, (shape, found) in enumerate(shapes.items()):
-        estimates = [sample.estimate.scaled(US_PER_NS) for sample in found]
-        interval_line(axes, queues_of(found), estimates, LINES[rank], MARKERS[rank], NAMES[shape])
+        mean_line(axes, queues_of(found), found, US_PER_NS, rank, NAMES[shape])
         if metric == "latency_sent_mean_ns":
             draw_latency(axes, data, found, shape, US_PER_NS)
     floor_line(axes, data.floor_ns)
@@ -74,11 +66,9 @@ def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
         reason = "the run has no point with one queue" if data.by_point(metric) else data.absence(metric)
         absent_panel(axes, reason)
         return
-    for rank, (shape, found) in enumerate(shapes.items()):
-        one = found[0]
-        ratios = [Estimate(1.0, 1.0, 1.0, len(one.values), "by definition")]
-        ratios += [sample.over(one) for sample in found[1:]]
-        interval_line(axes, queues_of(found), ratios, LINES[list(NAMES).index(shape)], MARKERS[rank])
+    for shape, found in shapes.items():
+        ratios = [sample.relative_to(found[0]) for sample in found]
+        interval_line(axes, queues_of(found), ratios, list(NAMES).index(shape))
     queue_axis(axes, all_queues(shapes))
     axes.set_ylabel("Latency / latency at 1 queue")
     axes.set_ylim(bottom=0)

@@ -23,7 +23,7 @@ def draw(data: FigureData) -> Figure:
     paper = stated("socc19", "S-T4.2")["frequency_hz"]
     frequency, rate = _by_cores(data, "corunner_frequency_hz"), _by_cores(data, "corunner_rate_running_hz")
     lines = [
-        [f"{cores}", _paper(paper, cores), _paper_ratio(paper, cores), _frequency(frequency, cores), _rate(rate, cores)]
+        [f"{cores}", *_paper(paper, cores), _frequency(frequency, cores), _rate(rate, cores)]
         for cores in sorted({*paper, *frequency, *rate})
     ]
     reason = "" if frequency else f"Frequency absent, because {data.absence('corunner_frequency_hz')}"
@@ -76,12 +76,9 @@ def _of_corunners(data: FigureData, metric: str) -> dict[int, Pair]:
     return {cores: (each, found.get(0)) for cores, each in found.items()}
 
 
-def _paper(paper: dict[int, float], cores: int) -> str:
-    return f"{paper[cores] * GHZ:.2f}" if cores in paper else "-"
-
-
-def _paper_ratio(paper: dict[int, float], cores: int) -> str:
-    return f"{paper[cores] / paper[0]:.3f}" if cores in paper else "-"
+def _paper(paper: dict[int, float], cores: int) -> tuple[str, str]:
+    """What the paper states, and that over its value without spinning cores."""
+    return (f"{paper[cores] * GHZ:.2f}", f"{paper[cores] / paper[0]:.3f}") if cores in paper else ("-", "-")
 
 
 def _relative(found: dict[int, Pair], cores: int) -> str:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullLocator
 
 from pollscope.analysis.figures.points import ESTIMATES
+from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric
 from pollscope.stats.estimates import Estimate
@@ -127,12 +128,17 @@ def interval_line(
     axes: Axes,
     x: Sequence[float],
     estimates: Sequence[Estimate],
-    colour: str,
-    marker: str = "o",
+    rank: int,
     label: str = "",
     dashes: Any = "-",
+    *,
+    marker: str = "",
 ) -> None:
-    """A line of means with 95 % intervals as whiskers; a mean without an interval is drawn hollow."""
+    """A line of means with 95 % intervals as whiskers; a mean without an interval is drawn hollow.
+
+    Its rank gives the colour, and the marker unless another one is given.
+    """
+    colour, marker = LINES[rank % len(LINES)], marker or MARKERS[rank % len(MARKERS)]
     y = [estimate.value for estimate in estimates]
     name = label or "_nolegend_"
     look_of: Any = {"color": colour, "ls": dashes, "marker": marker, "ms": 4.2, "mec": colour, "mew": 1.1, "zorder": 3}
@@ -145,6 +151,31 @@ def interval_line(
             mark: Any = {"ms": 4.2, "mfc": PAPER, "mec": colour, "mew": 1.1, "label": HOLLOW}
             (hollow,) = axes.plot(position, estimate.value, marker, zorder=4, **mark)
             ESTIMATES[hollow] = label, [estimate]
+
+
+def mean_line(
+    axes: Axes,
+    x: Sequence[float],
+    found: Sequence[PointValues],
+    scale: float,
+    rank: int,
+    label: str = "",
+    dashes: Any = "-",
+) -> None:
+    """The means of samples, times `scale`, as the line of a rank."""
+    interval_line(axes, x, [each.estimate.scaled(scale) for each in found], rank, label, dashes)
+
+
+def ratio_bar(axes: Axes, at: float, ratio: Estimate, width: float, rank: int, label: str) -> None:
+    """A bar with its number at the foot, and its interval."""
+    look_of: Any = {"color": LINES[rank], "edgecolor": PAPER, "linewidth": 0, "hatch": HATCHES[rank]}
+    axes.bar(at, ratio.value, width=0.9 * width, label=label, zorder=2, **look_of)
+    axes.annotate(
+        f"{ratio.value:.2f}", (at, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5, color=PAPER,
+        bbox={"facecolor": LINES[rank], "edgecolor": "none", "pad": 1.2},
+    )  # fmt: skip
+    if ratio.has_interval:
+        whisker(axes, at, ratio, INK)
 
 
 def whisker(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:
@@ -272,10 +303,10 @@ def queue_axis(axes: Axes, levels: Sequence[float]) -> None:
     axes.set_xlabel("RX queues polled by the core")
 
 
-def absent_figure(reason: str, height_inch: float, width: int = 40) -> Figure:
-    """A figure that has nothing to show, with the reason; its lines have so many characters at most."""
+def absent_figure(reason: str, height_inch: float) -> Figure:
+    """A figure that has nothing to show, with the reason."""
     figure = new_figure(height_inch)
-    absent_panel(figure.subplots(), reason, width)
+    absent_panel(figure.subplots(), reason, 100)
     return figure
 
 

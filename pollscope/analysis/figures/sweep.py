@@ -14,8 +14,6 @@ from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     COLUMN_INCH,
-    LINES,
-    MARKERS,
     MUTED,
     AmountTicks,
     absent_panel,
@@ -156,7 +154,7 @@ def _panel(
     for line in lines:
         rank = names.index(line.name)
         label = line.name if len(names) > 1 else ""
-        interval_line(axes, [places[level] for level in line.x], line.y, LINES[rank], MARKERS[rank], label)
+        interval_line(axes, [places[level] for level in line.x], line.y, rank, label)
     _x_axis(axes, show, places, narrow)
     _y_axis(axes, show, metric)
 

@@ -172,15 +172,10 @@ def _line(name: str, found: Samples, show: Show, metric: str, base: "_Base | Non
     if base is None:
         return SweepLine(name, [each.levels[show.x] for each in found], [each.estimate for each in found])
     pairs = [(each, of) for each in found if (of := base.of(each)) is not None]
-    y = [one_by_definition(each) if each is of else each.over(of) for each, of in pairs]
+    y = [each.relative_to(of) for each, of in pairs]
     for (each, _), ratio in zip(pairs, y, strict=True):
         data.note(f"{metric} over that at {base.factor} {base.level}", "ratio", each.levels, ratio)
     return SweepLine(name, [each.levels[show.x] for each, _ in pairs], y)
-
-
-def one_by_definition(sample: PointValues) -> Estimate:
-    """The ratio of a sample to itself."""
-    return Estimate(1.0, 1.0, 1.0, len(sample.values), "by definition")
 
 
 @dataclass(frozen=True)
