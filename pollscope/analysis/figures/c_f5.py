@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, short_name
+from pollscope.analysis.figures.data import FigureData, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.pooled import US_PER_NS, draw_cumulative, latency_axis, pooled_latencies
 from pollscope.analysis.figures.style import (
@@ -37,7 +37,7 @@ def draw_load(data: FigureData) -> Figure:
     if not found:
         return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
     offered = {_place(each): each.estimate.value / MILLION for each in data.by_point("offered_pps")}
-    cores = sorted({float(each.levels["cores"]) for each in found})
+    cores = sorted({*levels_of(found, "cores")})
     figure = new_figure(3.0)
     for axes, count in zip(figure.subplots(1, len(cores), squeeze=False, sharey=True).flat, cores, strict=True):
         axes.set_title(counted(count, "core"))

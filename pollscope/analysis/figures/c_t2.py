@@ -28,6 +28,8 @@ NAMES = {
     "locked": "lock that is waited for",
     "trylock": "lock that is passed by",
 }
+# Row -> its packets, those that were encrypted or dropped among them.
+PACKETS = {"C-T2": ("tx_pps", "Forwarded (Mpps)"), "C-T3": ("moved_pps", "Processed (Mpps)")}
 MILLION = 1e6
 LOST = "claim_lost_fraction"
 # Between the marks of two organisations or sizes, as a share of the axis.
@@ -36,20 +38,10 @@ APART = 0.015
 LEAST_LOST_PERCENT = 1.0
 
 
-def draw_forwarded(data: FigureData) -> Figure:
-    """C-T2: forwarded packets over cores."""
-    return _draw_cores(data, "C-T2", "tx_pps", "Forwarded (Mpps)")
-
-
-def draw_processed(data: FigureData) -> Figure:
-    """C-T3: packets over cores that were forwarded, encrypted or dropped."""
-    return _draw_cores(data, "C-T3", "moved_pps", "Processed (Mpps)")
-
-
-def _draw_cores(data: FigureData, row: str, metric: str, label: str) -> Figure:
-    """Packets over cores, and what part of the claims was lost, by organisation."""
+def draw_cores(data: FigureData) -> Figure:
+    """C-T2, C-T3: packets over cores, and what part of the claims was lost, by organisation."""
     figure = new_figure(3.1)
-    paper = stated("corec", row)["same_numa"]
+    (metric, label), paper = PACKETS[data.row], stated("corec", data.row)["same_numa"]
     for axes, (title, shown, scale, name, also) in zip(
         figure.subplots(1, 2),
         (
@@ -127,6 +119,6 @@ def _over_load(axes: Axes, members: Sequence[PointValues], aside: float, rank: i
         mean_line(axes, x, members, 100.0, rank, name)
 
 
-C_T2 = PaperFigure("C-T2", "corec", "Maximum throughput of cores that share one receive queue", draw_forwarded)
-C_T3 = PaperFigure("C-T3", "corec", "Maximum throughput of cores at one receive queue, with IPsec", draw_processed)
+C_T2 = PaperFigure("C-T2", "corec", "Maximum throughput of cores that share one receive queue", draw_cores)
+C_T3 = PaperFigure("C-T3", "corec", "Maximum throughput of cores at one receive queue, with IPsec", draw_cores)
 C_F7 = PaperFigure("C-F7", "corec", "Reordered packets of cores that share one receive queue", draw_reordering)

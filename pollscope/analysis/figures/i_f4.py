@@ -6,6 +6,7 @@ are open to DDIO.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -88,37 +89,14 @@ def draw_rate(data: FigureData) -> Figure:
     return figure
 
 
-def draw_scaling(data: FigureData) -> Figure:
-    """I-T1."""
-    return _grid(data, SCALING, "cores", "Sending cores")
-
-
-def draw_iommu(data: FigureData) -> Figure:
-    """I-IOMMU."""
-    return _grid(data, IOMMU, "cores", "Sending cores")
-
-
-def draw_ddio(data: FigureData) -> Figure:
-    """I-F7."""
-    return _grid(data, DDIO, "load_pps", "Offered load (Mpps)", 1e-6)
-
-
-def draw_key(data: FigureData) -> Figure:
-    """I-F5."""
-    return _grid(data, KEY, "cores", "Sending cores")
-
-
-def draw_all(data: FigureData) -> Figure:
-    """I-F6."""
-    return _grid(data, ALL, "cores", "Sending cores")
-
-
-def draw_ways(data: FigureData) -> Figure:
-    """I-WAYS."""
-    return _grid(data, WAYS, "knob.ddio_ways", "LLC ways open to DDIO")
-
-
-def _grid(data: FigureData, metrics: Sequence[str], factor: str, label: str, scale: float = 1.0) -> Figure:
+def _grid(
+    data: FigureData,
+    metrics: Sequence[str],
+    factor: str = "cores",
+    label: str = "Sending cores",
+    scale: float = 1.0,
+) -> Figure:
+    """A panel for each metric along a factor, whose levels are drawn times `scale`."""
     rows = -(-len(metrics) // COLUMNS)
     figure = new_figure(1.9 * rows)
     panels = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
@@ -161,37 +139,41 @@ I_F5 = PaperFigure(
     "I-F5",
     "intrahost",
     "Rate, IOTLB misses, memory reads, LLC misses of PCIe reads, PCIe latency and MTT misses by sending cores",
-    draw_key,
+    partial(_grid, metrics=KEY),
     along=("cores",),
 )
 I_F6 = PaperFigure(
     "I-F6",
     "intrahost",
     "All counters of the sending host against the number of sending cores",
-    draw_all,
+    partial(_grid, metrics=ALL),
     along=("cores",),
 )
 I_WAYS = PaperFigure(
     "I-WAYS",
     "intrahost",
     "What the receiving host counts against the LLC ways that are open to DDIO",
-    draw_ways,
+    partial(_grid, metrics=WAYS, factor="knob.ddio_ways", label="LLC ways open to DDIO"),
     along=("knob.ddio_ways",),
 )
 I_T1 = PaperFigure(
     "I-T1",
     "intrahost",
     "Rate, PCIe, IOTLB and outstanding reads three ways by sending cores",
-    draw_scaling,
+    partial(_grid, metrics=SCALING),
     along=("cores",),
 )
 I_IOMMU = PaperFigure(
     "I-IOMMU",
     "intrahost",
     "Rate, latency and IOTLB look-ups by sending cores and mode of the IOMMU",
-    draw_iommu,
+    partial(_grid, metrics=IOMMU),
     along=("cores",),
 )
 I_F7 = PaperFigure(
-    "I-F7", "intrahost", "DRAM traffic of both hosts per packet with DDIO on and off", draw_ddio, along=("knob.ddio",)
+    "I-F7",
+    "intrahost",
+    "DRAM traffic of both hosts per packet with DDIO on and off",
+    partial(_grid, metrics=DDIO, factor="load_pps", label="Offered load (Mpps)", scale=1e-6),
+    along=("knob.ddio",),
 )

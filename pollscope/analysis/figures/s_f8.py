@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, all_queues, queues_of, short_name
+from pollscope.analysis.figures.data import FigureData, all_queues, by_level, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.predicted import draw_poll_rate
 from pollscope.analysis.figures.style import (
@@ -48,9 +48,7 @@ def _by_rings(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     lines = sorted({int(sample.levels.get("rx_desc", 0)) for sample in found})
     swept = {size: [each for each in found if int(each.levels.get("rx_desc", 0)) == size] for size in lines}
     return {
-        f"{size} descriptors" if size else "": sorted(
-            (each for each in members if "queues" in each.levels), key=lambda each: float(each.levels["queues"])
-        )
+        f"{size} descriptors" if size else "": by_level((each for each in members if "queues" in each.levels), "queues")
         for size, members in swept.items()
     }
 
