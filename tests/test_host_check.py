@@ -19,9 +19,9 @@ from ssh_host import SshHost, free_port, running_sshd
 from pollscope import __version__
 from pollscope.testbeds.base import HostFinding
 from pollscope.testbeds.pair import look_at_host
+from pollscope.testbeds.pair.boot_mode import one_treatment
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings, inventory_findings
-from pollscope.testbeds.pair.vfio_note import one_treatment
 
 NIC = "0000:17:00.0"
 NODE, AGENT = "/opt/pollscope/current/bin/pollscope-node", "/opt/pollscope/current/bin/pollscope"

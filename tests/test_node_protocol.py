@@ -15,7 +15,7 @@ from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, Node, configuration, ru
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pollscope.host.limits import queues_per_port
+from pollscope.node.build import queues_per_port
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from run_helpers import FAKE_NODE, SPEC, Cli
 
-from pollscope.host.limits import queues_per_port, queues_refusal
+from pollscope.node.build import queues_per_port, queues_refusal
 
 FEW = 256
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Makes the programs on this host from the sources of the checkout or of the installed wheel."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -104,3 +105,19 @@ def _run(command: Sequence[str], failure: str) -> None:
         said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
         told = next((line for line in said if "ERROR" in line or "error:" in line), said[-1] if said else "")
         raise HostError(f"{failure}: {told or command[0]}", remedy=f"the log is {log}")
+
+
+def queues_per_port(program: Path) -> int | None:
+    """`RTE_MAX_QUEUES_PER_PORT`, 1024 in the distributions' builds; None where the build left no record beside it."""
+    try:
+        return int(json.loads(program.with_name("limits.json").read_text())["queues_per_port"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def queues_refusal(program: Path, queues: int) -> str | None:
+    """Why this build's ports cannot have so many RX queues; None when they can, or when it is not known."""
+    most = queues_per_port(program)
+    if most is None or queues <= most:
+        return None
+    return f"needs {queues} RX queues; this DPDK was built for {most} a port (RTE_MAX_QUEUES_PER_PORT)"

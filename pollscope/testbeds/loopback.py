@@ -19,13 +19,13 @@ from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 from pollscope.host.facts import build_facts, cpu_flags, host_facts
-from pollscope.host.limits import queues_refusal
 from pollscope.host.lock import default_lock_path
 from pollscope.host.memory import hugepages, hugetlbfs_folder, meminfo_bytes
 from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession
 from pollscope.knobs.points import knob_refusal
+from pollscope.node.build import queues_refusal
 from pollscope.node.client import NodeClient
 from pollscope.node.clocks import clock_warnings, clocks
 from pollscope.node.requests import Wiring, configure_request, floor_request

@@ -5,7 +5,8 @@ The play sets the parameter with a journal on the host, reboots it, reads the mo
 took; a mode that the kernel does not take it restores.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from pollscope.base.errors import HostError
 
@@ -13,6 +14,9 @@ KNOB = "iommu"
 # Value of the knob -> mode of the play.
 MODES: Mapping[str, str] = {"off": "off", "passthrough": "pt", "lazy": "lazy", "strict": "strict"}
 AS_IT_WAS = "default"
+# Modes of the kernel's own domains. VFIO attaches the device to one that it makes (Documentation/driver-api/vfio.rst).
+KERNEL_MODES = {"passthrough", "lazy", "strict"}
+VFIO = "vfio-pci"
 
 
 class BootMode:
@@ -65,3 +69,21 @@ class BootMode:
         self._present = None
         self._play(self._own)
         self.changed = False
+
+
+def one_treatment(levels: Collection[object], ports: Collection[str], nics: Mapping[str, Any]) -> str:
+    """Why levels of the knob `iommu` are one and the same for a NIC; empty when they are not.
+
+    Args:
+        levels: of the knob.
+        ports: of the DUT, as DPDK names them.
+        nics: PCI address -> facts of the host's NICs (pollscope/host/nic_facts.py).
+    """
+    same = sorted(KERNEL_MODES & {str(level) for level in levels})
+    held = [port for port in ports if isinstance(nics.get(port), Mapping) and nics[port].get("driver") == VFIO]
+    if len(same) < 2 or not held:
+        return ""
+    return (
+        f"iommu {', '.join(same)} are one treatment for {held[0]}: VFIO translates it by a domain of its own, with a "
+        "mapping that stays; differences between them are not the NIC's (a NIC on mlx5_core has the kernel's domain)"
+    )

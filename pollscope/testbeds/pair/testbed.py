@@ -24,6 +24,7 @@ from pollscope.testbeds.base import Assignment, HostFinding, Opening, TestbedSta
 from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
+from pollscope.testbeds.pair.boot_mode import one_treatment
 from pollscope.testbeds.pair.boot_play import boot_modes, inventory_variables
 from pollscope.testbeds.pair.build import build_on, pack_sources
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
@@ -38,7 +39,6 @@ from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
 from pollscope.testbeds.pair.trex import Trex
-from pollscope.testbeds.pair.vfio_note import one_treatment
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
 # silent, its lease has to lapse before.
