@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ import pytest
 from ssh_host import SshHost, free_port, running_sshd
 
 from pollscope.base.errors import HostError
+from pollscope.testbeds.pair.build import BUILD_LIMIT_S
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory
 from pollscope.testbeds.pair.plays import PlayFailed, PlayResult, run_play
 
@@ -225,10 +227,12 @@ def test_what_a_program_said_is_the_reason(bench: Bench, monkeypatch: pytest.Mon
 
 
 def test_somebody_elses_play_keeps_ours_away(bench: Bench) -> None:
-    """Between its tasks it does not hold the host's lock. Restoring under it is refused as well."""
+    """Between its tasks it does not hold the host's lock, and a build may take long. Restoring is refused as well."""
     mark = bench.folder / "state/playbooks/before"
     mark.mkdir(parents=True)
     (mark / "player").write_text("ada@elsewhere")
+    long_ago_s = time.time() - 0.9 * BUILD_LIMIT_S
+    os.utime(mark, (long_ago_s, long_ago_s))
     before = bench.snapshot()
     for name in ("provision", "restore"):
         with pytest.raises(PlayFailed, match=r"in use by a play of ada@elsewhere \(wait for it; if it was cut off"):
