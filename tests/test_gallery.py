@@ -134,7 +134,7 @@ def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: 
 def test_what_a_row_sweeps_no_machine_fixes(machine: str) -> None:
     """A chip whose cores take one packet at a time is asked for rows that sweep bursts, too."""
     loaded = load_file(known_specs()["S-F17a"], modelled.overrides_of("S-F17a", machine))
-    assert loaded.spec.factors.burst == (1, 32)
+    assert loaded.spec.levels["burst"] == (1, 32)
 
 
 def test_statements_on_the_chip_stand_in_their_rows() -> None:
