@@ -27,7 +27,7 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
 # window that at 4 to 10 kpps holds enough packets for a 99th percentile, and at saturation with cold queues a warm-up
 # of tens of turns over 1000 queues, after which hot ones are backlogged.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "S-F16": ("parameters.burst=1",),
+    "S-F16": ("parameters.burst=1", "trial.warmup=10 ms"),
     **dict.fromkeys(("H-F3a", "H-F8", "H-F10", "H-F13"), ("trial.warmup=20 ms",)),
     "H-F3b": ("trial.window=100 ms",),
     "H-F3c": ("trial.window=100 ms",),
