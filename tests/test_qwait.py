@@ -81,6 +81,30 @@ def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: st
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
 
+EVENTS = ("-DPRODUCERS=1", "-DONE_WAITER", "-DLOOKS", "-DEVENTS=2", "-DARRIVALS=3", "-DTURNS=5")
+
+
+def test_no_schedule_of_events_loses_an_arrival(tmp_path: Path) -> None:
+    """Of two places, for three arrivals, without any barrier."""
+    done = run(relacy(tmp_path, *EVENTS, "-DLOWERS=false", "-DQWAIT_WEAK", optimise="-O0"), "preemptions", "1")
+    assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("variant", [("-DLOWERS=true",), ("-DLOWERS=false", "-DQWAIT_WEAK")])
+def test_no_longer_schedule_of_events_loses_an_arrival(tmp_path: Path, variant: tuple[str, ...]) -> None:
+    done = run(relacy(tmp_path, *EVENTS, *variant), "preemptions", "2")
+    assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("define", ["QWAIT_EVENTS_RELAXED", "QWAIT_EVENT_FIRST", "QWAIT_EVENTS_ONLY"])
+def test_each_step_of_an_event_is_needed(tmp_path: Path, define: str) -> None:
+    """Its order behind the item, by program and by memory; the ring for what finds no place."""
+    done = run(relacy(tmp_path, *EVENTS, "-DLOWERS=false", f"-D{define}", optimise="-O0"), "preemptions", "1")
+    assert done.returncode == 1 and "its arrival is lost" in done.stdout, done.stdout[-3000:]
+
+
 @pytest.mark.thorough
 def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
     """A store would read nothing of the producer's, so that what it wrote before need not be seen."""
@@ -120,7 +144,20 @@ def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str
     items = ITEMS if build == "stress" else ITEMS // 4
     done = run(build_dir / f"tests-qwait-{build}", items, 3, 2, 100, idle, seed)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert re.fullmatch(rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps, 0 stolen\n", done.stdout)
+    assert re.fullmatch(rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps, 0 stolen, 0 unposted\n", done.stdout)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("build", ["stress", "stress-tsan", pytest.param("stress-asan", marks=pytest.mark.thorough)])
+def test_every_item_comes_once_in_order_by_events(build_dir: Path, build: str) -> None:
+    """One producer and one waiter, who pauses; now and then all events are unread."""
+    items = ITEMS if build == "stress" else ITEMS // 4
+    done = run(build_dir / f"tests-qwait-{build}", items, 1, 1, 1024, 0, 2)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = re.fullmatch(
+        rf"{items} items, \d+ returned, \d+ spurious, 0 sleeps, 0 stolen, (\d+) unposted\n", done.stdout
+    )
+    assert found is not None and 0 < int(found[1]) < items, done.stdout
     assert done.stderr == ""
 
 
@@ -136,7 +173,9 @@ def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, buil
     items = ITEMS if build == "stress" else ITEMS // 4
     done = run(build_dir / f"tests-qwait-{build}", items, 3, 3, 100, idle, 2, sets)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = re.fullmatch(rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps, (\d+) stolen\n", done.stdout)
+    found = re.fullmatch(
+        rf"{items} items, \d+ returned, \d+ spurious, \d+ sleeps, (\d+) stolen, 0 unposted\n", done.stdout
+    )
     assert found is not None and int(found[1]) > 0, done.stdout
     assert done.stderr == ""
 

@@ -23,8 +23,8 @@ static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const 
 		crossover_leftovers_keep(left, pkts, count);
 }
 
-/* A run of frames for one RX queue. */
-static inline void send_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
+/* A run of frames for one RX queue. False: none of them came in. */
+static inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
                             const uint64_t *tags, uint32_t count, struct crossover_leftovers *left)
 {
 	struct crossover_rx_queue *rxq = __atomic_load_n(&txq->peer->rx_queues[queue], __ATOMIC_ACQUIRE);
@@ -33,12 +33,13 @@ static inline void send_run(struct crossover_tx_queue *txq, uint16_t queue, stru
 	if (unlikely(rxq == NULL)) {
 		txq->counts.peer_missed += count;
 		send_nowhere(txq, pkts, count, left);
-		return;
+		return false;
 	}
 	missed = txq->swap ? crossover_dma_swap(txq, &rxq->ring, pkts, tags, count, left)
 	                   : crossover_dma_copy(txq, &rxq->ring, pkts, tags, count);
 	if (unlikely(missed > 0))
 		txq->missed[queue] += missed;
+	return missed < count;
 }
 
 static uint32_t run_length(const struct crossover_verdicts *verdicts, uint32_t first, uint32_t count)
@@ -86,42 +87,70 @@ static inline struct qwait_doorbell *bell_of(const struct crossover_port *peer, 
 }
 
 /*
- * DD of a whole chunk is set: rings for its queues. The one queue of a chunk that nobody else sends to needs neither barrier nor
- * look (qwait_notify_at_once()); several need the one full barrier that qwait_notify() asks for. A NIC would write an event
- * or completion queue entry here, or raise an interrupt; this belongs to the wire.
+ * DD of a whole chunk is set: rings for its queues. Who alone sends writes an event, if the set takes one (qwait_post()). Else the one
+ * queue of a chunk that nobody else sends to needs neither barrier nor look (qwait_notify_at_once()); several need the one
+ * full barrier that qwait_notify() asks for. A NIC would write an event or completion queue entry here, or raise an
+ * interrupt; this belongs to the wire.
  */
 static inline void ring_one(const struct crossover_tx_queue *txq, struct qwait_doorbell *bell)
 {
 	if (likely(!txq->shared)) {
-		qwait_notify_at_once(bell);
+		if (!qwait_post(bell))
+			qwait_notify_at_once(bell);
 		return;
 	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	qwait_notify(bell);
 }
 
-static void ring_all(const struct crossover_port *peer, const uint16_t *queues, uint32_t count)
+static void ring_all(const struct crossover_tx_queue *txq, const uint16_t *queues, uint32_t count)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	for (uint32_t i = 0; i < count; i++)
-		if (queues[i] != CROSSOVER_FILTERED && (i == 0 || queues[i] != queues[i - 1]))
-			qwait_notify(bell_of(peer, queues[i]));
+	bool fenced = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (queues[i] == CROSSOVER_FILTERED || (i > 0 && queues[i] == queues[i - 1]))
+			continue;
+		struct qwait_doorbell *bell = bell_of(txq->peer, queues[i]);
+
+		if (!txq->shared && likely(qwait_post(bell)))
+			continue;
+		if (!fenced)
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		fenced = true;
+		qwait_notify(bell);
+	}
+}
+
+/* This is rung by an event. */
+static inline bool is_posted(const struct crossover_tx_queue *txq, const struct qwait_doorbell *bell)
+{
+	return !txq->shared && bell->events != NULL;
 }
 
 /*
- * All frames of a chunk go to one queue. The doorbell's line comes while the frames are written, and to be written itself. So does that of
- * the ready bit behind a lone frame, for which latency counts; more frames pay less for the bit, and to look early would hold them up.
+ * Fetches what a ring will write, while frames are written. An event's line stays where it is: the waiter, which looks at it, would have it
+ * back before it is written.
+ */
+static inline void prefetch_bell(const struct crossover_tx_queue *txq, struct qwait_doorbell *bell)
+{
+	if (!is_posted(txq, bell))
+		rte_prefetch0_write(bell);
+}
+
+/*
+ * All frames of a chunk go to one queue. The line of the ready bit is fetched only behind a lone frame, for which latency counts; more
+ * frames pay less for the bit, and to look early would hold them up.
  */
 static void send_and_ring_one(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
                               const uint64_t *tags, uint32_t count, struct crossover_leftovers *left)
 {
 	struct qwait_doorbell *bell = bell_of(txq->peer, queue);
 
-	rte_prefetch0_write(bell);
-	if (count == 1 && qwait_peek(&bell->armed))
+	prefetch_bell(txq, bell);
+	if (count == 1 && !is_posted(txq, bell) && qwait_peek(&bell->armed))
 		rte_prefetch0_write(&bell->set->ready.leaves[bell->qid >> QWAIT_LEAF_LOG2]);
-	send_run(txq, queue, pkts, tags, count, left);
-	ring_one(txq, bell);
+	if (likely(send_run(txq, queue, pkts, tags, count, left)))
+		ring_one(txq, bell);
 }
 
 static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_t gate,
@@ -142,9 +171,9 @@ static __rte_noinline void send_and_ring(struct crossover_tx_queue *txq, uint32_
 	}
 	for (uint32_t i = 0; i < count; i++)
 		if (likely(verdicts.queue[i] != CROSSOVER_FILTERED))
-			rte_prefetch0_write(bell_of(txq->peer, verdicts.queue[i]));
+			prefetch_bell(txq, bell_of(txq->peer, verdicts.queue[i]));
 	send_runs(txq, crossover_group(txq->peer, &verdicts, pkts, count, grouped), count, &verdicts, left);
-	ring_all(txq->peer, verdicts.queue, count);
+	ring_all(txq, verdicts.queue, count);
 }
 
 static void deliver_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,

@@ -55,6 +55,8 @@ int qwait_init(struct qwait *set, const struct qwait_config *config)
 	set->config = *config;
 	set->leaves = (config->queues + QWAIT_LEAF_QUEUES - 1) / QWAIT_LEAF_QUEUES;
 	set->lowers = !config->one_waiter || config->idle == QWAIT_UMWAIT || set->leaves > FEW_LEAVES;
+	set->posts = config->one_waiter && config->one_poster && config->ready_set == QWAIT_HIERARCHICAL &&
+	             config->idle == QWAIT_PAUSE;
 	set->list.qids = (uint32_t *)&set->queues[config->queues];
 	for (uint32_t qid = 0; qid < config->queues; qid++)
 		set->queues[qid].disabled = 1;
@@ -66,9 +68,11 @@ int qwait_init(struct qwait *set, const struct qwait_config *config)
 void qwait_close(struct qwait *set)
 {
 	for (uint32_t qid = 0; qid < set->config.queues; qid++)
-		if (set->queues[qid].bell != NULL)
-			set->queues[qid].bell->set =
-			        NULL; /* the set may be freed: the doorbell may join another one */
+		if (set->queues[qid].bell != NULL) {
+			/* the set may be freed: the doorbell may join another one */
+			set->queues[qid].bell->set = NULL;
+			set->queues[qid].bell->events = NULL;
+		}
 	if (set->event_fd >= 0)
 		close(set->event_fd);
 	set->event_fd = -1;
@@ -95,6 +99,7 @@ int qwait_add(struct qwait *set, uint32_t qid, struct qwait_doorbell *bell, uint
 		return -EBUSY;
 	bell->set = set;
 	bell->qid = qid;
+	bell->events = set->posts ? &set->events : NULL;
 	qwait_store(&bell->rung, 0);
 	set->queues[qid] = (struct qwait_queue){.bell = bell, .weight = weight};
 	qwait_activate(set, qid);

@@ -17,8 +17,9 @@
  *              uint32_t qwait_steal(victims, n, at);    bool qwait_idle(waiter, max_ns);
  *              bool qwait_look(waiter);                 bool qwait_any(set);                 bool qwait_has_umwait(void);
  *   by DD:     void qwait_notify(bell);                 void qwait_notify_at_once(bell);      (producer)
- *              void qwait_rearm(set, qid);              bool qwait_take_back(set, qid);
- *              void qwait_activate(set, qid);           (consumer)
+ *              bool qwait_post(bell);
+ *              bool qwait_stays_armed(set, qid);        void qwait_rearm(set, qid);
+ *              bool qwait_take_back(set, qid);          void qwait_activate(set, qid);           (consumer)
  *
  * DESCRIPTION
  *   The programming model of HyperPlane (MICRO'20, algorithm 1) without its hardware. Each queue has a doorbell in memory.
@@ -39,9 +40,11 @@
  *   is given the queue.
  *
  *   A queue whose emptiness can be seen otherwise (the DD bit of a NIC's descriptor) needs no counter: the producer calls
- *   qwait_notify() behind a full barrier (its only producer: qwait_notify_at_once() without one). The consumer's poll is what verify
+ *   qwait_notify() behind a full barrier (its only producer: qwait_notify_at_once() without one; the only producer of a whole set
+ *   qwait_post() before that, where it is false only). The consumer's poll is what verify
  *   is above, and behind it comes what reconsider is:
  *
+ *       if (qwait_stays_armed(set, qid)) continue;     with events only
  *       qwait_rearm(set, qid);
  *       if (the queue is not empty after all && qwait_take_back(set, qid)) qwait_activate(set, qid);
  *
@@ -94,7 +97,9 @@
  *   with stealing   a set for each core, and waiters of the other sets beside: a core with nothing to do serves others' queues. A
  *                   core that sleeps is not woken for that: its doorbells are those of its own set.
  *   alone           a set for each core with config.one_waiter: under QWAIT_ROUND_ROBIN the waiter takes the ready queues of a leaf
- *                   at once and returns them one by one. Nobody else may have a waiter of the set.
+ *                   at once and returns them one by one. Nobody else may have a waiter of the set. If it pauses, and its set is
+ *                   hierarchical and has but one producer (config.one_poster), that one writes events with qwait_post(), which
+ *                   cost it a store each instead of a locked exchange and a change of the ready bits.
  *
  * IDLE STATES, when nothing is ready
  *   QWAIT_PAUSE   looks at the ready bits, eight words to a line, with pauses.
@@ -120,6 +125,8 @@
 
 #include "qwait_protocol.h"
 
+#define QWAIT_VISITS_PER_LOOK 8 /* at events, while other queues are ready */
+
 enum qwait_policy { QWAIT_ROUND_ROBIN, QWAIT_WEIGHTED, QWAIT_STRICT, QWAIT_POLICIES };
 enum qwait_ready_set { QWAIT_HIERARCHICAL, QWAIT_LINEAR, QWAIT_READY_SETS };
 enum qwait_idle { QWAIT_PAUSE, QWAIT_SLEEP, QWAIT_UMWAIT, QWAIT_IDLES };
@@ -131,6 +138,8 @@ struct qwait_config {
 	enum qwait_idle idle;
 	uint64_t sleep_after_ns; /* QWAIT_SLEEP: without anything ready */
 	bool one_waiter; /* nobody else is ever given a queue of the set, so it may take many at once */
+	/* no two threads at a time call qwait_post() for queues of the set, and while one does none is added or removed */
+	bool one_poster;
 };
 
 struct qwait_queue {
@@ -155,6 +164,8 @@ struct qwait {
 	int process;     /* whose number event_fd is */
 	uint32_t leaves; /* of `ready` that are in use */
 	bool lowers;     /* bits of the summary are cleared (qwait_protocol.h) */
+	bool posts;      /* `events` is in use */
+	struct qwait_events events;
 	struct qwait_queue queues[];
 };
 
@@ -166,6 +177,7 @@ struct qwait_waiter {
 	uint64_t seen;     /* leaves in which qwait_look() saw something; for the next take */
 	uint32_t leaf;     /* config.one_waiter: of this leaf ... */
 	uint64_t held;     /* ... these queues are taken and not returned yet */
+	uint32_t unlooked; /* config.one_poster: visits since it looked at events */
 	uint64_t returned; /* queues, spurious ones among them */
 	uint64_t spurious; /* of these, empty ones */
 	uint64_t sleeps;   /* QWAIT_SLEEP: system calls that waited */
@@ -215,7 +227,9 @@ static inline bool qwait_look(struct qwait_waiter *waiter)
 
 	if (set->config.ready_set == QWAIT_LINEAR)
 		return qwait_any(set);
-	waiter->seen = qwait_bitmap_look(&set->ready, set->leaves);
+	waiter->seen = set->posts ? qwait_events_take(&set->events, &set->ready, set->lowers) : 0;
+	if (waiter->seen == 0)
+		waiter->seen = qwait_bitmap_look(&set->ready, set->leaves);
 	return waiter->seen != 0;
 }
 
@@ -244,6 +258,12 @@ static inline void qwait_notify_at_once(struct qwait_doorbell *bell)
 		qwait_activate(bell->set, bell->qid);
 }
 
+/* The same as an event. False: this set takes none, or not one more at this moment. */
+static inline bool qwait_post(const struct qwait_doorbell *bell)
+{
+	return bell->events != NULL && qwait_events_post(bell->events, bell->qid);
+}
+
 static inline void qwait_ring(struct qwait_doorbell *bell, uint32_t items)
 {
 	qwait_fetch_add(&bell->rung, items);
@@ -256,6 +276,27 @@ static inline bool qwait_takes_many(const struct qwait_config *config)
 	return config->one_waiter && config->policy == QWAIT_ROUND_ROBIN;
 }
 
+/*
+ * The ready queues of the next leaf. Events' lines are the producer's, so while bits are set they are looked at now and then only:
+ * no later than behind the visits of a leaf, and some.
+ */
+static inline void qwait_hold(struct qwait_waiter *waiter, uint64_t seen)
+{
+	struct qwait *set = waiter->set;
+
+	if (set->posts && waiter->unlooked >= QWAIT_VISITS_PER_LOOK) {
+		waiter->unlooked = 0;
+		qwait_events_take(&set->events, &set->ready, set->lowers);
+	}
+	waiter->held = qwait_bitmap_take_leaf(&set->ready, waiter->from, seen, set->lowers, &waiter->leaf);
+	if (waiter->held != 0 || !set->posts)
+		return;
+	seen = qwait_events_take(&set->events, &set->ready, set->lowers);
+	if (seen)
+		waiter->held =
+		        qwait_bitmap_take_leaf(&set->ready, waiter->from, seen, set->lowers, &waiter->leaf);
+}
+
 static inline uint32_t qwait_take(struct qwait_waiter *waiter)
 {
 	struct qwait *set = waiter->set;
@@ -264,16 +305,19 @@ static inline uint32_t qwait_take(struct qwait_waiter *waiter)
 	if (__builtin_expect(set->config.ready_set == QWAIT_LINEAR, 0))
 		return qwait_list_take(set, waiter->from);
 	waiter->seen = 0;
-	if (!qwait_takes_many(&set->config))
+	if (!qwait_takes_many(&set->config)) {
+		if (set->posts)
+			qwait_events_take(&set->events, &set->ready, set->lowers);
 		return qwait_bitmap_take(&set->ready, waiter->from, seen, set->lowers);
+	}
 	if (waiter->held == 0)
-		waiter->held =
-		        qwait_bitmap_take_leaf(&set->ready, waiter->from, seen, set->lowers, &waiter->leaf);
+		qwait_hold(waiter, seen);
 	if (waiter->held == 0)
 		return QWAIT_NONE;
 	const uint32_t at = qwait_first(waiter->held);
 
 	waiter->held &= waiter->held - 1;
+	waiter->unlooked++;
 	return (waiter->leaf << QWAIT_LEAF_LOG2) + at;
 }
 
@@ -326,6 +370,12 @@ static inline uint32_t qwait_steal(struct qwait_waiter *victims, uint32_t n, uin
 	return QWAIT_NONE;
 }
 
+/* The queue seemed empty, and is armed still: there is nothing to do. */
+static inline bool qwait_stays_armed(const struct qwait *set, uint32_t qid)
+{
+	return set->posts && qwait_is_armed(set->queues[qid].bell);
+}
+
 /* The queue seemed empty: arms it. The caller looks at it once more. */
 static inline void qwait_rearm(struct qwait *set, uint32_t qid)
 {
@@ -352,6 +402,8 @@ static inline bool qwait_arm_and_look(struct qwait *set, uint32_t qid)
 	const struct qwait_queue *queue = &set->queues[qid];
 	const uint32_t taken = queue->taken; /* once armed, another waiter may serve the queue */
 
+	if (qwait_stays_armed(set, qid))
+		return false;
 	qwait_rearm(set, qid);
 	return qwait_load(&queue->bell->rung) != taken && qwait_take_back(set, qid);
 }

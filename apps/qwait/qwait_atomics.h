@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The atomics of qwait_protocol.h, as the compiler has them. All but qwait_peek() are sequentially consistent. */
+/* The atomics of qwait_protocol.h, as the compiler has them. All but qwait_peek(), qwait_acquire() and qwait_release() are SC. */
 #ifndef QWAIT_ATOMICS_H
 #define QWAIT_ATOMICS_H
 
@@ -10,6 +10,8 @@ typedef uint32_t qwait_u32;
 
 #define qwait_will_write(at)      __builtin_prefetch(at, 1)
 #define qwait_peek(at)            __atomic_load_n(at, __ATOMIC_RELAXED)
+#define qwait_acquire(at)         __atomic_load_n(at, __ATOMIC_ACQUIRE)
+#define qwait_release(at, value)  __atomic_store_n(at, value, __ATOMIC_RELEASE)
 #define qwait_load(at)            __atomic_load_n(at, __ATOMIC_SEQ_CST)
 #define qwait_store(at, value)    __atomic_store_n(at, value, __ATOMIC_SEQ_CST)
 #define qwait_exchange(at, value) __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST)

@@ -44,6 +44,16 @@
  *   the waiter arms it behind the processing.
  * - Stealing is no more than that: who steals is a further waiter of another's set. It is nobody's duty: the set's own waiters
  *   find everything in it, and who sleeps on a set of its own is not woken for another.
+ * - Events (qwait_events) need none of these barriers. The only producer of a set writes the number of each queue that it filled, behind
+ *   DD, whatever the queue's state; the only waiter gives these queues their bits itself. An event is stored with release and
+ *   loaded with acquire, so who reads it sees the item: the visit takes it, if an earlier one has not. Nothing is loaded
+ *   behind a store, so nothing can pass. No barrier, and no line but the event's, which holds 16 of them, goes to the other
+ *   core. A slot is written again only behind `read`, stored with release behind the reading and loaded with acquire; its lap's parity says
+ *   whether it is new. When all slots are unread the producer rings the doorbell, which the waiter arms in any case. Somebody who sleeps
+ *   would have to be looked for behind the event, with a barrier: so it is for waiters that pause. A queue whose bit is set already
+ *   needs no second one: only the waiter clears it, and its visit comes behind that. Nor does an armed queue need arming again, or the
+ *   look behind that (qwait_is_armed()): nobody but who rings takes an arming, and then sets the bit; and the visit that comes of that
+ *   bit, behind it, sees that the arming is gone.
  * apps/tests/qwait_relacy.cc checks these in all schedules of a small world.
  *
  * There is no false sharing in the paper's sense, a write beside a doorbell that makes its queue ready: an activation names a
@@ -65,8 +75,11 @@
 #define QWAIT_LEAF_QUEUES (1u << QWAIT_LEAF_LOG2)
 #define QWAIT_LEAVES      QWAIT_LEAF_QUEUES
 #define QWAIT_QUEUES_MAX  (QWAIT_LEAVES * QWAIT_LEAF_QUEUES) /* 4096 */
-#define QWAIT_NONE        UINT32_MAX
-#define QWAIT_LINE_BYTES  64
+#ifndef QWAIT_EVENTS                                         /* for a test: fewer. A power of two */
+#define QWAIT_EVENTS 1024u
+#endif
+#define QWAIT_NONE       UINT32_MAX
+#define QWAIT_LINE_BYTES 64
 
 struct qwait_bitmap {
 	alignas(QWAIT_LINE_BYTES) qwait_u64 summary;
@@ -74,12 +87,25 @@ struct qwait_bitmap {
 	alignas(QWAIT_LINE_BYTES) qwait_u64 leaves[QWAIT_LEAVES];
 };
 
-/* Of one queue; a line of its own, or one queue's arming would take the line from another's producer. */
+/*
+ * Of one queue; a line of its own, or one queue's arming would take the line from another's producer. Another one says whose it is: who
+ * writes events reads no more than that.
+ */
 struct qwait_doorbell {
 	alignas(QWAIT_LINE_BYTES) qwait_u32 armed;
 	qwait_u32 rung; /* items since it was added; only with qwait_ring() */
-	uint32_t qid;
-	struct qwait *set; /* NULL: free */
+	alignas(QWAIT_LINE_BYTES) uint32_t qid;
+	struct qwait *set;           /* NULL: free */
+	struct qwait_events *events; /* of the set; NULL: it takes none */
+};
+
+/* What a set's only producer tells its only waiter; each writes a line of its own beside the slots. */
+struct qwait_events {
+	alignas(QWAIT_LINE_BYTES) qwait_u32 slots[QWAIT_EVENTS]; /* a queue's number and its lap's parity */
+	alignas(QWAIT_LINE_BYTES) uint32_t posted;               /* by the producer, as the next */
+	uint32_t seen_read;                                      /* `read`, when it looked last */
+	alignas(QWAIT_LINE_BYTES) uint32_t next;                 /* by the waiter, as the next */
+	qwait_u32 read;                                          /* slots before it may be written again */
 };
 
 static inline uint64_t qwait_bit(uint32_t at)
@@ -200,6 +226,55 @@ static inline uint64_t qwait_bitmap_take_leaf(struct qwait_bitmap *ready, uint32
 	return bits ? qwait_fetch_and(&ready->leaves[*leaf], ~bits) & bits : 0;
 }
 
+/* The parity of the lap that event number `at` lies in; a slot that nobody has written yet has the other one. */
+static inline uint32_t qwait_event_parity(uint32_t at)
+{
+	return ~(at / QWAIT_EVENTS) & 1;
+}
+
+/* False: all slots are unread. */
+static inline bool qwait_events_post(struct qwait_events *events, uint32_t qid)
+{
+	const uint32_t at = events->posted;
+
+	if (__builtin_expect(at - events->seen_read == QWAIT_EVENTS, 0)) {
+		events->seen_read = qwait_acquire(&events->read);
+		if (at - events->seen_read == QWAIT_EVENTS)
+			return false;
+	}
+	events->posted = at + 1;
+	qwait_release(&events->slots[at % QWAIT_EVENTS], qid << 1 | qwait_event_parity(at));
+	return true;
+}
+
+/* The next event, if there is one. */
+static inline bool qwait_events_look(struct qwait_events *events, uint32_t *qid)
+{
+	const uint32_t event = qwait_acquire(&events->slots[events->next % QWAIT_EVENTS]);
+
+	*qid = event >> 1;
+	return (event & 1) == qwait_event_parity(events->next);
+}
+
+/* The queues of all events so far are ready. Their leaves, as bits of the summary: a hint for take(); 0: there was no event. */
+static inline uint64_t qwait_events_take(struct qwait_events *events, struct qwait_bitmap *ready, bool lowers)
+{
+	const uint32_t before = events->next;
+	uint64_t seen = 0;
+
+	for (uint32_t qid; events->next - before < QWAIT_EVENTS && qwait_events_look(events, &qid);
+	     events->next++) {
+		const uint32_t leaf = qid >> QWAIT_LEAF_LOG2;
+
+		seen |= qwait_bit(leaf);
+		if (!(qwait_peek(&ready->leaves[leaf]) & qwait_bit(qid)))
+			qwait_bitmap_set(ready, qid, lowers);
+	}
+	if (seen)
+		qwait_release(&events->read, events->next);
+	return seen;
+}
+
 /* The consumer waits for the next ring. It must look at the queue after this, see above. */
 static inline void qwait_arm(struct qwait_doorbell *bell)
 {
@@ -208,6 +283,12 @@ static inline void qwait_arm(struct qwait_doorbell *bell)
 #else
 	qwait_exchange(&bell->armed, 1);
 #endif
+}
+
+/* Its waiter need not arm it: for sets that take events, in which a queue is served beside that. */
+static inline bool qwait_is_armed(struct qwait_doorbell *bell)
+{
+	return qwait_peek(&bell->armed);
 }
 
 /* True: the bell was armed, and whoever called this activates the queue. */

@@ -16,10 +16,10 @@ static union {
 static struct qwait_doorbell bells[QUEUES];
 static struct qwait_waiter waiter;
 
-/* A set of the port's queues, all of them armed. */
-static void wait_for(uint16_t port)
+/* A set of the port's queues, all of them armed. `events`: it takes such of its only sender. */
+static void wait_by(uint16_t port, bool events)
 {
-	const struct qwait_config config = {.queues = QUEUES};
+	const struct qwait_config config = {.queues = QUEUES, .one_waiter = events, .one_poster = events};
 
 	memset(bells, 0, sizeof(bells));
 	CHECK(qwait_bytes(QUEUES) <= sizeof(memory), "too small");
@@ -31,6 +31,11 @@ static void wait_for(uint16_t port)
 		qwait_rearm(&memory.set, qwait_next(&waiter));
 	CHECK_EQUAL(qwait_next(&waiter), QWAIT_NONE);
 	CHECK_EQUAL(net_crossover_notify(port, bells, QUEUES), 0);
+}
+
+static void wait_for(uint16_t port)
+{
+	wait_by(port, false);
 }
 
 /* Serves what is ready, once; the queues' bits, and how many frames were received. */
@@ -68,19 +73,72 @@ static void every_queue_with_frames_is_rung(void)
 	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 }
 
+/* One for each queue at least, however often it was rung. */
+static void every_queue_with_frames_has_an_event(void)
+{
+	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, one = {0};
+	unsigned int frames;
+
+	pair_up(&many, &one);
+	CHECK_SO_FAR();
+	wait_by(port_a, true);
+	CHECK_SO_FAR();
+	for (int i = 0; i < 50; i++) {
+		CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
+		CHECK_EQUAL(frames, 256);
+		CHECK_EQUAL(serve(port_a, &frames), 0);
+	}
+	CHECK(memory.set.events.posted >= 50 * QUEUES, "events are missing");
+	CHECK_EQUAL(memory.set.events.posted, memory.set.events.next);
+	CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(__builtin_popcount(serve(port_a, &frames)), 1);
+	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
+}
+
+/* Two senders may not write events; who reads them is rung by both. */
+static void several_senders_write_no_events(void)
+{
+	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, two = {.tx_queues = 2};
+	unsigned int frames;
+
+	pair_up(&many, &two);
+	CHECK_SO_FAR();
+	wait_by(port_a, true);
+	CHECK_SO_FAR();
+	for (uint16_t sender = 0; sender < 2; sender++) {
+		CHECK(send_frames(port_b, sender, 256, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
+		CHECK_EQUAL(frames, 256);
+	}
+	CHECK_EQUAL(memory.set.events.posted, 0);
+	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
+}
+
 /* No look into the frame: the other gate. */
-static void the_only_queue_is_rung(void)
+static void ring_the_only_queue(bool events)
 {
 	unsigned int frames;
 
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
-	wait_for(port_b);
+	wait_by(port_b, events);
 	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(memory.set.events.posted > 0, events);
 	CHECK_EQUAL(serve(port_b, &frames), 1);
 	CHECK_EQUAL(frames, 100);
 	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
+}
+
+static void the_only_queue_is_rung(void)
+{
+	ring_the_only_queue(false);
+}
+
+static void the_only_queue_has_an_event(void)
+{
+	ring_the_only_queue(true);
 }
 
 static void nobody_rings_who_was_not_asked(void)
@@ -152,7 +210,10 @@ static void without_a_sender_nobody_rings(void)
 const struct driver_case driver_notify_cases[] = {
         {"notify: every queue with frames is rung", "", every_queue_with_frames_is_rung},
         {"notify: every queue with frames is rung, swap", "dma=swap", every_queue_with_frames_is_rung},
+        {"notify: every queue with frames has an event", "", every_queue_with_frames_has_an_event},
+        {"notify: several senders write no events", "", several_senders_write_no_events},
         {"notify: the only queue is rung", "", the_only_queue_is_rung},
+        {"notify: the only queue has an event", "", the_only_queue_has_an_event},
         {"notify: nobody rings who was not asked", "", nobody_rings_who_was_not_asked},
         {"notify: a ring outlives a change of the filter", "", a_ring_outlives_a_change_of_the_filter},
         {"notify: queues that share a bell ring it", "", queues_that_share_a_bell_ring_it},

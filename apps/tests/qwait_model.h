@@ -6,7 +6,8 @@
  * With SETS 2 each consumer has a set of its own, of every second queue, and steals from the other's when that is empty. With ONE_WAITER
  * a consumer takes all ready queues of a leaf at once. With LOOKS it looks at the leaves first, as one does that waits by pauses. With LOWERS false the summary's
  * bits stay set. With AT_ONCE the only producer rings without a barrier of its own, and
- * with nothing stronger than acquire and release.
+ * with nothing stronger than acquire and release. With EVENTS, a few, the only producer writes such to the only waiter, and rings so
+ * when all are unread; the waiter does not sleep.
  *
  * A producer's arrivals go to its queues in turn; with ONE_SET they are those of the second set, whose summary is stale at first. A consumer serves what it is given one item at a time, and sleeps when nothing is ready.
  * What was taken of a queue is no atomic: two that served one queue at once would be a data race. When all threads are
@@ -41,6 +42,10 @@
 #define LOWERS true
 #endif
 
+#ifdef EVENTS
+#define QWAIT_EVENTS EVENTS
+#endif
+
 #define QUEUES 4
 
 #include "../qwait/qwait_protocol.h"
@@ -48,6 +53,9 @@
 struct model {
 	struct qwait_bitmap ready[SETS];
 	struct qwait_doorbell bells[QUEUES];
+#ifdef EVENTS
+	struct qwait_events events;
+#endif
 	qwait_u32 wake_ups[SETS]; /* the eventfds */
 	plain_int taken[QUEUES];
 	uint32_t from[CONSUMERS][SETS];
@@ -80,6 +88,12 @@ static void model_begin(struct model *m)
 		for (uint32_t i = 0; i < QWAIT_LEAVES; i++)
 			qwait_store(&m->ready[s].leaves[i], 0);
 	}
+#ifdef EVENTS
+	m->events.posted = m->events.seen_read = m->events.next = 0;
+	qwait_store(&m->events.read, 0);
+	for (uint32_t i = 0; i < QWAIT_EVENTS; i++)
+		qwait_store(&m->events.slots[i], 0);
+#endif
 	m->held = 0;
 	m->leaf = 0;
 	for (uint32_t q = 0; q < QUEUES; q++) {
@@ -112,12 +126,26 @@ static uint32_t items(struct model *m, uint32_t queue)
 	return qwait_load(&m->bells[queue].rung) - (uint32_t)plain_get(m->taken[queue]);
 }
 
-/* qwait_ring(); AT_ONCE: DD, and qwait_notify_at_once() */
+/* qwait_ring(); AT_ONCE: DD, and qwait_notify_at_once(); EVENTS: DD, and qwait_post() before that */
 static void model_arrive(struct model *m, int producer, int arrival)
 {
 	const uint32_t queue = queue_of(producer, arrival);
 
-#ifdef AT_ONCE
+#if defined(EVENTS)
+#ifdef QWAIT_EVENT_FIRST /* for a test: who reads it finds nothing */
+	const bool posted = qwait_events_post(&m->events, queue);
+
+	weak_fetch_add(&m->bells[queue].rung, 1);
+#else
+	weak_fetch_add(&m->bells[queue].rung, 1);
+	const bool posted = qwait_events_post(&m->events, queue);
+#endif
+#ifdef QWAIT_EVENTS_ONLY /* for a test: what finds no slot is lost */
+	if (false)
+#else
+	if (!posted && qwait_disarm_at_once(&m->bells[queue]))
+#endif
+#elif defined(AT_ONCE)
 	weak_fetch_add(&m->bells[queue].rung, 1);
 	if (qwait_disarm_at_once(&m->bells[queue]))
 #else
@@ -132,6 +160,10 @@ static bool arm_and_look(struct model *m, uint32_t queue)
 {
 	const uint32_t taken = (uint32_t)plain_get(m->taken[queue]);
 
+#ifdef EVENTS
+	if (qwait_is_armed(&m->bells[queue]))
+		return false;
+#endif
 	qwait_arm(&m->bells[queue]);
 #ifndef QWAIT_NO_LOOK /* for a test: what arrives between look and arming is lost */
 	return qwait_load(&m->bells[queue].rung) != taken && qwait_disarm(&m->bells[queue]);
@@ -163,16 +195,22 @@ static void reconsider(struct model *m, uint32_t queue)
 }
 
 /* qwait_look() */
-static uint64_t look(struct qwait_bitmap *ready)
+static uint64_t look(struct model *m, uint32_t s)
 {
-	return qwait_bitmap_look(ready, QUEUES / SETS / QWAIT_LEAF_QUEUES);
+#ifdef EVENTS
+	const uint64_t seen = qwait_events_take(&m->events, &m->ready[s], LOWERS);
+
+	if (seen)
+		return seen;
+#endif
+	return qwait_bitmap_look(&m->ready[s], QUEUES / SETS / QWAIT_LEAF_QUEUES);
 }
 
 /* qwait_take(), of set s. A number in the set. */
 static uint32_t take(struct model *m, int consumer, uint32_t s)
 {
 #ifdef LOOKS
-	const uint64_t seen = look(&m->ready[s]);
+	const uint64_t seen = look(m, s);
 #else
 	const uint64_t seen = 0;
 #endif
@@ -180,6 +218,13 @@ static uint32_t take(struct model *m, int consumer, uint32_t s)
 #ifdef ONE_WAITER
 	if (m->held == 0)
 		m->held = qwait_bitmap_take_leaf(&m->ready[s], m->from[consumer][s], seen, LOWERS, &m->leaf);
+#ifdef EVENTS /* qwait_hold(); now and then it takes them first, as LOOKS does each time */
+	const uint64_t by_events = m->held == 0 ? qwait_events_take(&m->events, &m->ready[s], LOWERS) : 0;
+
+	if (by_events)
+		m->held = qwait_bitmap_take_leaf(&m->ready[s], m->from[consumer][s], by_events, LOWERS,
+		                                 &m->leaf);
+#endif
 	if (m->held == 0)
 		return QWAIT_NONE;
 	const uint32_t at = qwait_first(m->held);
@@ -214,6 +259,10 @@ static bool model_serve(struct model *m, int consumer)
 {
 	const uint32_t queue = next_or_steal(m, consumer);
 
+#ifdef EVENTS
+	if (queue == QWAIT_NONE)
+		return true;
+#endif
 	if (queue == QWAIT_NONE) {
 		struct qwait_bitmap *own = &m->ready[consumer % SETS];
 
@@ -223,7 +272,7 @@ static bool model_serve(struct model *m, int consumer)
 #elif defined(QWAIT_SLEEP_BLINDLY) /* for a test: nobody rings a bell for what came before */
 		const bool any = false;
 #else
-		const bool any = look(own) != 0;
+		const bool any = look(m, (uint32_t)consumer % SETS) != 0;
 #endif
 		if (any) {
 			qwait_fetch_add(&own->sleepers, (uint32_t)-1);
@@ -255,6 +304,9 @@ static void model_end(struct model *m)
 {
 	uint32_t left[SETS] = {0};
 
+#ifdef EVENTS /* as its waiter would find them next */
+	qwait_events_take(&m->events, &m->ready[0], LOWERS);
+#endif
 	for (uint32_t q = 0; q < QUEUES; q++) {
 		if (items(m, q) > PRODUCERS * ARRIVALS)
 			WRONG("an item was served that never came");

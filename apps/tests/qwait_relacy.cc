@@ -2,7 +2,7 @@
 /*
  * qwait_protocol.h under Relacy (Debian's relacy-dev), C11 memory orders: see qwait_model.h for what is checked and
  * corec_relacy.cc for the tool. With -DQWAIT_WEAK atomics are acquire and release only, as if x86 had no barrier: stores may then
- * be passed by the loads behind them.
+ * be passed by the loads behind them. With -DQWAIT_EVENTS_RELAXED so are events.
  *
  * usage: tests-qwait-relacy preemptions N     all schedules with at most N preemptions
  *        tests-qwait-relacy random N          N schedules
@@ -30,10 +30,17 @@ typedef rl::var<int> plain_int;
 #define qwait_will_write(at)      ((void)(at))
 #define qwait_load(at)            ((*(at))($).load(TO_LOAD))
 #define qwait_peek(at)            ((*(at))($).load(rl::mo_relaxed))
+#ifndef QWAIT_EVENTS_RELAXED
+#define qwait_acquire(at)        ((*(at))($).load(rl::mo_acquire))
+#define qwait_release(at, value) ((*(at))($).store(value, rl::mo_release))
+#else
+#define qwait_acquire(at)        qwait_peek(at)
+#define qwait_release(at, value) ((*(at))($).store(value, rl::mo_relaxed))
+#endif
 #define qwait_store(at, value)    ((*(at))($).store(value, TO_STORE))
 #define qwait_exchange(at, value) ((*(at))($).exchange(value, TO_CHANGE))
 #define qwait_fetch_add(at, n)    ((*(at))($).fetch_add(n, TO_CHANGE))
-/* AT_ONCE: weaker than what marks an item in truth, DD's release, is not needed; stronger would hide a missing barrier. */
+/* AT_ONCE, EVENTS: weaker than what marks an item in truth, DD's release, is not needed; stronger would hide a missing barrier. */
 #define weak_fetch_add(at, n) ((*(at))($).fetch_add(n, rl::mo_relaxed))
 #define plain_get(x)          ((int)VAR(x))
 #define plain_set(x, value)   (VAR(x) = (value))

@@ -5,10 +5,11 @@
  * each must come once and in order, because waiters reconsider behind the processing, and no queue is ever served by two.
  *
  * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED [SETS]]]]]]]      IDLE: 0 pause, 1 sleep, 2 umwait; READY SET: SEED's
- * parity; SETS: waiters are dealt to so many sets, those of one share it, and they steal from the others. A single waiter of a single
- * set takes many queues at once.
- * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps, STOLEN stolen`. Exit codes: 0 right, 1 wrong (what, on
- * standard error), 2 bad usage.
+ * parity, hierarchical where it is even; SETS: waiters are dealt to so many sets, those of one share it, and they steal from the others.
+ * A single waiter of a single set takes many queues at once; a single producer writes events for it, if it pauses and the set is
+ * hierarchical.
+ * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps, STOLEN stolen, UNPOSTED unposted`, the last of which
+ * are events that found no place. Exit codes: 0 right, 1 wrong (what, on standard error), 2 bad usage.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -22,11 +23,15 @@
 #define YIELD_ODDS  (UINT32_C(1) << 10) /* ... one in so many gives its processor away */
 #define REST_ODDS                                                                                            \
 	(UINT32_C(1) << 6) /* behind one item in so many its producer sleeps, or waiters never would */
-#define PLACES  256        /* of a queue; a power of two */
+#define RING_ODDS                                                                                            \
+	64 /* who finds no event free tries again so often before it rings, or it would hardly ever write one */
+#define PLACES  256 /* of a queue; a power of two */
 #define BATCH   8
 #define WAIT_NS UINT64_C(1000000000)
 #define TIMEOUTS                                                                                             \
 	10 /* waits in vain of one waiter: wake-ups are lost; fewer are a machine with too much to do */
+
+#define QWAIT_EVENTS 64u /* all unread now and then */
 
 #include "../lib/argument.h"
 #include "stall.h"
@@ -37,6 +42,8 @@ typedef uint32_t qwait_u32;
 
 #define qwait_will_write(at)      ((void)(at))
 #define qwait_peek(at)            (maybe_stall(), __atomic_load_n(at, __ATOMIC_RELAXED))
+#define qwait_acquire(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
+#define qwait_release(at, value)  (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
 #define qwait_load(at)            (maybe_stall(), __atomic_load_n(at, __ATOMIC_SEQ_CST))
 #define qwait_store(at, value)    (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_SEQ_CST))
 #define qwait_exchange(at, value) (maybe_stall(), __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST))
@@ -62,6 +69,7 @@ static struct {
 	uint32_t producers, waiters, queues, seed, sets;
 	enum qwait_idle idle;
 	uint64_t delivered;
+	uint64_t unposted; /* by the only producer: rung because all events were unread */
 	struct queue *queue;
 	struct qwait_doorbell *bells;
 	struct qwait *set[THREADS_MAX];
@@ -92,8 +100,26 @@ static void *aligned(size_t bytes)
 	return memory;
 }
 
+/* Counted with no more order than DD has. */
+static void post(uint32_t q)
+{
+	__atomic_fetch_add(&world.bells[q].rung, 1, __ATOMIC_RELEASE);
+	while (!qwait_post(&world.bells[q])) {
+		if (draw() % RING_ODDS == 0) {
+			world.unposted++;
+			qwait_notify_at_once(&world.bells[q]);
+			return;
+		}
+		sched_yield();
+	}
+}
+
 static void ring(uint32_t q)
 {
+	if (world.bells[q].events != NULL) {
+		post(q);
+		return;
+	}
 #ifdef UMWAIT_IN_SOFTWARE /* each item shall end a halt; not awaited for ever, in case nobody halts any more */
 	const uint64_t before = __atomic_load_n(&halts, __ATOMIC_RELAXED);
 #endif
@@ -265,7 +291,8 @@ static void begin(void)
 	struct qwait_config config = {.idle = world.idle,
 	                              .sleep_after_ns = 1000,
 	                              .ready_set = world.seed % 2,
-	                              .one_waiter = world.waiters == 1};
+	                              .one_waiter = world.waiters == 1,
+	                              .one_poster = world.producers == 1};
 
 	world.queue = aligned(world.queues * sizeof(*world.queue));
 	world.bells = aligned(world.queues * sizeof(*world.bells));
@@ -316,8 +343,8 @@ static void run(void)
 		if (world.queue[q].head != world.queue[q].tail)
 			wrong("items are left in a queue", q);
 	printf("%" PRIu64 " items, %" PRIu64 " returned, %" PRIu64 " spurious, %" PRIu64 " sleeps, %" PRIu64
-	       " stolen\n",
-	       world.items, returned, spurious, sleeps, stolen);
+	       " stolen, %" PRIu64 " unposted\n",
+	       world.items, returned, spurious, sleeps, stolen, world.unposted);
 }
 
 /* The value stays as it is where the argument is missing. */

@@ -191,6 +191,101 @@ static void a_waiter_steals_when_its_own_set_is_empty(void)
 	free(bells);
 }
 
+/* Of one waiter and one producer, who writes events. */
+static void open_events(uint32_t queues, enum qwait_policy policy)
+{
+	open_set((struct qwait_config){
+	        .queues = queues, .policy = policy, .one_waiter = true, .one_poster = true});
+	for (uint32_t q = 0; q < queues; q++)
+		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1), 0);
+	for (uint32_t q = qwait_next(&f.waiter); q != QWAIT_NONE; q = qwait_next(&f.waiter))
+		UNIT_CHECK(!qwait_verify(&f.waiter, q));
+	qwait_waiter_init(&f.waiter, f.set);
+}
+
+/* False: it was rung, because all events are unread. */
+static bool post(uint32_t q)
+{
+	qwait_fetch_add(&f.bells[q].rung, 1);
+	if (qwait_post(&f.bells[q]))
+		return true;
+	qwait_notify_at_once(&f.bells[q]);
+	return false;
+}
+
+/* Several laps; whether the queue is armed, ready or served does not count. */
+static void an_event_makes_its_queue_ready(void)
+{
+	open_events(QUEUES, QWAIT_ROUND_ROBIN);
+	UNIT_CHECK(!qwait_look(&f.waiter));
+	for (uint32_t i = 0; i < 5 * QWAIT_EVENTS; i += 3) {
+		const uint32_t q = i * 7 % (QUEUES - 1);
+
+		UNIT_CHECK(post(q + 1) && post(q) && post(q));
+		UNIT_CHECK(qwait_look(&f.waiter));
+		for (int n = 0; n < 3; n++)
+			serve_one();
+		UNIT_EQUAL(qwait_items(f.set, q) + qwait_items(f.set, q + 1), 0);
+		UNIT_CHECK(!qwait_look(&f.waiter));
+		UNIT_EQUAL(serve_one(), QWAIT_NONE);
+	}
+	UNIT_EQUAL(f.waiter.spurious, 0);
+	close_set();
+}
+
+static void what_finds_no_event_is_rung(void)
+{
+	open_events(QUEUES, QWAIT_ROUND_ROBIN);
+	for (uint32_t lap = 0; lap < 3; lap++) {
+		for (uint32_t i = 0; i < QWAIT_EVENTS; i++)
+			UNIT_CHECK(post(i % 500));
+		UNIT_CHECK(!post(500));
+		UNIT_CHECK(!post(0));
+		serve(2 * QWAIT_EVENTS); /* queue 0 was made ready in two ways, so once in vain */
+		for (uint32_t q = 0; q < QUEUES; q++)
+			UNIT_EQUAL(qwait_items(f.set, q), 0);
+		UNIT_EQUAL(serve_one(), QWAIT_NONE);
+	}
+	close_set();
+}
+
+static void an_event_of_a_queue_that_comes_first_comes_first(void)
+{
+	open_events(QUEUES, QWAIT_STRICT);
+	for (int i = 0; i < 3; i++)
+		post(900);
+	UNIT_EQUAL(serve_one(), 900);
+	post(2);
+	UNIT_EQUAL(serve_one(), 2);
+	UNIT_EQUAL(serve_one(), 900);
+	close_set();
+}
+
+/* Who sleeps would not see one, several who wait would each need one, and several who write have no place in order. */
+static void other_sets_take_no_events(void)
+{
+	static const struct qwait_config others[] = {
+	        {.queues = 1, .one_waiter = true},
+	        {.queues = 1, .one_poster = true},
+	        {.queues = 1, .one_waiter = true, .one_poster = true, .idle = QWAIT_SLEEP},
+	        {.queues = 1, .one_waiter = true, .one_poster = true, .ready_set = QWAIT_LINEAR},
+	};
+
+	for (unsigned int i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		open_set(others[i]);
+		UNIT_EQUAL(qwait_add(f.set, 0, &f.bells[0], 1), 0);
+		UNIT_EQUAL(serve_one(), QWAIT_NONE);
+		UNIT_CHECK(!post(0));
+		UNIT_EQUAL(serve_one(), 0);
+		close_set();
+	}
+	open_events(1, QWAIT_ROUND_ROBIN);
+	qwait_close(f.set);
+	UNIT_CHECK(!qwait_post(&f.bells[0]));
+	free(f.set);
+	free(f.bells);
+}
+
 static void weights_are_kept(void)
 {
 	const uint32_t weights = 4, round = QUEUES / 4 * (1 + 2 + 3 + 4);
@@ -369,6 +464,11 @@ static const struct unit_case cases[] = {
         {"round_robin_is_fair", round_robin_is_fair},
         {"the_only_waiter_is_fair_and_in_order", the_only_waiter_is_fair_and_in_order},
         {"a_waiter_steals_when_its_own_set_is_empty", a_waiter_steals_when_its_own_set_is_empty},
+        {"an_event_makes_its_queue_ready", an_event_makes_its_queue_ready},
+        {"what_finds_no_event_is_rung", what_finds_no_event_is_rung},
+        {"an_event_of_a_queue_that_comes_first_comes_first",
+         an_event_of_a_queue_that_comes_first_comes_first},
+        {"other_sets_take_no_events", other_sets_take_no_events},
         {"weights_are_kept", weights_are_kept},
         {"a_weight_is_lost_when_its_queue_runs_empty", a_weight_is_lost_when_its_queue_runs_empty},
         {"strict_priority_starves", strict_priority_starves},

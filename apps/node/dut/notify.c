@@ -55,6 +55,7 @@ static struct qwait_config set_of_queues(const struct dut_config *config, const 
 	        .idle = (enum qwait_idle)config->idle,
 	        .sleep_after_ns = config->wait_after_ns,
 	        .one_waiter = p->alone,
+	        .one_poster = true, /* a port's only sender, see crossover_tx.c */
 	};
 }
 

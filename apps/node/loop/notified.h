@@ -89,13 +89,15 @@ static __rte_always_inline bool wait_for_ring(struct poller *p)
 
 /*
  * Behind a poll that found n packets. A full burst left more behind, as a rule: the next turn of the queue looks. Otherwise it is
- * armed first and looked at then, or an arrival in between would be lost.
+ * armed first and looked at then, or an arrival in between would be lost; unless an event comes of each arrival, and it is still armed.
  */
 static __rte_always_inline void arm_or_activate(struct poller *p, const struct turn *turn, uint16_t n)
 {
 	struct qwait *set = turn->of->set;
 
 	if (n < p->burst) {
+		if (likely(qwait_stays_armed(set, turn->qid)))
+			return;
 		qwait_rearm(set, turn->qid);
 		if (likely(rte_eth_rx_descriptor_status(p->rx_port, turn->queue, 0) !=
 		           RTE_ETH_RX_DESC_DONE) ||
