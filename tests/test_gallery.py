@@ -110,7 +110,7 @@ def test_the_error_of_a_share_is_a_difference(tmp_path: Path) -> None:
     assert isinstance(figure, PaperFigure)
     error = model_error(figure, real, computed)
     assert error is not None
-    assert "Polling tax while running: modelled less measured, +0 to +0 percentage points at " in error.words()
+    assert "Polling tax while running: modelled less measured, 0 to 0 percentage points at " in error.words()
 
 
 def test_rows_that_are_no_figure_say_what_shows_them(galleries: list[PaperGallery]) -> None:

@@ -84,8 +84,8 @@ class ModelError:
         """A share may well be 0 on one side, which no ratio tells."""
         off = [100 * (each.second.value - each.first.value) for each in found]
         return (
-            f"{metric_dictionary()[metric].title}: modelled less measured, {min(off):+.2g} to {max(off):+.2g} "
-            f"percentage points at {counted(len(off), 'point')}"
+            f"{metric_dictionary()[metric].title}: modelled less measured, {human_number(min(off), 2)} to "
+            f"{human_number(max(off), 2)} percentage points at {counted(len(off), 'point')}"
         )
 
     def by_metric(self) -> dict[str, list[Difference]]:
