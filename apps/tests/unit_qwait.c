@@ -379,6 +379,19 @@ static void a_doorbell_in_use_is_refused(void)
 	close_set();
 }
 
+/* The set's memory may be another's by then. */
+static void a_removed_doorbell_writes_no_events(void)
+{
+	open_events(2, QWAIT_ROUND_ROBIN);
+	UNIT_CHECK(post(1));
+	UNIT_EQUAL(qwait_remove(f.set, 1), 0);
+	UNIT_CHECK(!post(1)); /* a late producer */
+	UNIT_EQUAL(f.set->events.posted, 1);
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE); /* its number is read still */
+	UNIT_EQUAL(f.set->events.next, 1);
+	close_set();
+}
+
 static void a_doorbell_outlives_its_set(void)
 {
 	const struct qwait_config config = {.queues = 10};
@@ -475,6 +488,7 @@ static const struct unit_case cases[] = {
         {"spurious_wake_ups_are_filtered_and_counted", spurious_wake_ups_are_filtered_and_counted},
         {"a_disabled_queue_is_kept_for_later", a_disabled_queue_is_kept_for_later},
         {"a_doorbell_in_use_is_refused", a_doorbell_in_use_is_refused},
+        {"a_removed_doorbell_writes_no_events", a_removed_doorbell_writes_no_events},
         {"a_doorbell_outlives_its_set", a_doorbell_outlives_its_set},
         {"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
         {"a_waiter_is_woken_in_every_idle_state", a_waiter_is_woken_in_every_idle_state},
