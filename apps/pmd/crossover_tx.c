@@ -23,7 +23,7 @@ static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const 
 		crossover_leftovers_keep(left, pkts, count);
 }
 
-/* A run of frames for one RX queue. False: none of them came in. */
+/* A run of frames for one RX queue. False: none of them came in, and there is nothing to tell: the ring is full. */
 static inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
                             const uint64_t *tags, uint32_t count, struct crossover_leftovers *left)
 {
@@ -39,7 +39,7 @@ static inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue, stru
 	                   : crossover_dma_copy(txq, &rxq->ring, pkts, tags, count);
 	if (unlikely(missed > 0))
 		txq->missed[queue] += missed;
-	return missed < count;
+	return missed < count || __atomic_load_n(&rxq->ring.doorbell.starved, __ATOMIC_RELAXED);
 }
 
 static uint32_t run_length(const struct crossover_verdicts *verdicts, uint32_t first, uint32_t count)

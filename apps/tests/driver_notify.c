@@ -141,6 +141,47 @@ static void the_only_queue_has_an_event(void)
 	ring_the_only_queue(true);
 }
 
+/* Nothing comes in, because the pool was empty when the ring was last polled: only a poll can post buffers again. */
+static void tell_of_what_an_empty_ring_misses(bool events)
+{
+	static struct rte_mbuf *taken[POOL_MBUFS];
+	unsigned int count = 0, frames;
+
+	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
+	CHECK_SO_FAR();
+	wait_by(port_b, events);
+	CHECK_SO_FAR();
+	CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(qwait_next(&waiter), 0);
+	while (count < POOL_MBUFS && (taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
+		count++;
+	for (unsigned int i = 0; i < 64; i++) {
+		CHECK((taken[count] = receive_one(port_b, 0)) != NULL, "frame %u did not arrive", i);
+		count++;
+	}
+	qwait_rearm(&memory.set, 0);
+	CHECK_EQUAL(serve(port_b, &frames), 0);
+	rte_pktmbuf_free_bulk(taken, count);
+	CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(stats_of(port_b).imissed, 1);
+	CHECK_EQUAL(serve(port_b, &frames), 1);
+	CHECK_EQUAL(frames, 0);
+	CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(serve(port_b, &frames), 1);
+	CHECK_EQUAL(frames, 64);
+	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
+}
+
+static void an_empty_ring_is_rung(void)
+{
+	tell_of_what_an_empty_ring_misses(false);
+}
+
+static void an_empty_ring_has_an_event(void)
+{
+	tell_of_what_an_empty_ring_misses(true);
+}
+
 static void nobody_rings_who_was_not_asked(void)
 {
 	unsigned int frames;
@@ -214,6 +255,8 @@ const struct driver_case driver_notify_cases[] = {
         {"notify: several senders write no events", "", several_senders_write_no_events},
         {"notify: the only queue is rung", "", the_only_queue_is_rung},
         {"notify: the only queue has an event", "", the_only_queue_has_an_event},
+        {"notify: an empty ring is rung", "", an_empty_ring_is_rung},
+        {"notify: an empty ring has an event", "", an_empty_ring_has_an_event},
         {"notify: nobody rings who was not asked", "", nobody_rings_who_was_not_asked},
         {"notify: a ring outlives a change of the filter", "", a_ring_outlives_a_change_of_the_filter},
         {"notify: queues that share a bell ring it", "", queues_that_share_a_bell_ring_it},
