@@ -62,7 +62,7 @@ struct crossover_rx_desc {
 struct crossover_rx_doorbell {
 	alignas(CROSSOVER_LINE_BYTES) uint32_t tail; /* count of descriptors posted since start */
 	uint32_t
-	        starved; /* no buffers at the last refill: only another poll tries again, so somebody has to be told */
+	        starved; /* no buffers at the last refill: only a poll tries again, so somebody has to be told */
 	uint64_t corec_tail; /* rx=corec: the same, as pollers count; not for the NIC */
 };
 

@@ -53,6 +53,7 @@ static __rte_noinline void refill(struct crossover_rx_queue *rxq)
 		served = refill_chunk(rxq);
 	if (unlikely(!served))
 		rxq->refill_failures++;
+	/* Nobody else writes this line, so a copy of it is here. */
 	if (unlikely(rxq->ring.doorbell.starved == served))
 		__atomic_store_n(&rxq->ring.doorbell.starved, !served, __ATOMIC_RELAXED);
 	if (likely(rxq->tail != tail)) /* or senders would fetch TAIL's line for nothing */
