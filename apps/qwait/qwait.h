@@ -44,7 +44,7 @@
  *   qwait_post() before that, where it is false only). The consumer's poll is what verify
  *   is above, and behind it comes what reconsider is:
  *
- *       if (qwait_stays_armed(set, qid)) continue;     with events only
+ *       if (qwait_stays_armed(set, qid)) continue;     with events only, behind a poll that left nothing
  *       qwait_rearm(set, qid);
  *       if (the queue is not empty after all && qwait_take_back(set, qid)) qwait_activate(set, qid);
  *
@@ -74,7 +74,8 @@
  *                   another waiter was quicker.
  *   qwait_look()    One look at the ready bits, for a waiter that idles in its own way. True: something may be ready, and its next
  *                   qwait_next() begins there.
- *   qwait_any()     The same of a set that the thread has no waiter of: one look at the summary. Not for who is about to sleep.
+ *   qwait_any()     The same of a set that the thread has no waiter of: one look at the summary, and none at events that its
+ *                   waiter has not read. Not for who is about to sleep.
  *   qwait_has_umwait()  This processor has UMONITOR and UMWAIT, which QWAIT_UMWAIT needs.
  *   qwait_verify()  True: there are items. False: there are none (counted in waiter.spurious), and the queue is armed.
  *   qwait_took()    `items` were dequeued.
@@ -109,7 +110,7 @@
  *
  * THREADS
  *   Any number of producers and of waiters; a waiter belongs to one thread. Control functions are called by one thread at a
- *   time, beside running producers and waiters.
+ *   time, beside running producers and waiters; with config.one_poster queues are added and removed while the producer rests.
  *
  * EXAMPLE
  *   example.c: one thread rings 100 doorbells, another serves what is ready; 40 lines.
