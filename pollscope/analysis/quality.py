@@ -192,7 +192,7 @@ def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     if facts.emulated:
         yield Caution(
             "emulated machines",
-            "Both hosts were virtual machines made by pollscope: NIC, root port and IOMMU are an emulator's. Times and "
+            "Both hosts were emulated machines: NIC, root port and IOMMU are an emulator's. Times and "
             "rates are the emulator's, the IOTLB is an emulated one, and an emulated root port has no DDIO behind it.",
         )
     yield from _threads(facts)
