@@ -61,9 +61,8 @@ struct crossover_rx_desc {
 /* The register line: written by the driver side, read by the NIC side when it has used up what it knew of. */
 struct crossover_rx_doorbell {
 	alignas(CROSSOVER_LINE_BYTES) uint32_t tail; /* count of descriptors posted since start */
-	uint32_t
-	        starved; /* no buffers at the last refill: only a poll tries again, so somebody has to be told */
 	uint64_t corec_tail; /* rx=corec: the same, as pollers count; not for the NIC */
+	uint32_t starved;    /* no buffers at the last refill, and only a poll tries again */
 };
 
 /*

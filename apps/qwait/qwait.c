@@ -112,8 +112,8 @@ int qwait_remove(struct qwait *set, uint32_t qid)
 		return -ENOENT;
 	qwait_store(&set->queues[qid].disabled, 1);
 	qwait_exchange(&set->queues[qid].bell->armed, 0);
-	set->queues[qid].bell->events =
-	        NULL; /* a late producer then rings what nobody has armed: the set may be gone */
+	/* A late producer then rings what nobody has armed: the set may be gone. */
+	set->queues[qid].bell->events = NULL;
 	set->queues[qid].bell = NULL;
 	return 0;
 }

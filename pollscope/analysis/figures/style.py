@@ -269,9 +269,8 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     for level in reversed(levels[:-1]):
         if (shown[-1] - level) * MOST_TICKS >= levels[-1] - levels[0]:
             shown.append(level)
-    if (
-        len(shown) > 1
-    ):  # the first level is what others are compared with: one beside it that leaves no room has no tick
+    # The first level is what others are compared with: one beside it that leaves no room has no tick.
+    if len(shown) > 1:
         shown[-1] = levels[0]
     axes.set_xticks(shown, [human_number(level, 6) for level in shown])
     room = 0.05 * (levels[-1] - levels[0]) or 1.0
