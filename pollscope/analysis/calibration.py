@@ -32,7 +32,7 @@ from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 # What the cost of a poll, a visit or a packet depends on, beside the number of queues: one value in all trials.
-HOLDS_FOR = (
+_HOLDS_FOR = (
     "workload",
     "frame",
     "rx_desc",
@@ -54,15 +54,15 @@ HOLDS_FOR = (
     "corunner",
 )
 # Where fewer polls than this come back empty, their cost is not what the window shows.
-LEAST_EMPTY = 0.5
+_LEAST_EMPTY = 0.5
 # Visits must differ by this factor in their packets, or a visit's cost cannot be told from that of its packets.
-LEAST_SPREAD = 2.0
+_LEAST_SPREAD = 2.0
 # The wait of a packet is what it is with next to no others: below this share of useful cycles.
-LIGHT_USEFUL_SHARE = 0.1
-SIMULATED_PACKETS = 100_000
-FEWEST_TRIALS = 3
+_LIGHT_USEFUL_SHARE = 0.1
+_SIMULATED_PACKETS = 100_000
+_FEWEST_TRIALS = 3
 # A generator that finds fewer packets due on average rests between its turns, and their time is not what it takes.
-LEAST_SENT = 2.0
+_LEAST_SENT = 2.0
 
 # Of bootstraps: the ends of a 95 % interval are then good to some 5 % of its width.
 RESAMPLES, RESAMPLING_SEED = 400, 1
@@ -109,7 +109,7 @@ def _holds_for(trials: Sequence[Trial], where: str) -> dict[str, Any]:
     """What the costs hold for; those of rings come from other organisations than those of cores that poll."""
     handing = [trial for trial in trials if dispatchers(trial["params"])]
     plain = [trial for trial in trials if not dispatchers(trial["params"])]
-    found = {name: _one(plain if plain and name == "organisation" else trials, name, where) for name in HOLDS_FOR}
+    found = {name: _one(plain if plain and name == "organisation" else trials, name, where) for name in _HOLDS_FOR}
     if handing and plain:
         found["organisation"] = sorted({found["organisation"], *(trial["params"].organisation for trial in handing)})
     if shared := [trial for trial in handing if trial["params"].organisation == "scale-up"]:
@@ -187,7 +187,7 @@ def _ring_ends(record: Trial, tsc_hz: float) -> list[_RingEnd]:
                 busy, idle = account.useful, account.empty_poll
             empty, partial, full = (lcore["polls"][kind].number() for kind in ("empty", "partial", "full"))
             visits = partial + full
-            poll_ns = idle / empty / tsc_hz * 1e9 if empty >= LEAST_EMPTY * (empty + visits) else None
+            poll_ns = idle / empty / tsc_hz * 1e9 if empty >= _LEAST_EMPTY * (empty + visits) else None
             dispatches = lcore["role"].text() == "dispatcher"
             packets = lcore["rx_packets"].number() / visits
             found.append(_RingEnd(dispatches, packets, busy / visits / tsc_hz * 1e9, poll_ns))
@@ -304,7 +304,7 @@ def _intervals(found: Mapping[int, Interval | None]) -> dict[str, Any]:
 
 def _of_median(trials: Sequence[float]) -> Interval | None:
     """95 % interval of the median of trials, by a bootstrap; None for too few."""
-    if len(trials) < FEWEST_TRIALS:
+    if len(trials) < _FEWEST_TRIALS:
         return None
     drawn = np.random.Generator(np.random.PCG64(RESAMPLING_SEED)).choice(trials, (RESAMPLES, len(trials)))
     return _ends(np.median(drawn, axis=1))
@@ -330,7 +330,7 @@ def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
 
 
 def _tells_empty_polls(trial: Trial) -> bool:
-    return trial.get("empty_poll_fraction", 0) >= LEAST_EMPTY and "empty_poll_share" in trial
+    return trial.get("empty_poll_fraction", 0) >= _LEAST_EMPTY and "empty_poll_share" in trial
 
 
 def _visit(trial: Trial) -> tuple[float, float] | None:
@@ -381,7 +381,7 @@ def _range(values: Sequence[float]) -> str:
 def _tell_apart(rows: Sequence[tuple[float, float]]) -> bool:
     """Whether visits differ enough in their packets."""
     bursts = [burst for burst, _ in rows]
-    return len(rows) >= FEWEST_TRIALS and max(bursts) >= LEAST_SPREAD * min(bursts)
+    return len(rows) >= _FEWEST_TRIALS and max(bursts) >= _LEAST_SPREAD * min(bursts)
 
 
 def _fit(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -415,7 +415,7 @@ def _turns(trials: Sequence[Trial], source: str) -> dict[str, Any]:
     """A turn of a generator that has a schedule and does not rest, and each packet of it, by number of queues."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for trial in trials:
-        if not trial["params"].saturate and trial.get("offered_pps") and trial.get("sent_mean", 0) >= LEAST_SENT:
+        if not trial["params"].saturate and trial.get("offered_pps") and trial.get("sent_mean", 0) >= _LEAST_SENT:
             turn_ns = trial["sent_mean"] / trial["offered_pps"] * 1e9
             rows.setdefault(points.queues_of_a_core(trial["params"]), []).append((trial["sent_mean"], turn_ns))
     told = {queues: found for queues, found in rows.items() if _tell_apart(found)}
@@ -447,13 +447,13 @@ def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any] 
     beyond: list[float] = []
     for trial in trials:
         params: Parameters = trial["params"]
-        light = 0 < trial.get("useful_share", 1.0) <= LIGHT_USEFUL_SHARE
+        light = 0 < trial.get("useful_share", 1.0) <= _LIGHT_USEFUL_SHARE
         if not light or not params.load_pps or "latency_sent_p50_ns" not in trial:
             continue
         if points.queues_of_a_core(params) > min(costs.empty_poll_ns.by_queues or {1: 0.0}):
             continue
         system = points.system(params, costs, trial["tsc_hz"], params.load_pps)
-        times = simulate(system, SIMULATED_PACKETS / params.load_pps * 1e9, workers=1).times
+        times = simulate(system, _SIMULATED_PACKETS / params.load_pps * 1e9, workers=1).times
         beyond.append(trial["latency_sent_p50_ns"] - times.percentile(50))
     if not beyond:
         return None

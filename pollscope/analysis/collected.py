@@ -13,7 +13,7 @@ from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
 # The page shows so many metrics of a collector; all are in the samples.
-MOST_METRICS = 8
+_MOST_METRICS = 8
 Record = Mapping[str, Any]
 
 
@@ -101,7 +101,7 @@ def _means_table(name: str, points: Mapping[str, Sequence[Record]]) -> MeansTabl
     found = {label: list(_means_of(name, records)) for label, records in points.items()}
     everywhere = [means for several in found.values() for means in several]
     units = {metric: mean["unit"] for means in everywhere for metric, mean in means.items() if mean["value"]}
-    shown = list(units)[:MOST_METRICS]
+    shown = list(units)[:_MOST_METRICS]
     rows = [(label, [_mean_text(metric, means) for metric in shown]) for label, means in found.items()]
     heads = [f"{metric} ({units[metric]})" for metric in shown]
     return MeansTable(name, heads, rows, len(units) - len(shown))

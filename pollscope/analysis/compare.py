@@ -34,12 +34,12 @@ DEFAULT_METRICS = (
     "iotlb_misses_per_s",
 )
 
-RUN_NAMES = ("run A", "run B")
+_RUN_NAMES = ("run A", "run B")
 
 # A knob with more levels is a sweep, which a figure of its own shows better than sides do.
-FEW_LEVELS = 3
+_FEW_LEVELS = 3
 # Of the differences that are said to exceed noise, at most this share does so by chance.
-FALSE_DISCOVERIES = 1 - CONFIDENCE
+_FALSE_DISCOVERIES = 1 - CONFIDENCE
 # Probabilities are told apart down to this one, and by so many orders of magnitude.
 LEAST_P, P_DIGITS = 1e-12, 1e-3
 
@@ -85,7 +85,7 @@ class Difference:
     @property
     def beyond_noise(self) -> bool:
         """Whether the difference stands out among all that were looked at; not where nothing is known of its noise."""
-        return self.adjusted <= FALSE_DISCOVERIES
+        return self.adjusted <= _FALSE_DISCOVERIES
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
     Raises:
         UsageError: an unknown metric, or no common point with a common metric.
     """
-    runs, names = (first, second), RUN_NAMES
+    runs, names = (first, second), _RUN_NAMES
     found, unknown = [], ""
     for metric, (left, right), why in _by_metric(runs, metrics):
         found += [_difference(metric, label, names, left[label], right[label]) for label in left if label in right]
@@ -125,7 +125,7 @@ def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str
     """Where the second run has no value of a metric that the first one has, by metric and point."""
     found = []
     for metric, (left, right), _ in _by_metric((first, second), metrics):
-        reason = f"{RUN_NAMES[1]} has no {metric} there"
+        reason = f"{_RUN_NAMES[1]} has no {metric} there"
         found += [Missing(metric, label or "all", reason) for label in left if label not in right]
     return found
 
@@ -164,7 +164,7 @@ def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
     """Knob -> differences between its levels, of the knobs that the run turned to a few: DDIO on and off."""
     table = measured(current_table(run))
     knobs = [name for name in factors(table) if name.startswith(KNOB_PREFIX)]
-    few = [name for name in knobs if 1 < table[f"factor.{name}"].nunique() <= FEW_LEVELS]
+    few = [name for name in knobs if 1 < table[f"factor.{name}"].nunique() <= _FEW_LEVELS]
     found = {name.removeprefix(KNOB_PREFIX): _adjusted(_of_levels(table, name, None)) for name in few}
     return {name: differences for name, differences in found.items() if differences}
 
@@ -303,7 +303,7 @@ def comparison_text(differences: Sequence[Difference]) -> str:
         [
             *lines,
             f"{count} of {len(differences)} differences exceed{'s' if count == 1 else ''} noise (marked *; "
-            f"among so many, at most {human_share(FALSE_DISCOVERIES)} of the marked ones by chance, "
+            f"among so many, at most {human_share(_FALSE_DISCOVERIES)} of the marked ones by chance, "
             "while each interval stands for itself).",
             *_chance(differences),
             *_flagged(differences),

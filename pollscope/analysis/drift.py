@@ -22,7 +22,7 @@ from pollscope.store.run_folder import RunFolder
 # Several metrics are looked at in every run, so a drift has to be surer than one in twenty.
 LARGEST_P = 0.01
 # A smaller move than this, as a share, is not worth a warning.
-SMALLEST_MOVE = 0.02
+_SMALLEST_MOVE = 0.02
 FEWEST_REPEATS = 3
 
 
@@ -60,7 +60,7 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
         return None
     length = max(minutes[trial] for trial in data["trial"])
     moves = [move for when, values in groups if (move := _move(when, values, length)) is not None]
-    if not moves or abs(median(moves)) < SMALLEST_MOVE:
+    if not moves or abs(median(moves)) < _SMALLEST_MOVE:
         return None
     return Drift(median(moves), length, found.p, len(groups))
 

@@ -28,10 +28,10 @@ from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 # Of a row that pollscope has claims or values of, and no more.
-NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
-RANK = {"measured": 0, "modelled": 1, "absent": 2}
-CHIP_COLUMNS = ("statement", "allowed", "on the chip", "verdict", "what would have to differ")
-NOT_GIVEN = "No run of it is among those given."
+_NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
+_RANK = {"measured": 0, "modelled": 1, "absent": 2}
+_CHIP_COLUMNS = ("statement", "allowed", "on the chip", "verdict", "what would have to differ")
+_NOT_GIVEN = "No run of it is among those given."
 ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
 
 
@@ -58,7 +58,7 @@ class GalleryRow:
         figures: those of a measured run first.
         reason: why there is none; empty where there is one.
         stated: what the paper's text states, as name and text.
-        judged: what becomes of the paper's statements on a modelled chip, a text for each column of CHIP_COLUMNS.
+        judged: what becomes of the paper's statements on a modelled chip, a text for each column of _CHIP_COLUMNS.
     """
 
     row: str
@@ -85,7 +85,7 @@ class PaperGallery:
         for row in self.rows:
             for badge in row.badges:
                 found.setdefault(badge, []).append(row.row)
-        return sorted(found.items(), key=lambda each: RANK[each[0].kind])
+        return sorted(found.items(), key=lambda each: _RANK[each[0].kind])
 
 
 def paper_rows(paper: str) -> list[str]:
@@ -127,11 +127,11 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
         if row in rows_of(run) and (misfit := _misfit(row, run)):
             return f"The run {run.run_id} does not show it: {misfit}."
     if row not in known_specs():
-        return NO_SPEC
+        return _NO_SPEC
     where = ", ".join(each for each in load_file(known_specs()[row]).spec.testbeds if each != "model")
     measures = f"`pollscope run {row}` measures it{f' (testbeds: {where})' if where else ''}."
     needs = known_reasons().get(row) or ""
-    return " ".join(each for each in (reasons.get(row, NOT_GIVEN), measures, needs) if each)
+    return " ".join(each for each in (reasons.get(row, _NOT_GIVEN), measures, needs) if each)
 
 
 def _misfit(row: str, run: RunFolder) -> str:
@@ -237,7 +237,7 @@ def _error(figure: PaperFigure, own: Sequence[RunFolder]) -> list[DrawnFigure]:
 def gallery_html(galleries: Sequence[PaperGallery]) -> str:
     """The page as text; everything that comes from a run is escaped."""
     rows = [row for gallery in galleries for row in gallery.rows]
-    badges = sorted((badge for row in rows for badge in row.badges), key=lambda badge: RANK[badge.kind])
+    badges = sorted((badge for row in rows for badge in row.badges), key=lambda badge: _RANK[badge.kind])
     counts = Counter(badge.text for badge in badges)
     letters = "".join(figure.svg for row in rows for figure in row.figures)
     return (
@@ -245,7 +245,7 @@ def gallery_html(galleries: Sequence[PaperGallery]) -> str:
         .get_template("gallery.html.j2")
         .render(
             papers=galleries,
-            chip_columns=CHIP_COLUMNS,
+            chip_columns=_CHIP_COLUMNS,
             tally=list(counts.items()),
             version=__version__,
             fonts=Markup(font_face(letters)) if letters else "",

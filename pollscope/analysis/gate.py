@@ -17,7 +17,7 @@ from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
 
-FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
+_FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
 _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(\d+\.?\d*|\.\d+))\s*%\s*", re.ASCII)
 
 
@@ -70,10 +70,10 @@ def condition(text: str) -> Condition:
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise UsageError("is no condition", f"--fail-if '{text}'", FORM)
+        raise UsageError("is no condition", f"--fail-if '{text}'", _FORM)
     metric, percent = metric_dictionary()[found["metric"]].name, float(found["bound"])
     if percent <= -100:
-        raise UsageError("nothing falls by 100 % or more", f"--fail-if '{text}'", FORM)
+        raise UsageError("nothing falls by 100 % or more", f"--fail-if '{text}'", _FORM)
     return Condition(metric, found["sign"] == "<", percent)
 
 

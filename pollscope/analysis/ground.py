@@ -25,7 +25,7 @@ from pollscope.store.results_table import last_attempts, trial_grounds
 from pollscope.store.run_folder import RunFolder
 
 # Two sets of trials stand on the same ground when so large a share of each has a counterpart on it in the other.
-LEAST_OVERLAP = 0.8
+_LEAST_OVERLAP = 0.8
 MOST_CHANGES, MOST_QUANTITIES = 3, 3
 SPARK_WIDTH, SPARK_HEIGHT = 180, 26
 
@@ -54,7 +54,7 @@ def footing(sides: Sequence[tuple[str, Sequence[str]]]) -> Footing:
     whole = sum((counts for _, counts in known), Counter[str]())
     if len(whole) == 1 and BETWEEN not in whole:
         return Footing(True, "")
-    same = all(_overlap(counts, other) >= LEAST_OVERLAP for _, counts in known for _, other in known)
+    same = all(_overlap(counts, other) >= _LEAST_OVERLAP for _, counts in known for _, other in known)
     parts = [f"{name}: {counts_text(counts)}" if name else counts_text(counts) for name, counts in known]
     return Footing(same, "; ".join(dict.fromkeys(parts)))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pollscope.base.units import human_size
 
-NOT_RECORDED = "not recorded"
+_NOT_RECORDED = "not recorded"
 MODEL = "a model"
 
 
@@ -28,7 +28,7 @@ class HostFacts:
         value = self.host.get(name)
         if isinstance(value, Mapping) and set(value) == {"absent"}:
             return str(value["absent"])
-        return str(self.host.get("absent", NOT_RECORDED))  # of the whole host
+        return str(self.host.get("absent", _NOT_RECORDED))  # of the whole host
 
     @property
     def modelled(self) -> bool:
@@ -48,7 +48,7 @@ class HostFacts:
             return MODEL
         model, count = self.fact("cpu_model"), self.fact("cpus")
         if not model:
-            return NOT_RECORDED
+            return _NOT_RECORDED
         return f"{model}, {count} CPUs" if isinstance(count, int) else str(model)
 
     @property
@@ -59,8 +59,8 @@ class HostFacts:
         caches = self.fact("caches")
         if isinstance(caches, Mapping):
             sizes = {name: human_size(size) if isinstance(size, int) else size for name, size in caches.items()}
-            return ", ".join(f"{name} {size}" for name, size in sizes.items()) or NOT_RECORDED
-        return str(caches) if caches else NOT_RECORDED
+            return ", ".join(f"{name} {size}" for name, size in sizes.items()) or _NOT_RECORDED
+        return str(caches) if caches else _NOT_RECORDED
 
     @property
     def hypervisor(self) -> str | None:
@@ -75,7 +75,7 @@ class HostFacts:
             return MODEL
         if self.hypervisor:
             return f"virtual machine ({self.hypervisor})"
-        return "bare metal" if "hypervisor" in self.host else NOT_RECORDED
+        return "bare metal" if "hypervisor" in self.host else _NOT_RECORDED
 
     @property
     def virtual_nic(self) -> bool:
@@ -110,7 +110,7 @@ class HostFacts:
         """The drivers of the ports."""
         if self.modelled:
             return MODEL
-        return ", ".join(self.port_drivers) or NOT_RECORDED
+        return ", ".join(self.port_drivers) or _NOT_RECORDED
 
     @property
     def generator(self) -> str:
@@ -130,12 +130,12 @@ class HostFacts:
             return MODEL
         dpdk, kernel = self.hello.get("dpdk"), self.fact("kernel")
         parts = [str(dpdk) if dpdk else "", f"Linux {kernel}" if kernel else ""]
-        return ", ".join(part for part in parts if part) or NOT_RECORDED
+        return ", ".join(part for part in parts if part) or _NOT_RECORDED
 
     @property
     def testbed_name(self) -> str:
         """The testbed's name."""
-        return str(self.testbed.get("name", NOT_RECORDED))
+        return str(self.testbed.get("name", _NOT_RECORDED))
 
     @property
     def absent(self) -> Mapping[str, str]:

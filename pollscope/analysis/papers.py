@@ -22,7 +22,7 @@ VIRTUAL_NIC = (
 
 
 # Parameters of a spec that a paper's experiment fixes: in words, and what stands behind a number.
-SETUP_WORDS = {
+_SETUP_WORDS = {
     "workload": ("work on a packet", ""),
     "extra_cycles": ("extra work", " TSC cycles a packet"),
     "service_distribution": ("service times", ""),
@@ -47,11 +47,11 @@ SETUP_WORDS = {
 }
 EVERY_ROW = "every row"
 # Of these, what only the router does.
-OF_THE_ROUTER = ("routes", "lookups", "checksum")
+_OF_THE_ROUTER = ("routes", "lookups", "checksum")
 
 
 # Row -> parameters as the text has them; None where it does not say.
-Setup = dict[str, dict[str, float | int | str | list[float | int | str] | None]]
+_Setup = dict[str, dict[str, float | int | str | list[float | int | str] | None]]
 
 
 class PaperTestbed(BaseModel):
@@ -88,14 +88,14 @@ class Paper(BaseModel):
     authors: str
     venue: str
     testbed: PaperTestbed
-    setup: Setup
+    setup: _Setup
     stated: dict[str, dict[str, Any]]
     without_figure: dict[str, NoFigure] = {}
 
     @field_validator("setup")
     @classmethod
-    def _in_words(cls, setup: Setup) -> Setup:
-        unknown = {name for row in setup.values() for name in row} - set(SETUP_WORDS)
+    def _in_words(cls, setup: _Setup) -> _Setup:
+        unknown = {name for row in setup.values() for name in row} - set(_SETUP_WORDS)
         if unknown:
             raise ValueError(f"nothing is said of '{min(unknown)}' beside a verdict")
         return setup
@@ -137,26 +137,26 @@ def _deviations(paper: Paper, row: str, run: RunFolder) -> Iterator[str]:
         return
     setup = {**paper.setup.get(EVERY_ROW, {}), **paper.setup.get(row, {})}
     here = _parameters(run)
-    for name, (words, unit) in SETUP_WORDS.items():
+    for name, (words, unit) in _SETUP_WORDS.items():
         found, there = here[name], setup.get(name)
         if name in setup and found and found != set(there if isinstance(there, list) else [there]):
             yield f"{words}: {_said(there, unit)} in the paper, {_said(sorted(found, key=level_rank), unit)} here"
 
 
 def _parameters(run: RunFolder) -> dict[str, set[Any]]:
-    """The values that each parameter in SETUP_WORDS had in the measured trials of a run."""
+    """The values that each parameter in _SETUP_WORDS had in the measured trials of a run."""
     if "setup" not in run.derived:
         trials = [trial["params"] for trial in run.trials if trial.get("kind") == "measure" and "params" in trial]
         run.derived["setup"] = {
             name: {params[name] for params in trials if params.get(name) is not None and _is_read(name, params)}
-            for name in SETUP_WORDS
+            for name in _SETUP_WORDS
         }
     return dict(run.derived["setup"])
 
 
 def _is_read(name: str, params: Mapping[str, Any]) -> bool:
     """TCP makes its own frames, and a trace has its own; what only the router does, no other work does."""
-    if name in OF_THE_ROUTER:
+    if name in _OF_THE_ROUTER:
         return params.get("workload") == "l3fwd-lpm"
     return name != "frame" or (params.get("flow_size") is None and params.get("trace") is None)
 

@@ -205,12 +205,12 @@ def absence(table: pd.DataFrame, metric: str) -> str:
     return str(reasons.value_counts().index[0])
 
 
-FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_of_trace": "load", "load_pps": "load"}
+_FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_of_trace": "load", "load_pps": "load"}
 
 
 def factor_title(factor: str) -> str:
     """A factor as the head of a column: 'load', 'queues'."""
-    return FACTOR_WORDS.get(factor, factor.removeprefix(KNOB_PREFIX))
+    return _FACTOR_WORDS.get(factor, factor.removeprefix(KNOB_PREFIX))
 
 
 def levels_text(levels: Mapping[str, Level]) -> str:

@@ -24,13 +24,13 @@ from pollscope.stats.estimates import bimodality_warning
 from pollscope.store.results_table import flags_of, last_attempts, noise_limits
 from pollscope.store.run_folder import RunFolder
 
-NOISY_GAPS_PER_S = 10
+_NOISY_GAPS_PER_S = 10
 FEWEST_REPEATS = 3
 INTERRUPTED_LIMIT = 0.01
-MOST_NOTES = 4
-MOST_POINTS = 4
+_MOST_NOTES = 4
+_MOST_POINTS = 4
 # Other checks say these. Those behind the second are judgements, which runs wrote down before they were made when read.
-TOLD_ELSEWHERE = (
+_TOLD_ELSEWHERE = (
     "no result of the search",
     "the ground under the run changed",
     "trials are flagged for host noise; the first",
@@ -38,9 +38,9 @@ TOLD_ELSEWHERE = (
     ": the baseline's ",
     ": expect flagged trials",
 )
-INSTRUMENTATION_LIMIT = 0.02
+_INSTRUMENTATION_LIMIT = 0.02
 # Results in which two modes would be misread; latency and host gaps have several by nature.
-WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
+_WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Caution:
 
 def cautions(run: RunFolder, table: pd.DataFrame) -> list[Caution]:
     """All warnings of a run, the gravest first; each sentence once."""
-    found = [replace(caution, of_host=check in OF_HOST) for check in CHECKS for caution in check(run, table)]
+    found = [replace(caution, of_host=check in _OF_HOST) for check in _CHECKS for caution in check(run, table)]
     return list({caution.text: caution for caution in found}.values())
 
 
@@ -118,12 +118,12 @@ def _reasons(bad: pd.DataFrame) -> str:
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     """What the runner noted: maxima, roles of cores, missing hugepages, build flags."""
     told = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
-    texts = [text for text in told if not any(words in text for words in TOLD_ELSEWHERE)]
-    for text in texts[:MOST_NOTES]:
+    texts = [text for text in told if not any(words in text for words in _TOLD_ELSEWHERE)]
+    for text in texts[:_MOST_NOTES]:
         yield Caution("noted by the run", f"{text}.")
-    if len(texts) > MOST_NOTES:
+    if len(texts) > _MOST_NOTES:
         yield Caution(
-            "noted by the run", f"{counted(len(texts) - MOST_NOTES, 'more note')} stand in run.json under `warnings`."
+            "noted by the run", f"{counted(len(texts) - _MOST_NOTES, 'more note')} stand in run.json under `warnings`."
         )
 
 
@@ -237,7 +237,7 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     for entry in run.meta.get("noise", []):
         seconds = entry.get("duration_ns", 0) / 1e9
         rate = entry.get("over_100us", 0) / seconds if seconds else 0.0
-        if rate > NOISY_GAPS_PER_S:
+        if rate > _NOISY_GAPS_PER_S:
             limit = f"; the spec allows {human_number(allowed)}" if allowed is not None and rate > allowed else ""
             longest = f"longest {human_ns(entry.get('longest_ns', 0))}{limit}"
             host = f"{entry['role']} " if "role" in entry else ""  # of two hosts, each with a CPU of that number
@@ -281,7 +281,7 @@ def _few_repeats(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 def _instrumentation(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     worst = measured(table)["metric.instrumentation_share"].max()
-    if worst > INSTRUMENTATION_LIMIT:
+    if worst > _INSTRUMENTATION_LIMIT:
         yield Caution(
             "probe effect",
             f"Up to {100 * worst:.1f} % of the cycles are the time stamps' own; accounting: sampled costs less.",
@@ -321,11 +321,11 @@ def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     # The first of them stands for all: its neighbours say the same with other numbers.
     worst = max(texts, key=lambda point: len(texts[point]))
     counts = [f"'{point}' ({len(own)})" for point, own in sorted(texts.items(), key=lambda each: -len(each[1]))]
-    more = f" and {len(counts) - MOST_POINTS} more" if len(counts) > MOST_POINTS else ""
+    more = f" and {len(counts) - _MOST_POINTS} more" if len(counts) > _MOST_POINTS else ""
     yield Caution(
         "shape",
         f"{counted(sum(map(len, texts.values())), 'trial')} at {counted(len(texts), 'point')} had not "
-        f"the shape that was asked for: {', '.join(counts[:MOST_POINTS])}{more}; the first of '{worst}': "
+        f"the shape that was asked for: {', '.join(counts[:_MOST_POINTS])}{more}; the first of '{worst}': "
         f"{texts[worst][0]}.",
     )
 
@@ -348,7 +348,7 @@ def _baseline_drift(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
-    for name in WATCHED:
+    for name in _WATCHED:
         found = drift(run, table, name)
         if found:
             direction = "rose" if found.move > 0 else "fell"
@@ -362,7 +362,7 @@ def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 def _modes(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     data = measured(table)
-    for name in WATCHED:
+    for name in _WATCHED:
         for sample in by_point(data, name):
             text = bimodality_warning(sample.values)
             if text:
@@ -392,7 +392,7 @@ def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 
 
 # What was disturbed or is not the DUT's comes first, then what is missing, then what the host is.
-CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
+_CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _modelled,
     _accounting_of_before,
     _unfinished,
@@ -416,7 +416,7 @@ CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _added_cost,
     _instrumentation,
 )
-OF_HOST = (_absent, _machine)
+_OF_HOST = (_absent, _machine)
 
 
 def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:

@@ -21,7 +21,7 @@ from pollscope.store.find import is_run
 from pollscope.store.run_folder import read_meta, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
-RUN_COLUMNS = ("run_id", "spec", "row", "paper", "testbed", "host", "status", "started_utc", "finished_utc", "folder")
+_RUN_COLUMNS = ("run_id", "spec", "row", "paper", "testbed", "host", "status", "started_utc", "finished_utc", "folder")
 BATCH_ROWS = 10_000
 SETTINGS = {
     "autoinstall_known_extensions": "false",
@@ -50,7 +50,7 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
 
 @contextmanager
 def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The tables `trials` (docs/store-format.md, with `spec` and `host`) and `runs` (RUN_COLUMNS), for read_only().
+    """The tables `trials` (docs/store-format.md, with `spec` and `host`) and `runs` (_RUN_COLUMNS), for read_only().
 
     A table of a run that is missing or out of date is derived anew; of a folder that takes none, beside it.
 
@@ -64,9 +64,9 @@ def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
     ):
         tables = [_table_file(connection, run, Path(spare) / f"{number}.parquet") for number, run in enumerate(runs)]
         names = [str(table) for table in tables]
-        columns = ", ".join(f"{name} VARCHAR" for name in (*RUN_COLUMNS, "table_file"))
+        columns = ", ".join(f"{name} VARCHAR" for name in (*_RUN_COLUMNS, "table_file"))
         connection.execute(f"CREATE TABLE every_run ({columns})")
-        marks = ", ".join("?" * (len(RUN_COLUMNS) + 1))
+        marks = ", ".join("?" * (len(_RUN_COLUMNS) + 1))
         connection.executemany(
             f"INSERT INTO every_run VALUES ({marks})", [[*row, name] for row, name in zip(rows, names, strict=True)]
         )
@@ -147,7 +147,7 @@ def _run_row(run: Path, meta: dict[str, Any]) -> list[str | None]:
     facts = HostFacts(meta)
     known = {**meta, "spec": meta["spec_name"], "testbed": facts.testbed_name, "host": facts.processor}
     known["folder"] = str(run)
-    return [None if known.get(name) is None else str(known[name]) for name in RUN_COLUMNS]
+    return [None if known.get(name) is None else str(known[name]) for name in _RUN_COLUMNS]
 
 
 def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> Path:

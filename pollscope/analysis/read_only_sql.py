@@ -15,11 +15,19 @@ import duckdb
 
 from pollscope.base.errors import UsageError
 
-READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+_READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 # They read no file, execute no text and follow no pointer.
-TABLE_FUNCTIONS = {"range", "generate_series", "unnest", "json_each", "json_tree", "duckdb_columns", "duckdb_functions"}
-NEWLINE = b"\n"
-QUOTES = 'names with a dot stand in double quotes: SELECT "metric.rx_pps" FROM trials'
+_TABLE_FUNCTIONS = {
+    "range",
+    "generate_series",
+    "unnest",
+    "json_each",
+    "json_tree",
+    "duckdb_columns",
+    "duckdb_functions",
+}
+_NEWLINE = b"\n"
+_QUOTES = 'names with a dot stand in double quotes: SELECT "metric.rx_pps" FROM trials'
 REMEDY = "one SELECT over the tables `trials` and `runs`; DESCRIBE trials lists the columns"
 
 
@@ -63,7 +71,7 @@ def sql_error(error: Exception) -> UsageError:
     message, _, place = str(error).partition("\n\nLINE ")
     line = place.partition(":")[0]
     what = " ".join(message.split("Traceback")[0].split())
-    remedy = QUOTES if re.search(r'Referenced table "(metric|factor|absent)" not found', what) else REMEDY
+    remedy = _QUOTES if re.search(r'Referenced table "(metric|factor|absent)" not found', what) else REMEDY
     return UsageError(what, f"SQL line {line}" if line.isdigit() else "SQL", remedy)
 
 
@@ -76,11 +84,11 @@ def _refused(tree: Any, place: int) -> Iterator[tuple[str, int]]:
         return
     place = _place(tree, place)
     kind = str(tree.get("type", ""))
-    if kind.endswith("_NODE") and kind not in READING_NODES:
+    if kind.endswith("_NODE") and kind not in _READING_NODES:
         yield kind.removesuffix("_NODE").removesuffix("_QUERY").replace("_", " "), place
     if kind == "TABLE_FUNCTION":
         name = _function(tree["function"])
-        if name not in TABLE_FUNCTIONS:
+        if name not in _TABLE_FUNCTIONS:
             yield f"the table function {name}", place
     for each in tree.values():
         yield from _refused(each, place)
@@ -101,7 +109,7 @@ def _place(tree: dict[str, Any], place: int) -> int:
 def _where(sql: str, place: int) -> str:
     # DuckDB counts bytes.
     before = sql.encode()[:place]
-    return f"SQL line {1 + before.count(NEWLINE)}" if NEWLINE in sql.encode() else "SQL"
+    return f"SQL line {1 + before.count(_NEWLINE)}" if _NEWLINE in sql.encode() else "SQL"
 
 
 def _first_word(query: str) -> str:

@@ -11,9 +11,9 @@ from pollscope.analysis.run_section import RunSection
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 
 T = TypeVar("T", bound=Hashable)
-MOST_NAMES = 3
+_MOST_NAMES = 3
 # One, and several.
-TALLY_WORDS = {
+_TALLY_WORDS = {
     VerdictKind.AGREES: ("agrees", "agree"),
     VerdictKind.DISAGREES: ("disagrees", "disagree"),
     VerdictKind.CONSISTENT: ("consistent by construction", "consistent by construction"),
@@ -44,7 +44,7 @@ class Common:
 def tally(verdicts: Sequence[Verdict]) -> list[tuple[VerdictKind, str]]:
     """How many claims have which verdict: '7 agree', '3 disagree', '2 not measurable'."""
     counts = Counter(verdict.kind for verdict in verdicts)
-    return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in TALLY_WORDS.items() if counts[kind]]
+    return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in _TALLY_WORDS.items() if counts[kind]]
 
 
 def page_title(sections: Sequence[RunSection]) -> str:
@@ -52,8 +52,8 @@ def page_title(sections: Sequence[RunSection]) -> str:
     names = list(dict.fromkeys(section.name for section in sections))
     if len(sections) == 1:
         return sections[0].title
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def common(sections: Sequence[RunSection]) -> Common:

@@ -9,7 +9,7 @@ from pollscope.store.run_folder import RunFolder
 # Parts of run.json that decide what is measured; `host` holds what changes by itself, too.
 PARTS = ("spec", "testbed", "host", "build", "generator", "knobs_before")
 # Of the host and the spec: moves from run to run and decides nothing, or is told by other lines.
-MOVING = (
+_MOVING = (
     "boot_id",
     "uptime_s",
     "load_average",
@@ -42,7 +42,7 @@ def differences_of(first: RunFolder, second: RunFolder) -> list[str]:
 def _apart(path: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         for key in dict.fromkeys([*left, *right]):
-            if key not in MOVING:
+            if key not in _MOVING:
                 yield from _apart(f"{path}.{key}", left.get(key), right.get(key))
     elif _still(left) != _still(right):
         yield path.removeprefix("spec."), left, right
@@ -52,7 +52,9 @@ def _still(value: Any) -> Any:
     """A list of tables (hugepages by size) without what moves."""
     if not isinstance(value, list):
         return value
-    return [{key: each[key] for key in each if key not in MOVING} if isinstance(each, dict) else each for each in value]
+    return [
+        {key: each[key] for key in each if key not in _MOVING} if isinstance(each, dict) else each for each in value
+    ]
 
 
 def _text(value: Any) -> str:

@@ -42,7 +42,7 @@ from pollscope.store.results_table import MANY, current_table
 from pollscope.store.run_folder import RunFolder
 
 # Colours of a figure that follow the page from light to dark.
-PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)", PAPER: "var(--paper)"}
+_PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)", PAPER: "var(--paper)"}
 STATISTICS = ("mean", "p50", "p90", "p99", "p999", "max")
 # Titles as a reader sees them, each table narrow enough for paper; it has the metrics that at least one point has.
 TABLES = {
@@ -238,7 +238,7 @@ def _embedded(svg: str, name: str, heading: str) -> str:
     svg = re.sub(r'\bid="', f'id="{prefix}', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
     svg = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}', svg)
-    for colour, variable in PAGE_COLOURS.items():
+    for colour, variable in _PAGE_COLOURS.items():
         svg = svg.replace(colour, variable)
     # Width and height of paper give way to the page's; the view box keeps the proportions.
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1, flags=re.DOTALL)

@@ -20,10 +20,10 @@ from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 # A rate this near to the limit of a line or a NIC is the limit's (COREC's table 2 prints 37.66 Mpps at one of 37).
-AT_LIMIT = 0.02
+_AT_LIMIT = 0.02
 PARTS = ("useful", "cycles", "frequency", "unexplained")
-FIT_COLUMNS = ("cores", "rate_pps")
-COLUMNS = (*FIT_COLUMNS, "useful_share", "cycles_per_useful_packet", "frequency_hz")
+_FIT_COLUMNS = ("cores", "rate_pps")
+COLUMNS = (*_FIT_COLUMNS, "useful_share", "cycles_per_useful_packet", "frequency_hz")
 
 
 def contributions(table: pd.DataFrame) -> pd.DataFrame:
@@ -75,8 +75,8 @@ def points(table: pd.DataFrame, limit_pps: float | None = None) -> pd.DataFrame:
     """The points that a law is fitted to.
 
     Args:
-        table: with FIT_COLUMNS.
-        limit_pps: what the line or the NIC carries at most; a rate within AT_LIMIT of it, or above, is censored.
+        table: with _FIT_COLUMNS.
+        limit_pps: what the line or the NIC carries at most; a rate within _AT_LIMIT of it, or above, is censored.
 
     Returns:
         One row for each number of cores, rising: `cores`, `rate_pps` (mean), `censored`.
@@ -86,8 +86,8 @@ def points(table: pd.DataFrame, limit_pps: float | None = None) -> pd.DataFrame:
     """
     if limit_pps is not None and not (np.isfinite(limit_pps) and limit_pps > 0):
         raise UsageError(f"the limit is {limit_pps} packets a second", remedy="give a number above 0, or none")
-    found = _checked(table, FIT_COLUMNS).groupby("cores").mean().reset_index()
-    found["censored"] = False if limit_pps is None else found["rate_pps"] >= (1 - AT_LIMIT) * limit_pps
+    found = _checked(table, _FIT_COLUMNS).groupby("cores").mean().reset_index()
+    found["censored"] = False if limit_pps is None else found["rate_pps"] >= (1 - _AT_LIMIT) * limit_pps
     return found
 
 
@@ -95,7 +95,7 @@ def laws(table: pd.DataFrame, limit_pps: float | None = None) -> dict[str, Scali
     """Amdahl's law and the Universal Scalability Law (pollscope/stats/scaling_laws.py), by name.
 
     Args:
-        table: with FIT_COLUMNS.
+        table: with _FIT_COLUMNS.
         limit_pps: as for points().
 
     Raises:

@@ -16,12 +16,12 @@ from pollscope.base.units import Dimension, Quantity, human_share
 IMIX = {64: 7, 594: 4, 1518: 1}
 FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9000
 # A range that names more levels than this is a slip of the pen.
-MAX_LEVELS = 4096
+_MAX_LEVELS = 4096
 # So is what no patience and no host can give: a window of more than a day, more than a thousand lines of 800 Gbit/s.
-DAY_NS = 86_400 * 10**9
-MAX_PPS = 1e12
+_DAY_NS = 86_400 * 10**9
+_MAX_PPS = 1e12
 # What the node takes (docs/node-protocol.md, `hiccup`).
-MAX_DELAYS = 1024
+_MAX_DELAYS = 1024
 # The same (`queue_weights`).
 MAX_WEIGHTS, WEIGHT_MAX = 64, 1000
 
@@ -52,8 +52,8 @@ class OneOf:
         return core_schema.literal_schema(list(self._words()))
 
 
-Nanoseconds = Annotated[int, units.TIME, _reader(units.TIME), Field(ge=0, le=DAY_NS), _schema(units.TIME, "100 ms")]
-WindowNs = Annotated[int, units.TIME, _reader(units.TIME), Field(ge=1_000_000, le=DAY_NS), _schema(units.TIME, "1 s")]
+Nanoseconds = Annotated[int, units.TIME, _reader(units.TIME), Field(ge=0, le=_DAY_NS), _schema(units.TIME, "100 ms")]
+WindowNs = Annotated[int, units.TIME, _reader(units.TIME), Field(ge=1_000_000, le=_DAY_NS), _schema(units.TIME, "1 s")]
 IntervalNs = Annotated[
     int, units.TIME, _reader(units.TIME), Field(ge=10_000_000, le=3_600_000_000_000), _schema(units.TIME, "100 ms")
 ]
@@ -69,7 +69,7 @@ def _at_most_all(share: float) -> float:
 Probability = Annotated[
     float, units.SHARE, _reader(units.SHARE), AfterValidator(_at_most_all), _schema(units.SHARE, "5 %")
 ]
-PacketRate = Annotated[float, units.RATE, _reader(units.RATE), Field(ge=0, le=MAX_PPS), _schema(units.RATE, "3 Mpps")]
+PacketRate = Annotated[float, units.RATE, _reader(units.RATE), Field(ge=0, le=_MAX_PPS), _schema(units.RATE, "3 Mpps")]
 Footprint = Annotated[int, units.SIZE, _reader(units.SIZE), Field(ge=1536, le=2**42), _schema(units.SIZE, "32 MiB")]
 FlowSize = Annotated[int, units.SIZE, _reader(units.SIZE), Field(ge=1, le=2**44), _schema(units.SIZE, "100 kB")]
 TaskData = Annotated[int, units.SIZE, _reader(units.SIZE), Field(ge=0, le=2**20), _schema(units.SIZE, "4 KiB")]
@@ -168,8 +168,8 @@ def _read_delays(value: object) -> str:
     delays = [int(units.parse(each, units.TIME)) for each in value]
     if min(delays) < 0:
         raise ValueError("a delay is not negative")
-    if len(delays) > MAX_DELAYS:
-        raise ValueError(f"has at most {MAX_DELAYS} times, not {len(delays)}")
+    if len(delays) > _MAX_DELAYS:
+        raise ValueError(f"has at most {_MAX_DELAYS} times, not {len(delays)}")
     return ",".join(map(str, delays))
 
 
@@ -308,8 +308,8 @@ _RANGES: dict[str, Callable[[Fraction, Fraction, object, str], list[Fraction]]] 
 
 
 def _check_count(count: Fraction) -> None:
-    if count >= MAX_LEVELS:
-        raise ValueError(f"the range has more than {MAX_LEVELS} levels")
+    if count >= _MAX_LEVELS:
+        raise ValueError(f"the range has more than {_MAX_LEVELS} levels")
 
 
 def _written(value: Fraction, unit: str, whole: bool) -> Any:

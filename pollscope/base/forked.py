@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 Found = TypeVar("Found")
 # How many pieces of work there are for each CPU, so that none waits long for another that got slower ones.
-PIECES_PER_CPU = 8
+_PIECES_PER_CPU = 8
 
 
 def in_pieces(compute: Callable[[int, int], Sequence[Found]], count: int, enough: int) -> list[Found]:
@@ -26,7 +26,7 @@ def in_pieces(compute: Callable[[int, int], Sequence[Found]], count: int, enough
     cpus = _cpus()
     if count < enough or cpus == 1:
         return list(compute(0, count))
-    pieces = PIECES_PER_CPU * cpus
+    pieces = _PIECES_PER_CPU * cpus
     ends = [count * piece // pieces for piece in range(pieces + 1)]
     with _processes(cpus, compute) as pool:
         return [each for piece in pool.map(_compute, ends, ends[1:]) for each in piece]

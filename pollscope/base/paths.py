@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pollscope.base.errors import HostError
 
-NODE_VARIABLE = "POLLSCOPE_NODE"
-CORUNNER_VARIABLE = "POLLSCOPE_CORUNNER"
-TCP_PATH_VARIABLE = "POLLSCOPE_TCP_PATH"
+_NODE_VARIABLE = "POLLSCOPE_NODE"
+_CORUNNER_VARIABLE = "POLLSCOPE_CORUNNER"
+_TCP_PATH_VARIABLE = "POLLSCOPE_TCP_PATH"
 PACKAGE = Path(__file__).resolve().parent.parent
 # A checkout, or an archive of one: what is built and what only deploys stands beside the package.
 CHECKOUT = PACKAGE.parent
@@ -94,7 +94,7 @@ def node_program() -> Path:
     Raises:
         HostError: it is not there or cannot be executed.
     """
-    return _program("pollscope-node", NODE_VARIABLE)
+    return _program("pollscope-node", _NODE_VARIABLE)
 
 
 def corunner_program() -> Path:
@@ -103,7 +103,7 @@ def corunner_program() -> Path:
     Raises:
         HostError: it is not there or cannot be executed.
     """
-    return _program("pollscope-corunner", CORUNNER_VARIABLE)
+    return _program("pollscope-corunner", _CORUNNER_VARIABLE)
 
 
 def tcp_path_program() -> Path:
@@ -113,7 +113,7 @@ def tcp_path_program() -> Path:
     Raises:
         HostError: it is not there or cannot be executed.
     """
-    return _program("tcp-path", TCP_PATH_VARIABLE)
+    return _program("tcp-path", _TCP_PATH_VARIABLE)
 
 
 def _program(name: str, variable: str) -> Path:

@@ -56,17 +56,17 @@ COMMANDS = {
 }
 
 # A shell sets it when it asks for the words that may follow (pollscope --show-completion).
-COMPLETING = "_POLLSCOPE_COMPLETE"
+_COMPLETING = "_POLLSCOPE_COMPLETE"
 
 # New objects between two searches for garbage. Records and tables are many objects that stay: after every 700 of them,
 # which is Python's own choice, the searches took a quarter of the time of a report.
 GARBAGE_EVERY = 10_000
 
 # Signals so close together are one interrupt.
-ONE_INTERRUPT_S = 0.5
+_ONE_INTERRUPT_S = 0.5
 
 # What a full, read-only or broken disk answers.
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 EXAMPLES = """Examples:
 
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        result = build_app(_wanted(_words_so_far() if COMPLETING in os.environ else arguments))(
+        result = build_app(_wanted(_words_so_far() if _COMPLETING in os.environ else arguments))(
             arguments, prog_name="pollscope", standalone_mode=False
         )
     except PollscopeError as error:
@@ -102,7 +102,7 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         return _fail(_in_words(error, arguments), ExitCode.USAGE)
     except OSError as error:  # a full disk, a folder that went away: no defect of the program
-        kept = " (nothing that was on the disk is lost)" if error.errno in DISK_ERRORS else ""
+        kept = " (nothing that was on the disk is lost)" if error.errno in _DISK_ERRORS else ""
         return _fail(f"{reason_of(error)}{kept}", ExitCode.HOST)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
@@ -195,6 +195,6 @@ class _Interrupt:
 
     def __call__(self, _signal: int, _frame: FrameType | None) -> None:
         now_s = time.monotonic()
-        if now_s - self._raised_s >= ONE_INTERRUPT_S:
+        if now_s - self._raised_s >= _ONE_INTERRUPT_S:
             self._raised_s = now_s
             raise KeyboardInterrupt

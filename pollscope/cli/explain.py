@@ -19,7 +19,7 @@ EXAMPLES = (
     "pollscope explain results/s-f5-polling-tax/20261120T162617Z-1a2b3c --json",
     "pollscope explain --paper intrahost",
 )
-WIDTH = 24
+_WIDTH = 24
 ORDER = ("limits", "open", "not", "absent")
 
 
@@ -72,7 +72,7 @@ def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]
             if (finding.stage, finding.evidence) not in everywhere and (every or finding.kind != "not"):
                 yield from _finding(finding)
         if clear := [finding.stage for finding in point.findings if finding.kind == "not" and not every]:
-            yield f"  {'does not limit':{WIDTH}} {', '.join(clear)}"
+            yield f"  {'does not limit':{_WIDTH}} {', '.join(clear)}"
     if everywhere:
         yield ""
         yield "absent at every point:"
@@ -93,16 +93,16 @@ def _absent_everywhere(points: "Sequence[Diagnosis]") -> list[tuple[str, tuple[s
 
 
 def _absent(stage: str, evidence: Sequence[str]) -> str:
-    return f"  {stage:{WIDTH}} absent, because {'; '.join(evidence)}"
+    return f"  {stage:{_WIDTH}} absent, because {'; '.join(evidence)}"
 
 
 def _finding(finding: "StageFinding") -> Iterator[str]:
     if finding.kind == "absent":
         yield _absent(finding.stage, finding.evidence)
     elif finding.kind == "not":
-        yield f"  {finding.stage:{WIDTH}} does not limit: {'; '.join(finding.evidence)}"
+        yield f"  {finding.stage:{_WIDTH}} does not limit: {'; '.join(finding.evidence)}"
     else:
         head = "limits" if finding.kind == "limits" else "may limit"
-        yield f"  {finding.stage:{WIDTH}} {head}: {finding.evidence[0]}"
+        yield f"  {finding.stage:{_WIDTH}} {head}: {finding.evidence[0]}"
         for text in (*finding.evidence[1:], f"refuted if {finding.refuted_by}", f"source: {finding.source}"):
-            yield f"  {'':{WIDTH}}   {text}"
+            yield f"  {'':{_WIDTH}}   {text}"

@@ -9,7 +9,7 @@ import typer
 from pollscope.base.names import papers
 from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
 
-HYPERPLANE = "hyperplane"  # of whose chip there is a model by itself
+_HYPERPLANE = "hyperplane"  # of whose chip there is a model by itself
 EXAMPLES = (
     "pollscope gallery",
     "pollscope gallery results --paper socc19 --out socc19.html",
@@ -45,6 +45,6 @@ def gallery(
         folder = target.parent / "modelled"
         computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, say)
         computed += models_of(first_measured(by_row), folder, say)
-        statements = judged(chip()) if HYPERPLANE in chosen else []
+        statements = judged(chip()) if _HYPERPLANE in chosen else []
     pages = [paper_gallery(name, [*there, *computed], reasons, statements) for name in chosen]
     typer.echo(write_page(gallery_html(pages), target))

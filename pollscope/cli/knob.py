@@ -35,7 +35,7 @@ Target = Annotated[
     str | None,
     typer.Option("--target", "-t", help="One target (see `knob list`); for PCI knobs an address or an interface."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
 
 
 @app.callback()
@@ -59,7 +59,7 @@ def choose_host(
 
 
 @app.command("list")
-def list_knobs(context: typer.Context, as_json: AsJson = False) -> None:
+def list_knobs(context: typer.Context, as_json: _AsJson = False) -> None:
     """Every knob: available or the reason why not, its values now, and what was changed."""
     host: KnobHost = context.obj
     rows = [_row(knob, host) for knob in knobs_of(host).values()]
@@ -77,7 +77,7 @@ def list_knobs(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @app.command("get")
-def get(context: typer.Context, name: KnobName, target: Target = None, as_json: AsJson = False) -> None:
+def get(context: typer.Context, name: KnobName, target: Target = None, as_json: _AsJson = False) -> None:
     """Values of one knob, one line a target."""
     values = read_values(pick(knobs_of(context.obj), name), target)
     if as_json:

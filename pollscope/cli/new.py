@@ -15,7 +15,7 @@ from pollscope.spec import find_specs, known_specs, load_text
 EXAMPLES = ("pollscope new bursts", "pollscope new deeper-rings --like S-F8")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 # What makes a spec that of a paper; a question of one's own has none of it.
-OF_THE_PAPER = ("row", "rows", "paper", "source", "must", "notes")
+_OF_THE_PAPER = ("row", "rows", "paper", "source", "must", "notes")
 
 
 def new(
@@ -56,7 +56,7 @@ def _like(word: str, name: str) -> str:
     text = read_text(found[0])
     load_text(text, str(found[0]))  # what is wrong with it is told with its own lines
     blocks = _blocks(text)
-    kept = [block for key, block in blocks if key not in (*OF_THE_PAPER, "name", "format", "")]
+    kept = [block for key, block in blocks if key not in (*_OF_THE_PAPER, "name", "format", "")]
     origin = f"# Begun as {found[0].name}; change what is asked."
     head = ["# SPDX-License-Identifier: BSD-3-Clause", origin, "format: 1", f"name: {name}"]
     return "\n".join([*head, "".join(kept)])

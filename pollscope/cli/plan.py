@@ -18,9 +18,9 @@ from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
 # From here on a plan says what room its run takes. Of a measured trial, on the disk and in a report (docs/spec.md, many
 # points); a modelled one takes a fifth of it.
-MANY_TRIALS = 10_000
+_MANY_TRIALS = 10_000
 # Points left out for one reason, from which on they are told by the first and the last.
-MANY_LEFT_OUT = 10
+_MANY_LEFT_OUT = 10
 TRIAL_BYTES, TRIAL_MEMORY_BYTES = 23e3, 140e3
 EXAMPLES = (
     "pollscope plan S-F5",
@@ -133,7 +133,7 @@ def _show(made: Plan, testbed: str) -> None:
     typer.echo(f"{made.spec.name} on {testbed}: {made.spec.title}")
     typer.echo(load_text(made.spec))
     typer.echo(f"{len(made.trials)} trials, about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}")
-    if len(made.trials) >= MANY_TRIALS:
+    if len(made.trials) >= _MANY_TRIALS:
         typer.echo(_room(len(made.trials)))
     for index, trial in enumerate(made.trials, 1):
         searched = f" (a search: about {trial.search_trials} trials, {human_time(trial.seconds)})"
@@ -144,5 +144,5 @@ def _show(made: Plan, testbed: str) -> None:
         by_reason.setdefault(each.reason, []).append(point_text(each.factors) if each.factors else each.point)
     for reason, points in by_reason.items():
         many = f"{len(points)} points, {points[0]} to {points[-1]}"
-        for point in points if len(points) < MANY_LEFT_OUT else [many]:
+        for point in points if len(points) < _MANY_LEFT_OUT else [many]:
             typer.echo(f"left out  {point}: {reason}")

@@ -25,7 +25,7 @@ EXAMPLES = (
     "pollscope run S-F8 --set trial.window='2 s' --set factors.queues='[1, 1024]'",
     "pollscope run --resume results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
 )
-DEFAULT_OUT = Path("results")
+_DEFAULT_OUT = Path("results")
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
         str | None,
         typer.Option("--resume", metavar="RUN", help="Complete an interrupted run: its folder, its id, or `latest`."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = DEFAULT_OUT,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = _DEFAULT_OUT,
     settings: Setting = None,
     dask: Annotated[
         str | None,
@@ -122,7 +122,7 @@ def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str
     return [
         *(["--testbed", testbed] if testbed else []),
         *(["--quick"] if quick else []),
-        *(["--out", str(out)] if out != DEFAULT_OUT else []),
+        *(["--out", str(out)] if out != _DEFAULT_OUT else []),
         *(word for setting in settings for word in ("--set", setting)),
         *(["--restore-first"] if restore_first else []),
     ]

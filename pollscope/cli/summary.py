@@ -42,17 +42,17 @@ METRICS = (
     "corunner_frequency_hz",
 )
 # Shown as well when claims of the run's rows are about them.
-OF_CLAIMS = ("tx_pps",)
+_OF_CLAIMS = ("tx_pps",)
 # With more points than this the table would not fit a screen; the report has them all.
 MOST_ROWS = 60
 MOST_REASONS = 5
-PLAIN_WIDTH = 160
+_PLAIN_WIDTH = 160
 
 
 def show_summary(outcome: RunOutcome, console: Console | None = None) -> None:
     """Prints the table, failures and warnings of a run."""
     # A table in a file or a pipe has no screen to fit.
-    screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     run = read_run(outcome.folder)
     if outcome.ok + outcome.flagged:
         table = current_table(run)
@@ -92,7 +92,7 @@ def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
     asked = [name for show in run.meta["spec"].get("show", []) for name in show["y"]]
     asked += [claim.metric for claim in own_claims(run)]
     offered = ["offered_pps"] if unsent else []
-    return list(dict.fromkeys([*asked, *offered, *(name for name in OF_CLAIMS if name in claimed), *METRICS]))
+    return list(dict.fromkeys([*asked, *offered, *(name for name in _OF_CLAIMS if name in claimed), *METRICS]))
 
 
 def _table(data: pd.DataFrame, title: str, wanted: Sequence[str]) -> Table:

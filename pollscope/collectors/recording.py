@@ -25,7 +25,7 @@ from pollscope.collectors.sample import Reading
 FORMAT = 1
 # Of one collector in one trial; a tool that prints without end shall not fill the disk on which the run is kept.
 MOST_BYTES = 512 << 20
-RecordingKind = Literal["stream", "snapshots"]
+_RecordingKind = Literal["stream", "snapshots"]
 Parser = Callable[[Iterator[str], Origin], Iterator[Reading]]
 
 
@@ -46,7 +46,7 @@ class Recorder:
         trouble: why not all of it is on the disk; empty when it is.
     """
 
-    def __init__(self, folder: Path, source: str, kind: RecordingKind) -> None:
+    def __init__(self, folder: Path, source: str, kind: _RecordingKind) -> None:
         self.path, self.trouble = folder / f"{source}.raw", ""
         self._raw = self.path.open("wb")
         self._pace = self.path.with_suffix(".pace").open("w", encoding="utf-8")
@@ -92,7 +92,7 @@ class Recording:
 
     path: Path
     source: str
-    kind: RecordingKind
+    kind: _RecordingKind
 
     @classmethod
     def open(cls, path: Path) -> "Recording":

@@ -13,7 +13,7 @@ from typing import Protocol
 # A snapshot takes a few milliseconds; one that takes longer than this waits for something. (Or the host took the CPU
 # away: then there are two threads from here on, which does no harm.)
 STUCK_S = 0.1
-LOOK_EVERY_S = 0.2
+_LOOK_EVERY_S = 0.2
 
 
 class Polled(Protocol):
@@ -71,7 +71,7 @@ class Rounds:
 
     def _watch(self) -> None:
         while True:
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(_LOOK_EVERY_S)
             with self._lock:
                 if not self._threads:
                     self._watching = False

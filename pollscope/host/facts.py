@@ -15,7 +15,7 @@ from pollscope.host.files import cpuinfo, read_int, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.nic_facts import nic_facts
 
-Fact = Any
+_Fact = Any
 PROC, SYS = Path("/proc"), Path("/sys")
 PACKAGE = Path(__file__).resolve().parent.parent
 # What gcc and clang write into .comment.
@@ -27,7 +27,7 @@ def absent(reason: str) -> dict[str, str]:
     return {"absent": reason}
 
 
-def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, Fact]:
+def host_facts(proc: Path = PROC, sys: Path = SYS) -> dict[str, _Fact]:
     """What a reader has to know of the machine; everything unknown is `{"absent": reason}`."""
     info = cpuinfo(proc)
     return {
@@ -74,7 +74,7 @@ def mitigations(sys: Path = SYS) -> dict[str, str]:
     return {name: text for name, text in found.items() if text and text != "Not affected"}
 
 
-def _dmi(sys: Path, *names: str) -> Fact:
+def _dmi(sys: Path, *names: str) -> _Fact:
     words = [read_text(sys / "class/dmi/id" / name) for name in names]
     return " ".join(filter(None, words)) or absent("no DMI: not a PC, or a container")
 
@@ -118,7 +118,7 @@ def _os_name() -> str:
         return platform.system()
 
 
-def turbo(sys: Path = SYS) -> Fact:
+def turbo(sys: Path = SYS) -> _Fact:
     """`on` or `off`, from intel_pstate or the generic boost file."""
     no_turbo = read_int(sys / "devices/system/cpu/intel_pstate/no_turbo")
     boost = read_int(sys / "devices/system/cpu/cpufreq/boost")
@@ -129,7 +129,7 @@ def turbo(sys: Path = SYS) -> Fact:
     return absent("no cpufreq driver shows it")
 
 
-def hypervisor(proc: Path = PROC, sys: Path = SYS) -> Fact:
+def hypervisor(proc: Path = PROC, sys: Path = SYS) -> _Fact:
     """What the machine runs under; `none` on bare metal."""
     if "hypervisor" not in cpuinfo(proc).get("flags", "").split():
         return "none"
@@ -163,7 +163,7 @@ def _find_field(fields: list[dict[str, Any]], name: str) -> str | None:
     return None
 
 
-def build_facts(program: Path) -> dict[str, Fact]:
+def build_facts(program: Path) -> dict[str, _Fact]:
     """Which node program it is, and how it was compiled, from meson's record beside it."""
     own = {"program": program.name, "sha256": _sha256(program), "compiler": _compiler(program), "commit": commit()}
     try:
@@ -175,7 +175,7 @@ def build_facts(program: Path) -> dict[str, Fact]:
     return {**own, "flags": {name: wanted.get(name) for name in names}}
 
 
-def _compiler(program: Path) -> Fact:
+def _compiler(program: Path) -> _Fact:
     """From meson's record; meson before 1.2 writes none, so then from what compilers leave in a program."""
     try:
         found = json.loads((program.parent / "meson-info" / "intro-compilers.json").read_text())["host"]["c"]
@@ -189,7 +189,7 @@ def _compiler(program: Path) -> Fact:
     return ", ".join(sorted(name.decode() for name in names)) or absent("the program does not name its compiler")
 
 
-def commit(folder: Path = PACKAGE) -> Fact:
+def commit(folder: Path = PACKAGE) -> _Fact:
     """The commit of this package's checkout, with `-dirty` behind it when files were changed."""
     tool = shutil.which("git")
     if tool is None or not (folder.parent / ".git").exists():
@@ -202,7 +202,7 @@ def commit(folder: Path = PACKAGE) -> Fact:
     return done.stdout.strip() or absent(f"git: {' '.join(done.stderr.split())[:120]}")
 
 
-def _sha256(program: Path) -> Fact:
+def _sha256(program: Path) -> _Fact:
     """By which two builds are told apart, whatever they call themselves."""
     try:
         with program.open("rb") as file:
@@ -211,11 +211,11 @@ def _sha256(program: Path) -> Fact:
         return absent(f"cannot be read: {error.strerror}")
 
 
-def _fact(path: Path, reason: str) -> Fact:
+def _fact(path: Path, reason: str) -> _Fact:
     return read_text(path) or absent(reason)
 
 
-def _selected(path: Path) -> Fact:
+def _selected(path: Path) -> _Fact:
     text = read_text(path)
     if text is None:
         return absent("not in this kernel")

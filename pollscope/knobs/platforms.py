@@ -14,7 +14,7 @@ from pollscope.base.paths import data_folder
 from pollscope.host.files import cpuinfo
 from pollscope.knobs.host import KnobHost
 
-PortId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
+_PortId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
 
 
 class _PlatformTable(BaseModel):
@@ -82,7 +82,7 @@ class Platform(_PlatformTable):
     name: str
     vendor: str
     cpus: list[CpuId]
-    root_ports: list[PortId] = []
+    root_ports: list[_PortId] = []
     ddio: DdioBit | Absent
     ddio_ways: WaysRegister | Absent
     prefetchers: PrefetchersRegister | Absent

@@ -31,17 +31,17 @@ MIN_SLICES, MIN_BLOCKS = 64, 6
 # whose lines lie with another core, and lost.
 MOST_LOST_POLL_CYCLES = 20_000.0
 # Fewer slices of a block than these have no slope of their own.
-MIN_BLOCK_SLICES = 16
+_MIN_BLOCK_SLICES = 16
 # What takes its time by the poll scatters most in the longest slices, which weigh most in the slope: its variance is up
 # to 4.6 times that of the same noise in each slice (10 lengths: 1, 2, 4 ... 512 polls). With 8, intervals held the
 # truth in 95 % of simulated windows, whose blocks have few slices that long.
-LONG_SLICE_NOISE = 8.0
+_LONG_SLICE_NOISE = 8.0
 # Fewer timed turns of a loop that is told give no interval.
-MIN_TURNS = 30
+_MIN_TURNS = 30
 # By weight, so about. Fewer say nothing of what a visit costs; few say it as if what visits cost scattered by its mean.
 MIN_VISITS, FEW_VISITS = 2, 30
 # A class whose error is above this share of the window is not told apart from the others.
-SEPARABLE_SHARE = 0.02
+_SEPARABLE_SHARE = 0.02
 # The classes by slices may miss the window by so much of it before the trial is flagged.
 MISFIT_SHARE = 0.02
 # No empty poll takes longer, a miss to another core's cache included; so few that even then they are this share at most
@@ -53,24 +53,24 @@ MOST_POLL_CYCLES, NEGLIGIBLE_SHARE = 1000.0, 0.002
 CALIBRATION_ERROR = 1.0
 # On a ground that stays, what was calibrated scatters by about so much, as a share (over the grid of
 # benchmarks/accounting_truth.py).
-CALIBRATION_SCATTER = 0.01
+_CALIBRATION_SCATTER = 0.01
 # Visits were not seen to leave anything to the empty polls of so few queues, whose heads all stay in the cache (same
 # grid); with more of them it may be too little to tell.
-ROOMY_QUEUES = 16
+_ROOMY_QUEUES = 16
 # By so much slices and the loop between them differ in the cost of an empty poll, as a share (same grid). It comes on
 # top of what a slice's spread tells.
 SLICE_ERROR = 0.02
 # All empty polls together are dearer by so many times what the visits before them cost, at most (1.14, same grid).
-MOST_AFTERMATH_OF_VISITS = 1.5
+_MOST_AFTERMATH_OF_VISITS = 1.5
 # By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
 FIT_ERROR = 0.1
 # A tax that is known worse than this is absent, so that a given one is less than 2 points off.
 MOST_ERROR_SHARE = 0.019
 WOULD_TELL = "a longer window or a quieter machine would tell"
 # Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
-COLLINEAR = 0.98
+_COLLINEAR = 0.98
 # Singular values below this share of the largest are rounding.
-SINGULAR = 1e-10
+_SINGULAR = 1e-10
 
 Sums = NDArray[np.float64]
 
@@ -189,10 +189,12 @@ def _visited(
     waited = float(lcore.get("waited_cycles", 0))
     left = known.total - polls * cost.value - known.loop - known.instrumentation
     visits = _visits(lcore, counts, cost.value, left - waited, known.total)
-    most = MOST_AFTERMATH_OF_VISITS * max(0.0, visits.all.value) if isinstance(visits.all, MeasuredCycles) else math.inf
+    most = (
+        _MOST_AFTERMATH_OF_VISITS * max(0.0, visits.all.value) if isinstance(visits.all, MeasuredCycles) else math.inf
+    )
     empty = MeasuredCycles(polls * cost.value, math.hypot(polls * cost.error, min(polls * aftermath, most)))
     packets = MeasuredCycles(left, math.hypot(empty.error, known.loop_error))
-    if packets.value < -max(empty.error, SEPARABLE_SHARE * known.total):
+    if packets.value < -max(empty.error, _SEPARABLE_SHARE * known.total):
         return (
             f"{human_number(counts[EMPTY])} empty polls at {human_number(cost.value)} cycles, with loop and "
             f"instrumentation, exceed the window by {-100 * packets.value / known.total:.1f} %: "
@@ -202,7 +204,7 @@ def _visited(
     parts = _Parts(empty, known.loop, packets)
     if isinstance(visits.all, MeasuredCycles):
         # What visits make empty polls dearer by is theirs, and slices may book it as the polls'.
-        crowded = aftermath > 0 or float(lcore.get("queues", 0)) > ROOMY_QUEUES
+        crowded = aftermath > 0 or float(lcore.get("queues", 0)) > _ROOMY_QUEUES
         unseen = min(polls * math.hypot(SLICE_ERROR * cost.value, aftermath), most) if crowded else 0.0
         fitted = MeasuredCycles(visits.all.value + waited, math.hypot(visits.all.error, unseen))
         parts = _by_slices(parts, fitted, known.total - known.instrumentation)
@@ -249,7 +251,7 @@ def _by_slices(parts: _Parts, fitted: MeasuredCycles, cycles: float) -> _Parts:
     if fitted.error >= parts.packets.error:
         return parts
     rest, empty = cycles - fitted.value, parts.empty
-    if SEPARABLE_SHARE * cycles < empty.error and abs(rest - parts.loop - empty.value) <= empty.error:
+    if _SEPARABLE_SHARE * cycles < empty.error and abs(rest - parts.loop - empty.value) <= empty.error:
         return _Parts(MeasuredCycles(rest - parts.loop, fitted.error), parts.loop, fitted, True)
     if rest - empty.value < parts.loop:  # they contradict the window
         return parts
@@ -280,7 +282,7 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
         return Classes(
             total, empty, loop + left, instrumentation, none, none, 0.0, empty.value / polls, none, False, waiting
         )
-    if left < -max(error, SEPARABLE_SHARE * total):
+    if left < -max(error, _SEPARABLE_SHARE * total):
         return f"being told which queue is next, timed turn by turn, exceeds the window by {-100 * left / total:.1f} %"
     if error > MOST_ERROR_SHARE * total:
         return f"what being told which queue is next costs is known to +-{100 * error / total:.1f} % of the window only"
@@ -296,7 +298,7 @@ def _of_turns(notice: Mapping[str, Any], turns: float, total: float) -> Measured
     if turns * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
         return MeasuredCycles(turns * MOST_POLL_CYCLES / 2, turns * MOST_POLL_CYCLES / 2)
     n = float(notice["samples"])
-    if n < MIN_TURNS:
+    if n < _MIN_TURNS:
         return f"only {n:.0f} of {turns:.0f} were timed: the window is too short"
     mean = float(notice["cycles"]) / n
     variance = max(0.0, float(notice["squared_cycles"]) / n - mean**2)
@@ -386,9 +388,9 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[
 
 def _aftermath(cycles: float, calibrated: float | None) -> float:
     """By how much an empty poll of the slices may be dearer than one by itself: down to what was calibrated."""
-    if calibrated is None or cycles <= (1 + CALIBRATION_SCATTER) * calibrated:
+    if calibrated is None or cycles <= (1 + _CALIBRATION_SCATTER) * calibrated:
         return 0.0
-    return cycles - (1 - CALIBRATION_SCATTER) * calibrated
+    return cycles - (1 - _CALIBRATION_SCATTER) * calibrated
 
 
 def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
@@ -403,7 +405,7 @@ def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> Measu
     Slices begin at random moments, so each block's are a random sample of its polls: that the cost changes from block
     to block, or within one, is no error, and the interval is that of sampling.
     """
-    if slices.min() < MIN_BLOCK_SLICES:
+    if slices.min() < _MIN_BLOCK_SLICES:
         return None
     weights = _polls_by_block(lcore, len(sums))
     half_width = float(scipy.special.ndtri(0.975)) * math.sqrt(float(weights**2 @ _slope_variances(slices, sums)))
@@ -438,7 +440,7 @@ def _slope_variances(slices: Sums, sums: Sums) -> Sums:
     xx, xy, yy = sums[:, 1, 1] - x * x / n, sums[:, 1, 2] - x * y / n, sums[:, 2, 2] - y * y / n
     known = xx > 0
     spread = np.where(known, xx, 1)
-    variances = LONG_SLICE_NOISE * np.maximum(0.0, yy - xy * xy / spread) / spread / (slices - 2)
+    variances = _LONG_SLICE_NOISE * np.maximum(0.0, yy - xy * xy / spread) / spread / (slices - 2)
     return np.where(known, variances, math.inf)
 
 
@@ -471,12 +473,12 @@ def _visits(
     )
     if met < FEW_VISITS:
         return _Visits(everything if fitted > 0 else rare, rare, rare)
-    if _switches_told_by_visits(whole) > COLLINEAR:
+    if _switches_told_by_visits(whole) > _COLLINEAR:
         alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
         return _Visits(everything, alike, alike)
     switch = MeasuredCycles(float(coefficients[SWITCHES]), _half_width(replicates[:, SWITCHES]))
     useful = MeasuredCycles(float(_of_visits(coefficients, counts)), _half_width(_of_visits(replicates, counts)))
-    if useful.error <= SEPARABLE_SHARE * total:
+    if useful.error <= _SEPARABLE_SHARE * total:
         return _Visits(everything, useful, switch)
     reason = (
         "visits by themselves and their interaction with empty polls are told apart only to "
@@ -538,7 +540,7 @@ def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
     scale = np.sqrt(np.diagonal(normal, axis1=1, axis2=2))
     scale = np.where(scale == 0, 1, scale)
     left, sizes, right = np.linalg.svd(normal / (scale[:, :, None] * scale[:, None, :]))
-    known = sizes > SINGULAR * sizes[:, :1]  # all else is made of the others
+    known = sizes > _SINGULAR * sizes[:, :1]  # all else is made of the others
     parts = np.einsum("bji,bj->bi", left, target / scale) / np.where(known, sizes, 1) * known
     found = np.zeros((len(sums), VARIABLES))
     found[:, kept] = np.einsum("bji,bj->bi", right, parts) / scale

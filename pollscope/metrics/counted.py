@@ -18,30 +18,30 @@ from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 Compute = Callable[[TrialFacts], float]
 # One way to a number: a collector, and the metrics of it that are added. A `?` at the end marks one that not every
 # processor has.
-Way = tuple[str, Sequence[str]]
+_Way = tuple[str, Sequence[str]]
 
-_NIC_DMA_WRITE: tuple[Way, ...] = (("pcm-iio", ["nic_dma_write"]), ("perf-uncore", ["nic_dma_write"]))
-_NIC_DMA_READ: tuple[Way, ...] = (("pcm-iio", ["nic_dma_read"]), ("perf-uncore", ["nic_dma_read"]))
-_DMA_WRITE: tuple[Way, ...] = (
+_NIC_DMA_WRITE: tuple[_Way, ...] = (("pcm-iio", ["nic_dma_write"]), ("perf-uncore", ["nic_dma_write"]))
+_NIC_DMA_READ: tuple[_Way, ...] = (("pcm-iio", ["nic_dma_read"]), ("perf-uncore", ["nic_dma_read"]))
+_DMA_WRITE: tuple[_Way, ...] = (
     ("pcm-iio", ["dma_write"]),
     ("perf-uncore", ["dma_write"]),
     ("perf-uncore", ["dma_write_local", "dma_write_remote"]),
     ("pcm-pcie", ["pcie_write_bytes"]),
 )
-_DMA_READ: tuple[Way, ...] = (
+_DMA_READ: tuple[_Way, ...] = (
     ("pcm-iio", ["dma_read"]),
     ("perf-uncore", ["dma_read"]),
     ("perf-uncore", ["dma_read_local", "dma_read_remote"]),
     ("pcm-pcie", ["pcie_read_bytes"]),
 )
-_DRAM_READ: tuple[Way, ...] = (
+_DRAM_READ: tuple[_Way, ...] = (
     ("pcm-memory", ["dram_read"]),
     ("perf-uncore", ["dram_read"]),
     ("perf-uncore", ["dram_read_schedule0", "dram_read_schedule1"]),
     ("pcm", ["memory_read"]),
     ("amd-uprof-pcm", ["dram_read"]),
 )
-_DRAM_WRITE: tuple[Way, ...] = (
+_DRAM_WRITE: tuple[_Way, ...] = (
     ("pcm-memory", ["dram_write"]),
     ("perf-uncore", ["dram_write"]),
     ("perf-uncore", ["dram_write_schedule0", "dram_write_schedule1"]),
@@ -58,11 +58,11 @@ STATES: Mapping[str, Sequence[str]] = {
 }
 
 
-def _each(collectors: Sequence[str], *metrics: str) -> tuple[Way, ...]:
+def _each(collectors: Sequence[str], *metrics: str) -> tuple[_Way, ...]:
     return tuple((collector, metrics) for collector in collectors)
 
 
-def _first(trial: TrialFacts, ways: Sequence[Way], compute: Callable[[Way], float]) -> float:
+def _first(trial: TrialFacts, ways: Sequence[_Way], compute: Callable[[_Way], float]) -> float:
     """The value of the first way that works.
 
     Raises:
@@ -128,7 +128,7 @@ def reasons_without_collectors() -> Mapping[str, str]:
     return reasons
 
 
-def _added(trial: TrialFacts, way: Way) -> float:
+def _added(trial: TrialFacts, way: _Way) -> float:
     """Sum of the means of a way's metrics."""
     means, total = _means(trial, way[0]), 0.0
     for name in way[1]:
@@ -147,7 +147,7 @@ def device_state(trial: TrialFacts, collector: str, name: str) -> float:
         NotMeasured: no collector told it, or of several devices.
     """
 
-    def found(way: Way) -> float:
+    def found(way: _Way) -> float:
         part = trial.once(_collectors)[way[0]]
         states = part.value.get("states") if isinstance(part.value, Mapping) else None
         known = {path: each[name] for path, each in (states or {}).items() if name in each}
@@ -161,7 +161,7 @@ def device_state(trial: TrialFacts, collector: str, name: str) -> float:
     return _first(trial, [(collector, ())], found)
 
 
-def _rate(*ways: Way) -> Compute:
+def _rate(*ways: _Way) -> Compute:
     return lambda trial: _first(trial, ways, lambda way: _added(trial, way))
 
 
@@ -174,7 +174,7 @@ def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str],
     )
 
 
-def _clock_hz(trial: TrialFacts, way: Way) -> float:
+def _clock_hz(trial: TrialFacts, way: _Way) -> float:
     """Of the units of one kind, which have one clock."""
     mean = _means(trial, way[0]).get(way[1][0])
     if mean is None:
@@ -185,7 +185,7 @@ def _clock_hz(trial: TrialFacts, way: Way) -> float:
 def _under_way(occupancy: str, clock: str) -> Compute:
     """Requests in the units of one kind, all together: entries summed over cycles / cycles."""
 
-    def found(trial: TrialFacts, way: Way) -> float:
+    def found(trial: TrialFacts, way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [clock]))
 
     return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
@@ -194,17 +194,17 @@ def _under_way(occupancy: str, clock: str) -> Compute:
 def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
     """Little's law in a CHA: requests under way / requests a second."""
 
-    def found(trial: TrialFacts, way: Way) -> float:
+    def found(trial: TrialFacts, way: _Way) -> float:
         cycles = _added(trial, way) / nonzero(_added(trial, (way[0], inserts)), none)
         return cycles * NS_PER_S / _clock_hz(trial, (way[0], ["cha_clock"]))
 
     return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
 
 
-def _total_of_units(*ways: Way) -> Compute:
+def _total_of_units(*ways: _Way) -> Compute:
     """Gauges that add up: a package's power. Means of gauges are averages over the units."""
 
-    def total(trial: TrialFacts, way: Way) -> float:
+    def total(trial: TrialFacts, way: _Way) -> float:
         _added(trial, way)  # absent with its reason
         means = _means(trial, way[0])
         return sum(float(means[name]["value"]) * float(means[name]["units"]) for name in way[1])
@@ -212,7 +212,7 @@ def _total_of_units(*ways: Way) -> Compute:
     return lambda trial: _first(trial, ways, lambda way: total(trial, way))
 
 
-def _of_the_generator(ways: Sequence[Way]) -> tuple[Way, ...]:
+def _of_the_generator(ways: Sequence[_Way]) -> tuple[_Way, ...]:
     """The same collectors on the other host of a pair."""
     return tuple((f"generator/{collector}", metrics) for collector, metrics in ways)
 
@@ -232,7 +232,7 @@ def _per_offered_packet(counted: Compute) -> Compute:
 
 
 def _hits(trial: TrialFacts) -> float:
-    def found(way: Way) -> float:
+    def found(way: _Way) -> float:
         return _added(trial, (way[0], ["iotlb.lookups"])) - _added(trial, way)
 
     return _first(trial, _IOTLB_MISSES, found)
@@ -240,7 +240,7 @@ def _hits(trial: TrialFacts) -> float:
 
 _IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
 # Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host text, section 4.1).
-READ_BYTES = 64
+_READ_BYTES = 64
 # What is written goes into the caches line by line.
 LINE_BYTES = 64
 
@@ -248,7 +248,7 @@ LINE_BYTES = 64
 def _reads_under_way(bytes_per_s: Callable[[TrialFacts], float]) -> Compute:
     """Little's law on the NIC's own latency and somebody's rate of reads, in bytes."""
     return lambda trial: outstanding_requests(
-        BITS_PER_BYTE * bytes_per_s(trial), COUNTED["nic_pcie_latency_ns"](trial), READ_BYTES
+        BITS_PER_BYTE * bytes_per_s(trial), COUNTED["nic_pcie_latency_ns"](trial), _READ_BYTES
     )
 
 
@@ -259,7 +259,7 @@ _WALKER_CLOCKS = {"perf-uncore": "iio_clock", "vtd-pmu": "iommu_clocks"}
 def _walks_under_way(trial: TrialFacts) -> float:
     """Page walks under way at a time, all walkers together."""
 
-    def found(way: Way) -> float:
+    def found(way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [_WALKER_CLOCKS[way[0]]]))
 
     return _first(trial, _each(tuple(_WALKER_CLOCKS), "page_walk_occupancy"), found)
@@ -272,7 +272,7 @@ def _credits_used(_trial: TrialFacts) -> float:
     )
 
 
-OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
+_OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 
 
 def _most_reads(trial: TrialFacts) -> float:
@@ -282,20 +282,20 @@ def _most_reads(trial: TrialFacts) -> float:
         NotMeasured: none of them was measured.
     """
     reads = []
-    for name in OUTSTANDING:
+    for name in _OUTSTANDING:
         with suppress(NotMeasured):
             reads.append(COUNTED[name](trial))
-    return max(reads) if reads else COUNTED[OUTSTANDING[0]](trial)
+    return max(reads) if reads else COUNTED[_OUTSTANDING[0]](trial)
 
 
 def _disagreement(trial: TrialFacts) -> float:
     """By how much the largest of the numbers of reads exceeds the smallest."""
     found = []
-    for name in OUTSTANDING:
+    for name in _OUTSTANDING:
         with suppress(NotMeasured):
             found.append(nonzero(COUNTED[name](trial), f"{name} is 0"))
     if len(found) < 2:
-        raise NotMeasured(f"fewer than two of {', '.join(OUTSTANDING)} were measured")
+        raise NotMeasured(f"fewer than two of {', '.join(_OUTSTANDING)} were measured")
     return max(found) / min(found) - 1
 
 
@@ -367,7 +367,7 @@ COUNTED: dict[str, Compute] = {
     "nic_pcie_latency_ns": lambda trial: _rate(("neohost", ["pcie_latency_mean"]))(trial) * NS_PER_S,
     "outstanding_reads_nic": _reads_under_way(_rate(("neohost", ["pcie_inbound"]))),
     "outstanding_reads_iotlb": _reads_under_way(
-        lambda trial: READ_BYTES * _rate(*_each(_IOMMU_COLLECTORS, "iotlb.lookups"))(trial)
+        lambda trial: _READ_BYTES * _rate(*_each(_IOMMU_COLLECTORS, "iotlb.lookups"))(trial)
     ),
     "outstanding_reads_iio": _reads_under_way(_rate(*_NIC_DMA_READ, *_DMA_READ)),
     "outstanding_reads_disagreement": _disagreement,

@@ -30,8 +30,8 @@ from pollscope.stats.histogram import BeyondRange
 # kept as it is: cut to 0..1 or left out, the mean of several trials near 0 would be wrong.
 SHARE_TOLERANCE = 0.005
 # A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
-SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
-UNBOUNDED_SHARES = {"rate_error", "accounting_misfit_share"}
+_SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
+_UNBOUNDED_SHARES = {"rate_error", "accounting_misfit_share"}
 COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **TCP, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
 # Rates that leave out a warm-up which reached into the window: counter of the parts.
 CUT = {
@@ -40,7 +40,7 @@ CUT = {
     **dict.fromkeys(("poll_rate_hz", "poll_rate_per_queue_hz", "iteration_rate_hz", "poll_rate_running_hz"), "sweeps"),
 }
 # The one that is a rate of the time in which the lcores ran.
-OF_RUNNING_TIME = "poll_rate_running_hz"
+_OF_RUNNING_TIME = "poll_rate_running_hz"
 
 
 def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
@@ -53,7 +53,7 @@ def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
     moved = {"moved_pps": moved_counter(trial)} if "moved_pps" in metrics else {}
     for name, counter in (CUT | moved).items():
         if name in metrics:
-            metrics[name] *= rate_after_cut(trial, parts, counter, name == OF_RUNNING_TIME, of[counter])
+            metrics[name] *= rate_after_cut(trial, parts, counter, name == _OF_RUNNING_TIME, of[counter])
     if "sweep_time_ns" in metrics and trial.waiting_cycles == 0:  # waits are known of the whole window only
         metrics["sweep_time_ns"] /= rate_after_cut(trial, parts, "sweeps", running=True)
 
@@ -154,8 +154,8 @@ def _ways() -> tuple[_Way, ...]:
             COMPUTE[name],
             COMPUTE[ERRORS[name]] if name in ERRORS else None,
             metric.unit == "share",
-            -math.inf if name in SIGNED_SHARES else 0.0,
-            math.inf if name in UNBOUNDED_SHARES else 1.0,
+            -math.inf if name in _SIGNED_SHARES else 0.0,
+            math.inf if name in _UNBOUNDED_SHARES else 1.0,
         )
         for name, metric in metric_dictionary().metrics.items()
     )

@@ -18,8 +18,8 @@ from pollscope.base.paths import data_folder
 from pollscope.base.units import human, human_ns, human_number, human_share, with_unit
 
 # Names that a message offers for a wrong one.
-MOST_CLOSE = 8
-NOT_SCALED = {
+_MOST_CLOSE = 8
+_NOT_SCALED = {
     "share",
     "ns",
     "cycles",
@@ -67,7 +67,7 @@ class Metric(BaseModel):
             return human_ns(value, like)
         if self.type == "int" and float(value).is_integer():  # a mean of them need not be one
             return with_unit(f"{value:,.0f}", self.short_unit)
-        if self.unit in NOT_SCALED:
+        if self.unit in _NOT_SCALED:
             return with_unit(human_number(value), self.short_unit)
         return human(value, self.short_unit, like=like)
 
@@ -97,8 +97,8 @@ class MetricDictionary(BaseModel):
         if name not in self.metrics:
             asked, name = name, name.lower()
             word = name.split("_")[0]
-            close = [known for known in self.metrics if word and known.startswith(word)][:MOST_CLOSE]
-            close = close or get_close_matches(name, self.metrics, n=MOST_CLOSE)
+            close = [known for known in self.metrics if word and known.startswith(word)][:_MOST_CLOSE]
+            close = close or get_close_matches(name, self.metrics, n=_MOST_CLOSE)
             remedy = f"did you mean {' or '.join(close)}?" if close else "docs/metrics.md has all"
             raise UsageError(f"no metric is called '{asked}'", remedy=remedy)
         return self.metrics[name]

@@ -5,7 +5,7 @@ The facts are the lines of `ground.jsonl`. What they say is computed here whenev
 the analysis, so that both mean the same.
 
 For each quantity the values of a run's canaries fall into levels. Two levels lie at least SMALLEST_CHANGE apart, and
-SPREADS times what the values spread within their levels; or the values drift by SMALLEST_CHANGE (Mann-Kendall), and
+_SPREADS times what the values spread within their levels; or the values drift by SMALLEST_CHANGE (Mann-Kendall), and
 are cut where that shows most. A level that a single canary saw between two of another level was a moment and is none.
 Canaries that agree in every quantity that both have stand on one ground; the grounds are named A, B, ... in the order
 in which they were seen. Levels are numbered by size within the settings of the knobs that the run turned, so that a
@@ -34,12 +34,12 @@ Canary = Mapping[str, Any]
 # The way of a cache line was seen to change by a factor of 4, a neighbour on the same core takes 20 to 40 %.
 SMALLEST_CHANGE = math.log(1.2)
 # False alarms of a run whose canaries vary at random: tests/test_ground.py.
-SPREADS = 5.0
+_SPREADS = 5.0
 # So many values' weight has the spread of the short batches within canaries beside that between canaries.
-WITHIN_WEIGHT = 4
+_WITHIN_WEIGHT = 4
 LARGEST_P = 0.01
 # A normal sample's quartiles lie so many standard deviations apart.
-QUARTILES = 1.349
+_QUARTILES = 1.349
 # A trial between two canaries that stand on different ground.
 BETWEEN = "between"
 UNKNOWN = ""
@@ -175,7 +175,7 @@ def _read(cycles: tuple[float, ...], count: float, inverse: bool) -> CanaryReadi
     values = 1 / each if inverse else each
     low, high = np.quantile(np.log(values), [0.25, 0.75])
     two = bimodality_warning(list(values)) is not None and high - low >= SMALLEST_CHANGE
-    return CanaryReading(float(np.median(values)), float(high - low) / QUARTILES, two)
+    return CanaryReading(float(np.median(values)), float(high - low) / _QUARTILES, two)
 
 
 def judge_ground(canaries: Sequence[Canary]) -> GroundJudgement:
@@ -247,10 +247,10 @@ def _cuts(ordered: Values, within: float) -> list[float]:
 def _apart(modes: Sequence[Values], within: float, fewest: int) -> bool:
     """Whether the gaps between modes are large, and large against the spread in them."""
     rest = np.concatenate([mode - np.median(mode) for mode in modes])
-    power = float((rest**2).sum()) + WITHIN_WEIGHT * within**2
-    spread = math.sqrt(power / (len(rest) - len(modes) + WITHIN_WEIGHT))
+    power = float((rest**2).sum()) + _WITHIN_WEIGHT * within**2
+    spread = math.sqrt(power / (len(rest) - len(modes) + _WITHIN_WEIGHT))
     gap = min(float(high[0] - low[-1]) for low, high in pairwise(modes))
-    return min(map(len, modes)) >= fewest and gap >= max(SMALLEST_CHANGE, SPREADS * spread)
+    return min(map(len, modes)) >= fewest and gap >= max(SMALLEST_CHANGE, _SPREADS * spread)
 
 
 def _drift(logs: Values) -> list[int]:

@@ -31,12 +31,12 @@ NS_PER_S = 1e9
 MOST = 2**63 - 1
 # What JSON gives that is no object: it is not looked at for the mark of an absent value.
 PLAIN = (int, float, str, list)
-NUMBERS = {int, float}
+_NUMBERS = {int, float}
 # The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
-CYCLE_SUM_TOLERANCE = 0.005
+_CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
 USEFUL_PARTS = ("receive", "process", "transmit")
-COUNTS_OF_LCORE = (
+_COUNTS_OF_LCORE = (
     "switches",
     "rx_packets",
     "waited_cycles",
@@ -45,10 +45,10 @@ COUNTS_OF_LCORE = (
     "stamps",
     "stamp_cycles",
 )
-CYCLE_CLASSES = ("total", "useful", "wire", "waiting", *TAX_CLASSES)
+_CYCLE_CLASSES = ("total", "useful", "wire", "waiting", *TAX_CLASSES)
 # Latencies of visits are the parts of useful cycles where they add up to these within this share of the window.
-PARTS_TOLERANCE = 0.02
-POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
+_PARTS_TOLERANCE = 0.02
+_POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
 
 
 class Flag(TypedDict):
@@ -160,7 +160,7 @@ class Part:
         value = self.value
         if type(value) is dict:
             found: list[Any] = list(map(value.get, keys))
-            if set(map(type, found)) <= NUMBERS and all(0 <= number <= MOST for number in found):
+            if set(map(type, found)) <= _NUMBERS and all(0 <= number <= MOST for number in found):
                 return dict(zip(keys, map(float, found), strict=True))
         return {key: self[key].number() for key in keys}
 
@@ -202,7 +202,7 @@ class Part:
 
 def _plain_array(values: list[Any]) -> NDArray[np.float64] | None:
     """Lists are long: what is plainly in order is not looked at one by one. None where something is not."""
-    if set(map(type, values)) <= NUMBERS:
+    if set(map(type, values)) <= _NUMBERS:
         with suppress(OverflowError):
             found = np.array(values, dtype=float)
             if not values or (found.min() >= 0 and found.max() < MOST):
@@ -364,7 +364,7 @@ class TrialFacts:
     @cached_property
     def polls(self) -> dict[str, float]:
         """Polls by outcome, summed over lcores; no `refill_failed` where a driver hides those among the empty ones."""
-        counts = {name: self.dut_sum("polls", name) for name in POLL_OUTCOMES}
+        counts = {name: self.dut_sum("polls", name) for name in _POLL_OUTCOMES}
         try:
             return counts | {"refill_failed": self.dut_sum("polls", "refill_failed")}
         except NotMeasured:
@@ -481,13 +481,13 @@ def _pmus(trial: TrialFacts) -> list[Part]:
 
 def _cycles(trial: TrialFacts) -> dict[str, float]:
     if not trial.has_classes:
-        return {name: sum(getattr(one, name) for one in trial.accounts) for name in CYCLE_CLASSES}
+        return {name: sum(getattr(one, name) for one in trial.accounts) for name in _CYCLE_CLASSES}
     cycles = {name: trial.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
     if cycles["total"] == 0:
         raise NotMeasured("the DUT's window has no cycles")
     cycles["waiting"] = trial.waiting_cycles
     share = sum(cycles[name] for name in ("useful", "waiting", *TAX_CLASSES)) / cycles["total"]
-    if abs(share - 1) > CYCLE_SUM_TOLERANCE:
+    if abs(share - 1) > _CYCLE_SUM_TOLERANCE:
         raise NotMeasured(f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted")
     return cycles | {"wire": 0.0}
 
@@ -526,7 +526,7 @@ class Account:
         timed = timed_parts(self.lcore)
         timed["transmit"] -= self.wire
         excess = (sum(timed.values()) - self.useful) / self.total
-        if abs(excess) > PARTS_TOLERANCE:
+        if abs(excess) > _PARTS_TOLERANCE:
             raise NotMeasured(
                 f"timed one by one visits take {100 * abs(excess):.1f} % of the window "
                 f"{'more' if excess > 0 else 'less'} than in the loop, so their parts do not add up"
@@ -564,7 +564,7 @@ def _recorded(lcore: Part) -> dict[str, object]:
     """What classes() reads of an lcore, each value checked."""
     if "slices" not in keys_of(lcore):
         return {"accounting": lcore["accounting"].text()}
-    numbers = lcore.numbers_of(*COUNTS_OF_LCORE)
+    numbers = lcore.numbers_of(*_COUNTS_OF_LCORE)
     return (
         {**numbers}
         | _waiting(lcore)

@@ -16,13 +16,13 @@ from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at, ke
 # A trial whose share of empty polls is further off than this did not have its shape.
 MOST_OFF = 0.05
 # So many of the packets for cold queues may be given up because their time was over.
-MOST_UNSENT = 0.05
+_MOST_UNSENT = 0.05
 # Of each of the generator's lcores.
 _SHAPE_COUNTS = ("hot_sent", "cold_sent", "cold_unsent", "hot_asked", "cold_asked")
-Params = Mapping[str, Any]
+_Params = Mapping[str, Any]
 
 
-def hot_queues(params: Params) -> int:
+def hot_queues(params: _Params) -> int:
     """How many queues are always backlogged."""
     queues = int(params["queues"])
     if params["shape"] == "SQ":
@@ -40,7 +40,7 @@ def empty_share(queues: float, hot: float, probability: float) -> float:
     return (queues - hot) * (1 - probability) / queues
 
 
-def empty_per_busy(params: Params) -> float:
+def empty_per_busy(params: _Params) -> float:
     """Empty polls for each one that finds packets."""
     cold = 0.0 if params["shape"] == "SQ" else float(params["background_probability"])
     share = empty_share(params["queues"], hot_queues(params), cold)
@@ -164,14 +164,14 @@ def _limits(trial: TrialFacts, found: ShapePolls) -> list[str]:
 
 def _late(shape: Part) -> list[str]:
     unsent, asked = shape["cold_unsent"].number(), shape["cold_asked"].number()
-    if unsent <= MOST_UNSENT * max(asked, 1.0):
+    if unsent <= _MOST_UNSENT * max(asked, 1.0):
         return []
     return [f"the generator gave up {unsent:.0f} packets for cold queues, of about {asked:.0f}, because it was late"]
 
 
 def _too_many(shape: Part) -> list[str]:
     sent, asked = shape["cold_sent"].number(), shape["cold_asked"].number()
-    if sent <= (1 + MOST_UNSENT) * asked:
+    if sent <= (1 + _MOST_UNSENT) * asked:
         return []
     return [
         f"cold queues got {sent:.0f} packets where their visits asked for about {asked:.0f}: visits became rarer "

@@ -20,9 +20,9 @@ from pollscope.stats.estimates import bimodality_warning
 
 COUNTERS = ("cycles", "rx_packets", "tx_packets", "sweeps", "interrupted_cycles")
 # A part of which more was taken away than this is left out of the test; so is the next, which works off the backlog.
-MOST_TAKEN_AWAY = 0.05
+_MOST_TAKEN_AWAY = 0.05
 # A change of level behind this share of the window is no warm-up; nothing is cut, and it is told as two levels.
-LONGEST_WARM_UP = 1 / 3
+_LONGEST_WARM_UP = 1 / 3
 RATES = {"rx_packets": "packets received a second", "sweeps": "sweeps a second"}
 Columns = Mapping[str, npt.NDArray[np.float64]]
 
@@ -76,7 +76,7 @@ def warm_up(trial: TrialFacts) -> WarmUp:
         NotMeasured: the window cannot be tested, with the reason.
     """
     lcores, quiet, found = trial.once(_changes)
-    early = [(name, change) for name, change in found if change.count <= LONGEST_WARM_UP * quiet.sum()]
+    early = [(name, change) for name, change in found if change.count <= _LONGEST_WARM_UP * quiet.sum()]
     if not early:
         return WarmUp(0.0, 0, "")
     name, change = max(early, key=lambda each: each[1].count)
@@ -134,7 +134,7 @@ def _quiet(lcores: Sequence[Columns]) -> npt.NDArray[np.bool_]:
     taken = np.max([columns["interrupted_cycles"] / c for columns, c in zip(lcores, cycles, strict=True)], axis=0)
     # A part much longer than the others holds a gap whatever the node made of it.
     long = np.max([c / median(c) for c in cycles], axis=0) > 1.5
-    disturbed = (taken > MOST_TAKEN_AWAY) | long
+    disturbed = (taken > _MOST_TAKEN_AWAY) | long
     after = np.concatenate([[False], disturbed[:-1]])
     return np.asarray(~(disturbed | after))
 
@@ -150,7 +150,7 @@ def _two_levels(trial: TrialFacts) -> str:
         if text := bimodality_warning(rates(lcores, name)[quiet] * trial.tsc_hz):
             return f"{words} had two levels within the window: {text}"
     for name, change in changes:
-        if change.count > LONGEST_WARM_UP * quiet.sum():
+        if change.count > _LONGEST_WARM_UP * quiet.sum():
             return (
                 f"{RATES[name]} changed their level within the window, too late for a warm-up: before, they were "
                 f"{human_share(abs(change.change))} {'above' if change.change > 0 else 'below'} what they were after"

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Origin = Literal["measured", "stated", "assumed", "fitted"]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
-Interval = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
+_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
+Interval = Annotated[tuple[_NotNegative, _NotNegative], Field(strict=False)]
 # Keys of a file are texts.
 Queues = Annotated[int, Field(ge=1, strict=False)]
 
@@ -34,8 +34,8 @@ class Cost(Given):
         source: run, paper and section, or why it is assumed.
     """
 
-    value: NotNegative | None = None
-    by_queues: Mapping[Queues, NotNegative] | None = None
+    value: _NotNegative | None = None
+    by_queues: Mapping[Queues, _NotNegative] | None = None
     interval: Interval | None = None
     intervals: Mapping[Queues, Interval] | None = None
     origin: Origin

@@ -24,10 +24,10 @@ TASKS = ("encap", "crypto", "steer", "rs", "raid", "dispatch")
 SHAPES: tuple[Shape, ...] = ("FB", "PC", "NC", "SQ")
 # The text averages over numbers of queues that it does not name; powers of two up to its largest.
 QUEUES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
-BACKGROUND = 0.05
+_BACKGROUND = 0.05
 CORES, MULTICORE_QUEUES = 4, 400
 PARTS, PACKETS = 8, 12_000
-ZERO_LOAD = 0.005
+_ZERO_LOAD = 0.005
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def hot_queues(shape: Shape, queues: int) -> int:
 def turn(shape: Shape, queues: int) -> tuple[float, float]:
     """Packets, and polls that find nothing, of one turn over all queues at saturation."""
     hot = hot_queues(shape, queues)
-    found = BACKGROUND if shape in ("PC", "NC") else 0.0
+    found = _BACKGROUND if shape in ("PC", "NC") else 0.0
     return hot + found * (queues - hot), (1 - found) * (queues - hot)
 
 
@@ -137,7 +137,7 @@ def peak_pps(machine: Chip, task: str, shape: Shape, queues: int, how: Notificat
 def light(machine: Chip, task: str, queues: int, how: Notification, seed: int = 1) -> Outcome:
     """Time in the system of one core at below 1 % load."""
     task_ns = machine.task_ns(task, 1)
-    rate_pps = ZERO_LOAD * 1e9 / task_ns
+    rate_pps = _ZERO_LOAD * 1e9 / task_ns
     system = _system(machine, task_ns, rate_pps, 1, queues, how, 1, None)
     return simulate(system, PACKETS / rate_pps * 1e9, 10 * queues * machine.poll_ns(queues), seed, PARTS)
 
@@ -202,7 +202,7 @@ class Multicore:
         if hot == MULTICORE_QUEUES:
             return None
         each = MULTICORE_QUEUES // CORES
-        return tuple(1.0 if queue % each < hot // CORES else BACKGROUND for queue in range(MULTICORE_QUEUES))
+        return tuple(1.0 if queue % each < hot // CORES else _BACKGROUND for queue in range(MULTICORE_QUEUES))
 
     def tail(self, how: Notification, groups: int, rate_pps: float, seed: int = 1) -> list[float]:
         """99th percentiles of independent simulations, in ns."""
@@ -415,7 +415,7 @@ def _steeper(machine: Chip) -> Estimate:
     return _exact((more_tail - tail) / (more_mean - mean))
 
 
-INFINITE = math.inf
+_INFINITE = math.inf
 # Tolerances are ours: a tenth of a stated value where no other reason is given.
 STATEMENTS = (
     Statement(
@@ -432,9 +432,9 @@ STATEMENTS = (
     Statement("H-F3a", "FB: level from 500 to 1000 queues", 0.9, 1.1, "task_memory_ns", _change("FB", 500, 1000)),
     Statement("H-F3a", "PC: level from 500 to 1000 queues", 0.9, 1.1, "task_memory_ns", _change("PC", 500, 1000)),
     Statement("H-F3b", "mean grows almost linearly with queues (2: a line)", 1.8, 2.2, "poll_llc_ns", _growth(0)),
-    Statement("H-F3b", "the tail grows more steeply than the mean", 1.0, INFINITE, "poll_ns", _steeper),
+    Statement("H-F3b", "the tail grows more steeply than the mean", 1.0, _INFINITE, "poll_ns", _steeper),
     Statement(
-        "H-F3c", "the tail lies further above the mean with more queues, 1 to 1000", 1.0, INFINITE, "poll_ns", _steeper
+        "H-F3c", "the tail lies further above the mean with more queues, 1 to 1000", 1.0, _INFINITE, "poll_ns", _steeper
     ),
     Statement(
         "H-F8",
@@ -464,7 +464,7 @@ STATEMENTS = (
         "H-F9",
         "spinning at 1000 queues: tail in µs, above 100",
         100,
-        INFINITE,
+        _INFINITE,
         "poll_ns",
         _tail_us("spin"),
     ),
@@ -518,7 +518,7 @@ STATEMENTS = (
         "H-F11a",
         "IPC of spinning: zero load over saturation, highest at zero load",
         1.0,
-        INFINITE,
+        _INFINITE,
         "ipc_poll",
         lambda machine: _exact(sum(ipc(machine, 0.0, "spin")) / sum(ipc(machine, 1.0, "spin"))),
         fitted=True,
@@ -536,7 +536,7 @@ STATEMENTS = (
         "H-F11b",
         "what is left to an SMT co-runner beside spinning: full load over zero load, above 1",
         1.0,
-        INFINITE,
+        _INFINITE,
         "ipc_poll",
         _left("spin"),
         fitted=True,
@@ -554,7 +554,7 @@ STATEMENTS = (
         "H-F12",
         "power of spinning: zero load over saturation, above 1",
         1.0,
-        INFINITE,
+        _INFINITE,
         "ipc_task",
         lambda machine: _exact(power(machine, 0.0, "spin") / power(machine, 1.0, "spin")),
         fitted=True,

@@ -21,21 +21,21 @@ GENERATIONS = {
     4: (16e9, 128 / 130),
     5: (32e9, 128 / 130),
 }
-LANES = (1, 2, 4, 8, 12, 16, 32)
-PAYLOADS = (128, 256, 512, 1024, 2048, 4096)
+_LANES = (1, 2, 4, 8, 12, 16, 32)
+_PAYLOADS = (128, 256, 512, 1024, 2048, 4096)
 # By largest payload and lanes: how many TLPs may pass before an acknowledgement or an update of credits (both alike).
 FACTORS: dict[int, tuple[float, ...]] = {
     128: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
     256: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
     512: (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0),
 }
-TLP_OVERHEAD_SYMBOLS = 28
-INTERNAL_DELAY_SYMBOLS = {1: 19, 2: 70, 3: 115, 4: 115, 5: 115}
+_TLP_OVERHEAD_SYMBOLS = 28
+_INTERNAL_DELAY_SYMBOLS = {1: 19, 2: 70, 3: 115, 4: 115, 5: 115}
 # A packet of the data link layer; an ordered set to skip, every so many symbols.
 DLLP_BYTES, SKIP_BYTES, SKIP_EVERY = 8, 4, 1538
 # With framing, sequence number, header (64-bit addresses) and LCRC, without ECRC.
 WRITE_HEADER_BYTES, READ_HEADER_BYTES, COMPLETION_HEADER_BYTES = 24, 24, 20
-DOORBELL_BYTES = 4
+_DOORBELL_BYTES = 4
 
 
 class LinkBytes(NamedTuple):
@@ -70,9 +70,9 @@ class PcieLink:
     def __post_init__(self) -> None:
         known: dict[str, tuple[int | None, ...]] = {
             "generation": tuple(GENERATIONS),
-            "lanes": LANES,
-            "max_payload": PAYLOADS,
-            "max_read_request": PAYLOADS,
+            "lanes": _LANES,
+            "max_payload": _PAYLOADS,
+            "max_read_request": _PAYLOADS,
             "completion_boundary": (None, 64, 128),
         }
         for name, allowed in known.items():
@@ -89,9 +89,9 @@ class PcieLink:
     def acknowledgement_symbols(self) -> int:
         """After so many symbols an acknowledgement is due at the latest, and an update of credits."""
         # Of larger payloads the source has the factors of 512 bytes.
-        factor = FACTORS[min(self.max_payload, max(FACTORS))][LANES.index(self.lanes)]
-        tlps = (self.max_payload + TLP_OVERHEAD_SYMBOLS) * factor / self.lanes
-        return math.floor(tlps + INTERNAL_DELAY_SYMBOLS[self.generation])
+        factor = FACTORS[min(self.max_payload, max(FACTORS))][_LANES.index(self.lanes)]
+        tlps = (self.max_payload + _TLP_OVERHEAD_SYMBOLS) * factor / self.lanes
+        return math.floor(tlps + _INTERNAL_DELAY_SYMBOLS[self.generation])
 
     @property
     def tlp_bits_per_s(self) -> float:
@@ -155,7 +155,7 @@ def received(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -
     data = link.write(packet)
     data = data.plus(link.read(scheme.size * scheme.fetched), 1 / scheme.fetched)
     data = data.plus(link.write(scheme.size * scheme.written_back), 1 / scheme.written_back)
-    return data.plus(link.posted(DOORBELL_BYTES), 1 / scheme.doorbell_every)
+    return data.plus(link.posted(_DOORBELL_BYTES), 1 / scheme.doorbell_every)
 
 
 def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
@@ -171,7 +171,7 @@ def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> Li
     if packet > inlined:
         data = data.plus(link.read(packet - inlined))
     data = data.plus(link.write(scheme.size), 1 / scheme.tx_written_back)
-    return data.plus(link.posted(DOORBELL_BYTES), 1 / scheme.doorbell_every)
+    return data.plus(link.posted(_DOORBELL_BYTES), 1 / scheme.doorbell_every)
 
 
 def forwarded_pps(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> float:

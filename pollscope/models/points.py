@@ -22,9 +22,9 @@ from pollscope.spec.model import Parameters
 
 # With traffic that nothing limits, so many times what the cores can take is offered: rings are full.
 OVERLOAD = 1.5
-RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_visit_ns")
-SHARED_RING_COSTS = ("ring_ns", "ring_packet_ns")
-CORUNNER_COSTS = ("useful_ipc", "polling_ipc", "issue_width", "corunner_ipc")
+_RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_visit_ns")
+_SHARED_RING_COSTS = ("ring_ns", "ring_packet_ns")
+_CORUNNER_COSTS = ("useful_ipc", "polling_ipc", "issue_width", "corunner_ipc")
 
 
 def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
@@ -84,14 +84,14 @@ def _not_told(params: Parameters) -> str | None:
 
 def _cost_missing(params: Parameters, costs: Costs) -> str | None:
     rings = dispatchers(params) > 0
-    needed = [*(RING_COSTS if rings else ())]
-    needed += SHARED_RING_COSTS if rings and params.organisation == "scale-up" else ()
+    needed = [*(_RING_COSTS if rings else ())]
+    needed += _SHARED_RING_COSTS if rings and params.organisation == "scale-up" else ()
     needed += ["shared_packet_ns"] if params.organisation == "corec" and params.cores > 1 else []
     needed += ["shared_empty_poll_ns"] if params.organisation == "locked" and params.cores > 1 else []
     if params.notification == "qwait":
         needed += ["qwait_ns", *(["per_ready_ns"] if params.ready_set == "linear" else [])]
         needed += ["wake_up_ns"] if params.idle == "sleep" else []
-    needed += CORUNNER_COSTS if params.corunner != "none" else ()
+    needed += _CORUNNER_COSTS if params.corunner != "none" else ()
     needed += ["path_ns"] if params.generator_receives else []
     needed += ["generator_pps"] if params.load_pps is None and params.feed == "wire" else []
     missing = [name for name in needed if getattr(costs, name) is None]

@@ -116,7 +116,7 @@ def gated_mean_wait_ns(
 
 # What a poll of an empty queue reads: the descriptor at its head, the line of its state (apps/pmd/crossover_port.h),
 # and of ethdev's arrays a pointer to that and one to its callbacks (rte_eth_rx_burst()).
-POLL_BYTES = 2 * 64 + 2 * 8
+_POLL_BYTES = 2 * 64 + 2 * 8
 # Cycles of a load that L2, L3 and memory answer beyond one of the L1, and loads that are under way at once (line fill
 # buffers): Intel 64 and IA-32 Architectures Optimization Reference Manual, Skylake server; memory: some 80 ns.
 MORE_CYCLES, OVERLAPPED = (10, 55, 200), 12
@@ -140,10 +140,10 @@ def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> 
     """
     whole("cached_poll_ns", 1, queues=queues)
     above_zero("cached_poll_ns", cycle_ns=cycle_ns, **{f"L{level}": size for level, size in enumerate(cache_bytes, 1)})
-    swept = queues * POLL_BYTES
+    swept = queues * _POLL_BYTES
     *inner, last = cache_bytes
     beyond = [*(float(swept > size) for size in inner), max(0.0, 1 - last / swept)]
     # The time of each level but for what a level further out has of it.
     steps = [more - before for more, before in zip(MORE_CYCLES, (0, *MORE_CYCLES), strict=False)]
     cycles = sum(share * step for share, step in zip(beyond, steps, strict=True))
-    return POLL_BYTES / 64 * cycles / OVERLAPPED * cycle_ns
+    return _POLL_BYTES / 64 * cycles / OVERLAPPED * cycle_ns

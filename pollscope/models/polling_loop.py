@@ -28,7 +28,7 @@ from pollscope.models.draws import (
 )
 
 # Ten years: nothing is simulated up to there, and its polls can still be counted.
-NEVER_NS = 3e17
+_NEVER_NS = 3e17
 # What a core does at its next event.
 FINDS, IS_STRUCK, HANDS_ON, PUBLISHES = range(4)
 # Columns of `events`, one row a core.
@@ -156,7 +156,7 @@ def _scan(random: np.random.Generator, layout: Layout, draws: Draws, state: Stat
     if draws.poll_hiccup_probability > 0 and layout.ring[core] < 0:
         struck = polls_to_hiccup(random, draws)
         struck_ns = now_ns + struck * layout.empty_ns[core]
-        if struck_ns <= min(state.next_ns[core], NEVER_NS):
+        if struck_ns <= min(state.next_ns[core], _NEVER_NS):
             state.ahead[core], state.next_ns[core], state.phase[core] = struck, struck_ns, IS_STRUCK
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pollscope.models.draws import Draws, Recorded
 
 # As the node's histograms; a packet that took a minute is counted as refused.
-LAYOUT = BucketLayout(lowest=1, highest=60_000_000_000, significant_digits=3)
+_LAYOUT = BucketLayout(lowest=1, highest=60_000_000_000, significant_digits=3)
 # Parts of a window whose means are taken for independent: some 20 to 30 (Schmeiser 1982).
-BATCHES = 24
+_BATCHES = 24
 
 
 def _check_weights(model: str, weights: tuple[float, ...] | None, queues: int) -> None:
@@ -395,13 +395,13 @@ class Precise:
 
 
 # Parts of a simulation whose percentiles are samples: with 16 the t quantile is 9 % above the normal one.
-PRECISE_PARTS = 16
+_PRECISE_PARTS = 16
 # A pilot tells a variance to within a third; so much longer than it asks for the next simulation is.
-PILOT_MARGIN = 1.3
+_PILOT_MARGIN = 1.3
 # A simulation is at most so many times as long as its pilot, whose variance may be a bad guess.
-LONGEST_STEP = 64.0
+_LONGEST_STEP = 64.0
 # Packets of a part of the first pilot.
-PILOT_PACKETS = 20_000
+_PILOT_PACKETS = 20_000
 
 
 def simulate_until(system: System, percent: float, within: float, warmup_ns: float = 0.0, seed: int = 1) -> Precise:
@@ -422,9 +422,9 @@ def simulate_until(system: System, percent: float, within: float, warmup_ns: flo
     """
     above_zero("simulate_until", rate_pps=system.arrivals.rate_pps, within=within)
     share("simulate_until", percent_of_100=percent / 100)
-    window_ns = PILOT_PACKETS / system.arrivals.rate_pps * NS_PER_S
+    window_ns = _PILOT_PACKETS / system.arrivals.rate_pps * NS_PER_S
     while True:
-        randoms = _randoms(seed, PRECISE_PARTS)
+        randoms = _randoms(seed, _PRECISE_PARTS)
         run = _runner(system, window_ns, warmup_ns)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             found = list(pool.map(run, randoms))
@@ -433,7 +433,7 @@ def simulate_until(system: System, percent: float, within: float, warmup_ns: flo
         half = (interval.high - interval.low) / 2 / interval.value
         if half <= within:
             return Precise(_joined(system, found, window_ns), interval)
-        window_ns *= min(LONGEST_STEP, max(2.0, PILOT_MARGIN * (half / within) ** 2))
+        window_ns *= min(_LONGEST_STEP, max(2.0, _PILOT_MARGIN * (half / within) ** 2))
         seed += 1
 
 
@@ -616,12 +616,12 @@ def _empty() -> "Recorded":
     from pollscope.models.draws import Recorded
 
     numbers = np.array([0, 0, LARGEST_VALUE, 0], dtype=np.int64)
-    return Recorded(np.zeros(_counts_length(), np.int64), numbers, np.zeros(BATCHES), np.zeros(BATCHES, np.int64))
+    return Recorded(np.zeros(_counts_length(), np.int64), numbers, np.zeros(_BATCHES), np.zeros(_BATCHES, np.int64))
 
 
 @cache
 def _counts_length() -> int:
-    return int(HdrHistogram(LAYOUT.lowest, LAYOUT.highest, LAYOUT.significant_digits).counts_len)
+    return int(HdrHistogram(_LAYOUT.lowest, _LAYOUT.highest, _LAYOUT.significant_digits).counts_len)
 
 
 def _joined(system: System, parts: Sequence[_Part], window_ns: float) -> Outcome:
@@ -660,7 +660,7 @@ def _histogram(recorded: "Recorded") -> Histogram:
     indices = np.flatnonzero(recorded.counts)
     beyond, total_value, smallest, largest = (int(each) for each in recorded.numbers)
     smallest = smallest if len(indices) else 0
-    return Histogram("ns", LAYOUT, indices, recorded.counts[indices], smallest, largest, total_value, beyond)
+    return Histogram("ns", _LAYOUT, indices, recorded.counts[indices], smallest, largest, total_value, beyond)
 
 
 def _mean(recorded: Sequence["Recorded"]) -> Estimate | None:

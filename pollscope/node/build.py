@@ -16,8 +16,8 @@ from pollscope.base.paths import INSTALLED, build_folder, cache_folder, carried
 from pollscope.base.source_tree import source_tree
 from pollscope.host.lock import HostLock
 
-PROGRAMS = ("pollscope-node", "pollscope-corunner", "tcp-path", "librte_net_crossover.so")
-SDK_VARIABLE = "DPDK_DRIVER_SDK"
+_PROGRAMS = ("pollscope-node", "pollscope-corunner", "tcp-path", "librte_net_crossover.so")
+_SDK_VARIABLE = "DPDK_DRIVER_SDK"
 _TOOLS = ("cc", "meson", "ninja", "pkg-config")
 # The roles whose packages a build needs.
 _ROLES = ("build_tools", "dpdk")
@@ -62,7 +62,7 @@ def _lacking() -> list[str]:
 
 def _build_once(folder: Path, say: Callable[[str], None]) -> None:
     """The sources of a wheel do not change, so what was built whole is never built again."""
-    if all((folder / name).is_file() for name in PROGRAMS):
+    if all((folder / name).is_file() for name in _PROGRAMS):
         return
     sdk = _driver_sdk(say)
     with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as work:
@@ -80,13 +80,13 @@ def _configured(folder: Path, sdk: Path) -> Path:
 
 
 def _ninja(wanted: Path, folder: Path, say: Callable[[str], None]) -> None:
-    say(f"building {', '.join(PROGRAMS)} in {wanted}")
-    _run(["ninja", "-C", str(folder), *PROGRAMS], "they cannot be built")
+    say(f"building {', '.join(_PROGRAMS)} in {wanted}")
+    _run(["ninja", "-C", str(folder), *_PROGRAMS], "they cannot be built")
 
 
 def _driver_sdk(say: Callable[[str], None]) -> Path:
     """The headers that net_crossover needs and Debian's packages lack."""
-    if named := os.environ.get(SDK_VARIABLE):
+    if named := os.environ.get(_SDK_VARIABLE):
         return Path(named)
     folder = cache_folder() / "driver-sdk"
     say("looking for the headers of DPDK's driver SDK")

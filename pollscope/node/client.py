@@ -25,11 +25,11 @@ PROTOCOL = 3
 # Of a node without a hello; whatever else is wrong with it is its version.
 DID_NOT_START = "did not start"
 # The events that end a started trial, one way or the other.
-TRIAL_ENDS = ("done", "failed")
+_TRIAL_ENDS = ("done", "failed")
 # EAL takes about a second with hugepages, and several to touch the memory of a large --no-huge process.
 HELLO_LIMIT_S = 60.0
 QUIT_LIMIT_S = 3.0
-TERMINATE_LIMIT_S = 2.0
+_TERMINATE_LIMIT_S = 2.0
 _CHUNK_BYTES = 1 << 16
 # A reply with every histogram full has a few MiB; more than this is not a reply.
 _LINE_LIMIT_BYTES = 1 << 28
@@ -178,7 +178,7 @@ class NodeClient:
             NodeLost: it gave the trial up because lcores hang, so that it can start no other; or as `request` does.
         """
         deadline = time.monotonic() + self._patience * limit_s
-        while (event := self._take(_ends_a_trial, deadline, f"no event '{TRIAL_ENDS[0]}'")).get("trial") != trial:
+        while (event := self._take(_ends_a_trial, deadline, f"no event '{_TRIAL_ENDS[0]}'")).get("trial") != trial:
             pass
         if event["event"] == "failed":
             what = f"{self._who} gave the trial up: {event.get('error')}"
@@ -195,7 +195,7 @@ class NodeClient:
     def end(self) -> None:
         """Ends the process that this client started: terminate, then kill."""
         self._ended.set()
-        for number, limit_s in ((signal.SIGTERM, TERMINATE_LIMIT_S), (signal.SIGKILL, None)):
+        for number, limit_s in ((signal.SIGTERM, _TERMINATE_LIMIT_S), (signal.SIGKILL, None)):
             if self._process.poll() is not None:
                 break
             self._process.send_signal(number)
@@ -245,7 +245,7 @@ class NodeClient:
 
     def _epitaph(self) -> str:
         try:
-            status = self._process.wait(TERMINATE_LIMIT_S)
+            status = self._process.wait(_TERMINATE_LIMIT_S)
         except subprocess.TimeoutExpired:
             return f"{self._who} closed its output"
         how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
@@ -267,7 +267,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _ends_a_trial(message: dict[str, Any]) -> bool:
-    return message.get("event") in TRIAL_ENDS
+    return message.get("event") in _TRIAL_ENDS
 
 
 class ClientOwner:

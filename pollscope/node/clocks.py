@@ -11,10 +11,10 @@ from typing import Any
 
 from pollscope.base.units import human_ns
 
-Hello = Mapping[str, Any]
+_Hello = Mapping[str, Any]
 
 
-def clocks(hello: Hello, cpus: Collection[int]) -> dict[str, Any]:
+def clocks(hello: _Hello, cpus: Collection[int]) -> dict[str, Any]:
     """`result.clocks` of a trial on these CPUs (docs/store-format.md); empty where the node did not look."""
     if "tsc_offsets" not in hello:
         return {}
@@ -25,7 +25,7 @@ def clocks(hello: Hello, cpus: Collection[int]) -> dict[str, Any]:
     return {"shared": False, "steady": not any(map(_moves, found)), "reason": "; ".join(reasons)}
 
 
-def clock_warnings(hello: Hello, who: str = "") -> list[str]:
+def clock_warnings(hello: _Hello, who: str = "") -> list[str]:
     """One sentence for each CPU whose TSC is not known to be that of the main lcore; `who` says whose CPUs."""
     cpus = hello.get("tsc_offsets", {}).get("cpus", [])
     return [f"{who}{text}" for offset in cpus if (text := _what_is_wrong(offset, hello))]
@@ -35,7 +35,7 @@ def _moves(offset: Mapping[str, Any]) -> bool:
     return "absent" not in offset and bool(offset["low_cycles"] > offset["high_cycles"])
 
 
-def _what_is_wrong(offset: Mapping[str, Any], hello: Hello) -> str | None:
+def _what_is_wrong(offset: Mapping[str, Any], hello: _Hello) -> str | None:
     of = f"the TSC of CPU {offset['cpu']}"
     reference = f"that of CPU {hello['tsc_offsets']['reference_cpu']}"
     if "absent" in offset:

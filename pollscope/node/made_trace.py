@@ -16,13 +16,13 @@ import numpy.typing as npt
 SIZES = ((0.4, 64, 100), (0.2, 101, 1399), (0.4, 1518, 1518))
 # Of the logarithm of a gap; the gaps' coefficient of variation is 1.31.
 GAP_SIGMA = 1.0
-# The flow of rank r has a share of packets proportional to r ** -ZIPF.
-ZIPF = 1.1
+# The flow of rank r has a share of packets proportional to r ** -_ZIPF.
+_ZIPF = 1.1
 FCS_BYTES = 4
 HEADER_BYTES = 54
-CHUNK_PACKETS = 1 << 16
+_CHUNK_PACKETS = 1 << 16
 # Nanosecond pcap, version 2.4, whole packets up to 262144 bytes, Ethernet.
-FILE_HEADER = np.array([0xA1B23C4D, 2 | 4 << 16, 0, 0, 262144, 1], dtype="<u4")
+_FILE_HEADER = np.array([0xA1B23C4D, 2 | 4 << 16, 0, 0, 262144, 1], dtype="<u4")
 RECORD = np.dtype(
     [("seconds", "<u4"), ("nanoseconds", "<u4"), ("kept", "<u4"), ("length", "<u4"), ("header", "u1", HEADER_BYTES)]
 )
@@ -47,12 +47,12 @@ def write_trace(path: Path, packets: int, flows: int, mean_pps: float, seed: int
         OSError: the file cannot be written.
     """
     chance = np.random.default_rng(seed)
-    shares = np.cumsum(np.arange(1, flows + 1, dtype=float) ** -ZIPF)
+    shares = np.cumsum(np.arange(1, flows + 1, dtype=float) ** -_ZIPF)
     now_ns = 0
     with path.open("wb") as file:
-        file.write(FILE_HEADER.tobytes())
-        for first in range(0, packets, CHUNK_PACKETS):
-            count = min(CHUNK_PACKETS, packets - first)
+        file.write(_FILE_HEADER.tobytes())
+        for first in range(0, packets, _CHUNK_PACKETS):
+            count = min(_CHUNK_PACKETS, packets - first)
             gaps = chance.lognormal(-(GAP_SIGMA**2) / 2, GAP_SIGMA, count) * 1e9 / mean_pps
             times = now_ns + np.cumsum(np.rint(gaps).astype(np.int64))
             now_ns = int(times[-1])

@@ -11,7 +11,7 @@ from pollscope.plan.search import Settings
 # Coarser targets in front of the final one, and growth of steps while a bound is sought: CSIT's values.
 PRECEDING_TARGETS, EXPANSION = 2, 2
 # Makes a trial at a load in packets a second: packets that were sent, and those of them that were lost.
-MeasureLoss = Callable[[float], tuple[int, int]]
+_MeasureLoss = Callable[[float], tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Bounds:
 
 
 class _Measurer(AbstractMeasurer):  # type: ignore[misc]
-    def __init__(self, measure: MeasureLoss) -> None:
+    def __init__(self, measure: _MeasureLoss) -> None:
         self._measure = measure
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
@@ -37,7 +37,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
         )
 
 
-def search_between(settings: Settings, lowest: float, highest: float, measure: MeasureLoss) -> Iterator[Bounds]:
+def search_between(settings: Settings, lowest: float, highest: float, measure: _MeasureLoss) -> Iterator[Bounds]:
     """Bounds for every loss ratio of the settings, between two loads."""
     goals = {ratio: _goal(settings, ratio) for ratio in settings.loss_ratios}
     config = Config(

@@ -22,14 +22,14 @@ TrialKind = Literal["measure", "baseline", "maximum", "search"]
 Refusal = Callable[[Point], str | None]
 
 # Estimates of what a run costs beside its trials, for the expected time only.
-START_S = 4.0
-CONFIGURATION_S = 0.5
-TRIAL_OVERHEAD_S = 0.03
+_START_S = 4.0
+_CONFIGURATION_S = 0.5
+_TRIAL_OVERHEAD_S = 0.03
 # Knobs that are boot parameters (docs/knobs.md).
-REBOOT_KNOBS = ("iommu",)
+_REBOOT_KNOBS = ("iommu",)
 # What offered load and the generator are made of, and what runs beside the DUT: not part of the DUT's configuration.
-LOAD_PARAMETERS = frozenset(LOADS)
-CORUNNER_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
+_LOAD_PARAMETERS = frozenset(LOADS)
+_CORUNNER_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Trial:
     @property
     def seconds(self) -> float:
         """Expected duration."""
-        return ((self.warmup_ns + self.window_ns) / 1e9 + TRIAL_OVERHEAD_S) * (self.search_trials or 1)
+        return ((self.warmup_ns + self.window_ns) / 1e9 + _TRIAL_OVERHEAD_S) * (self.search_trials or 1)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Plan:
     def seconds(self) -> float:
         """Expected duration when no point needs more than its least number of repeats."""
         configurations = {configuration_key(trial.point) for trial in self.trials}
-        return START_S + CONFIGURATION_S * len(configurations) + sum(trial.seconds for trial in self.trials)
+        return _START_S + _CONFIGURATION_S * len(configurations) + sum(trial.seconds for trial in self.trials)
 
     @property
     def seconds_at_most(self) -> float:
@@ -109,7 +109,7 @@ class Plan:
 
 def configuration_key(point: Point) -> tuple[object, ...]:
     """What distinguishes two configurations: all parameters but offered load, co-runners and the DUT's seeds."""
-    left_out = LOAD_PARAMETERS | CORUNNER_PARAMETERS | set(DUT_SEEDS)
+    left_out = _LOAD_PARAMETERS | _CORUNNER_PARAMETERS | set(DUT_SEEDS)
     return tuple(value for name, value in point.values().items() if name not in left_out)
 
 
@@ -233,7 +233,7 @@ def _few_turns(spec: Spec, points: list[Point], turn: int) -> list[Point]:
 def _knob_key(point: Point) -> tuple[str, str]:
     """Levels of the knobs that need a reboot, and of all."""
     settings = knob_settings(point.factors)
-    reboots = {name: level for name, level in settings.items() if name.partition("@")[0] in REBOOT_KNOBS}
+    reboots = {name: level for name, level in settings.items() if name.partition("@")[0] in _REBOOT_KNOBS}
     return point_id(reboots), point_id(settings)
 
 

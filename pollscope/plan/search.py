@@ -31,13 +31,13 @@ SATURATED_MISSED_SHARE = 0.01
 # The search begins this far above what the DUT took when saturated: overload can cost a DUT rate.
 HEADROOM = 1.5
 # A generator that paces less than this times what the saturated DUT took cannot show where the DUT's limit is.
-LEAST_HEADROOM = 1.02
+_LEAST_HEADROOM = 1.02
 # What a generator really sent is asked of it again with this much to spare.
-BACK_OFF = 0.98
+_BACK_OFF = 0.98
 # Lowest load of a search as a share of the highest: MLRsearch works on a logarithmic grid and needs one above 0.
-LOWEST_SHARE = 1e-3
+_LOWEST_SHARE = 1e-3
 # CSIT decides about a load by 21 trials of 1 s.
-DURATION_SUM_WINDOWS = 21
+_DURATION_SUM_WINDOWS = 21
 # The expected number of trials comes from a search on a model whose capacity varies by this share from trial to trial.
 MODEL_NOISE, MODEL_RATE_PPS, MODEL_SEED = 0.004, 1e6, 1
 
@@ -99,7 +99,7 @@ def settings_of(spec: "Spec") -> Settings:
         exceed_ratio=maximum.exceed_ratio,
         width=maximum.width,
         window_ns=window_ns,
-        duration_sum_ns=maximum.duration_sum_ns or DURATION_SUM_WINDOWS * window_ns,
+        duration_sum_ns=maximum.duration_sum_ns or _DURATION_SUM_WINDOWS * window_ns,
         at_most_ns=maximum.at_most_ns,
         highest_pps=maximum.highest_pps,
         most_unsent=maximum.most_unsent,
@@ -235,20 +235,20 @@ def _highest(settings: Settings, trials: _Trials) -> float:
         )
     load = min(full.offered_pps, HEADROOM * full.received_pps)
     reason = f"{human_rate(full.offered_pps)}, all that the generator can send, is too little more"
-    while load >= LEAST_HEADROOM * full.received_pps:
+    while load >= _LEAST_HEADROOM * full.received_pps:
         tried = trials.until_good(load)
         if tried[-1].unsent_share <= settings.most_unsent:
             return load
         reason = _behind(load, tried)
         # Pacing costs a generator more than sending as fast as it can.
-        load = min(load, max(counts.offered_pps for counts in tried)) * BACK_OFF
+        load = min(load, max(counts.offered_pps for counts in tried)) * _BACK_OFF
     raise _Ended("generator-bound", f"{reason}; the DUT took {human_rate(full.received_pps)} when it was saturated")
 
 
 def _search_between(settings: Settings, highest: float, trials: _Trials) -> tuple[GoalFound, ...]:
     from pollscope.plan.mlrsearch import search_between  # takes 1 to 2 s, which runs without a search do not need
 
-    found = search_between(settings, highest * LOWEST_SHARE, highest, trials.loss)
+    found = search_between(settings, highest * _LOWEST_SHARE, highest, trials.loss)
     return tuple(_goal_found(bounds, highest, trials) for bounds in found)
 
 
@@ -256,7 +256,7 @@ def _goal_found(bounds: "Bounds", highest: float, trials: _Trials) -> GoalFound:
     ratio, low, high = bounds.loss_ratio, bounds.lower_pps, bounds.upper_pps
     loss = f"a loss ratio of {human_share(ratio, 6)}"
     if low is None:
-        lowest = human_rate(highest * LOWEST_SHARE)
+        lowest = human_rate(highest * _LOWEST_SHARE)
         return GoalFound(ratio, None, None, high, f"no rate from {lowest} on was forwarded with at most {loss}")
     if high is None:
         reason = f"the highest rate of the search, {human_rate(highest)}, was forwarded with at most {loss}"

@@ -41,8 +41,8 @@ from pollscope.node.client import PROTOCOL
 from pollscope.run.leased_lines import Lapsed, LeasedLines
 
 # Of a recording in one reply.
-PIECE_BYTES = 4 << 20
-NO_SUCH_CPU = "there is no CPU {} here, which the testbed's file names"
+_PIECE_BYTES = 4 << 20
+_NO_SUCH_CPU = "there is no CPU {} here, which the testbed's file names"
 Reply = dict[str, Any]
 
 
@@ -118,7 +118,7 @@ class Agent:
         wishes = Parameters.model_construct(**params)  # checked where the spec was read
         cpus = online_cpus()  # the DUT's may be isolated, so that this process may not run there
         if missing := sorted(set(dut) - {cpu.cpu for cpu in cpus}):
-            raise HostError(NO_SUCH_CPU.format(missing[0]))
+            raise HostError(_NO_SUCH_CPU.format(missing[0]))
         if reason := corunner_refusal(wishes, lambda: place_corunners(cpus, wishes, dut, ())):
             return {"refusal": reason}
         found = place_corunners(cpus, wishes, dut, ())
@@ -128,7 +128,7 @@ class Agent:
         """Which of these CPUs, workers first, a DUT gets by a policy on this host's topology; or why none."""
         every = online_cpus()
         if missing := sorted(set(cpus) - {cpu.cpu for cpu in every}):
-            raise HostError(NO_SUCH_CPU.format(missing[0]))
+            raise HostError(_NO_SUCH_CPU.format(missing[0]))
         node = next((each.numa_node for each in nics() if each.address == nic), None)
         wanted = Wanted(workers, dispatchers, generator=False, placement=policy, nic_node=node)
         try:
@@ -172,7 +172,7 @@ class Agent:
             raise UsageError(f"there is no recording {name}{ending}")
         with path.with_suffix(ending).open("rb") as file:
             file.seek(offset)
-            return {"data": base64.b64encode(file.read(PIECE_BYTES)).decode()}
+            return {"data": base64.b64encode(file.read(_PIECE_BYTES)).decode()}
 
     def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> Reply:
         """Takes this host's lock and restores what an ended run left behind."""

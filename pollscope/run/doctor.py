@@ -24,7 +24,7 @@ from pollscope.knobs.registry import knobs_of
 
 SYS, PROC, DEV = Path("/sys"), Path("/proc"), Path("/dev")
 # Below this the node and its mempools leave too little for the rest of the host.
-MEMORY_WANTED_BYTES = 3 << 30
+_MEMORY_WANTED_BYTES = 3 << 30
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _tsc() -> Check:
 
 def _memory(topic: str) -> Iterator[Check]:
     total = meminfo_bytes("MemTotal") or 0
-    state = "yes" if total >= MEMORY_WANTED_BYTES else "note"
+    state = "yes" if total >= _MEMORY_WANTED_BYTES else "note"
     yield Check(topic, "memory", state, f"{human_size(total)}; points that need more than is free are left out")
     pages = [each for each in hugepages() if each.total]
     if not pages:

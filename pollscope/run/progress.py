@@ -17,7 +17,7 @@ from pollscope.base.units import human_time
 from pollscope.plan.plan import Trial
 
 # Without a terminal a line is printed at most this often.
-LINE_EVERY_S = 10.0
+_LINE_EVERY_S = 10.0
 # After so much time what was done says more about the pace than what was expected: a knob may need a reboot.
 PACE_AFTER_S = 5.0
 
@@ -75,7 +75,7 @@ class Progress:
         left = f"{human_time(max(0.0, self._left_s) * self._pace())} left"
         self._bar.update(self._task, description=trial.id, completed=self._count, total=self._total, left=left)
         self._bar.refresh()
-        if not self._console.is_terminal and time.monotonic() - self._said_at >= LINE_EVERY_S:
+        if not self._console.is_terminal and time.monotonic() - self._said_at >= _LINE_EVERY_S:
             self._said_at = time.monotonic()
             self.say(f"trial {self._count + 1} of {self._total}, {left}: {trial.id}")
 

@@ -26,7 +26,7 @@ from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Testbed
 
 # So many nodes lost one after the other are no accident: the run stops and can be resumed.
-GIVE_UP_AFTER = 5
+_GIVE_UP_AFTER = 5
 
 
 @dataclass(frozen=True)
@@ -219,10 +219,10 @@ class Runner:
 
     def _watch_losses(self, record: TrialRecord) -> None:
         self._lost_in_a_row = self._lost_in_a_row + 1 if record.lost else 0
-        if self._lost_in_a_row >= GIVE_UP_AFTER:
+        if self._lost_in_a_row >= _GIVE_UP_AFTER:
             self._writer.append(record.to_json())
             raise TrialError(
-                f"{GIVE_UP_AFTER} nodes in a row were lost, the last one because: {record.reason}",
+                f"{_GIVE_UP_AFTER} nodes in a row were lost, the last one because: {record.reason}",
                 str(self._writer.log),
                 f"pollscope run --resume {self._writer.folder} goes on from here",
             )

@@ -8,7 +8,7 @@ from pollscope.base.errors import HostError
 from pollscope.store.trial_record import TrialRecord
 
 # Facts that no knob of a run changes. The command line and the number of hugepages are not among them.
-HOST_FACTS = (
+_HOST_FACTS = (
     "cpu_model",
     "cpu_family_model_stepping",
     "cpus",
@@ -18,9 +18,9 @@ HOST_FACTS = (
     "kernel",
     "hypervisor",
 )
-HELLO_FACTS = ("version", "dpdk")
+_HELLO_FACTS = ("version", "dpdk")
 # Of a trace, whatever is made of its sizes at a point's MTU.
-TRACE_FACTS = ("packets", "flows", "duration_ns")
+_TRACE_FACTS = ("packets", "flows", "duration_ns")
 REMEDY = "start a new run; pollscope compare shows the two side by side"
 
 
@@ -42,7 +42,7 @@ def refuse_other_nodes(
         HostError: another version, or other CPUs.
     """
     before, found = meta.get("node_hello") or {}, []
-    for name in HELLO_FACTS:
+    for name in _HELLO_FACTS:
         if name in before and before[name] != hello.get(name):
             found.append(f"the node's {name} was {before[name]}, now {hello.get(name)}")
     cpus = [_cpus(each) for each in (meta.get("noise") or [], noise)]
@@ -78,7 +78,7 @@ class SameTraces:
 def _trace_of(record: TrialRecord) -> Mapping[str, Any] | None:
     lcores = ((record.result or {}).get("gen") or {}).get("lcores") or [{}]
     found = lcores[0].get("trace")
-    return {name: found.get(name) for name in TRACE_FACTS} if isinstance(found, Mapping) else None
+    return {name: found.get(name) for name in _TRACE_FACTS} if isinstance(found, Mapping) else None
 
 
 def _trace_text(facts: Mapping[str, Any]) -> str:
@@ -110,7 +110,7 @@ def _changes(path: Sequence[str], before: Mapping[str, Any], now: Mapping[str, A
     whose = f"{' '.join(path)}: " if path else ""
     hosts = before.get("host") or {}, now.get("host") or {}
     builds = before.get("build") or {}, now.get("build") or {}
-    for name in HOST_FACTS:
+    for name in _HOST_FACTS:
         yield from _change(f"{whose}{name}", hosts[0].get(name), hosts[1].get(name))
     for name in builds[1]:
         yield from _change(f"{whose}the node program's {name}", builds[0].get(name), builds[1].get(name))

@@ -23,7 +23,7 @@ from pollscope.spec.points import number_of_points
 from pollscope.spec.predicates import LOAD, NAME_PATTERN, OwnClaim
 
 # Beyond, a plan alone takes more than 4 GB and minutes (docs/spec.md, many points).
-MOST_TRIALS = 1_000_000
+_MOST_TRIALS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ def cross_checks(spec: Spec) -> list[Problem]:
 
 def _size(spec: Spec) -> Iterator[Problem]:
     points, repeats = number_of_points(spec), spec.repeats.at_least
-    if points * repeats > MOST_TRIALS:
+    if points * repeats > _MOST_TRIALS:
         yield Problem(
             ("factors",),
-            f"{points:,} points, each {repeats} times, are too many for one run (at most {MOST_TRIALS:,} trials); give "
-            "fewer levels, or one run for each part of them (docs/spec.md, many points)",
+            f"{points:,} points, each {repeats} times, are too many for one run (at most {_MOST_TRIALS:,} trials); "
+            "give fewer levels, or one run for each part of them (docs/spec.md, many points)",
         )
 
 
@@ -107,7 +107,7 @@ def _feed(spec: Spec) -> Iterator[Problem]:
         )
 
 
-SEARCH_KEYS = {
+_SEARCH_KEYS = {
     "loss_ratios": "loss_ratios",
     "exceed_ratio": "exceed_ratio",
     "width": "width",
@@ -121,8 +121,8 @@ SEARCH_KEYS = {
 def _maximum(spec: Spec) -> Iterator[Problem]:
     maximum = spec.maximum
     if maximum.method != "mlrsearch":
-        for field in maximum.model_fields_set & SEARCH_KEYS.keys():
-            yield Problem(("maximum", SEARCH_KEYS[field]), "is used by `method: mlrsearch` only")
+        for field in maximum.model_fields_set & _SEARCH_KEYS.keys():
+            yield Problem(("maximum", _SEARCH_KEYS[field]), "is used by `method: mlrsearch` only")
         return
     if spec.parameters.load_of_max is None and "load_of_max" not in spec.levels:
         what = "finds what load_of_max refers to; give `load_of_max: 100 %` to measure at the rate that it finds"
@@ -330,9 +330,12 @@ def _read_knob_level(spec: Spec, name: str, value: object) -> int | str:
 
 
 # Words that specs of before may hold, and what does their task now.
-GONE = {"transition": "sampled"}
+_GONE = {"transition": "sampled"}
 # What a pattern allows, in words.
-PATTERNS = {NAME_PATTERN: "a name of lower case, digits and dashes, as bursts-2", ROW_PATTERN: "a row as S-F5 or H-F3a"}
+_PATTERNS = {
+    NAME_PATTERN: "a name of lower case, digits and dashes, as bursts-2",
+    ROW_PATTERN: "a row as S-F5 or H-F3a",
+}
 
 
 def plain_message(error: Mapping[str, Any]) -> str:
@@ -341,7 +344,7 @@ def plain_message(error: Mapping[str, Any]) -> str:
     match error["type"]:
         case "literal_error":
             allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
-            successor = GONE.get(str(given))
+            successor = _GONE.get(str(given))
             if successor in allowed:
                 return f"{given!r} is gone; use {successor!r}"
             return f"{given!r} is not allowed{did_you_mean(str(given), allowed)}"
@@ -355,9 +358,8 @@ def plain_message(error: Mapping[str, Any]) -> str:
             return f'{given!r} is a number where a text is wanted; write "{given}" in quotes'
         case "string_pattern_mismatch":
             pattern = context["pattern"]
-            return (
-                f"{given!r} {f'is not {PATTERNS[pattern]}' if pattern in PATTERNS else f'does not look like {pattern}'}"
-            )
+            wanted = f"is not {_PATTERNS[pattern]}" if pattern in _PATTERNS else f"does not look like {pattern}"
+            return f"{given!r} {wanted}"
         case "greater_than_equal" | "less_than_equal" | "greater_than" | "less_than":
             words = {"ge": "at least", "le": "at most", "gt": "above", "lt": "below"}
             bounds = (f"must be {words[key]} {_like(given, value)}" for key, value in context.items())

@@ -12,7 +12,7 @@ from ruamel.yaml.error import YAMLError
 from pollscope.base.errors import UsageError
 from pollscope.base.paths import data_folder
 
-SUFFIXES = (".yaml", ".yml")
+_SUFFIXES = (".yaml", ".yml")
 # The keys at the top of a spec that name it, with the lines that belong to them.
 _NAMING = re.compile(r"^(?:name|row|rows):.*\n?(?:[ \t#-].*\n?|\n)*", re.MULTILINE)
 
@@ -34,7 +34,7 @@ def find_specs(word: str) -> list[Path]:
         return [path]
     if path.is_symlink():
         raise UsageError("is a link to what is not there", word, f"it leads to {path.readlink()}")
-    if path.suffix in SUFFIXES or "/" in word:
+    if path.suffix in _SUFFIXES or "/" in word:
         raise UsageError("there is no such spec", word, _near(path))
     known = known_specs()
     word = next((name for name in known if name.lower() == word.lower()), word)
@@ -50,7 +50,7 @@ def find_specs(word: str) -> list[Path]:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    found = sorted(path for suffix in SUFFIXES for path in folder.rglob(f"*{suffix}") if path.is_file())
+    found = sorted(path for suffix in _SUFFIXES for path in folder.rglob(f"*{suffix}") if path.is_file())
     if not found:
         raise UsageError("the folder holds no spec (*.yaml)", str(folder), "`pollscope new NAME` writes one")
     return found
@@ -63,7 +63,7 @@ def _near(path: Path) -> str:
 
 
 def _beside(folder: Path) -> list[Path]:
-    return [each for suffix in SUFFIXES for each in sorted(folder.glob(f"*{suffix}"))]
+    return [each for suffix in _SUFFIXES for each in sorted(folder.glob(f"*{suffix}"))]
 
 
 def known_specs() -> dict[str, Path]:

@@ -48,7 +48,7 @@ from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "flow_size", "saturate")
 
 ROW_PATTERN = r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$"
-RowId = Annotated[str, Field(pattern=ROW_PATTERN, examples=["S-F5"])]
+_RowId = Annotated[str, Field(pattern=ROW_PATTERN, examples=["S-F5"])]
 
 
 class Model(BaseModel):
@@ -297,7 +297,7 @@ def _factor_fields() -> dict[str, Any]:
     return fields
 
 
-KnobLevels = Annotated[
+_KnobLevels = Annotated[
     tuple[bool | int | float | str, ...], BeforeValidator(expand_levels), Field(strict=False, min_length=1)
 ]
 
@@ -313,7 +313,7 @@ class KnobFactors(Model):
 
     model_config = ConfigDict(populate_by_name=False, json_schema_extra=_knob_schema)
 
-    knobs: dict[str, KnobLevels] = Field(
+    knobs: dict[str, _KnobLevels] = Field(
         default={}, alias="knob.NAME", description="values of a knob; `pollscope knob list` names knobs"
     )
 
@@ -436,7 +436,7 @@ class Baseline(Model):
     drift: Share = Field(default=0.05, gt=0, description="a move beyond this share of the first value is a warning")
 
 
-LossRatio = Annotated[Probability, Field(lt=1)]
+_LossRatio = Annotated[Probability, Field(lt=1)]
 
 
 class Maximum(Model):
@@ -447,10 +447,10 @@ class Maximum(Model):
     )
     repeats: int = Field(default=3, ge=1, le=100, description="saturating trials, or searches")
     window_ns: WindowNs | None = Field(default=None, alias="window", description="default: the trial's window")
-    loss_ratios: tuple[LossRatio, ...] = Field(
+    loss_ratios: tuple[_LossRatio, ...] = Field(
         default=(0.0, 0.005), strict=False, min_length=1, description="mlrsearch: 100 % load is the first one's rate"
     )
-    exceed_ratio: LossRatio = Field(
+    exceed_ratio: _LossRatio = Field(
         default=0.5, description="mlrsearch: share of the time at a load in which more may be lost"
     )
     width: Annotated[Share, Field(gt=0, lt=1)] = Field(default=0.005, description="mlrsearch: precision of the rate")
@@ -557,8 +557,8 @@ class Spec(Model):
 
     format: Literal[1] = Field(description="version of the spec format")
     name: str = Field(pattern=NAME_PATTERN, description="folder name of its runs")
-    row: RowId | None = Field(default=None, description="the paper row that it measures, if any")
-    rows: tuple[RowId, ...] | None = Field(
+    row: _RowId | None = Field(default=None, description="the paper row that it measures, if any")
+    rows: tuple[_RowId, ...] | None = Field(
         default=None, strict=False, min_length=1, description="when it measures several"
     )
     paper: Annotated[str, OneOf(papers)] | None = Field(default=None, description="data/papers/NAME.yaml")

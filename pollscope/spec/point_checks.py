@@ -12,30 +12,30 @@ from pollscope.spec.model import Parameters, Spec
 from pollscope.spec.points import all_points, dropped
 
 # The key that is to blame, and what is wrong.
-Contradiction = tuple[str, str]
+_Contradiction = tuple[str, str]
 
 # What the node takes (docs/node-protocol.md, `hiccup`).
-MOST_HICCUP_NS = 10**9
+_MOST_HICCUP_NS = 10**9
 # What notification qwait has and the others have not.
-OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
+_OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
 # They need nobody who says that a packet came.
-UNRUNG = ("spin", "sleep-ramp")
+_UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
-IPSEC_ROUTES = 3
+_IPSEC_ROUTES = 3
 # A frame that holds the generator's stamp and nothing behind it (apps/lib/packets.h), with FCS.
-STAMPED_FRAME_BYTES = 64
+_STAMPED_FRAME_BYTES = 64
 # Tasks on what is behind the stamp, and what these add (apps/node/workload).
-PAYLOAD_TASKS = frozenset({"crypto", "rs", "raid", "dispatch"})
+_PAYLOAD_TASKS = frozenset({"crypto", "rs", "raid", "dispatch"})
 CODER_BLOCK_BYTES, AES_BLOCK_BYTES, RPC_CALL_BYTES = 32, 16, 44
 # Header and FCS.
-ETHERNET_BYTES = 18
+_ETHERNET_BYTES = 18
 # What the node takes (docs/node-protocol.md, `nic_stamps_ns`).
-LEAST_NIC_TIMESTAMPS_NS = 100_000
+_LEAST_NIC_TIMESTAMPS_NS = 100_000
 
 
-def contradictions(spec: Spec) -> Iterator[Contradiction]:
+def contradictions(spec: Spec) -> Iterator[_Contradiction]:
     """What is wrong with the points that the spec does not drop itself, each complaint once."""
-    seen: set[Contradiction] = set()
+    seen: set[_Contradiction] = set()
     for point in all_points(spec):
         if dropped(spec, point) is not None:
             continue
@@ -46,7 +46,7 @@ def contradictions(spec: Spec) -> Iterator[Contradiction]:
                 yield found
 
 
-def _dispatchers(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _dispatchers(params: Parameters, _spec: Spec) -> _Contradiction | None:
     organisation, cores, count = params.organisation, params.cores, lcores.dispatchers(params)
     if organisation in (*SHARED_QUEUES, "rebalanced") and count:
         themselves = "the cores poll RX queues themselves, without dispatchers"
@@ -58,7 +58,7 @@ def _dispatchers(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
-def _rings(params: Parameters, spec: Spec) -> Contradiction | None:
+def _rings(params: Parameters, spec: Spec) -> _Contradiction | None:
     swept = [name for name in ("ring_sync", "ring_size") if name in spec.levels]
     if "ring_sync" in swept and params.ring_sync != "default" and params.organisation != "scale-up":
         return (
@@ -70,7 +70,7 @@ def _rings(params: Parameters, spec: Spec) -> Contradiction | None:
     return None
 
 
-def _corec(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _corec(params: Parameters, _spec: Spec) -> _Contradiction | None:
     """What the receive ring of several cores cannot do (docs/corec.md)."""
     if params.organisation != "corec":
         return None
@@ -81,7 +81,7 @@ def _corec(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
-def _rebalanced(params: Parameters, spec: Spec) -> Contradiction | None:
+def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
     """A core has one queue, and what comes to it is decided by the RETA (docs/corec.md)."""
     if params.organisation != "rebalanced":
         for name in ("rebalance_period", "rebalance_threshold"):
@@ -96,7 +96,7 @@ def _rebalanced(params: Parameters, spec: Spec) -> Contradiction | None:
     return None
 
 
-def _buffers(params: Parameters, spec: Spec) -> Contradiction | None:
+def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
     """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover_supply.h)."""
     where = params.rx_buffers
     if where == "posted":
@@ -111,15 +111,15 @@ def _buffers(params: Parameters, spec: Spec) -> Contradiction | None:
             return name, f"rx_buffers {where} needs {name} {wanted}, not {getattr(params, name)}"
     if params.organisation == "corec":
         return "organisation", f"corec claims posted buffers; rx_buffers {where} has none"
-    if params.notification not in UNRUNG:
+    if params.notification not in _UNRUNG:
         return "notification", f"{params.notification} needs posted buffers, not rx_buffers {where}"
     return None
 
 
-def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
+def _notification(params: Parameters, spec: Spec) -> _Contradiction | None:
     """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
     notification = params.notification
-    for name in OF_QWAIT if notification != "qwait" else ():
+    for name in _OF_QWAIT if notification != "qwait" else ():
         other = getattr(params, name) != Parameters.model_fields[name].default
         if other and (name in spec.levels or "notification" not in spec.levels):
             return name, f"{name} is for notification qwait; {notification} has none"
@@ -130,7 +130,7 @@ def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
         return "wait_after", f"wait_after is for {wanted}, not {here}"
     if notification == "spin":
         return None
-    if params.feed != "wire" and notification not in UNRUNG:
+    if params.feed != "wire" and notification not in _UNRUNG:
         return "feed", f"{notification}: who sends says that a packet came, and with feed {params.feed} nobody sends"
     if params.organisation != "scale-out" or lcores.dispatchers(params):
         alone = "cores that read RX queues of their own: scale-out without dispatchers"
@@ -140,7 +140,7 @@ def _notification(params: Parameters, spec: Spec) -> Contradiction | None:
     return _weights(params)
 
 
-def _weights(params: Parameters) -> Contradiction | None:
+def _weights(params: Parameters) -> _Contradiction | None:
     if params.service_order == "weighted" and params.queue_weights is None:
         return "queue_weights", "service_order weighted needs weights: queue_weights: [3, 1]"
     if params.service_order != "weighted" and params.queue_weights is not None:
@@ -148,7 +148,7 @@ def _weights(params: Parameters) -> Contradiction | None:
     return None
 
 
-def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _accounting(params: Parameters, _spec: Spec) -> _Contradiction | None:
     """The node has a loop for each of these only where it reads RX queues of its own (apps/node/loop/loop.h)."""
     mode = params.accounting
     if mode == "sampled":
@@ -161,16 +161,16 @@ def _accounting(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
-def _generator_sleep(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _generator_sleep(params: Parameters, _spec: Spec) -> _Contradiction | None:
     if params.generator_sleep and (not lcores.has_generator(params) or params.flow_size is not None):
         return "generator_sleep", "there is no generator here that could sleep"
     return None
 
 
-def _nic_timestamps(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _nic_timestamps(params: Parameters, _spec: Spec) -> _Contradiction | None:
     if not params.nic_timestamps:
         return None
-    if params.nic_timestamps < LEAST_NIC_TIMESTAMPS_NS:
+    if params.nic_timestamps < _LEAST_NIC_TIMESTAMPS_NS:
         return "nic_timestamps", "reading a NIC's stamps takes microseconds: 100 us apart at least, or 0 for none"
     if not lcores.has_generator(params) or not params.generator_receives or params.flow_size is not None:
         return "nic_timestamps", "there is no generator here that takes frames back"
@@ -182,7 +182,7 @@ def _nic_timestamps(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
-def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _workload_keys(params: Parameters, _spec: Spec) -> _Contradiction | None:
     """What one workload has and others have not."""
     if params.lookups > 1 and params.workload != "l3fwd-lpm":
         return "lookups", f"the workload {params.workload} looks nothing up; only l3fwd-lpm does"
@@ -192,12 +192,12 @@ def _workload_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
         return "tx_pool", f"the workload {params.workload} makes no packets; only tx does"
     if params.transform != "aes-cbc-sha1" and params.workload != "ipsec":
         return "transform", f"the workload {params.workload} encrypts nothing; only ipsec does"
-    if params.workload == "ipsec" and params.routes < IPSEC_ROUTES:
-        return "routes", f"ipsec decides by routes, so it needs at least {IPSEC_ROUTES}, not {params.routes}"
+    if params.workload == "ipsec" and params.routes < _IPSEC_ROUTES:
+        return "routes", f"ipsec decides by routes, so it needs at least {_IPSEC_ROUTES}, not {params.routes}"
     return None
 
 
-def _task_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _task_keys(params: Parameters, _spec: Spec) -> _Contradiction | None:
     """What HyperPlane's tasks have, each its own."""
     own = WORKLOADS[params.workload].parameters
     for name in ("sessions", "task_buffers", "parity_buffers", "task_data"):
@@ -209,7 +209,7 @@ def _task_keys(params: Parameters, _spec: Spec) -> Contradiction | None:
 
 def grown_frame_bytes(params: Parameters, frame_bytes: int) -> int:
     """The frame that leaves a task for one that came, with FCS; what has nothing behind the stamp is dropped."""
-    payload, buffers = frame_bytes - STAMPED_FRAME_BYTES, params.task_buffers
+    payload, buffers = frame_bytes - _STAMPED_FRAME_BYTES, params.task_buffers
     block = -(-payload // (buffers * CODER_BLOCK_BYTES)) * CODER_BLOCK_BYTES
     more = {
         "crypto": AES_BLOCK_BYTES + AES_BLOCK_BYTES - payload % AES_BLOCK_BYTES,
@@ -220,26 +220,26 @@ def grown_frame_bytes(params: Parameters, frame_bytes: int) -> int:
     return frame_bytes + more.get(params.workload, 0)
 
 
-def _payload(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _payload(params: Parameters, _spec: Spec) -> _Contradiction | None:
     """A task on the payload needs one, and leaves a frame that the TX port takes (apps/node/workload/payload.h)."""
-    if params.workload not in PAYLOAD_TASKS or params.trace is not None:
+    if params.workload not in _PAYLOAD_TASKS or params.trace is not None:
         return None
     sizes = [entry["bytes"] for entry in frame_mix(params.frame)]
-    if min(sizes) <= STAMPED_FRAME_BYTES:
+    if min(sizes) <= _STAMPED_FRAME_BYTES:
         return "frame", (
             f"the workload {params.workload} works on what lies behind the generator's stamp: "
-            f"a frame needs more than {STAMPED_FRAME_BYTES} B"
+            f"a frame needs more than {_STAMPED_FRAME_BYTES} B"
         )
     grown = max(grown_frame_bytes(params, size) for size in sizes)
-    if grown > params.mtu + ETHERNET_BYTES:
+    if grown > params.mtu + _ETHERNET_BYTES:
         return "frame", (
             f"{max(sizes)} B leave the workload {params.workload} as {grown} B, "
-            f"for which mtu has to be {grown - ETHERNET_BYTES} or more, not {params.mtu}"
+            f"for which mtu has to be {grown - _ETHERNET_BYTES} or more, not {params.mtu}"
         )
     return None
 
 
-def _hiccup(params: Parameters, spec: Spec) -> Contradiction | None:
+def _hiccup(params: Parameters, spec: Spec) -> _Contradiction | None:
     if not params.hiccup_probability:
         return None
     kind, delays = params.hiccup_distribution, params.hiccup_delays
@@ -247,15 +247,15 @@ def _hiccup(params: Parameters, spec: Spec) -> Contradiction | None:
     longest = params.hiccup_delay if kind != "list" else max(delays_ns(delays)) if delays is not None else None
     if longest is None:
         return "hiccup_probability", f"a hiccup of the distribution '{kind}' needs {key}"
-    if longest > MOST_HICCUP_NS:
-        return key, f"a hiccup lasts at most {human_time(MOST_HICCUP_NS / 1e9)}, not {human_time(longest / 1e9)}"
+    if longest > _MOST_HICCUP_NS:
+        return key, f"a hiccup lasts at most {human_time(_MOST_HICCUP_NS / 1e9)}, not {human_time(longest / 1e9)}"
     if longest > spec.trial.window_ns:
         window = human_time(spec.trial.window_ns / 1e9)
         return key, f"a hiccup of {human_time(longest / 1e9)} is longer than the window of {window}"
     return None
 
 
-def _service(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _service(params: Parameters, _spec: Spec) -> _Contradiction | None:
     if params.service_distribution != "bimodal":
         return None
     if params.service_long_cycles is None or params.service_long_probability is None:
@@ -266,14 +266,14 @@ def _service(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
-def _placement(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _placement(params: Parameters, _spec: Spec) -> _Contradiction | None:
     given, needed = listed_cpus(params.placement), lcores.dut_lcores(params)
     if given and len(given) < needed:
         return "placement", f"names {len(given)} CPUs for {needed} DUT lcores"
     return None
 
 
-def _trace(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _trace(params: Parameters, _spec: Spec) -> _Contradiction | None:
     """A trace says which packets are sent; what needs one has one."""
     if params.trace is None:
         for key, needs in (("arrivals", params.arrivals == "trace"), ("load_of_trace", params.load_of_trace)):
@@ -287,7 +287,7 @@ def _trace(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
-def _sends_itself(params: Parameters, _spec: Spec) -> Contradiction | None:
+def _sends_itself(params: Parameters, _spec: Spec) -> _Contradiction | None:
     workload = params.workload
     if workload not in RECEIVE_NOTHING:
         return None
@@ -298,7 +298,7 @@ def _sends_itself(params: Parameters, _spec: Spec) -> Contradiction | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Parameters, Spec], Contradiction | None], ...] = (
+_CHECKS: tuple[Callable[[Parameters, Spec], _Contradiction | None], ...] = (
     _dispatchers,
     _rings,
     _corec,

@@ -25,7 +25,7 @@ Values = npt.NDArray[np.float64]
 
 FALSE_ALARM = 0.001
 # Fewer values in front of a cut than this cannot reach FALSE_ALARM.
-FEWEST_BEFORE = 3
+_FEWEST_BEFORE = 3
 FEWEST_VALUES = 16
 # A change this small is not worth cutting a window for, however sure it is.
 SMALLEST_CHANGE = 0.02
@@ -34,9 +34,9 @@ RESAMPLES, SEED = 20_000, 1
 # are split (half of 10 values: 2 of 252 orders).
 HISTORY_FALSE_ALARM = 0.01
 FEWEST_OF_HISTORY = 10
-ONE_SIDED_95 = 1.645  # standard errors
+_ONE_SIDED_95 = 1.645  # standard errors
 # The critical value rises slowly with the length: that of the next multiple is taken, so that few have to be made.
-LENGTH_STEP = 16
+_LENGTH_STEP = 16
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def early_change(values: Sequence[float] | Values) -> ChangePoint | None:
     scores = _normal_scores(_ranks(series)[None, :])
     found = _statistics(scores, len(series) // 2)[0]
     best = int(np.argmax(np.abs(found)))
-    count = best + FEWEST_BEFORE
-    critical = _critical(-(-len(series) // LENGTH_STEP) * LENGTH_STEP)
+    count = best + _FEWEST_BEFORE
+    critical = _critical(-(-len(series) // _LENGTH_STEP) * _LENGTH_STEP)
     largest = abs(found[best])
     if largest < critical or largest * _independence(scores[0], count) < critical:
         return None
@@ -91,12 +91,12 @@ def level_changes(values: Sequence[float]) -> list[int]:
     if n < FEWEST_OF_HISTORY or np.ptp(series) == 0:
         return []
     scores = _normal_scores(_ranks(series)[None, :])
-    found = np.abs(_statistics(scores, n - FEWEST_BEFORE)[0])
-    cut = int(np.argmax(found)) + FEWEST_BEFORE
+    found = np.abs(_statistics(scores, n - _FEWEST_BEFORE)[0])
+    cut = int(np.argmax(found)) + _FEWEST_BEFORE
     independence = _independence(scores[0], cut)
     correlation = (1 - independence**2) / (1 + independence**2)
     # Few independent values are correlated by chance, with a standard error of 1 / sqrt(n).
-    by_chance = correlation < ONE_SIDED_95 / math.sqrt(n)
+    by_chance = correlation < _ONE_SIDED_95 / math.sqrt(n)
     largest = float(found.max()) * (1 if by_chance else independence)
     # Rounding must not tell apart orders that are equal.
     chance = (1 + int((_largest_of_orders(n) >= largest - 1e-9).sum())) / (1 + RESAMPLES)
@@ -141,15 +141,15 @@ def _scores_of_half_ranks(n: int) -> Values:
 
 
 def _statistics(scores: Values, last: int) -> Values:
-    """Sums of normal scores before every cut from FEWEST_BEFORE to the last, standardised; one row per series."""
-    sums: Values = scores.cumsum(axis=1)[:, FEWEST_BEFORE - 1 : last] / _deviations(scores.shape[1], last)
+    """Sums of normal scores before every cut from _FEWEST_BEFORE to the last, standardised; one row per series."""
+    sums: Values = scores.cumsum(axis=1)[:, _FEWEST_BEFORE - 1 : last] / _deviations(scores.shape[1], last)
     return sums
 
 
 @cache
 def _deviations(n: int, last: int) -> Values:
     """Standard deviations of the sums before every cut."""
-    cuts = np.arange(FEWEST_BEFORE, last + 1)
+    cuts = np.arange(_FEWEST_BEFORE, last + 1)
     variance = (_scores_of_half_ranks(n)[2::2] ** 2).sum() / (n * (n - 1))
     deviations: Values = np.sqrt(cuts * (n - cuts) * variance)
     return deviations
@@ -172,7 +172,7 @@ def _critical(n: int) -> float:
 @cache
 def _largest_of_orders(n: int) -> Values:
     """The largest statistic over all cuts, for random orders of n different ranks."""
-    largest: Values = np.abs(_statistics(_orders(n), n - FEWEST_BEFORE)).max(axis=1)
+    largest: Values = np.abs(_statistics(_orders(n), n - _FEWEST_BEFORE)).max(axis=1)
     return largest
 
 

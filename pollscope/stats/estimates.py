@@ -22,23 +22,23 @@ CONFIDENCE = 0.95
 STOPPED_CONFIDENCE = 0.985
 NO_LIMITS = (-math.inf, math.inf)
 # Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
-TRANSFORMED_MIN_N = 5
+_TRANSFORMED_MIN_N = 5
 # Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
-NORMALITY_MIN_N = 10
-NORMALITY_P = 0.01
-BOOTSTRAP_RESAMPLES = 5000
-BOOTSTRAP_SEED = 1
+_NORMALITY_MIN_N = 10
+_NORMALITY_P = 0.01
+_BOOTSTRAP_RESAMPLES = 5000
+_BOOTSTRAP_SEED = 1
 # From so many values on the bootstrap's limits are taken from their formula: no further from them than two bootstraps
 # with other seeds are from each other (tests/test_analysis_statistics.py), and thousands of times as fast.
-FORMULA_MIN_N = 100
+_FORMULA_MIN_N = 100
 # The Shapiro-Wilk test knows its distribution up to here (Royston 1995).
-NORMALITY_MAX_N = 5000
+_NORMALITY_MAX_N = 5000
 # Values that differ by less than this share are equal but for rounding: a bootstrap of them divides 0 by 0.
-ROUNDING = 16 * float(np.finfo(float).eps)
+_ROUNDING = 16 * float(np.finfo(float).eps)
 # Ashman's D of the two modes found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
 # (simulated in tests/test_analysis_statistics.py).
-BIMODAL_SEPARATION = 7.5
-BIMODAL_MIN_N = 10
+_BIMODAL_SEPARATION = 7.5
+_BIMODAL_MIN_N = 10
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,15 @@ def mean_estimate(
     mean, n = float(sample.mean()), len(sample)
     if n == 1:
         return Estimate(mean, -math.inf, math.inf, 1, "one value")
-    if np.ptp(sample) <= ROUNDING * abs(mean):
+    if np.ptp(sample) <= _ROUNDING * abs(mean):
         return Estimate(mean, mean, mean, n, "all equal")
-    if n > NORMALITY_MAX_N or (n >= NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < NORMALITY_P):
-        return _bootstrap_mean(sample, confidence) if n < FORMULA_MIN_N else _bootstrap_formula(sample, confidence)
+    if n > _NORMALITY_MAX_N or (n >= _NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < _NORMALITY_P):
+        return _bootstrap_mean(sample, confidence) if n < _FORMULA_MIN_N else _bootstrap_formula(sample, confidence)
     half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
     plain = Estimate(mean, mean - half, mean + half, n, "Student t")
     if not limits[0] <= sample.min() <= sample.max() <= limits[1]:
         return plain
-    return _inside(plain, half, limits) if n >= TRANSFORMED_MIN_N else plain.clipped(limits)
+    return _inside(plain, half, limits) if n >= _TRANSFORMED_MIN_N else plain.clipped(limits)
 
 
 def _inside(plain: Estimate, half: float, limits: tuple[float, float]) -> Estimate:
@@ -129,9 +129,9 @@ def _bootstrap_mean(sample: Values, confidence: float) -> Estimate:
         (sample,),
         np.mean,
         confidence_level=confidence,
-        n_resamples=BOOTSTRAP_RESAMPLES,
+        n_resamples=_BOOTSTRAP_RESAMPLES,
         method="BCa",
-        rng=np.random.default_rng(BOOTSTRAP_SEED),
+        rng=np.random.default_rng(_BOOTSTRAP_SEED),
     ).confidence_interval
     return Estimate(float(sample.mean()), float(result.low), float(result.high), len(sample), "BCa bootstrap")
 
@@ -363,13 +363,13 @@ def line(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE)
 def bimodality_warning(values: Sequence[float] | Values) -> str | None:
     """A sentence when the values have two separate modes, so that their mean describes neither; else None."""
     sample = np.sort(np.asarray(values, dtype=float))
-    if len(sample) < BIMODAL_MIN_N or np.ptp(sample) == 0:
+    if len(sample) < _BIMODAL_MIN_N or np.ptp(sample) == 0:
         return None
     low, high = _two_modes(sample)
     spread = math.sqrt(low.var() + high.var())
     distance = float(high.mean() - low.mean())
     separation = math.inf if spread == 0 else math.sqrt(2) * distance / spread
-    if separation < BIMODAL_SEPARATION or distance < 0.01 * abs(float(sample.mean())):
+    if separation < _BIMODAL_SEPARATION or distance < 0.01 * abs(float(sample.mean())):
         return None
     around = [human_number(float(mode.mean())) for mode in (low, high)]
     between = [human_number(float(end)) for end in (low[-1], high[0])]

@@ -37,7 +37,7 @@ Integers = NDArray[np.int64]
 LARGEST_VALUE = 2**63 - 1
 NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64)
 # What the package raises for a text that is not its own.
-UNREADABLE = (
+_UNREADABLE = (
     ArithmeticError,
     HdrCookieException,
     HdrHistogramSettingsException,
@@ -337,7 +337,7 @@ def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, 
         if found != layout:
             raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
         ends = read.init_counts(_empty(layout).counts_len)
-    except UNREADABLE as error:
+    except _UNREADABLE as error:
         _scratch.counts = (ctypes.c_ulonglong * 0)()  # what it has of this one goes with it
         raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
     first, last = ends["min_nonzero_index"], ends["max_nonzero_index"]

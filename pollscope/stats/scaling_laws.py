@@ -27,10 +27,10 @@ Values = npt.NDArray[np.float64]
 FEWEST_POINTS = 6
 METHOD = "profile likelihood"
 # Relative errors below this are those of floating point numbers.
-SMALLEST_ERROR = 1e-9
+_SMALLEST_ERROR = 1e-9
 # An end of an interval is looked for by doubling a step so often; beyond that it is infinite.
-DOUBLINGS = 60
-FIRST_STEP = 1e-3
+_DOUBLINGS = 60
+_FIRST_STEP = 1e-3
 # Of ln gamma, sigma and kappa.
 LOWEST = np.array([-math.inf, 0.0, 0.0])
 
@@ -130,7 +130,7 @@ def _fit(points: _Points, parameters: int) -> ScalingLaw:
     free = list(range(parameters))
     start = np.array([float((points.log_rates - np.log(points.cores)).max()), 0.05, 1e-3])
     best, least = _least(points, _space(free, np.zeros(3)), start[free])
-    floor = max(least, points.free * SMALLEST_ERROR**2)
+    floor = max(least, points.free * _SMALLEST_ERROR**2)
     degrees = points.free - parameters
     limit = floor * (1 + float(scipy.special.fdtri(1, degrees, CONFIDENCE)) / degrees)
 
@@ -210,8 +210,8 @@ def _interval(profile: Callable[[float], float], value: float, least: float, n: 
 
 
 def _end(profile: Callable[[float], float], value: float, side: int, stop: float) -> float:
-    inside, step = value, FIRST_STEP
-    for _ in range(DOUBLINGS):
+    inside, step = value, _FIRST_STEP
+    for _ in range(_DOUBLINGS):
         outside = value + side * step
         if side * (outside - stop) >= 0:
             outside = stop

@@ -10,7 +10,7 @@ from pollscope.store.run_folder import REMEDY, read_meta
 
 LATEST = "latest"
 RESULTS = Path("results")
-SPEC_ENDINGS = (".yaml", ".yml")
+_SPEC_ENDINGS = (".yaml", ".yml")
 
 
 def find_run(word: str | Path) -> Path:
@@ -35,7 +35,7 @@ def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def _runs_of(path: Path) -> list[Path]:
-    is_spec = path.suffix in SPEC_ENDINGS and path.is_file()
+    is_spec = path.suffix in _SPEC_ENDINGS and path.is_file()
     if not is_spec and (path.exists() or path == RESULTS):
         return [path] if is_run(path) or path.is_file() else _newest_below(path)
     if str(path).lower() == LATEST:

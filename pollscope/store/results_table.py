@@ -32,7 +32,7 @@ from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 MANY = 1000
 KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
 # What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of canaries (.../ground.py).
-JUDGED_KEYS = ("reason", "flags", "ground", "other_ground")
+_JUDGED_KEYS = ("reason", "flags", "ground", "other_ground")
 
 
 def derive_table(run: RunFolder) -> pd.DataFrame:
@@ -56,7 +56,7 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     ]
     metrics = metric_dictionary().metrics
     factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
-    named = [*KEYS, *JUDGED_KEYS, *factors]
+    named = [*KEYS, *_JUDGED_KEYS, *factors]
     table = pd.DataFrame([[row.get(name, np.nan) for name in named] for row in rows], columns=named)
     found = np.empty((len(judgements), len(metrics)))
     for row, each in enumerate(judgements):

@@ -15,7 +15,7 @@ from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import metric_dictionary
 
 FORMAT = 1
-TRIAL_KEYS = ("trial", "point", "repeat", "kind", "status", "factors", "testbed", "modelled")
+_TRIAL_KEYS = ("trial", "point", "repeat", "kind", "status", "factors", "testbed", "modelled")
 LARGE_BYTES = 8 << 20  # of trials.jsonl
 REMEDY = "give the folder that `pollscope run` printed"
 
@@ -61,7 +61,7 @@ def read_run(path: Path) -> RunFolder:
     """
     meta = read_meta(path)
     with _without_collections(path):
-        trials, torn, size = _read_lines(path / "trials.jsonl", TRIAL_KEYS)
+        trials, torn, size = _read_lines(path / "trials.jsonl", _TRIAL_KEYS)
         canaries, _, _ = _read_lines(path / "ground.jsonl", ("canary",))
     return RunFolder(path, meta, trials, torn, canaries, size)
 

@@ -11,7 +11,7 @@ from pollscope.base.names import Status
 from pollscope.plan.plan import TrialKind
 
 # What a node, a co-runner or a collector said, as it came.
-Said = dict[str, Any]
+_Said = dict[str, Any]
 
 
 class TrialRecord(BaseModel):
@@ -23,8 +23,8 @@ class TrialRecord(BaseModel):
     point: str
     repeat: int
     kind: TrialKind
-    factors: Said
-    params: Said
+    factors: _Said
+    params: _Said
     status: Status = "ok"
     attempt: int = 0
     testbed: str
@@ -34,18 +34,18 @@ class TrialRecord(BaseModel):
     started_utc: str | None = None
     started_monotonic_ns: int | None = None
     maximum_pps: float | None = None
-    config: Said | None = None
-    start: Said | None = None
-    result: Said | None = None
-    calibration: Said | None = None
-    floor: Said | None = None
-    host: Said | None = None
-    corunner: Said | None = None
-    collectors: Said | None = None
-    phases: list[Said] | None = None
+    config: _Said | None = None
+    start: _Said | None = None
+    result: _Said | None = None
+    calibration: _Said | None = None
+    floor: _Said | None = None
+    host: _Said | None = None
+    corunner: _Said | None = None
+    collectors: _Said | None = None
+    phases: list[_Said] | None = None
     samples: str | None = None
-    plausibility: list[Said] | None = None
-    search: Said | None = None
+    plausibility: list[_Said] | None = None
+    search: _Said | None = None
     reason: str | None = None
     lost: bool | None = None
     final: bool | None = None

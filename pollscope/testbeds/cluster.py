@@ -7,9 +7,9 @@ from typing import Any
 from pollscope import __version__
 from pollscope.base.errors import HostError
 
-CONNECT_S = 10
+_CONNECT_S = 10
 # A worker that died is replaced by another one; with none left for so long, the run ends and can go on later.
-WITHOUT_WORKER_S = 30
+_WITHOUT_WORKER_S = 30
 
 
 class Cluster:
@@ -31,7 +31,7 @@ class Cluster:
             raise HostError("the package distributed is missing", self._where, remedy) from None
         try:
             connect: Any = Client  # without types of its own
-            self._client = connect(address, timeout=CONNECT_S, set_as_default=False)
+            self._client = connect(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else "no answer"
             raise HostError(f"no scheduler answers: {reason}", self._where, "`dask scheduler` starts one") from None
@@ -44,7 +44,7 @@ class Cluster:
 
     def _check_workers(self) -> None:
         try:
-            self._client.wait_for_workers(1, timeout=CONNECT_S)
+            self._client.wait_for_workers(1, timeout=_CONNECT_S)
         except TimeoutError:
             raise self._none_left() from None
         versions = self._client.run(_version)
@@ -71,7 +71,7 @@ class Cluster:
 
         while True:
             try:
-                found: Mapping[str, Any] = future.result(timeout=WITHOUT_WORKER_S)
+                found: Mapping[str, Any] = future.result(timeout=_WITHOUT_WORKER_S)
             except TimeoutError:
                 if not self._client.scheduler_info()["workers"]:
                     raise self._none_left() from None

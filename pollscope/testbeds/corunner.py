@@ -22,9 +22,9 @@ CONFIGURE_LIMIT_S = 300.0
 START_LIMIT_S = 10.0
 # stress-ng may need seconds to end, and is ended for good after 5.
 STOP_LIMIT_S = 15.0
-READ_LIMIT_S = 10.0
+_READ_LIMIT_S = 10.0
 # As in apps/corunner/work.c: the rest of the memory belongs to the host.
-FOOTPRINT_SHARE = 0.75
+_FOOTPRINT_SHARE = 0.75
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
@@ -51,9 +51,11 @@ def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> s
     if "stress-ng" in (params.corunner, params.dut_core) and shutil.which("stress-ng") is None:
         return "stress-ng is not installed (apt-get install stress-ng)"
     footprint, free = params.corunner_footprint or 0, meminfo_bytes("MemAvailable") or 0
-    if params.corunner != "none" and footprint > free * FOOTPRINT_SHARE:
-        most = human_size(int(free * FOOTPRINT_SHARE))
-        return f"the co-runner needs {human_size(footprint)}; it may have {most}, {FOOTPRINT_SHARE:.0%} of what is free"
+    if params.corunner != "none" and footprint > free * _FOOTPRINT_SHARE:
+        most = human_size(int(free * _FOOTPRINT_SHARE))
+        return (
+            f"the co-runner needs {human_size(footprint)}; it may have {most}, {_FOOTPRINT_SHARE:.0%} of what is free"
+        )
     return None
 
 
@@ -152,7 +154,7 @@ class CorunnerTrial:
         with _corunner_lost():
             self._client.request("stop", STOP_LIMIT_S)
             cut = {key: window[key] for key in ("start_tsc", "end_tsc")}
-            return {**self._config, "result": self._client.request("read", READ_LIMIT_S, **cut)}
+            return {**self._config, "result": self._client.request("read", _READ_LIMIT_S, **cut)}
 
     def alone(self, request: TrialRequest) -> dict[str, Any]:
         """A trial without the DUT, over a warm-up and a window of their own: the trial's `corunner`.
@@ -164,7 +166,7 @@ class CorunnerTrial:
         with _corunner_lost():
             self._client.request("start", START_LIMIT_S, trial="alone", **own)
             self._client.wait_trial("alone", sum(own.values()) / 1e9 + STOP_LIMIT_S)
-            return {**self._config, "result": self._client.request("read", READ_LIMIT_S)}
+            return {**self._config, "result": self._client.request("read", _READ_LIMIT_S)}
 
 
 @contextmanager

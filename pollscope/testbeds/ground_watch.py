@@ -11,9 +11,9 @@ from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
 
 # A block of many trials may take minutes, and the ground was seen to change within seconds.
-EVERY_S = 5.0
+_EVERY_S = 5.0
 # A canary that tells another ground than the one before is taken again after this: it may have been a moment.
-AGAIN_AFTER_S = 0.01
+_AGAIN_AFTER_S = 0.01
 
 Take = Callable[[Point], Canary]
 Append = Callable[[Canary], dict[str, Any]]
@@ -70,13 +70,13 @@ class GroundWatch:
             return "knobs"
         if changed and self._trials_since:
             return "block"
-        return "time" if time.monotonic() - self._taken_at >= EVERY_S else ""
+        return "time" if time.monotonic() - self._taken_at >= _EVERY_S else ""
 
     def _take(self, why: str, point: Point) -> None:
         self._one(why, point)
         *_, before, now = [UNKNOWN, *judge_ground(self.canaries).labels.values()]
         if now != before and UNKNOWN not in (before, now):
-            time.sleep(AGAIN_AFTER_S)
+            time.sleep(_AGAIN_AFTER_S)
             self._one("again", point)
 
     def _one(self, why: str, point: Point) -> None:

@@ -40,18 +40,18 @@ from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.session import TrialRequest
 
-HUGEPAGE_BYTES = 2 << 20
+_HUGEPAGE_BYTES = 2 << 20
 # One mbuf: 128 B of header, 128 B of headroom, 2048 B of data, 64 B of mempool header, rounded up by the allocator.
 MBUF_BYTES = 2432
 # LPM table, rings, descriptors, histograms and the mempools' caches.
-FIXED_BYTES = 192 << 20
+_FIXED_BYTES = 192 << 20
 # Mbufs that are neither in a descriptor nor given by a parameter: caches of the lcores, bursts in flight.
-SPARE_MBUFS = 6144
+_SPARE_MBUFS = 6144
 # The same of each of the generator's lcores.
-SENDER_MBUFS = 2048
-MAIN_LCORE = 0
+_SENDER_MBUFS = 2048
+_MAIN_LCORE = 0
 # RTE_MAX_LCORE of a usual build (config/rte_config.h).
-MOST_LCORES = 128
+_MOST_LCORES = 128
 
 # Limits of single requests. A node that takes longer is hung: configuring 1024 queues takes well below a second.
 CONFIGURE_LIMIT_S = 30.0
@@ -111,23 +111,23 @@ class Lcores:
     @classmethod
     def of(cls, roles: Roles, spare: Sequence[int], sleeps: bool = False) -> "Lcores":
         """Lcores for these roles, in their order, and then for spare CPUs."""
-        by_cpu = {cpu: number for number, cpu in enumerate((*roles.measuring, *spare), MAIN_LCORE + 1)}
+        by_cpu = {cpu: number for number, cpu in enumerate((*roles.measuring, *spare), _MAIN_LCORE + 1)}
         return cls(roles.main, by_cpu, roles.dut[0] if sleeps else None)
 
     @property
     def _sleeper(self) -> int:
-        return MAIN_LCORE + len(self.by_cpu) + 1
+        return _MAIN_LCORE + len(self.by_cpu) + 1
 
     @property
     def eal(self) -> str:
         """For EAL's --lcores."""
-        pairs = [(MAIN_LCORE, self.main_cpu), *((lcore, cpu) for cpu, lcore in self.by_cpu.items())]
+        pairs = [(_MAIN_LCORE, self.main_cpu), *((lcore, cpu) for cpu, lcore in self.by_cpu.items())]
         pairs += [] if self.sleeper_cpu is None else [(self._sleeper, self.sleeper_cpu)]
         return ",".join(f"{lcore}@{cpu}" for lcore, cpu in pairs)
 
     def wiring(self, roles: Roles) -> Wiring:
         """Who does what with these roles."""
-        without = MAIN_LCORE if self.sleeper_cpu is None else self._sleeper
+        without = _MAIN_LCORE if self.sleeper_cpu is None else self._sleeper
         return Wiring(
             generator_lcores=[self.by_cpu[cpu] for cpu in roles.generators] or [without],
             dut_lcores=[self.by_cpu[cpu] for cpu in roles.dut],
@@ -274,7 +274,7 @@ class LoopbackTestbed(NodeTestbed):
             return [cpu for cpu in (*given.generator, *given.dut) if cpu not in roles.measuring]
         allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
         # Two more: the main lcore, and a generator that sleeps.
-        return allowed if len(allowed) + len(roles.measuring) + 2 <= MOST_LCORES else []
+        return allowed if len(allowed) + len(roles.measuring) + 2 <= _MOST_LCORES else []
 
     def _memory(self, params: Parameters) -> Memory:
         """What a point asks for; HostError when this host has no such pages."""
@@ -294,8 +294,8 @@ class LoopbackTestbed(NodeTestbed):
         return _cautions(self._roles(point.params), self._memory(point.params))
 
     def _own_memory(self) -> Memory:
-        free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == HUGEPAGE_BYTES)
-        enough = self.config.hugepages == "always" or free >= FIXED_BYTES + (SPARE_MBUFS + SENDER_MBUFS) * MBUF_BYTES
+        free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == _HUGEPAGE_BYTES)
+        enough = self.config.hugepages == "always" or free >= _FIXED_BYTES + (_SPARE_MBUFS + _SENDER_MBUFS) * MBUF_BYTES
         if enough and self.config.hugepages != "never":
             return Memory(True, free)
         return _small_pages()
@@ -317,7 +317,7 @@ def _needed_bytes(params: Parameters, roles: Roles) -> int:
     descriptors = params.rx_desc * (params.queues + 2 + senders) + params.tx_desc * (params.cores + 2 + senders)
     rings = params.ring_size * lcores.dispatchers(params)
     mbuf_bytes = MBUF_BYTES * max(1, -(-params.mtu // 2048))
-    return int(FIXED_BYTES + (descriptors + rings + SPARE_MBUFS + senders * SENDER_MBUFS) * mbuf_bytes)
+    return int(_FIXED_BYTES + (descriptors + rings + _SPARE_MBUFS + senders * _SENDER_MBUFS) * mbuf_bytes)
 
 
 def _start_parameters(params: Parameters) -> tuple[str, ...]:
@@ -329,7 +329,7 @@ def eal_command(
     program: Path, prefix: str, places: Lcores, memory: Memory, params: Parameters, roles: Roles
 ) -> list[str]:
     """Program and EAL arguments; the file prefix is this node's own, so that nothing is shared with others."""
-    command = [str(program), "--lcores", places.eal, "--main-lcore", str(MAIN_LCORE), "--no-pci"]
+    command = [str(program), "--lcores", places.eal, "--main-lcore", str(_MAIN_LCORE), "--no-pci"]
     command += ["--file-prefix", prefix]
     command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params.dma}"]
     # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.

@@ -11,9 +11,9 @@ from pollscope.plan.plan import Trial
 from pollscope.store.trial_record import TrialRecord
 
 # The DUT misses less than this share at saturation: then it was the generator that could not do more.
-GENERATOR_BOUND_MISSED = 0.01
+_GENERATOR_BOUND_MISSED = 0.01
 # Unless less than this share of what was sent came to its port: then it was what lies between them.
-ARRIVED_SHARE = 0.9
+_ARRIVED_SHARE = 0.9
 
 
 class Maxima:
@@ -61,7 +61,7 @@ class Maxima:
             why = next((f": {goal['reason']}" for goal in goals if goal["reason"]), "")
             raise TrialError(f"the maximum of '{point}' could not be measured, so its share is not known{why}")
         missed = [metrics["imissed_share"] for metrics, _ in made if "imissed_share" in metrics]
-        bound = bool(missed) and median(missed) < GENERATOR_BOUND_MISSED
+        bound = bool(missed) and median(missed) < _GENERATOR_BOUND_MISSED
         self.found[point] = {"pps": median(rates), "trials": len(rates), "generator_bound": bound}
         if bound:
             sent = [metrics["offered_pps"] for metrics, _ in made if "offered_pps" in metrics]
@@ -70,7 +70,7 @@ class Maxima:
 
 def _not_the_duts(point: str, rate_pps: float, missed: float, sent_pps: float) -> str:
     """The warning of a maximum that shows something in front of the DUT."""
-    if rate_pps < ARRIVED_SHARE * sent_pps:
+    if rate_pps < _ARRIVED_SHARE * sent_pps:
         return (
             f"maximum of the path at '{point}': of {human_rate(sent_pps)} that were sent {human_rate(rate_pps)} came "
             f"to the DUT, which missed only {human_share(missed, 2)}, so 100 % load is what the path to the DUT carries"

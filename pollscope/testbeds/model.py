@@ -35,10 +35,10 @@ from pollscope.testbeds.model_result import (
 )
 
 # Any system of a kind makes its loop be compiled.
-SHORT_POLLING = PollingCores(Arrivals(1e6), Service(100.0), empty_poll_ns=10.0)
-SHORT_QWAIT = QwaitCores(Arrivals(1e6), Service(100.0))
+_SHORT_POLLING = PollingCores(Arrivals(1e6), Service(100.0), empty_poll_ns=10.0)
+_SHORT_QWAIT = QwaitCores(Arrivals(1e6), Service(100.0))
 
-USUAL_FRAME = 64  # bytes
+_USUAL_FRAME = 64  # bytes
 
 
 # Of a parameter, as a spec's record has it.
@@ -169,7 +169,7 @@ class ModelTestbed(Testbed):
         return [*self._of_other_frames(point.params.frame), *self._of_more_queues(point.params)]
 
     def _of_other_frames(self, frame: object) -> list[str]:
-        if "frame" in self.config.holds_for or frame == USUAL_FRAME:
+        if "frame" in self.config.holds_for or frame == _USUAL_FRAME:
             return []
         return [f"the costs in {self.file.name} know no sizes of frames: at {frame} B a packet takes what 64 B do"]
 
@@ -195,7 +195,7 @@ class ModelTestbed(Testbed):
             self._give([trial for trial in self._planned if trial.maximum_of is None and not trial.search_trials])
         elif self.config.servers is None:
             for how in {trial.point.params.notification for trial in assignment.plan.trials}:
-                system = SHORT_QWAIT if how == "qwait" else SHORT_POLLING
+                system = _SHORT_QWAIT if how == "qwait" else _SHORT_POLLING
                 simulate(system, window_ns=1000.0)
         return super().begin(assignment)
 

@@ -16,7 +16,7 @@ from pollscope.spec.model import Parameters
 from pollscope.stats.histogram import Histogram
 
 RX_PORT, TX_PORT, BACK_PORT = "model_rx", "model_tx", "model_back"
-NO_CACHES = ("l1d_loads", "l1d_misses", "l2_misses", "llc_loads", "llc_misses")
+_NO_CACHES = ("l1d_loads", "l1d_misses", "l2_misses", "llc_loads", "llc_misses")
 # The CRC, which RFC 2544 counts and drivers do not.
 FCS_BYTES = 4
 
@@ -267,7 +267,7 @@ def _counters(cycles: Mapping[str, Any], ipc: Ipc | None) -> dict[str, Any]:
         "polling": (polling * ipc.polling, polling),
         "window": (useful * ipc.useful + polling * ipc.polling, cycles["total"]),
     }
-    others = {name: {"absent": "a model has no caches whose events could be counted"} for name in NO_CACHES}
+    others = {name: {"absent": "a model has no caches whose events could be counted"} for name in _NO_CACHES}
     counted = {name: {"instructions": count, "cycles": of, **others} for name, (count, of) in scopes.items()}
     return {**counted, "multiplexed_share": 0.0}
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # How long each measuring core is watched for gaps before the run.
 # Enough for a warning; what the host takes from a trial is recorded in the trial.
-NOISE_NS = 500_000_000
+_NOISE_NS = 500_000_000
 # Parts of a TrialRecord.
 Parts = dict[str, Any]
 
@@ -81,7 +81,7 @@ class NodeTestbed(Testbed):
         pair = assignment.plan.trials[0].pair
         self._ground = GroundWatch(self._look, assignment.append_canary, pair, assignment.canaries)
         session = self._suitable_session(points[0].params)
-        noise = session.noise(NOISE_NS)
+        noise = session.noise(_NOISE_NS)
         self.warnings += session.facts
         if not (uses := assignment.plan.spec.collectors):
             return Opening(session.hello, noise)

@@ -18,7 +18,7 @@ from pollscope.testbeds.base import HostFinding, Testbed, TestbedConfig, Testbed
 from pollscope.testbeds.pair.config import PairConfig, PairHost
 from pollscope.testbeds.pair.testbed import PairTestbed
 
-PairName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+_PairName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
 
 class NamedPair(TestbedConfig):
@@ -32,7 +32,7 @@ class PairsConfig(TestbedConfig):
     """The file of several pairs."""
 
     kind: Literal["pairs"]
-    pairs: dict[PairName, NamedPair] = Field(min_length=2, description="name -> pair")
+    pairs: dict[_PairName, NamedPair] = Field(min_length=2, description="name -> pair")
     inventory: str | None = Field(default=None, description="see PairConfig; a pair has the same name there")
 
 

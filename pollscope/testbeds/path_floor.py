@@ -17,7 +17,7 @@ from pollscope.spec.model import Parameters
 from pollscope.testbeds.session import Session, TrialRequest
 
 # 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
-REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
+_REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
 # What the floor depends on beside the knobs. The generator's CPU follows from the number of cores and dispatchers and
 # their placement; a generator that sleeps has the DUT's.
 PARAMETERS = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size", "generator_sleep")
@@ -68,7 +68,7 @@ def not_measured(error: TrialError) -> str:
 
 def _measured(session: Session, params: Parameters, where: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        measured = session.floor(params, REQUEST)
+        measured = session.floor(params, _REQUEST)
     except NodeLost:
         raise
     except TrialError as error:
@@ -79,4 +79,4 @@ def _measured(session: Session, params: Parameters, where: Mapping[str, Any]) ->
     latencies = [lcore["latency_ns"] for lcore in lcores if "latency_ns" in lcore]
     if not latencies:
         return {"absent": "the node reported no latency"}
-    return {"rate": REQUEST.rate, **where, "latency_ns": latencies[0]}
+    return {"rate": _REQUEST.rate, **where, "latency_ns": latencies[0]}

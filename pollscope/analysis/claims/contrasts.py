@@ -31,7 +31,7 @@ from pollscope.spec.predicates import Across, AverageRatio, Crosses, RatioOfRati
 from pollscope.stats.estimates import Estimate, product_estimate, rise_ratio_estimate, together_confidence
 
 # A level at which more than this share is lost is beyond saturation.
-SATURATED_LOSS = 0.01
+_SATURATED_LOSS = 0.01
 
 
 def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
@@ -206,7 +206,7 @@ class _Curve:
 def _curve(members: Sequence[PointValues], factor: str) -> _Curve | None:
     """None when the sweep does not reach saturation, or holds fewer than two levels before it."""
     lost = [sum(sample.beside) / len(sample.beside) for sample in members]
-    beyond = next((k for k, share in enumerate(lost) if share > SATURATED_LOSS), None)
+    beyond = next((k for k, share in enumerate(lost) if share > _SATURATED_LOSS), None)
     if beyond is None or beyond < 2:
         return None
     carried = max(float(one.levels[factor]) * (1 - share) for one, share in zip(members, lost, strict=True))

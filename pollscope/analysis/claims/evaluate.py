@@ -29,15 +29,15 @@ from pollscope.store.run_folder import RunFolder
 
 # Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance; where they
 # are at one point, it is, unless the others say the same without them.
-MOST_FLAGGED = 0.5
+_MOST_FLAGGED = 0.5
 # Of the reasons why points were left out.
 MOST_REASONS = 2
 # All other predicates compare points with each other.
-NOT_COMPARING = (Within, EveryTrial)
+_NOT_COMPARING = (Within, EveryTrial)
 # What fills the queues decides what is measured: levels of it are told apart even where the spec zips them.
-NEVER_ZIPPED = ("feed",)
-NEEDS: Mapping[Need, str] = {"line": "a line", "pcie": "PCIe", "ddio": "DDIO"}
-DECIDED = (VerdictKind.AGREES, VerdictKind.DISAGREES)
+_NEVER_ZIPPED = ("feed",)
+_NEEDS: Mapping[Need, str] = {"line": "a line", "pcie": "PCIe", "ddio": "DDIO"}
+_DECIDED = (VerdictKind.AGREES, VerdictKind.DISAGREES)
 # The row of no paper: what every healthy testbed must show.
 SANITY = "SANITY"
 
@@ -76,7 +76,7 @@ def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
 
 def _by_old_accounting(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
     """No decision rests on shares of cycles that were cut to fit the window."""
-    if finding.kind not in DECIDED or {claim.metric, claim.beside}.isdisjoint(TOUCHED) or not trials_of_before(run):
+    if finding.kind not in _DECIDED or {claim.metric, claim.beside}.isdisjoint(TOUCHED) or not trials_of_before(run):
         return finding
     text = "The run timed visits one by one and cut them to fit the window, which makes a tax too low: measure again."
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
@@ -136,7 +136,7 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
 def _lacking(claim: Claim, run: RunFolder) -> str:
     """What the claim is about and the run's testbed does not have; empty when it has all."""
     facts = HostFacts(run.meta)
-    wanted = " and ".join(NEEDS[need] for need in claim.needs)
+    wanted = " and ".join(_NEEDS[need] for need in claim.needs)
     if wanted and facts.without_hardware:
         return f"the claim is about {wanted}, and {facts.without_hardware}"
     # What our own specs expect are counts and directions that an emulator, too, has to show.
@@ -155,7 +155,7 @@ def _of_all(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
     """The finding of all trials, with what flags, ground and the end of the repeats have to do with it."""
     finding = _judged(claim, selected, stopped)
     # It shows on a noisy host, too.
-    if finding.flagged and finding.kind in DECIDED and claim.row != SANITY:
+    if finding.flagged and finding.kind in _DECIDED and claim.row != SANITY:
         finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], stopped))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
         finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
@@ -188,14 +188,14 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
         disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
         text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
-    if finding.flagged > MOST_FLAGGED * finding.trials:
+    if finding.flagged > _MOST_FLAGGED * finding.trials:
         text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
     if others.kind is finding.kind:
         return replace(finding, sentence=f"{finding.sentence} {text}.")
-    most = [each for each in finding.behind if each.flagged > MOST_FLAGGED * len(each.values)]
-    if others.kind not in DECIDED and not most:
+    most = [each for each in finding.behind if each.flagged > _MOST_FLAGGED * len(each.values)]
+    if others.kind not in _DECIDED and not most:
         return replace(finding, sentence=f"{finding.sentence} {text}.")
     at = "".join(f"; {each.flagged} of {len(each.values)} at {each.label() or 'all'}" for each in most[:1])
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}{at}.")
@@ -214,7 +214,7 @@ def _on_its_ground(finding: Finding, claim: Claim) -> Finding:
         return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several grounds ({mix}).")
     text = f"Its points stand on different ground ({mix})"
     # What every healthy testbed must show, it shows on any ground.
-    if not isinstance(claim.predicate, NOT_COMPARING) and finding.kind in DECIDED and claim.row != SANITY:
+    if not isinstance(claim.predicate, _NOT_COMPARING) and finding.kind in _DECIDED and claim.row != SANITY:
         sentence = f"{finding.sentence} {text}, which alone can make such a difference, or hide it."
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=sentence)
     return replace(finding, sentence=f"{finding.sentence} {text}.")
@@ -255,7 +255,7 @@ def _without_zipped(data: pd.DataFrame, claim: Claim, run: RunFolder) -> pd.Data
     """The rows without the factors that move together with the predicate's: they are one thing, told by its name."""
     kept = {getattr(claim.predicate, key, None) for key in ("factor", "across")}
     zipped = [group for group in run.meta.get("spec", {}).get("zip", []) if kept & set(group)]
-    columns = [f"factor.{name}" for group in zipped for name in group if name not in (*kept, *NEVER_ZIPPED)]
+    columns = [f"factor.{name}" for group in zipped for name in group if name not in (*kept, *_NEVER_ZIPPED)]
     return data.drop(columns=[column for column in columns if column in data.columns])
 
 

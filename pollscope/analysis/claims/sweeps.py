@@ -27,7 +27,7 @@ from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import Estimate, FittedLine, Trend, difference_p, line, together_confidence, trend
 
 # Of groups, in a sentence.
-MOST_NAMED = 4
+_MOST_NAMED = 4
 
 
 def _xy(members: Sequence[PointValues], factor: str) -> tuple[list[float], list[float]]:
@@ -72,8 +72,8 @@ def _trend_sentence(
 
 def _named(labels: Sequence[str]) -> str:
     """Groups by name, in brackets: the first few."""
-    more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
-    return f" ({'; '.join(labels[:MOST_NAMED])}{more})" if labels else ""
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    return f" ({'; '.join(labels[:_MOST_NAMED])}{more})" if labels else ""
 
 
 def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int) -> VerdictKind:

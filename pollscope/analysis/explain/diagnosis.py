@@ -21,9 +21,9 @@ from pollscope.store.run_folder import RunFolder
 
 RULES: tuple[Rule, ...] = (*TRAFFIC_RULES, *DUT_RULES, *HOST_NETWORK_RULES)
 # Where more of the trials than this say the opposite of their means, these alone decide nothing.
-DISAGREEING_SHARE = 1 / 3
+_DISAGREEING_SHARE = 1 / 3
 
-TCP_FLOWS = (
+_TCP_FLOWS = (
     "TCP chooses its own rate, and what forwards its flows counts nothing that would tell; "
     "bottleneck_share says how far the link limits"
 )
@@ -98,7 +98,7 @@ def diagnose(point: PointFacts) -> Diagnosis:
 def _finding(rule: Rule, point: PointFacts) -> StageFinding:
     try:
         if point.param("flow_size") is not None:
-            raise NotMeasured(TCP_FLOWS)
+            raise NotMeasured(_TCP_FLOWS)
         said = _with_doubt(rule, point.trials, _told(rule, point))
     except NotMeasured as absent:
         said = Told(RuleOutcome.ABSENT, (str(absent),))
@@ -129,12 +129,12 @@ def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
         return said
     by_means = said.kind is RuleOutcome.LIMITS
     otherwise = [(kind, trial) for kind, trial in judged if (kind is RuleOutcome.LIMITS) != by_means]
-    if len(otherwise) <= DISAGREEING_SHARE * len(judged):
+    if len(otherwise) <= _DISAGREEING_SHARE * len(judged):
         return said
     whole = "limits" if by_means else "does not limit"
     limits = sum(kind is RuleOutcome.LIMITS for kind, _ in judged)
     disagree = f"by their means it {whole}, one by one it limits in {limits} of {len(judged)}"
-    if len(judged) - len(otherwise) > DISAGREEING_SHARE * len(judged):
+    if len(judged) - len(otherwise) > _DISAGREEING_SHARE * len(judged):
         return Told(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
     kinds = [kind for kind, _ in otherwise]
     kind = max(kinds, key=kinds.count)

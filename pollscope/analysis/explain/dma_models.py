@@ -13,7 +13,7 @@ from pollscope.metrics.record import NotMeasured
 from pollscope.models.dma_caches import Iotlb, ddio_hits, ring_footprint_bytes
 from pollscope.models.pcie import GENERATIONS, LinkBytes, PcieLink, received, sent
 
-BY_THE_MODEL = "by the model"
+_BY_THE_MODEL = "by the model"
 # Share of the LLC in which DDIO allocates where neither its ways nor theirs are known: two ways of twenty (Intel DDIO
 # primer, 2012; intra-host text, section 2.2.1).
 DDIO_SHARE, DDIO_WAYS = 0.1, 2
@@ -61,7 +61,7 @@ def link_share(point: PointFacts) -> tuple[float, str]:
     name = f"Gen{point.nic_link.generation} x{point.nic_link.lanes}"
     fuller = "to the host" if both.upstream >= both.downstream else "to the NIC"
     return share, (
-        f"{BY_THE_MODEL} packets with their descriptors take {human_share(share)} of {name} (direction {fuller}; "
+        f"{_BY_THE_MODEL} packets with their descriptors take {human_share(share)} of {name} (direction {fuller}; "
         f"payload {point.nic_link.max_payload} B, read requests {point.nic_link.max_read_request} B)"
     )
 
@@ -74,7 +74,7 @@ def iotlb_words(point: PointFacts) -> str:
     cache = Iotlb(IOTLB_ENTRIES, PAGE_BYTES[point.param("page_size")], WALK_NS)
     page, reach = human_size(cache.page_bytes), human_size(cache.reach_bytes)
     return (
-        f"{BY_THE_MODEL} {IOTLB_ENTRIES} entries of {page} reach {reach}"
+        f"{_BY_THE_MODEL} {IOTLB_ENTRIES} entries of {page} reach {reach}"
         f"; buffers of the rings take {human_size(used)}, so {human_share(cache.miss_share(used))} of look-ups miss"
     )
 
@@ -95,7 +95,7 @@ def ddio_words(point: PointFacts) -> str:
     ways, way_bytes, which = _ways(point, point.llc_bytes)
     hits = ddio_hits(footprint, ways, way_bytes)
     return (
-        f"{BY_THE_MODEL} {human_share(hits.low)} to {human_share(hits.high)} of writes hit: rings take "
+        f"{_BY_THE_MODEL} {human_share(hits.low)} to {human_share(hits.high)} of writes hit: rings take "
         f"{human_size(footprint)}, DDIO allocates in {human_size(ways * way_bytes)} ({which})"
     )
 

@@ -20,7 +20,7 @@ COLUMNS = {
     "nic_pcie_no_completion_clocks": "pcie_stalls_no_completion",
     "nic_mtt_l0_miss_share": "mtt_l0_miss_share",
 }
-NOT_STATED = "the paper's table does not have it"
+_NOT_STATED = "the paper's table does not have it"
 
 
 def paper_facts(paper: str) -> list[PointFacts]:
@@ -50,7 +50,7 @@ def paper_facts(paper: str) -> list[PointFacts]:
             counted(cores, "sending core"),
             {"workload": "tx", "cores": cores},
             {metric: (value,) for metric, value in values.items()},
-            not_there=NOT_STATED,
+            not_there=_NOT_STATED,
             limits=limits,
         )
         found.append(replace(point, before=found[0] if found else None))

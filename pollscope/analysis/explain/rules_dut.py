@@ -9,13 +9,13 @@ from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
 
 # Waiting for a lock is what limits from this share of an lcore's time on: without it the same core does 11 % more.
-LOCK_SHARE = 0.1
-LOST_CLAIMS_SHARE = 0.5
+_LOCK_SHARE = 0.1
+_LOST_CLAIMS_SHARE = 0.5
 # So few packets are lost for want of an mbuf or of room in the TX queue by chance of a start.
-FEW_SHARE = 0.001
-AWAY_SHARE = 0.01
+_FEW_SHARE = 0.001
+_AWAY_SHARE = 0.01
 # With that much of its time gone a core does not do what it can, whatever else limits it.
-MOSTLY_AWAY_SHARE = 0.25
+_MOSTLY_AWAY_SHARE = 0.25
 
 
 def _core_cycles(point: PointFacts) -> Told:
@@ -30,7 +30,7 @@ def _core_cycles(point: PointFacts) -> Told:
     if not point.core_bound:
         return told(RuleOutcome.CLEAR, f"{busy}, the busiest of {len(point.cores)}")
     waiting = _waits_most(point)
-    if waiting.waiting >= LOCK_SHARE:
+    if waiting.waiting >= _LOCK_SHARE:
         # An unfair lock keeps one core busy and starves the others: with less work a packet it would be held as long.
         return told(RuleOutcome.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
     return told(
@@ -103,7 +103,7 @@ def _lasts(point: PointFacts) -> str:
 def _is_away(point: PointFacts) -> bool:
     """Whether what is lost is about what comes while something else has the core."""
     away = point.known("interrupted_share") or 0.0
-    return away >= AWAY_SHARE and 2 * away >= point.lost
+    return away >= _AWAY_SHARE and 2 * away >= point.lost
 
 
 def _host(point: PointFacts) -> Told:
@@ -112,7 +112,7 @@ def _host(point: PointFacts) -> Told:
     if not (point.backlogged or sends_all_it_can):
         return told(RuleOutcome.CLEAR, away)
     lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point)
-    if lossy or point.mean("interrupted_share") >= MOSTLY_AWAY_SHARE:
+    if lossy or point.mean("interrupted_share") >= _MOSTLY_AWAY_SHARE:
         missed = point.text("imissed_share") if point.lost else ""
         return told(RuleOutcome.LIMITS, away, missed, _lasts(point) if missed else "")
     return told(RuleOutcome.CLEAR, away)
@@ -135,11 +135,11 @@ def _shared_queue(point: PointFacts) -> Told:
     if point.param("organisation") != "locked":
         claims = point.text("claim_lost_fraction")
         return told(
-            RuleOutcome.OPEN if point.mean("claim_lost_fraction") > LOST_CLAIMS_SHARE else RuleOutcome.CLEAR, claims
+            RuleOutcome.OPEN if point.mean("claim_lost_fraction") > _LOST_CLAIMS_SHARE else RuleOutcome.CLEAR, claims
         )
     core = _waits_most(point)
     said = f"{core.name} waits for the queue's lock for {human_share(core.waiting)} of the time in which it runs"
-    return told(RuleOutcome.LIMITS if core.waiting >= LOCK_SHARE and point.backlogged else RuleOutcome.CLEAR, said)
+    return told(RuleOutcome.LIMITS if core.waiting >= _LOCK_SHARE and point.backlogged else RuleOutcome.CLEAR, said)
 
 
 def _waits_most(point: PointFacts) -> CoreLoad:
@@ -152,7 +152,7 @@ def _mbufs(point: PointFacts) -> Told:
     if not names:
         point.mean("rx_nombuf_share")
     texts = [point.text(name) for name in names]
-    short = any(point.mean(name) > FEW_SHARE for name in names)
+    short = any(point.mean(name) > _FEW_SHARE for name in names)
     return told(RuleOutcome.LIMITS if short else RuleOutcome.CLEAR, *texts)
 
 

@@ -17,19 +17,19 @@ from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
 
 # Outstanding reads of a PCIe function with 8-bit extended tags (PCI Express Base Specification 4.0, section 2.2.6.2).
-TAGS = 256
-READS = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
+_TAGS = 256
+_READS = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 STALLS = ("nic_pcie_write_stalled_share", "nic_pcie_read_stalled_share")
 # Of what there is a fixed number: nearly all in use, and so few that there is no question.
 FULL_SHARE, FREE_SHARE = 0.9, 0.5
 # Two points are the same within a twentieth, as in the claims on the intra-host text.
 SAME = 0.05
 # A latency has grown from here on.
-GROWN = 0.1
-FEW_MISSES = 0.01
-DDIO_HITS = 0.95
+_GROWN = 0.1
+_FEW_MISSES = 0.01
+_DDIO_HITS = 0.95
 # Of a link that packets take so much of, what else is on it may be the rest.
-BUSY_LINK_SHARE = 0.75
+_BUSY_LINK_SHARE = 0.75
 # Share of time in which a NIC had something to send over PCIe and no credit for it.
 STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
 # Walks are shown for a length of this where it was not measured.
@@ -49,10 +49,10 @@ def _hardware(judge: Callable[[PointFacts], Told]) -> Callable[[PointFacts], Tol
 
 def _reads(point: PointFacts) -> tuple[str, float]:
     """By which way the reads under way are known, and their number."""
-    for metric in READS:
+    for metric in _READS:
         if (reads := point.known(metric)) is not None:
             return metric, reads
-    return READS[0], point.mean(READS[0])
+    return _READS[0], point.mean(_READS[0])
 
 
 def _in_use(point: PointFacts, what: str, limit: float) -> tuple[float, str]:
@@ -70,7 +70,7 @@ def _link(point: PointFacts) -> Told:
     share, said = link_share(point)
     names = ("pcie_dma_read_bytes_per_s", "pcie_dma_write_bytes_per_s")
     measured = (point.text_if_known(name) for name in names)
-    return told(RuleOutcome.OPEN if share >= BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
+    return told(RuleOutcome.OPEN if share >= _BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
 
 
 def _credits(point: PointFacts) -> Told:
@@ -88,7 +88,7 @@ def _tags(point: PointFacts) -> Told:
     clocks = point.known("nic_pcie_no_completion_clocks")
     stalls = point.text_if_known("nic_pcie_no_completion_clocks")
     try:
-        share, used = _in_use(point, "tags", point.known("nic_tags") or point.limits.get("tags", TAGS))
+        share, used = _in_use(point, "tags", point.known("nic_tags") or point.limits.get("tags", _TAGS))
     except NotMeasured:
         if not clocks:
             raise
@@ -126,7 +126,7 @@ def _iotlb(point: PointFacts) -> Told:
     share = point.mean("iotlb_miss_share")
     if point.without_iommu is not None:
         return _against_none(point, point.without_iommu)
-    if share < FEW_MISSES:
+    if share < _FEW_MISSES:
         return told(RuleOutcome.CLEAR, point.text("iotlb_miss_share"))
     change = _change(point, "iotlb_miss_share")
     same = "no read meets more walks than before" if change and abs(change - 1) <= SAME else ""
@@ -174,7 +174,7 @@ def _iio(point: PointFacts) -> Told:
     if growth is None or point.before is None:
         raise NotMeasured(f"no point with fewer cores is there to compare a PCIe latency of {human_ns(latency)} with")
     said = _from_to(point, "nic_pcie_latency_ns")
-    if growth < 1 + GROWN:
+    if growth < 1 + _GROWN:
         return told(RuleOutcome.CLEAR, said)
     rate = _change(point, "tx_pps") or _change(point, "rx_pps")
     identity = ""
@@ -188,7 +188,7 @@ def _mtt(point: PointFacts) -> Told:
     point.mean("nic_mtt_l0_miss_share")
     growth = _change(point, "nic_mtt_l0_miss_share")
     said = _from_to(point, "nic_mtt_l0_miss_share")
-    grown = growth is not None and growth > 1 + GROWN
+    grown = growth is not None and growth > 1 + _GROWN
     return told(RuleOutcome.OPEN if grown else RuleOutcome.CLEAR, said)
 
 
@@ -209,7 +209,7 @@ def _ddio(point: PointFacts) -> Told:
     except NotMeasured as absent:
         raise NotMeasured(f"{absent}; {expected}" if expected else str(absent)) from None
     return told(
-        RuleOutcome.CLEAR if hits >= DDIO_HITS else RuleOutcome.OPEN,
+        RuleOutcome.CLEAR if hits >= _DDIO_HITS else RuleOutcome.OPEN,
         point.text("ddio_write_hit_share"),
         expected,
         point.text_if_known("dram_write_bytes_per_packet"),

@@ -8,7 +8,7 @@ from pollscope.base.units import human, human_share
 from pollscope.metrics.record import NotMeasured
 
 # A line is full from this share of its speed on.
-LINE_SHARE = 0.98
+_LINE_SHARE = 0.98
 
 
 def _has_time_left(point: PointFacts) -> bool:
@@ -111,7 +111,7 @@ def _line(point: PointFacts) -> Told:
     used = {name: (point.mean(metric) / speed, metric, speed) for name, metric, speed in point.links}
     name, (share, metric, speed) = max(used.items(), key=lambda each: each[1][0])
     said = f"{point.text(metric)} of {human(speed, 'bit/s')} on {name}: {human_share(share)}"
-    return told(RuleOutcome.LIMITS if share >= LINE_SHARE else RuleOutcome.CLEAR, said)
+    return told(RuleOutcome.LIMITS if share >= _LINE_SHARE else RuleOutcome.CLEAR, said)
 
 
 TRAFFIC_RULES = (

@@ -23,9 +23,9 @@ from pollscope.store.run_folder import RunFolder
 
 IOMMU = "knob.iommu"
 # A trial whose cycles are known worse tells no busy core from one with time left; it counts where no other does better.
-MOST_ERROR = BUSY_SHARE - BUSY_AND_LOSING_SHARE
-NO_EMPTY_POLLS = "absent.empty_poll_share"
-LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bps")}
+_MOST_ERROR = BUSY_SHARE - BUSY_AND_LOSING_SHARE
+_NO_EMPTY_POLLS = "absent.empty_poll_share"
+_LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bps")}
 Record = Mapping[str, Any]
 
 
@@ -71,7 +71,7 @@ def _trials(rows: pd.DataFrame, records: Mapping[str, Record]) -> list[_Trial]:
     values = rows[names].to_numpy(dtype=float).tolist()
     metrics_of = [name.removeprefix("metric.") for name in names]
     found = []
-    for trial, own, reason in zip(rows["trial"], values, rows[NO_EMPTY_POLLS], strict=True):
+    for trial, own, reason in zip(rows["trial"], values, rows[_NO_EMPTY_POLLS], strict=True):
         record = records[str(trial)]
         metrics = {name: value for name, value in zip(metrics_of, own, strict=True) if not math.isnan(value)}
         found.append(_Trial(record, metrics, _loads(record, metrics, reason), _visits_filled(record)))
@@ -121,9 +121,9 @@ def _nic_link(record: Record) -> PcieLink | None:
 def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]], dict[str, str]]:
     """The lines of the DUT's ports whose speed the driver told, and why there is none."""
     speeds = {port["name"]: port.get("link_bps") for port in HostFacts(run.meta).hello.get("ports", [])}
-    names = {role: ((record.get("config") or {}).get("dut") or {}).get(role) for role in LINE_METRICS}
+    names = {role: ((record.get("config") or {}).get("dut") or {}).get(role) for role in _LINE_METRICS}
     found = [
-        (f"the {LINE_METRICS[role][0]} line of {name}", LINE_METRICS[role][1], float(speeds[name]))
+        (f"the {_LINE_METRICS[role][0]} line of {name}", _LINE_METRICS[role][1], float(speeds[name]))
         for role, name in names.items()
         if speeds.get(name)
     ]
@@ -140,7 +140,7 @@ def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
             else:
                 values[name] = [value]
     told = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
-    loads = [each for each in told if max(core.error for core in each) <= MOST_ERROR] or told
+    loads = [each for each in told if max(core.error for core in each) <= _MOST_ERROR] or told
     reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]
     same = len(loads) == 1 or len({tuple(core.name for core in each) for each in loads}) == 1
     return replace(

@@ -35,7 +35,7 @@ LOST = "claim_lost_fraction"
 # Between the marks of two organisations or sizes, as a share of the axis.
 APART = 0.015
 # The axis of lost claims is no shorter, so that none lost looks like none.
-LEAST_LOST_PERCENT = 1.0
+_LEAST_LOST_PERCENT = 1.0
 
 
 def draw_cores(data: FigureData) -> Figure:
@@ -54,7 +54,7 @@ def draw_cores(data: FigureData) -> Figure:
         _over_cores(axes, data, shown, scale, name, also)
     if data.by_point(metric):
         _state(figure.axes[0], paper)
-    least_top(figure.axes[1], LEAST_LOST_PERCENT)
+    least_top(figure.axes[1], _LEAST_LOST_PERCENT)
     return figure
 
 

@@ -24,28 +24,28 @@ from pollscope.base.units import human_number
 from pollscope.spec.points import level_text
 from pollscope.stats.estimates import Estimate
 
-COMPLETION = "flow_completion_mean_ns"
-BESIDE_COMPLETION = {
+_COMPLETION = "flow_completion_mean_ns"
+_BESIDE_COMPLETION = {
     "retransmissions_per_flow": ("Retransmissions", "Segments of a flow"),
     "reordering_events_per_flow": ("Reordering that TCP saw", "Events of a flow"),
 }
-STATISTICS = {COMPLETION: "mean", "flow_completion_p90_ns": "90th percentile"}
+STATISTICS = {_COMPLETION: "mean", "flow_completion_p90_ns": "90th percentile"}
 NAMES = {"scale-out": "a queue for each core", "corec": "one queue for all cores (corec)"}
-MS_PER_NS = 1e-6
+_MS_PER_NS = 1e-6
 KB = 1000
 
 
 def draw_huge(data: FigureData) -> Figure:
     """C-T5: completion over that of one core, retransmissions and reordering over cores, a line for each size."""
-    found = _by_size(data, COMPLETION)
+    found = _by_size(data, _COMPLETION)
     if not found:
-        return absent_figure(data.absence(COMPLETION), 1.4)
+        return absent_figure(data.absence(_COMPLETION), 1.4)
     figure = new_figure(3.0)
-    first, *others = figure.subplots(1, 1 + len(BESIDE_COMPLETION))
+    first, *others = figure.subplots(1, 1 + len(_BESIDE_COMPLETION))
     first.set_title("Completion over that of one core")
     _over_cores(first, found, _over_one_core)
     first.set_ylabel("Times as long")
-    for axes, (metric, (title, label)) in zip(others, BESIDE_COMPLETION.items(), strict=True):
+    for axes, (metric, (title, label)) in zip(others, _BESIDE_COMPLETION.items(), strict=True):
         axes.set_title(title)
         _over_cores(axes, _by_size(data, metric), lambda members: [each.estimate for each in members])
         axes.set_ylabel(label)
@@ -102,10 +102,10 @@ def _paper_ratios() -> str:
 
 def draw_many(size_bytes: int, data: FigureData) -> Figure:
     """Completion over cores, a row for each number of flows, a line for each organisation."""
-    found = _of_size(data, COMPLETION, size_bytes)
+    found = _of_size(data, _COMPLETION, size_bytes)
     if not found:
         of_size = f"no trial with flows of {level_text('flow_size', size_bytes)} is data"
-        return absent_figure(of_size if data.by_point(COMPLETION) else data.absence(COMPLETION), 1.4)
+        return absent_figure(of_size if data.by_point(_COMPLETION) else data.absence(_COMPLETION), 1.4)
     counts = sorted({int(each.levels["flows"]) for each in found})
     figure = new_figure(2.2 * len(counts) + 0.4)
     for row, flows in zip(figure.subplots(len(counts), len(STATISTICS), squeeze=False), counts, strict=True):
@@ -128,7 +128,7 @@ def _by_organisation(axes: Axes, members: Sequence[PointValues], absence: str) -
     for rank, (organisation, name) in enumerate(NAMES.items()):
         own = by_level((each for each in members if each.levels["organisation"] == organisation), "cores")
         if own:
-            mean_line(axes, levels_of(own, "cores"), own, MS_PER_NS, rank, name, DASHES[rank])
+            mean_line(axes, levels_of(own, "cores"), own, _MS_PER_NS, rank, name, DASHES[rank])
     level_axis(axes, sorted({*levels_of(members, "cores")}))
     axes.set_xlabel("Cores")
     axes.set_ylabel("Completion (ms)")

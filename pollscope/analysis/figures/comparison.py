@@ -17,10 +17,10 @@ from pollscope.metrics.dictionary import Metric, metric_dictionary
 from pollscope.stats.estimates import Estimate
 
 LEGEND_INCH, PANEL_INCH, SIDE_INCH = 0.5, 0.62, 0.145
-POINT_CHARACTERS = 30
-SPREAD = 0.8  # of the distance between two points, taken by the sides of one
+_POINT_CHARACTERS = 30
+_SPREAD = 0.8  # of the distance between two points, taken by the sides of one
 TICKS = 4
-EDGE = 0.03  # of the axis: room for the mark of a value at the end of what there can be
+_EDGE = 0.03  # of the axis: room for the mark of a value at the end of what there can be
 
 
 def draw_comparison(differences: Sequence[Difference]) -> Figure:
@@ -64,7 +64,7 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
     for line, point in enumerate(points):
         for name, estimate in _sides(found, point).items():
             _mark(axes, estimate, line + _shift(ranks[name], len(ranks)), ranks[name], estimate.has_interval)
-    _lines(axes, [textwrap.fill(point, POINT_CHARACTERS) for point in points])
+    _lines(axes, [textwrap.fill(point, _POINT_CHARACTERS) for point in points])
     if found[0].relative:
         axes.set_xlabel("Share of its own baseline")
     else:
@@ -75,7 +75,7 @@ def _amounts(axes: Axes, metric: Metric) -> None:
     """An axis that does not go on to where the metric cannot be."""
     least, most = metric.limits
     low, high = axes.get_xlim()
-    margin = EDGE * (min(high, most) - max(low, least) or 1.0)
+    margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
     axes.set_xlim(max(low, least - margin), min(high, most + margin))
     amount_axis(axes.xaxis, metric, TICKS)
 
@@ -105,7 +105,7 @@ def _say(axes: Axes, each: Difference, y: float) -> None:
 
 def _shift(rank: int, count: int) -> float:
     """Where a side stands around the line of its point."""
-    return SPREAD * ((rank + 0.5) / count - 0.5)
+    return _SPREAD * ((rank + 0.5) / count - 0.5)
 
 
 def _mark(axes: Axes, estimate: Estimate, y: float, rank: int, filled: bool) -> None:

@@ -28,7 +28,7 @@ from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-INTERVALS_OF_SOME = " with 95 % intervals where there are enough"
+_INTERVALS_OF_SOME = " with 95 % intervals where there are enough"
 # Less time than this taken away from the DUT is not worth a sentence.
 INTERRUPTED_LIMIT = 0.01
 # Who fills the RX rings, where a run compares that.
@@ -39,13 +39,13 @@ FEEDS = {
     "none": "nobody sends",
 }
 # What became of time that was taken away from the DUT: in none, all or some of the metrics drawn it is left out.
-FATES = {
+_FATES = {
     False: "is part of these numbers",
     True: "is left out",
     None: "is left out of what is 'while running' and part of the rest",
 }
 # Shares that are all that is not busy, so that time taken away is in them.
-HOLDS_INTERRUPTIONS = ("tax_share", "tax_share_testpmd")
+_HOLDS_INTERRUPTIONS = ("tax_share", "tax_share_testpmd")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class FigureData:
             return self.by_point(metric)
         name = f"{metric} of the time in which the DUT ran"
         if name not in self._samples:
-            counted = share - away if metric in HOLDS_INTERRUPTIONS else share
+            counted = share - away if metric in _HOLDS_INTERRUPTIONS else share
             found = by_point(self.rows.assign(**{f"metric.{metric}": counted / (1 - away)}), metric)
             self._samples[name] = self._noted(name, found)
         return self._samples[name]
@@ -127,7 +127,7 @@ class FigureData:
         shares = self.rows["metric.interrupted_share"].dropna()
         if shares.empty or shares.max() < INTERRUPTED_LIMIT:
             return ""
-        fate = FATES[self.leaves_out_interruptions]
+        fate = _FATES[self.leaves_out_interruptions]
         middle, worst = human_share(float(shares.median())), human_share(float(shares.max()))
         return f"Other work on the DUT's CPU, {middle} of the time (up to {worst}), {fate}."
 
@@ -187,7 +187,7 @@ class FigureData:
         if max(sizes) == 1:
             return f"One trial a point, so there are no intervals.{note}"
         known = {row["low"] is not None for row in self.drawn}
-        said = {frozenset({False}): ", too few for intervals", frozenset({True, False}): INTERVALS_OF_SOME}
+        said = {frozenset({False}): ", too few for intervals", frozenset({True, False}): _INTERVALS_OF_SOME}
         intervals = {frozenset[bool](): ""} | said  # nothing is drawn, so nothing has one
         return f"Means of {repeats} trials a point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
 

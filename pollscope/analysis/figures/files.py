@@ -22,10 +22,10 @@ from pollscope.base.errors import HostError
 from pollscope.base.replacing import replacing
 
 FORMATS = ("svg", "pdf", "png")
-PNG_DPI = 200
-MARGIN_INCH = 0.06
-WEIGHTS = ("normal", "bold")
-LATIN = frozenset(chr(code) for code in [*range(0x20, 0x7F), *range(0xA0, 0x100)])
+_PNG_DPI = 200
+_MARGIN_INCH = 0.06
+_WEIGHTS = ("normal", "bold")
+_LATIN = frozenset(chr(code) for code in [*range(0x20, 0x7F), *range(0xA0, 0x100)])
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def _draw(figure: Figure, path: Path) -> None:
         path.write_text(fonted, encoding="utf-8")
         return
     # No date: the same data give the same file.
-    extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": PNG_DPI}
-    figure.savefig(path, bbox_inches="tight", pad_inches=MARGIN_INCH, facecolor=PAPER, **extra)
+    extra = {"metadata": {"CreationDate": None}} if path.suffix == ".pdf" else {"dpi": _PNG_DPI}
+    figure.savefig(path, bbox_inches="tight", pad_inches=_MARGIN_INCH, facecolor=PAPER, **extra)
 
 
 def svg_text(figure: Figure, *, opaque: bool) -> str:
@@ -91,7 +91,7 @@ def svg_text(figure: Figure, *, opaque: bool) -> str:
         buffer,
         format="svg",
         bbox_inches="tight",
-        pad_inches=MARGIN_INCH,
+        pad_inches=_MARGIN_INCH,
         facecolor=PAPER if opaque else "none",
         metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
     )
@@ -100,8 +100,8 @@ def svg_text(figure: Figure, *, opaque: bool) -> str:
 
 def font_face(text: str) -> str:
     """CSS that carries the figures' font as data URLs, cut down to Latin letters and what else `text` uses."""
-    used = frozenset(character for character in text if character.isprintable()) | LATIN
-    return "".join(_face(weight, _subset(weight, used)) for weight in WEIGHTS)
+    used = frozenset(character for character in text if character.isprintable()) | _LATIN
+    return "".join(_face(weight, _subset(weight, used)) for weight in _WEIGHTS)
 
 
 def _face(weight: str, data: bytes) -> str:

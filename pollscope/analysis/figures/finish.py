@@ -31,28 +31,28 @@ from pollscope.base.units import human_number
 
 # Of the height of a figure, what is no panel: legend and axis labels. Of the width of a panel, what the labels take.
 AROUND_INCH = 0.5
-LABELS_INCH = 0.8
-ABSENT_INCH = 1.4
+_LABELS_INCH = 0.8
+_ABSENT_INCH = 1.4
 # Around the values of a panel, how much room intervals get at most, as a share of what the values span.
 ROOM = 1.0
 # On a logarithmic axis values span at least this factor.
-LEAST_FACTOR = 4.0
+_LEAST_FACTOR = 4.0
 # Of an interval that ends inside the axes, the room behind it.
 BEHIND = 0.04
 # Between intervals at one place that overlap: two of them stay behind the marker.
 APART_POINTS, POINTS_PER_INCH = 2.4, 72
-MARK_INCH = 0.05
+_MARK_INCH = 0.05
 # Of the height of the axes, about what a marker covers: an interval that is shorter is hidden, wherever it stands.
-MARKER_SHARE = 0.03
+_MARKER_SHARE = 0.03
 # Nearer to the edge of the axes than this share, a line is not seen.
 SEEN = 0.02
 # So many times above what was measured, what a paper states would press that to the ground.
-FAR = 4
-ABOVE_STATED = 1.08
-LEGEND_CHARACTERS = 125  # of a line as wide as a page
-HANDLE_CHARACTERS = 8
-LEGEND_LINE_INCH = 0.16
-THOUSAND = 1000
+_FAR = 4
+_ABOVE_STATED = 1.08
+_LEGEND_CHARACTERS = 125  # of a line as wide as a page
+_HANDLE_CHARACTERS = 8
+_LEGEND_LINE_INCH = 0.16
+_THOUSAND = 1000
 # What marks mean that any figure may have: label of the artist -> (marker, words).
 MARKS = {HOLLOW: ("o", "hollow: too few trials for an interval"), CUT: ("^", "the interval goes on beyond the axis")}
 
@@ -76,7 +76,7 @@ def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
 
 def _separate_thousands(axes: Axes) -> None:
     """Ticks that matplotlib wrote by itself as all other numbers are written: 1,250."""
-    if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter) and max(map(abs, axes.get_ylim())) >= THOUSAND:
+    if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter) and max(map(abs, axes.get_ylim())) >= _THOUSAND:
         axes.yaxis.set_major_formatter(lambda value, _: human_number(value, 6))
 
 
@@ -110,7 +110,7 @@ def _by_reason(reasons: Mapping[Axes, str]) -> dict[str, list[str]]:
 def _one_reason(figure: Figure, titles: Mapping[str, Sequence[str]]) -> list[str]:
     """One low panel with the first reason; a sentence for the others."""
     first, *others = titles
-    figure.set_figheight(ABSENT_INCH)
+    figure.set_figheight(_ABSENT_INCH)
     absent_panel(figure.subplots(), first, 100)
     return [f"{', '.join(titles[reason])}: absent, because {reason}." for reason in others]
 
@@ -153,7 +153,7 @@ def _hold(axes: Axes) -> None:
         short = max(0.0, scale.least_span - (top - bottom)) / 2
         bottom, top = bottom - short, top + short
     axes.set_ylim(scale.back(bottom), scale.back(top))
-    _side_by_side(axes, whiskers, ends, MARKER_SHARE * (top - bottom))
+    _side_by_side(axes, whiskers, ends, _MARKER_SHARE * (top - bottom))
     for line, (lower, upper) in zip(whiskers, ends, strict=True):
         x = _numbers(line.get_xdata())[0]
         _cut(axes, line, x, scale.back(top) if upper > top else None, "^")
@@ -192,7 +192,7 @@ def _keep_inside(axes: Axes, figure: Figure, places: Sequence[float], inches: fl
     scale = axes.xaxis.get_transform()
     first, last = scale.transform([min(places), max(places)])
     low, high = scale.transform(axes.get_xlim())
-    share = (inches + MARK_INCH) / (figure.get_figwidth() / _grid(figure)[0] - LABELS_INCH)
+    share = (inches + _MARK_INCH) / (figure.get_figwidth() / _grid(figure)[0] - _LABELS_INCH)
     room = share * (high - low) / (1 - 2 * share)
     axes.set_xlim(*scale.inverted().transform([min(low, first - room), max(high, last + room)]))
 
@@ -246,7 +246,7 @@ class _Linear:
 
 
 class _Log(_Linear):
-    zero, least, least_span, most_room = False, float(np.finfo(float).tiny), math.log10(LEAST_FACTOR), 1.0
+    zero, least, least_span, most_room = False, float(np.finfo(float).tiny), math.log10(_LEAST_FACTOR), 1.0
 
     def has(self, value: float) -> bool:
         return math.isfinite(value) and value > 0
@@ -304,9 +304,9 @@ def _reaches(axes: Axes, line: Line2D) -> bool:
         low, high = axes.get_xlim()
         return low <= _numbers(line.get_xdata())[0] <= high
     height, measured = max(_numbers(line.get_ydata())), max(_heights(axes), default=math.inf)
-    if height > FAR * measured:
+    if height > _FAR * measured:
         return False
-    axes.set_ylim(top=max(axes.get_ylim()[1], ABOVE_STATED * height))
+    axes.set_ylim(top=max(axes.get_ylim()[1], _ABOVE_STATED * height))
     return True
 
 
@@ -341,8 +341,8 @@ def _legend(figure: Figure) -> None:
             named[words] = Line2D([], [], ls="", marker=marker, ms=4.2, mfc=face, mec=MUTED, mew=1.1)
     if not named:
         return
-    columns = _columns([len(name) + HANDLE_CHARACTERS for name in named], figure.get_figwidth() / WIDTH_INCH)
-    figure.set_figheight(figure.get_figheight() + LEGEND_LINE_INCH * (math.ceil(len(named) / columns) - 1))
+    columns = _columns([len(name) + _HANDLE_CHARACTERS for name in named], figure.get_figwidth() / WIDTH_INCH)
+    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE_INCH * (math.ceil(len(named) / columns) - 1))
     figure.legend(list(named.values()), list(named), loc="outside upper left", ncols=columns)
 
 
@@ -356,6 +356,6 @@ def _columns(characters: Sequence[int], width: float) -> int:
     for columns in range(len(characters), 1, -1):
         # As matplotlib fills them: the first columns hold one more where it does not come out even.
         widest = [max(column) for column in np.array_split(characters, columns)]
-        if sum(widest) <= LEGEND_CHARACTERS * width:
+        if sum(widest) <= _LEGEND_CHARACTERS * width:
             return columns
     return 1

@@ -34,7 +34,7 @@ SHAPES = {
 }
 MILLION = 1e6
 # Of the axis, the distance between two shapes at one number of queues.
-SIDE_SHARE = 0.012
+_SIDE_SHARE = 0.012
 
 
 def draw_shapes(data: FigureData) -> Figure:
@@ -66,7 +66,7 @@ def draw_shapes(data: FigureData) -> Figure:
 def _place(data: FigureData, sample: PointValues, rank: int) -> float:
     """Where a shape stands beside its number of queues, so that intervals do not hide each other."""
     most = max((float(each.levels["queues"]) for each in data.by_point("tx_pps") if "queues" in each.levels), default=0)
-    return float(sample.levels["queues"]) + SIDE_SHARE * most * (rank - (len(SHAPES) - 1) / 2)
+    return float(sample.levels["queues"]) + _SIDE_SHARE * most * (rank - (len(SHAPES) - 1) / 2)
 
 
 def _shape(absolute: Axes, relative: Axes, data: FigureData, found: Sequence[PointValues], rank: int) -> None:

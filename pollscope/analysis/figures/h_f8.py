@@ -22,7 +22,7 @@ TASKS = {
     "dispatch": "Request dispatching",
 }
 # Who has which queues: spinning cores behind a lock share theirs, cores that are told by a ready set.
-SHARING = {
+_SHARING = {
     ("scale-out", "own"): "queues of its own",
     ("locked", "own"): "shared queues",
     ("scale-out", "shared"): "shared queues",
@@ -37,7 +37,7 @@ WAITS = {
     (("notification", "qwait"), ("idle", "sleep")): "QWAIT, asleep",
 }
 # How a line tells which notification it has, where a run has several: words and dashes.
-NOTIFICATIONS: Mapping[str, tuple[str, Any]] = {"spin": ("spinning", "-"), "qwait": ("QWAIT", (0, (2, 1)))}
+_NOTIFICATIONS: Mapping[str, tuple[str, Any]] = {"spin": ("spinning", "-"), "qwait": ("QWAIT", (0, (2, 1)))}
 COLUMNS = 3
 
 Levels = Mapping[str, Any]
@@ -54,7 +54,7 @@ class Scale(NamedTuple):
 QUEUES = Scale("RX queues polled by the core")
 LOAD = Scale("Offered load (% of the maximum)", 0.01)
 MPPS = Scale("Throughput (Mpps)", 1e6)
-MICROSECONDS = Scale("Latency (µs)", 1e3)
+_MICROSECONDS = Scale("Latency (µs)", 1e3)
 
 
 class Line(NamedTuple):
@@ -84,7 +84,7 @@ def _by_notification(data: FigureData, lines: Sequence[Line]) -> list[Line]:
 def _compared(data: FigureData, metric: str) -> dict[str, tuple[str, Any]]:
     """The notifications that the run compares, and how a line tells them."""
     swept = {str(each.levels.get("notification", "")) for each in data.by_point(metric)}
-    return {level: how for level, how in NOTIFICATIONS.items() if level in swept}
+    return {level: how for level, how in _NOTIFICATIONS.items() if level in swept}
 
 
 def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, scales: tuple[Scale, Scale]) -> None:
@@ -133,7 +133,7 @@ def draw_light_load(data: FigureData) -> Figure:
         for axes, (metric, title) in zip(own, titles.items(), strict=True):
             axes.set_title(title + words)
             lines = [Line(name, metric, {"workload": task, **levels}) for task, name in TASKS.items()]
-            _panel(axes, data, lines, "queues", (QUEUES, MICROSECONDS._replace(log=len(rows) > 1)))
+            _panel(axes, data, lines, "queues", (QUEUES, _MICROSECONDS._replace(log=len(rows) > 1)))
     return figure
 
 
@@ -148,7 +148,7 @@ def _organised(data: FigureData, shape: str) -> list[Line]:
     for key in sorted(found or {(("cores", 1), ("organisation", "scale-out"))}, key=str):
         levels: dict[str, Any] = dict(key)
         cores, sharing = int(levels["cores"]), levels.get("ready_set_sharing", "own")
-        if words := SHARING.get((levels["organisation"], sharing)):
+        if words := _SHARING.get((levels["organisation"], sharing)):
             name = f"{counted(cores, 'core')}, {words}"
             lines.append(Line(name, "latency_p99_ns", {**levels, "shape": shape}))
     return lines
@@ -160,7 +160,7 @@ def draw_multicore(data: FigureData) -> Figure:
     for axes, shape in zip(figure.subplots(1, 2), ("FB", "PC"), strict=True):
         axes.set_title(f"99th percentile, {SHAPES[shape]}")
         # Near full load queues grow a hundred times longer than at a tenth of it.
-        _panel(axes, data, _organised(data, shape), "load_of_max", (LOAD, MICROSECONDS._replace(log=True)))
+        _panel(axes, data, _organised(data, shape), "load_of_max", (LOAD, _MICROSECONDS._replace(log=True)))
     return figure
 
 
@@ -193,7 +193,7 @@ def draw_power(data: FigureData) -> Figure:
     figure = new_figure(2.7)
     metrics = {
         "package_power_w": _power_scale(data),
-        "latency_sent_p99_ns": MICROSECONDS._replace(log=True),
+        "latency_sent_p99_ns": _MICROSECONDS._replace(log=True),
     }
     for axes, (metric, scale) in zip(figure.subplots(1, 2), metrics.items(), strict=True):
         axes.set_title("99th percentile" if scale.log else "Power")

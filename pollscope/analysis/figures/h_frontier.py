@@ -26,9 +26,9 @@ WAYS: Mapping[tuple[str, str], str] = {
 # A point of the run, by its levels.
 Key = tuple[tuple[str, object], ...]
 HEIGHT_INCH = 7.2
-FREED = "waiting_share"
+_FREED = "waiting_share"
 # Metric -> words of its axis, and what one of it is worth.
-PRICES = {
+_PRICES = {
     "latency_sent_p99_ns": ("99th percentile (µs)", 1e3),
     "tx_pps": ("Throughput (kpps)", 1e3),
     "package_power_w": ("Power of all packages (W)", 1.0),
@@ -37,13 +37,13 @@ PRICES = {
 
 def draw(data: FigureData) -> Figure:
     """A column for each number of queues, a line over the loads for each notification."""
-    freed = {_key(each): each for each in data.by_point(FREED) if "load_pps" in each.levels}
+    freed = {_key(each): each for each in data.by_point(_FREED) if "load_pps" in each.levels}
     queues = sorted({int(each.levels.get("queues", 1)) for each in freed.values()})
     if not freed:
-        return absent_figure(data.absence(FREED), HEIGHT_INCH)
+        return absent_figure(data.absence(_FREED), HEIGHT_INCH)
     figure = new_figure(HEIGHT_INCH)
-    panels = figure.subplots(len(PRICES), len(queues), squeeze=False)
-    for row, (metric, (words, unit)) in zip(panels, PRICES.items(), strict=True):
+    panels = figure.subplots(len(_PRICES), len(queues), squeeze=False)
+    for row, (metric, (words, unit)) in zip(panels, _PRICES.items(), strict=True):
         found = [each for each in data.by_point(metric) if _key(each) in freed]
         for axes, number in zip(row, queues, strict=True):
             here = [each for each in found if int(each.levels.get("queues", 1)) == number]

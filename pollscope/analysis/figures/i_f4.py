@@ -40,7 +40,7 @@ ALL = (
 )
 WAYS = ("ddio_write_hit_share", "dram_write_bytes_per_s", "dram_read_bytes_per_s", "rx_pps")
 # The three ways to the number of reads under way stand beside each other, with what they disagree by.
-SCALING = (
+_SCALING = (
     "tx_pps",
     "pcie_dma_read_bytes_per_s",
     "nic_pcie_latency_ns",
@@ -160,7 +160,7 @@ I_T1 = PaperFigure(
     "I-T1",
     "intrahost",
     "Rate, PCIe, IOTLB and outstanding reads three ways by sending cores",
-    partial(_grid, metrics=SCALING),
+    partial(_grid, metrics=_SCALING),
     along=("cores",),
 )
 I_IOMMU = PaperFigure(

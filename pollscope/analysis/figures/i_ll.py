@@ -12,7 +12,7 @@ from pollscope.analysis.figures.style import INK, LINES, MUTED, new_figure
 from pollscope.analysis.littles_law import Outstanding, paper_scaling
 from pollscope.analysis.papers import load_paper, stated
 
-FROM_THE_TABLE = "From the paper's table; nothing here was measured by pollscope."
+_FROM_THE_TABLE = "From the paper's table; nothing here was measured by pollscope."
 MPPS = 1e-6
 US_PER_NS = 1e-3
 # Rows of table 1 in its order, without those that are zero at one core.
@@ -102,7 +102,7 @@ def caption() -> str:
         f"{given['tx_rate_ratio']} x the rate, {100 * given['latency_growth']:+.0f} % latency, {one} and {two} reads"
     )
     source = f"'{load_paper('intrahost').title}', table 1 and section 4.1: 64 B packets, reads of 64 B"
-    return f"{FROM_THE_TABLE} {source}. The text states {words}; ratios here are those of the printed values."
+    return f"{_FROM_THE_TABLE} {source}. The text states {words}; ratios here are those of the printed values."
 
 
 def _draw_paper_law() -> Figure:

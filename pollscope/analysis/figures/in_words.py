@@ -10,8 +10,8 @@ from pollscope.analysis.point_values import levels_text
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 
-NOT_LEVELS = ("metric", "unit", "value", "low", "high", "n")
-MOST_DIFFERENCES = 5
+_NOT_LEVELS = ("metric", "unit", "value", "low", "high", "n")
+_MOST_DIFFERENCES = 5
 # What a figure draws whole, beyond the metrics: its title, and a metric of the same unit.
 DISTRIBUTIONS = {"latency_sent": ("Latency from departure", "latency_sent_max_ns")}
 
@@ -48,7 +48,7 @@ def _value(row: Mapping[str, Any]) -> str:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    levels = levels_text({name: level for name, level in row.items() if name not in NOT_LEVELS})
+    levels = levels_text({name: level for name, level in row.items() if name not in _NOT_LEVELS})
     return f" at {levels}" if levels else ""
 
 
@@ -61,7 +61,7 @@ def comparison_in_words(differences: Sequence[Difference]) -> str:
     told = [
         f"{metric_dictionary()[each.metric].title}{f' at {each.point}' if each.point else ''}: {each.second_name} is "
         f"{human_number(each.ratio.value)} times {each.first_name}"
-        for each in beyond[:MOST_DIFFERENCES]
+        for each in beyond[:_MOST_DIFFERENCES]
     ]
     more = f"; and {len(beyond) - len(told)} more" if len(beyond) > len(told) else ""
     return f"{'; '.join(told)}{more}."

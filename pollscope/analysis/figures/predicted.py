@@ -17,7 +17,7 @@ from pollscope.models.polling import cached_poll_ns, gated_mean_wait_ns
 from pollscope.stats.estimates import Estimate
 
 METHOD = "theory"
-CACHES = ("L1d", "L2", "L3")
+_CACHES = ("L1d", "L2", "L3")
 
 
 def draw_latency(axes: Axes, data: FigureData, found: Sequence[PointValues], shape: str, scale: float) -> None:
@@ -52,7 +52,7 @@ def draw_poll_rate(axes: Axes, data: FigureData, found: Sequence[PointValues], s
     found = [each for each in found if float(each.levels["queues"]) > 1]
     sizes = _cache_bytes(data)
     tsc_hz = (data.run.meta.get("node_hello") or {}).get("tsc_hz")
-    if len(sizes) < len(CACHES) or not tsc_hz or len(found) < 2:
+    if len(sizes) < len(_CACHES) or not tsc_hz or len(found) < 2:
         return
     first = found[0]
     more_ns = [cached_poll_ns(int(each.levels["queues"]), sizes, 1e9 / tsc_hz) for each in found]
@@ -65,7 +65,7 @@ def _cache_bytes(data: FigureData) -> list[int]:
     caches = HostFacts(data.run.meta).fact("caches")
     if not isinstance(caches, Mapping):
         return []
-    return [caches[name] for name in CACHES if isinstance(caches.get(name), int)]
+    return [caches[name] for name in _CACHES if isinstance(caches.get(name), int)]
 
 
 def _draw(

@@ -14,10 +14,10 @@ from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
 
 MILLION, GIGA, PERCENT = 1e6, 1e9, 100
-MOST_UPRIGHT = 5  # sizes whose numbers stand side by side below a third of a figure
+_MOST_UPRIGHT = 5  # sizes whose numbers stand side by side below a third of a figure
 
 # What is drawn: metric, workload, feed, name. The sender of the receiving core is the generator, on a core of its own.
-RateLine = tuple[str, str, str, str]
+_RateLine = tuple[str, str, str, str]
 SENDS, FULL, FED, BROUGHT = (
     "a core that only sends, to nobody",
     "a core that only receives, rings always full",
@@ -26,18 +26,18 @@ SENDS, FULL, FED, BROUGHT = (
 )
 # Names in the order of their colours.
 NAMES = (SENDS, FULL, FED, BROUGHT)
-RATES: tuple[RateLine, ...] = (
+RATES: tuple[_RateLine, ...] = (
     ("tx_pps", "tx", "wire", SENDS),
     ("rx_pps", "rx", "infinite", FULL),
     ("rx_pps", "rx", "wire", FED),
     ("offered_pps", "rx", "wire", BROUGHT),
 )
-LINE_RATES: tuple[RateLine, ...] = (
+_LINE_RATES: tuple[_RateLine, ...] = (
     ("tx_line_bps", "tx", "wire", SENDS),
     ("rx_line_bps", "rx", "infinite", FULL),
     ("rx_line_bps", "rx", "wire", FED),
 )
-DROPS: tuple[RateLine, ...] = (("imissed_share", "rx", "wire", FED),)
+_DROPS: tuple[_RateLine, ...] = (("imissed_share", "rx", "wire", FED),)
 
 
 def draw(data: FigureData) -> Figure:
@@ -47,14 +47,14 @@ def draw(data: FigureData) -> Figure:
     packets.set_title("Packets")
     _lines(packets, data, RATES, 1 / MILLION, "Rate (Mpps)")
     line.set_title("Bits on the line")
-    _lines(line, data, LINE_RATES, 1 / GIGA, "Rate with gaps (Gb/s)")
+    _lines(line, data, _LINE_RATES, 1 / GIGA, "Rate with gaps (Gb/s)")
     _line_rate(line)
     drops.set_title("Dropped at the RX port")
-    _lines(drops, data, DROPS, PERCENT, "Share of what arrived (%)")
+    _lines(drops, data, _DROPS, PERCENT, "Share of what arrived (%)")
     return figure
 
 
-def _lines(axes: Axes, data: FigureData, lines: Sequence[RateLine], scale: float, label: str) -> None:
+def _lines(axes: Axes, data: FigureData, lines: Sequence[_RateLine], scale: float, label: str) -> None:
     sizes: set[float] = set()
     for metric, workload, feed, name in lines:
         found = _of(data, metric, workload, feed)
@@ -65,7 +65,7 @@ def _lines(axes: Axes, data: FigureData, lines: Sequence[RateLine], scale: float
         absent_panel(axes, data.absence(lines[0][0]), 24)
         return
     log2_axis(axes, sorted(sizes))
-    if len(sizes) > MOST_UPRIGHT:
+    if len(sizes) > _MOST_UPRIGHT:
         axes.tick_params(axis="x", labelrotation=45)
     axes.set_xlabel("Packet size (B)")
     axes.set_ylabel(label)

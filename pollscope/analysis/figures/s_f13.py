@@ -24,7 +24,7 @@ from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 
 MILLION = 1e6
-PROPORTIONAL = "in proportion to one core"
+_PROPORTIONAL = "in proportion to one core"
 PANELS = {"rx_pps": ("Received", "Received (Mpps)"), "tx_pps": ("Sent", "Sent (Mpps)")}
 
 
@@ -75,7 +75,7 @@ def _one(axes: Axes, found: Sequence[PointValues], rank: int, name: str, feed: s
     interval_line(axes, cores, estimates, rank + 4 * full, words, DASHES[full], marker=MARKERS[rank])
     if cores[0] == 1 and len(cores) > 1:
         ideal = [estimates[0].value * count for count in cores]
-        axes.plot(cores, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label=PROPORTIONAL)
+        axes.plot(cores, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label=_PROPORTIONAL)
 
 
 def _plateau(axes: Axes) -> None:

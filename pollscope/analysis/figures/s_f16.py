@@ -36,7 +36,7 @@ NAMES = {
     "scale-up hts": "scale-up, ring hts",
 }
 PLACES = {"separate": "separate physical cores", "smt-pairs": "SMT pairs"}
-LATENCIES = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
+_LATENCIES = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
 MILLION, US_PER_NS = 1e6, 1e-3
 
 
@@ -82,7 +82,7 @@ def draw_latency(data: FigureData) -> Figure:
     bursts: list[int | None] = [*sorted(taken)] or [None]
     figure = new_figure(0.5 + 2.6 * len(bursts))
     for row, burst in zip(figure.subplots(len(bursts), 2, squeeze=False), bursts, strict=True):
-        for axes, (metric, title) in zip(row, LATENCIES.items(), strict=True):
+        for axes, (metric, title) in zip(row, _LATENCIES.items(), strict=True):
             _over_load(axes, data, metric, title, burst)
         if row[0].lines and data.row == "S-F17a":
             limit = stated("socc19", "S-F17a")["scale_up_higher_above_pps"] / MILLION

@@ -36,7 +36,7 @@ OTHER_DEFINITIONS = {
 BAR_WIDTH = 0.78
 LEAST_PERCENT = 0.5  # lower than this, a part of a bar is thinner than its edge
 # The axis of the tax is no shorter, so that hardly any looks like it.
-LEAST_TAX_AXIS_PERCENT = 5.0
+_LEAST_TAX_AXIS_PERCENT = 5.0
 
 
 def draw(data: FigureData) -> Figure:
@@ -76,7 +76,7 @@ def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
     log2_axis(axes, sorted({_lookups(sample) for sample in full}))
     axes.set_xlabel("Look-ups of a packet")
     axes.set_ylabel("Tax (%)")
-    least_top(axes, LEAST_TAX_AXIS_PERCENT)
+    least_top(axes, _LEAST_TAX_AXIS_PERCENT)
     axes.set_ylim(bottom=0)
 
 

@@ -14,8 +14,8 @@ from pollscope.analysis.point_values import PointValues
 from pollscope.stats.estimates import Estimate
 
 PLACES = {"smt-sibling": "the SMT sibling", "same-llc": "a core behind the same LLC", "other-core": "another core"}
-PLACE_WIDTH = 0.34
-CORUNNER_METRICS = {"corunner_ipc": "IPC", "corunner_rate_running_hz": "Rate"}
+_PLACE_WIDTH = 0.34
+_CORUNNER_METRICS = {"corunner_ipc": "IPC", "corunner_rate_running_hz": "Rate"}
 # Feed of a router at full load -> its name below a bar; runs of before had one and did not name it.
 FULL = {None: "with matmul", "infinite": "with matmul,\nfull rings", "wire": "with matmul,\ngenerator"}
 
@@ -26,7 +26,7 @@ def draw_corunner(data: FigureData) -> Figure:
     """S-F7a: IPC, and the rate, which needs no PMU."""
     given = stated("socc19", "S-F7a")
     empty, full = given["ipc_ratio_beside_empty_queues"], given["ipc_ratio_beside_full_queues"]
-    feeds = {sample.levels.get("feed") for metric in CORUNNER_METRICS for sample in data.by_point(metric)}
+    feeds = {sample.levels.get("feed") for metric in _CORUNNER_METRICS for sample in data.by_point(metric)}
     by_generator = {"router,\ngenerator": ("dut", "wire", full)} if "wire" in feeds else {}
     # name -> (what has the DUT's core, feed of both points, stated ratio)
     neighbours = {
@@ -36,7 +36,7 @@ def draw_corunner(data: FigureData) -> Figure:
         "stress-ng": ("stress-ng", "none", empty / given["ipc_ratio_to_general_benchmark"]),
     }
     figure = new_figure(2.8)
-    for axes, (metric, title) in zip(figure.subplots(1, 2), CORUNNER_METRICS.items(), strict=True):
+    for axes, (metric, title) in zip(figure.subplots(1, 2), _CORUNNER_METRICS.items(), strict=True):
         axes.set_title(title)
         wanted = [
             (metric, name, {"dut_core": core, "feed": feed}, {"dut_core": "idle", "feed": feed}, value)
@@ -99,8 +99,8 @@ def _why_empty(data: FigureData, metric: str) -> str:
 def _group(axes: Axes, x: int, ratios: Mapping[str, Estimate]) -> None:
     """The bars of one group, side by side, each with its interval as far as the panel reaches."""
     for index, (place, ratio) in enumerate(ratios.items()):
-        at = x + (index - (len(ratios) - 1) / 2) * PLACE_WIDTH
-        ratio_bar(axes, at, ratio, PLACE_WIDTH, list(PLACES).index(place), f"on {PLACES[place]}")
+        at = x + (index - (len(ratios) - 1) / 2) * _PLACE_WIDTH
+        ratio_bar(axes, at, ratio, _PLACE_WIDTH, list(PLACES).index(place), f"on {PLACES[place]}")
 
 
 def _ratios(found: Sequence[PointValues], levels: Levels, reference: Levels) -> dict[str, Estimate]:

@@ -24,7 +24,7 @@ from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
 
-NS_PER_US = 1e3
+_NS_PER_US = 1e3
 
 
 def draw(data: FigureData) -> Figure:
@@ -89,7 +89,7 @@ def _sweep(axes: Axes, data: FigureData) -> None:
         absent_panel(axes, data.absence("sweep_time_ns"))
         return
     for rank, found in enumerate(lines.values()):
-        mean_line(axes, queues_of(found), found, 1 / NS_PER_US, rank)
+        mean_line(axes, queues_of(found), found, 1 / _NS_PER_US, rank)
     _calibrated(axes, data)
     queue_axis(axes, all_queues(lines))
     log_y_axis(axes)

@@ -12,10 +12,10 @@ from pollscope.analysis.figures.style import GRID, INK, MUTED, new_figure
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 
-GHZ = 1e-9
-LINE_INCH = 0.24
+_GHZ = 1e-9
+_LINE_INCH = 0.24
 PLACES = (0.0, 0.2, 0.36, 0.52, 0.76)  # left ends of the columns
-REASON_CHARACTERS = 128
+_REASON_CHARACTERS = 128
 
 
 def draw(data: FigureData) -> Figure:
@@ -27,8 +27,8 @@ def draw(data: FigureData) -> Figure:
         for cores in sorted({*paper, *frequency, *rate})
     ]
     reason = "" if frequency else f"Frequency absent, because {data.absence('corunner_frequency_hz')}"
-    notes = textwrap.wrap(reason, REASON_CHARACTERS)
-    figure = new_figure(LINE_INCH * (len(lines) + 2 + 0.8 * len(notes)))
+    notes = textwrap.wrap(reason, _REASON_CHARACTERS)
+    figure = new_figure(_LINE_INCH * (len(lines) + 2 + 0.8 * len(notes)))
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_xlim(0, 1)
@@ -78,7 +78,7 @@ def _of_corunners(data: FigureData, metric: str) -> dict[int, Pair]:
 
 def _paper(paper: dict[int, float], cores: int) -> tuple[str, str]:
     """What the paper states, and that over its value without spinning cores."""
-    return (f"{paper[cores] * GHZ:.2f}", f"{paper[cores] / paper[0]:.3f}") if cores in paper else ("-", "-")
+    return (f"{paper[cores] * _GHZ:.2f}", f"{paper[cores] / paper[0]:.3f}") if cores in paper else ("-", "-")
 
 
 def _relative(found: dict[int, Pair], cores: int) -> str:
@@ -93,7 +93,7 @@ def _relative(found: dict[int, Pair], cores: int) -> str:
 def _frequency(found: dict[int, Pair], cores: int) -> str:
     if not found:
         return "absent"
-    return f"{found[cores][0].estimate.value * GHZ:.2f}, {_relative(found, cores)}" if cores in found else "left out"
+    return f"{found[cores][0].estimate.value * _GHZ:.2f}, {_relative(found, cores)}" if cores in found else "left out"
 
 
 def _rate(found: dict[int, Pair], cores: int) -> str:

@@ -23,13 +23,13 @@ from pollscope.stats.estimates import Estimate
 WIDTH_INCH = 7.2  # two columns of a printed page
 COLUMN_INCH = 3.5  # one of them
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
-CAPTION_CHARACTERS = 141
+_CAPTION_CHARACTERS = 141
 # Numbers of up to four digits that stand side by side below half a figure.
 MOST_TICKS = 11
 # Of an axis of half a figure, what a mark and the room beside it take.
-MARK_SHARE = 0.025
+_MARK_SHARE = 0.025
 # An axis that spans less than this factor has ticks between its powers of ten, too.
-FEW_DECADES = 300
+_FEW_DECADES = 300
 
 # Neutral colours; the report exchanges exactly these for its own in dark mode, so nothing else may use them.
 INK, MUTED, GRID, PAPER = "#1b2026", "#5b6570", "#d9dee3", "#ffffff"
@@ -54,7 +54,7 @@ DASHES: Any = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), 
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 # Labels of artists that finish.py looks for; matplotlib leaves what begins with _ out of legends.
 WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
-GENERATOR_LIMIT = "ring: limit of the generator, not of the DUT"
+_GENERATOR_LIMIT = "ring: limit of the generator, not of the DUT"
 FLOOR = "path alone: one crossing, no DUT (median)"
 ABSENT = "absent: "  # of axes: the reason
 STATED = "stated: "  # what a paper states beside the data; the words behind it are for the legend
@@ -202,7 +202,7 @@ def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
 def ring_generator_limits(axes: Axes, x: Sequence[float], y: Sequence[float]) -> None:
     """Rings around points that show what the generator sent, and of the DUT only that it can do so much."""
     if x:
-        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=GENERATOR_LIMIT)
+        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=_GENERATOR_LIMIT)
 
 
 def stated_point(axes: Axes, x: float, y: float, words: str) -> None:
@@ -246,7 +246,7 @@ def log_y_axis(axes: Axes) -> None:
     """A logarithmic axis whose ticks are plain numbers, also where it spans less than a decade."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < FEW_DECADES else (1.0,)))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < _FEW_DECADES else (1.0,)))
     axes.yaxis.set_major_formatter(lambda value, _: human_number(value, 6))
     axes.yaxis.set_minor_locator(NullLocator())
 
@@ -289,7 +289,7 @@ def crowd(levels: Sequence[float]) -> bool:
 
 def _clear(places: Sequence[float]) -> int:
     """How many places have marks that do not lie on the one before."""
-    room = MARK_SHARE * (places[-1] - places[0])
+    room = _MARK_SHARE * (places[-1] - places[0])
     clear = list(places[:1])
     for place in places[1:]:
         clear += [place] if place - clear[-1] >= room else []
@@ -311,7 +311,7 @@ def absent_figure(reason: str, height_inch: float) -> Figure:
 
 def caption(figure: Figure, text: str) -> None:
     """Text below the figure, wrapped to its width; a file is cropped to what is drawn, so it grows by the text."""
-    characters = round(CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
+    characters = round(_CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
     # A number and its unit stay on one line: textwrap does not break at a no-break space.
     whole = re.sub(r"(?<=\d) (?=[%\w])|(?<=\bRun) ", "\N{NO-BREAK SPACE}", text)
     wrapped = "\n".join(line for part in whole.split("\n") for line in textwrap.wrap(part, characters))

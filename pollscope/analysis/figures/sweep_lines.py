@@ -33,7 +33,7 @@ from pollscope.store.run_folder import RunFolder
 MOST_LINES = 8
 # With nothing asked for: a rate and the tax, those first that leave out time taken away from the DUT.
 RATES = ("rx_pps", "tx_pps", "poll_rate_running_hz", "poll_rate_hz")
-TAXES = ("tax_share_running", "tax_share")
+_TAXES = ("tax_share_running", "tax_share")
 Samples = Sequence[PointValues]
 
 
@@ -76,7 +76,7 @@ def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show
 def _present(data: pd.DataFrame) -> tuple[str, ...]:
     """A rate that is not zero everywhere, and the tax."""
     rates = (name for name in RATES if data[f"metric.{name}"].fillna(0).any())
-    taxes = (name for name in TAXES if data[f"metric.{name}"].notna().any())
+    taxes = (name for name in _TAXES if data[f"metric.{name}"].notna().any())
     return tuple(name for name in (next(rates, None), next(taxes, None)) if name is not None)
 
 

@@ -18,8 +18,8 @@ from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.parsers import qemu_vtd
 from pollscope.collectors.polling import PollingCollector
 
-SLICE_S = 0.02
-REPLY_LIMIT_S = 5.0
+_SLICE_S = 0.02
+_REPLY_LIMIT_S = 5.0
 
 
 class Monitor:
@@ -31,7 +31,7 @@ class Monitor:
 
     def __init__(self, path: Path) -> None:
         self._path, self._socket = path, socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(REPLY_LIMIT_S)
+        self._socket.settimeout(_REPLY_LIMIT_S)
         try:
             self._socket.connect(str(path))
         except OSError as error:
@@ -105,7 +105,7 @@ class QemuVtd(PollingCollector):
         begin_ns = time.monotonic_ns()
         try:
             self._monitor.tell(f"log {','.join(f'trace:{event}' for event in qemu_vtd.EVENTS)}")
-            time.sleep(SLICE_S)
+            time.sleep(_SLICE_S)
         finally:
             self._monitor.tell("log none")
         length_ns = time.monotonic_ns() - begin_ns

@@ -22,8 +22,8 @@ def _percentile(histogram: Histogram, percent: float) -> float:
     return histogram.percentile(percent)
 
 
-Statistic = Callable[[Histogram], float]
-STATISTICS: dict[str, Statistic] = {
+_Statistic = Callable[[Histogram], float]
+STATISTICS: dict[str, _Statistic] = {
     "mean": lambda histogram: histogram.mean,
     "p50": lambda histogram: _percentile(histogram, 50),
     "p90": lambda histogram: _percentile(histogram, 90),

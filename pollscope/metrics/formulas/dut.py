@@ -10,7 +10,7 @@ from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFa
 from pollscope.metrics.steady import warm_up
 
 # What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
-LINE_OVERHEAD_BYTES = 24
+_LINE_OVERHEAD_BYTES = 24
 
 
 def _cycle_share(*classes: str) -> Compute:
@@ -225,8 +225,8 @@ DUT: dict[str, Compute] = {
     "moved_pps": _moved_pps,
     "rx_bps": _rx_bits(0),
     "tx_bps": _tx_bits(0),
-    "rx_line_bps": _rx_bits(LINE_OVERHEAD_BYTES),
-    "tx_line_bps": _tx_bits(LINE_OVERHEAD_BYTES),
+    "rx_line_bps": _rx_bits(_LINE_OVERHEAD_BYTES),
+    "tx_line_bps": _tx_bits(_LINE_OVERHEAD_BYTES),
     "cycles_per_packet_busy": lambda trial: _busy_cycles_testpmd(trial) / trial.packets,
     "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
     "cycles_per_packet_useful_error": _cycles_per_packet_useful_error,

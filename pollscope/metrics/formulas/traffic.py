@@ -8,9 +8,9 @@ from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, at, nonzero, positive
 
 # Duplicate acknowledgments from which a TCP sender takes a segment for lost (RFC 5681 section 3.2).
-TCP_DUPLICATE_ACKS = 3
+_TCP_DUPLICATE_ACKS = 3
 # The node counts those beyond with these (SEQUENCE_DISPLACEMENT_MAX of apps/lib/sequence.h).
-FARTHEST_DISPLACEMENT = 256
+_FARTHEST_DISPLACEMENT = 256
 
 
 def _gen_rate(key: str) -> Compute:
@@ -137,8 +137,8 @@ def _displaced_share(trial: TrialFacts) -> float:
 
 def _displacement_mean(trial: TrialFacts) -> float:
     found = _displaced(trial)
-    if far := sum(packets for by, packets in found if abs(by) >= FARTHEST_DISPLACEMENT):
-        raise NotMeasured(f"{far} packets arrived {FARTHEST_DISPLACEMENT} places or more from theirs: not told apart")
+    if far := sum(packets for by, packets in found if abs(by) >= _FARTHEST_DISPLACEMENT):
+        raise NotMeasured(f"{far} packets arrived {_FARTHEST_DISPLACEMENT} places or more from theirs: not told apart")
     packets = nonzero(sum(packets for _, packets in found), "no packet was displaced")
     return sum(abs(by) * count for by, count in found) / packets
 
@@ -146,7 +146,7 @@ def _displacement_mean(trial: TrialFacts) -> float:
 def _reordered_by_3_share(trial: TrialFacts) -> float:
     require_receiver(trial)
     degree = trial.gen_histogram("sequence", "degree", may_be_empty=True)
-    return degree.at_least(TCP_DUPLICATE_ACKS) / _first_copies(trial)
+    return degree.at_least(_TCP_DUPLICATE_ACKS) / _first_copies(trial)
 
 
 def _imissed_share(trial: TrialFacts) -> float:

@@ -22,13 +22,13 @@ from ctypes import addressof, create_string_buffer
 from pathlib import Path
 from typing import Any
 
-CHUNK = b"\0" * 65536
+_CHUNK = b"\0" * 65536
 BACKLOG = 1024
 # Without a step of any flow for so long the path is broken.
-STALL_S = 20.0
+_STALL_S = 20.0
 # linux/sockios.h and linux/ethtool.h.
 SIOCETHTOOL, EOPNOTSUPP = 0x8946, 95
-OFFLOADS = {"tso": 0x1F, "gso": 0x24, "gro": 0x2C, "tx checksums": 0x17, "rx checksums": 0x15, "scatter": 0x19}
+_OFFLOADS = {"tso": 0x1F, "gso": 0x24, "gro": 0x2C, "tx checksums": 0x17, "rx checksums": 0x15, "scatter": 0x19}
 # Name in the result -> offset in struct tcp_info (include/uapi/linux/tcp.h), which only ever grows at its end.
 TCP_INFO = {
     "segments": 156,
@@ -37,8 +37,8 @@ TCP_INFO = {
     "reordering": 88,
     "reordering_events": 220,
 }
-INFO_BYTES = 256
-SYSCTLS = ("tcp_reordering", "tcp_max_reordering", "tcp_recovery", "tcp_sack", "tcp_early_retrans")
+_INFO_BYTES = 256
+_SYSCTLS = ("tcp_reordering", "tcp_max_reordering", "tcp_recovery", "tcp_sack", "tcp_early_retrans")
 
 
 def prepare(interfaces: list[str]) -> None:
@@ -64,7 +64,7 @@ def prepare(interfaces: list[str]) -> None:
 def _offloads_off(interface: str) -> None:
     """Switches segmentation, checksum and receive offload of an interface off."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        for command in OFFLOADS.values():
+        for command in _OFFLOADS.values():
             value = create_string_buffer(struct.pack("=II", command, 0))
             request = struct.pack("16sP", interface.encode(), addressof(value))
             try:
@@ -87,7 +87,7 @@ def serve(address: str, port: int) -> None:
                 if key.fileobj is listener:
                     connection, _ = listener.accept()
                     waiting.register(connection, selectors.EVENT_READ)
-                elif not key.fileobj.recv(len(CHUNK)):  # type: ignore[union-attr]
+                elif not key.fileobj.recv(len(_CHUNK)):  # type: ignore[union-attr]
                     waiting.unregister(key.fileobj)
                     key.fileobj.close()  # type: ignore[union-attr]
 
@@ -108,14 +108,14 @@ class Flow:
         error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, "the connection failed")
-        self.left -= self.socket.send(CHUNK[: self.left])
+        self.left -= self.socket.send(_CHUNK[: self.left])
         if self.left == 0:
             self.socket.shutdown(socket.SHUT_WR)
         return self.left > 0
 
     def close(self) -> dict[str, int]:
         """The peer has everything, and has closed."""
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES).ljust(INFO_BYTES, b"\0")
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES).ljust(_INFO_BYTES, b"\0")
         self.socket.close()
         ended_ns = time.monotonic_ns()
         words = {name: struct.unpack_from("=I", info, at)[0] for name, at in TCP_INFO.items()}
@@ -127,7 +127,7 @@ def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list
 
     Raises:
         OSError: a connection failed.
-        TimeoutError: the flows took longer than the limit, or no flow went on for STALL_S.
+        TimeoutError: the flows took longer than the limit, or no flow went on for _STALL_S.
         EOFError: standard input has ended.
     """
     done: list[dict[str, int]] = []
@@ -138,7 +138,7 @@ def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list
             flow = Flow(address, port, size)
             waiting.register(flow.socket, selectors.EVENT_WRITE, flow)
         while len(done) < flows:
-            events = waiting.select(STALL_S)
+            events = waiting.select(_STALL_S)
             if not events:
                 raise TimeoutError(f"no flow goes on any more, {len(done)} of {flows} were complete")
             if time.monotonic() > end:
@@ -158,7 +158,7 @@ def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list
 def kernel() -> dict[str, Any]:
     """What decides how TCP takes reordering: its release, and settings of this namespace."""
     folder = Path("/proc/sys/net/ipv4")
-    found = {name: (folder / name).read_text().strip() for name in SYSCTLS if (folder / name).exists()}
+    found = {name: (folder / name).read_text().strip() for name in _SYSCTLS if (folder / name).exists()}
     return {"release": platform.release(), **found}
 
 

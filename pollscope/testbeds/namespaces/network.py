@@ -25,8 +25,8 @@ from pollscope.base.errors import HostError
 from pollscope.base.units import human_time
 
 CLIENT_ADDRESS, SERVER_ADDRESS = "10.97.0.1", "10.97.0.2"
-MTU_BYTES = 1500
-ENDS = ("client", "dut", "server")
+_MTU_BYTES = 1500
+_ENDS = ("client", "dut", "server")
 INSIDE = Path(__file__).with_name("inside.py")
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 # Several frames: a bucket of one would make a pause after each.
@@ -120,7 +120,7 @@ class Namespaces:
     def __enter__(self) -> Self:
         require_namespaces()
         with ExitStack() as begun:
-            for end in ENDS:
+            for end in _ENDS:
                 hold = ["unshare", "--net", "sh", "-c", f"echo {READY}; exec cat >/dev/null"]
                 self._pids[end] = begun.enter_context(running(hold)).pid
                 _require_another(self._pids[end])
@@ -139,8 +139,8 @@ class Namespaces:
             ("dut", "far", "server", "data"),
             ("client", "back", "server", "back"),
         ):
-            pair = ("type", "veth", "peer", "name", far, "mtu", str(MTU_BYTES), "netns", str(self._pids[other]))
-            self._run(end, "ip", "link", "add", interface, "mtu", str(MTU_BYTES), *pair)
+            pair = ("type", "veth", "peer", "name", far, "mtu", str(_MTU_BYTES), "netns", str(self._pids[other]))
+            self._run(end, "ip", "link", "add", interface, "mtu", str(_MTU_BYTES), *pair)
         for end, interfaces in {"client": ("data", "back"), "dut": ("near", "far"), "server": ("data", "back")}.items():
             # /sys shows the namespace that it was mounted in.
             mounted = ("unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh")

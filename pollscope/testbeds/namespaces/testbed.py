@@ -25,14 +25,14 @@ from pollscope.testbeds.namespaces.network import Namespaces, require_namespaces
 # What the forwarding program takes from a point; all else of the DUT is as it is built (apps/bench/tcp_path.c).
 USED = ("queues", "cores", "organisation", "workload", "flows", "frame", *LOADS)
 # As many worker lcores as it has room for.
-MOST_CORES = 16
+_MOST_CORES = 16
 # Beside the workers: the pump, and the kernel's two ends.
-OTHER_THREADS = 3
+_OTHER_THREADS = 3
 # Why parts of a record that other testbeds have are not in this one's.
-NO_CYCLES = {"absent": "the program that forwards TCP flows accounts for no cycles and no polls"}
-NO_GENERATOR = {"absent": "the kernel's TCP sends, not a generator"}
-NO_WINDOW = {"absent": "TCP flows have no window: a trial lasts until all of them are complete"}
-NO_CONFIG = {"absent": "no node is configured where TCP flows are measured"}
+_NO_CYCLES = {"absent": "the program that forwards TCP flows accounts for no cycles and no polls"}
+_NO_GENERATOR = {"absent": "the kernel's TCP sends, not a generator"}
+_NO_WINDOW = {"absent": "TCP flows have no window: a trial lasts until all of them are complete"}
+_NO_CONFIG = {"absent": "no node is configured where TCP flows are measured"}
 
 
 class NamespacesConfig(TestbedConfig):
@@ -73,8 +73,8 @@ class NamespacesTestbed(Testbed):
         if (other := _other_parameter(params)) is not None:
             return f"the program that forwards TCP flows has no {other}"
         cpus = len(os.sched_getaffinity(0))
-        if params.cores > min(cpus, MOST_CORES):
-            return f"needs {params.cores} CPUs for the DUT's cores; there are {min(cpus, MOST_CORES)}"
+        if params.cores > min(cpus, _MOST_CORES):
+            return f"needs {params.cores} CPUs for the DUT's cores; there are {min(cpus, _MOST_CORES)}"
         return knob_refusal(self.knob_host, point.factors)
 
     def check(self) -> None:
@@ -109,7 +109,7 @@ class NamespacesTestbed(Testbed):
         self._cpus = sorted(os.sched_getaffinity(0))
         self._namespaces = self._open.enter_context(Namespaces(self.config.rate_mbit * 10**6, self.config.queue_ms))
         most = max(trial.point.params.cores for trial in assignment.plan.trials)
-        if len(self._cpus) < most + OTHER_THREADS:
+        if len(self._cpus) < most + _OTHER_THREADS:
             self.warnings.append(
                 f"the kernel's TCP and the DUT share {len(self._cpus)} CPUs, so completion times hold waits for a CPU "
                 "(bottleneck_share says how near one core came to what the link alone allows), and cores lose theirs "
@@ -123,7 +123,7 @@ class NamespacesTestbed(Testbed):
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
         """Runs all flows of a point, with its knobs set."""
-        record = self.begun(trial, attempt).having(config=NO_CONFIG)
+        record = self.begun(trial, attempt).having(config=_NO_CONFIG)
         try:
             self._knobs.apply(knob_settings(trial.point.factors))
         except HostAway:
@@ -135,7 +135,7 @@ class NamespacesTestbed(Testbed):
             found = measure(self._namespaces, tcp_path_program(), trial.point.params, self._cpus, self._log)
         except TrialError as error:
             return record.failed(str(error))
-        result = {"state": "done", "window": NO_WINDOW, "dut": NO_CYCLES, "gen": NO_GENERATOR, "tcp": found}
+        result = {"state": "done", "window": _NO_WINDOW, "dut": _NO_CYCLES, "gen": _NO_GENERATOR, "tcp": found}
         return record.having(host=read_activity(self._cpus).since(before), result=result)
 
     def end(self) -> None:

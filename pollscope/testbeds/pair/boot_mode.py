@@ -15,7 +15,7 @@ KNOB = "iommu"
 MODES: Mapping[str, str] = {"off": "off", "passthrough": "pt", "lazy": "lazy", "strict": "strict"}
 AS_IT_WAS = "default"
 # Modes of the kernel's own domains. VFIO attaches the device to one that it makes (Documentation/driver-api/vfio.rst).
-KERNEL_MODES = {"passthrough", "lazy", "strict"}
+_KERNEL_MODES = {"passthrough", "lazy", "strict"}
 VFIO = "vfio-pci"
 
 
@@ -79,7 +79,7 @@ def one_treatment(levels: Collection[object], ports: Collection[str], nics: Mapp
         ports: of the DUT, as DPDK names them.
         nics: PCI address -> facts of the host's NICs (pollscope/host/nic_facts.py).
     """
-    same = sorted(KERNEL_MODES & {str(level) for level in levels})
+    same = sorted(_KERNEL_MODES & {str(level) for level in levels})
     held = [port for port in ports if isinstance(nics.get(port), Mapping) and nics[port].get("driver") == VFIO]
     if len(same) < 2 or not held:
         return ""

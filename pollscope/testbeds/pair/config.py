@@ -42,7 +42,7 @@ def _each_once(cpus: tuple[int, ...]) -> tuple[int, ...]:
     return cpus
 
 
-PortName = Annotated[
+_PortName = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,62}$", examples=["0000:17:00.0"]),
     AfterValidator(_whole_address),
@@ -51,17 +51,17 @@ Cpus = Annotated[
     tuple[int, ...], Field(strict=False, min_length=1), BeforeValidator(_listed), AfterValidator(_each_once)
 ]
 # `net_memif0,role=server`: a device that EAL makes; no option of EAL begins without a dash.
-Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
+_Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
 Program = Annotated[str, Field(pattern=r"^/\S+$")]
 
 # Device arguments of mlx5 (DPDK, NIC guide): no packet is inlined; packets are, however few the TX queues are.
 _INLINE = {"default": "", "off": ",txq_inline_max=0,txq_inline_mpw=0", "on": ",txqs_min_inline=1"}
 # Without hugepages EAL takes all of its memory at the start.
-SMALL_PAGES_MIB = 1024
+_SMALL_PAGES_MIB = 1024
 # An agent takes 10 s to start on an emulated machine, and minutes while this host is busy with something else.
-HELLO_LIMIT_EMULATED_S = 300.0
+_HELLO_LIMIT_EMULATED_S = 300.0
 
-EndName = Literal["dut", "generator"]
+_EndName = Literal["dut", "generator"]
 
 
 def is_pci_address(port: str) -> bool:
@@ -84,8 +84,8 @@ class AtStart(NamedTuple):
 class Ports(TestbedConfig):
     """The ports of a host, as DPDK names them: a NIC by its PCI address. One port may do both."""
 
-    rx: PortName
-    tx: PortName
+    rx: _PortName
+    tx: _PortName
     queues: int = Field(default=1024, ge=1, le=1024, description="RX queues that the receiving port has at most")
     driver: Literal["mlx5"] | None = Field(default=None, description="of NICs whose device arguments specs may set")
 
@@ -108,7 +108,7 @@ class PairHost(TestbedConfig):
     emulated: bool = Field(
         default=False, description="an emulator's machine: knobs that it only pretends to have may be turned, too"
     )
-    vdevs: Annotated[tuple[Vdev, ...], Field(strict=False)] = ()
+    vdevs: Annotated[tuple[_Vdev, ...], Field(strict=False)] = ()
     memory_mib: int | None = Field(default=None, ge=256, description="take so much memory without hugepages")
     hugetlbfs: dict[Literal["2 MiB", "1 GiB"], Program] = Field(
         default={"2 MiB": "/dev/hugepages"}, description="page size -> where such pages are mounted there"
@@ -118,7 +118,7 @@ class PairHost(TestbedConfig):
     @property
     def hello_limit_s(self) -> float:
         """How long a program there may take to start."""
-        return HELLO_LIMIT_EMULATED_S if self.emulated else HELLO_LIMIT_S
+        return _HELLO_LIMIT_EMULATED_S if self.emulated else HELLO_LIMIT_S
 
     @property
     def nics(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class PairHost(TestbedConfig):
             command += ["--iova-mode", self.iova]
         if at_start.page_size:
             folder = next((each for size, each in self.hugetlbfs.items() if size == at_start.page_size), "")
-            return command + page_arguments(at_start.page_size, folder, self.memory_mib or SMALL_PAGES_MIB)
+            return command + page_arguments(at_start.page_size, folder, self.memory_mib or _SMALL_PAGES_MIB)
         # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory.
         memory = ["--in-memory"] if self.memory_mib is None else ["--no-huge", "-m", str(self.memory_mib)]
         return command + memory
@@ -174,7 +174,7 @@ class PairConfig(TestbedConfig):
     driver: Literal["pollscope-node", "pktgen-dpdk", "trex"] = "pollscope-node"
     pktgen: PktgenConfig | None = Field(default=None, description="for the driver pktgen-dpdk")
     trex: TrexConfig | None = Field(default=None, description="for the driver trex")
-    knobs: Annotated[tuple[EndName, ...], Field(strict=False, description="the hosts whose knobs specs turn")] = (
+    knobs: Annotated[tuple[_EndName, ...], Field(strict=False, description="the hosts whose knobs specs turn")] = (
         "dut",
     )
     inventory: str | None = Field(

@@ -16,20 +16,20 @@ from pollscope.testbeds.pair.config import PairHost, is_pci_address
 from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
 
 SCRIPT = Path(__file__).with_name("look_at_host.py")
-LOOK_LIMIT_S = 90.0
+_LOOK_LIMIT_S = 90.0
 DISTRIBUTIONS = ("debian 12", "debian 13", "ubuntu 24.04")
-OLDEST_PYTHON = (3, 11)
+_OLDEST_PYTHON = (3, 11)
 MELLANOX, INTEL = "0x15b3", "0x8086"
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
 # Device ids of the E800 series, which takes its parser from a file (DPDK, drivers/net/ice/base/ice_devids.h).
 E800 = tuple(f"0x{number:04x}" for number in (*range(0x1591, 0x1594), *range(0x1599, 0x159C), *range(0x1888, 0x1893)))
-PROVISION = "pollscope play provision -i INVENTORY"
+_PROVISION = "pollscope play provision -i INVENTORY"
 _LOGIN = (
     ("Permission denied", "ssh-copy-id, or name the key in the testbed's file (ssh: key)"),
     ("Host key verification failed", "compare the host's key and put it into known_hosts"),
     ("IDENTIFICATION HAS CHANGED", "compare the host's key and put it into known_hosts"),
 )
-CheckState = Literal["yes", "no", "note"]
+_CheckState = Literal["yes", "no", "note"]
 
 
 def check_host(role: str, host: PairHost) -> list[HostFinding]:
@@ -52,10 +52,10 @@ def look(host: PairHost) -> dict[str, Any]:
     command = ssh_command(host.ssh, ["python3", "-", *addresses, "--", *programs])
     try:
         done = subprocess.run(
-            command, input=SCRIPT.read_text(), capture_output=True, text=True, check=False, timeout=LOOK_LIMIT_S
+            command, input=SCRIPT.read_text(), capture_output=True, text=True, check=False, timeout=_LOOK_LIMIT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise HostError(f"no answer in {human_number(LOOK_LIMIT_S)} s", "login") from error
+        raise HostError(f"no answer in {human_number(_LOOK_LIMIT_S)} s", "login") from error
     except OSError as error:
         raise HostError(f"ssh: {error.strerror}", "login", "apt-get install openssh-client") from error
     if done.returncode == 0:
@@ -96,7 +96,7 @@ def _met(role: str, met: bool, text: str, remedy: str) -> HostFinding:
     return HostFinding(role, "inventory", "yes" if met else "note", text, "" if met else remedy)
 
 
-_Row = tuple[str, CheckState, str, str]
+_Row = tuple[str, _CheckState, str, str]
 
 
 def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
@@ -112,7 +112,7 @@ def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
     version = tuple(int(part) for part in str(seen["python"]).split(".")[:2])
     yield (
         "Python",
-        _yes(version >= OLDEST_PYTHON),
+        _yes(version >= _OLDEST_PYTHON),
         str(seen["python"]),
         "3.11 or later: a distribution below that has it",
     )
@@ -121,12 +121,12 @@ def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
     yield "distribution", "yes" if known else "note", str(seen["distribution"]), by_hand
     in_step = {True: "the network's", False: "on its own", None: "nobody says"}[seen["time_synchronised"]]
     yield "time", "yes" if seen["time_synchronised"] else "note", in_step, "timedatectl set-ntp true, there"
-    yield "node program", _yes(seen["programs"][host.program]), host.program, PROVISION
+    yield "node program", _yes(seen["programs"][host.program]), host.program, _PROVISION
     if host.pollscope:
         yield _own_version(host.pollscope, seen["versions"][host.pollscope])
     for tool in ("perf", "pcm"):
         path = seen["tools"][tool]
-        yield tool, "yes" if path else "note", path or "not installed", f"{PROVISION} (role {tool})"
+        yield tool, "yes" if path else "note", path or "not installed", f"{_PROVISION} (role {tool})"
     pmu = "there" if seen["pmu"] else "the kernel shows none"
     yield "PMU", "yes" if seen["pmu"] else "note", pmu, "a bare machine, or a hypervisor that passes it on"
 
@@ -134,12 +134,12 @@ def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
 def _own_version(program: str, version: str | None) -> _Row:
     own = f"pollscope {__version__}"
     if version is None:
-        return "agent", "note", f"{program} is not there: no collectors, no knobs", PROVISION
+        return "agent", "note", f"{program} is not there: no collectors, no knobs", _PROVISION
     same = __version__ in version.split()
-    return "agent", "yes" if same else "note", f"{version.splitlines()[0]}, here is {own}", PROVISION
+    return "agent", "yes" if same else "note", f"{version.splitlines()[0]}, here is {own}", _PROVISION
 
 
-def _yes(there: object) -> CheckState:
+def _yes(there: object) -> _CheckState:
     return "yes" if there else "no"
 
 
@@ -153,7 +153,7 @@ def _memory(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         free[each["node"]] = free.get(each["node"], 0) + each["size_kib"] * each["free"] // 1024
     text = ", ".join(f"node {node}: {mib} MiB free" for node, mib in sorted(free.items())) or "the kernel shows none"
     lacking = [node for node in nodes if not free[node]]
-    wanted = f"{PROVISION} (role hugepages: 1024 pages of 2 MB on the NIC's node)"
+    wanted = f"{_PROVISION} (role hugepages: 1024 pages of 2 MB on the NIC's node)"
     yield "hugepages", _yes(free and not lacking), text, wanted
 
 
@@ -176,7 +176,7 @@ def _nics(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         yield f"NIC {address}", "yes", text, ""
         driver = nic["driver"] or "none"
         right = driver == "mlx5_core" if vendor == MELLANOX else driver in DPDK_DRIVERS
-        yield "driver", _yes(right), driver, f"{PROVISION} (role vfio)"
+        yield "driver", _yes(right), driver, f"{_PROVISION} (role vfio)"
         if vendor == INTEL and device in E800:
             files = seen["ddp_packages"]
             remedy = "the distribution's firmware package: /lib/firmware/intel/ice/ddp/ice.pkg"
@@ -210,7 +210,7 @@ def _cpus(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
     isolated = cpus_of(seen["isolated_cpus"])
     open_cpus = polling - isolated
     text = f"{_shown(isolated) or 'none'}" + (f"; not {_shown(open_cpus)}" if open_cpus and isolated else "")
-    wanted = f'cpu_isolation_cpus: "{_shown(polling)}" in the inventory, then {PROVISION}'
+    wanted = f'cpu_isolation_cpus: "{_shown(polling)}" in the inventory, then {_PROVISION}'
     yield "isolated CPUs", "note" if open_cpus else "yes", text, wanted
 
 
@@ -218,12 +218,12 @@ def _governor(governors: Sequence[str]) -> _Row:
     if not governors:
         text = "none: the kernel sets no frequency (the firmware does, or a hypervisor)"
         return "governor", "note", text, "leave cpu_power_governor and cpu_power_turbo out of the inventory"
-    state: CheckState = "yes" if list(governors) == ["performance"] else "note"
+    state: _CheckState = "yes" if list(governors) == ["performance"] else "note"
     return (
         "governor",
         state,
         ", ".join(governors),
-        f"cpu_power_governor: performance in the inventory, then {PROVISION}",
+        f"cpu_power_governor: performance in the inventory, then {_PROVISION}",
     )
 
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NETWORK_CLASS = "0x02"
+_NETWORK_CLASS = "0x02"
 SYS, PROC = Path("/sys"), Path("/proc")
 
 
@@ -91,7 +91,7 @@ def nics() -> Any:
     management = {words[0] for words in routes if words[1:2] == ["00000000"]}
     found = []
     for folder in sorted(SYS.glob("bus/pci/devices/*")):
-        if (text(folder / "class") or "").startswith(NETWORK_CLASS):
+        if (text(folder / "class") or "").startswith(_NETWORK_CLASS):
             names = sorted(path.name for way in ("net/*", "virtio*/net/*") for path in folder.glob(way))
             words = names + ["the management's"] * bool(management & set(names))
             found.append(folder.name + (" (" + ", ".join(words) + ")" if words else ""))

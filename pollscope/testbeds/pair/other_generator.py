@@ -9,7 +9,7 @@ from pollscope.node.client import NodeRefused
 from pollscope.spec.model import Parameters
 
 FIRST_SOURCE_PORT = 1024
-MOST_FLOWS = 65536 - FIRST_SOURCE_PORT
+_MOST_FLOWS = 65536 - FIRST_SOURCE_PORT
 COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
 
 
@@ -139,6 +139,6 @@ def refusal(driver: str, params: Parameters) -> str | None:
         return f"{driver} does not place flows on RX queues, as shape {params.shape} needs"
     if params.nic_timestamps:
         return f"{driver} is asked for no NIC time stamps here"
-    if params.flows > MOST_FLOWS:
-        return f"{driver}'s range of source ports makes at most {MOST_FLOWS} flows"
+    if params.flows > _MOST_FLOWS:
+        return f"{driver}'s range of source ports makes at most {_MOST_FLOWS} flows"
     return None

@@ -23,10 +23,10 @@ from pollscope.testbeds.pair.other_generator import COUNTERS, FIRST_SOURCE_PORT,
 from pollscope.testbeds.pair.ssh import Remote, root_command, ssh_command
 
 # Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
-WIRE_OVERHEAD_BYTES = 20
+_WIRE_OVERHEAD_BYTES = 20
 ANSWER_LIMIT_S, START_LIMIT_S, LOOK_S = 20.0, 60.0, 0.5
-MARK = "POLLSCOPE"
-NO_LATENCY = (
+_MARK = "POLLSCOPE"
+_NO_LATENCY = (
     "pktgen-dpdk gives least, mean and greatest latency of packets that it stamps when it sends them: "
     "no distribution, and nothing from the intended time of sending"
 )
@@ -46,7 +46,7 @@ class PktgenConfig(BaseModel):
 
 def rate_percent(pps: float, frame_bytes: int, line_gbps: float) -> float:
     """A packet rate as pktgen's `rate`: a percentage of the line, at most 100."""
-    return min(100.0, 100 * pps * (frame_bytes + WIRE_OVERHEAD_BYTES) * 8 / (line_gbps * 1e9))
+    return min(100.0, 100 * pps * (frame_bytes + _WIRE_OVERHEAD_BYTES) * 8 / (line_gbps * 1e9))
 
 
 def _setting_lines(generator: Mapping[str, Any]) -> list[str]:
@@ -92,7 +92,7 @@ class Control:
             NodeLost: no answer, or no connection.
         """
         self._number += 1
-        end = f"{MARK}-{self._number}-END"
+        end = f"{_MARK}-{self._number}-END"
         self._send("\n".join([*lines, f'printf("{end}\\n")', ""]))
         deadline = time.monotonic() + limit_s
         while end not in self._text:
@@ -150,7 +150,7 @@ class Pktgen(OtherGenerator):
         "intended": NO_INTENTION,
         "unsent": NO_INTENTION,
         "total": "ports of pktgen-dpdk count whatever arrives, so that they do not tell how many packets were lost",
-        "latency_ns": NO_LATENCY,
+        "latency_ns": _NO_LATENCY,
         "sequence": "pktgen-dpdk numbers no packets: neither order, nor duplicates, nor loss of single flows are known",
         "host_gaps": "pktgen-dpdk does not watch its core for gaps",
     }
@@ -232,10 +232,10 @@ class Pktgen(OtherGenerator):
         """Counters of both ports since `clr`, with the time at which they were read."""
         wanted = [f'local s{port} = pktgen.portStats("{port}", "port")[{port}]' for port in {0, self._receiving}]
         cells = dict.fromkeys((port, name) for port in (0, self._receiving) for name in COUNTERS)
-        shown = [f'printf("{MARK} {port} {name} %d\\n", s{port}["{name}"])' for port, name in cells]
+        shown = [f'printf("{_MARK} {port} {name} %d\\n", s{port}["{name}"])' for port, name in cells]
         asked_ns = time.monotonic_ns()
         said = self._lua(["do", *wanted, *shown, "end"])
-        found = re.findall(rf"{MARK} (\d) (\w+) (\d+)", said)
+        found = re.findall(rf"{_MARK} (\d) (\w+) (\d+)", said)
         counts = {f"{port}.{name}": float(value) for port, name, value in found}
         if missing := [name for name in ("0.opackets", f"{self._receiving}.ipackets") if name not in counts]:
             raise NodeLost(f"pktgen-dpdk gave no {missing[0]}: {said.strip()[:60]!r}")
@@ -249,11 +249,11 @@ class Pktgen(OtherGenerator):
         said = self._lua(
             [
                 f'for name, value in pairs(pktgen.pktStats("{port}")[{port}]) do',
-                f'if string.find(name, "latency") then printf("{MARK} %s %s\\n", name, tostring(value)) end',
+                f'if string.find(name, "latency") then printf("{_MARK} %s %s\\n", name, tostring(value)) end',
                 "end",
             ]
         )
-        found = re.findall(rf"{MARK} (\w+) (-?[\d.]+)", said)
+        found = re.findall(rf"{_MARK} (\w+) (-?[\d.]+)", said)
         return {name: float(value) for name, value in found} or {"absent": "its pktStats have nothing of latency"}
 
     def _lua(self, lines: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> str:

@@ -18,8 +18,8 @@ from pollscope.testbeds.pair.ssh import LOST_STATUS, root_command
 
 REQUEST_LIMIT_S = 60.0
 # The clocks of two hosts are compared by so many round trips; the fastest is believed.
-CLOCK_TRIPS = 5
-CLOCK_FRESH_NS = 1_000_000_000
+_CLOCK_TRIPS = 5
+_CLOCK_FRESH_NS = 1_000_000_000
 # Status with which a shell ends when it finds no program, or one that it may not start.
 _NO_PROGRAM = ("status 126", "status 127")
 
@@ -171,10 +171,10 @@ class RemoteHost(ClientOwner):
         Raises:
             HostError: as `ask`.
         """
-        if self.clocks.readings and time.monotonic_ns() - self.clocks.readings[-1].at_ns < CLOCK_FRESH_NS:
+        if self.clocks.readings and time.monotonic_ns() - self.clocks.readings[-1].at_ns < _CLOCK_FRESH_NS:
             return self.clocks.readings[-1]
         trips = []
-        for _ in range(CLOCK_TRIPS):
+        for _ in range(_CLOCK_TRIPS):
             asked_ns = time.monotonic_ns()
             there_ns = int(self.ask("clock")["t_ns"])
             half_ns = (time.monotonic_ns() - asked_ns) // 2

@@ -41,10 +41,10 @@ LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 GRACE_S = 30.0
 # Two start requests over SSH take milliseconds; on emulated machines of a busy host they took up to 0.2 s.
 LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
-STRESS_NG_EMULATED_NS = 15_000_000_000
-LATE_STARTS = 2  # a later one than any so far may come
+_STRESS_NG_EMULATED_NS = 15_000_000_000
+_LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
-VISITS_LOOKS = (0.4, 0.8)
+_VISITS_LOOKS = (0.4, 0.8)
 EMULATED = "the machines are emulated: times, rates and caches are the emulator's and no measure of any hardware"
 
 Options = Mapping[str, Mapping[str, object]]
@@ -226,10 +226,12 @@ class PairSession:
         And that stress-ng works in it: on an emulated machine of a busy host it had not begun after 2 s.
         """
         if self._emulated and "stress-ng" in (params.corunner, params.dut_core):
-            return STRESS_NG_EMULATED_NS
+            return _STRESS_NG_EMULATED_NS
         if "gen" not in self._configured:
             return 0
-        return max(LEAST_WARMUP_EMULATED_NS if self._emulated else LEAST_WARMUP_NS, LATE_STARTS * self._latest_start_ns)
+        return max(
+            LEAST_WARMUP_EMULATED_NS if self._emulated else LEAST_WARMUP_NS, _LATE_STARTS * self._latest_start_ns
+        )
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
         """Costs of the present configuration, measured with no traffic; absent where the DUT only sends."""
@@ -357,7 +359,7 @@ class PairSession:
         """Counts the DUT's visits in the warm-up and tells the generator; twice, as its packets make visits longer."""
         begin = time.monotonic()
         looks = [self._visits_so_far()]
-        for share in VISITS_LOOKS:
+        for share in _VISITS_LOOKS:
             time.sleep(max(0.0, begin + share * warmup_s - time.monotonic()))
             looks.append(self._visits_so_far())
             (since, before), (now, visits) = looks[-2:]

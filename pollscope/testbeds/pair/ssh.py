@@ -13,12 +13,12 @@ ALIVE_INTERVAL_S, ALIVE_COUNT = 3, 4
 CONNECT_LIMIT_S = 15
 # So long nothing may arrive there; then what the connection started ends, and restores the host. Longer than we are
 # patient ourselves, so that it is we who give up first.
-LEASE_S = 20
+_LEASE_S = 20
 LOST_STATUS = 255  # of ssh(1): the connection failed, whatever the remote program did
 
 # Nothing that ssh would take for an option, and nothing that its configuration would expand.
-HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[][A-Za-z0-9.:_\[\]-]*$")]
-UserName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
+_HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[][A-Za-z0-9.:_\[\]-]*$")]
+_UserName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
 
 
 def _expanded(path: str) -> str:
@@ -33,9 +33,9 @@ class Remote(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    host: HostName = Field(description="name or address")
+    host: _HostName = Field(description="name or address")
     port: int = Field(default=22, ge=1, le=65535)
-    user: UserName = "root"
+    user: _UserName = "root"
     key: FilePath | None = Field(default=None, description="private key; default: what ssh finds")
     known_hosts: FilePath | None = Field(default=None, description="file with the host's key; default: the user's")
     sudo: bool | None = Field(default=None, description="root by sudo there; default: when the user is not root")
@@ -49,7 +49,7 @@ class Remote(BaseModel):
     @property
     def lease_s(self) -> int:
         """How long what runs there waits for a sign of life."""
-        return self.patience * LEASE_S
+        return self.patience * _LEASE_S
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"

@@ -43,10 +43,10 @@ from pollscope.testbeds.pair.trex import Trex
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
 # silent, its lease has to lapse before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
-AFTER_LEASE_S = 10.0
+_AFTER_LEASE_S = 10.0
 # The virtual NIC's driver, whose ports begin with its name.
 VIRTUAL_NIC = "net_crossover"
-OTHER_VERSION = "provision it again: pollscope play provision; a vm-pair: testbed down, then up"
+_OTHER_VERSION = "provision it again: pollscope play provision; a vm-pair: testbed down, then up"
 
 
 class PairTestbed(NodeTestbed):
@@ -222,7 +222,7 @@ class PairTestbed(NodeTestbed):
                 return client
             except HostError as error:
                 if DID_NOT_START not in error.what:  # it did, and is of another version
-                    raise HostError(error.what, f"{role} {host.ssh}", OTHER_VERSION) from error
+                    raise HostError(error.what, f"{role} {host.ssh}", _OTHER_VERSION) from error
                 # A host that cannot be reached stays away; only an emulated one may be too slow for a login.
                 tried = tries >= OPEN_TRIES and time.monotonic() > deadline
                 if tried or ("status 255" in error.what and not host.emulated):
@@ -258,7 +258,7 @@ class PairTestbed(NodeTestbed):
     def _lapse_s(self, remote: Remote) -> float:
         """How long a node is tried to be started: when this run had one there before, its lease may have to lapse."""
         before, self._opened = self._opened, self._opened | {str(remote)}
-        return remote.lease_s + AFTER_LEASE_S if str(remote) in before else 0.0
+        return remote.lease_s + _AFTER_LEASE_S if str(remote) in before else 0.0
 
     def status(self) -> TestbedState:
         """Whether both hosts answer and have the node program."""

@@ -14,8 +14,8 @@ import time
 from typing import Any
 
 START_LIMIT_S = 90
-LATENCY_PPS = 1000
-LATENCY_GROUP = 7
+_LATENCY_PPS = 1000
+_LATENCY_GROUP = 7
 COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
 
 
@@ -54,8 +54,8 @@ def streams(api: Any, trial: "dict[str, Any]") -> "list[Any]":
     made = [api.STLStream(packet=packet(api, trial), mode=mode)]
     if trial["latency"]:
         stamped = dict(trial, flows=1, size=max(trial["size"], 64))  # its stamp needs 16 bytes behind the header
-        group = api.STLFlowLatencyStats(pg_id=LATENCY_GROUP)
-        slow = api.STLTXCont(pps=LATENCY_PPS)
+        group = api.STLFlowLatencyStats(pg_id=_LATENCY_GROUP)
+        slow = api.STLTXCont(pps=_LATENCY_PPS)
         made.append(api.STLStream(packet=packet(api, stamped), mode=slow, flow_stats=group))
     return made
 
@@ -86,7 +86,7 @@ def run(api: Any, client: Any, trial: "dict[str, Any]") -> "dict[str, Any]":
     after = counts(client, ports)
     client.stop(ports=[0])
     time.sleep(trial["drain_s"])
-    latency = client.get_stats().get("latency", {}).get(LATENCY_GROUP, {})
+    latency = client.get_stats().get("latency", {}).get(_LATENCY_GROUP, {})
     return {"before": before, "after": after, "latency": latency.get("latency", {})}
 
 

@@ -36,7 +36,7 @@ OFFERED = (
     *("git", "make", "python3-venv", "systemd-timesyncd", "dpdk", "dpdk-dev", "dpkg-dev", "xz-utils"),
     *("pcm", "linux-perf", "stress-ng"),
 )
-ARCHIVES = "/var/cache/pollscope"
+_ARCHIVES = "/var/cache/pollscope"
 # No reader of manuals is in a machine, and the disk need not be safe while it is made; the first initramfs, which
 # _configure makes anew, is a small one.
 OPTIONS = (
@@ -45,17 +45,17 @@ OPTIONS = (
     "--essential-hook=install -d $1/etc/initramfs-tools/conf.d && "
     "echo MODULES=list >$1/etc/initramfs-tools/conf.d/pollscope",
     "--skip=cleanup/apt/lists",
-    f"--customize-hook=mkdir -p $1{ARCHIVES}/partial && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y -d "
-    f"--no-install-recommends -o Dir::Cache::archives=$1{ARCHIVES} install {' '.join(OFFERED)}",
+    f"--customize-hook=mkdir -p $1{_ARCHIVES}/partial && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y -d "
+    f"--no-install-recommends -o Dir::Cache::archives=$1{_ARCHIVES} install {' '.join(OFFERED)}",
 )
 # As the role pollscope_apps has them; the agent's modules are compiled here, which an emulated machine does slowly.
 RELEASES, IN_USE = "opt/pollscope/releases", "opt/pollscope/current"
 # What the release is made of (playbooks/build-release).
 SOURCES = ("apps", "pollscope", "configs", "playbooks/build-release", "requirements.lock", "pyproject.toml", "setup.py")
-ROOT_DEVICE = "/dev/vda1"
+_ROOT_DEVICE = "/dev/vda1"
 DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
-BOOT_CODE_BYTES = 440  # of the first sector; the partition table follows (GRUB's boot.S)
-FAR_AHEAD_S = 1 << 32  # in 2106
+_BOOT_CODE_BYTES = 440  # of the first sector; the partition table follows (GRUB's boot.S)
+_FAR_AHEAD_S = 1 << 32  # in 2106
 BUILD_LIMIT_S = 1800
 PATIENCE_S = 900
 # Not quiet: the serial line is what tells why a machine did not come up. The others are for a busy host, which may not
@@ -68,12 +68,12 @@ KERNEL_WORDS = (
     "console=ttyS0 no_timer_check tsc=nowatchdog nowatchdog mitigations=off oops=panic panic=10 loglevel=5 "
     "net.ifnames=0"
 )
-UNWANTED_MODULES = (
+_UNWANTED_MODULES = (
     *("kvm_amd", "kvm_intel", "powernow_k8", "acpi_cpufreq", "ccp", "bochs", "drm", "joydev", "psmouse", "evdev"),
     *("ahci", "i2c_i801", "lpc_ich", "iTCO_wdt", "pcspkr", "ghash_clmulni_intel", "aesni_intel", "rapl"),
 )
 # What a boot need not wait for: each program that starts costs an emulated machine a part of a second, some a second.
-NO_UNITS = (
+_NO_UNITS = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer"),
     *(
         "man-db.timer",
@@ -91,8 +91,8 @@ NO_UNITS = (
     ),
     *(f"modprobe@{name}.service" for name in ("configfs", "drm", "efi_pstore", "fuse")),
 )
-GENERATORS = ("systemd-fstab-generator", "systemd-getty-generator")  # of units, at each boot; the others find nothing
-MENU_SCRIPTS = ("00_header", "10_linux")  # that find something for update-grub
+_GENERATORS = ("systemd-fstab-generator", "systemd-getty-generator")  # of units, at each boot; the others find nothing
+_MENU_SCRIPTS = ("00_header", "10_linux")  # that find something for update-grub
 _GRUB_MODULES = "biosdisk part_msdos ext2 configfile normal linux serial terminal echo test search search_label"
 # The network through which a machine is managed, by the fixed addresses of QEMU's user network. It waits for nothing:
 # systemd-networkd waits for udev, and one machine whose udev had lost the event of its NIC was never reached.
@@ -111,7 +111,7 @@ ExecStart=ip route replace default via 10.0.2.2
 
 _FILES = {
     # Without a check, which would wait until udev has seen all devices; the kernel replays the journal of the disk.
-    "etc/fstab": f"{ROOT_DEVICE} / ext4 defaults,noatime 0 0\n",
+    "etc/fstab": f"{_ROOT_DEVICE} / ext4 defaults,noatime 0 0\n",
     # An emulated machine on a busy host takes minutes where others take seconds; one gave up on its disk after 30 s.
     "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={PATIENCE_S}\n"
     f"DefaultDeviceTimeoutSec={PATIENCE_S}\n",
@@ -119,7 +119,7 @@ _FILES = {
     # in less time.
     "etc/initramfs-tools/conf.d/pollscope": "MODULES=list\n",
     "usr/share/initramfs-tools/modules.d/pollscope": "virtio_pci\nvirtio_blk\nvirtio_net\next4\n",
-    "etc/apt/apt.conf.d/pollscope": f'Dir::Cache::archives "{ARCHIVES}";\n',
+    "etc/apt/apt.conf.d/pollscope": f'Dir::Cache::archives "{_ARCHIVES}";\n',
     "etc/hostname": "pollscope-vm\n",
     "etc/machine-id": "",
     f"etc/systemd/system/{MANAGEMENT}": _MANAGEMENT_UNIT,
@@ -128,7 +128,7 @@ _FILES = {
     "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 12\n",
     "etc/modules-load.d/pollscope.conf": "e1000e\nvfio-pci\nmsr\n",
     # Drivers that udev would load for what no trial needs.
-    "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in UNWANTED_MODULES),
+    "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in _UNWANTED_MODULES),
     "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_DISTRIBUTOR=pollscope\nGRUB_CMDLINE_LINUX_DEFAULT=""\n'
     'GRUB_CMDLINE_LINUX="WORDS"\nGRUB_TERMINAL="serial console"\nGRUB_DISABLE_OS_PROBER=true\n'
     "GRUB_DISABLE_LINUX_UUID=true\nGRUB_DISABLE_RECOVERY=true\nGRUB_DISABLE_SUBMENU=y\n",
@@ -320,26 +320,26 @@ def _configure(root: Path, words: str) -> None:
     stamp = root / "var/lib/apt/periodic/update-success-stamp"
     stamp.parent.mkdir(exist_ok=True)
     stamp.touch()
-    os.utime(stamp, (FAR_AHEAD_S, FAR_AHEAD_S))
+    os.utime(stamp, (_FAR_AHEAD_S, _FAR_AHEAD_S))
     _shorten_boot(root)
     _run("chroot", root, "update-initramfs", "-u", "-k", "all")
     version = next((root / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
     grub = root / "boot/grub"
     grub.mkdir(exist_ok=True)
-    (grub / "grub.cfg").write_text(_MENU.format(version=version, device=ROOT_DEVICE, words=words))
+    (grub / "grub.cfg").write_text(_MENU.format(version=version, device=_ROOT_DEVICE, words=words))
     shutil.copytree(root / "usr/lib/grub/i386-pc", grub / "i386-pc", ignore=shutil.ignore_patterns("*.img", "*.image"))
 
 
 def _shorten_boot(root: Path) -> None:
-    for unit in NO_UNITS:
+    for unit in _NO_UNITS:
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
     masks = root / "etc/systemd/system-generators"
     masks.mkdir()
     for path in (root / "usr/lib/systemd/system-generators").iterdir():
-        if path.name not in GENERATORS:
+        if path.name not in _GENERATORS:
             (masks / path.name).symlink_to("/dev/null")
     for path in (root / "etc/grub.d").iterdir():
-        if path.name not in MENU_SCRIPTS:
+        if path.name not in _MENU_SCRIPTS:
             path.chmod(0o644)
 
 
@@ -352,7 +352,7 @@ def _make_disk(root: Path, work: Path) -> None:
     offset = f"offset={FIRST_SECTOR * SECTOR_BYTES}"
     _run("mke2fs", "-q", "-t", "ext4", "-L", "pollscope", "-d", root, "-E", offset, disk, f"{size_kib}k")
     with disk.open("r+b") as file:
-        file.write(boot[:BOOT_CODE_BYTES])
+        file.write(boot[:_BOOT_CODE_BYTES])
         file.seek(446)  # the first entry of the partition table: bootable, Linux, by sector numbers alone
         sectors = (DISK_MIB << 20) // SECTOR_BYTES - FIRST_SECTOR
         file.write(struct.pack("<B3sB3sII", 0x80, b"\xfe\xff\xff", 0x83, b"\xfe\xff\xff", FIRST_SECTOR, sectors))

@@ -25,10 +25,10 @@ from pollscope.testbeds.pair.ssh import Remote, ssh_command
 
 QEMU = "qemu-system-x86_64"
 NIC = "0000:01:00.0"  # where the first device behind the first root port comes to lie
-PROBE_LIMIT_S = 30.0  # an emulated machine on a busy host takes seconds for a login
+_PROBE_LIMIT_S = 30.0  # an emulated machine on a busy host takes seconds for a login
 STOP_LIMIT_S = 10.0
 # On a busy host a login to an emulated machine took 15 s, which is the limit for others.
-PATIENCE = 5
+_PATIENCE = 5
 Accelerator = Literal["kvm", "tcg"]
 
 
@@ -96,7 +96,7 @@ class Machine:
         except OSError:
             raise HostError(f"there is no machine {self.name}", remedy="pollscope testbed up vm-pair") from None
         key, known_hosts = str(self.folder / "key"), str(self.folder / "known_hosts")
-        return Remote(host="127.0.0.1", port=port, user="root", patience=PATIENCE, key=key, known_hosts=known_hosts)
+        return Remote(host="127.0.0.1", port=port, user="root", patience=_PATIENCE, key=key, known_hosts=known_hosts)
 
     def make(self, disk: Path) -> None:
         """Makes its disk, an overlay of the image, its host key and its port; nothing when they are there."""
@@ -201,7 +201,7 @@ class Machine:
 
     def answers(self) -> str:
         """Why it does not answer SSH yet; empty when it does."""
-        return run_there(self.remote, ["true"], limit_s=PROBE_LIMIT_S)[1]
+        return run_there(self.remote, ["true"], limit_s=_PROBE_LIMIT_S)[1]
 
 
 def run_there(remote: Remote, command: list[str], limit_s: float, text: str = "") -> tuple[str, str]:

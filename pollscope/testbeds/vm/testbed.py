@@ -48,9 +48,9 @@ FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
 # An emulated machine on a busy host took four minutes to its login prompt.
 BOOT_LIMIT_S, BOOT_LOOK_S, BOOT_WORD_S = 900.0, 2.0, 30.0
 # With KVM the login prompt comes within 15 s; hosts are known on which it never does.
-KVM_LIMIT_S = 40.0
+_KVM_LIMIT_S = 40.0
 ROLES = ["iommu", "hugepages", "vfio"]  # packages and the release are in the image
-HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
+_HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
 
 
 class VmPairConfig(TestbedConfig):
@@ -263,7 +263,7 @@ def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
         "pollscope_nics": [NIC],
         "pollscope_roles": ROLES,
         "hugepages_wanted_pages": pages,
-        "hugepages_memory_share": HUGEPAGES_SHARE,
+        "hugepages_memory_share": _HUGEPAGES_SHARE,
         "iommu_reboot_timeout_s": int(BOOT_LIMIT_S),
         # Nothing but this testbed is in a machine, so DMA may go unchecked there while the IOMMU is off.
         "vfio_no_iommu_consent": True,
@@ -303,14 +303,14 @@ def _probe_kvm(disk: Path) -> Accelerator:
 
 
 def _boots_with_kvm(disk: Path) -> bool:
-    _say(f"trying KVM (at most {KVM_LIMIT_S:.0f} s)")
+    _say(f"trying KVM (at most {_KVM_LIMIT_S:.0f} s)")
     with tempfile.TemporaryDirectory(prefix="kvm-", dir=vm_folder()) as folder:
         machine = Machine("dut", "generator", Path(folder))
         make_user_key(machine.folder)
         machine.make(disk)
         try:
             machine.start(Shape(1, 1024, "kvm"))
-            deadline = time.monotonic() + KVM_LIMIT_S
+            deadline = time.monotonic() + _KVM_LIMIT_S
             return _until(lambda: "login:" in _read(machine.console), deadline)
         except HostError:
             return False

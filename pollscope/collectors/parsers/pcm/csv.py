@@ -20,7 +20,7 @@ from pollscope.collectors.parsing import (
 )
 from pollscope.collectors.sample import Reading, SourceMetric, row
 
-DELIMITERS = ",;\t"
+_DELIMITERS = ",;\t"
 _EXPONENTS = {1: "", 10**6: "e6", 10**9: "e9", 0.01: "e-2", 1e-9: "e-9"}
 
 
@@ -138,13 +138,13 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
 
 
 def _is_first_row(text: str, meaning: Meaning) -> bool:
-    starts = (start.replace(",", d) for start in meaning.first_row_starts for d in DELIMITERS)
+    starts = (start.replace(",", d) for start in meaning.first_row_starts for d in _DELIMITERS)
     return text.startswith(tuple(starts))
 
 
 def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) -> Header:
     """Pairs the two rows; refuses rows of different widths and pairs that are not unique."""
-    delimiter = max(DELIMITERS, key=upper.count)
+    delimiter = max(_DELIMITERS, key=upper.count)
     above, below = ([cell.strip() for cell in row.split(delimiter)] for row in (upper, lower))
     ends_open = not above[-1] and not below[-1]
     above = _filled(above, below)
