@@ -16,6 +16,8 @@ from run_helpers import Cli, assert_complete, last_attempts
 from ssh_host import SshHost
 
 from pollscope.analysis.collected import deliveries
+from pollscope.host.boot_note import boot_note, write_boot_note
+from pollscope.host.lock import HostLock
 from pollscope.store.run_folder import read_run
 from pollscope.testbeds.pair.remote_host import Clock, Clocks
 
@@ -268,6 +270,21 @@ def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path, tr
     assert refused.stderr.startswith(f"pollscope: {shared} ")
     assert not other.run_folders()
     wait_until(lambda: tree.picture() == before)
+
+
+@pytest.mark.parametrize("options", [(), ("--restore-first",)])
+def test_a_run_that_reboots_the_dut_is_not_taken_for_a_dead_one(
+    cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, options: tuple[str, ...]
+) -> None:
+    """Between the reboots of its sweep the run holds the generator alone; on the DUT there is its note."""
+    write_boot_note(tree.host.state_dir, "run I-IOMMU")
+    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
+    with HostLock("run I-IOMMU", tmp_path / "generator/state/host.lock"):
+        refused = cli("run", cli.spec(SPEC), "--testbed", testbed, *options)
+    assert refused.returncode == 3
+    assert "generator" in refused.stderr
+    assert "this host is in use by pid" in refused.stderr
+    assert boot_note(tree.host.state_dir)
 
 
 def test_points_whose_knobs_the_host_lacks_are_left_out(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:

@@ -52,12 +52,16 @@ class PairKnobs(Holding):
         self.restored_first: list[RestoreResult] = []
 
     def begin(self) -> None:
-        """Takes both hosts, which restores what an ended run left there."""
+        """Takes both hosts, then restores what an ended run left there: one that still goes on holds one of them.
+
+        Between the reboots of a sweep of IOMMU modes the other is free, and has a note that looks like a dead run's.
+        """
         try:
-            for host in self._hosts:
-                if host.has_agent():
-                    self.restored_first += self._take(host, self._restore_first)
-                    self.restored_first += self._restore_left_mode(host)
+            taken = [host for host in self._hosts if host.has_agent()]
+            for host in taken:
+                self.restored_first += self._take(host, self._restore_first)
+            for host in taken:
+                self.restored_first += self._restore_left_mode(host)
         except BaseException:
             self._close()
             raise
