@@ -2,6 +2,7 @@
 """Every row of the papers on one page: measured, modelled, a paper's table, or absent with the reason."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from test_report_browser import CONTRASTS, CUT, LEAST_CONTRAST, UNFOLD, WIDTHS_P
 
 from pollscope.analysis.figures import figure_of
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.model_error import model_error
+from pollscope.analysis.figures.model_error import ModelError, model_error
 from pollscope.analysis.gallery import PaperGallery, gallery_html, paper_gallery, paper_rows
 from pollscope.analysis.papers import load_paper, rows_without_figure
 from pollscope.base.names import FIGURES, papers
@@ -102,15 +103,28 @@ def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path
     assert rows["H-FRONTIER"].title
 
 
-def test_the_error_of_a_share_is_a_difference(tmp_path: Path) -> None:
-    """Of a tax of 0 there is no ratio, and leaving it out would flatter the model."""
+@pytest.fixture
+def error(tmp_path: Path) -> ModelError:
+    """Of a model that agrees."""
     real = run_of(tmp_path / "real", "S-F5", tax_trials())
     computed = run_of(tmp_path / "computed", "S-F5", [trial | {"modelled": True} for trial in tax_trials()])
     figure = figure_of("S-F5")
     assert isinstance(figure, PaperFigure)
-    error = model_error(figure, real, computed)
-    assert error is not None
+    found = model_error(figure, real, computed)
+    assert found is not None
+    return found
+
+
+def test_the_error_of_a_share_is_a_difference(error: ModelError) -> None:
+    """Of a tax of 0 there is no ratio, and leaving it out would flatter the model."""
     assert "Polling tax while running: modelled less measured, 0 to 0 percentage points at " in error.words()
+
+
+def test_a_place_without_a_metric_shows_no_panel(error: ModelError) -> None:
+    one = [each for each in error.differences if each.metric == error.differences[0].metric]
+    three = [replace(each, metric=metric) for metric in ("rx_pps", "tx_pps", "poll_rate_running_hz") for each in one]
+    figure = replace(error, differences=three).draw()
+    assert [axes.get_visible() for axes in figure.axes] == [True, True, True, False]
 
 
 def test_rows_that_are_no_figure_say_what_shows_them(galleries: list[PaperGallery]) -> None:

@@ -4,7 +4,7 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, by_level, levels_of
+from pollscope.analysis.figures.data import MILLION, US_PER_NS, FigureData, by_level, levels_of
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import absent_figure, absent_panel, log_y_axis, mean_line, new_figure
 from pollscope.base.units import counted
@@ -12,12 +12,11 @@ from pollscope.base.units import counted
 NAMES = {"scale-out": "a queue for each core", "corec": "one queue for all cores"}
 METRICS = {"latency_sent_mean_ns": "mean", "latency_sent_p99_ns": "99th percentile"}
 LOADS = ("load_of_max", "load_pps")
-US_PER_NS = 1e-3
 
 
 def draw(data: FigureData) -> Figure:
     """A panel for each number of cores and each metric, a line for each organisation."""
-    found = [each for each in data.by_point("latency_sent_mean_ns") if "cores" in each.levels]
+    found = data.by_point("latency_sent_mean_ns", "cores")
     cores = sorted({int(each.levels["cores"]) for each in found})
     if not cores:
         return absent_figure(data.absence("latency_sent_mean_ns"), 1.4)
@@ -37,7 +36,7 @@ def _over_load(axes: Axes, data: FigureData, metric: str, cores: int) -> None:
     if not found:
         absent_panel(axes, data.absence(metric))
         return
-    share, scale = load == "load_of_max", 100.0 if load == "load_of_max" else 1e-6
+    share, scale = load == "load_of_max", 100.0 if load == "load_of_max" else 1 / MILLION
     for rank, (organisation, name) in enumerate(NAMES.items()):
         own = [each for each in found if each.levels.get("organisation", "scale-out") == organisation]
         if members := by_level(own, load):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, levels_of, short_name
+from pollscope.analysis.figures.data import MILLION, US_PER_NS, FigureData, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.pooled import US_PER_NS, draw_cumulative, latency_axis, pooled_latencies
+from pollscope.analysis.figures.pooled import draw_cumulative, latency_axis, pooled_latencies
 from pollscope.analysis.figures.style import (
     DASHES,
     LINES,
@@ -26,14 +26,13 @@ from pollscope.stats.histogram import Histogram
 
 NAMES = {"scale-out": "a queue a core", "corec": "one queue for all cores (corec)"}
 FACTORS = ("cores", "organisation", "load_of_max")
-MILLION = 1e6
 # Levels of a point, in an order that all metrics share.
 Place = tuple[tuple[str, Level], ...]
 
 
 def draw_load(data: FigureData) -> Figure:
     """C-F5: mean latency over what was offered, a panel for each number of cores."""
-    found = [each for each in data.by_point("latency_sent_mean_ns") if {"cores", "organisation"} <= set(each.levels)]
+    found = data.by_point("latency_sent_mean_ns", "cores", "organisation")
     if not found:
         return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
     offered = {_place(each): each.estimate.value / MILLION for each in data.by_point("offered_pps")}

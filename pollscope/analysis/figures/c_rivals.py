@@ -56,7 +56,7 @@ def draw(data: FigureData) -> Figure:
 
 
 def _draw_panel(axes: Axes, data: FigureData, panel: _Shown) -> None:
-    found = [each for each in data.by_point(panel.metric) if "organisation" in each.levels]
+    found = data.by_point(panel.metric, "organisation")
     axes.set_ylabel(panel.label)
     if not found:
         absent_panel(axes, data.absence(panel.metric), 30)

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, by_level, levels_of, short_name
+from pollscope.analysis.figures.data import MILLION, FigureData, by_level, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     absent_figure,
@@ -30,7 +30,6 @@ NAMES = {
 }
 # Row -> its packets, those that were encrypted or dropped among them.
 PACKETS = {"C-T2": ("tx_pps", "Forwarded (Mpps)"), "C-T3": ("moved_pps", "Processed (Mpps)")}
-MILLION = 1e6
 LOST = "claim_lost_fraction"
 # Between the marks of two organisations or sizes, as a share of the axis.
 APART = 0.015
@@ -72,7 +71,7 @@ def _state(axes: Axes, paper: dict[str, Any]) -> None:
 
 def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: str, at_least: int) -> None:
     """The axis has the cores that were measured, and those from 1 to `at_least`."""
-    found = [each for each in data.by_point(metric) if "cores" in each.levels]
+    found = data.by_point(metric, "cores")
     if not found or (metric == LOST and all(each.levels["cores"] == 1 for each in found)):
         absent_panel(axes, data.absence(metric) if not found else "one core alone loses nothing to another")
         return
@@ -95,7 +94,7 @@ def _aside(levels: Sequence[float], rank: int, ranks: int) -> float:
 
 def draw_reordering(data: FigureData) -> Figure:
     """C-F7: share of reordered packets over the offered load, a panel for each number of cores, a line for a size."""
-    found = [each for each in data.by_point("reordered_share") if {"cores", "frame", "load_pps"} <= set(each.levels)]
+    found = data.by_point("reordered_share", "cores", "frame", "load_pps")
     if not found:
         return absent_figure(data.absence("reordered_share"), 3.0)
     figure = new_figure(3.0)

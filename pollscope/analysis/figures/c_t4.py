@@ -44,7 +44,7 @@ def draw(data: FigureData) -> Figure:
 
 
 def _over_cores(axes: Axes, data: FigureData, panel: _Panel) -> None:
-    found = [each for each in data.by_point(panel.metric) if {"cores", "trace"} <= set(each.levels)]
+    found = data.by_point(panel.metric, "cores", "trace")
     if not found:
         absent_panel(axes, data.absence(panel.metric), 30)
         return

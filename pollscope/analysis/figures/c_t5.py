@@ -56,7 +56,7 @@ def draw_huge(data: FigureData) -> Figure:
 
 def _by_size(data: FigureData, metric: str) -> dict[str, list[PointValues]]:
     """Points over cores by size of the flow; the size is empty where all flows have the same."""
-    every = [each for each in data.by_point(metric) if "cores" in each.levels]
+    every = data.by_point(metric, "cores")
     every.sort(key=lambda each: (float(each.levels.get("flow_size", 0)), float(each.levels["cores"])))
     sizes = dict.fromkeys(each.levels.get("flow_size") for each in every)
     return {
@@ -117,8 +117,8 @@ def draw_many(size_bytes: int, data: FigureData) -> Figure:
 
 
 def _of_size(data: FigureData, metric: str, size_bytes: int) -> list[PointValues]:
-    wanted = [each for each in data.by_point(metric) if each.levels.get("flow_size", size_bytes) == size_bytes]
-    return [each for each in wanted if {"cores", "organisation", "flows"} <= set(each.levels)]
+    every = data.by_point(metric, "cores", "organisation", "flows")
+    return [each for each in every if each.levels.get("flow_size", size_bytes) == size_bytes]
 
 
 def _by_organisation(axes: Axes, members: Sequence[PointValues], absence: str) -> None:

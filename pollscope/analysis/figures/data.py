@@ -29,6 +29,8 @@ from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 _INTERVALS_OF_SOME = " with 95 % intervals where there are enough"
+# What axes show, of packets and of what is stored in ns.
+MILLION, US_PER_NS = 1e6, 1e-3
 # Less time than this taken away from the DUT is not worth a sentence.
 INTERRUPTED_LIMIT = 0.01
 # Who fills the RX rings, where a run compares that.
@@ -78,11 +80,11 @@ class FigureData:
     remarks: list[str] = field(default_factory=list)
     _samples: dict[str, list[PointValues]] = field(default_factory=dict)
 
-    def by_point(self, metric: str) -> list[PointValues]:
-        """Samples of a metric by point."""
+    def by_point(self, metric: str, *having: str) -> list[PointValues]:
+        """Samples of a metric by point: those that have a level of each of these factors."""
         if metric not in self._samples:
             self._samples[metric] = self._noted(metric, by_point(self.rows, metric))
-        return self._samples[metric]
+        return [sample for sample in self._samples[metric] if set(having) <= sample.levels.keys()]
 
     def _noted(self, name: str, samples: list[PointValues]) -> list[PointValues]:
         metric = name.partition(" ")[0]
@@ -116,10 +118,11 @@ class FigureData:
             self._samples[name] = self._noted(name, found)
         return self._samples[name]
 
-    def generator_limited(self, metric: str) -> list[PointValues]:
-        """Samples of a saturating run at points whose rate is the generator's: lower bounds of the DUT's."""
+    def generator_limited(self, metric: str, *having: str) -> list[PointValues]:
+        """As `by_point`, at points of a saturating run whose rate is the generator's: lower bounds of the DUT's."""
         bound = saturated_generator_points(self.run, self.table)
-        return by_point(self.rows[places(self.rows).isin(bound)], metric)
+        found = by_point(self.rows[places(self.rows).isin(bound)], metric)
+        return [sample for sample in found if set(having) <= sample.levels.keys()]
 
     @property
     def interrupted(self) -> str:

@@ -45,8 +45,7 @@ def _ratios(data: FigureData) -> dict[tuple[str, str], Estimate]:
     """(task, shape) -> the searched ready set over the other one."""
     found = {
         (str(each.levels["workload"]), str(each.levels["shape"]), str(each.levels["ready_set"])): each
-        for each in data.by_point("tx_pps")
-        if {"workload", "shape", "ready_set"} <= each.levels.keys()
+        for each in data.by_point("tx_pps", "workload", "shape", "ready_set")
     }
     return {
         (task, shape): found[task, shape, SEARCHED].over(found[task, shape, FOUND_AT_ONCE])

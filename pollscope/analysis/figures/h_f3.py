@@ -7,9 +7,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, queues_of
+from pollscope.analysis.figures.data import MILLION, US_PER_NS, FigureData, queues_of
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.pooled import US_PER_NS, draw_cumulative, latency_axis, pooled_latencies
+from pollscope.analysis.figures.pooled import draw_cumulative, latency_axis, pooled_latencies
 from pollscope.analysis.figures.predicted import draw_latency
 from pollscope.analysis.figures.style import (
     DASHES,
@@ -32,7 +32,6 @@ SHAPES = {
     "NC": "NC (100 always busy)",
     "SQ": "SQ (one queue)",
 }
-MILLION = 1e6
 # Of the axis, the distance between two shapes at one number of queues.
 _SIDE_SHARE = 0.012
 
@@ -43,7 +42,7 @@ def draw_shapes(data: FigureData) -> Figure:
     absolute, relative = figure.subplots(1, 2)
     absolute.set_title("Maximum throughput")
     relative.set_title("Relative to the fewest queues")
-    with_queues = [each for each in data.by_point("tx_pps") if "queues" in each.levels]
+    with_queues = data.by_point("tx_pps", "queues")
     shapes = {shape: [each for each in with_queues if each.levels.get("shape") == shape] for shape in SHAPES}
     if not any(shapes.values()):
         for axes in (absolute, relative):
@@ -52,7 +51,7 @@ def draw_shapes(data: FigureData) -> Figure:
     for rank, found in enumerate(shapes.values()):
         if found:
             _shape(absolute, relative, data, found, rank)
-    limited = [each for each in data.generator_limited("tx_pps") if "queues" in each.levels]
+    limited = data.generator_limited("tx_pps", "queues")
     x = [_place(data, each, list(SHAPES).index(str(each.levels["shape"]))) for each in limited]
     ring_generator_limits(absolute, x, [each.estimate.value / MILLION for each in limited])
     for axes, label in ((absolute, "Encapsulated (Mpps)"), (relative, "Throughput / at the fewest queues")):
@@ -65,7 +64,7 @@ def draw_shapes(data: FigureData) -> Figure:
 
 def _place(data: FigureData, sample: PointValues, rank: int) -> float:
     """Where a shape stands beside its number of queues, so that intervals do not hide each other."""
-    most = max((float(each.levels["queues"]) for each in data.by_point("tx_pps") if "queues" in each.levels), default=0)
+    most = max(queues_of(data.by_point("tx_pps", "queues")), default=0)
     return float(sample.levels["queues"]) + _SIDE_SHARE * most * (rank - (len(SHAPES) - 1) / 2)
 
 
@@ -89,7 +88,7 @@ def draw_growth(data: FigureData) -> Figure:
 def _lines(axes: Axes, data: FigureData, metrics: Mapping[str, str], first_rank: int) -> None:
     levels: set[float] = set()
     for rank, (metric, name) in enumerate(metrics.items(), first_rank):
-        found = [sample for sample in data.by_point(metric) if "queues" in sample.levels]
+        found = data.by_point(metric, "queues")
         if found:
             mean_line(axes, queues_of(found), found, US_PER_NS, rank, name)
             levels |= set(queues_of(found))

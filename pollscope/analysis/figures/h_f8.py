@@ -93,8 +93,8 @@ def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, sca
     levels: set[float] = set()
     for place, line in enumerate(_by_notification(data, lines)):
         rank = place if line.rank is None else line.rank
-        samples = [each for each in data.by_point(line.metric) if line.levels.items() <= each.levels.items()]
-        if found := by_level((each for each in samples if factor in each.levels), factor):
+        samples = [each for each in data.by_point(line.metric, factor) if line.levels.items() <= each.levels.items()]
+        if found := by_level(samples, factor):
             x = levels_of(found, factor, 1 / along.unit)
             mean_line(axes, x, found, 1 / up.unit, rank, line.name, line.dashes or DASHES[rank])
             levels |= set(x)
@@ -197,7 +197,7 @@ def draw_power(data: FigureData) -> Figure:
     }
     for axes, (metric, scale) in zip(figure.subplots(1, 2), metrics.items(), strict=True):
         axes.set_title("99th percentile" if scale.log else "Power")
-        swept = any("notification" in each.levels for each in data.by_point(metric))
+        swept = bool(data.by_point(metric, "notification"))
         lines = [Line(name, metric, dict(levels)) for levels, name in WAITS.items()]
         _panel(axes, data, lines if swept else [Line("", metric, {})], "load_of_max", (LOAD, scale))
     return figure

@@ -37,7 +37,7 @@ _PRICES = {
 
 def draw(data: FigureData) -> Figure:
     """A column for each number of queues, a line over the loads for each notification."""
-    freed = {_key(each): each for each in data.by_point(_FREED) if "load_pps" in each.levels}
+    freed = {_key(each): each for each in data.by_point(_FREED, "load_pps")}
     queues = sorted({int(each.levels.get("queues", 1)) for each in freed.values()})
     if not freed:
         return absent_figure(data.absence(_FREED), HEIGHT_INCH)

@@ -7,14 +7,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pollscope.analysis.figures.data import MILLION, US_PER_NS
 from pollscope.analysis.figures.figure import TableFigure
 from pollscope.analysis.figures.style import INK, LINES, MUTED, new_figure
 from pollscope.analysis.littles_law import Outstanding, paper_scaling
 from pollscope.analysis.papers import load_paper, stated
 
 _FROM_THE_TABLE = "From the paper's table; nothing here was measured by pollscope."
-MPPS = 1e-6
-US_PER_NS = 1e-3
 # Rows of table 1 in its order, without those that are zero at one core.
 TABLE = {
     "tx_rate_pps": "TX rate",
@@ -58,7 +57,7 @@ def draw_law(found: Sequence[Outstanding], tag_limit: int) -> Figure:
     figure = new_figure(2.9)
     rate, latency, reads = figure.subplots(1, 3)
     rate.set_title("Packet rate")
-    _bars(rate, found, [each.point.tx_rate_pps * MPPS for each in found], [_ratio(each) for each in found])
+    _bars(rate, found, [each.point.tx_rate_pps / MILLION for each in found], [_ratio(each) for each in found])
     rate.set_ylabel("Sent (Mpps)")
     latency.set_title("Latency of a PCIe read")
     _bars(latency, found, [each.point.latency_ns * US_PER_NS for each in found], [_growth(each) for each in found])
@@ -74,7 +73,7 @@ def draw_law(found: Sequence[Outstanding], tag_limit: int) -> Figure:
 
 
 def _ratio(each: Outstanding) -> str:
-    return f"{each.point.tx_rate_pps * MPPS:.2f}" + (f"\n{each.rate_ratio:.3f} x" if each.rate_ratio != 1 else "")
+    return f"{each.point.tx_rate_pps / MILLION:.2f}" + (f"\n{each.rate_ratio:.3f} x" if each.rate_ratio != 1 else "")
 
 
 def _growth(each: Outstanding) -> str:

@@ -98,10 +98,10 @@ class ModelError:
         panels = self.by_metric()
         rows = -(-len(panels) // COLUMNS)
         figure = new_figure(PANEL_INCH * rows + 0.4)
-        places = figure.subplots(rows, min(COLUMNS, len(panels)), squeeze=False).flat
+        places = list(figure.subplots(rows, min(COLUMNS, len(panels)), squeeze=False).flat)
         for axes, (metric, found) in zip(places, panels.items(), strict=False):
             self._panel(axes, metric, found)
-        for axes in list(places)[len(panels) :]:
+        for axes in places[len(panels) :]:
             axes.set_visible(False)
         return figure
 

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import US_PER_NS, FigureData
 from pollscope.analysis.point_values import Level, measured
 from pollscope.base.units import human_number
 from pollscope.metrics.record import NotMeasured, TrialFacts
@@ -15,7 +15,6 @@ from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram, merged
 from pollscope.store.results_table import last_attempts
 
-US_PER_NS = 1e-3
 # From the actual departure, as a paper's generator measures round trips of what it has sent.
 LATENCY = ("latency_ns", "from_sent")
 # Levels of some factors, in the order in which they were asked for.

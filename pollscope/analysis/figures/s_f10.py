@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, queues_of, short_name
+from pollscope.analysis.figures.data import FEEDS, MILLION, FigureData, by_feed, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
     absent_panel,
-    log2_axis,
     mean_line,
     new_figure,
+    queue_axis,
     ring_generator_limits,
     stated_level,
     stated_point,
@@ -22,7 +22,6 @@ from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
 
-MILLION = 1e6
 # Colours and markers of the reference and of the other panel, behind those of the feeds.
 REFERENCE_RANKS, CACHE_RANKS = 2, 4
 
@@ -73,8 +72,7 @@ def _throughput(axes: Axes, data: FigureData, shape: str) -> None:
         return
     for name, fed in by_feed(found).items():
         mean_line(axes, queues_of(fed), fed, 1 / MILLION, _rank(name), name)
-    log2_axis(axes, sorted(set(queues_of(found))))
-    axes.set_xlabel("RX queues polled by the core")
+    queue_axis(axes, sorted(set(queues_of(found))))
     axes.set_ylabel("Forwarded (Mpps)")
     limited = _of(data.generator_limited("tx_pps"), shape)
     ring_generator_limits(axes, queues_of(limited), [each.estimate.value / MILLION for each in limited])
@@ -97,12 +95,11 @@ def _cache(axes: Axes, data: FigureData, shape: str) -> None:
             misses = metric == "llc_load_misses_per_s"
             label, rank = f"LLC {name}, {feed}" if feed else f"LLC {name}", CACHE_RANKS + 2 * _rank(feed) + misses
             mean_line(axes, queues_of(found), found, 1 / MILLION, rank, label, DASHES[2 * misses])
-            log2_axis(axes, queues_of(found))
+            queue_axis(axes, queues_of(found))
             drawn = True
     if not drawn:
         absent_panel(axes, data.absence("llc_loads_per_s"))
         return
-    axes.set_xlabel("RX queues polled by the core")
     axes.set_ylabel("Million/s")
     axes.set_ylim(bottom=0)
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, levels_of, short_name
+from pollscope.analysis.figures.data import MILLION, FigureData, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import absent_panel, log2_axis, mean_line, new_figure, stated_level
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
 
-MILLION, GIGA, PERCENT = 1e6, 1e9, 100
+GIGA, PERCENT = 1e9, 100
 _MOST_UPRIGHT = 5  # sizes whose numbers stand side by side below a third of a figure
 
 # What is drawn: metric, workload, feed, name. The sender of the receiving core is the generator, on a core of its own.
@@ -74,8 +74,8 @@ def _lines(axes: Axes, data: FigureData, lines: Sequence[_RateLine], scale: floa
 
 def _of(data: FigureData, metric: str, workload: str, feed: str) -> list[PointValues]:
     """Runs of before had one feed only, the wire."""
-    found = [each for each in data.by_point(metric) if each.levels.get("workload") == workload]
-    return [each for each in found if each.levels.get("feed", "wire") == feed and "frame" in each.levels]
+    found = [each for each in data.by_point(metric, "frame") if each.levels.get("workload") == workload]
+    return [each for each in found if each.levels.get("feed", "wire") == feed]
 
 
 def _line_rate(axes: Axes) -> None:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pollscope.analysis.figures.data import FEEDS, FigureData, by_feed, short_name
+from pollscope.analysis.figures.data import FEEDS, MILLION, FigureData, by_feed, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     DASHES,
@@ -23,7 +23,6 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 
-MILLION = 1e6
 _PROPORTIONAL = "in proportion to one core"
 PANELS = {"rx_pps": ("Received", "Received (Mpps)"), "tx_pps": ("Sent", "Sent (Mpps)")}
 

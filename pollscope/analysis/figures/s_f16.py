@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, by_feed, by_level, levels_of, short_name
+from pollscope.analysis.figures.data import MILLION, US_PER_NS, FigureData, by_feed, by_level, levels_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     HATCHES,
@@ -37,28 +37,27 @@ NAMES = {
 }
 PLACES = {"separate": "separate physical cores", "smt-pairs": "SMT pairs"}
 _LATENCIES = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
-MILLION, US_PER_NS = 1e6, 1e-3
 
 
 def draw_cores(data: FigureData) -> Figure:
     """S-F16: what cores forward, and what of it was lost before a full ring."""
-    feeds = by_feed([each for each in data.by_point("tx_pps") if "cores" in each.levels])
+    feeds = by_feed(data.by_point("tx_pps", "cores"))
     if not feeds:
         return absent_figure(data.absence("tx_pps"), 1.2)
-    limits = by_feed(data.generator_limited("tx_pps"))
+    limits = by_feed(data.generator_limited("tx_pps", "cores"))
+    drops = by_feed(data.by_point("ring_full_share", "cores"))
     figure = new_figure(0.6 + 2.5 * len(feeds))
     panels = figure.subplots(len(feeds), 2, squeeze=False)
     for (rate, full), (feed, sent) in zip(panels, feeds.items(), strict=True):
         rate.set_title(f"Maximum: {feed}" if feed else "Maximum throughput")
         _over_cores(rate, sent, 1 / MILLION, "Forwarded (Mpps)")
-        limited = [each for each in limits.get(feed, []) if "cores" in each.levels]
+        limited = limits.get(feed, [])
         x = levels_of(limited, "cores")
         ring_generator_limits(rate, x, [each.estimate.value / MILLION for each in limited])
         peak = stated("socc19", "S-F16")["scale_up_peak_cores"]
         stated_at(rate, peak, f"{short_name('socc19')}: scale-up peaks at {peak} cores")
         full.set_title("Dropped before a full ring")
-        dropped = by_feed([each for each in data.by_point("ring_full_share") if "cores" in each.levels]).get(feed, [])
-        if dropped:
+        if dropped := drops.get(feed):
             _over_cores(full, dropped, 100.0, "Of what dispatchers received (%)")
         else:
             absent_panel(full, data.absence("ring_full_share"))
@@ -76,9 +75,9 @@ def _over_cores(axes: Axes, found: Sequence[PointValues], scale: float, label: s
 
 def draw_latency(data: FigureData) -> Figure:
     """S-F17a and S-F17b: mean and 99th percentile at the largest number of cores that was measured, by burst."""
-    if not any("load_pps" in each.levels for each in data.by_point("latency_sent_mean_ns")):
+    if not data.by_point("latency_sent_mean_ns", "load_pps"):
         return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
-    taken = {int(each.levels["burst"]) for each in data.by_point("latency_sent_mean_ns") if "burst" in each.levels}
+    taken = {int(each.levels["burst"]) for each in data.by_point("latency_sent_mean_ns", "burst")}
     bursts: list[int | None] = [*sorted(taken)] or [None]
     figure = new_figure(0.5 + 2.6 * len(bursts))
     for row, burst in zip(figure.subplots(len(bursts), 2, squeeze=False), bursts, strict=True):
@@ -92,8 +91,7 @@ def draw_latency(data: FigureData) -> Figure:
 
 def _over_load(axes: Axes, data: FigureData, metric: str, title: str, burst: int | None) -> None:
     """Points with that burst; None where the run has swept none."""
-    own = [each for each in data.by_point(metric) if each.levels.get("burst") == burst]
-    found = _held_up([each for each in own if "load_pps" in each.levels])
+    found = _held_up([each for each in data.by_point(metric, "load_pps") if each.levels.get("burst") == burst])
     if not found:
         axes.set_title(title)
         absent_panel(axes, data.absence(metric))
@@ -117,7 +115,7 @@ def _held_up(found: Sequence[PointValues]) -> list[PointValues]:
 
 def draw_smt(data: FigureData) -> Figure:
     """S-F18: bars by organisation and placement at the largest number of cores that was measured."""
-    found = [each for each in data.by_point("tx_pps") if {"placement", "organisation"} <= set(each.levels)]
+    found = data.by_point("tx_pps", "placement", "organisation")
     if not found:
         return absent_figure(data.absence("tx_pps"), 3.1)
     figure = new_figure(3.1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, all_queues, by_level, queues_of, short_name
+from pollscope.analysis.figures.data import US_PER_NS, FigureData, all_queues, by_level, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.predicted import draw_poll_rate
 from pollscope.analysis.figures.style import (
@@ -23,8 +23,6 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
-
-_NS_PER_US = 1e3
 
 
 def draw(data: FigureData) -> Figure:
@@ -46,15 +44,16 @@ def draw(data: FigureData) -> Figure:
 def _by_rings(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     """A line for each size of the rings, by rising number of queues; one without a name where it is not swept."""
     lines = sorted({int(sample.levels.get("rx_desc", 0)) for sample in found})
-    swept = {size: [each for each in found if int(each.levels.get("rx_desc", 0)) == size] for size in lines}
     return {
-        f"{size} descriptors" if size else "": by_level((each for each in members if "queues" in each.levels), "queues")
-        for size, members in swept.items()
+        f"{size} descriptors" if size else "": by_level(
+            (each for each in found if int(each.levels.get("rx_desc", 0)) == size), "queues"
+        )
+        for size in lines
     }
 
 
 def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str) -> None:
-    lines = _by_rings(data.by_point(metric))
+    lines = _by_rings(data.by_point(metric, "queues"))
     if not lines:
         absent_panel(axes, data.absence(metric))
         return
@@ -68,7 +67,7 @@ def _plain(axes: Axes, data: FigureData, metric: str, factor: float, label: str)
 
 
 def _relative(axes: Axes, data: FigureData) -> None:
-    lines = _by_rings(data.by_point("poll_rate_running_hz"))
+    lines = _by_rings(data.by_point("poll_rate_running_hz", "queues"))
     with_one = {name: found for name, found in lines.items() if 1 in queues_of(found)}
     if not with_one:
         absent_panel(axes, data.absence("poll_rate_running_hz") if not lines else "the run has no point with one queue")
@@ -84,12 +83,12 @@ def _relative(axes: Axes, data: FigureData) -> None:
 
 
 def _sweep(axes: Axes, data: FigureData) -> None:
-    lines = _by_rings(data.by_point("sweep_time_ns"))
+    lines = _by_rings(data.by_point("sweep_time_ns", "queues"))
     if not lines:
         absent_panel(axes, data.absence("sweep_time_ns"))
         return
     for rank, found in enumerate(lines.values()):
-        mean_line(axes, queues_of(found), found, 1 / _NS_PER_US, rank)
+        mean_line(axes, queues_of(found), found, US_PER_NS, rank)
     _calibrated(axes, data)
     queue_axis(axes, all_queues(lines))
     log_y_axis(axes)
@@ -99,7 +98,7 @@ def _sweep(axes: Axes, data: FigureData) -> None:
 def _calibrated(axes: Axes, data: FigureData) -> None:
     """The sweep alone, as calibrated before the trials: without the rest of the loop and without host gaps."""
     tsc_hz = (data.run.meta.get("node_hello") or {}).get("tsc_hz")
-    lines = _by_rings(data.by_point("sweep_cycles"))
+    lines = _by_rings(data.by_point("sweep_cycles", "queues"))
     if not lines or not tsc_hz:
         return
     for rank, found in enumerate(lines.values()):

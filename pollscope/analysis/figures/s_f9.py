@@ -4,7 +4,7 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import FigureData, all_queues, queues_of, short_name
+from pollscope.analysis.figures.data import US_PER_NS, FigureData, all_queues, queues_of, short_name
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.predicted import draw_latency
 from pollscope.analysis.figures.style import (
@@ -24,7 +24,6 @@ NAMES = {"SQ": "all traffic in one queue (the paper's single flow)", "FB": "traf
 # The paper shows the average; the median is beside it because short absences of a core do not move it.
 # Both from the actual departure, as its generator stamps packets.
 METRICS = {"latency_sent_mean_ns": "Mean latency", "latency_sent_p50_ns": "Median latency"}
-US_PER_NS = 1e-3
 
 
 def draw(data: FigureData) -> Figure:
@@ -38,7 +37,7 @@ def draw(data: FigureData) -> Figure:
 
 
 def _by_shape(data: FigureData, metric: str) -> dict[str, list[PointValues]]:
-    found = [sample for sample in data.by_point(metric) if "queues" in sample.levels]
+    found = data.by_point(metric, "queues")
     shapes = {shape: [each for each in found if each.levels.get("shape", "FB") == shape] for shape in NAMES}
     return {shape: samples for shape, samples in shapes.items() if samples}
 

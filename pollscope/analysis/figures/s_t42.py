@@ -58,7 +58,7 @@ Pair = tuple[PointValues, PointValues | None]
 
 def _by_cores(data: FigureData, metric: str) -> dict[int, Pair]:
     """Spinning cores -> what was measured beside them. They are the DUT's: the same cores left idle are none."""
-    found = [each for each in data.by_point(metric) if {"cores", "dut_core"} <= set(each.levels)]
+    found = data.by_point(metric, "cores", "dut_core")
     if not found:
         return _of_corunners(data, metric)
     by_core = {(each.levels["dut_core"], int(each.levels["cores"])): each for each in found}
@@ -70,9 +70,7 @@ def _by_cores(data: FigureData, metric: str) -> dict[int, Pair]:
 
 def _of_corunners(data: FigureData, metric: str) -> dict[int, Pair]:
     """As runs of before have it: with spinning cores that are no DPDK program."""
-    found = {
-        int(each.levels["spinning_cores"]): each for each in data.by_point(metric) if "spinning_cores" in each.levels
-    }
+    found = {int(each.levels["spinning_cores"]): each for each in data.by_point(metric, "spinning_cores")}
     return {cores: (each, found.get(0)) for cores, each in found.items()}
 
 

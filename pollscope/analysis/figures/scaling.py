@@ -8,12 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pollscope.analysis.figures.data import MILLION
 from pollscope.analysis.figures.style import INK, LINES, MUTED, PAPER, level_axis, new_figure
 from pollscope.analysis.scaling import PARTS
 from pollscope.base.units import human_number
 from pollscope.stats.scaling_laws import ScalingLaw
 
-MILLION = 1e6
 NAMES = {
     "useful": "useful share of cycles",
     "cycles": "cycles per useful packet",
