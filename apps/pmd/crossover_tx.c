@@ -39,7 +39,7 @@ static inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue, stru
 	                   : crossover_dma_copy(txq, &rxq->ring, pkts, tags, count);
 	if (unlikely(missed > 0))
 		txq->missed[queue] += missed;
-	return missed < count || __atomic_load_n(&rxq->ring.doorbell.starved, __ATOMIC_RELAXED);
+	return missed < count || crossover_ring_is_starved(&rxq->ring);
 }
 
 static uint32_t run_length(const struct crossover_verdicts *verdicts, uint32_t first, uint32_t count)
