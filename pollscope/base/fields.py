@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The types of spec values: numbers with units, frame sizes and mixes, and lists or ranges of levels."""
+"""What users write: models of files, numbers with units, frame sizes and mixes, and lists or ranges of levels."""
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from pollscope.base import units
 from pollscope.base.names import PLACEMENTS
 from pollscope.base.units import Dimension, Quantity, human_share
 
+# The CRC, which RFC 2544 counts in a frame's size and drivers do not.
+FCS_BYTES = 4
 # Simple IMIX as Ethernet frames with FCS: IP packets of 40, 576 and 1500 bytes in the proportion 7:4:1.
 IMIX = {64: 7, 594: 4, 1518: 1}
 FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9000
@@ -24,6 +26,12 @@ _MAX_PPS = 1e12
 _MAX_DELAYS = 1024
 # The same (`queue_weights`).
 MAX_WEIGHTS, WEIGHT_MAX = 64, 1000
+
+
+class StrictModel(BaseModel):
+    """Base of what a file says: frozen, no unknown keys, no silent conversion of types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
 
 def _reader(dimension: Dimension) -> BeforeValidator:

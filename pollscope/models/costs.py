@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from pollscope.base.fields import StrictModel
 
 Origin = Literal["measured", "stated", "assumed", "fitted"]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
@@ -15,13 +17,7 @@ Interval = Annotated[tuple[_NotNegative, _NotNegative], Field(strict=False)]
 Queues = Annotated[int, Field(ge=1, strict=False)]
 
 
-class Given(BaseModel):
-    """Base of what a file says of a cost: no unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Cost(Given):
+class Cost(StrictModel):
     """One cost.
 
     Attributes:
@@ -103,7 +99,7 @@ class SentCost(Cost):
         return super().at(self.from_more_queues(queues) or queues)
 
 
-class Costs(Given):
+class Costs(StrictModel):
     """Those of one workload on one machine; what is left out is not known, and points that need it are left out.
 
     Attributes:

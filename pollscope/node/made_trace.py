@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from pollscope.base.fields import FCS_BYTES
+
 # Share of packets, and between which sizes they lie (bytes, with FCS).
 SIZES = ((0.4, 64, 100), (0.2, 101, 1399), (0.4, 1518, 1518))
 # Of the logarithm of a gap; the gaps' coefficient of variation is 1.31.
 GAP_SIGMA = 1.0
 # The flow of rank r has a share of packets proportional to r ** -_ZIPF.
 _ZIPF = 1.1
-FCS_BYTES = 4
 HEADER_BYTES = 54
 _CHUNK_PACKETS = 1 << 16
 # Nanosecond pcap, version 2.4, whole packets up to 262144 bytes, Ethernet.

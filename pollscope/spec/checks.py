@@ -99,12 +99,9 @@ def _feed(spec: Spec) -> Iterator[Problem]:
     feeds = spec.levels.get("feed", (spec.parameters.feed,))
     without_generator = [feed for feed in ("infinite", "none") if feed in feeds]
     if without_generator and not spec.parameters.saturate:
-        path: Path = ("factors" if "feed" in spec.levels else "parameters", "feed")
         offers = {"infinite": "as much as the DUT takes", "none": "no packet"}[without_generator[0]]
-        yield Problem(
-            path,
-            f"feed: {without_generator[0]} offers {offers}, so it needs `saturate: true` in parameters",
-        )
+        what = f"feed: {without_generator[0]} offers {offers}, so it needs `saturate: true` in parameters"
+        yield Problem(_place(spec, "feed"), what)
 
 
 _SEARCH_KEYS = {
@@ -138,19 +135,19 @@ def _maximum(spec: Spec) -> Iterator[Problem]:
 def _loss_is_seen(spec: Spec) -> Iterator[Problem]:
     """A search counts what comes back to the generator."""
     if False in spec.levels.get("generator_receives", (spec.parameters.generator_receives,)):
-        path: Path = ("factors" if "generator_receives" in spec.levels else "parameters", "generator_receives")
-        yield Problem(path, "mlrsearch needs `generator_receives: true`: what does not come back is lost")
+        what = "mlrsearch needs `generator_receives: true`: what does not come back is lost"
+        yield Problem(_place(spec, "generator_receives"), what)
     silent = NOT_ALL_ANSWERED & set(spec.levels.get("workload", (spec.parameters.workload,)))
     if silent:
-        path = ("factors" if "workload" in spec.levels else "parameters", "workload")
-        yield Problem(path, f"mlrsearch needs a workload that sends all packets back, not '{sorted(silent)[0]}'")
+        what = f"mlrsearch needs a workload that sends all packets back, not '{sorted(silent)[0]}'"
+        yield Problem(_place(spec, "workload"), what)
 
 
 def _dut_core(spec: Spec) -> Iterator[Problem]:
     levels = spec.levels.get("dut_core", (spec.parameters.dut_core,))
     if set(levels) != {"dut"} and (spec.parameters.load_of_max is not None or "load_of_max" in spec.levels):
-        path: Path = ("factors" if "dut_core" in spec.levels else "parameters", "dut_core")
-        yield Problem(path, "without the DUT there is no maximum that load_of_max could be a share of")
+        what = "without the DUT there is no maximum that load_of_max could be a share of"
+        yield Problem(_place(spec, "dut_core"), what)
 
 
 def _zip_groups(spec: Spec) -> Iterator[Problem]:

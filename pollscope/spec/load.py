@@ -4,15 +4,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from pollscope.base import document as documents
 from pollscope.base.document import Document
 from pollscope.base.errors import UsageError
+from pollscope.base.fields import StrictModel
 from pollscope.spec.checks import cross_checks, did_you_mean, plain_message
-from pollscope.spec.model import Model, Parameters, Spec
+from pollscope.spec.model import Parameters, Spec
 from pollscope.spec.quick import left_out, shortened
 
 
@@ -114,21 +115,21 @@ def _at(document: Document, path: documents.Path, what: str) -> UsageError:
 
 
 def _allowed_keys(location: Sequence[str | int]) -> list[str]:
-    model: Any = Spec
+    """Of what stands at a place; where it may be of several kinds, its place names the kind."""
+    models: list[type[StrictModel]] = [Spec]
     for part in location:
-        model = _model_of(model, part) or model
-    return [info.alias or name for name, info in model.model_fields.items()]
+        here = [info for name, info in models[0].model_fields.items() if part in (name, info.alias)]
+        inside = [kind for info in here for kind in _models_in(info.annotation)]
+        models = inside or [kind for kind in models if _is_called(kind, part)] or models
+    return [info.alias or name for name, info in models[0].model_fields.items()]
 
 
-def _model_of(model: type[Model], part: str | int) -> type[Model] | None:
-    for name, info in model.model_fields.items():
-        if part in (name, info.alias):
-            return next((kind for kind in _kinds(info.annotation) if issubclass(kind, Model)), None)
-    return None
+def _is_called(model: type[StrictModel], part: str | int) -> bool:
+    return "kind" in model.model_fields and part in get_args(model.model_fields["kind"].annotation)
 
 
-def _kinds(annotation: Any) -> Iterator[type]:
-    if isinstance(annotation, type):
+def _models_in(annotation: Any) -> Iterator[type[StrictModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, StrictModel):
         yield annotation
-    for inner in getattr(annotation, "__args__", ()):
-        yield from _kinds(inner)
+    for inner in get_args(annotation):
+        yield from _models_in(inner)

@@ -11,7 +11,6 @@ from types import NoneType
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -35,6 +34,7 @@ from pollscope.base.fields import (
     Probability,
     RingSize,
     Share,
+    StrictModel,
     TaskData,
     Weights,
     WindowNs,
@@ -51,13 +51,7 @@ ROW_PATTERN = r"^[A-Z][A-Za-z0-9]*([-.][A-Za-z0-9.]+)*$"
 _RowId = Annotated[str, Field(pattern=ROW_PATTERN, examples=["S-F5"])]
 
 
-class Model(BaseModel):
-    """Base of all parts of a spec: frozen, no unknown keys, no silent conversion of types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
-
-
-class Parameters(Model):
+class Parameters(StrictModel):
     """Everything that a point fixes; each of these may also be a factor."""
 
     queues: int = Field(default=1, ge=1, le=1024, description="RX queues of the DUT's port")
@@ -308,7 +302,7 @@ def _knob_schema(schema: dict[str, Any]) -> None:
     schema["patternProperties"] = {rf"^{re.escape(KNOB_PREFIX)}": levels}
 
 
-class KnobFactors(Model):
+class KnobFactors(StrictModel):
     """The factors that are knobs, gathered from the keys `knob.NAME` and `knob.NAME@TARGET`."""
 
     model_config = ConfigDict(populate_by_name=False, json_schema_extra=_knob_schema)
@@ -341,7 +335,7 @@ def knob_levels(name: str, levels: Iterable[object]) -> tuple[int | str, ...]:
     return tuple(int(value) for value in values) if all(value.isdecimal() for value in values) else tuple(values)
 
 
-class CollectorUse(Model):
+class CollectorUse(StrictModel):
     """A collector that runs during every trial."""
 
     name: str = Field(description="as `pollscope collect` lists it")
@@ -368,14 +362,14 @@ def _in_turn(value: object) -> object:
     return [*value.get("always", []), *({**each, "rotate": True} if isinstance(each, dict) else each for each in turns)]
 
 
-class Constraint(Model):
+class Constraint(StrictModel):
     """Drops the points for which `drop` is true."""
 
     drop: str = Field(description="expression over parameters, for instance `queues * rx_desc > 65536`")
     reason: str = Field(min_length=1, description="why; shown beside each point that is left out")
 
 
-class TrialTimes(Model):
+class TrialTimes(StrictModel):
     """How long a trial lasts."""
 
     warmup_ns: Nanoseconds = Field(default=50_000_000, alias="warmup", description="traffic runs, nothing is counted")
@@ -385,7 +379,7 @@ class TrialTimes(Model):
     )
 
 
-class Until(Model):
+class Until(StrictModel):
     """Repeat a point until the 95 % interval of the mean of a metric is narrow enough."""
 
     metric: str = Field(description="name in the metric dictionary")
@@ -400,7 +394,7 @@ class Until(Model):
         return self
 
 
-class Repeats(Model):
+class Repeats(StrictModel):
     """How often a point is measured: a fixed count, or until an interval is narrow enough."""
 
     count: int | None = Field(default=None, ge=1, le=1000)
@@ -418,14 +412,14 @@ class Repeats(Model):
         return self.until.at_least if self.until is not None else self.count or 1
 
 
-class Order(Model):
+class Order(StrictModel):
     """The order of trials: blocks, each with every point once, shuffled when `randomise` is true."""
 
     randomise: bool = True
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="recorded; the same seed gives the same order")
 
 
-class Baseline(Model):
+class Baseline(StrictModel):
     """A point that is measured again and again through the run, to see whether the host drifts."""
 
     point: dict[str, Any] = Field(description="a level for each factor")
@@ -439,7 +433,7 @@ class Baseline(Model):
 _LossRatio = Annotated[Probability, Field(lt=1)]
 
 
-class Maximum(Model):
+class Maximum(StrictModel):
     """How the maximum is found that `load_of_max` refers to: by saturating trials, or by searching for it."""
 
     method: Literal["saturate", "mlrsearch"] = Field(
@@ -468,7 +462,7 @@ class Maximum(Model):
     )
 
 
-class Noise(Model):
+class Noise(StrictModel):
     """Limits of host noise; a trial above one of them is flagged."""
 
     max_waiting: Share = Field(
@@ -489,7 +483,7 @@ class Noise(Model):
     )
 
 
-class Failures(Model):
+class Failures(StrictModel):
     """What becomes of trials that fail: a node was lost, or its record contradicts the protocol."""
 
     tries: int = Field(default=2, ge=1, le=10, description="how often a trial is made before it counts as failed")
@@ -500,14 +494,14 @@ class Failures(Model):
     )
 
 
-class Quick(Model):
+class Quick(StrictModel):
     """What `--quick` replaces: parameters, trial, maximum, noise and order key by key; factors name by name."""
 
-    parameters: dict[str, Any] = {}
-    factors: dict[str, Any] = {}
-    trial: dict[str, Any] = {}
-    maximum: dict[str, Any] = {}
-    noise: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default={})
+    factors: dict[str, Any] = Field(default={})
+    trial: dict[str, Any] = Field(default={})
+    maximum: dict[str, Any] = Field(default={})
+    noise: dict[str, Any] = Field(default={})
     repeats: dict[str, Any] | None = None
     baseline: dict[str, Any] | None = None
 
@@ -519,7 +513,7 @@ def _as_list(value: object) -> object:
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
 
 
-class Show(Model):
+class Show(StrictModel):
     """A figure of a run: metrics over a factor, a line for each level of others."""
 
     x: str = Field(description="the factor along the x axis")
@@ -552,7 +546,7 @@ class Show(Model):
         return names
 
 
-class Spec(Model):
+class Spec(StrictModel):
     """One experiment: what is swept, how a trial is made, and which row of which paper it measures, if any."""
 
     format: Literal[1] = Field(description="version of the spec format")

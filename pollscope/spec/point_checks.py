@@ -46,6 +46,12 @@ def contradictions(spec: Spec) -> Iterator[_Contradiction]:
                 yield found
 
 
+def _in_vain(params: Parameters, spec: Spec, name: str, choice: str) -> bool:
+    """Whether a parameter was given for which this choice has no use; where choices are swept, it is for the others."""
+    other = getattr(params, name) != Parameters.model_fields[name].default
+    return other and (name in spec.levels or choice not in spec.levels)
+
+
 def _dispatchers(params: Parameters, _spec: Spec) -> _Contradiction | None:
     organisation, cores, count = params.organisation, params.cores, lcores.dispatchers(params)
     if organisation in (*SHARED_QUEUES, "rebalanced") and count:
@@ -85,8 +91,7 @@ def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
     """A core has one queue, and what comes to it is decided by the RETA (docs/corec.md)."""
     if params.organisation != "rebalanced":
         for name in ("rebalance_period", "rebalance_threshold"):
-            other = getattr(params, name) != Parameters.model_fields[name].default
-            if other and (name in spec.levels or "organisation" not in spec.levels):
+            if _in_vain(params, spec, name, "organisation"):
                 return name, f"{name} is for organisation rebalanced; {params.organisation} moves nothing"
         return None
     if params.queues != params.cores:
@@ -100,8 +105,7 @@ def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
     """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover_supply.h)."""
     where = params.rx_buffers
     if where == "posted":
-        other = params.rx_supply != Parameters.model_fields["rx_supply"].default
-        if other and ("rx_supply" in spec.levels or "rx_buffers" not in spec.levels):
+        if _in_vain(params, spec, "rx_supply", "rx_buffers"):
             return "rx_supply", "rx_supply is for rx_buffers shared or split; posted buffers have none"
         return None
     if params.rx_supply > params.rx_desc:
@@ -120,11 +124,9 @@ def _notification(params: Parameters, spec: Spec) -> _Contradiction | None:
     """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
     notification = params.notification
     for name in _OF_QWAIT if notification != "qwait" else ():
-        other = getattr(params, name) != Parameters.model_fields[name].default
-        if other and (name in spec.levels or "notification" not in spec.levels):
+        if _in_vain(params, spec, name, "notification"):
             return name, f"{name} is for notification qwait; {notification} has none"
-    other = params.wait_after != Parameters.model_fields["wait_after"].default
-    if other and not params.waits_after and ("wait_after" in spec.levels or "notification" not in spec.levels):
+    if not params.waits_after and _in_vain(params, spec, "wait_after", "notification"):
         wanted = "notification adaptive, and for qwait with idle sleep"
         here = f"qwait with idle {params.idle}" if notification == "qwait" else notification
         return "wait_after", f"wait_after is for {wanted}, not {here}"

@@ -7,7 +7,9 @@ pollscope.analysis.claims.
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from pollscope.base.fields import StrictModel
 
 # Of specs and their claims.
 NAME_PATTERN = r"^[a-z0-9]+(-[a-z0-9]+)*$"
@@ -15,13 +17,7 @@ NAME_PATTERN = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 LOAD = "load"
 
 
-class ClaimPart(BaseModel):
-    """Base of all parts of a claim: frozen, no unknown keys, no silent conversion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
-
-
-class Range(ClaimPart):
+class Range(StrictModel):
     """A range of levels; an end that is not given is open."""
 
     above: float | None = None
@@ -47,7 +43,7 @@ class Range(ClaimPart):
 Where = dict[str, float | int | str | Range]
 
 
-class StatedBounds(ClaimPart):
+class StatedBounds(StrictModel):
     """Stated lower and upper end; at least one is given."""
 
     low: float | None = None
@@ -74,7 +70,7 @@ class EveryTrial(StatedBounds):
     kind: Literal["every_trial"]
 
 
-class TrendOver(ClaimPart):
+class TrendOver(StrictModel):
     """The metric rises or falls with a factor while all others stay; a smaller change than `flat_within` is flat."""
 
     kind: Literal["trend"]
@@ -111,7 +107,7 @@ class LargestFall(StatedBounds):
     factor: str
 
 
-class RisesAbove(ClaimPart):
+class RisesAbove(StrictModel):
     """Beyond a level the metric rises, and beyond anything seen up to that level."""
 
     kind: Literal["rises_above"]
@@ -119,7 +115,7 @@ class RisesAbove(ClaimPart):
     level: float | int
 
 
-class Linear(ClaimPart):
+class Linear(StrictModel):
     """The metric rises with a factor, and the means of its levels lie on a straight line."""
 
     kind: Literal["linear"]
@@ -134,7 +130,7 @@ class Growth(StatedBounds):
     factor: str
 
 
-class Peak(ClaimPart):
+class Peak(StrictModel):
     """The level at which the metric is highest lies between low and high, and levels beyond it were measured."""
 
     kind: Literal["peak"]
@@ -143,7 +139,7 @@ class Peak(ClaimPart):
     high: float | int
 
 
-class Dips(ClaimPart):
+class Dips(StrictModel):
     """Between two levels the metric falls below what it is at both."""
 
     kind: Literal["dips"]
@@ -162,7 +158,7 @@ class RiseShare(StatedBounds):
     beside: str = Field(description="the other metric")
 
 
-class Across(ClaimPart):
+class Across(StrictModel):
     """Base of predicates that compare how two levels of a factor change over another."""
 
     factor: str
@@ -214,7 +210,7 @@ Predicate = Annotated[
 Need = Literal["line", "pcie", "ddio"]
 
 
-class OwnClaim(ClaimPart):
+class OwnClaim(StrictModel):
     """What a spec's author expects: judged by each run of the spec as a paper's claims are."""
 
     id: str = Field(pattern=NAME_PATTERN, description="a name for it; lower case, digits, dashes")

@@ -7,6 +7,7 @@ What a model does not tell is absent with the reason.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pollscope.base.fields import FCS_BYTES
 from pollscope.base.names import SEND_NOTHING
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.points import OVERLOAD
@@ -17,8 +18,6 @@ from pollscope.stats.histogram import Histogram
 
 RX_PORT, TX_PORT, BACK_PORT = "model_rx", "model_tx", "model_back"
 _NO_CACHES = ("l1d_loads", "l1d_misses", "l2_misses", "llc_loads", "llc_misses")
-# The CRC, which RFC 2544 counts and drivers do not.
-FCS_BYTES = 4
 
 
 def config_of(params: Parameters) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from pollscope.analysis.claims.numbers import (
     INCONCLUSIVE,
     AtLevel,
     at_level,
+    ends,
     inside,
+    no_ends,
     none_of,
     number,
     placed,
@@ -38,17 +40,13 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
     """The rise of one metric as a share of another's, both of the same trials."""
     shares: dict[str, AtLevel] = {}
     behind: list[PointValues] = []
-    for label, members in groups(found, predicate.factor):
-        first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
-        if first is not None and last is not None:
-            place = placed(label, f"{predicate.factor} {predicate.first} to {predicate.last}")
-            both = (first.values, first.beside), (last.values, last.beside)
-            shares[place] = partial(rise_ratio_estimate, *both)
-            behind += [first, last]
+    for label, first, last in ends(predicate, found):
+        place = placed(label, f"{predicate.factor} {predicate.first} to {predicate.last}")
+        both = (first.values, first.beside), (last.values, last.beside)
+        shares[place] = partial(rise_ratio_estimate, *both)
+        behind += [first, last]
     if not shares:
-        return none_of(
-            f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
-        )
+        return no_ends(predicate)
     of = metric_dictionary()[predicate.beside].title
     what = f"{metric.title} rises by so much of the rise of {of}:"
     return ratios_finding(predicate, what, shares, behind, confidence)
@@ -56,15 +54,9 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
 
 def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     """The ratio of two levels on average over all groups; where the two means differ in their verdict it stays open."""
-    pairs: dict[str, tuple[PointValues, PointValues]] = {}
-    for label, members in groups(found, predicate.factor):
-        first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
-        if first is not None and last is not None:
-            pairs[label] = first, last
+    pairs = {label: (first, last) for label, first, last in ends(predicate, found)}
     if not pairs:
-        return none_of(
-            f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
-        )
+        return no_ends(predicate)
     place = f"{predicate.factor} {predicate.last} over {predicate.first}"
     means = {
         "arithmetic mean": _arithmetic_mean([last.over(first, confidence) for first, last in pairs.values()]),
@@ -150,10 +142,10 @@ def ratio_of_ratios(
     ratios: dict[str, AtLevel] = {}
     behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
-        ends = [at_level(side, predicate.factor, to) for side in (of, over) for to in (predicate.last, predicate.first)]
-        known = [end for end in ends if end is not None]
-        values = [end.values for end in known]
-        if len(values) == len(ends):
+        four = [at_level(side, predicate.factor, to) for side in (of, over) for to in (predicate.last, predicate.first)]
+        known = [each for each in four if each is not None]
+        values = [each.values for each in known]
+        if len(values) == len(four):
             behind += known
             place = f"{predicate.factor} {predicate.first} to {predicate.last}, {predicate.of} over {predicate.over}"
             ratios[placed(label, place)] = partial(product_estimate, [values[0], values[3]], [values[1], values[2]])

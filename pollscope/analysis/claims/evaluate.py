@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
-from pollscope.analysis.claims.model import Claim, claims_of, is_load, own_claim
+from pollscope.analysis.claims.model import Claim, claims_of, own_claim
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.ground import counts_text, of_samples, whole_mix
@@ -20,7 +20,7 @@ from pollscope.analysis.saturation import saturated_generator_points, unreached_
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.spec.model import Parameters
+from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import LOAD, EveryTrial, Need, OwnClaim, Range, Where, Within
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
@@ -243,7 +243,7 @@ def _speaks_of(claim: Claim, levels: Mapping[str, object] | None) -> bool:
 
 def _with_real_load(claim: Claim, present: list[str]) -> Claim:
     """`load` replaced by the load factor that the run has swept."""
-    real = next((name for name in present if is_load(name)), LOAD)
+    real = next((name for name in present if name in LOADS), LOAD)
     where = {real if name == LOAD else name: condition for name, condition in claim.where.items()}
     predicate = claim.predicate
     if getattr(predicate, "factor", None) == LOAD:

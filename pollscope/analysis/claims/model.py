@@ -10,19 +10,19 @@ from pydantic import Field, ValidationError, model_validator
 
 from pollscope.base import document as documents
 from pollscope.base.errors import UsageError
-from pollscope.base.fields import OneOf
+from pollscope.base.fields import OneOf, StrictModel
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.names import KNOBS, papers
 from pollscope.base.paths import data_folder
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.spec.model import LOADS, Parameters
-from pollscope.spec.predicates import LOAD, ClaimPart, Need, OwnClaim, Predicate, Where, Within
+from pollscope.spec.model import Parameters
+from pollscope.spec.predicates import LOAD, Need, OwnClaim, Predicate, Where, Within
 
 # The source of a claim that is a question of one's own.
 OWN = "this spec"
 
 
-class Claim(ClaimPart):
+class Claim(StrictModel):
     """One statement of a paper, of the sanity check, or of a spec (`row` is then the spec's name)."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*\.[a-z0-9-]+$")
@@ -61,7 +61,7 @@ def own_claim(spec_name: str, stated: OwnClaim) -> Claim:
     return Claim(id=f"{spec_name}.{stated.id}", row=spec_name, source=OWN, **parts)
 
 
-class TableClaim(ClaimPart):
+class TableClaim(StrictModel):
     """A statement that follows from a table of the paper itself; nothing is measured for it."""
 
     id: str = Field(pattern=r"^[A-Z][A-Za-z0-9.-]*\.[a-z0-9-]+$")
@@ -81,7 +81,7 @@ class TableClaim(ClaimPart):
         return self.quantity
 
 
-class ClaimFile(ClaimPart):
+class ClaimFile(StrictModel):
     """One file of claims."""
 
     paper: Annotated[str, OneOf(papers)] | None
@@ -164,8 +164,3 @@ def load_table_claims() -> tuple[TableClaim, ...]:
 
 def _files() -> list[Path]:
     return sorted((data_folder("data") / "claims").glob("*.yaml"))
-
-
-def is_load(factor: str) -> bool:
-    """Whether a factor sets the offered load."""
-    return factor in LOADS

@@ -2,16 +2,18 @@
 """What all predicates share: an interval against stated bounds, several of them together, and both in words."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
-from pollscope.analysis.point_values import Level, PointValues
+from pollscope.analysis.point_values import Level, PointValues, groups
 from pollscope.base.units import human_number, human_share
 from pollscope.spec.points import level_text
-from pollscope.spec.predicates import StatedBounds
+from pollscope.spec.predicates import AverageRatio, Ratio, RiseShare, StatedBounds
 from pollscope.stats.estimates import Estimate, together_confidence
 
 Text = Callable[[float], str]
+# Predicates on two levels of a factor.
+Ends = Ratio | AverageRatio | RiseShare
 # An estimate with an interval of the level that is asked for.
 AtLevel = Callable[[float], Estimate]
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
@@ -61,6 +63,29 @@ def _same_level(one: Level, other: Level) -> bool:
 def at_level(members: Sequence[PointValues], factor: str, level: Level) -> PointValues | None:
     """The sample at a level of a factor."""
     return next((sample for sample in members if _same_level(sample.levels[factor], level)), None)
+
+
+def ends(predicate: Ends, found: Sequence[PointValues]) -> Iterator[tuple[str, PointValues, PointValues]]:
+    """Of each group that has both of the predicate's levels its label, and the samples at `from` and at `to`."""
+    for label, members in groups(found, predicate.factor):
+        first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
+        if first is not None and last is not None:
+            yield label, first, last
+
+
+def no_ends(predicate: Ends) -> Finding:
+    """No group has both levels."""
+    return none_of(f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal")
+
+
+def swept(factor: str, found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
+    """The groups with two levels of a factor or more."""
+    return {label: members for label, members in groups(found, factor) if len(members) > 1}
+
+
+def not_swept(factor: str) -> Finding:
+    """There is no such group."""
+    return none_of(f"fewer than two levels of {factor} to compare")
 
 
 def number(label: str, estimate: Estimate, text: Text) -> Number:

@@ -11,22 +11,24 @@ from pollscope.analysis.claims import contrasts, sweeps
 from pollscope.analysis.claims.numbers import (
     AGREES,
     DISAGREES,
-    at_level,
     each_inside,
+    ends,
     exact_percent,
     inside,
-    none_of,
+    no_ends,
+    not_swept,
     number,
     percent,
     placed,
     ratios_finding,
     spread,
     stated,
+    swept,
     times,
     together,
 )
 from pollscope.analysis.claims.verdict import Finding
-from pollscope.analysis.point_values import PointValues, groups
+from pollscope.analysis.point_values import PointValues
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.predicates import (
     AverageRatio,
@@ -91,16 +93,11 @@ def _every_trial(bounds: EveryTrial, found: Sequence[PointValues], metric: Metri
 def _ratio(predicate: Ratio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     ratios: dict[str, Callable[[float], Estimate]] = {}
     behind: list[PointValues] = []
-    for label, members in groups(found, predicate.factor):
-        first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
-        if first is not None and last is not None:
-            place = placed(label, f"{predicate.factor} {predicate.last} over {predicate.first}")
-            ratios[place] = partial(last.over, first)
-            behind += [first, last]
+    for label, first, last in ends(predicate, found):
+        ratios[placed(label, f"{predicate.factor} {predicate.last} over {predicate.first}")] = partial(last.over, first)
+        behind += [first, last]
     if not ratios:
-        return none_of(
-            f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal"
-        )
+        return no_ends(predicate)
     return ratios_finding(predicate, "Ratio", ratios, behind, confidence)
 
 
@@ -109,21 +106,20 @@ def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric:
 
     Intervals that hold together contain all true falls, so the largest true one lies between their largest ends.
     """
-    swept = {label: members for label, members in groups(found, predicate.factor) if len(members) > 1}
-    if not swept:
-        return none_of(f"fewer than two levels of {predicate.factor} to compare")
-    each = together_confidence(confidence, len(swept))
-    falls = {label: _fall(members, each) for label, members in swept.items()}
+    by_group = swept(predicate.factor, found)
+    if not by_group:
+        return not_swept(predicate.factor)
+    each = together_confidence(confidence, len(by_group))
+    falls = {label: _fall(members, each) for label, members in by_group.items()}
     label, top = max(falls.items(), key=lambda item: item[1].value)
-    ends = (max(fall.low for fall in falls.values()), max(fall.high for fall in falls.values()))
-    largest = replace(top, low=ends[0], high=ends[1])
-    numbers = [number(label, _fall(members, confidence), percent) for label, members in swept.items()]
+    largest = replace(top, low=max(fall.low for fall in falls.values()), high=max(fall.high for fall in falls.values()))
+    numbers = [number(label, _fall(members, confidence), percent) for label, members in by_group.items()]
     several = f", chosen from {len(falls)}" if len(falls) > 1 else ""
     sentence = (
         f"The largest fall is {number(label, largest, percent).text}{f' at {label}' if label else ''}{several}; "
         f"stated {stated(predicate, exact_percent)} (tolerance included)."
     )
-    behind = [end for members in swept.values() for end in (members[0], members[-1])]
+    behind = [end for members in by_group.values() for end in (members[0], members[-1])]
     return Finding(inside(predicate, largest), sentence, numbers, behind)
 
 
@@ -135,15 +131,13 @@ def _fall(members: Sequence[PointValues], confidence: float) -> Estimate:
 def _growth(predicate: Growth, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     growths: dict[str, Callable[[float], Estimate]] = {}
     behind: list[PointValues] = []
-    for label, members in groups(found, predicate.factor):
-        first, last = members[0], members[-1]
+    for label, (first, *_, last) in swept(predicate.factor, found).items():
         share = float(first.levels[predicate.factor]) / float(last.levels[predicate.factor])
-        if len(members) > 1:
-            place = f"{predicate.factor} {last.levels[predicate.factor]} over {first.levels[predicate.factor]}"
-            growths[placed(label, place)] = partial(_scaled_ratio, last, first, share)
-            behind += [first, last]
+        place = f"{predicate.factor} {last.levels[predicate.factor]} over {first.levels[predicate.factor]}"
+        growths[placed(label, place)] = partial(_scaled_ratio, last, first, share)
+        behind += [first, last]
     if not growths:
-        return none_of(f"fewer than two levels of {predicate.factor} to compare")
+        return not_swept(predicate.factor)
     numbers = [number(place, growth(confidence), times) for place, growth in growths.items()]
     kinds = each_inside(predicate, list(growths.values()), confidence)
     sentence = f"Growth over that in proportion to {predicate.factor}: {spread(numbers)}; "

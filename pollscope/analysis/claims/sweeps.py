@@ -11,11 +11,13 @@ from pollscope.analysis.claims.numbers import (
     INCONCLUSIVE,
     NOT_MEASURABLE,
     none_of,
+    not_swept,
     number,
     percent,
     placed,
     spread,
     sweep_text,
+    swept,
     together,
 )
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
@@ -37,20 +39,20 @@ def _xy(members: Sequence[PointValues], factor: str) -> tuple[list[float], list[
 
 def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """All groups together decide, and more of them than not have to show it by themselves."""
-    swept = {label: members for label, members in groups(found, predicate.factor) if len(members) > 1}
-    if not swept:
-        return none_of(f"fewer than two levels of {predicate.factor} to compare")
+    by_group = swept(predicate.factor, found)
+    if not by_group:
+        return not_swept(predicate.factor)
     wanted = 1 if predicate.direction == "rises" else -1
     numbers, kinds = [], []
     told: dict[VerdictKind, list[str]] = {AGREES: [], DISAGREES: []}
-    for label, members in swept.items():
+    for label, members in by_group.items():
         change = _shifted(members[-1].over(members[0], confidence), -1.0)
         numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
         kinds.append(_trend_kind(predicate, trend([_xy(members, predicate.factor)]), change, wanted))
         told.get(kinds[-1], []).append(label)
-    whole = trend([_xy(members, predicate.factor) for members in swept.values()])
+    whole = trend([_xy(members, predicate.factor) for members in by_group.values()])
     sentence = _trend_sentence(predicate, metric, numbers, told, whole)
-    behind = [sample for members in swept.values() for sample in members]
+    behind = [sample for members in by_group.values() for sample in members]
     return Finding(_trend_verdict(kinds, whole, wanted), sentence, numbers, behind)
 
 

@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 from ruamel.yaml import YAML
 
 from pollscope.base import document as documents
 from pollscope.base.errors import UsageError
+from pollscope.base.fields import StrictModel
 from pollscope.base.paths import carried
 from pollscope.spec.checks import did_you_mean, plain_message
 
@@ -23,13 +24,10 @@ _NUMBER_OF_SIXTIES = re.compile(r"(?<![\"'\w:])\d{4}:[0-5]\d:[0-5]\d\.[0-7](?![\
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TYPES: dict[str, Any] = {"str": str, "path": str, "int": int, "float": float, "bool": bool, "dict": dict[str, Any]}
 _LISTS: dict[str, Any] = {"str": list[str], "dict": list[dict[str, Any]]}
-_CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class _Variables(BaseModel):
+class _Variables(StrictModel):
     """What is said of every host, besides the variables of the roles."""
-
-    model_config = _CONFIG
 
     ansible_host: str | None = None
     ansible_port: Annotated[int, Field(ge=1, le=65535)] | None = None

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pollscope.base.errors import HostError
+from pollscope.base.fields import StrictModel
 from pollscope.node.client import NodeLost
 from pollscope.testbeds.pair.other_generator import COUNTERS, FIRST_SOURCE_PORT, OtherGenerator
 from pollscope.testbeds.pair.ssh import Remote, root_command, ssh_command
@@ -33,10 +34,8 @@ _NO_LATENCY = (
 NO_INTENTION = "pktgen-dpdk does not tell what it meant to send"
 
 
-class PktgenConfig(BaseModel):
+class PktgenConfig(StrictModel):
     """How pktgen-dpdk runs on the generator's host."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     program: str = Field(default="/opt/pollscope-pktgen/current/bin/pktgen", pattern=r"^/\S+$")
     line_gbps: float = Field(gt=0, strict=False, description="speed of the link, which its rate is a percentage of")

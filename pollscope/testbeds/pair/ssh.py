@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
+
+from pollscope.base.fields import StrictModel
 
 # A host that says nothing for so many seconds, so many times, is gone; the node there ends because its input closes.
 ALIVE_INTERVAL_S, ALIVE_COUNT = 3, 4
@@ -28,10 +30,8 @@ def _expanded(path: str) -> str:
 FilePath = Annotated[str, Field(min_length=1), AfterValidator(_expanded)]
 
 
-class Remote(BaseModel):
+class Remote(StrictModel):
     """How a host is reached."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     host: _HostName = Field(description="name or address")
     port: int = Field(default=22, ge=1, le=65535)

@@ -11,23 +11,21 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pollscope.base.errors import HostError
+from pollscope.base.fields import FCS_BYTES, StrictModel
 from pollscope.node.client import NodeLost
 from pollscope.testbeds.pair.other_generator import FIRST_SOURCE_PORT, OtherGenerator
 from pollscope.testbeds.pair.ssh import Remote, root_command
 
 THERE = Path(__file__).with_name("trex_there.py")
 START_LIMIT_S, GRACE_S = 120.0, 30.0
-FCS_BYTES = 4
 NO_INTENTION = "TRex does not tell what it meant to send"
 
 
-class TrexConfig(BaseModel):
+class TrexConfig(StrictModel):
     """How TRex runs on the generator's host."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     folder: str = Field(pattern=r"^/\S+$", description="that holds t-rex-64 and automation/trex_control_plane")
     configuration: str = Field(default="/etc/trex_cfg.yaml", pattern=r"^/\S+$", description="its ports 0 and 1")
