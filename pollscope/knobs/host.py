@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pollscope.base.errors import HostError
@@ -40,6 +40,11 @@ class KnobHost:
     def at(cls, root: Path) -> "KnobHost":
         """A host whose whole state lies under `root` (`root/sys`, `root/proc`, `root/dev`, `root/state`)."""
         return cls(root / "sys", root / "proc", root / "dev", root / "state", root / "state" / "host.lock")
+
+    @classmethod
+    def measuring(cls, root: str | None) -> "KnobHost":
+        """This host, whatever tree is turned in its place: it is this host's lock that keeps runs apart."""
+        return replace(cls.at(Path(root)), lock_path=default_lock_path()) if root else cls()
 
     @property
     def cpu_dir(self) -> Path:

@@ -27,10 +27,9 @@ from pollscope.collectors.registry import create
 from pollscope.host.activity import read_activity
 from pollscope.host.boot_note import boot_note, remove_boot_note, write_boot_note
 from pollscope.host.corunner_placement import place_corunners
-from pollscope.host.cpus import online_cpus
+from pollscope.host.cpus import Cpu, online_cpus
 from pollscope.host.disk_folder import folder_on_disk
 from pollscope.host.facts import build_facts, host_facts
-from pollscope.host.lock import default_lock_path
 from pollscope.host.placement import Wanted, place, room_beside
 from pollscope.host.restore import signals_put_off
 from pollscope.host.topology import nics
@@ -42,7 +41,6 @@ from pollscope.run.leased_lines import Lapsed, LeasedLines
 
 # Of a recording in one reply.
 _PIECE_BYTES = 4 << 20
-_NO_SUCH_CPU = "there is no CPU {} here, which the testbed's file names"
 Reply = dict[str, Any]
 
 
@@ -116,9 +114,7 @@ class Agent:
         from pollscope.testbeds.corunner import corunner_refusal
 
         wishes = Parameters.model_construct(**params)  # checked where the spec was read
-        cpus = online_cpus()  # the DUT's may be isolated, so that this process may not run there
-        if missing := sorted(set(dut) - {cpu.cpu for cpu in cpus}):
-            raise HostError(_NO_SUCH_CPU.format(missing[0]))
+        cpus = _cpus_with(dut)
         if reason := corunner_refusal(wishes, lambda: place_corunners(cpus, wishes, dut, ())):
             return {"refusal": reason}
         found = place_corunners(cpus, wishes, dut, ())
@@ -126,9 +122,7 @@ class Agent:
 
     def placement(self, policy: str, workers: int, dispatchers: int, cpus: Sequence[int], nic: str) -> Reply:
         """Which of these CPUs, workers first, a DUT gets by a policy on this host's topology; or why none."""
-        every = online_cpus()
-        if missing := sorted(set(cpus) - {cpu.cpu for cpu in every}):
-            raise HostError(_NO_SUCH_CPU.format(missing[0]))
+        every = _cpus_with(cpus)
         node = next((each.numa_node for each in nics() if each.address == nic), None)
         wanted = Wanted(workers, dispatchers, generator=False, placement=policy, nic_node=node)
         try:
@@ -176,7 +170,7 @@ class Agent:
 
     def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> Reply:
         """Takes this host's lock and restores what an ended run left behind."""
-        session = KnobSession(what, knob_host(root, emulated), restore_first)
+        session = KnobSession(what, _knob_host(root, emulated), restore_first)
         self._knobs = self._held.enter_context(session)
         return {"restored": [asdict(result) for result in session.restored_first]}
 
@@ -210,7 +204,7 @@ class Agent:
     def knobs_refusal(self, settings: Mapping[str, object], root: str | None, emulated: bool) -> Reply:
         """Why this host cannot give these values; nothing is written."""
         factors = {f"{KNOB_PREFIX}{key}": value for key, value in settings.items()}
-        return {"refusal": knob_refusal(knob_host(root, emulated), factors)}
+        return {"refusal": knob_refusal(_knob_host(root, emulated), factors)}
 
     def _session(self) -> KnobSession:
         if self._knobs is None:
@@ -223,10 +217,16 @@ _REQUESTS: Mapping[str, Callable[..., Reply]] = {
 }
 
 
-def knob_host(root: str | None, emulated: bool) -> KnobHost:
-    """This host, or a folder with a tree like its own; it is this host's lock that keeps runs apart."""
-    place = replace(KnobHost.at(Path(root)), lock_path=default_lock_path()) if root else KnobHost()
-    return replace(place, emulated=emulated)
+def _cpus_with(named: Sequence[int]) -> list[Cpu]:
+    """All CPUs of this host, also those where this process may not run; HostError where a named one is missing."""
+    every = online_cpus()
+    if missing := sorted(set(named) - {cpu.cpu for cpu in every}):
+        raise HostError(f"there is no CPU {missing[0]} here, which the testbed's file names")
+    return every
+
+
+def _knob_host(root: str | None, emulated: bool) -> KnobHost:
+    return replace(KnobHost.measuring(root), emulated=emulated)
 
 
 def serve(lines: LeasedLines) -> None:

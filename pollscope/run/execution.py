@@ -199,7 +199,7 @@ class Execution:
         return before | {
             f"{point}@{runner.testbed.name}" if len(self._runners) > 1 else point: maximum
             for runner in self._runners
-            for point, maximum in runner.testbed.maxima.items()
+            for point, maximum in runner.testbed.maxima.found.items()
         }
 
 

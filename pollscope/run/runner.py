@@ -241,7 +241,7 @@ class Runner:
             steps=tuple(record.search["trials"]) if record.search is not None else (),
             ground=record.ground,
         )
-        self.testbed.keep(record, metrics)
+        self.testbed.maxima.keep(record, metrics)
 
     def _repeat_until(self) -> None:
         until = self.plan.spec.repeats.until

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import HostError, WrongTestbed
+from pollscope.base.fields import StrictModel
 from pollscope.host.facts import host_facts
 from pollscope.knobs import Knobs
 from pollscope.node.build import build_programs
@@ -19,6 +18,7 @@ from pollscope.plan.plan import Plan, Trial
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
+from pollscope.testbeds.maxima import Maxima
 
 if TYPE_CHECKING:
     from pollscope.metrics.ground import Canary
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 MOST_GENERATOR_LCORES = 8
 
 
-class TestbedConfig(BaseModel):
+class TestbedConfig(StrictModel):
     """The file of a testbed; each kind has its own keys, and `kind: Literal[NAME]`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 @dataclass(frozen=True)
@@ -112,6 +110,15 @@ class Opening:
     collectors: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
+def without_collectors(assignment: Assignment, reason: str) -> Opening:
+    """Where no collector that the spec names can work."""
+    none = {"available": False, "reason": reason}
+    uses = assignment.plan.spec.collectors
+    return Opening(
+        collectors={use.name: {**none, "required": use.required, "interval_ns": use.interval_ns} for use in uses}
+    )
+
+
 class Testbed(ABC):
     """Where the trials of one run are measured.
 
@@ -129,6 +136,7 @@ class Testbed(ABC):
         shared_tsc: whether generator and DUT read the same clock.
         modelled: whether its numbers are modelled instead of measured.
         warnings: sentences that the reader of the run has to know.
+        maxima: what `load_of_max` refers to; told of every trial, of those of an interrupted part before `begin`.
     """
 
     kind: ClassVar[str]
@@ -140,6 +148,7 @@ class Testbed(ABC):
     def __init__(self, file: Path, config: TestbedConfig) -> None:
         self.name, self.file, self.config = file.stem, file, config
         self.warnings: list[str] = []
+        self.maxima = Maxima(self.warnings)
 
     @abstractmethod
     def refusal(self, point: Point) -> str | None:
@@ -206,11 +215,7 @@ class Testbed(ABC):
         Raises:
             HostError: it cannot.
         """
-        uses = assignment.plan.spec.collectors
-        none = {"available": False, "reason": f"a testbed of kind {self.kind} has no host to read"}
-        return Opening(
-            collectors={use.name: {**none, "required": use.required, "interval_ns": use.interval_ns} for use in uses}
-        )
+        return without_collectors(assignment, f"a testbed of kind {self.kind} has no host to read")
 
     def begun(self, trial: Trial, attempt: int) -> TrialRecord:
         """The record of a trial that begins now, with nothing measured yet."""
@@ -229,14 +234,6 @@ class Testbed(ABC):
             started_utc=utc_now(),
             started_monotonic_ns=time.monotonic_ns(),
         )
-
-    def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:  # noqa: B027
-        """Told of every trial of the run as it was judged, those of an interrupted part before `begin`."""
-
-    @property
-    def maxima(self) -> Mapping[str, dict[str, Any]]:
-        """For run.json: what `load_of_max` refers to, by point."""
-        return {}
 
     @property
     def canaries(self) -> "Sequence[Canary]":

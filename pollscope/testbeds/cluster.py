@@ -88,6 +88,4 @@ class Cluster:
 
 
 def _version() -> str:
-    from pollscope import __version__ as here
-
-    return here
+    return __version__

@@ -2,7 +2,7 @@
 """The loopback testbed: generator and DUT in one `pollscope-node` on this machine, joined by virtual NIC pairs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -19,7 +19,6 @@ from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 from pollscope.host.facts import build_facts, cpu_flags, host_facts
-from pollscope.host.lock import default_lock_path
 from pollscope.host.memory import hugepages, hugetlbfs_folder, meminfo_bytes
 from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.waiting import lcore_waits_ns
@@ -159,9 +158,7 @@ class LoopbackTestbed(NodeTestbed):
 
     def __init__(self, file: Path, config: LoopbackConfig) -> None:
         super().__init__(file, config)
-        root = config.knob_root
-        # Whatever tree is turned, it is this host that measures: its lock keeps runs apart.
-        self.knob_host = replace(KnobHost.at(Path(root)), lock_path=default_lock_path()) if root else KnobHost()
+        self.knob_host = KnobHost.measuring(config.knob_root)
 
     def own_knobs(self, what: str, restore_first: bool) -> KnobSession:
         """This host's, or those of the tree that the file names."""
@@ -384,6 +381,8 @@ class LocalWatch:
 class LoopbackSession:
     """A running node that plays both roles."""
 
+    hosts: Sequence[RemoteHost] = ()  # collectors run here
+
     def __init__(
         self,
         client: NodeClient,
@@ -394,6 +393,8 @@ class LoopbackSession:
         first: Parameters,
     ) -> None:
         self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
+        # The node among all DPDK applications of the host.
+        self.collector_options = {"dpdk-telemetry": {"file_prefix": prefix}}
         self._memory, self._at_start = memory, first.only(_start_parameters(first))
         # Without hugepages EAL takes no more than at its start.
         self._taken_bytes = None if memory.huge else _no_huge_mib(first, roles_of(first)) << 20
@@ -428,16 +429,6 @@ class LoopbackSession:
     def facts(self) -> list[str]:
         """What the reader of the results has to know."""
         return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
-
-    @property
-    def hosts(self) -> Sequence[RemoteHost]:
-        """None: collectors run here."""
-        return ()
-
-    @property
-    def collector_options(self) -> Mapping[str, Mapping[str, object]]:
-        """The node among all DPDK applications of the host."""
-        return {"dpdk-telemetry": {"file_prefix": self._prefix}}
 
     def suits(self, params: Parameters) -> bool:
         """Whether the ports that were made at the start have these parameters, and the memory suffices."""

@@ -21,7 +21,6 @@ from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig, sleep_refusal, tcp_refusal
 from pollscope.testbeds.cluster import Cluster
-from pollscope.testbeds.maxima import Maxima
 from pollscope.testbeds.model_result import (
     Ipc,
     activity,
@@ -122,7 +121,6 @@ class ModelTestbed(Testbed):
 
     def __init__(self, file: Path, config: ModelConfig) -> None:
         super().__init__(file, config)
-        self._maxima = Maxima(self.warnings)
         self._cluster: Cluster | None = None
         self._planned: Sequence[Trial] = ()
 
@@ -204,7 +202,7 @@ class ModelTestbed(Testbed):
         params = trial.point.params
         record = self.begun(trial, attempt)
         try:
-            maximum_pps = self._maxima.of(trial)
+            maximum_pps = self.maxima.of(trial)
         except TrialError as error:
             return record.failed(str(error), final=True)
         rate = rate_request(params, maximum_pps)
@@ -229,7 +227,7 @@ class ModelTestbed(Testbed):
     def _result(self, trial: Trial, offered_pps: float | None, maximum_pps: float | None) -> dict[str, Any]:
         if self._cluster is None:
             return simulated(self.config, trial, offered_pps)
-        if maximum_pps is not None and all(self._maxima.has(each) for each in self._planned if each.kind == "maximum"):
+        if maximum_pps is not None and all(self.maxima.has(each) for each in self._planned if each.kind == "maximum"):
             self._give([each for each in self._planned if each.maximum_of is not None])
         self._cluster.give(_name(trial, offered_pps), simulated, self.config, trial, offered_pps)
         return dict(self._cluster.take(_name(trial, offered_pps)))
@@ -239,20 +237,11 @@ class ModelTestbed(Testbed):
         assert self._cluster is not None
         for trial in trials:
             try:
-                maximum_pps = self._maxima.of(trial)
+                maximum_pps = self.maxima.of(trial)
             except TrialError:
                 continue  # said when it is this trial's turn
             offered_pps = rate_request(trial.point.params, maximum_pps).get("pps")
             self._cluster.give(_name(trial, offered_pps), simulated, self.config, trial, offered_pps)
-
-    def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
-        """Trials that found a maximum are remembered."""
-        self._maxima.keep(record, metrics)
-
-    @property
-    def maxima(self) -> Mapping[str, dict[str, Any]]:
-        """What `load_of_max` refers to, by point."""
-        return self._maxima.found
 
     def machine(self) -> dict[str, Any]:
         """The modelled machine: for it no host has facts."""

@@ -20,7 +20,6 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Assignment, HostAway, Opening, Testbed, TestbedConfig
 from pollscope.testbeds.corunner import CorunnerLost, CorunnerProgram, workers
 from pollscope.testbeds.ground_watch import GroundWatch
-from pollscope.testbeds.maxima import Maxima
 from pollscope.testbeds.path_floor import PathFloors, not_measured
 from pollscope.testbeds.session import Session, TrialRequest
 
@@ -45,7 +44,6 @@ class NodeTestbed(Testbed):
         super().__init__(file, config)
         self.collectors: RunCollectors | None = None
         self._knobs: Knobs = Knobs()
-        self._maxima = Maxima(self.warnings)
         self._floors = PathFloors()
         self._calibrations: dict[tuple[object, ...], dict[str, Any]] = {}
         self._session: Session | None = None
@@ -101,7 +99,7 @@ class NodeTestbed(Testbed):
         """
         settings = knob_settings(trial.point.factors)
         try:
-            maximum_pps = self._maxima.of(trial)
+            maximum_pps = self.maxima.of(trial)
         except TrialError as error:
             return self.begun(trial, attempt).failed(str(error), final=True)
         try:
@@ -124,15 +122,6 @@ class NodeTestbed(Testbed):
             return record.failed(str(error), lost=True, **self._left)
         except TrialError as error:
             return record.failed(str(error), **self._left)
-
-    def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
-        """Maxima are what later loads refer to."""
-        self._maxima.keep(record, metrics)
-
-    @property
-    def maxima(self) -> Mapping[str, dict[str, Any]]:
-        """Those that were needed so far."""
-        return self._maxima.found
 
     @property
     def canaries(self) -> Sequence[Canary]:

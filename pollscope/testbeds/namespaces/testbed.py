@@ -18,7 +18,7 @@ from pollscope.plan.plan import Trial
 from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.base import Assignment, HostAway, Opening, Testbed, TestbedConfig
+from pollscope.testbeds.base import Assignment, HostAway, Opening, Testbed, TestbedConfig, without_collectors
 from pollscope.testbeds.namespaces.flows import measure
 from pollscope.testbeds.namespaces.network import Namespaces, require_namespaces
 
@@ -115,11 +115,7 @@ class NamespacesTestbed(Testbed):
                 "(bottleneck_share says how near one core came to what the link alone allows), and cores lose theirs "
                 "between taking and sending; compare by the ratio to one core in this run"
             )
-        none = {"available": False, "reason": "collectors do not run beside TCP flows"}
-        uses = assignment.plan.spec.collectors
-        return Opening(
-            collectors={use.name: {**none, "required": use.required, "interval_ns": use.interval_ns} for use in uses}
-        )
+        return without_collectors(assignment, "collectors do not run beside TCP flows")
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
         """Runs all flows of a point, with its knobs set."""

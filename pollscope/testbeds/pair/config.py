@@ -64,11 +64,6 @@ _HELLO_LIMIT_EMULATED_S = 300.0
 _EndName = Literal["dut", "generator"]
 
 
-def is_pci_address(port: str) -> bool:
-    """Whether a port is named by a PCI address, so that it is a NIC of the host."""
-    return _PCI.fullmatch(port) is not None
-
-
 class AtStart(NamedTuple):
     """The parameters that the DUT's node is given when it starts."""
 
@@ -123,7 +118,7 @@ class PairHost(TestbedConfig):
     @property
     def nics(self) -> tuple[str, ...]:
         """PCI addresses of its ports."""
-        return tuple(name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if is_pci_address(name))
+        return tuple(name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if _PCI.fullmatch(name))
 
     def knob_place(self) -> dict[str, object]:
         """What the agent there has to know of the host whose knobs it turns."""

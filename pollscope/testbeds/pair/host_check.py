@@ -12,7 +12,7 @@ from pollscope.base.errors import HostError
 from pollscope.base.units import human_number
 from pollscope.host.files import parse_list
 from pollscope.testbeds.base import HostFinding
-from pollscope.testbeds.pair.config import PairHost, is_pci_address
+from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
 
 SCRIPT = Path(__file__).with_name("look_at_host.py")
@@ -47,9 +47,8 @@ def look(host: PairHost) -> dict[str, Any]:
     Raises:
         HostError: the login fails, or there is no Python; `where` says which.
     """
-    addresses = [name for name in dict.fromkeys((host.ports.rx, host.ports.tx)) if is_pci_address(name)]
     programs = [host.program, *([host.pollscope] if host.pollscope else [])]
-    command = ssh_command(host.ssh, ["python3", "-", *addresses, "--", *programs])
+    command = ssh_command(host.ssh, ["python3", "-", *host.nics, "--", *programs])
     try:
         done = subprocess.run(
             command, input=SCRIPT.read_text(), capture_output=True, text=True, check=False, timeout=_LOOK_LIMIT_S
@@ -85,11 +84,9 @@ def inventory_findings(role: str, host: PairHost, variables: Mapping[str, Any]) 
         text = f"isolates {_shown(isolated)}" + (f"; not {_shown(polling - isolated)}" if polling - isolated else "")
         remedy = f'cpu_isolation_cpus: "{_shown(polling | isolated)}"'
         yield _met(role, polling <= isolated, text, remedy)
-    ports = {name for name in (host.ports.rx, host.ports.tx) if is_pci_address(name)}
     named = set(variables.get("pollscope_nics") or ())
-    yield _met(
-        role, ports <= named, f"NICs {', '.join(sorted(named))}", f"pollscope_nics: [{', '.join(sorted(ports))}]"
-    )
+    remedy = f"pollscope_nics: [{', '.join(sorted(host.nics))}]"
+    yield _met(role, named.issuperset(host.nics), f"NICs {', '.join(sorted(named))}", remedy)
 
 
 def _met(role: str, met: bool, text: str, remedy: str) -> HostFinding:

@@ -111,8 +111,10 @@ class PairSession:
         generator: the generator's node, which has said hello.
         hosts: agents on both hosts, for collectors and for what else runs there.
         corunners: what runs beside the DUT.
-        options: of collectors of this host that see the two.
+        options: of collectors of this host that see the two; for a pair of real hosts there are none.
     """
+
+    measuring_cpus: tuple[int, ...] = ()  # this host only conducts
 
     def __init__(
         self,
@@ -125,7 +127,7 @@ class PairSession:
         at_start: AtStart,
     ) -> None:
         self._config, self._dut, self._generator, self._at_start = config, dut, generator, at_start
-        self.hosts, self._corunners, self._options = hosts, corunners, options
+        self.hosts, self._corunners, self.collector_options = hosts, corunners, options
         self._configured: dict[str, Any] = {}
         self._latest_start_ns = 0
         self._has_left = False
@@ -140,11 +142,6 @@ class PairSession:
         return self._config.dut.emulated or self._config.generator.emulated
 
     @property
-    def measuring_cpus(self) -> tuple[int, ...]:
-        """None: this host only conducts."""
-        return ()
-
-    @property
     def facts(self) -> list[str]:
         """What the reader of the results has to know."""
         facts = [EMULATED] if self._emulated else []
@@ -156,11 +153,6 @@ class PairSession:
                 facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
             facts += clock_warnings(client.hello, f"{role}: ")
         return facts
-
-    @property
-    def collector_options(self) -> Options:
-        """Those of collectors of this host that see the two; for a pair of real hosts there are none."""
-        return self._options
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
         """The CPUs of the DUT's host for what a point wants beside the DUT; HostError when there are none for it."""

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -311,19 +311,15 @@ def _boots_with_kvm(disk: Path) -> bool:
         try:
             machine.start(Shape(1, 1024, "kvm"))
             deadline = time.monotonic() + _KVM_LIMIT_S
-            return _until(lambda: "login:" in _read(machine.console), deadline)
+            while "login:" not in _read(machine.console):
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.5)
+            return True
         except HostError:
             return False
         finally:
             machine.stop()
-
-
-def _until(there: Callable[[], bool], deadline: float) -> bool:
-    while not there():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.5)
-    return True
 
 
 def _read(path: Path) -> str:
