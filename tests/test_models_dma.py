@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PCIe, IOTLB and DDIO against published numbers."""
 
-import math
 from collections.abc import Callable
 
 import pytest
 
 from pollscope.base.errors import UsageError
 from pollscope.models.dma_caches import Iotlb, ddio_hits, ring_footprint_bytes
-from pollscope.models.pcie import Descriptors, PcieLink, forwarded_pps, needed_outstanding, received, sent
+from pollscope.models.pcie import Descriptors, PcieLink, forwarded_pps, received, sent
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,6 @@ def test_an_iotlb_reaches_as_far_as_published() -> None:
     few = Iotlb(64, 4096, 330.0, walks=8)
     assert 1 - few.most_per_s(47, 547, 1e12) / few.most_per_s(47, 547, 4096) == pytest.approx(0.72, abs=0.01)
     assert few.most_per_s(47, 547, 4096) == pytest.approx(47 / 547e-9)
-    assert needed_outstanding(86e6, 547) == pytest.approx(47, abs=0.1)
 
 
 # Farshin et al., Reexamining direct cache access (USENIX ATC 2020), Xeon Gold 6140: hits of DMA writes in percent.
@@ -132,8 +130,6 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "a boundary": (lambda: PcieLink(3, 8, completion_boundary=32), "completion_boundary: is 32"),
     "no descriptor": (lambda: Descriptors(fetched=0), "fetched: is 0"),
     "no packet": (lambda: received(PcieLink(3, 8), 0), "packet: is 0"),
-    "a negative rate": (lambda: needed_outstanding(-1.0, 1.0), "rate_per_s: is -1.0"),
-    "no latency": (lambda: needed_outstanding(1.0, math.nan), "latency_ns: is nan"),
     "no entry": (lambda: Iotlb(0, 4096, 330.0), "entries: is 0"),
     "no walk": (lambda: Iotlb(64, 4096, 0.0), "walk_ns: is 0"),
     "no working set": (lambda: Iotlb(64, 4096, 1.0).miss_share(0.0), "working_set_bytes: is 0"),

@@ -7,7 +7,7 @@ out; nothing is assumed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from statistics import fmean, median
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -364,14 +364,8 @@ def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
 
 
 def _asked_ns(trial: Trial) -> float:
-    """What the spec itself adds to a packet on average, in extra cycles and hiccups: the model adds it again."""
-    params: Parameters = trial["params"]
-    cycles = float(params.extra_cycles)
-    if params.service_distribution == "bimodal":
-        long = params.service_long_probability or 0.0
-        cycles = (1 - long) * cycles + long * (params.service_long_cycles or 0)
-    hiccups = points.hiccups(params)
-    return cycles / float(trial["tsc_hz"]) * 1e9 + hiccups.probability * fmean(hiccups.lengths_ns)
+    """What the spec itself adds to a packet on average: the model adds it again."""
+    return points.mean_service_ns(trial["params"], trial["tsc_hz"])
 
 
 def _range(values: Sequence[float]) -> str:

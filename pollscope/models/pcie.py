@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pollscope.base.errors import UsageError
-from pollscope.models.checked import at_least, whole
+from pollscope.models.checked import whole
 
 # Transfers a second, and bits of eight that are data.
 GENERATIONS = {
@@ -177,13 +177,3 @@ def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> Li
 def forwarded_pps(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> float:
     """Packets a second that are received and sent again over one link."""
     return link.most_per_s(received(link, packet, scheme).plus(sent(link, packet, scheme)))
-
-
-def needed_outstanding(rate_per_s: float, latency_ns: float) -> float:
-    """Reads that have to be under way for a rate (Little's law); with fewer tags the rate is lower.
-
-    Raises:
-        UsageError: a value is negative or no number.
-    """
-    at_least("needed_outstanding", 0, rate_per_s=rate_per_s, latency_ns=latency_ns)
-    return rate_per_s * latency_ns / 1e9

@@ -8,6 +8,7 @@ they are found by both header names. Traffic that the LLC absorbs (DDIO) does no
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
 from pollscope.collectors.parsing import (
@@ -125,19 +126,14 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         kept.append(line)
         text = line.lstrip("\r ")
         if text.startswith(("|---", "|--  ")):
-            yield from _parse_boxes(_chain(kept, iterator), origin)
+            yield from _parse_boxes(chain(kept, iterator), origin)
             return
         if len(kept) > 1000 or _COMMAS.match(line):
             break
-    yield from parse_two_headers(_chain(kept, iterator), _MemoryColumns(), origin)
+    yield from parse_two_headers(chain(kept, iterator), _MemoryColumns(), origin)
 
 
 _COMMAS = re.compile(r"([,;\t])\1(?:SKT|System)")
-
-
-def _chain(kept: list[str], rest: Iterator[str]) -> Iterator[str]:
-    yield from kept
-    yield from rest
 
 
 _BOX = re.compile(r"\|--(.*?)--\|")
