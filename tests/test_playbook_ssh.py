@@ -217,6 +217,9 @@ def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
 
     with HostLock("run S-F5", bench.folder / "state/host.lock"):
         fails(bench, "this host is in use")
+        with pytest.raises(PlayFailed, match="this host is in use") as refused:
+            bench.play("restore")
+        assert str(refused.value).count("in use") == 1
 
 
 def test_what_a_program_said_is_the_reason(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

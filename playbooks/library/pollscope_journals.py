@@ -26,7 +26,7 @@ description:
   - C(begun) keeps a copy of the journals while a play goes on, so that only this play is undone if it fails; a host on
     which a run measures, whose boot parameters a run changes, or on which somebody else's play is, is refused. C(ended)
     removes it, and releases that nothing points to any more. C(restored) does the same, and what a run had changed of
-    the boot parameters is back. C(free) only refuses a host on which somebody else's play is.
+    the boot parameters is back. C(free) only refuses a host on which a run measures or somebody else's play is.
 options:
   state: {type: str, choices: [found, free, begun, ended, restored], default: found, description: See above.}
   player: {type: str, default: "", description: Who plays; one that is named plays once at a time.}
@@ -94,6 +94,16 @@ def refuse_other_player(player: str, take_over: bool) -> None:
         raise HostError(f"this host is in use by a play of {name}", str(mark_folder()), remedy)
 
 
+def refuse_owner(player: str = "", take_over: bool = False) -> None:
+    """Before anything is restored: each role would be refused by itself, in as many words.
+
+    Raises:
+        HostError: a run or another play is on the host.
+    """
+    with HostLock("a play"):
+        refuse_other_player(player, take_over)
+
+
 def refuse_boot_note() -> None:
     """A run releases the host while a play of its own reboots it; one that was killed in it has left its mode.
 
@@ -148,7 +158,7 @@ def _no_files(folder: Path) -> None:
 def main() -> None:
     """Look and report."""
     actions: dict[str, Callable[..., None]] = {
-        "free": refuse_other_player,
+        "free": refuse_owner,
         "begun": begin,
         "ended": end,
         "restored": restored,
