@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import gc
 import json
+import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
 import synthetic_run as synthetic
 
-from pollscope.base.errors import UsageError
+from pollscope.base.errors import HostError, UsageError
 from pollscope.store import run_folder
 from pollscope.store.run_folder import read_run
 from pollscope.store.trial_record import TrialRecord
-from pollscope.store.writer import RunWriter, new_run_id
+from pollscope.store.writer import RESERVE_BYTES, RunWriter, new_run_id
 
 RUNS = Path(__file__).resolve().parent.parent
 META = {"run_id": "r", "spec_name": "x", "row": "S-F5", "testbed": {"name": "loopback"}}
@@ -90,7 +92,7 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
     run = read_run(folder)
     assert run.torn
-    with RunWriter.resume(folder, run.meta) as writer:
+    with RunWriter.resume(folder) as writer:
         assert writer.torn
         writer.append({**RECORD, "trial": "c"})
     assert [trial["trial"] for trial in read_run(folder).trials] == ["a", "c"]
@@ -98,9 +100,19 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
 
 def test_a_whole_file_is_not_torn(tmp_path: Path) -> None:
     folder = made(tmp_path / "run", "a")
-    with RunWriter.resume(folder, read_run(folder).meta) as writer:
+    with RunWriter.resume(folder) as writer:
         assert not writer.torn
     assert len(read_run(folder).trials) == 1
+
+
+def test_a_run_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", META) as first:
+        first.append(RECORD)
+        with pytest.raises(HostError, match=f"goes on already: pid {os.getpid()} on {socket.gethostname()}, since 2"):
+            RunWriter.resume(tmp_path / "run")
+        assert (tmp_path / "run/.reserve").stat().st_size == RESERVE_BYTES
+    RunWriter.resume(tmp_path / "run").close()
+    assert len(read_run(tmp_path / "run").trials) == 1
 
 
 def test_run_json_is_replaced_as_a_whole(tmp_path: Path) -> None:

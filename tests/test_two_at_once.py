@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_helpers import Cli
@@ -18,6 +19,8 @@ from run_helpers import Cli
 from pollscope.base.errors import HostError
 from pollscope.host import lock
 from pollscope.host.lock import HostLock
+from pollscope.plan.plan import Plan, plan_parts
+from pollscope.run import run
 
 ALONE = Path(__file__).resolve().parent.parent / "benchmarks" / "alone.py"
 
@@ -29,6 +32,27 @@ def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "(run first-spec, since " in done.stderr.strip().splitlines()[-1]
     assert cli("run", cli.spec()).returncode == 0
+
+
+def test_who_resumes_a_run_does_not_make_again_what_another_one_made_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ends between the second's look at the folder and its turn."""
+    cli = Cli(tmp_path)
+    assert cli("run", cli.spec()).returncode == 0
+    (folder,) = cli.run_folders()
+    files = {path: path.read_bytes() for path in folder.iterdir()}
+    (folder / "trials.jsonl").write_bytes(b"".join(files[folder / "trials.jsonl"].splitlines(keepends=True)[:2]))
+    (folder / "results.parquet").unlink()
+
+    def ended(*given: Any) -> list[Plan]:
+        for path, content in files.items():
+            path.write_bytes(content)
+        return plan_parts(*given)
+
+    monkeypatch.setattr(run, "plan_parts", ended)
+    assert cli("run", "--resume", folder).returncode == 0
+    assert (folder / "trials.jsonl").read_bytes() == files[folder / "trials.jsonl"]
 
 
 def test_a_benchmark_waits_and_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = Fal
 
     Raises:
         UsageError: not a run folder, or one of another format.
-        HostError: it was begun on another machine, kernel or build, or on other CPUs.
+        HostError: it was begun on another machine, kernel or build, or on other CPUs; or it goes on already.
     """
     stored = read_run(path)
     loaded = load_text(stored.meta["spec_text"], f"{path}/run.json", Overrides.from_json(stored.meta["overrides"]))
@@ -84,8 +84,9 @@ def _resumed(
         )
     with (
         testbed.knobs(f"resume {path}", restore_first) as knobs,
-        RunWriter.resume(path, stored.meta) as writer,
+        RunWriter.resume(path) as writer,
     ):
+        stored = read_run(path)  # another one may have gone on with it until now
         _say_restored(knobs, say)
         refuse_another_machine(stored.meta, testbed.machine(), str(path))
         if writer.torn:

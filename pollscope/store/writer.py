@@ -6,10 +6,12 @@ never sees half of it, whatever kills the writer.
 """
 
 import errno
+import fcntl
 import json
 import os
 import secrets
 import shutil
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,14 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pollscope.base.errors import DiskError, UsageError
+from pollscope.base.clock import utc_now
+from pollscope.base.errors import DiskError, HostError, UsageError, one_line
 from pollscope.host.files import make_folder, sync_folder, write_through
 from pollscope.stats.histogram import stored_form
+from pollscope.store.run_folder import read_meta
 
 FORMAT = 1
 META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "ground.jsonl", "node.log"
 # Enough for a further run.json, of which there are two while one replaces the other.
 RESERVE_FILE, RESERVE_BYTES = ".reserve", 1 << 18
+_NAME_BYTES = 200
 
 
 def new_run_id() -> str:
@@ -34,7 +39,7 @@ def new_run_id() -> str:
 
 
 class RunWriter:
-    """Appends to one run folder; make one with `create` or `resume`.
+    """Appends to one run folder; make one with `create` or `resume`. While it is open, no other one opens the folder.
 
     Some space of the disk is kept in reserve while it is open, so that a run on a disk that fills can still be closed.
     Every method raises DiskError when the disk is full or the folder is gone; then the file is what it was.
@@ -45,8 +50,9 @@ class RunWriter:
         torn: `resume` dropped a line that was cut off.
     """
 
-    def __init__(self, folder: Path, meta: Mapping[str, Any], torn: bool) -> None:
+    def __init__(self, folder: Path, meta: Mapping[str, Any], lock: int, torn: bool) -> None:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
+        self._lock: int | None = lock
         sync_folder(folder)
         self._canaries = _lines(folder / GROUND_FILE)
         self._one = threading.Lock()  # several pairs append to one file
@@ -68,21 +74,31 @@ class RunWriter:
             remedy = "choose another folder with --out"
             raise DiskError(f"the run folder cannot be made: {error.strerror}", str(folder), remedy) from error
         try:
+            lock = _locked(folder)
             _reserve(folder)
-            (folder / TRIALS_FILE).touch()
             _replace(folder / META_FILE, whole)
-        except DiskError:
+        except HostError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return cls(folder, whole, torn=False)
+        return cls(folder, whole, lock, torn=False)
 
     @classmethod
-    def resume(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
-        """Opens a folder that a reader has checked; drops a last line that was cut off."""
-        _reserve(folder)
-        with _writing(folder):
-            _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
-            return cls(folder, meta, _drop_torn_line(folder / TRIALS_FILE))
+    def resume(cls, folder: Path) -> Self:
+        """Opens a folder; drops a last line that was cut off.
+
+        Raises:
+            UsageError: as `read_meta`.
+            HostError: somebody writes it; nothing was changed.
+        """
+        lock = _locked(folder)
+        try:
+            _reserve(folder)
+            with _writing(folder):
+                _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
+                return cls(folder, read_meta(folder), lock, _drop_torn_line(folder / TRIALS_FILE))
+        except BaseException:
+            os.close(lock)
+            raise
 
     @property
     def log(self) -> Path:
@@ -114,11 +130,17 @@ class RunWriter:
         try:
             self.update(**changes)
         except DiskError:
-            self.close()
+            self._free_reserve()
             self.update()
 
     def close(self) -> None:
-        """Frees the reserve."""
+        """Frees the reserve, then the folder for the next writer."""
+        if self._lock is not None:
+            self._free_reserve()
+            os.close(self._lock)
+            self._lock = None
+
+    def _free_reserve(self) -> None:
         (self.folder / RESERVE_FILE).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -140,9 +162,38 @@ def _writing(path: Path) -> Iterator[None]:
         raise DiskError(f"cannot be written: {error.strerror}", str(path), remedy) from error
 
 
+def _locked(folder: Path) -> int:
+    """The open file that keeps other writers out, also those of other hosts that share the folder.
+
+    Raises:
+        HostError: somebody writes the run; it is named.
+    """
+    path = folder / TRIALS_FILE
+    with _writing(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise HostError(f"this run goes on already: {_writer_of(folder)}", str(folder), "wait for it") from error
+    except OSError:  # some file systems cannot lock
+        pass
+    return descriptor
+
+
+def _writer_of(folder: Path) -> str:
+    """Who keeps the reserve, whose first line names its owner."""
+    try:
+        with (folder / RESERVE_FILE).open("rb") as file:
+            return one_line(file.readline(_NAME_BYTES).decode(errors="replace").strip()) or "it ends just now"
+    except OSError:
+        return "it ends just now"
+
+
 def _reserve(folder: Path) -> None:
     path = folder / RESERVE_FILE
-    with _writing(path), path.open("ab") as file:
+    with _writing(path), path.open("wb", buffering=0) as file:
+        file.write(f"pid {os.getpid()} on {socket.gethostname()}, since {utc_now()}\n".encode())
         try:
             os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
         except OSError as error:
