@@ -62,7 +62,8 @@ struct crossover_rx_desc {
 struct crossover_rx_doorbell {
 	alignas(CROSSOVER_LINE_BYTES) uint32_t tail; /* count of descriptors posted since start */
 	uint64_t corec_tail; /* rx=corec: the same, as pollers count; not for the NIC */
-	uint32_t starved;    /* no buffers at the last refill, and only a poll tries again */
+	/* TAIL of the last refill that got no buffers. While nothing was posted since, only a poll tries again. */
+	uint32_t starved_tail;
 };
 
 /*
@@ -104,6 +105,22 @@ static inline uint32_t crossover_ring_advance(uint32_t position, uint32_t steps,
 static inline void crossover_ring_post(struct crossover_rx_ring *ring, uint32_t tail)
 {
 	__atomic_store_n(&ring->doorbell.tail, tail, __ATOMIC_RELEASE);
+}
+
+/* There were no buffers to post behind this TAIL, which is posted already, or next. A refill that gets some writes nothing here. */
+static inline void crossover_ring_starve(struct crossover_rx_ring *ring, uint32_t tail)
+{
+	/* senders look here, and polls of an empty ring would take the line from them */
+	if (ring->doorbell.starved_tail != tail)
+		__atomic_store_n(&ring->doorbell.starved_tail, tail, __ATOMIC_RELAXED);
+}
+
+/* The driver side waits for buffers. Once in 2^32 descriptors it may be told so in vain. */
+static inline bool crossover_ring_is_starved(const struct crossover_rx_ring *ring)
+{
+	const uint32_t tail = __atomic_load_n(&ring->doorbell.tail, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&ring->doorbell.starved_tail, __ATOMIC_RELAXED) == tail;
 }
 
 static inline uint32_t crossover_head_position(uint64_t head)

@@ -51,11 +51,10 @@ static __rte_noinline void refill(struct crossover_rx_queue *rxq)
 
 	while (served && rxq->unposted >= rxq->free_thresh)
 		served = refill_chunk(rxq);
-	if (unlikely(!served))
+	if (unlikely(!served)) {
 		rxq->refill_failures++;
-	/* Nobody else writes this line, so a copy of it is here. */
-	if (unlikely(rxq->ring.doorbell.starved == served))
-		__atomic_store_n(&rxq->ring.doorbell.starved, !served, __ATOMIC_RELAXED);
+		crossover_ring_starve(&rxq->ring, rxq->tail);
+	}
 	if (likely(rxq->tail != tail)) /* or senders would fetch TAIL's line for nothing */
 		crossover_ring_post(&rxq->ring, rxq->tail);
 }
@@ -275,7 +274,7 @@ static void reset_ring(struct crossover_rx_queue *rxq)
 	memset(rxq->desc, 0, rxq->size * sizeof(rxq->desc[0]));
 	nic->head = nic->seen_tail = 0;
 	rxq->position = rxq->tail = rxq->unposted = 0;
-	__atomic_store_n(&rxq->ring.doorbell.starved, 0, __ATOMIC_RELAXED);
+	crossover_ring_starve(&rxq->ring, UINT32_MAX); /* it is not */
 	crossover_ring_post(&rxq->ring, 0);
 }
 

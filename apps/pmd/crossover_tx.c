@@ -23,7 +23,7 @@ static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const 
 		crossover_leftovers_keep(left, pkts, count);
 }
 
-/* A run of frames for one RX queue. False: none of them came in, and there is nothing to tell: the ring is full. */
+/* A run of frames for one RX queue. False: none of them came in. */
 static inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
                             const uint64_t *tags, uint32_t count, struct crossover_leftovers *left)
 {
@@ -39,7 +39,7 @@ static inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue, stru
 	                   : crossover_dma_copy(txq, &rxq->ring, pkts, tags, count);
 	if (unlikely(missed > 0))
 		txq->missed[queue] += missed;
-	return missed < count || __atomic_load_n(&rxq->ring.doorbell.starved, __ATOMIC_RELAXED);
+	return missed < count;
 }
 
 static uint32_t run_length(const struct crossover_verdicts *verdicts, uint32_t first, uint32_t count)
@@ -137,6 +137,15 @@ static inline void prefetch_bell(const struct crossover_tx_queue *txq, struct qw
 		rte_prefetch0_write(bell);
 }
 
+/* Nothing came in because the ring lacks buffers: its poller has to be told. That of a full ring has been. */
+static bool is_starved(const struct crossover_tx_queue *txq, uint16_t queue)
+{
+	const struct crossover_rx_queue *rxq =
+	        __atomic_load_n(&txq->peer->rx_queues[queue], __ATOMIC_ACQUIRE);
+
+	return rxq != NULL && crossover_ring_is_starved(&rxq->ring);
+}
+
 /*
  * All frames of a chunk go to one queue. The line of the ready bit is fetched only behind a lone frame, for which latency counts; more
  * frames pay less for the bit, and to look early would hold them up.
@@ -149,7 +158,7 @@ static void send_and_ring_one(struct crossover_tx_queue *txq, uint16_t queue, st
 	prefetch_bell(txq, bell);
 	if (count == 1 && !is_posted(txq, bell) && qwait_peek(&bell->armed))
 		rte_prefetch0_write(&bell->set->ready.leaves[bell->qid >> QWAIT_LEAF_LOG2]);
-	if (likely(send_run(txq, queue, pkts, tags, count, left)))
+	if (likely(send_run(txq, queue, pkts, tags, count, left)) || is_starved(txq, queue))
 		ring_one(txq, bell);
 }
 

@@ -141,11 +141,15 @@ static void the_only_queue_has_an_event(void)
 	ring_the_only_queue(true);
 }
 
-/* Nothing comes in, because the pool was empty when the ring was last polled: only a poll can post buffers again. */
+/*
+ * Nothing comes in, because the pool was empty when the ring was last polled: only a poll can post buffers again. Once it has, a
+ * full ring is not told of again.
+ */
 static void tell_of_what_an_empty_ring_misses(bool events)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
 	unsigned int count = 0, frames;
+	uint32_t posted;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
 	CHECK_SO_FAR();
@@ -167,6 +171,10 @@ static void tell_of_what_an_empty_ring_misses(bool events)
 	CHECK_EQUAL(serve(port_b, &frames), 1);
 	CHECK_EQUAL(frames, 0);
 	CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
+	posted = memory.set.events.posted;
+	CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(memory.set.events.posted, posted);
+	CHECK_EQUAL(stats_of(port_b).imissed, 2);
 	CHECK_EQUAL(serve(port_b, &frames), 1);
 	CHECK_EQUAL(frames, 64);
 	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
