@@ -23,6 +23,8 @@ import pytest
 from ssh_host import SshHost, free_port, running_sshd
 
 from pollscope.base.errors import HostError
+from pollscope.host.boot_note import remove_boot_note, write_boot_note
+from pollscope.host.lock import HostLock
 from pollscope.testbeds.pair.build import BUILD_LIMIT_S
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory
 from pollscope.testbeds.pair.plays import PlayFailed, PlayResult, run_play
@@ -213,13 +215,22 @@ def test_a_full_disk_leaves_nothing(bench: Bench) -> None:
 
 
 def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
-    from pollscope.host.lock import HostLock
-
     with HostLock("run S-F5", bench.folder / "state/host.lock"):
         fails(bench, "this host is in use")
-        with pytest.raises(PlayFailed, match="this host is in use") as refused:
-            bench.play("restore")
-        assert str(refused.value).count("in use") == 1
+        for name, given in (("restore", {}), ("ddio", {"state": "off"})):
+            with pytest.raises(PlayFailed, match="this host is in use") as refused:
+                bench.run(name, bench.inventory(), given, log=bench.folder / "log")
+            assert str(refused.value).count("in use") == 1
+
+
+def test_a_run_that_has_the_host_reboot_keeps_other_plays_away(bench: Bench) -> None:
+    """The play `iommu` begins in the same way; it would reboot this machine."""
+    write_boot_note(bench.folder / "state", "run I-IOMMU by ada@one")
+    with pytest.raises(PlayFailed, match=r"run I-IOMMU by ada@one of 2.* changes the mode .*\(wait for it"):
+        bench.run("ddio", bench.inventory(), {"state": "off"}, log=bench.folder / "log")
+    remove_boot_note(bench.folder / "state")
+    text = (Path(__file__).parent.parent / "playbooks/iommu.yml").read_text()
+    assert 0 < text.index("state: alone") < text.index("include_role")
 
 
 def test_what_a_program_said_is_the_reason(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

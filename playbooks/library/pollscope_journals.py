@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
-from ansible.module_utils.pollscope.host.boot_note import boot_note, remove_boot_note
+from ansible.module_utils.pollscope.host.boot_note import AFTER_MODE, CHANGES_MODE, boot_note, remove_boot_note
 from ansible.module_utils.pollscope.host.journal import load
 from ansible.module_utils.pollscope.host.lock import HostLock, state_folder
 from ansible.module_utils.pollscope.host.restore import Restorer
@@ -26,11 +26,13 @@ description:
   - C(begun) keeps a copy of the journals while a play goes on, so that only this play is undone if it fails; a host on
     which a run measures, whose boot parameters a run changes, or on which somebody else's play is, is refused. C(ended)
     removes it, and releases that nothing points to any more. C(restored) does the same, and what a run had changed of
-    the boot parameters is back. C(free) only refuses a host on which a run measures or somebody else's play is.
+    the boot parameters is back. C(alone) only refuses as C(begun) does. C(free) refuses a host on which a run measures
+    or somebody else's play is, or where a run that was killed has left knobs, which need the programs to be restored.
 options:
-  state: {type: str, choices: [found, free, begun, ended, restored], default: found, description: See above.}
+  state: {type: str, choices: [found, alone, free, begun, ended, restored], default: found, description: See above.}
   player: {type: str, default: "", description: Who plays; one that is named plays once at a time.}
   take_over: {type: bool, default: false, description: Somebody else's play was cut off.}
+  of_run: {type: bool, default: false, description: A run plays C(alone), which has the boot parameters changed.}
 author: [pollscope]
 """
 
@@ -38,6 +40,11 @@ HAND = "hand"  # the journal of `pollscope knob set`
 KNOB_ROLES = ["cpu_power", "ddio"]
 PENDING = Path("/run/pollscope/reboot")
 PLAYER = "player"
+OWN_PARAMETERS = {
+    "free": ("player", "take_over"),
+    "begun": ("player", "take_over"),
+    "alone": ("player", "take_over", "of_run"),
+}
 # A play that has done nothing for so long was cut off. Between two tasks of ours an archive may be built on a
 # host, while the others wait (BUILD_LIMIT_S of testbeds/pair/build.py), or be copied to it.
 SILENT_S = 1800.0
@@ -98,10 +105,36 @@ def refuse_owner(player: str = "", take_over: bool = False) -> None:
     """Before anything is restored: each role would be refused by itself, in as many words.
 
     Raises:
-        HostError: a run or another play is on the host.
+        HostError: a run or another play is on the host, or a run has left knobs.
     """
     with HostLock("a play"):
         refuse_other_player(player, take_over)
+        refuse_left_knobs()
+
+
+def refuse_others(player: str = "", take_over: bool = False, of_run: bool = False) -> None:
+    """Before a play that has no beginning in the journals: it may find nothing to change, and reboot all the same.
+
+    Raises:
+        HostError: a run or another play is on the host, or another run changes its boot parameters.
+    """
+    with HostLock("a play"):
+        if not of_run:
+            refuse_boot_note()
+        refuse_other_player(player, take_over)
+
+
+def refuse_left_knobs() -> None:
+    """What a killed run has set, the programs restore, which the play takes away.
+
+    Raises:
+        HostError: see above.
+    """
+    run = load(state_folder() / "knobs/run.journal")
+    if run.header and run.pending:
+        names = ", ".join(sorted({entry.knob for entry in run.pending}))
+        remedy = "pollscope knob restore on this host, or pollscope run --restore-first; then restore again"
+        raise HostError(f"{run.header.what} of {run.header.at_utc} did not restore: {names}", remedy=remedy)
 
 
 def refuse_boot_note() -> None:
@@ -111,8 +144,7 @@ def refuse_boot_note() -> None:
         HostError: see above.
     """
     if note := boot_note(state_folder()):
-        remedy = "wait for it; after one that was killed: pollscope run --restore-first, or pollscope play restore"
-        raise HostError(f"{note} changes the mode of this host's IOMMU", remedy=remedy)
+        raise HostError(f"{note} {CHANGES_MODE}", remedy=AFTER_MODE)
 
 
 def end() -> None:
@@ -158,6 +190,7 @@ def _no_files(folder: Path) -> None:
 def main() -> None:
     """Look and report."""
     actions: dict[str, Callable[..., None]] = {
+        "alone": refuse_others,
         "free": refuse_owner,
         "begun": begin,
         "ended": end,
@@ -168,11 +201,12 @@ def main() -> None:
             "state": {"type": "str", "choices": ["found", *actions], "default": "found"},
             "player": {"type": "str", "default": ""},
             "take_over": {"type": "bool", "default": False},
+            "of_run": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     state = module.params["state"]
-    own = {key: module.params[key] for key in ("player", "take_over")} if state in ("free", "begun") else {}
+    own = {key: module.params[key] for key in OWN_PARAMETERS.get(state, ())}
     try:
         if not module.check_mode and state != "found":
             actions[state](**own)

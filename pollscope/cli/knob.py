@@ -2,6 +2,7 @@
 """pollscope knob: see, set and restore host state."""
 
 import json
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +18,15 @@ from pollscope.cli.words import KnobName
 from pollscope.host.journal import Entry, load
 from pollscope.host.lock import HostLock
 from pollscope.knobs import Knob, KnobHost, KnobSession, Policy, RestoreResult, knobs_of, pick, read_values, restore_all
-from pollscope.knobs.session import Change, hand_journal, left_behind, run_journal, would_change
+from pollscope.knobs.session import (
+    Caller,
+    Change,
+    hand_journal,
+    left_behind,
+    require_nobody_between,
+    run_journal,
+    would_change,
+)
 
 EXAMPLES = (
     "pollscope knob list                             every knob: available or why not, and its values",
@@ -100,7 +109,7 @@ def set_knob(
     if check:
         _say_changes(name, would_change(context.obj, name, target, value))
         return
-    with KnobSession(f"knob set {name}", context.obj, by_hand=not hold) as session:
+    with KnobSession(f"knob set {name}", context.obj, by_hand=not hold, caller=_caller()) as session:
         changes = session.set(name, target, value)
         _say_changes(name, changes)
         if hold:
@@ -122,11 +131,19 @@ def restore(
     policy = Policy.FORCE if force else Policy.KEEP if keep else Policy.ASK
     host: KnobHost = context.obj
     with HostLock("knob restore", host.lock_path):
+        # What a run has left is restored whoever else is there: it is dead, or would have the lock.
+        if not load(run_journal(host)).pending:
+            require_nobody_between(host, _caller())
         knobs = knobs_of(host)
         if name is not None:
             pick(knobs, name)
         results = restore_all(host, knobs, policy, name)
     _say_results(results)
+
+
+def _caller() -> Caller:
+    """The playbooks' module pollscope_knob says what it is."""
+    return "play" if os.environ.get("POLLSCOPE_CALLER") == "play" else "user"
 
 
 def _row(knob: Knob, host: KnobHost) -> dict[str, Any]:

@@ -12,6 +12,10 @@ from pathlib import Path
 from ..base.errors import HostError
 from .files import write_through
 
+# What is said of a note to whom it keeps away, and what to do.
+CHANGES_MODE = "changes the mode of this host's IOMMU"
+AFTER_MODE = "wait for it; after one that was killed: pollscope run --restore-first, or pollscope play restore"
+
 
 def boot_note(state: Path) -> str:
     """Who changed the boot parameters and did not say that they are back; empty when nobody did.

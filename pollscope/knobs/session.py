@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from pollscope import __version__
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.knob_values import split_key
+from pollscope.host.boot_note import AFTER_MODE, CHANGES_MODE, boot_note
+from pollscope.host.files import read_text
 from pollscope.host.journal import Entry, Journal, JournalHeader, Phase, load
 from pollscope.host.lock import HostLock, Owner
 from pollscope.host.restore import Policy, Restorer, RestoreResult, change, require_same_device, signals_put_off
@@ -16,6 +19,8 @@ from pollscope.knobs.base import Knob, Refused
 from pollscope.knobs.holding import Holding
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of, pick
+
+Caller = Literal["user", "runner", "play"]
 
 
 class LeftBehind(HostError):
@@ -60,6 +65,22 @@ def left_behind(host: KnobHost) -> str:
     return f"{who} did not restore: {names}"
 
 
+def require_nobody_between(host: KnobHost, caller: Caller = "user") -> None:
+    """Looks for those who go on without the lock: a play between two tasks, a run whose play reboots the host.
+
+    Raises:
+        HostError: there is one, or one that was cut off.
+    """
+    # Kept by playbooks/provision.yml from its beginning, at which it holds the lock, to its end.
+    mark = host.state_dir / "playbooks/before"
+    if caller != "play" and mark.is_dir():
+        who = " ".join((read_text(mark / "player") or "").split())
+        remedy = "wait for it; after one that was cut off: pollscope play provision again, or restore"
+        raise HostError(f"a play{who and f' of {who}'} that makes this host ready has not ended", str(mark), remedy)
+    if caller == "user" and (note := boot_note(host.state_dir)):
+        raise HostError(f"{note} {CHANGES_MODE}", remedy=AFTER_MODE)
+
+
 class KnobSession(Holding):
     """Sets knobs, and restores at the end what was there, in reverse order.
 
@@ -71,19 +92,26 @@ class KnobSession(Holding):
         host: where; default: this host.
         restore_first: restore what an earlier run left behind, instead of refusing to start.
         by_hand: changes are to outlive the session (`pollscope knob set`); after an error they are restored.
+        caller: "user"; "runner" elsewhere, which knows whether a run has changed the boot parameters; "play".
 
     Raises (on entering):
-        HostError: another run holds the host. LeftBehind: an earlier run left a journal behind.
+        HostError: another run or play holds the host. LeftBehind: an earlier run left a journal behind.
     """
 
     remedy = "pollscope knob restore"
 
     def __init__(
-        self, what: str, host: KnobHost | None = None, restore_first: bool = False, by_hand: bool = False
+        self,
+        what: str,
+        host: KnobHost | None = None,
+        restore_first: bool = False,
+        by_hand: bool = False,
+        caller: Caller = "user",
     ) -> None:
         base = host or KnobHost()
         self.lock = HostLock(what, base.lock_path)
         self.host, self.what, self.restore_first, self.by_hand = base, what, restore_first, by_hand
+        self._caller = caller
         self.knobs: Mapping[str, Knob] = knobs_of(base)
         self.restored_first: list[RestoreResult] = []
         self._path = hand_journal(base) if by_hand else run_journal(base)
@@ -92,18 +120,10 @@ class KnobSession(Holding):
 
     def begin(self) -> None:
         """Restores what an earlier run left; what the host then starts inherits the lock."""
-        if not self.by_hand:  # plays turn knobs so
-            self._require_no_play()
+        require_nobody_between(self.host, self._caller)
         self.host = replace(self.host, inherited=(self.lock.descriptor,))
         self.knobs = knobs_of(self.host)
         self._restore_left_behind()
-
-    def _require_no_play(self) -> None:
-        # Kept by playbooks/provision.yml from its beginning, at which it holds the lock, to its end.
-        mark = self.host.state_dir / "playbooks/before"
-        if mark.is_dir():
-            remedy = "wait for it; after one that was cut off: pollscope play provision again, or restore"
-            raise HostError("a play that makes this host ready has not ended", str(mark), remedy)
 
     def end(self, error: BaseException | None) -> list[RestoreResult]:
         """Restores, except what was set by hand without an error."""

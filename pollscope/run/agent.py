@@ -170,7 +170,7 @@ class Agent:
 
     def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> Reply:
         """Takes this host's lock and restores what an ended run left behind."""
-        session = KnobSession(what, _knob_host(root, emulated), restore_first)
+        session = KnobSession(what, _knob_host(root, emulated), restore_first, caller="runner")
         self._knobs = self._held.enter_context(session)
         return {"restored": [asdict(result) for result in session.restored_first]}
 

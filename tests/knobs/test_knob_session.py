@@ -17,7 +17,7 @@ from knob_tree import ICELAKE, NIC, NIC2, NIC_EXPRESS, PORT, PORT_EXPRESS, PREFE
 from pollscope.base.errors import HostError, PollscopeError, UsageError
 from pollscope.base.knob_values import parse_setting
 from pollscope.base.names import KNOBS
-from pollscope.host.boot_note import write_boot_note
+from pollscope.host.boot_note import remove_boot_note, write_boot_note
 from pollscope.host.journal import load
 from pollscope.host.lock import HostLock
 from pollscope.knobs import (
@@ -380,16 +380,65 @@ def test_two_sessions_at_once_are_refused(tree: Tree, knob: Command) -> None:
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
 
 
-def test_no_run_begins_between_the_tasks_of_a_play(tree: Tree, monkeypatch: pytest.MonkeyPatch, knob: Command) -> None:
+def test_nobody_begins_between_the_tasks_of_a_play(tree: Tree, monkeypatch: pytest.MonkeyPatch, knob: Command) -> None:
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
     journals = playbook_modules.load("pollscope_journals")
-    journals.begin()
-    with pytest.raises(HostError, match="a play that makes this host ready has not ended"):
-        KnobSession("run S-F5", tree.host).__enter__()
-    assert knob("set", "turbo", "off").returncode == 0, "roles turn knobs"
+    journals.begin("ada@one (17)")
+    for caller in ("user", "runner"):
+        with pytest.raises(HostError, match=r"a play of ada@one \(17\) that makes this host ready has not ended"):
+            KnobSession("run S-F5", tree.host, caller=caller).__enter__()
+    with monkeypatch.context() as of_play:
+        of_play.setenv("POLLSCOPE_CALLER", "play")
+        assert knob("set", "turbo", "off").returncode == 0, "roles turn knobs"
+    turned = tree.picture()
+    assert_refused(tree, knob, "a play of ada@one")
+    assert tree.picture() == turned
     journals.end()
+    assert knob("restore").returncode == 0
     with KnobSession("run S-F5", tree.host):
         pass
+
+
+def test_nobody_turns_a_knob_between_the_reboots_of_a_run(tree: Tree, knob: Command) -> None:
+    """The run releases the host for them; the runner itself knows the note, and takes the host again."""
+    before = tree.picture()
+    assert knob("set", "turbo", "off").returncode == 0
+    turned = tree.picture()
+    write_boot_note(tree.host.state_dir, "run I-IOMMU by ada@one")
+    assert_refused(tree, knob, "run I-IOMMU by ada@one of 2")
+    with pytest.raises(HostError, match=r"the mode of this host.s IOMMU \(wait for it; after one that was killed"):
+        KnobSession("run S-F5", tree.host, restore_first=True).__enter__()
+    assert left_by_a_dead_run(tree) == tree.picture()
+    assert tree.picture() != turned
+    assert knob("restore").returncode == 0, "what a dead run has left is restored"
+    remove_boot_note(tree.host.state_dir)
+    assert tree.picture() == before
+
+
+def assert_refused(tree: Tree, knob: Command, who: str) -> None:
+    before = tree.picture()
+    for words in (("set", "numa_balancing", "off"), ("set", "--hold", "numa_balancing", "off"), ("restore",)):
+        done = knob(*words)
+        assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), words
+        assert who in done.stderr
+    assert tree.picture() == before
+
+
+def left_by_a_dead_run(tree: Tree) -> dict[str, bytes]:
+    session = KnobSession("run S-F5", tree.host, caller="runner").__enter__()
+    session.set("smt", None, "off")
+    session.lock.release()
+    return tree.picture()
+
+
+def test_programs_stay_where_a_dead_run_has_left_knobs(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
+    journals = playbook_modules.load("pollscope_journals")
+    left_by_a_dead_run(tree)
+    with pytest.raises(journals.HostError, match=r"run S-F5 of 2.* did not restore: smt \(pollscope knob restore on"):
+        journals.refuse_owner()
+    restore_all(tree.host, knobs_of(tree.host))
+    journals.refuse_owner()
 
 
 def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,8 +446,12 @@ def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch:
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
     journals = playbook_modules.load("pollscope_journals")
     write_boot_note(tree.host.state_dir, "run I-IOMMU")
-    with pytest.raises(journals.HostError, match=r"run I-IOMMU of .* changes the mode .* \(wait for it"):
-        journals.begin()
+    for action in (journals.begin, journals.refuse_others):
+        with pytest.raises(journals.HostError, match=r"run I-IOMMU of .* changes the mode .* \(wait for it"):
+            action()
+    journals.refuse_others(of_run=True)
+    with HostLock("run S-F5", tree.host.lock_path), pytest.raises(journals.HostError, match="in use by pid"):
+        journals.refuse_others(of_run=True)
     with HostLock("it is free", tree.host.lock_path):
         pass
     journals.restored()

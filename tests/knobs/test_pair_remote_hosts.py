@@ -2,6 +2,7 @@
 """Collectors, knobs and facts of the two hosts of a pair, over a real sshd."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -266,7 +267,7 @@ def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path, tr
     process.communicate()
     assert refused.returncode == 3
     assert len(refused.stderr.splitlines()) == 1
-    assert "this host is in use by pid" in refused.stderr
+    assert re.search(rf"this host is in use by pid \d+ \(run pair-ends by \S+@{os.uname().nodename}, ", refused.stderr)
     assert refused.stderr.startswith(f"pollscope: {shared} ")
     assert not other.run_folders()
     wait_until(lambda: tree.picture() == before)

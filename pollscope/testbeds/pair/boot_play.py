@@ -74,6 +74,6 @@ def _player(inventory: Inventory, host: str, key: str) -> Callable[[str], None]:
     log = kept_folder() / "plays" / f"iommu-{key}.log"
 
     def play(mode: str) -> None:
-        run_play("iommu", inventory, {"mode": mode}, options=["--limit", host], log=log)
+        run_play("iommu", inventory, {"mode": mode, "pollscope_of_run": "true"}, options=["--limit", host], log=log)
 
     return play

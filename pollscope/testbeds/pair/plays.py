@@ -123,14 +123,19 @@ def _alone(name: str, inventory: Inventory) -> Iterator[None]:
         yield
 
 
-def player() -> str:
-    """Who plays here: the user, this host's name, and what tells hosts of one name apart."""
+def conductor() -> str:
+    """Who works here: the user and this host's name."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
         user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def player() -> str:
+    """Who plays here: with what tells hosts of one name apart."""
     machine = read_text(Path("/etc/machine-id")) or "no machine-id"
-    return f"{user}@{socket.gethostname()} ({machine[:12]})"
+    return f"{conductor()} ({machine[:12]})"
 
 
 def _check(name: str, variables: Mapping[str, str]) -> None:

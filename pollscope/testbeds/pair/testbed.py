@@ -35,6 +35,7 @@ from pollscope.testbeds.pair.other_generator import OtherGenerator
 from pollscope.testbeds.pair.other_generator import refusal as other_refusal
 from pollscope.testbeds.pair.pktgen import Pktgen
 from pollscope.testbeds.pair.placement import DutPlacement
+from pollscope.testbeds.pair.plays import conductor
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import Options, PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
@@ -90,7 +91,7 @@ class PairTestbed(NodeTestbed):
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """Those of the hosts that the file names; keeps other runs off both hosts."""
         lock, modes = HostLock(what, self.lock_path), boot_modes(self.config, self.file, self.name)
-        return PairKnobs(what, lock, self.hosts, self.config.knobs, restore_first, modes)
+        return PairKnobs(f"{what} by {conductor()}", lock, self.hosts, self.config.knobs, restore_first, modes)
 
     def machine(self) -> dict[str, Any]:
         """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
