@@ -18,7 +18,7 @@ import pytest
 from run_helpers import Cli
 
 from pollscope.base.errors import HostError
-from pollscope.host.lock import start_ticks
+from pollscope.host.lock import HostLock, start_ticks
 from pollscope.node.client import NodeFailed
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
@@ -61,6 +61,17 @@ def test_without_machines_nothing_runs(cli: Cli, checkout: Path) -> None:
     assert done.returncode == 3
     assert "pollscope testbed up vm-pair" in done.stderr
     assert cli("testbed", "down", "vm-pair").returncode == 0
+
+
+def test_machines_on_which_a_run_measures_are_not_taken_down(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "vm/vm-pair").mkdir(parents=True)
+    with HostLock("run s-f5", tmp_path / "state/host-vm-pair.lock"):
+        refused = cli("testbed", "down", "vm-pair")
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (3, 1)
+    assert "in use by pid" in refused.stderr and "(run s-f5, since" in refused.stderr
+    assert (tmp_path / "vm/vm-pair").is_dir()
+    assert cli("testbed", "down", "vm-pair").returncode == 0
+    assert not (tmp_path / "vm/vm-pair").exists()
 
 
 def test_plan_needs_no_machine(cli: Cli, checkout: Path) -> None:

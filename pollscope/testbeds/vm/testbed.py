@@ -194,9 +194,14 @@ class VmPairTestbed(NodeTestbed):
         return self.status()
 
     def down(self) -> TestbedState:
-        """Ends the machines and removes all that was made for them; the image stays in the cache."""
+        """Ends the machines and removes all that was made for them; the image stays in the cache.
+
+        Raises:
+            HostError: a run measures on them, or somebody makes them.
+        """
         if self.folder.is_dir():
-            with HostLock(f"testbed down {self.name}", vm_folder() / f"{self.name}.lock"):
+            what = f"testbed down {self.name}"
+            with HostLock(what, vm_folder() / f"{self.name}.lock"), HostLock(what, self._pair.lock_path):
                 for machine in self.machines:
                     machine.stop()
                 shutil.rmtree(self.folder)
