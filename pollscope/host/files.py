@@ -5,7 +5,7 @@ The modules of the playbooks carry this file to hosts that have no pollscope yet
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -45,6 +45,17 @@ def parse_list(text: str) -> list[int]:
 def _span(part: str) -> Iterator[int]:
     first, dash, last = part.partition("-")
     yield from range(int(first), int(last if dash else first) + 1)
+
+
+def format_list(numbers: Iterable[int]) -> str:
+    """Numbers as the kernel lists them: `0-3,8` for 0, 1, 2, 3, 8."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    return ",".join(f"{each[0]}-{each[-1]}" if len(each) > 1 else str(each[0]) for each in spans)
 
 
 def write_through(path: Path, text: str, mode: int = 0o644) -> None:

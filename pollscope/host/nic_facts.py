@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.host.files import read_text
+from pollscope.host.topology import network_controllers, pcie_link
 
-_NETWORK = "0x02"  # class of network controllers
 _TOOL_LIMIT_S = 5
 
 
@@ -18,28 +18,19 @@ def nic_facts(sys: Path) -> dict[str, dict[str, Any]]:
 
     `link` and `link_most` are as the kernel writes them: "16.0 GT/s PCIe x16".
     """
-    found = {}
-    for folder in sorted((sys / "bus/pci/devices").glob("*")):
-        if (read_text(folder / "class") or "").startswith(_NETWORK):
-            found[folder.name] = _facts(folder)
-    return found
+    return {folder.name: _facts(folder) for folder in network_controllers(sys)}
 
 
 def _facts(folder: Path) -> dict[str, Any]:
     identity = (read_text(folder / name) or "?" for name in ("vendor", "device"))
-    driver = folder / "driver"
+    driver, no_link = folder / "driver", {"absent": "the kernel shows no PCIe link"}
     return {
         "identity": ":".join(word.removeprefix("0x") for word in identity),
         "driver": driver.resolve().name if driver.exists() else "none",
         "firmware": _firmware(folder),
-        "link": _link(folder, "current"),
-        "link_most": _link(folder, "max"),
+        "link": pcie_link(folder, "current") or no_link,
+        "link_most": pcie_link(folder, "max") or no_link,
     }
-
-
-def _link(folder: Path, which: str) -> Any:
-    speed, width = (read_text(folder / f"{which}_link_{what}") for what in ("speed", "width"))
-    return f"{speed} x{width}" if speed and width else {"absent": "the kernel shows no PCIe link"}
 
 
 def _firmware(folder: Path) -> Any:

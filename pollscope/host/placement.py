@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pollscope.base.errors import HostError
 from pollscope.base.units import counted
 from pollscope.host.cpus import Cpu, listed_cpus
+from pollscope.host.files import format_list
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def _listed(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
     known = {cpu.cpu: cpu for cpu in cpus}
     missing = [number for number in numbers if number not in known]
     if missing:
-        raise HostError(f"placement: this host has no CPU {missing[0]} to give, only {_span(list(known))}")
+        raise HostError(f"placement: this host has no CPU {missing[0]} to give, only {format_list(known)}")
     chosen = [known[number] for number in numbers]
     if not wanted.generator:
         return _roles(cpus, chosen, None, wanted)
@@ -235,14 +236,3 @@ def _physical(cpus: Iterable[Cpu]) -> list[list[Cpu]]:
 def _largest(nodes: Mapping[int, Sequence[Cpu]]) -> str:
     most = max((len(_physical(there)) for there in nodes.values()), default=0)
     return f"the largest has {most}" if len(nodes) > 1 else f"there are {most}"
-
-
-def _span(numbers: Sequence[int]) -> str:
-    """`0-3,8` for the numbers 0 1 2 3 8."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

@@ -3,7 +3,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pollscope.host.files import read_int, read_text
 
@@ -40,10 +40,15 @@ class Nic:
         return asdict(self)
 
 
+def network_controllers(sys: Path) -> list[Path]:
+    """Their folders, by PCI address."""
+    devices = sorted((sys / "bus/pci/devices").glob("*"))
+    return [device for device in devices if (read_text(device / "class") or "").startswith(_NETWORK_CLASS)]
+
+
 def nics(sys: Path = Path("/sys")) -> list[Nic]:
     """All network controllers of this host, by address."""
-    devices = sorted((sys / "bus/pci/devices").glob("*"))
-    return [_nic(device) for device in devices if (read_text(device / "class") or "").startswith(_NETWORK_CLASS)]
+    return [_nic(device) for device in network_controllers(sys)]
 
 
 def _nic(device: Path) -> Nic:
@@ -56,7 +61,7 @@ def _nic(device: Path) -> Nic:
         root_port=_root_port(device.resolve()),
         numa_node=node if node is not None and node >= 0 else None,
         cpus=read_text(device / "local_cpulist") or "",
-        link=_link(device),
+        link=pcie_link(device, "current"),
         iommu_group=int(group.resolve().name) if group.exists() else None,
     )
 
@@ -67,8 +72,9 @@ def _root_port(device: Path) -> str | None:
     return above[0] if len(above) > 1 else None
 
 
-def _link(device: Path) -> str | None:
-    speed, width = read_text(device / "current_link_speed"), read_text(device / "current_link_width")
+def pcie_link(device: Path, which: Literal["current", "max"]) -> str | None:
+    """Speed and width as the kernel writes them ("16.0 GT/s PCIe x16"); None when it shows none."""
+    speed, width = (read_text(device / f"{which}_link_{what}") for what in ("speed", "width"))
     if not speed or not width or width == "0" or "Unknown" in speed:
         return None
     return f"{speed} x{width}"

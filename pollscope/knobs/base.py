@@ -83,9 +83,9 @@ class Knob(Setting):
             HostError: it cannot be read, or the target is gone.
         """
 
-    @abstractmethod
     def show(self, state: str) -> str:
-        """The value that a state stands for."""
+        """The value that a state stands for; default: they are the same."""
+        return state
 
     @abstractmethod
     def state_for(self, value: str, state: str, target: str) -> str:

@@ -18,7 +18,7 @@ class CoreFreq(FrequencyRange):
     files = ("scaling_min_freq", "scaling_max_freq")
 
     def folder(self) -> Path:
-        return self.host.cpu_dir / "cpufreq"
+        return self.host.cpufreq_dir
 
     def missing(self) -> str:
         return f"{self.folder()} holds no policy: the kernel has no frequency driver on this machine"

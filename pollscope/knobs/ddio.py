@@ -62,9 +62,6 @@ class Ddio(Knob):
         register = PciDevice.find(self.host, target).read_register(f"{bit.register_offset:x}.l")
         return "on" if register >> bit.bit & 1 else "off"
 
-    def show(self, state: str) -> str:
-        return state
-
     def state_for(self, value: str, state: str, target: str) -> str:
         self._require_consent(target)
         return value

@@ -21,7 +21,6 @@ class DdioWays(MsrKnob[WaysRegister]):
     values = "a number of ways (2 or more), or a mask such as 0x600"
     aims = "`packageN` (all)"
     where = "MSR 0xC8B; where the kernel has resctrl's `io_alloc`, that, for the whole host"
-    holder = "hardware"
 
     @classmethod
     def on(cls, host: KnobHost) -> Knob:

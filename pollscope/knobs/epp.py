@@ -19,13 +19,13 @@ class Epp(FileKnob):
     where = "cpufreq"
 
     def file(self, target: str) -> Path:
-        return self._root() / target / _FILE
+        return self.host.cpufreq_dir / target / _FILE
 
     def missing(self) -> str:
-        return f"no policy of {self._root()} has a preference: the driver chooses the clock"
+        return f"no policy of {self.host.cpufreq_dir} has a preference: the driver chooses the clock"
 
     def targets(self) -> list[str]:
-        return in_order(path.parent.name for path in self._root().glob(f"policy*/{_FILE}"))
+        return in_order(path.parent.name for path in self.host.cpufreq_dir.glob(f"policy*/{_FILE}"))
 
     @classmethod
     def parse(cls, value: object) -> str:
@@ -36,13 +36,10 @@ class Epp(FileKnob):
         return word if number is None else str(number)
 
     def state_for(self, value: str, state: str, target: str) -> str:
-        policy = self._root() / target
+        policy = self.host.cpufreq_dir / target
         offered = read_text(policy / "energy_performance_available_preferences").split()
         if not value.isdecimal() and value not in offered:
             raise Refused(f"the driver offers {', '.join(offered)}, not {value}", self.place(target))
         if read_text(policy / "scaling_governor").strip() == "performance" and value not in ("performance", "0"):
             raise Refused("the governor performance fixes the preference: set governor first", self.place(target))
         return super().state_for(value, state, target)
-
-    def _root(self) -> Path:
-        return self.host.cpu_dir / "cpufreq"

@@ -24,13 +24,13 @@ class Governor(FileKnob):
     where = "cpufreq; the energy preference is restored with it"
 
     def file(self, target: str) -> Path:
-        return self._root() / target / _GOVERNOR
+        return self.host.cpufreq_dir / target / _GOVERNOR
 
     def missing(self) -> str:
-        return f"{self._root()} holds no policy: the kernel has no frequency driver on this machine"
+        return f"{self.host.cpufreq_dir} holds no policy: the kernel has no frequency driver on this machine"
 
     def targets(self) -> list[str]:
-        return in_order(path.parent.name for path in self._root().glob(f"policy*/{_GOVERNOR}"))
+        return in_order(path.parent.name for path in self.host.cpufreq_dir.glob(f"policy*/{_GOVERNOR}"))
 
     @classmethod
     def parse(cls, value: object) -> str:
@@ -40,26 +40,23 @@ class Governor(FileKnob):
         return word
 
     def read(self, target: str) -> str:
-        preference = self._root() / target / _PREFERENCE
+        preference = self.host.cpufreq_dir / target / _PREFERENCE
         return super().read(target) + ("\0" + read_text(preference) if preference.exists() else "")
 
     def show(self, state: str) -> str:
         return state.partition("\0")[0].strip()
 
     def state_for(self, value: str, state: str, target: str) -> str:
-        offered = read_text(self._root() / target / "scaling_available_governors").split()
+        offered = read_text(self.host.cpufreq_dir / target / "scaling_available_governors").split()
         if value not in offered:
             raise Refused(f"the driver offers {', '.join(offered)}, not {value}", f"{self.name} {target}")
         _, separator, preference = state.partition("\0")
         return f"{value}\n{separator}{preference}"
 
     def write(self, target: str, state: str) -> None:
-        policy = self._root() / target
+        policy = self.host.cpufreq_dir / target
         governor, _, preference = state.partition("\0")
         super().write(target, governor)
         # Under "performance" the drivers fix the preference and refuse to have it written.
         if preference and governor.strip() != "performance" and read_text(policy / _PREFERENCE) != preference:
             write_text(policy / _PREFERENCE, preference)
-
-    def _root(self) -> Path:
-        return self.host.cpu_dir / "cpufreq"

@@ -51,6 +51,10 @@ class KnobHost:
         return self.sysfs / "devices/system/cpu"
 
     @property
+    def cpufreq_dir(self) -> Path:
+        return self.cpu_dir / "cpufreq"
+
+    @property
     def pci_dir(self) -> Path:
         return self.sysfs / "bus/pci"
 

@@ -51,9 +51,6 @@ class Iommu(Knob):
         types = {read_text(path).strip() for path in (self.host.sysfs / "kernel/iommu_groups").glob("*/type")}
         return "+".join(sorted({_MODES[kind] for kind in types if kind in _MODES})) or "unknown"
 
-    def show(self, state: str) -> str:
-        return state
-
     def state_for(self, value: str, state: str, target: str) -> str:
         if value == state:
             return state

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from pollscope.base.errors import UsageError
+from pollscope.host.files import format_list
 from pollscope.knobs.base import Availability, FileKnob, Refused
 from pollscope.knobs.host import read_text
 from pollscope.knobs.pci import PciDevice
@@ -48,19 +49,18 @@ class IrqAffinity(FileKnob):
     @classmethod
     def parse(cls, value: object) -> str:
         try:
-            return _format(_cpus(str(value)))
+            return format_list(_cpus(str(value)))
         except ValueError:
             raise cls.bad_value(value) from None
 
     def show(self, state: str) -> str:
-        return _format(_cpus(state)) if state.strip() else ""
+        return format_list(_cpus(state)) if state.strip() else ""
 
     def state_for(self, value: str, state: str, target: str) -> str:
         present = _cpus(read_text(self.host.cpu_dir / "online"))
         if absent := _cpus(value) - present:
-            raise Refused(
-                f"processor {_format(absent)} is not online (online: {_format(present)})", f"{self.name} {target}"
-            )
+            what = f"processor {format_list(absent)} is not online (online: {format_list(present)})"
+            raise Refused(what, self.place(target))
         return super().state_for(value, state, target)
 
     def _irqbalance(self) -> str:
@@ -94,14 +94,3 @@ def _cpus(text: str) -> set[int]:
             raise ValueError(text)
         found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return found
-
-
-def _format(cpus: set[int]) -> str:
-    """The kernel's notation: ascending, consecutive numbers as a range."""
-    ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if ranges and cpu == ranges[-1][1] + 1:
-            ranges[-1][1] = cpu
-        else:
-            ranges.append([cpu, cpu])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)

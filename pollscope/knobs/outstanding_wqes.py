@@ -40,9 +40,6 @@ class OutstandingWqes(Knob):
         limits = {self._limit(address) for address in self._nics()}
         return "+".join(map(str, sorted(limits))) or _NO_NIC
 
-    def show(self, state: str) -> str:
-        return state
-
     def state_for(self, value: str, state: str, target: str) -> str:
         if value == state:
             return state

@@ -63,8 +63,5 @@ class NicKnob(Knob):
     def targets(self) -> list[str]:
         return _express_nics(self.host)
 
-    def show(self, state: str) -> str:
-        return state
-
     def device(self, target: str) -> Mapping[str, str]:
         return card(self.host, target)

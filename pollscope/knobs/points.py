@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.knob_values import KNOB_PREFIX, split_key
-from pollscope.knobs import Knob, KnobHost, knobs_of, pick
+from pollscope.knobs.host import KnobHost
+from pollscope.knobs.session import would_change
 
 
 def knob_settings(factors: Mapping[str, object]) -> dict[str, object]:
@@ -15,22 +16,10 @@ def knob_settings(factors: Mapping[str, object]) -> dict[str, object]:
 
 def knob_refusal(host: KnobHost, factors: Mapping[str, object]) -> str | None:
     """Why a host cannot give a point the values of its knobs; None when it can. Nothing is written."""
-    settings = knob_settings(factors)
-    knobs = knobs_of(host) if settings else {}
-    for key, value in settings.items():
+    for key, value in knob_settings(factors).items():
         name, target = split_key(key)
         try:
-            _try(pick(knobs, name), target, value)
+            would_change(host, name, target, value)
         except (HostError, UsageError) as error:
             return f"knob {key}: {str(error).removeprefix(f'{name}: ')}"
     return None
-
-
-def _try(knob: Knob, target: str | None, value: object) -> None:
-    """What a session does before it writes; raises what it would raise."""
-    wanted = knob.parse(value)
-    targets = knob.select(target, wanted)
-    states = [(each, knob.read(each)) for each in targets]
-    moves = any(knob.show(knob.state_for(wanted, state, each)) != knob.show(state) for each, state in states)
-    if not targets or (moves and not knob.available()):
-        raise HostError(knob.available().reason or "the host has nothing that it could turn")

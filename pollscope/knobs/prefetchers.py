@@ -17,7 +17,6 @@ class Prefetchers(MsrKnob[PrefetchersRegister]):
     values = f"on (all), off (none), or some of {','.join(_BITS)}"
     aims = "`cpuN` (all)"
     where = "MSR 0x1A4"
-    holder = "hardware"
 
     def targets(self) -> list[str]:
         return [f"cpu{cpu}" for cpu in sorted(cpu for cpus in self.host.packages().values() for cpu in cpus)]

@@ -17,7 +17,7 @@ class Turbo(SwitchFile):
 
     def file(self, target: str = HOST_TARGET) -> Path:
         inverted = self._no_turbo()
-        return inverted if inverted.exists() else self.host.cpu_dir / "cpufreq/boost"
+        return inverted if inverted.exists() else self.host.cpufreq_dir / "boost"
 
     def missing(self) -> str:
         return (

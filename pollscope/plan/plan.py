@@ -149,22 +149,18 @@ def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
         refusal: why the testbed cannot host a point; None when it can.
         share: of the pair, where several share the trials.
     """
-    made = _whole_plan(spec, refusal, share)
-    pair = share.pair if share else None
-    return replace(made, trials=_on_pair(made.trials, pair), pair=pair)
-
-
-def _on_pair(trials: list[Trial], pair: str | None) -> list[Trial]:
-    return [replace(trial, id=f"{trial.id}@{pair}", pair=pair) for trial in trials] if pair else trials
-
-
-def _whole_plan(spec: Spec, refusal: Refusal, share: Share | None) -> Plan:
     points, left_out = _hosted(spec, refusal)
     baseline = _baseline_point(spec, refusal, left_out) if points else None
     blocks = [repeat for repeat in range(spec.repeats.at_least) if not share or repeat % share.count == share.index]
     measured = [trial for turn, repeat in enumerate(blocks) for trial in _block(spec, points, repeat, turn)]
     maxima = _maximum_trials(spec, [*points, *([baseline] if baseline is not None else [])])
-    return Plan(spec, [*maxima, *_with_baselines(spec, measured, baseline)], left_out, points)
+    pair = share.pair if share else None
+    trials = _on_pair([*maxima, *_with_baselines(spec, measured, baseline)], pair)
+    return Plan(spec, trials, left_out, points, pair)
+
+
+def _on_pair(trials: list[Trial], pair: str | None) -> list[Trial]:
+    return [replace(trial, id=f"{trial.id}@{pair}", pair=pair) for trial in trials] if pair else trials
 
 
 def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pollscope import __version__
 from pollscope.base.errors import HostError
 from pollscope.base.units import human_number
-from pollscope.host.files import parse_list
+from pollscope.host.files import format_list, parse_list
 from pollscope.testbeds.base import HostFinding
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
@@ -81,8 +81,9 @@ def inventory_findings(role: str, host: PairHost, variables: Mapping[str, Any]) 
     """Where the testbed's file and the variables of the inventory do not meet, before a play has set them."""
     isolated, polling = cpus_of(str(variables.get("cpu_isolation_cpus") or "")), set(host.cpus)
     if isolated:
-        text = f"isolates {_shown(isolated)}" + (f"; not {_shown(polling - isolated)}" if polling - isolated else "")
-        remedy = f'cpu_isolation_cpus: "{_shown(polling | isolated)}"'
+        others = polling - isolated
+        text = f"isolates {format_list(isolated)}" + (f"; not {format_list(others)}" if others else "")
+        remedy = f'cpu_isolation_cpus: "{format_list(polling | isolated)}"'
         yield _met(role, polling <= isolated, text, remedy)
     named = set(variables.get("pollscope_nics") or ())
     remedy = f"pollscope_nics: [{', '.join(sorted(host.nics))}]"
@@ -200,14 +201,14 @@ def _cpus(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
     where = " and ".join(str(node) for node in nodes)
     if far:
         text = f"CPU {far[0]} is not on node {where}, where the NIC is"
-        yield "cpus", "note", text, f"cpus of {_shown(near - {host.main_cpu})}"
+        yield "cpus", "note", text, f"cpus of {format_list(near - {host.main_cpu})}"
     else:
-        yield "cpus", "yes", f"{_shown(polling)}, on node {where}", ""
+        yield "cpus", "yes", f"{format_list(polling)}, on node {where}", ""
     yield _governor(seen["governors"])
     isolated = cpus_of(seen["isolated_cpus"])
     open_cpus = polling - isolated
-    text = f"{_shown(isolated) or 'none'}" + (f"; not {_shown(open_cpus)}" if open_cpus and isolated else "")
-    wanted = f'cpu_isolation_cpus: "{_shown(polling)}" in the inventory, then {_PROVISION}'
+    text = f"{format_list(isolated) or 'none'}" + (f"; not {format_list(open_cpus)}" if open_cpus and isolated else "")
+    wanted = f'cpu_isolation_cpus: "{format_list(polling)}" in the inventory, then {_PROVISION}'
     yield "isolated CPUs", "note" if open_cpus else "yes", text, wanted
 
 
@@ -227,14 +228,3 @@ def _governor(governors: Sequence[str]) -> _Row:
 def cpus_of(text: str | None) -> set[int]:
     """The CPUs of a list of the kernel (`0-3,8`); empty for none."""
     return set(parse_list(text or ""))
-
-
-def _shown(cpus: Sequence[int] | set[int]) -> str:
-    """CPUs as the kernel lists them."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and parts[-1][-1] == cpu - 1:
-            parts[-1].append(cpu)
-        else:
-            parts.append([cpu])
-    return ",".join(f"{each[0]}-{each[-1]}" if len(each) > 1 else str(each[0]) for each in parts)
