@@ -417,7 +417,7 @@ def test_amd_and_arm_count_in_the_same_words(tmp_path: Path) -> None:
     dma = asked["amd_df/event=0x85f,umask=0x7fe,name=amd_df__dma_read_local_io1/"]
     assert (dma.metric, dma.unit, dma.scale, dma.unit_path) == ("dma_read_local", "B", 64, "io1")
     turin = perf_events.host_uncore_events(Processor("AuthenticAMD", 26, 2, "", False), tmp_path)
-    assert {event.metric for event in turin if event.name.startswith("amd_df")} == {"dma_read", "dma_write"}
+    assert {event.metric for event in turin if event.perf_name.startswith("amd_df")} == {"dma_read", "dma_write"}
     arm = perf_events.host_uncore_events(Processor("", 0, 0, "", False), tmp_path)
     assert [(event.perf_name, event.metric, event.unit_path) for event in arm] == [
         ("arm_cmn_0/hnf_cache_miss/", "slc_misses", "mesh:arm_cmn_0"),

@@ -22,6 +22,9 @@ Cell = tuple[int | float | None, str]
 
 # A counter is at most 48 bits wide; whatever is near or above has wrapped (COLLECTORS: values of k * 14 * 2^48).
 WRAPPED = 1 << 47
+# Of counters that the kernel, perf or a driver extends to 64 bits (those like the TSC really are that large): only what
+# has the last bit is a wrap or an error code.
+WRAPPED_64 = float(1 << 63)
 LONGEST_PLAIN = 14  # characters: a number of them is below 2^47
 _KEPT_PROBLEMS = 20
 

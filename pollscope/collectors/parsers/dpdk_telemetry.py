@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from pollscope.collectors.parsing import Origin, clean, parse_cell, without_mark
+from pollscope.collectors.parsing import WRAPPED_64, Origin, clean, parse_cell, without_mark
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, absent, reading
 
 _QUEUE = re.compile(r"(rx|tx)_q(\d+)_?(.+)")
@@ -29,7 +29,6 @@ _NORMALISED = {
     "outbound_pci_stalled_wr": "nic.pcie_write_stalled_percent",
 }
 _LCORE = SourceMetric("busy_share", "1", Kind.GAUGE)
-_LIMIT = float(1 << 63)
 _PROMPT = "-->"
 _SESSION = (_PROMPT, "Connecting to ", "Connected to application: ")
 
@@ -115,7 +114,7 @@ def _counters(result: dict[str, Any]) -> Iterator[tuple[SourceMetric, Value, str
     for name, value in result.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
-        cell = parse_cell(str(value), wrapped=_LIMIT)
+        cell = parse_cell(str(value), wrapped=WRAPPED_64)
         for metric in _metrics(name):
             yield metric, *cell
 
@@ -155,7 +154,7 @@ def _usage(t_ns: int | None, result: dict[str, Any]) -> Iterator[Reading]:
     columns = [result.get(key) for key in ("lcore_ids", "total_cycles", "busy_cycles")]
     lists = [column if isinstance(column, list) else [] for column in columns]
     for lcore, total, busy in zip(*lists, strict=False):
-        cells = [parse_cell(str(value), wrapped=_LIMIT) for value in (total, busy)]
+        cells = [parse_cell(str(value), wrapped=WRAPPED_64) for value in (total, busy)]
         numbers = [value for value, _ in cells]
         share = numbers[1] / numbers[0] if numbers[0] and numbers[1] is not None else None
         yield reading(

@@ -13,11 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from pollscope.collectors.parsing import Origin, numbered, parse_cell, slug
+from pollscope.collectors.parsing import WRAPPED_64, Origin, numbered, parse_cell, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
-# Counters may have used all 64 bits; only a value in the last bit's half is a wrap or an error code.
-_LIMIT = float(1 << 63)
 _LINE = re.compile(r"\s*(\S.*?): (-?\d+)\s*", re.ASCII)
 _TITLE = re.compile(r"NIC statistics:|Standard stats for \S+:")  # the second with --all-groups
 _QUEUES = tuple(
@@ -137,7 +135,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             listing.begin(text)
             continue
         where, metric = listing.place(text, match[1])
-        value, reason = parse_cell(match[2], wrapped=_LIMIT)
+        value, reason = parse_cell(match[2], wrapped=WRAPPED_64)
         units.setdefault(f"{path}/{where}" if where else path, []).append((metric, value, reason))
         if not where:
             names[metric.name] = value

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell
+from pollscope.collectors.parsing import WRAPPED_64, Cell, Origin, numbered, parse_cell
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 # proc(5): columns of a cpu line, in ticks of 1/USER_HZ s
@@ -23,7 +23,6 @@ _STAT = {
 _UNUSED = {"intr", "softirq", "btime", "page", "swap", "disk_io"}
 _CPU = re.compile(r"cpu(\d*)")
 _WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for the whole system
-_LIMIT = float(1 << 63)
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
@@ -45,10 +44,10 @@ def _parse_stat(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         cpu = _CPU.fullmatch(name)
         if cpu:
             found = True
-            ticks = [parse_cell(cell, wrapped=_LIMIT) for cell in cells[: len(_TICKS)]]
+            ticks = [parse_cell(cell, wrapped=WRAPPED_64) for cell in cells[: len(_TICKS)]]
             yield row(t_ns, f"cpu{cpu[1]}" if cpu[1] else "system", _TICKS[: len(ticks)], ticks)
         elif name in _STAT and cells:
-            yield row(t_ns, "system", (_STAT[name],), (parse_cell(cells[0], wrapped=_LIMIT),))
+            yield row(t_ns, "system", (_STAT[name],), (parse_cell(cells[0], wrapped=WRAPPED_64),))
         elif not found:
             raise origin.refuse(number, f"not /proc/stat: {text[:40]!r}", "record /proc/stat whole")
         elif name and name not in _UNUSED:
@@ -89,12 +88,12 @@ def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[
     prefix = "irq" if label == "interrupts" else "softirq"
     if len(counts) < len(cpus):
         if counts and name.upper() in _WITHOUT_CPU:
-            yield "system", _metric(f"{prefix}:{name}"), parse_cell(counts[0], wrapped=_LIMIT)
+            yield "system", _metric(f"{prefix}:{name}"), parse_cell(counts[0], wrapped=WRAPPED_64)
         return
     device = words[-1] if name.isdigit() and len(words) > len(cpus) + 1 else ""
     metric = _metric(f"{prefix}:{name}:{device}" if device else f"{prefix}:{name}")
     for cpu, count in zip(cpus, counts, strict=True):
-        yield cpu.lower(), metric, parse_cell(count, wrapped=_LIMIT)
+        yield cpu.lower(), metric, parse_cell(count, wrapped=WRAPPED_64)
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pollscope.collectors.parsing import (
+    WRAPPED_64,
     Cell,
     Origin,
     ParseError,
@@ -21,7 +22,6 @@ from pollscope.collectors.parsing import (
 )
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
-_LIMIT = float(1 << 63)
 _CONFIG_COLUMN = re.compile(r"Default|Current|Next [Bb]oot|New")
 # What stands around the rows: which device it is, rulers, and what the asterisk means.
 _CONFIG_TITLE = re.compile(
@@ -152,7 +152,7 @@ def _neohost_cell(entry: dict[str, Any]) -> tuple[SourceMetric, Value, str]:
         printed = "mhz"
     unit, scale = _READABLE_UNITS.get(printed, ("1", 1))
     metric = SourceMetric(_NEOHOST.get(name, name), unit, Kind.GAUGE)
-    return metric, *scaled(parse_cell(text, wrapped=_LIMIT), scale)
+    return metric, *scaled(parse_cell(text, wrapped=WRAPPED_64), scale)
 
 
 def _json(lines: Iterable[str], origin: Origin) -> Any:
@@ -287,6 +287,6 @@ def _reporter(device: str, reporter: str, pairs: dict[str, str], origin: Origin)
         (SourceMetric("health", "", Kind.STATE), pairs.get("state"), "devlink printed no state")
     ]
     for name in ("error", "recover"):
-        cell: Cell = parse_cell(pairs[name], wrapped=_LIMIT) if name in pairs else (None, "devlink printed none")
+        cell: Cell = parse_cell(pairs[name], wrapped=WRAPPED_64) if name in pairs else (None, "devlink printed none")
         cells.append((SourceMetric(f"health_{name}s", "1", Kind.COUNTER), *cell))
     return reading(origin.now(), f"device:{device}/reporter:{reporter}", cells)

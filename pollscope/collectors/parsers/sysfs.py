@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from pollscope.collectors.parsing import Origin, numbered, parse_cell
+from pollscope.collectors.parsing import WRAPPED_64, Origin, numbered, parse_cell
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
 _LINE = re.compile(r"(/[^=!]*)([=!])(.*)")
@@ -16,7 +16,6 @@ _CPU = re.compile(r"/sys/devices/system/cpu/(cpu\d+)/(.+)")
 _IDLE = re.compile(r"cpuidle/(state\d+)/(.+)")
 _POWERCAP = re.compile(r"/sys/class/powercap/([^/]+)/(.+)")
 _UNCORE = re.compile(r"/sys/devices/system/cpu/intel_uncore_frequency/(package_\d+_die_\d+|uncore\d+)/(.+)")
-_LIMIT = float(1 << 63)
 # Zones of powercap (kernel document power/powercap/powercap.rst; their names: drivers/powercap/intel_rapl_common.c)
 _ZONE = "powercap:"
 _PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
@@ -120,7 +119,7 @@ def _cell(metric: SourceMetric, mark: str, text: str, scale: float) -> tuple[Sou
         return metric, None, text.strip() or "cannot be read"  # a line cut off behind its mark
     text = text.strip()
     if metric.unit and text.isdigit():
-        value, reason = parse_cell(text, wrapped=_LIMIT)
+        value, reason = parse_cell(text, wrapped=WRAPPED_64)
         return metric, None if value is None else value / round(1 / scale) if scale < 1 else value * int(scale), reason
     if metric.unit:
         return metric, None, f"not a number: {text[:40]!r}"

@@ -10,21 +10,16 @@ from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.parsers import nic_tools
 from pollscope.collectors.polling import PollingCollector
 from pollscope.collectors.tool import ask
+from pollscope.host.files import read_text
+from pollscope.host.topology import network_controllers
 
 _NEOHOST = Path("/opt/neohost/sdk/get_device_performance_counters.py")
 
 
 def _mellanox_devices() -> list[str]:
     """PCI addresses of NVIDIA/Mellanox network functions."""
-    found = []
-    for folder in sorted(Path("/sys/bus/pci/devices").glob("*")):
-        try:
-            identity = (folder / "vendor").read_text(encoding="ascii"), (folder / "class").read_text(encoding="ascii")
-        except OSError:
-            continue  # taken out of the machine meanwhile
-        if identity[0].strip() == "0x15b3" and identity[1].startswith("0x02"):
-            found.append(folder.name)
-    return found
+    folders = network_controllers(Path("/sys"))
+    return [folder.name for folder in folders if read_text(folder / "vendor") == "0x15b3"]
 
 
 class MlxConfig(PollingCollector):

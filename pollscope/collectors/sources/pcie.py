@@ -8,6 +8,7 @@ from pathlib import Path
 from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.parsers import pcie
 from pollscope.collectors.polling import PollingCollector
+from pollscope.host.topology import network_controllers
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -22,35 +23,25 @@ class PcieState(PollingCollector):
 
     def __init__(self, root: Path = Path("/")) -> None:
         super().__init__()
-        self._devices = root / "sys/bus/pci/devices"
+        self._sys = root / "sys"
 
     def probe(self) -> ProbeResult:
-        nics = list(_network(self._devices))
+        nics = [folder.name for folder in network_controllers(self._sys)]
         return ProbeResult(bool(nics), ", ".join(nics) if nics else "no PCI device of class network")
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
-        yield "", "".join(f"{line}\n" for line in listing(self._devices)).encode()
+        yield "", "".join(f"{line}\n" for line in listing(self._sys)).encode()
 
 
-def listing(devices: Path) -> Iterator[str]:
+def listing(sys: Path) -> Iterator[str]:
     """Lines `device ADDRESS nic|rootport:NIC VENDOR:DEVICE HEX`. The root port is the component below pciDDDD:BB."""
-    for nic in _network(devices):
-        yield _line(devices / nic, "nic")
-        parts = (devices / nic).resolve().parts
-        chain = [part for part in parts if _ADDRESS.fullmatch(part)]
+    for nic in network_controllers(sys):
+        yield _line(nic, "nic")
+        chain = [part for part in nic.resolve().parts if _ADDRESS.fullmatch(part)]
         if len(chain) > 1:
-            yield _line(devices / chain[0], f"rootport:{nic}")
+            yield _line(nic.with_name(chain[0]), f"rootport:{nic.name}")
 
 
 def _line(folder: Path, role: str) -> str:
     identity = ":".join((folder / name).read_text(encoding="ascii").strip()[2:] for name in ("vendor", "device"))
     return f"device {folder.name} {role} {identity} {(folder / 'config').read_bytes().hex()}"
-
-
-def _network(devices: Path) -> Iterator[str]:
-    for folder in sorted(devices.glob("*")):
-        try:
-            if (folder / "class").read_text(encoding="ascii").startswith("0x02"):
-                yield folder.name
-        except OSError:
-            continue  # taken out of the machine meanwhile

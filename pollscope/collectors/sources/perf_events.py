@@ -63,7 +63,6 @@ class Event(NamedTuple):
     """One event as perf is asked for it and as it is reported: `scale` turns counts into `unit`."""
 
     perf_name: str
-    name: str
     metric: str
     unit: str
     scale: float
@@ -155,7 +154,7 @@ def printed_event(name: str) -> Event | None:
         return None
     place, metrics = _NAMING_PMUS[own[2]]
     metric = metrics.get(own[3])
-    return Event(name, name, metric, "1", 1, f"{place}:{own[1]}") if metric else None
+    return Event(name, metric, "1", 1, f"{place}:{own[1]}") if metric else None
 
 
 def _of_table(name: str, pmu: str, number: str, metric: str) -> Iterator[Event]:
@@ -167,4 +166,4 @@ def _of_table(name: str, pmu: str, number: str, metric: str) -> Iterator[Event]:
     for entry in (entry for generation in generations() for entry in generation.events):
         if (entry.pmu, entry.metric) == (pmu, metric):
             path = "/".join(filter(None, (place, part[2] if part else "")))
-            yield Event(name, name, part[1] if part else metric, entry.unit, entry.scale, path)
+            yield Event(name, part[1] if part else metric, entry.unit, entry.scale, path)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from pollscope.collectors.parsing import Origin, numbered, parse_cell, scaled, slug
+from pollscope.collectors.parsing import WRAPPED_64, Origin, numbered, parse_cell, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{([^{}]*)\})? (\S+)")
@@ -26,7 +26,6 @@ _UNITS: tuple[tuple[re.Pattern[str], str, float], ...] = (
     (re.compile(r"Thermal_Headroom"), "degC", 1),
     (re.compile(r"Measurement_Interval_in_us"), "s", 1e-6),
 )
-_LIMIT = float(1 << 63)
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
@@ -44,7 +43,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             continue
         found = True
         path, metric, scale = _meaning(match[1], match[2] or "")
-        yield row(t_ns, path, (metric,), (scaled(parse_cell(match[3], wrapped=_LIMIT), scale),))
+        yield row(t_ns, path, (metric,), (scaled(parse_cell(match[3], wrapped=WRAPPED_64), scale),))
     if not found:
         raise origin.refuse(0, "no metric in it", "record with: curl http://HOST:9738/metrics")
 

@@ -9,12 +9,12 @@ intervals (--summary) are left out. The human-readable text depends on the local
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pollscope.collectors.parsers.perf.metrics import MetricTable, metric_row
-from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled
+from pollscope.collectors.parsing import WRAPPED_64, Cell, Origin, numbered, parse_cell, recognise_failure, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 _UNITS: dict[str, tuple[str, float]] = {
@@ -58,13 +58,11 @@ _PARTS = {
     "N": "node",
 }
 _JSON_PLACES = ("socket", "die", "cluster", "cache", "core", "cpu", "node")
-# 2^63 and not 2^47: TSC-like events (msr/tsc/) really are that large; perf itself extends counters to 64 bits.
-_LIMIT = float(1 << 63)
 _MOST_PERCENT = 110
 
 
-def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> Iterator[Reading]:
-    """Reads either format. With `events` (as requested) the event's column is found by its name even in odd rows.
+def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
+    """Reads either format.
 
     Raises:
         ParseError: text output, perf's own error message, or rows that are neither JSON nor separated values.
@@ -76,7 +74,7 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
         if not line or (line.startswith("#") and not _TEXT_HEADER.match(line)):
             continue
         metrics = table.row(text.lstrip(" "))
-        item = None if metrics else _item(line, text, events, number, origin)
+        item = None if metrics else _item(line, text, number, origin)
         if metrics:
             found = True
             yield metrics
@@ -93,8 +91,8 @@ def parse(lines: Iterable[str], origin: Origin, events: Sequence[str] = ()) -> I
         raise origin.refuse(0, "no row of perf stat -j or -x in it", "record with: perf stat -a -j -I 1000 -e EVENTS")
 
 
-def _item(line: str, text: str, events: Sequence[str], number: int, origin: Origin) -> "_Item | None":
-    return _from_json(line, number, origin) if line.startswith("{") else _from_cells(text, events)
+def _item(line: str, text: str, number: int, origin: Origin) -> "_Item | None":
+    return _from_json(line, number, origin) if line.startswith("{") else _from_cells(text)
 
 
 def _no_row(line: str, number: int, origin: Origin) -> None:
@@ -160,7 +158,7 @@ def _time(item: _Item, origin: Origin) -> int | None:
 def _reading(item: _Item, origin: Origin) -> Reading:
     unit, scale = _UNITS.get(item.unit, (item.unit, 1))
     why = _WHY.get(item.value)
-    cell: Cell = (None, why) if why else scaled(parse_cell(item.value, wrapped=_LIMIT), scale)
+    cell: Cell = (None, why) if why else scaled(parse_cell(item.value, wrapped=WRAPPED_64), scale)
     if cell[0] is not None and isinstance(cell[0], float) and unit == "1" and cell[0].is_integer():
         cell = (int(cell[0]), "")  # JSON of perf 6.1 prints counts as 20.000000
     share: Cell = (None, why) if why else _share(parse_cell(item.share))
@@ -236,7 +234,7 @@ def _place(text: str) -> str:
     return f"thread:{text}"
 
 
-def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
+def _from_cells(text: str) -> _Item | None:
     """Fields: [time] [place [counters]] value unit event [cgroup] [variance%] runtime share [metric unit].
 
     An event may contain the separator (uncore_iio/event=0x83,umask=0x1/): it ends where runtime and share begin.
@@ -246,7 +244,7 @@ def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
         cells = list(map(str.strip, text.split(mark)))
         if len(cells) >= 5:
             break
-    stamp = cells.pop(0) if _STAMP.fullmatch(cells[0]) and len(cells) > 1 and not _is_start(cells, events) else ""
+    stamp = cells.pop(0) if _STAMP.fullmatch(cells[0]) and len(cells) > 1 else ""
     path = "system"
     if cells and _is_place(cells[0]):
         path = _place(cells.pop(0))
@@ -261,7 +259,7 @@ def _from_cells(text: str, events: Sequence[str]) -> _Item | None:
     if end is None:
         return None
     name_end = end - 1 if cells[end - 1].endswith("%") and end > 3 else end
-    event, cgroup = _event(cells[2:name_end], mark, events)
+    event, cgroup = _event(cells[2:name_end], mark)
     if not event or event.endswith("%"):  # a row of a metric group has no event
         return None
     value, name = [*cells[end + 2 : end + 4], "", ""][:2]
@@ -278,18 +276,13 @@ def _metric_alone(cells: list[str]) -> tuple[str, str] | None:
     return kept[-1], kept[-2]
 
 
-def _event(cells: list[str], mark: str, events: Sequence[str]) -> tuple[str, str]:
+def _event(cells: list[str], mark: str) -> tuple[str, str]:
     """Event and cgroup (-G): an event holds separators only between slashes. Empty when more cells follow it."""
     whole = mark.join(cells)
-    if len(cells) == 1 or whole in events:
+    if len(cells) == 1:
         return whole, ""
     ends = (end for end in range(1, len(cells)) if mark.join(cells[:end]).count("/") % 2 == 0)
     end = next(ends, len(cells))
     if end == len(cells):
         return whole, ""
     return (mark.join(cells[:end]), cells[end]) if end == len(cells) - 1 else ("", "")
-
-
-def _is_start(cells: list[str], events: Sequence[str]) -> bool:
-    """Whether a first cell that looks like a time is the value itself: the unit and a requested event follow it."""
-    return len(cells) > 2 and cells[2] in events
