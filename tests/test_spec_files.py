@@ -206,7 +206,7 @@ def test_levels_that_are_there_are_no_slip(change: str) -> None:
 def test_the_load_is_said_in_words(change: str, text: str) -> None:
     from pollscope.spec import advice
 
-    assert advice.load_text(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec) == text
+    assert advice.offered_load(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec) == text
 
 
 def test_names_and_rows_are_found_in_any_case() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from pollscope.base.errors import DiskError, reason_of
+from pollscope.store.find import is_run
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import read_run
 from pollscope.store.table_file import TABLE_FILE
@@ -45,16 +46,12 @@ def said_how_to_go_on(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise DiskError(reason_of(error), str(folder), _kept(folder)) from error
     except DiskError as error:
-        remedies = (_kept(folder), "" if _is_begun(folder) else error.remedy)
+        remedies = (_kept(folder), "" if is_run(folder) else error.remedy)
         raise DiskError(error.what, error.where, "; ".join(filter(None, remedies))) from error
 
 
-def _is_begun(folder: Path) -> bool:
-    return (folder / "run.json").exists()
-
-
 def _kept(folder: Path) -> str:
-    if not _is_begun(folder):
+    if not is_run(folder):
         return "nothing was measured yet"
     try:
         with (folder / "trials.jsonl").open("rb") as file:

@@ -12,7 +12,7 @@ from pollscope.base.units import human_size, human_time
 from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_of, specs_of
 from pollscope.plan.plan import Plan, Trial, plan_parts
 from pollscope.spec import LoadedSpec, Overrides, Spec, known_specs, load_file
-from pollscope.spec.advice import load_text
+from pollscope.spec.advice import offered_load
 from pollscope.spec.points import point_text
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
@@ -131,7 +131,7 @@ def _show(made: Plan, testbed: str) -> None:
     longest = made.seconds_at_most
     at_most = f", at most {human_time(longest)}" if longest > made.seconds else ""
     typer.echo(f"{made.spec.name} on {testbed}: {made.spec.title}")
-    typer.echo(load_text(made.spec))
+    typer.echo(offered_load(made.spec))
     typer.echo(f"{len(made.trials)} trials, about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}")
     if len(made.trials) >= _MANY_TRIALS:
         typer.echo(_room(len(made.trials)))

@@ -65,10 +65,10 @@ def _run_or_skip(loaded: LoadedSpec, folder: Path, run_one: Callable[[LoadedSpec
     except (WrongTestbed, CannotHost) as error:
         return Ended(f"skipped, because {error}", skipped=error)
     except (PollscopeError, OSError) as error:
-        what, code = (str(error), error.exit_code) if isinstance(error, PollscopeError) else (reason_of(error), 3)
+        what, code = reason_of(error), error.exit_code if isinstance(error, PollscopeError) else ExitCode.HOST
         typer.echo(f"pollscope: {what}", err=True)
         resume = f"; `pollscope run --resume {folder}` goes on" if folder.exists() else ""
-        return Ended(f"failed, because {what}{resume}", ExitCode(code))
+        return Ended(f"failed, because {what}{resume}", code)
 
 
 def _show(specs: Mapping[Path, LoadedSpec], texts: Sequence[str]) -> None:

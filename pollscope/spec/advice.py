@@ -16,7 +16,7 @@ from pollscope.spec.predicates import LOAD, OwnClaim, Range
 FEW_PPS, FEW_PACKETS = 1000, 1000
 
 
-def load_text(spec: Spec) -> str:
+def offered_load(spec: Spec) -> str:
     """The offered load in words: `load: 5 Mpps`, `load: 0 to 100 % of the maximum that saturating finds first`."""
     name = next(each for each in LOADS if each in spec.levels or getattr(spec.parameters, each) is not None)
     levels = spec.levels.get(name, (getattr(spec.parameters, name),))
