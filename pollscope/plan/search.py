@@ -29,7 +29,7 @@ TRIES = 5
 # A saturated DUT that misses less than this share kept up: then it was the generator that could not do more.
 SATURATED_MISSED_SHARE = 0.01
 # The search begins this far above what the DUT took when saturated: overload can cost a DUT rate.
-HEADROOM = 1.5
+_HEADROOM = 1.5
 # A generator that paces less than this times what the saturated DUT took cannot show where the DUT's limit is.
 _LEAST_HEADROOM = 1.02
 # What a generator really sent is asked of it again with this much to spare.
@@ -233,7 +233,7 @@ def _highest(settings: Settings, trials: _Trials) -> float:
             f"of {human_rate(full.offered_pps)}, all that the generator can send, the DUT missed "
             f"{human_share(full.missed_share)}, so its limit lies higher",
         )
-    load = min(full.offered_pps, HEADROOM * full.received_pps)
+    load = min(full.offered_pps, _HEADROOM * full.received_pps)
     reason = f"{human_rate(full.offered_pps)}, all that the generator can send, is too little more"
     while load >= _LEAST_HEADROOM * full.received_pps:
         tried = trials.until_good(load)

@@ -41,7 +41,7 @@ from pollscope.run.leased_lines import Lapsed, LeasedLines
 
 # Of a recording in one reply.
 _PIECE_BYTES = 4 << 20
-Reply = dict[str, Any]
+_Reply = dict[str, Any]
 
 
 class Agent:
@@ -72,10 +72,10 @@ class Agent:
                 self._held.callback(collector.stop)  # whatever one of them raises, the knobs are restored after it
             self._held.close()
 
-    def answer(self, request: Mapping[str, Any]) -> Reply:
+    def answer(self, request: Mapping[str, Any]) -> _Reply:
         """The reply to a request; an error that has a message for people is one, too."""
         fields = {key: value for key, value in request.items() if key not in ("cmd", "id")}
-        handler: Callable[..., Reply] | None = _REQUESTS.get(str(request.get("cmd")))
+        handler: Callable[..., _Reply] | None = _REQUESTS.get(str(request.get("cmd")))
         try:
             if handler is None:
                 raise UsageError(f"unknown request {request.get('cmd')!r}")
@@ -87,27 +87,27 @@ class Agent:
             reply = {"failed": {"exit_code": ExitCode.HOST, "what": str(error), "where": "", "remedy": ""}}
         return {"id": request.get("id"), "ok": True, **reply}
 
-    def facts(self, program: str) -> Reply:
+    def facts(self, program: str) -> _Reply:
         """Facts of this host and of the node program's build."""
         return {"host": host_facts(), "build": build_facts(Path(program))}
 
-    def lease(self, silent_s: float) -> Reply:
+    def lease(self, silent_s: float) -> _Reply:
         """From now on the runner is heard of (an empty line will do) every `silent_s` at least, or it is gone."""
         if not silent_s > 0:
             raise UsageError("silent_s is a time above 0")
         self.lease_s = silent_s
         return {}
 
-    def clock(self) -> Reply:
+    def clock(self) -> _Reply:
         """The clock that stamps recordings here."""
         return {"t_ns": time.monotonic_ns()}
 
-    def aside(self, cpus: Sequence[int]) -> Reply:
+    def aside(self, cpus: Sequence[int]) -> _Reply:
         """Leaves these CPUs to what is measured (pollscope.host.placement)."""
         os.sched_setaffinity(0, room_beside(self._allowed, cpus))
         return {"cpus": sorted(os.sched_getaffinity(0))}
 
-    def corunners(self, params: Mapping[str, Any], dut: Sequence[int]) -> Reply:
+    def corunners(self, params: Mapping[str, Any], dut: Sequence[int]) -> _Reply:
         """The CPUs of what a point wants beside a DUT on these CPUs, and the program for it; or why not."""
         # Loading the models of specs takes longer than all else that an agent does at its start.
         from pollscope.spec.model import Parameters
@@ -120,7 +120,7 @@ class Agent:
         found = place_corunners(cpus, wishes, dut, ())
         return {"refusal": None, "cpus": asdict(found), "program": str(corunner_program())}
 
-    def placement(self, policy: str, workers: int, dispatchers: int, cpus: Sequence[int], nic: str) -> Reply:
+    def placement(self, policy: str, workers: int, dispatchers: int, cpus: Sequence[int], nic: str) -> _Reply:
         """Which of these CPUs, workers first, a DUT gets by a policy on this host's topology; or why none."""
         every = _cpus_with(cpus)
         node = next((each.numa_node for each in nics() if each.address == nic), None)
@@ -131,16 +131,16 @@ class Agent:
             return {"refusal": f"{error.what} (of the {len(cpus)} CPUs that the testbed's file names)"}
         return {"refusal": None, "cpus": [*roles.dut, *roles.dispatchers]}
 
-    def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> Reply:
+    def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> _Reply:
         """What ran on some CPUs since boot, and how long a node's lcores had to wait."""
         return {"activity": asdict(read_activity(cpus)), "waits_ns": lcore_waits_ns(pid, lcores)}
 
-    def probe(self, name: str, options: Mapping[str, object]) -> Reply:
+    def probe(self, name: str, options: Mapping[str, object]) -> _Reply:
         """Whether a collector can work here."""
         available, reason = create(name, **options).probe()
         return {"available": available, "reason": reason}
 
-    def start(self, name: str, options: Mapping[str, object], interval_ns: int) -> Reply:
+    def start(self, name: str, options: Mapping[str, object], interval_ns: int) -> _Reply:
         """Starts a collector."""
         collector = create(name, **options)
         folder = self._folder / name
@@ -149,7 +149,7 @@ class Agent:
         self._collectors[name] = collector
         return {}
 
-    def stop(self, name: str) -> Reply:
+    def stop(self, name: str) -> _Reply:
         """Stops a collector; its recording is kept until it is started again."""
         outcome: CollectorOutcome = self._collectors.pop(name).stop()
         self._raw[name] = outcome.raw
@@ -159,7 +159,7 @@ class Agent:
         kept = {key: getattr(outcome, key) for key in same}
         return {"status": str(outcome.status), "recorded": recorded, "problems": problems, **kept}
 
-    def read(self, name: str, ending: str, offset: int) -> Reply:
+    def read(self, name: str, ending: str, offset: int) -> _Reply:
         """A piece of a recording (`.raw`) or of its pace (`.pace`), from `offset`; empty at the end."""
         path = self._raw.get(name)
         if path is None or ending not in (".raw", ".pace"):
@@ -168,40 +168,40 @@ class Agent:
             file.seek(offset)
             return {"data": base64.b64encode(file.read(_PIECE_BYTES)).decode()}
 
-    def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> Reply:
+    def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> _Reply:
         """Takes this host's lock and restores what an ended run left behind."""
         session = KnobSession(what, _knob_host(root, emulated), restore_first, caller="runner")
         self._knobs = self._held.enter_context(session)
         return {"restored": [asdict(result) for result in session.restored_first]}
 
-    def knobs_apply(self, settings: Mapping[str, object]) -> Reply:
+    def knobs_apply(self, settings: Mapping[str, object]) -> _Reply:
         """Sets knobs, each preceded by its old value in the journal of this host."""
         self._session().apply(settings)
         return {}
 
-    def knobs_restore(self) -> Reply:
+    def knobs_restore(self) -> _Reply:
         """Restores what was set."""
         return {"results": [asdict(result) for result in self._session().restore()]}
 
-    def knobs_snapshot(self) -> Reply:
+    def knobs_snapshot(self) -> _Reply:
         """Every knob's values now."""
         return {"knobs": self._session().snapshot()}
 
-    def boot_note(self) -> Reply:
+    def boot_note(self) -> _Reply:
         """What an ended run left changed of this host's boot parameters."""
         return {"note": boot_note(self._session().host.state_dir)}
 
-    def write_boot_note(self, what: str) -> Reply:
+    def write_boot_note(self, what: str) -> _Reply:
         """Notes that the boot parameters are about to be changed from elsewhere."""
         write_boot_note(self._session().host.state_dir, what)
         return {}
 
-    def remove_boot_note(self) -> Reply:
+    def remove_boot_note(self) -> _Reply:
         """Takes the note away."""
         remove_boot_note(self._session().host.state_dir)
         return {}
 
-    def knobs_refusal(self, settings: Mapping[str, object], root: str | None, emulated: bool) -> Reply:
+    def knobs_refusal(self, settings: Mapping[str, object], root: str | None, emulated: bool) -> _Reply:
         """Why this host cannot give these values; nothing is written."""
         factors = {f"{KNOB_PREFIX}{key}": value for key, value in settings.items()}
         return {"refusal": knob_refusal(_knob_host(root, emulated), factors)}
@@ -212,7 +212,7 @@ class Agent:
         return self._knobs
 
 
-_REQUESTS: Mapping[str, Callable[..., Reply]] = {
+_REQUESTS: Mapping[str, Callable[..., _Reply]] = {
     name: method for name, method in vars(Agent).items() if not name.startswith("_") and name != "answer"
 }
 

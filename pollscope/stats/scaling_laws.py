@@ -32,7 +32,7 @@ _SMALLEST_ERROR = 1e-9
 _DOUBLINGS = 60
 _FIRST_STEP = 1e-3
 # Of ln gamma, sigma and kappa.
-LOWEST = np.array([-math.inf, 0.0, 0.0])
+_LOWEST = np.array([-math.inf, 0.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _fit(points: _Points, parameters: int) -> ScalingLaw:
             fixed = np.where(np.arange(3) == index, value, 0.0)
             return _least(points, _space(others, fixed), best[others])[1] - limit
 
-        return _interval(profile, float(best[index]), LOWEST[index], points.free)
+        return _interval(profile, float(best[index]), _LOWEST[index], points.free)
 
     gamma, sigma = _of_logarithm(interval(0)), interval(1)
     kappa = interval(2) if parameters > 2 else None
@@ -153,7 +153,7 @@ def _fit(points: _Points, parameters: int) -> ScalingLaw:
 
 def _space(free: Sequence[int], fixed: Values) -> _Space:
     """Some parameters free, the others fixed."""
-    return _Space(fixed, np.eye(3)[:, free], LOWEST[free], np.full(len(free), math.inf))
+    return _Space(fixed, np.eye(3)[:, free], _LOWEST[free], np.full(len(free), math.inf))
 
 
 def _of_logarithm(found: Estimate) -> Estimate:

@@ -16,7 +16,7 @@ _EVERY_S = 5.0
 _AGAIN_AFTER_S = 0.01
 
 Take = Callable[[Point], Canary]
-Append = Callable[[Canary], dict[str, Any]]
+_Append = Callable[[Canary], dict[str, Any]]
 
 
 class GroundWatch:
@@ -32,7 +32,7 @@ class GroundWatch:
         canaries: all of this testbed, in order.
     """
 
-    def __init__(self, take: Take, append: Append, pair: str | None, before: Sequence[Canary]) -> None:
+    def __init__(self, take: Take, append: _Append, pair: str | None, before: Sequence[Canary]) -> None:
         self._take_now, self._append, self._pair = take, append, pair
         self.canaries = [canary for canary in before if canary.get("pair") == pair]
         self._block: tuple[str, int] | None = None

@@ -4,10 +4,9 @@
 A model decides nothing by itself: each sentence begins with `by the model`, and names what the model assumes.
 """
 
-from typing import Any
-
 from pollscope.analysis.explain.facts import PointFacts
 from pollscope.base.errors import UsageError
+from pollscope.base.knob_values import parse_setting
 from pollscope.base.units import human_number, human_share, human_size
 from pollscope.metrics.record import NotMeasured
 from pollscope.models.dma_caches import Iotlb, ddio_hits, ring_footprint_bytes
@@ -17,8 +16,6 @@ _BY_THE_MODEL = "by the model"
 # Share of the LLC in which DDIO allocates where neither its ways nor theirs are known: two ways of twenty (Intel DDIO
 # primer, 2012; intra-host text, section 2.2.1).
 DDIO_SHARE, DDIO_WAYS = 0.1, 2
-# As the knob has it: a mask that YAML hands over as a number is larger.
-MOST_WAYS = 20
 # An IOTLB as Neugebauer et al. (SIGCOMM 2018, section 6.5) found it; a page of DPDK's where none was asked for.
 IOTLB_ENTRIES, WALK_NS = 64, 330.0
 PAGE_BYTES = {"4 KiB": 4096, None: 2 << 20, "2 MiB": 2 << 20, "1 GiB": 1 << 30}
@@ -110,10 +107,9 @@ def _ways(point: PointFacts, llc_bytes: float) -> tuple[int, float, str]:
     return ways, llc_bytes / point.llc_ways, f"{human_number(ways)} of {point.llc_ways} ways, {origin}"
 
 
-def _asked_ways(level: Any) -> int | None:
-    """Ways of a level of the knob: a number, `4 ways`, or a mask."""
+def _asked_ways(level: object) -> int | None:
+    """Ways of a level of the knob: `4 ways`, or a mask."""
     if level is None:
         return None
-    text = str(level)
-    number = int(text.removesuffix("ways"), 0)  # a spec's levels are checked (knobs/ways.py)
-    return number.bit_count() if text.startswith("0x") or number > MOST_WAYS else number
+    value = parse_setting("ddio_ways", level)
+    return int(value.split()[0]) if value.endswith("ways") else int(value, 16).bit_count()

@@ -19,7 +19,7 @@ from pollscope.metrics.record import NotMeasured
 # Outstanding reads of a PCIe function with 8-bit extended tags (PCI Express Base Specification 4.0, section 2.2.6.2).
 _TAGS = 256
 _READS = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
-STALLS = ("nic_pcie_write_stalled_share", "nic_pcie_read_stalled_share")
+_STALLS = ("nic_pcie_write_stalled_share", "nic_pcie_read_stalled_share")
 # Of what there is a fixed number: nearly all in use, and so few that there is no question.
 FULL_SHARE, FREE_SHARE = 0.9, 0.5
 # Two points are the same within a twentieth, as in the claims on the intra-host text.
@@ -74,7 +74,7 @@ def _link(point: PointFacts) -> Told:
 
 
 def _credits(point: PointFacts) -> Told:
-    names = [name for name in STALLS if point.known(name) is not None] or STALLS[:1]
+    names = [name for name in _STALLS if point.known(name) is not None] or _STALLS[:1]
     stalled = max(point.mean(name) for name in names)
     kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
     writes = ("outstanding_writes_cha", "outstanding_writes_iio", "outstanding_requests_irp", "cha_write_latency_ns")

@@ -191,7 +191,7 @@ def save_comparison(
         target: where the files go.
     """
     with look():
-        words = f"{title}.\n{comparison_caption(differences, runs)}"
+        words = f"{title}.\n{_comparison_caption(differences, runs)}"
         return files.save(draw_comparison(differences), words, _origins(differences, runs), target)
 
 
@@ -209,10 +209,10 @@ def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> Inli
     """A comparison for a page."""
     with look():
         svg = files.svg_text(draw_comparison(differences), opaque=False)
-    return InlineFigure(svg, comparison_caption(differences, [run]), comparison_in_words(differences))
+    return InlineFigure(svg, _comparison_caption(differences, [run]), comparison_in_words(differences))
 
 
-def comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> str:
+def _comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> str:
     """How many differences are larger than noise, and what was measured where."""
     count = sum(each.beyond_noise for each in differences)
     verdict = f"{count} of {len(differences)} differences are larger than noise"

@@ -32,7 +32,7 @@ _BESIDE_COMPLETION = {
 STATISTICS = {_COMPLETION: "mean", "flow_completion_p90_ns": "90th percentile"}
 NAMES = {"scale-out": "a queue for each core", "corec": "one queue for all cores (corec)"}
 _MS_PER_NS = 1e-6
-KB = 1000
+_KB = 1000
 
 
 def draw_huge(data: FigureData) -> Figure:
@@ -139,7 +139,7 @@ def _many(row: str, size_bytes: int) -> PaperFigure:
     return PaperFigure(
         row,
         "corec",
-        f"Completion of TCP flows of {size_bytes // KB} KB, a queue a core and one queue that all cores share",
+        f"Completion of TCP flows of {size_bytes // _KB} KB, a queue a core and one queue that all cores share",
         partial(draw_many, size_bytes),
         along=("cores",),
         beside=("queues", "organisation", "flows", "flow_size"),
@@ -154,4 +154,4 @@ C_T5 = PaperFigure(
     along=("cores",),
     beside=("flow_size",),
 )
-C_F8, C_F9, C_F10 = _many("C-F8", 100 * KB), _many("C-F9", 10 * KB), _many("C-F10", KB)
+C_F8, C_F9, C_F10 = _many("C-F8", 100 * _KB), _many("C-F9", 10 * _KB), _many("C-F10", _KB)

@@ -34,7 +34,7 @@ AROUND_INCH = 0.5
 _LABELS_INCH = 0.8
 _ABSENT_INCH = 1.4
 # Around the values of a panel, how much room intervals get at most, as a share of what the values span.
-ROOM = 1.0
+_ROOM = 1.0
 # On a logarithmic axis values span at least this factor.
 _LEAST_FACTOR = 4.0
 # Of an interval that ends inside the axes, the room behind it.
@@ -144,7 +144,7 @@ def _hold(axes: Axes) -> None:
     from_zero = scale.zero and bottom >= 0
     low, high = min([*values, 0.0] if from_zero else values), max(values)
     span = max(high - low, scale.least_span) or abs(high) or 1.0
-    room = min(ROOM * span, scale.most_room)
+    room = min(_ROOM * span, scale.most_room)
     ends = [[scale.of(end) if scale.has(end) else -math.inf for end in _numbers(line.get_ydata())] for line in whiskers]
     before = top if top <= high + room else high + BEHIND * span
     top = min(high + room, max(before, *(end + BEHIND * span for _, end in ends)))

@@ -53,7 +53,7 @@ class Scale(NamedTuple):
 
 QUEUES = Scale("RX queues polled by the core")
 LOAD = Scale("Offered load (% of the maximum)", 0.01)
-MPPS = Scale("Throughput (Mpps)", 1e6)
+_MPPS = Scale("Throughput (Mpps)", 1e6)
 _MICROSECONDS = Scale("Latency (µs)", 1e3)
 
 
@@ -117,7 +117,7 @@ def draw_peaks(data: FigureData) -> Figure:
     for axes, (task, title) in zip(panels.flat, TASKS.items(), strict=True):
         axes.set_title(title)
         lines = [Line(name, "tx_pps", {"workload": task, "shape": shape}) for shape, name in SHAPES.items()]
-        _panel(axes, data, lines, "queues", (QUEUES, MPPS))
+        _panel(axes, data, lines, "queues", (QUEUES, _MPPS))
     return figure
 
 

@@ -24,7 +24,7 @@ WAYS: Mapping[tuple[str, str], str] = {
     ("qwait", "sleep"): "QWAIT, asleep",
 }
 # A point of the run, by its levels.
-Key = tuple[tuple[str, object], ...]
+_Key = tuple[tuple[str, object], ...]
 HEIGHT_INCH = 7.2
 _FREED = "waiting_share"
 # Metric -> words of its axis, and what one of it is worth.
@@ -57,11 +57,11 @@ def draw(data: FigureData) -> Figure:
     return figure
 
 
-def _key(sample: PointValues) -> Key:
+def _key(sample: PointValues) -> _Key:
     return tuple(sorted(sample.levels.items()))
 
 
-def _panel(axes: Axes, found: list[PointValues], freed: Mapping[Key, PointValues], unit: float) -> None:
+def _panel(axes: Axes, found: list[PointValues], freed: Mapping[_Key, PointValues], unit: float) -> None:
     for rank, ((notification, idle), words) in enumerate(WAYS.items()):
         samples = [
             each

@@ -32,7 +32,7 @@ def draw(data: FigureData) -> Figure:
     figure = new_figure(3.1)
     for axes, (metric, (title, label)) in zip(figure.subplots(1, 2), PANELS.items(), strict=True):
         axes.set_title(title)
-        sizes = by_size(data.by_point(metric))
+        sizes = _by_size(data.by_point(metric))
         if not sizes:
             absent_panel(axes, data.absence(metric))
             continue
@@ -50,7 +50,7 @@ def draw(data: FigureData) -> Figure:
     return figure
 
 
-def by_size(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
+def _by_size(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     """Samples by packet size in words, each by rising number of cores."""
     sizes: dict[str, list[PointValues]] = {}
     for sample in sorted(found, key=lambda each: (str(each.levels.get("frame")).zfill(6), each.levels.get("cores", 1))):

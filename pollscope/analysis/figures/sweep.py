@@ -68,7 +68,7 @@ def _shown(run: RunFolder) -> list[PaperFigure | str]:
 
 def _figure_or_refusal(show: Show, run: RunFolder) -> PaperFigure | str:
     try:
-        figure = sweep_figure(show, run)
+        figure = _sweep_figure(show, run)
         data = figure.data(run)
         for metric in show.y:
             lines_of(show, metric, data)
@@ -80,7 +80,7 @@ def _figure_or_refusal(show: Show, run: RunFolder) -> PaperFigure | str:
 def default_figure(run: RunFolder) -> PaperFigure | None:
     """What is drawn of a run when nothing is asked for; None when it has no factor with two levels."""
     show = default_show(run)
-    return None if show is None else sweep_figure(show, run)
+    return None if show is None else _sweep_figure(show, run)
 
 
 def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> PaperFigure:
@@ -104,10 +104,10 @@ def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> Pape
     if show is None:
         what = "--at holds every factor that was swept" if asked.get("at") else "the run swept no factor"
         raise UsageError(what, str(run.path), "--x and --y say what to draw")
-    return sweep_figure(show, run, narrow)
+    return _sweep_figure(show, run, narrow)
 
 
-def sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigure:
+def _sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigure:
     """A figure of a run; `narrow` fits a column of a page.
 
     Raises:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 _CHUNK = b"\0" * 65536
-BACKLOG = 1024
+_BACKLOG = 1024
 # Without a step of any flow for so long the path is broken.
 _STALL_S = 20.0
 # linux/sockios.h and linux/ethtool.h.
@@ -76,7 +76,7 @@ def _offloads_off(interface: str) -> None:
 
 def serve(address: str, port: int) -> None:
     """Takes all connections until standard input ends."""
-    with socket.create_server((address, port), backlog=BACKLOG) as listener, selectors.DefaultSelector() as waiting:
+    with socket.create_server((address, port), backlog=_BACKLOG) as listener, selectors.DefaultSelector() as waiting:
         waiting.register(listener, selectors.EVENT_READ)
         waiting.register(sys.stdin, selectors.EVENT_READ)
         print("ready", flush=True)

@@ -34,7 +34,7 @@ BUCKET_BYTES = 32768
 # Starting a process takes a fraction of a second even where the CPUs are busy.
 START_LIMIT_S = 60.0
 END_LIMIT_S = 10.0
-READY = "ready"
+_READY = "ready"
 
 
 def require_namespaces() -> None:
@@ -85,7 +85,7 @@ def _wait_ready(program: subprocess.Popen[str], command: Sequence[str]) -> None:
     heard: list[str] = []
     while select.select([program.stdout], [], [], START_LIMIT_S)[0]:
         line = program.stdout.readline()
-        if line.strip() == READY:
+        if line.strip() == _READY:
             return
         if not line:
             raise HostError(f"{name} did not begin: {' '.join(heard)[-300:] or 'it said nothing'}")
@@ -121,7 +121,7 @@ class Namespaces:
         require_namespaces()
         with ExitStack() as begun:
             for end in _ENDS:
-                hold = ["unshare", "--net", "sh", "-c", f"echo {READY}; exec cat >/dev/null"]
+                hold = ["unshare", "--net", "sh", "-c", f"echo {_READY}; exec cat >/dev/null"]
                 self._pids[end] = begun.enter_context(running(hold)).pid
                 _require_another(self._pids[end])
             self._connect()

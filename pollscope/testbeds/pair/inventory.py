@@ -17,7 +17,7 @@ from pollscope.base.fields import StrictModel
 from pollscope.base.paths import carried
 from pollscope.spec.checks import did_you_mean, plain_message
 
-GROUPS = ("dut", "generator")
+_GROUPS = ("dut", "generator")
 _PCI = r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$"
 # YAML 1.1, float: [-+]?[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*
 _NUMBER_OF_SIXTIES = re.compile(r"(?<![\"'\w:])\d{4}:[0-5]\d:[0-5]\d\.[0-7](?![\"'\w])")
@@ -79,7 +79,7 @@ def load_inventory(path: Path) -> Inventory:
     _require_quotes(document)
     groups = dict(_groups(document))
     hosts: dict[str, dict[str, Any]] = {}
-    for group in GROUPS:
+    for group in _GROUPS:
         for name, own in groups[group].items():
             hosts.setdefault(name, {}).update(own)
     _require_nics(document, groups, hosts)
@@ -97,11 +97,11 @@ def _require_quotes(document: documents.Document) -> None:
 def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
     """Each of the two groups with its hosts and their variables."""
     for key in document.data:
-        if key not in (*GROUPS, "all"):
-            raise _bad(document, (key,), f"is no group of a testbed{did_you_mean(str(key), [*GROUPS, 'all'])}")
+        if key not in (*_GROUPS, "all"):
+            raise _bad(document, (key,), f"is no group of a testbed{did_you_mean(str(key), [*_GROUPS, 'all'])}")
     common = _mapping(document, ("all", "vars"))
     _check_variables(document, ("all", "vars"), common)
-    for group in GROUPS:
+    for group in _GROUPS:
         if group not in document.data:
             raise UsageError(f"has no group {group}", document.name, "a testbed has the groups dut and generator")
         shared = _mapping(document, (group, "vars"))
@@ -153,7 +153,7 @@ def _check_variables(document: documents.Document, path: documents.Path, variabl
 def _require_nics(
     document: documents.Document, groups: Mapping[str, Mapping[str, Any]], hosts: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    for group in GROUPS:
+    for group in _GROUPS:
         for name in groups[group]:
             nics = hosts[name].get("pollscope_nics")
             if not nics and hosts[name].get("ansible_connection") != "local":
@@ -163,8 +163,8 @@ def _require_nics(
 
 
 def _pairs(document: documents.Document, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
-    sides: dict[str, dict[str, str]] = {group: {} for group in GROUPS}
-    for group in GROUPS:
+    sides: dict[str, dict[str, str]] = {group: {} for group in _GROUPS}
+    for group in _GROUPS:
         for name, variables in groups[group].items():
             pair = variables.get("pollscope_pair") or "pair"
             if pair in sides[group]:

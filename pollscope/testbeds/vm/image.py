@@ -57,7 +57,7 @@ DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
 _BOOT_CODE_BYTES = 440  # of the first sector; the partition table follows (GRUB's boot.S)
 _FAR_AHEAD_S = 1 << 32  # in 2106
 BUILD_LIMIT_S = 1800
-PATIENCE_S = 900
+_PATIENCE_S = 900
 # Not quiet: the serial line is what tells why a machine did not come up. The others are for a busy host, which may not
 # run an emulated machine for longer than the kernel's own checks allow: that of the timer ended in a panic, and the
 # TSC, which is this host's, was taken for one of 147 MHz, so that every time-out came 18 times too early.
@@ -113,8 +113,8 @@ _FILES = {
     # Without a check, which would wait until udev has seen all devices; the kernel replays the journal of the disk.
     "etc/fstab": f"{_ROOT_DEVICE} / ext4 defaults,noatime 0 0\n",
     # An emulated machine on a busy host takes minutes where others take seconds; one gave up on its disk after 30 s.
-    "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={PATIENCE_S}\n"
-    f"DefaultDeviceTimeoutSec={PATIENCE_S}\n",
+    "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={_PATIENCE_S}\n"
+    f"DefaultDeviceTimeoutSec={_PATIENCE_S}\n",
     # Loaded by name, the drivers of disk and management need no event that udev may lose; a small initramfs is read
     # in less time.
     "etc/initramfs-tools/conf.d/pollscope": "MODULES=list\n",
