@@ -17,6 +17,7 @@ from pollscope.collectors.recording import Recording
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, absent
 from pollscope.collectors.sources.perf_events import generation_of
 from pollscope.collectors.tool import ToolCollector
+from pollscope.host.files import SYS
 from pollscope.host.topology import Nic, nics
 
 _TRAFFIC = ("dma_read", "dma_write", "mmio_read", "mmio_write")
@@ -43,7 +44,7 @@ class WithNics(ToolCollector):
         return _with_nics(super().parse_recording(recording, problems), recording.facts())
 
 
-def places(addresses: Sequence[str], processor: Processor, sys: Path = Path("/sys")) -> list[str]:
+def places(addresses: Sequence[str], processor: Processor, sys: Path = SYS) -> list[str]:
     """Of the NICs with these addresses, or of all: `nics ADDRESS[,ADDRESS] at socket0/stack3/part0`, or `nowhere: WHY`.
 
     Functions of one card share a root port, so a part.

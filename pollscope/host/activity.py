@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pollscope.host.files import read_text
+from pollscope.host.files import PROC, read_text
 from pollscope.host.trouble import Trouble, read_trouble
 
-PROC = Path("/proc")
 # Field of a `cpuN` line of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal ...
 _STEAL_FIELD = 8
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pollscope.base.errors import HostError
-from pollscope.host.cpus import SYS, Cpu
-from pollscope.host.files import parse_list, read_int, read_text
+from pollscope.host.cpus import Cpu
+from pollscope.host.files import SYS, parse_list, read_int, read_text
 
 
 class Wishes(Protocol):

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pollscope.base.names import PLACEMENTS
-from pollscope.host.files import parse_list, read_int, read_text
-
-SYS = Path("/sys")
+from pollscope.host.files import SYS, parse_list, read_int, read_text
 
 
 @dataclass(frozen=True, order=True)

@@ -10,14 +10,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from pollscope.base.paths import PACKAGE
 from pollscope.host.cpus import online_cpus
-from pollscope.host.files import cpuinfo, read_int, read_text
+from pollscope.host.files import PROC, SYS, cpuinfo, read_int, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.nic_facts import nic_facts
 
 _Fact = Any
-PROC, SYS = Path("/proc"), Path("/sys")
-PACKAGE = Path(__file__).resolve().parent.parent
 # What gcc and clang write into .comment.
 _COMPILER = re.compile(rb"GCC: \([^)\0]{1,80}\) [\d.]+|[\w ]{0,40}clang version [\d.]+[^\0\n]{0,60}")
 

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+PROC, SYS = Path("/proc"), Path("/sys")
+
 
 def read_text(path: Path) -> str | None:
     """The file without surrounding white space; None when it cannot be read."""
@@ -26,7 +28,7 @@ def read_int(path: Path) -> int | None:
         return None
 
 
-def cpuinfo(proc: Path = Path("/proc")) -> dict[str, str]:
+def cpuinfo(proc: Path = PROC) -> dict[str, str]:
     """The fields of the first processor in /proc/cpuinfo; empty where it cannot be read."""
     first = (read_text(proc / "cpuinfo") or "").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pollscope.host.files import read_int, read_text
+from pollscope.host.files import PROC, SYS, read_int, read_text
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class HugepagePool:
         return self.page_bytes * self.free
 
 
-def hugepages(sys: Path = Path("/sys")) -> list[HugepagePool]:
+def hugepages(sys: Path = SYS) -> list[HugepagePool]:
     """Hugepages of every size that this kernel knows, smallest first."""
     found = []
     for folder in (sys / "kernel/mm/hugepages").glob("hugepages-*kB"):
@@ -34,7 +34,7 @@ def hugepages(sys: Path = Path("/sys")) -> list[HugepagePool]:
 _SCALES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def hugetlbfs_folder(page_bytes: int, proc: Path = Path("/proc")) -> str | None:
+def hugetlbfs_folder(page_bytes: int, proc: Path = PROC) -> str | None:
     """Where a file system of hugepages of this size is mounted; None when none is."""
     for line in (read_text(proc / "mounts") or "").splitlines():
         _, folder, kind, options, *_ = [*line.split(), "", "", "", ""]
@@ -44,7 +44,7 @@ def hugetlbfs_folder(page_bytes: int, proc: Path = Path("/proc")) -> str | None:
     return None
 
 
-def meminfo_bytes(key: str, proc: Path = Path("/proc")) -> int | None:
+def meminfo_bytes(key: str, proc: Path = PROC) -> int | None:
     """A line of /proc/meminfo in bytes; None when it is not there."""
     for line in (read_text(proc / "meminfo") or "").splitlines():
         name, _, rest = line.partition(":")

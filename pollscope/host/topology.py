@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pollscope.host.files import read_int, read_text
+from pollscope.host.files import SYS, read_int, read_text
 
 # PCI base class 02: network controllers (PCI Code and ID Assignment, section 1.3).
 _NETWORK_CLASS = "0x02"
@@ -46,7 +46,7 @@ def network_controllers(sys: Path) -> list[Path]:
     return [device for device in devices if (read_text(device / "class") or "").startswith(_NETWORK_CLASS)]
 
 
-def nics(sys: Path = Path("/sys")) -> list[Nic]:
+def nics(sys: Path = SYS) -> list[Nic]:
     """All network controllers of this host, by address."""
     return [_nic(device) for device in network_controllers(sys)]
 

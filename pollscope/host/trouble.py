@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pollscope.host.files import read_int, read_text
+from pollscope.host.files import PROC, SYS, read_int, read_text
 
-KMSG, PROC, SYS = Path("/dev/kmsg"), Path("/proc"), Path("/sys")
 # Priorities of syslog(3): 0 emergency ... 3 error; the upper bits are the facility.
 _WORST, _PRIORITY_BITS = 3, 7
 _KEPT_ERRORS = 20
@@ -73,7 +72,7 @@ def _throttled(cpus: Sequence[int], sys: Path) -> int | None:
 class LogTail:
     """The kernel's log, which is read on from where the last reading ended: its thousands of records only once."""
 
-    def __init__(self, kmsg: Path = KMSG) -> None:
+    def __init__(self, kmsg: Path = Path("/dev/kmsg")) -> None:
         self._last, self._errors = 0, dict[int, str]()
         try:
             self._descriptor: int | None = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK)

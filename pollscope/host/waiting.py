@@ -8,13 +8,13 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from pollscope.host.files import read_text
+from pollscope.host.files import PROC, read_text
 
 # EAL names its threads `rte-worker-2` (from 23.03 on `dpdk-worker2`); the number is the lcore.
 _WORKER = re.compile(r"(?:rte-worker-|lcore-worker-|dpdk-worker)(\d+)")
 
 
-def lcore_waits_ns(pid: int, lcores: Collection[int], proc: Path = Path("/proc")) -> dict[int, int]:
+def lcore_waits_ns(pid: int, lcores: Collection[int], proc: Path = PROC) -> dict[int, int]:
     """Waiting time of each of these lcores' threads since it started; one that the kernel does not show is left out."""
     waits = {}
     for task in (proc / str(pid) / "task").glob("*"):

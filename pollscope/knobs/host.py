@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pollscope.base.errors import HostError
+from pollscope.host.files import PROC, SYS
 from pollscope.host.lock import default_lock_path, state_folder
 
 _TOOL_LIMIT_S = 10.0
@@ -28,8 +29,8 @@ class KnobHost:
         inherited: descriptors that a started tool keeps open: a tool that outlives this process so keeps the lock.
     """
 
-    sysfs: Path = Path("/sys")
-    proc: Path = Path("/proc")
+    sysfs: Path = SYS
+    proc: Path = PROC
     dev: Path = Path("/dev")
     state_dir: Path = field(default_factory=state_folder)
     lock_path: Path = field(default_factory=default_lock_path)

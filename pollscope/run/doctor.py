@@ -15,14 +15,13 @@ from pollscope.base.units import human_size
 from pollscope.collectors.registry import probe_all
 from pollscope.host.cpus import allowed_cpus, most_dut_cores, online_cpus
 from pollscope.host.facts import cache_bytes, cpu_flags, host_facts
-from pollscope.host.files import read_text
+from pollscope.host.files import SYS, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.pmu import pmu_absence
 from pollscope.host.topology import nics
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of
 
-SYS, PROC, DEV = Path("/sys"), Path("/proc"), Path("/dev")
 # Below this the node and its mempools leave too little for the rest of the host.
 _MEMORY_WANTED_BYTES = 3 << 30
 
@@ -178,7 +177,7 @@ def _counters() -> Iterator[Check]:
         else f"IPC and misses absent: {absence}"
     )
     yield Check(topic, "PMU", "yes" if absence is None else "no", text)
-    yield _device(topic, "MSR", DEV / "cpu/0/msr", "modprobe msr, as root")
+    yield _device(topic, "MSR", Path("/dev/cpu/0/msr"), "modprobe msr, as root")
     for name, availability in probe_all().items():
         yield Check(topic, name, "yes" if availability.available else "no", availability.reason)
 
@@ -188,7 +187,7 @@ def _devices() -> Iterator[Check]:
     groups = list((SYS / "kernel/iommu_groups").glob("*"))
     text = f"on, {len(groups)} groups" if groups else "off or absent: no IOMMU groups in sysfs"
     yield Check(topic, "IOMMU", "yes" if groups else "no", text)
-    yield _device(topic, "VFIO", DEV / "vfio/vfio", "modprobe vfio-pci; needs an IOMMU")
+    yield _device(topic, "VFIO", Path("/dev/vfio/vfio"), "modprobe vfio-pci; needs an IOMMU")
     for nic in nics():
         where = f"root port {nic.root_port or 'none (root bus)'}"
         near = f"NUMA {'unknown' if nic.numa_node is None else nic.numa_node}, CPUs {nic.cpus}"

@@ -10,7 +10,7 @@ from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.parsers import nic_tools
 from pollscope.collectors.polling import PollingCollector
 from pollscope.collectors.tool import ask
-from pollscope.host.files import read_text
+from pollscope.host.files import SYS, read_text
 from pollscope.host.topology import network_controllers
 
 _NEOHOST = Path("/opt/neohost/sdk/get_device_performance_counters.py")
@@ -18,7 +18,7 @@ _NEOHOST = Path("/opt/neohost/sdk/get_device_performance_counters.py")
 
 def _mellanox_devices() -> list[str]:
     """PCI addresses of NVIDIA/Mellanox network functions."""
-    folders = network_controllers(Path("/sys"))
+    folders = network_controllers(SYS)
     return [folder.name for folder in folders if read_text(folder / "vendor") == "0x15b3"]
 
 
