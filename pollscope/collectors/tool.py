@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pollscope.base.errors import HostError
 from pollscope.collectors.interface import Collector, CollectorOutcome, ProbeResult, Status
@@ -21,6 +22,17 @@ _ANSWER_LIMIT_S = 20.0
 _LEAST_SILENCE_NS = 5_000_000_000
 
 
+class _Running(NamedTuple):
+    """A tool that was started, what records it, and what it writes to its standard error."""
+
+    process: "subprocess.Popen[bytes]"
+    recorder: Recorder
+    reader: threading.Thread
+    errors: Path
+    started_ns: int
+    interval_ns: int
+
+
 class ToolCollector(Collector):
     """Runs one long-lived tool. Subclasses say which, with which arguments, and how its output is parsed."""
 
@@ -28,11 +40,7 @@ class ToolCollector(Collector):
     package = ""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._recorder: Recorder | None = None
-        self._reader: threading.Thread | None = None
-        self._started_ns = self._interval_ns = 0
-        self._errors: Path | None = None
+        self._running: _Running | None = None
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
         """Arguments after the tool's name."""
@@ -53,77 +61,69 @@ class ToolCollector(Collector):
         recorder = Recorder(folder, self.name, "stream")
         for fact in self.facts():
             recorder.write(b"", fact)
-        self._errors = recorder.path.with_suffix(".stderr")
+        errors = recorder.path.with_suffix(".stderr")
         command = [*_tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
         try:
-            with self._errors.open("wb") as errors:
+            with errors.open("wb") as stderr:
                 process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
-                    stderr=errors,
+                    stderr=stderr,
                     start_new_session=True,
                     env={**os.environ, "LC_ALL": "C"},
                 )
         except OSError as error:
             recorder.close()
             raise HostError(f"cannot run {self.binary}: {error.strerror}", self.name, "see pollscope doctor") from None
-        self._process, self._recorder = process, recorder
-        self._started_ns, self._interval_ns = time.monotonic_ns(), interval_ns
-        self._reader = threading.Thread(target=self._read, name=f"collect-{self.name}", daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process is not None, "BUG: not started"
-        assert self._process.stdout is not None, "BUG: opened with a pipe"
-        assert self._recorder is not None, "BUG: not started"
-        descriptor = self._process.stdout.fileno()
-        while data := os.read(descriptor, 1 << 16):
-            self._recorder.write(data)
+        reader = threading.Thread(target=_read, args=(process, recorder), name=f"collect-{self.name}", daemon=True)
+        self._running = _Running(process, recorder, reader, errors, time.monotonic_ns(), interval_ns)
+        reader.start()
 
     def stop(self) -> CollectorOutcome:
-        assert self._process is not None, "BUG: not started"
-        assert self._recorder is not None, "BUG: not started"
-        assert self._reader is not None, "BUG: not started"
-        process, recorder = self._process, self._recorder
+        assert self._running is not None, "BUG: not started"
+        process, recorder, reader, errors, started_ns, interval_ns = self._running
+        self._running = None
         ended_by_itself = process.poll() is not None
         status, cpu_ns = _end(process) if not ended_by_itself else (process.returncode, None)
-        self._reader.join(_GRACE_S)
+        reader.join(_GRACE_S)
         recorder.close()
-        if not self._reader.is_alive() and process.stdout is not None:
+        if not reader.is_alive() and process.stdout is not None:
             process.stdout.close()
-        outcome = CollectorOutcome(
-            self.name, Status.OK, "", cpu_ns, self._started_ns, time.monotonic_ns(), recorder.path
-        )
-        silence_ns = outcome.stopped_ns - max(recorder.last_ns, self._started_ns)
+        outcome = CollectorOutcome(self.name, Status.OK, "", cpu_ns, started_ns, time.monotonic_ns(), recorder.path)
+        silence_ns = outcome.stopped_ns - max(recorder.last_ns, started_ns)
         if ended_by_itself:
-            outcome.status, outcome.reason = (
-                Status.FAILED,
-                f"{self.binary} ended with status {status}{self._last_words()}",
-            )
-        elif silence_ns > max(_LEAST_SILENCE_NS, 3 * self._interval_ns):
+            what = f"{self.binary} ended with status {status}{_last_words(recorder.path, errors)}"
+            outcome.status, outcome.reason = Status.FAILED, what
+        elif silence_ns > max(_LEAST_SILENCE_NS, 3 * interval_ns):
             outcome.status, outcome.reason = Status.HUNG, f"{self.binary} gave nothing for {silence_ns / 1e9:.1f} s"
         elif recorder.size_bytes == 0:
-            outcome.status, outcome.reason = Status.FAILED, f"{self.binary} gave nothing{self._last_words()}"
+            what = f"{self.binary} gave nothing{_last_words(recorder.path, errors)}"
+            outcome.status, outcome.reason = Status.FAILED, what
         elif recorder.trouble:
             outcome.status, outcome.reason = Status.FAILED, recorder.trouble
-        self._process = None
         return outcome
 
-    def _last_words(self) -> str:
-        """What the tool said about its end: a known failure in our words, else its last line."""
-        assert self._errors is not None, "BUG: not started"
-        assert self._recorder is not None, "BUG: not started"
-        lines: list[str] = []
-        for path in (self._recorder.path, self._errors):
-            with path.open("rb") as file:
-                file.seek(max(0, path.stat().st_size - 8192))
-                lines += [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-        for line in lines:
-            failure = recognise_failure(line)
-            if failure:
-                return f": {failure[0]} ({failure[1]})"
-        return f": {lines[-1][:120]}" if lines else ""
+
+def _read(process: "subprocess.Popen[bytes]", recorder: Recorder) -> None:
+    assert process.stdout is not None, "BUG: opened with a pipe"
+    descriptor = process.stdout.fileno()
+    while data := os.read(descriptor, 1 << 16):
+        recorder.write(data)
+
+
+def _last_words(*said: Path) -> str:
+    """What the tool said about its end: a known failure in our words, else its last line."""
+    lines: list[str] = []
+    for path in said:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 8192))
+            lines += [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    for line in lines:
+        failure = recognise_failure(line)
+        if failure:
+            return f": {failure[0]} ({failure[1]})"
+    return f": {lines[-1][:120]}" if lines else ""
 
 
 def ask(command: Sequence[str]) -> bytes:
