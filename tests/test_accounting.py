@@ -204,7 +204,6 @@ def test_costs_are_recovered(costs: Costs, seed: int) -> None:
     assert found.empty_poll.value == pytest.approx(empty, abs=near)
     assert found.empty_poll.error == pytest.approx(SLICE_ERROR * empty, rel=1e-3, abs=near)
     assert number(found.useful).value == pytest.approx(visits, abs=near)
-    assert number(found.switch_cycles).value == pytest.approx(costs.switch, abs=1e-5 * costs.visit + 1e-3)
     assert number(found.interaction).value == pytest.approx(costs.switch * counts.switches, abs=near)
     assert found.packets.value == pytest.approx(visits + costs.switch * counts.switches, abs=near)
     assert abs(float(found.misfit)) < near
@@ -293,7 +292,7 @@ def test_visits_that_all_come_behind_an_empty_poll_are_not_told_from_the_interac
     events[:, 2] = events[:, 1]
     counts = Counts(switches=Counts().visits)
     found = told(classes(lcore(in_blocks(events, timed(events, COSTS)), counts, window(COSTS, counts))))
-    for unknown in (found.useful, found.interaction, found.switch_cycles):
+    for unknown in (found.useful, found.interaction):
         assert isinstance(unknown, str)
         assert "no slice tells" in unknown
     # The tax is known all the same, and so is what visits and the interaction are together.
@@ -343,7 +342,7 @@ def test_too_few_slices_are_a_reason(blocks: list[list[Slice]], reason: str) -> 
     # What was calibrated before the trial is known worse, and would be more than the tax may be off.
     known["polls"]["empty"] = 1_000_000
     found = told(classes(known))
-    for unknown in (found.useful, found.misfit, found.interaction, found.switch_cycles):
+    for unknown in (found.useful, found.misfit, found.interaction):
         assert isinstance(unknown, str)
         assert reason in unknown
     add_up(found)

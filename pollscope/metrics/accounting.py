@@ -109,7 +109,6 @@ class Classes:
         waiting: time in which nothing was ready, of a loop that waits then.
         misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
-        switch_cycles: what a visit behind an empty poll takes beyond one behind a visit.
     """
 
     total: float
@@ -120,7 +119,6 @@ class Classes:
     useful: MeasuredCycles | str
     misfit: float | str
     empty_poll_cycles: float
-    switch_cycles: MeasuredCycles | str
     by_slices: bool = False
     waiting: float = 0.0
 
@@ -222,7 +220,6 @@ def _visited(
         useful,
         misfit,
         parts.empty.value / max(1.0, polls),
-        visits.switch,
         parts.by_slices,
     )
 
@@ -280,7 +277,7 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
     polls = max(1.0, float(counts[EMPTY]))
     if counts[VISITS] == 0:
         return Classes(
-            total, empty, loop + left, instrumentation, none, none, 0.0, empty.value / polls, none, False, waiting
+            total, empty, loop + left, instrumentation, none, none, 0.0, empty.value / polls, waiting=waiting
         )
     if left < -max(error, _SEPARABLE_SHARE * total):
         return f"being told which queue is next, timed turn by turn, exceeds the window by {-100 * left / total:.1f} %"
@@ -288,9 +285,7 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
         return f"what being told which queue is next costs is known to +-{100 * error / total:.1f} % of the window only"
     alone = "a loop that is told has no empty polls between visits whose interaction could be told"
     packets = MeasuredCycles(left, error)
-    return Classes(
-        total, empty, loop, instrumentation, packets, alone, alone, empty.value / polls, alone, False, waiting
-    )
+    return Classes(total, empty, loop, instrumentation, packets, alone, alone, empty.value / polls, waiting=waiting)
 
 
 def _of_turns(notice: Mapping[str, Any], turns: float, total: float) -> MeasuredCycles | str:
@@ -311,8 +306,8 @@ def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Cl
     """Without a visit nothing is estimated: what is left are the empty polls, and interrupts too short to be seen."""
     left, none = total - loop - instrumentation, MeasuredCycles(0.0, 0.0)
     if polls == 0:
-        return Classes(total, none, loop + left, instrumentation, none, none, 0.0, 0.0, none)
-    return Classes(total, MeasuredCycles(left, 0.0), loop, instrumentation, none, none, 0.0, left / polls, none)
+        return Classes(total, none, loop + left, instrumentation, none, none, 0.0, 0.0)
+    return Classes(total, MeasuredCycles(left, 0.0), loop, instrumentation, none, none, 0.0, left / polls)
 
 
 def _counts(lcore: Mapping[str, Any]) -> Sums:
@@ -446,11 +441,10 @@ def _slope_variances(slices: Sums, sums: Sums) -> Sums:
 
 @dataclass(frozen=True)
 class _Visits:
-    """By the slices: visits with their interaction, visits by themselves, one switch; or why not."""
+    """By the slices: visits with their interaction, visits by themselves; or why not."""
 
     all: MeasuredCycles | str
     alone: MeasuredCycles | str
-    switch: MeasuredCycles | str
 
 
 def _visits(
@@ -460,11 +454,11 @@ def _visits(
     used, whole = slices > 0, sums.sum(0)
     if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
         few = f"only {slices.sum():.0f} slices were timed: the window is too short"
-        return _Visits(few, few, few)
+        return _Visits(few, few)
     met = float(slices.sum() * whole[ONE, VISITS] / whole[ONE, ONE])
     rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
     if met < MIN_VISITS:
-        return _Visits(rare, rare, rare)
+        return _Visits(rare, rare)
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     fitted = float(_fitted(coefficients, counts))
     scatter = fitted * float(scipy.special.stdtrit(met - 1, 0.975)) / math.sqrt(met) if met < FEW_VISITS else 0.0
@@ -472,19 +466,18 @@ def _visits(
         fitted, math.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted, scatter)
     )
     if met < FEW_VISITS:
-        return _Visits(everything if fitted > 0 else rare, rare, rare)
+        return _Visits(everything if fitted > 0 else rare, rare)
     if _switches_told_by_visits(whole) > _COLLINEAR:
         alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
-        return _Visits(everything, alike, alike)
-    switch = MeasuredCycles(float(coefficients[SWITCHES]), _half_width(replicates[:, SWITCHES]))
+        return _Visits(everything, alike)
     useful = MeasuredCycles(float(_of_visits(coefficients, counts)), _half_width(_of_visits(replicates, counts)))
     if useful.error <= _SEPARABLE_SHARE * total:
-        return _Visits(everything, useful, switch)
+        return _Visits(everything, useful)
     reason = (
         "visits by themselves and their interaction with empty polls are told apart only to "
         f"+-{100 * useful.error / total:.1f} % of the window; together they are {100 * measured / total:.1f} %"
     )
-    return _Visits(everything, reason, switch)
+    return _Visits(everything, reason)
 
 
 def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float) -> MeasuredCycles | str:
