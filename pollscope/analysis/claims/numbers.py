@@ -128,11 +128,6 @@ def spread(numbers: Sequence[Number]) -> str:
     return f"from {low.text} at {low.label} to {high.text} at {high.label}"
 
 
-def percent(value: float) -> str:
-    """A share in percent."""
-    return human_share(value)
-
-
 def times(value: float) -> str:
     """A ratio."""
     return human_number(value, 4)

@@ -18,7 +18,6 @@ from pollscope.analysis.claims.numbers import (
     no_ends,
     not_swept,
     number,
-    percent,
     placed,
     ratios_finding,
     spread,
@@ -29,6 +28,7 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.units import human_share
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.predicates import (
     AverageRatio,
@@ -113,10 +113,10 @@ def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric:
     falls = {label: _fall(members, each) for label, members in by_group.items()}
     label, top = max(falls.items(), key=lambda item: item[1].value)
     largest = replace(top, low=max(fall.low for fall in falls.values()), high=max(fall.high for fall in falls.values()))
-    numbers = [number(label, _fall(members, confidence), percent) for label, members in by_group.items()]
+    numbers = [number(label, _fall(members, confidence), human_share) for label, members in by_group.items()]
     several = f", chosen from {len(falls)}" if len(falls) > 1 else ""
     sentence = (
-        f"The largest fall is {number(label, largest, percent).text}{f' at {label}' if label else ''}{several}; "
+        f"The largest fall is {number(label, largest, human_share).text}{f' at {label}' if label else ''}{several}; "
         f"stated {stated(predicate, exact_percent)} (tolerance included)."
     )
     behind = [end for members in by_group.values() for end in (members[0], members[-1])]

@@ -13,7 +13,6 @@ from pollscope.analysis.claims.numbers import (
     none_of,
     not_swept,
     number,
-    percent,
     placed,
     spread,
     sweep_text,
@@ -22,7 +21,7 @@ from pollscope.analysis.claims.numbers import (
 )
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups
-from pollscope.base.units import human_number, human_p
+from pollscope.base.units import human_number, human_p, human_share
 from pollscope.metrics.dictionary import Metric
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
@@ -105,11 +104,11 @@ def _shifted(estimate: Estimate, by: float) -> Estimate:
 
 
 def _change_number(label: str, members: Sequence[PointValues], change: Estimate, metric: Metric) -> Number:
-    interval = f" ({percent(change.low)} to {percent(change.high)})" if change.has_interval else ""
+    interval = f" ({human_share(change.low)} to {human_share(change.high)})" if change.has_interval else ""
     first, last = members[0].estimate.value, members[-1].estimate.value
     ends = f"{metric.text(first)} to {metric.text(last)}"
     low, high = (change.low, change.high) if change.has_interval else (None, None)
-    share = "" if math.isnan(change.value) else f", {percent(change.value)}{interval}"  # 0 has no share
+    share = "" if math.isnan(change.value) else f", {human_share(change.value)}{interval}"  # 0 has no share
     return Number(label, change.value, low, high, change.n, f"{ends}{share}")
 
 
@@ -163,13 +162,13 @@ def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, conf
             kinds.append(_linear_kind(predicate, members, fitted, explained, confidence))
             ends = f"{metric.text(fitted.low)} to {metric.text(fitted.high)}"
             text = f"{metric.text(fitted.slope)} ({ends}) per unit of {predicate.factor}"
-            text += f", {percent(explained)} of the variance of the means explained"
+            text += f", {human_share(explained)} of the variance of the means explained"
             place = sweep_text(label, members, predicate.factor)
             count = sum(len(sample.values) for sample in members)
             numbers.append(Number(place, fitted.slope, fitted.low, fitted.high, count, text))
     if not numbers:
         return none_of(f"fewer than three levels of {predicate.factor} to compare")
-    wanted = f"a straight line has to explain {percent(predicate.r_squared)}"
+    wanted = f"a straight line has to explain {human_share(predicate.r_squared)}"
     return Finding(together(kinds), f"{metric.title}: {spread(numbers)}; {wanted}.", numbers, behind)
 
 
