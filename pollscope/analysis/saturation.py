@@ -8,10 +8,9 @@ import pandas as pd
 from pollscope.analysis.point_values import PAIR, factors, measured, places
 from pollscope.base.names import RECEIVE_NOTHING
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.plan.search import SATURATED_MISSED_SHARE
 from pollscope.store.run_folder import RunFolder
 
-# A saturated DUT lets packets lie until the NIC has no descriptor left; below this share it kept up with what came.
-SATURATED_MISSED_SHARE = 0.01
 # Feeds for which nothing is sent.
 WITHOUT_GENERATOR = ("infinite", "none")
 # Columns that are read of points with a maximum.

@@ -16,7 +16,7 @@ from pollscope.cli.words import QuickFlag, Setting, TestbedName, say, say_of, sp
 from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
-from pollscope.store.find import find_run
+from pollscope.store.find import RESULTS, find_run
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
 EXAMPLES = (
@@ -25,7 +25,6 @@ EXAMPLES = (
     "pollscope run S-F8 --set trial.window='2 s' --set factors.queues='[1, 1024]'",
     "pollscope run --resume results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
 )
-_DEFAULT_OUT = Path("results")
 
 
 def run(
@@ -39,7 +38,7 @@ def run(
         str | None,
         typer.Option("--resume", metavar="RUN", help="Complete an interrupted run: its folder, its id, or `latest`."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = _DEFAULT_OUT,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = RESULTS,
     settings: Setting = None,
     dask: Annotated[
         str | None,
@@ -122,7 +121,7 @@ def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str
     return [
         *(["--testbed", testbed] if testbed else []),
         *(["--quick"] if quick else []),
-        *(["--out", str(out)] if out != _DEFAULT_OUT else []),
+        *(["--out", str(out)] if out != RESULTS else []),
         *(word for setting in settings for word in ("--set", setting)),
         *(["--restore-first"] if restore_first else []),
     ]

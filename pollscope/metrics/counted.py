@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 from pollscope.base.errors import one_line
+from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, keys_of, nonzero
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
-Compute = Callable[[TrialFacts], float]
 # One way to a number: a collector, and the metrics of it that are added. A `?` at the end marks one that not every
 # processor has.
 _Way = tuple[str, Sequence[str]]
@@ -272,7 +272,8 @@ def _credits_used(_trial: TrialFacts) -> float:
     )
 
 
-_OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
+# One number in three ways.
+OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 
 
 def _most_reads(trial: TrialFacts) -> float:
@@ -282,20 +283,20 @@ def _most_reads(trial: TrialFacts) -> float:
         NotMeasured: none of them was measured.
     """
     reads = []
-    for name in _OUTSTANDING:
+    for name in OUTSTANDING:
         with suppress(NotMeasured):
             reads.append(COUNTED[name](trial))
-    return max(reads) if reads else COUNTED[_OUTSTANDING[0]](trial)
+    return max(reads) if reads else COUNTED[OUTSTANDING[0]](trial)
 
 
 def _disagreement(trial: TrialFacts) -> float:
     """By how much the largest of the numbers of reads exceeds the smallest."""
     found = []
-    for name in _OUTSTANDING:
+    for name in OUTSTANDING:
         with suppress(NotMeasured):
             found.append(nonzero(COUNTED[name](trial), f"{name} is 0"))
     if len(found) < 2:
-        raise NotMeasured(f"fewer than two of {', '.join(_OUTSTANDING)} were measured")
+        raise NotMeasured(f"fewer than two of {', '.join(OUTSTANDING)} were measured")
     return max(found) / min(found) - 1
 
 

@@ -22,13 +22,11 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pollscope.base.units import human_number
 from pollscope.metrics.record import NotMeasured, Part
-from pollscope.stats.estimates import bimodality_warning, trend
+from pollscope.stats.estimates import Values, bimodality_warning, trend
 
-Values = npt.NDArray[np.float64]
 Canary = Mapping[str, Any]
 
 # The way of a cache line was seen to change by a factor of 4, a neighbour on the same core takes 20 to 40 %.

@@ -24,11 +24,10 @@ from pollscope.metrics.accounting import (
     NoClasses,
     classes,
 )
-from pollscope.stats.histogram import Histogram, merged, parse_histogram
+from pollscope.stats.histogram import LARGEST_VALUE, Histogram, merged, parse_histogram
 
 Told = TypeVar("Told")
 NS_PER_S = 1e9
-MOST = 2**63 - 1
 # What JSON gives that is no object: it is not looked at for the mark of an absent value.
 PLAIN = (int, float, str, list)
 _NUMBERS = {int, float}
@@ -160,7 +159,7 @@ class Part:
         value = self.value
         if type(value) is dict:
             found: list[Any] = list(map(value.get, keys))
-            if set(map(type, found)) <= _NUMBERS and all(0 <= number <= MOST for number in found):
+            if set(map(type, found)) <= _NUMBERS and all(0 <= number <= LARGEST_VALUE for number in found):
                 return dict(zip(keys, map(float, found), strict=True))
         return {key: self[key].number() for key in keys}
 
@@ -181,11 +180,11 @@ class Part:
             UsageError: anything else.
         """
         value = self.value
-        if (type(value) is int or type(value) is float) and 0 <= value <= MOST:
+        if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST_VALUE:
             return float(value)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise UsageError(f"is {_short(value)}, not a number", self.path)
-        if not 0 <= value <= MOST:
+        if not 0 <= value <= LARGEST_VALUE:
             raise UsageError(f"is {_short(value)}, allowed is 0 to 2^63-1", self.path)
         return float(value)
 
@@ -205,7 +204,7 @@ def _plain_array(values: list[Any]) -> NDArray[np.float64] | None:
     if set(map(type, values)) <= _NUMBERS:
         with suppress(OverflowError):
             found = np.array(values, dtype=float)
-            if not values or (found.min() >= 0 and found.max() < MOST):
+            if not values or (found.min() >= 0 and found.max() < LARGEST_VALUE):
                 return found
     return None
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # So often a trial with too many unsent packets is made; a host that takes a core away now and then spares one of them.
 TRIES = 5
-# A saturated DUT that misses less than this share kept up: then it was the generator that could not do more.
+# A saturated DUT lets packets lie until the NIC has no descriptor left. One that misses less than this share kept up
+# with what came: then it was the generator that could not do more.
 SATURATED_MISSED_SHARE = 0.01
 # The search begins this far above what the DUT took when saturated: overload can cost a DUT rate.
 _HEADROOM = 1.5

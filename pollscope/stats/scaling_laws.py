@@ -20,9 +20,7 @@ import numpy.typing as npt
 import scipy  # its parts are loaded when they are first needed: that takes a second
 
 from pollscope.base.units import human_number
-from pollscope.stats.estimates import CONFIDENCE, Estimate
-
-Values = npt.NDArray[np.float64]
+from pollscope.stats.estimates import CONFIDENCE, Estimate, Values
 
 FEWEST_POINTS = 6
 METHOD = "profile likelihood"

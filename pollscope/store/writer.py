@@ -24,9 +24,8 @@ from pollscope.base.clock import utc_now
 from pollscope.base.errors import DiskError, HostError, UsageError, one_line
 from pollscope.host.files import make_folder, sync_folder, write_through
 from pollscope.stats.histogram import stored_form
-from pollscope.store.run_folder import read_meta
+from pollscope.store.run_folder import FORMAT, read_meta
 
-FORMAT = 1
 META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "ground.jsonl", "node.log"
 # Enough for a further run.json, of which there are two while one replaces the other.
 RESERVE_FILE, RESERVE_BYTES = ".reserve", 1 << 18

@@ -10,11 +10,12 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from pollscope.analysis.saturation import REACHED_SHARE, SATURATED_MISSED_SHARE, WITHOUT_GENERATOR
+from pollscope.analysis.saturation import REACHED_SHARE, WITHOUT_GENERATOR
 from pollscope.base.names import NOT_ALL_ANSWERED, RECEIVE_NOTHING
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
 from pollscope.models.pcie import PcieLink
+from pollscope.plan.search import SATURATED_MISSED_SHARE
 from pollscope.stats.estimates import mean_estimate
 
 # A core that is busy for this share of its time has none left; with packets lost, the lower one is enough, because

@@ -3,10 +3,10 @@
 
 from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, CoreLoad, PointFacts
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
-from pollscope.analysis.saturation import SATURATED_MISSED_SHARE
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
+from pollscope.plan.search import SATURATED_MISSED_SHARE
 
 # Waiting for a lock is what limits from this share of an lcore's time on: without it the same core does 11 % more.
 _LOCK_SHARE = 0.1

@@ -13,12 +13,12 @@ from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.analysis.littles_law import in_flight, walk_share
 from pollscope.base.units import human, human_ns, human_number, human_share
+from pollscope.metrics.counted import OUTSTANDING
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
 
 # Outstanding reads of a PCIe function with 8-bit extended tags (PCI Express Base Specification 4.0, section 2.2.6.2).
 _TAGS = 256
-_READS = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 _STALLS = ("nic_pcie_write_stalled_share", "nic_pcie_read_stalled_share")
 # Of what there is a fixed number: nearly all in use, and so few that there is no question.
 FULL_SHARE, FREE_SHARE = 0.9, 0.5
@@ -49,10 +49,10 @@ def _hardware(judge: Callable[[PointFacts], Told]) -> Callable[[PointFacts], Tol
 
 def _reads(point: PointFacts) -> tuple[str, float]:
     """By which way the reads under way are known, and their number."""
-    for metric in _READS:
+    for metric in OUTSTANDING:
         if (reads := point.known(metric)) is not None:
             return metric, reads
-    return _READS[0], point.mean(_READS[0])
+    return OUTSTANDING[0], point.mean(OUTSTANDING[0])
 
 
 def _in_use(point: PointFacts, what: str, limit: float) -> tuple[float, str]:

@@ -3,9 +3,10 @@
 
 from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
-from pollscope.analysis.saturation import SATURATED_MISSED_SHARE, UNSENT_LIMIT
+from pollscope.analysis.saturation import UNSENT_LIMIT
 from pollscope.base.units import human, human_share
 from pollscope.metrics.record import NotMeasured
+from pollscope.plan.search import SATURATED_MISSED_SHARE
 
 # A line is full from this share of its speed on.
 _LINE_SHARE = 0.98

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
+from pollscope.analysis.figures.finish import AROUND_INCH
 from pollscope.analysis.figures.style import (
     COLUMN_INCH,
     MUTED,
@@ -30,7 +31,7 @@ from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-PANEL_INCH, AROUND_INCH = 1.8, 0.5
+PANEL_INCH = 1.8
 MOST_TICKS = {False: 12, True: 6}
 # What stands behind a factor on its axis.
 UNITS = {

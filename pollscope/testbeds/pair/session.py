@@ -21,6 +21,7 @@ from pollscope.node.client import NodeClient, NodeFailed, NodeLost, NodeRefused
 from pollscope.node.clocks import clock_warnings
 from pollscope.node.requests import Wiring, configure_request
 from pollscope.spec.model import Parameters
+from pollscope.testbeds.collecting import Options
 from pollscope.testbeds.pair.activity import PairWatch
 from pollscope.testbeds.pair.config import AtStart, PairConfig
 from pollscope.testbeds.pair.corunner import DutCorunners
@@ -46,8 +47,6 @@ _LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
 _VISITS_LOOKS = (0.4, 0.8)
 EMULATED = "the machines are emulated: times, rates and caches are the emulator's and no measure of any hardware"
-
-Options = Mapping[str, Mapping[str, object]]
 
 
 def wiring(config: PairConfig, params: Parameters, polling: Sequence[int]) -> Wiring:

@@ -21,6 +21,7 @@ from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.testbeds.base import Assignment, HostFinding, Opening, TestbedState, sleep_refusal, tcp_refusal
+from pollscope.testbeds.collecting import Options
 from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
@@ -37,7 +38,7 @@ from pollscope.testbeds.pair.pktgen import Pktgen
 from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.plays import conductor
 from pollscope.testbeds.pair.remote_host import RemoteHost
-from pollscope.testbeds.pair.session import Options, PairSession
+from pollscope.testbeds.pair.session import PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
 from pollscope.testbeds.pair.trex import Trex
 
