@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Turning knobs and restoring them: every change passes through a session."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -250,6 +251,16 @@ def _moving(knob: Knob, target: str | None, wanted: str) -> list[tuple[str, str,
     if moving and not (availability := knob.available()):
         raise Refused(availability.reason, knob.name)
     return moving
+
+
+@contextmanager
+def apply(
+    settings: Mapping[str, object], what: str, host: KnobHost | None = None, restore_first: bool = False
+) -> Iterator[KnobSession]:
+    """Sets knobs for the time of a `with` block; arguments as `KnobSession`, settings as `KnobSession.apply`."""
+    with KnobSession(what, host, restore_first) as session:
+        session.apply(settings)
+        yield session
 
 
 def restore_all(
