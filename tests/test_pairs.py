@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -133,6 +134,21 @@ def test_what_pairs_cannot_share(cli: Cli, sshd: SshHost, tmp_path: Path, change
     done = cli("plan", cli.spec(SHARED.replace(*change)), "--testbed", pairs_file(sshd, tmp_path))
     assert done.returncode == 2
     assert reason in done.stderr
+
+
+@pytest.mark.parametrize("other", ["first.dut", "second.generator"])
+def test_a_host_that_a_run_would_wait_for_by_itself_is_refused(
+    cli: Cli, sshd: SshHost, tmp_path: Path, other: str
+) -> None:
+    testbed = pairs_file(sshd, tmp_path)
+    config = json.loads(testbed.read_text())
+    pair, end = other.split(".")
+    config["pairs"][pair][end]["pollscope"] = config["pairs"]["first"]["generator"]["pollscope"]
+    done = cli("plan", cli.spec(SHARED), "--testbed", written(testbed, config))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert re.search(r"first\.\w+ and \w+\.generator are one host \(127\.0\.0\.1:\d+\), whose lock", done.stderr)
+    config["pairs"][pair][end]["pollscope"] = None
+    assert cli("plan", cli.spec(SHARED), "--testbed", written(testbed, config)).returncode == 0
 
 
 def test_the_example_of_several_pairs_is_a_testbed(cli: Cli) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pollscope.knobs import Knobs, RestoreResult
 from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import HostFinding, Testbed, TestbedConfig, TestbedState
-from pollscope.testbeds.pair.config import PairConfig, PairHost
+from pollscope.testbeds.pair.config import PairConfig, PairHost, require_each_agent_once
 from pollscope.testbeds.pair.testbed import PairTestbed
 
 _PairName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -34,6 +34,12 @@ class PairsConfig(TestbedConfig):
     kind: Literal["pairs"]
     pairs: dict[_PairName, NamedPair] = Field(min_length=2, description="name -> pair")
     inventory: str | None = Field(default=None, description="see PairConfig; a pair has the same name there")
+
+    @model_validator(mode="after")
+    def _hosts_differ(self) -> Self:
+        duts = {f"{name}.dut": pair.dut for name, pair in self.pairs.items()}
+        require_each_agent_once(duts | {f"{name}.generator": pair.generator for name, pair in self.pairs.items()})
+        return self
 
 
 class PairsTestbed(Testbed):

@@ -288,6 +288,19 @@ def test_a_run_that_reboots_the_dut_is_not_taken_for_a_dead_one(
     assert boot_note(tree.host.state_dir)
 
 
+def test_two_ends_on_one_host_have_one_agent(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    """Or the run is told to wait for itself."""
+    config = pair_config(sshd, tmp_path)
+    config["generator"]["pollscope"] = config["dut"]["pollscope"]
+    testbed = written(tmp_path / "two.yaml", config)
+    done = cli("run", cli.spec(SPEC), "--testbed", testbed)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "dut and generator are one host (127.0.0.1:" in done.stderr
+    config["generator"]["pollscope"] = None
+    done = cli("run", cli.spec(SPEC), "--testbed", written(testbed, config))
+    assert done.returncode == 0, done.stderr
+
+
 def test_points_whose_knobs_the_host_lacks_are_left_out(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
     spec = cli.spec(SPEC.replace("burst: [8, 32]", "knob.governor: [performance, schedutil]"))

@@ -2,6 +2,7 @@
 """The file of a `pair` testbed: two hosts, what runs on each, and the NIC ports that join them."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -158,6 +159,21 @@ class PairHost(TestbedConfig):
         # Only the NICs of the testbed are touched: others of the host may carry its management.
         allowed = [word for nic in self.nics for word in ("-a", nic + arguments)] or ["--no-pci"]
         return allowed + [word for vdev in self.vdevs for word in ("--vdev", vdev)]
+
+
+def require_each_agent_once(hosts: Mapping[str, PairHost]) -> None:
+    """Looks whether a run would wait for a host that it holds itself; `hosts` by what their file calls them.
+
+    Raises:
+        ValueError: it would.
+    """
+    seen: dict[tuple[object, ...], str] = {}
+    for name, host in hosts.items():
+        place = f"{host.ssh.host}:{host.ssh.port}"
+        other = seen.setdefault((place, host.pollscope or name), name)
+        if other != name:
+            what = f"{other} and {name} are one host ({place}), whose lock a run takes once"
+            raise ValueError(f"{what}: say `pollscope: null` of one of them")
 
 
 class PairConfig(TestbedConfig):

@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from pollscope.base.errors import HostError
+from pollscope.base.errors import HostError, UsageError
 from pollscope.host.lock import HostLock
 from pollscope.knobs import Holding, LeftBehind, RestoreResult
 from pollscope.testbeds.base import HostAway
 from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair.boot_mode import BootMode
+from pollscope.testbeds.pair.config import require_each_agent_once
 from pollscope.testbeds.pair.remote_host import RemoteHost
 
 # The agent of a lost connection needs a moment to restore and to release the lock; where the network only fell silent,
@@ -58,6 +59,10 @@ class PairKnobs(Holding):
         """
         try:
             taken = [host for host in self._hosts if host.has_agent()]
+            try:
+                require_each_agent_once({host.name: host.config for host in taken})
+            except ValueError as error:
+                raise UsageError(str(error)) from error
             for host in taken:
                 self.restored_first += self._take(host, self._restore_first)
             for host in taken:

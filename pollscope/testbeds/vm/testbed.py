@@ -105,7 +105,7 @@ class VmPairTestbed(NodeTestbed):
 
     def _host(self, machine: Machine, polling: int) -> PairHost:
         # Plans are made without machines, too; they need no address.
-        remote = machine.remote if machine.made else Remote(host="127.0.0.1")
+        remote = machine.remote if machine.made else Remote(host=machine.name)
         cpus = tuple(range(1, polling + 1))
         ports = Ports(rx=NIC, tx=NIC, queues=1)
         program = f"/{IN_USE}/bin/pollscope-node"
