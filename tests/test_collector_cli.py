@@ -13,11 +13,18 @@ from command_line import pollscope
 from run_helpers import Cli
 
 from pollscope.base.names import COLLECTORS
+from pollscope.host.boot_note import remove_boot_note, write_boot_note
+from pollscope.host.lock import HostLock
 
 IIO = (
     "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
     "Socket0,IIO Stack 1 - PCIe1,Part0,3096502000,2,3,4,50,6\n"
 )
+
+
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
 
 
 def collect(*arguments: object) -> int:
@@ -64,6 +71,25 @@ def test_ctrl_c_ends_it_early_and_loses_nothing(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert said.splitlines()[-1] == "pollscope: interrupted"
     assert "steal_ticks" in printed and "steal_ticks" in out.read_text()
+
+
+def test_a_host_that_measures_is_left_alone(tmp_path: Path) -> None:
+    cli, out = Cli(tmp_path), tmp_path / "samples.csv"
+    words = "kernel-load", "--seconds", "0.1", "--interval", "0.05", "--out", out
+    with HostLock("run S-F5", tmp_path / "state/host.lock"):
+        refused = cli("collect", *words)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (3, 1)
+    assert "in use by pid" in refused.stderr and "(run S-F5, since" in refused.stderr
+    write_boot_note(tmp_path / "state", "run I-IOMMU by ada@one")
+    assert "run I-IOMMU by ada@one of 2" in cli("collect", *words).stderr
+    assert not out.exists()
+    remove_boot_note(tmp_path / "state")
+    assert cli("collect", *words).returncode == 0
+
+
+def test_who_may_not_open_the_hosts_lock_may_read_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", "/proc/nowhere")
+    assert collect("kernel-load", "--seconds", 0.1, "--interval", 0.05) == 0
 
 
 def test_a_recorded_output_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

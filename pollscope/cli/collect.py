@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +24,7 @@ from pollscope.collectors.sample import Kind, write_samples
 from pollscope.collectors.session import CollectorSession, overhead_share
 from pollscope.collectors.window import Plausibility, Series, WindowSeries
 from pollscope.host.disk_folder import folder_on_disk
+from pollscope.host.lock import HostLock
 
 EXAMPLES = (
     "pollscope collect                                     what can be read here, and why not",
@@ -59,7 +60,7 @@ def collect(
     if out is not None:
         check_place(out)
     _refuse_absent(collectors)
-    with _recordings(raw) as folder:
+    with nullcontext() if replay else _alone(f"collect {' '.join(names)}"), _recordings(raw) as folder:
         session = CollectorSession(collectors, folder, round(interval * 1e9))
         whole = _record(session, seconds)
         if out is not None:
@@ -73,6 +74,26 @@ def collect(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if not delivered:
         raise typer.Exit(ExitCode.TRIALS_FAILED)
+
+
+@contextmanager
+def _alone(what: str) -> Iterator[None]:
+    """Keeps off what is measured: counters are few. Where this user may not open the host's lock, nobody is kept off.
+
+    Raises:
+        HostError: a run or another one measures on the host, or a play changes it.
+    """
+    from pollscope.knobs import KnobHost
+    from pollscope.knobs.session import require_nobody_between
+
+    with ExitStack() as held:
+        try:
+            held.enter_context(HostLock(what))
+            require_nobody_between(KnobHost())
+        except HostError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+        yield
 
 
 def _list() -> None:
