@@ -15,7 +15,7 @@ from pollscope.base.errors import ExitCode, HostError, UsageError
 from pollscope.base.names import COLLECTORS
 from pollscope.base.replacing import check_place, written
 from pollscope.base.units import human_number
-from pollscope.cli.words import CollectorNames
+from pollscope.cli.words import CollectorNames, say
 from pollscope.collectors.interface import Collector, CollectorOutcome, Status
 from pollscope.collectors.plausibility import judge
 from pollscope.collectors.registry import create, probe_all
@@ -167,12 +167,12 @@ def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> bool
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)
         cost = "CPU use not measured" if share is None else f"{share:.2%} of a core"
-        typer.echo(f"{name}: {outcome.status}{f', {outcome.reason}' if outcome.reason else ''}; {cost}", err=True)
+        say(f"{name}: {outcome.status}{f', {outcome.reason}' if outcome.reason else ''}; {cost}")
         for problem in outcome.problems.first:
-            typer.echo(f"{name}: left out: {problem}", err=True)
+            say(f"{name}: left out: {problem}")
         if more := outcome.problems.count - len(outcome.problems.first):
-            typer.echo(f"{name}: left out: {more} lines more", err=True)
+            say(f"{name}: left out: {more} lines more")
     for finding in judge(window):
         if finding.verdict is not Plausibility.OK:
-            typer.echo(f"{finding.verdict}: {finding.text}", err=True)
+            say(f"{finding.verdict}: {finding.text}")
     return all(outcome.status is Status.OK for outcome in outcomes.values())

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
 from pollscope.base.errors import DiskError, reason_of
+from pollscope.cli.words import say
 from pollscope.store.find import is_run
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import read_run
@@ -41,7 +40,7 @@ def said_how_to_go_on(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(_kept(folder), err=True)
+        say(_kept(folder))
         raise
     except OSError as error:
         raise DiskError(reason_of(error), str(folder), _kept(folder)) from error

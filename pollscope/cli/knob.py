@@ -14,7 +14,7 @@ import typer
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import KNOBS
-from pollscope.cli.words import KnobName
+from pollscope.cli.words import KnobName, say
 from pollscope.host.journal import Entry, load
 from pollscope.host.lock import HostLock
 from pollscope.knobs import Knob, KnobHost, KnobSession, Policy, RestoreResult, knobs_of, pick, read_values, restore_all
@@ -189,7 +189,7 @@ def _warn_left_behind(host: KnobHost) -> None:
     except HostError:
         return
     if pending:
-        typer.echo(f"{pending} (pollscope knob restore)", err=True)
+        say(f"{pending} (pollscope knob restore)")
 
 
 def _say_changes(name: str, changes: list[Change]) -> None:
@@ -214,5 +214,5 @@ def _say_results(results: list[RestoreResult]) -> None:
 
 def _wait_for_interrupt() -> None:
     with suppress(KeyboardInterrupt):
-        typer.echo("held until Ctrl-C", err=True)
+        say("held until Ctrl-C")
         threading.Event().wait()

@@ -10,6 +10,7 @@ import typer
 from pollscope.base.document import read_text
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.paths import data_folder
+from pollscope.cli.words import say
 from pollscope.spec import find_specs, known_specs, load_text
 
 EXAMPLES = ("pollscope new bursts", "pollscope new deeper-rings --like S-F8")
@@ -46,7 +47,7 @@ def new(
     except OSError as error:
         raise HostError(f"cannot be written: {error.strerror}", str(path), "go to another folder") from None
     typer.echo(path)
-    typer.echo(f"next: pollscope plan {path}", err=True)
+    say(f"next: pollscope plan {path}")
 
 
 def _like(word: str, name: str) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from pollscope.base.errors import CannotHost, HostError, PollscopeError, WrongTestbed
 from pollscope.base.units import human_size, human_time
-from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say_of, specs_of
+from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say, say_of, specs_of
 from pollscope.plan.plan import Plan, Trial, plan_parts
 from pollscope.spec import LoadedSpec, Overrides, Spec, known_specs, load_file
 from pollscope.spec.advice import offered_load
@@ -54,7 +54,7 @@ def plan(
         if len(skipped) == len(paths):
             raise skipped[0]
         for each in skipped:
-            typer.echo(f"skipped: {each}", err=True)
+            say(f"skipped: {each}")
         _say_not_ready(chosen)
 
 
@@ -73,7 +73,7 @@ def _say_not_ready(testbed: Testbed) -> None:
     try:
         testbed.check()
     except HostError as error:
-        typer.echo(f"not ready for a run: {error}", err=True)
+        say(f"not ready for a run: {error}")
 
 
 def _show_plans(spec: Spec, testbed: Testbed, as_json: bool) -> list[Plan]:
@@ -87,7 +87,7 @@ def _show_plans(spec: Spec, testbed: Testbed, as_json: bool) -> list[Plan]:
         text for part, made in zip(parts, plans, strict=True) for point in made.points for text in part.cautions(point)
     )
     for text in cautions:
-        typer.echo(f"caution: {text}", err=True)
+        say(f"caution: {text}")
     if as_json:
         found = [_as_json(*each) for each in shown]
         typer.echo(json.dumps(found[0] if len(parts) == 1 else found, indent=1))

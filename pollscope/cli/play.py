@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import ExitCode
+from pollscope.cli.words import say
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.plays import PLAYS, PlayFailed, run_play
 
@@ -45,11 +46,11 @@ def play(
         result = run_play(name, hosts, given, options=options, become_password=password)
     except PlayFailed as failed:
         for host, reason in failed.reasons.items():
-            typer.echo(f"pollscope: {host}: {' '.join(reason.split())}", err=True)
+            say(f"pollscope: {host}: {' '.join(reason.split())}")
         raise typer.Exit(ExitCode.HOST) from failed
     except KeyboardInterrupt:
         if not check and name != "verify":
             kept = f"what it did so far stays; `pollscope play {name}` again goes on"
-            typer.echo(f"{kept}, `pollscope play restore -i {inventory}` restores all", err=True)
+            say(f"{kept}, `pollscope play restore -i {inventory}` restores all")
         raise
     typer.echo("\n".join(result.changes) or "nothing to change")

@@ -13,6 +13,7 @@ import typer
 from pollscope.base.errors import UsageError
 from pollscope.base.replacing import written
 from pollscope.base.units import human_number
+from pollscope.cli.words import say
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,9 +51,9 @@ def query(
     target = _target(out) if out else None
     with opened(run_folders(places or [RESULTS])) as connection:
         if len(hosts := hosts_of(connection)) > 1:
-            typer.echo(f"note: runs of {len(hosts)} hosts (column host): {'; '.join(hosts)}", err=True)
+            say(f"note: runs of {len(hosts)} hosts (column host): {'; '.join(hosts)}")
         if "modelled" not in sql and (count := modelled_trials(connection)):
-            typer.echo(f"note: {count} trials are modelled, not measured (column modelled)", err=True)
+            say(f"note: {count} trials are modelled, not measured (column modelled)")
         if target is not None:
             _write(connection, sql, target)
             typer.echo(target)

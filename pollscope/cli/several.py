@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from pollscope.base.errors import CannotHost, ExitCode, PollscopeError, WrongTestbed, reason_of
+from pollscope.cli.words import say
 from pollscope.run.run import new_run_folder
 from pollscope.spec import LoadedSpec
 
@@ -66,7 +67,7 @@ def _run_or_skip(loaded: LoadedSpec, folder: Path, run_one: Callable[[LoadedSpec
         return Ended(f"skipped, because {error}", skipped=error)
     except (PollscopeError, OSError) as error:
         what, code = reason_of(error), error.exit_code if isinstance(error, PollscopeError) else ExitCode.HOST
-        typer.echo(f"pollscope: {what}", err=True)
+        say(f"pollscope: {what}")
         resume = f"; `pollscope run --resume {folder}` goes on" if folder.exists() else ""
         return Ended(f"failed, because {what}{resume}", code)
 

@@ -4,7 +4,7 @@
 import typer
 
 from pollscope.base.errors import ExitCode, PollscopeError
-from pollscope.cli.words import Setting, SpecWords, say_of, specs_of
+from pollscope.cli.words import Setting, SpecWords, say, say_of, specs_of
 from pollscope.spec import Overrides, SpecError, load_file
 
 EXAMPLES = (
@@ -42,4 +42,4 @@ def validate(
 
 def _show(problems: list[PollscopeError]) -> None:
     for problem in problems:
-        typer.echo(f"pollscope: {problem}", err=True)
+        say(f"pollscope: {problem}")
