@@ -39,8 +39,8 @@
  *   with a batch the NIC sees all before it. Rung after, it could be a stalled core's old one.
  * - Who halts until a descriptor is filled first says which (corec_halt_place()), then arms the processor for that line and reads DD,
  *   and then asks whether it may (corec_may_halt()): another core may have taken the descriptor before the line was armed, and
- *   the next frame comes to another. DD is cleared with release, so whoever reads that it is not set, with an acquire fence
- *   behind, knows of the claim. What is taken after that was filled after arming, which ends the halt.
+ *   the next frame comes to another. DD is cleared behind a release fence, so whoever reads that it is not set, with an acquire
+ *   fence behind, knows of the claim. What is taken after that was filled after arming, which ends the halt.
  *   All may halt at once, so the next poll, to which a mark is left that came too early, may never come: corec_halt_place()
  *   tries once more, behind a full fence. Of two cores, one with its mark written and one with TAIL, one then sees both.
  * - No ABA: a count has 64 bits. Of 32 bits, 2^32 descriptors during one poll's stall would do, 107 s at 40 Mpps.
@@ -112,7 +112,7 @@ static inline uint32_t corec_supply(struct corec_queue *q, corec_frame *buffers,
 /* The claim was lost: takes the buffers back, and counts. */
 static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n);
 
-/* Of n descriptors side by side: frames come into the array, the buffers that were there into the descriptors, DD is cleared with release. */
+/* Of n descriptors side by side: frames come into the array, the buffers that were there into the descriptors, DD is cleared behind a release fence. */
 static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
                               corec_how how);
 

@@ -113,27 +113,28 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 
 /*
  * n descriptors side by side, at most CROSSOVER_CHUNK. As in take_whole(): all mbufs and the beginnings of their data are fetched before
- * the first is written.
+ * the first is written. Descriptors come last, and by wide stores, as there.
+ *
+ * Pollers that come too late still look at DD: they lose their claim, whatever they see of that bit. Who halts knows of the claim by its
+ * being cleared, hence the fence.
  */
 static __rte_always_inline void swap_chunk(const struct crossover_rx_queue *rxq,
                                            struct crossover_rx_desc *desc, struct rte_mbuf **frames,
                                            uint32_t n, const bool described)
 {
-	uint64_t writebacks[CROSSOVER_CHUNK];
+	struct rte_mbuf *taken[CROSSOVER_CHUNK];
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct rte_mbuf *m = posted_mbuf(&desc[i]);
-
-		rte_prefetch0(m);
-		rte_prefetch0((const uint8_t *)m + rxq->data_offset);
-		writebacks[i] = desc[i].writeback;
-		desc[i].buffer = (uintptr_t)frames[i];
-		/* Pollers that come too late still look at it: they lose their claim, whatever they see. Who halts knows of the claim by it. */
-		__atomic_store_n(&desc[i].writeback, 0, __ATOMIC_RELEASE);
-		frames[i] = m;
+		taken[i] = posted_mbuf(&desc[i]);
+		rte_prefetch0(taken[i]);
+		rte_prefetch0((const uint8_t *)taken[i] + rxq->data_offset);
 	}
 	for (uint32_t i = 0; i < n; i++)
-		take_mbuf(rxq, frames[i], writebacks[i], described);
+		take_mbuf(rxq, taken[i], desc[i].writeback, described);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	post_side_by_side(desc, (void *const *)frames, n);
+	for (uint32_t i = 0; i < n; i++)
+		frames[i] = taken[i];
 }
 
 static __rte_always_inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames,

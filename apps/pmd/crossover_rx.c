@@ -19,10 +19,7 @@ static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buf
 {
 	struct crossover_rx_desc *desc = &rxq->desc[first];
 
-	for (uint32_t i = 0; i < count; i++) {
-		desc[i].buffer = (uintptr_t)buffers[i];
-		desc[i].writeback = 0;
-	}
+	post_side_by_side(desc, buffers, count);
 	if (unlikely(rxq->infinite))
 		crossover_feed_post(rxq, desc, count);
 }

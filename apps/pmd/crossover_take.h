@@ -12,6 +12,20 @@ static inline struct rte_mbuf *posted_mbuf(const struct crossover_rx_desc *desc)
 	return (struct rte_mbuf *)(uintptr_t)desc->buffer;
 }
 
+/*
+ * Buffers into descriptors side by side, which show no DD then. Plain stores: the compiler writes a line of descriptors at once where the
+ * processor can. These lines are the sender's core's, stores leave a core's store buffer in order, and there is not room in it for two
+ * stores a descriptor beside those of what comes next.
+ */
+static __rte_always_inline void post_side_by_side(struct crossover_rx_desc *desc, void *const *buffers,
+                                                  uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		desc[i].buffer = (uintptr_t)buffers[i];
+		desc[i].writeback = 0;
+	}
+}
+
 static inline uint64_t read_writeback(const struct crossover_rx_desc *desc)
 {
 	return __atomic_load_n(&desc->writeback, __ATOMIC_ACQUIRE);

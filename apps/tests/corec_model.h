@@ -115,13 +115,14 @@ static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame
                               corec_how how)
 {
 	(void)how;
+	corec_fence_release(); /* the driver's, whose stores behind it are plain */
 	for (uint32_t i = 0; i < n; i++) {
 		struct model_descriptor *descriptor = &model_of(q)->descriptors[place + i];
 		const corec_frame buffer = frames[i];
 
 		frames[i] = plain_get(descriptor->buffer);
 		plain_set(descriptor->buffer, buffer);
-		corec_store_release(&descriptor->filled, corec_load_relaxed(&descriptor->filled) + 1);
+		corec_store_relaxed(&descriptor->filled, corec_load_relaxed(&descriptor->filled) + 1);
 	}
 }
 

@@ -28,6 +28,11 @@ typedef rl::var<int> plain_int;
 #endif
 #define corec_exchange_acquire(at, new) ((*(at))($).exchange(new, rl::mo_acquire))
 #define corec_fence_acquire()           rl::atomic_thread_fence(rl::mo_acquire, $)
+#ifndef COREC_UNFENCED /* for a test */
+#define corec_fence_release() rl::atomic_thread_fence(rl::mo_release, $)
+#else
+#define corec_fence_release()
+#endif
 #ifndef COREC_WEAK_FENCE /* for a test */
 #define corec_fence_full() rl::atomic_thread_fence(rl::mo_seq_cst, $)
 #else
