@@ -4,7 +4,9 @@
 import json
 import os
 import re
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError, UsageError
+from pollscope.host import lock
 from pollscope.host.lock import HostLock, conductor_lock_path
 from pollscope.testbeds import make_testbed
 from pollscope.testbeds.pair.inventory import load_inventory
@@ -236,6 +239,32 @@ def test_a_user_has_one_play_at_a_time_on_a_host(fake_ansible: Path, monkeypatch
     assert "is in use by pid" in done.stderr and "(play restore of other.yml, since" in done.stderr
     assert not (fake_ansible / "words").exists()
     assert pollscope(*words, cwd=fake_ansible).returncode == 0
+
+
+def test_a_play_whose_pollscope_was_killed_keeps_others_away_until_it_has_ended(
+    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the runner of a sweep of IOMMU modes is killed in a reboot, and the next run is to restore the mode."""
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(fake_ansible / "state"))
+    monkeypatch.setattr(lock, "_DYING_S", 0.0)
+    program, goes_on = fake_ansible / "bin/ansible-playbook", fake_ansible / "goes-on"
+    program.write_text(f"#!/bin/sh\necho $$ >{goes_on}.new\nmv {goes_on}.new {goes_on}\nexec sleep 600\n")
+    inventory, options = load_inventory(fake_ansible / "inventory.yml"), ["--limit", "one"]
+    child = os.fork()
+    if child == 0:
+        run_play("iommu", inventory, {"mode": "pt"}, options=options)
+        os._exit(0)
+    while not goes_on.exists():
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    try:
+        with pytest.raises(HostError, match=r"in use by pid \d+ \(play iommu of .* a program that it started is still"):
+            run_play("iommu", inventory, {"mode": "default"}, options=options)
+        program.write_text(FAKE_ANSIBLE.format(folder=fake_ansible, code=0))
+        run_play("iommu", inventory, {"mode": "pt"}, options=["--limit", "two"])
+    finally:
+        os.kill(int(goes_on.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("error", [KeyError("getpwuid(): uid not found"), OSError("No username set")])

@@ -96,31 +96,33 @@ def run_play(
     _check_environment()
     log = log or kept_folder() / "plays" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(name, inventory), tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
+    with _alone(name, inventory, options) as held, tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
         events = Path(folder) / "events"
         if become_password is not None:
             options = [*options, "--become-password-file", "-"]
-        code = _ansible(name, inventory, given, options, become_password, events, log)
+        code = _ansible(name, inventory, given, options, become_password, events, log, held)
         records = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
     return _result(name, code, records, log, "would be done" if "--check" in options else "done")
 
 
 @contextmanager
-def _alone(name: str, inventory: Inventory) -> Iterator[None]:
-    """Holds each host for the plays of this user, by which the hosts know them, where a play has a beginning there.
+def _alone(name: str, inventory: Inventory, options: Sequence[str]) -> Iterator[list[int]]:
+    """Holds each host for the plays of this user, by which the hosts know them; gives what Ansible keeps open.
+
+    So a play whose pollscope was killed keeps the others away until it has ended.
 
     Raises:
         HostError: another play of this user is on one of them.
     """
+    limit = options[options.index("--limit") + 1] if "--limit" in options else ""
+    hosts = {limit: inventory.hosts[limit]} if limit in inventory.hosts else inventory.hosts
+    addresses = {f"{each.get('ansible_host') or host}-{each.get('ansible_port') or 22}" for host, each in hosts.items()}
     with ExitStack() as stack:
-        addresses = {
-            f"{each.get('ansible_host') or host}-{each.get('ansible_port') or 22}"
-            for host, each in inventory.hosts.items()
-        }
-        for address in sorted(addresses) if name in ("provision", "restore") else ():
-            lock = conductor_lock_path(f"play-{re.sub('[^A-Za-z0-9.-]', '_', address)}")
-            stack.enter_context(HostLock(f"play {name} of {inventory.path}", lock))
-        yield
+        held = list[int]()
+        for address in sorted(addresses) if name != "verify" else ():
+            path = conductor_lock_path(f"play-{re.sub('[^A-Za-z0-9.-]', '_', address)}")
+            held.append(stack.enter_context(HostLock(f"play {name} of {inventory.path}", path)).descriptor)
+        yield held
 
 
 def conductor() -> str:
@@ -163,6 +165,7 @@ def _ansible(
     typed: str | None,
     events: Path,
     log: Path,
+    held: Sequence[int],
 ) -> int:
     program = Path(sys.executable).with_name("ansible-playbook")
     if not program.exists():
@@ -189,6 +192,7 @@ def _ansible(
             stdout=stream,
             stderr=subprocess.STDOUT,
             check=False,
+            pass_fds=held,
         )
     return done.returncode
 
