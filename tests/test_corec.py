@@ -192,7 +192,7 @@ def test_an_order_that_is_too_weak_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_descriptor_that_is_cleared_without_a_fence_is_found(tmp_path: Path) -> None:
+def test_a_descriptor_that_is_cleared_in_too_weak_an_order_is_found(tmp_path: Path) -> None:
     """A core may see it cleared, and not the claim before it: then it halts where the next frame does not come."""
     done = run(relacy(tmp_path, "-DHALTS", "-DCOREC_UNFENCED"), "preemptions", "2")
     assert done.returncode == 1 and "halts where the next frame does not come" in done.stdout, done.stdout[-3000:]
