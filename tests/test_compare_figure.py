@@ -111,6 +111,7 @@ def test_the_command_prints_where_the_files_are(tmp_path: Path) -> None:
     assert paths == [f"drawn/compare-iommu-{run.run_id}.{kind}" for kind in ("svg", "pdf", "png", "csv")]
     assert all((tmp_path / path).stat().st_size > 100 for path in paths)
     assert "modelled" not in done.stdout
+    assert not done.stderr
     assert set(pd.read_csv(tmp_path / paths[3])["first_modelled"]) == {False}
 
 
@@ -122,6 +123,18 @@ def test_levels_of_a_modelled_run_are_said_to_be_so(tmp_path: Path) -> None:
     assert shown.stdout.startswith(f"{run.path} (modelled, not measured)\n")
     [data] = (tmp_path / "drawn").glob("*.csv")
     assert set(pd.read_csv(data)["second_modelled"]) == {True}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("claims",), ("explain",), ("compare", "--by", "iommu"), ("figures", "--x", "knob.iommu", "--y", "rx_pps")],
+)
+def test_a_run_that_goes_on_is_said_to_be_unfinished(tmp_path: Path, command: tuple[str, ...]) -> None:
+    run = iommu_run(tmp_path / "run", status="running")
+    name, *options = command
+    done = pollscope(name, run.path, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(f"warning: {run.path}: The run has not ended, or was killed: 9 of 9 planned trials") == 1
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -66,22 +66,24 @@ def _modelled(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         )
 
 
-def _unfinished(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+def unfinished(run: RunFolder) -> Iterator[str]:
+    """What of a run is not there, or was cut off."""
     status = run.meta.get("status")
     planned, made = len(run.meta.get("plan", [])), len(last_attempts(run.trials))
     if status != "complete":
         ended = "has not ended, or was killed" if status == "running" else f"is {status}"
         if reason := run.meta.get("reason"):
             ended += f", because {str(reason).rstrip('.')}"
-        yield Caution(
-            "unfinished",
+        yield (
             f"The run {ended}: {made} of {planned} planned trials are there. "
-            f"`pollscope run --resume {run.path}` completes it.",
+            f"`pollscope run --resume {run.path}` completes it."
         )
     if run.torn:
-        yield Caution(
-            "unfinished", "The last line of trials.jsonl was cut off and is left out; --resume repeats that trial."
-        )
+        yield "The last line of trials.jsonl was cut off and is left out; --resume repeats that trial."
+
+
+def _unfinished(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
+    return (Caution("unfinished", text) for text in unfinished(run))
 
 
 def _failed(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import JsonFlag, PaperName, RunWords
+from pollscope.cli.words import JsonFlag, PaperName, RunWords, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.claims import Verdict
@@ -38,7 +38,9 @@ def claims(
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for what a paper's own tables say")
     places = find_runs(runs or ())
-    judged = [evaluate_run(run) for run in [read_run(path) for path in places]]
+    folders = [read_run(path) for path in places]
+    say_unfinished(folders)
+    judged = [evaluate_run(run) for run in folders]
     verdicts = [[each for each in of_run if paper in (None, each.claim.paper)] for of_run in judged]
     if paper is not None and (tables := judge_tables(paper)):
         places, verdicts = [Path(paper), *places], [tables, *verdicts]

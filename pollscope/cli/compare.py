@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pollscope.base.errors import ExitCode, UsageError
-from pollscope.cli.words import MetricNames
+from pollscope.cli.words import MetricNames, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.compare import Difference
@@ -61,6 +61,7 @@ def compare(
     conditions = [condition(text) for text in fail_if or []]
     target = figure_out(out)
     folders = _compared(runs)
+    say_unfinished(folders)
     differences = _differences(folders, by, metrics)
     judged = _judged(conditions, folders, by)
     _show(folders, differences)

@@ -9,7 +9,7 @@ import typer
 
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted
-from pollscope.cli.words import JsonFlag, PaperName, RunWords
+from pollscope.cli.words import JsonFlag, PaperName, RunWords, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.explain import Diagnosis, StageFinding
@@ -46,6 +46,7 @@ def explain(
     modelled = set()
     for path in find_runs(runs or ()):
         run = read_run(path)
+        say_unfinished([run])
         found[str(path)] = explain_run(run, current_table(run))
         modelled |= {str(path)} if run.modelled else set()
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
+from pollscope.cli.words import ModelFlag, PaperName, RunWords, say, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.figures.figure import PaperFigure, TableFigure
@@ -99,6 +99,7 @@ def _draw(tables: "Sequence[TableFigure]", wanted: "list[tuple[PaperFigure, RunF
         _echo(save_table_figure(table, target.target(table.row)))
     names = [figure.row for figure, _ in wanted]
     _errors(wanted, target)
+    say_unfinished({run.run_id: run for _, run in wanted}.values())
     for figure, run in wanted:
         name = figure.row if names.count(figure.row) == 1 else f"{figure.row}-{run.run_id}"
         _echo(save_figure(figure, run, target.target(name)))

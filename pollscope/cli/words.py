@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arguments that several commands share."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from pollscope.base.names import COLLECTORS, KNOBS, papers
 
 if TYPE_CHECKING:
     from pollscope.spec import LoadedSpec
+    from pollscope.store.run_folder import RunFolder
 
 
 def _known_runs() -> list[str]:
@@ -83,6 +85,15 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.
 def say(text: str) -> None:
     """A line beside the output, on standard error."""
     typer.echo(text, err=True)
+
+
+def say_unfinished(runs: "Iterable[RunFolder]") -> None:
+    """Says on standard error which of the runs have not ended, so that nobody takes what is there for all."""
+    from pollscope.analysis.quality import unfinished
+
+    for run in runs:
+        for sentence in unfinished(run):
+            say(f"warning: {run.path}: {sentence}")
 
 
 def say_of(loaded: "LoadedSpec") -> None:
