@@ -135,7 +135,7 @@ def test_a_single_busy_queue_among_many(node: Node) -> None:
 
 @pytest.mark.parametrize("weights", [[3, 1], [2, 2], [1, 3]])
 def test_weights_share_a_core(node: Node, weights: list[int]) -> None:
-    """Of two rings that are never empty, turns decide how many packets come in where, whoever has the CPUs meanwhile."""
+    """Turns decide how many packets come into which of two rings that are never empty, however CPUs are shared."""
     ring, posted = 4096, 32
     told: dict[str, Any] = {"notification": "qwait", "service_order": "weighted", "queue_weights": weights}
     node.get("configure", **configuration(queues=2, rx_desc=ring, burst=1, extra_cycles=20_000, **told))
