@@ -152,7 +152,17 @@ def test_a_baseline_load_gets_its_maximum() -> None:
 def test_nothing_left() -> None:
     plan = plan_of("parameters: {load_pps: 0}\n", lambda _point: "no machine")
     assert plan.trials == []
+    assert plan.seconds == 0
+    assert [each.refused for each in plan.left_out] == [True]
     assert [each.reason for each in plan.left_out] == ["no machine"]
+
+
+def test_the_longest_time_has_room_for_extra_blocks() -> None:
+    """Blocks that are made again after the host changed are part of what a run may take."""
+    text = "parameters: {load_pps: 0}\nfactors: {queues: [1, 2, 4]}\nrepeats: {count: 5}\nnoise: {extra_blocks: 2}\n"
+    plan = plan_of(text)
+    block = sum(trial.seconds for trial in plan.further_round(plan.points, 5))
+    assert plan.seconds_at_most == pytest.approx(plan.seconds + 2 * block)
 
 
 @settings(max_examples=40)

@@ -2,55 +2,92 @@
 """`pollscope plan`."""
 
 import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pollscope.base.errors import CannotHost, HostError, PollscopeError, WrongTestbed
+from pollscope.base.errors import CannotHost, HostError, PollscopeError, UsageError, WrongTestbed
 from pollscope.base.units import human_size, human_time
-from pollscope.cli.words import JsonFlag, QuickFlag, Setting, TestbedName, say, say_of, specs_of
+from pollscope.cli.missing import missing, say_missing
+from pollscope.cli.words import (
+    JsonFlag,
+    OptionalSpecs,
+    PaperName,
+    QuickFlag,
+    Setting,
+    TestbedName,
+    say,
+    say_of,
+    specs_of,
+)
 from pollscope.plan.plan import Plan, Trial, plan_parts
-from pollscope.spec import LoadedSpec, Overrides, Spec, known_specs, load_file
+from pollscope.spec import Overrides, Spec, known_specs, load_file
 from pollscope.spec.advice import offered_load
 from pollscope.spec.points import point_text
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
-# From here on a plan says what room its run takes. Of a measured trial, on the disk and in a report (docs/spec.md, many
-# points); a modelled one takes a fifth of it.
+# From this many trials on, a plan states the disk and memory that its run takes. Both constants are per measured trial
+# (docs/spec.md, many points); a modelled trial takes a fifth.
 _MANY_TRIALS = 10_000
-# Points left out for one reason, from which on they are told by the first and the last.
-_MANY_LEFT_OUT = 10
 TRIAL_BYTES, TRIAL_MEMORY_BYTES = 23e3, 140e3
+# From this many on, points that are left out for one reason are shown as the first and the last of them.
+_MANY_LEFT_OUT = 10
+_WIDEST_MISSING = 60
 EXAMPLES = (
     "pollscope plan S-F5",
-    "pollscope plan S-F5 --quick --json",
-    "pollscope plan my.yaml --set factors.queues='[1, 512]'",
+    "pollscope plan --paper socc19 --summary                  a line per row: points, time, what is missing",
+    "pollscope plan S-F5 S-F8 --quick --json",
+    "pollscope plan S-F8 --set factors.queues='[1, 512]'",
 )
 
 
 def plan(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="File, name or paper row.", autocompletion=known_specs)],
+    specs: OptionalSpecs = None,
     testbed: TestbedName = None,
+    paper: PaperName = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="One line per spec: points, time quick and whole, what is missing.")
+    ] = False,
     quick: QuickFlag = False,
     settings: Setting = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Shows the trials in the order in which they would run, the expected time, and the points left out and why.
+    """Show the trials in their order, the expected time, and the points that are left out and why.
 
-    Nothing is started. Exit code 3 when no point of any spec is left, 2 when the specs name other testbeds. Of several
-    specs, those that `run` would skip are said.
+    Nothing is started. With --paper, the specs are those of the paper's rows. Specs that `run` would skip are
+    named. Exit code 3 if no point of any spec is left, 2 if the specs name other testbeds.
     """
-    skipped: list[PollscopeError] = []
-    paths = specs_of([spec])
+    if bool(specs) == (paper is not None):
+        raise UsageError("give specs, or --paper for those of a paper", remedy="pollscope plan --help")
+    paths = specs_of(specs) if specs else _specs_of_paper(str(paper))
     with closing(make_testbed(testbed or DEFAULT)) as chosen:
-        for path in paths:
+        if summary:
+            _show_summary(paths, chosen, tuple(settings or ()), as_json)
+            return
+        skipped, documents = list[PollscopeError](), list[Any]()
+        for number, path in enumerate(paths):
             loaded = load_file(path, Overrides(quick, tuple(settings or ())))
             say_of(loaded)
+            say_missing(loaded, chosen)
             try:
-                _plan_one(loaded, chosen, as_json)
+                chosen.require_named(loaded.name, loaded.spec.testbeds)
+                plans = _plans(loaded.spec, chosen)
+                if as_json:
+                    documents += [_as_json(*each) for each in plans]
+                else:
+                    typer.echo("\n" * bool(number), nl=False)
+                    for made, name in plans:
+                        _show(made, name)
+                _require_points([made for made, _ in plans], chosen)
             except (WrongTestbed, CannotHost) as error:
                 skipped.append(error)
+        if documents:
+            typer.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=1))
         if len(skipped) == len(paths):
             raise skipped[0]
         for each in skipped:
@@ -58,43 +95,94 @@ def plan(
         _say_not_ready(chosen)
 
 
-def _plan_one(loaded: LoadedSpec, testbed: Testbed, as_json: bool) -> None:
-    """Shows the plans of a spec; raises WrongTestbed or CannotHost where `run` would measure nothing of it."""
-    testbed.require_named(loaded.name, loaded.spec.testbeds)
-    plans = _show_plans(loaded.spec, testbed, as_json)
+def _specs_of_paper(paper: str) -> list[Path]:
+    """Return the shipped specs of a paper, in the order of their rows."""
+    shipped = {name: path for name, path in known_specs().items() if name[0].isupper()}
+    paths = dict.fromkeys(shipped[name] for name in sorted(shipped, key=row_order))
+    return [path for path in paths if re.search(rf"^paper: {paper}$", path.read_text(encoding="utf-8"), re.MULTILINE)]
+
+
+def row_order(row: str) -> list[tuple[str, int]]:
+    """Return a key that sorts S-F9 before S-F10a."""
+    return [(text, int(number or -1)) for text, number in re.findall(r"(\D+)(\d*)", row)]
+
+
+def _require_points(plans: list[Plan], testbed: Testbed) -> None:
+    """Raise CannotHost if `run` would measure nothing."""
     if not any(made.points for made in plans):
         from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
 
         raise no_point_left(plans, testbed.name)
 
 
+def _show_summary(paths: Iterable[Path], testbed: Testbed, settings: tuple[str, ...], as_json: bool) -> None:
+    lines = [_summary(path, testbed, settings) for path in paths]
+    if as_json:
+        typer.echo(json.dumps(lines, indent=1))
+        return
+    head = ("row", "points", "quick", "whole", "missing", "title")
+    cells = [head, *(tuple(_summary_cells(line)) for line in lines)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]
+    for row in cells:
+        typer.echo("  ".join([*(f"{text:{width}}" for text, width in zip(row, widths, strict=False)), row[-1]]))
+    whole, quick = (sum(line[key] or 0 for line in lines) for key in ("whole_s", "quick_s"))
+    typer.echo(f"\nAll that can run here: {human_time(whole)}, with --quick {human_time(quick)} at least.")
+    typer.echo("`pollscope plan ROW` says why points are left out; `pollscope run ROW` measures one.")
+
+
+def _summary(path: Path, testbed: Testbed, settings: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a spec asks, how much of it runs on a testbed, how long that takes, and what is missing."""
+    spec = load_file(path, Overrides(settings=settings)).spec
+    line = {"rows": list(spec.all_rows) or [spec.name], "title": spec.title, "points": 0, "of": 0}
+    if not testbed.named_by(spec.testbeds):
+        return line | {"quick_s": None, "whole_s": None, "missing": [f"testbed {' or '.join(spec.testbeds)}"]}
+    plans = [made for made, _ in _plans(spec, testbed, quiet=True)]
+    short = load_file(path, Overrides(quick=True, settings=settings)).spec if spec.quick is not None else spec
+    lacking = [f"{each.what} ({each.claims} of {each.of_claims} claims)" for each in missing(spec, testbed)]
+    reasons = Counter(each.reason for made in plans for each in made.left_out if each.refused)
+    return line | {
+        "points": len({point.id for made in plans for point in made.points}),
+        "of": len({point.id for made in plans for point in made.points} | _refused(plans)),
+        "quick_s": max(made.seconds for made, _ in _plans(short, testbed, quiet=True)) or None,
+        "whole_s": max(made.seconds for made in plans) or None,
+        "missing": [*lacking, *(reason for reason, _ in reasons.most_common(1))],
+    }
+
+
+def _refused(plans: Iterable[Plan]) -> set[str]:
+    return {each.point for made in plans for each in made.left_out if each.refused}
+
+
+def _summary_cells(line: dict[str, Any]) -> Iterator[str]:
+    yield ", ".join(line["rows"])
+    yield f"{line['points']} of {line['of']}" if line["of"] else "-"
+    for key in ("quick_s", "whole_s"):
+        yield "-" if line[key] is None else human_time(line[key])
+    text = "; ".join(line["missing"])
+    yield text if len(text) <= _WIDEST_MISSING else f"{text[: _WIDEST_MISSING - 3]}..."
+    yield line["title"]
+
+
 def _say_not_ready(testbed: Testbed) -> None:
-    """A plan needs no testbed that is up; a run does."""
+    """Say why a run could not start now; a plan itself needs no testbed that is up."""
     try:
         testbed.check()
     except HostError as error:
         say(f"not ready for a run: {error}")
 
 
-def _show_plans(spec: Spec, testbed: Testbed, as_json: bool) -> list[Plan]:
+def _plans(spec: Spec, testbed: Testbed, quiet: bool = False) -> list[tuple[Plan, str]]:
+    """Return a plan and a name for each part of the testbed."""
     parts = testbed.parts
     plans = plan_parts(spec, [(part.name, part.refusal) for part in parts])
-    shown = [
-        (made, testbed.name if len(parts) == 1 else f"{testbed.name} {part.name}")
-        for part, made in zip(parts, plans, strict=True)
-    ]
-    cautions = dict.fromkeys(
-        text for part, made in zip(parts, plans, strict=True) for point in made.points for text in part.cautions(point)
-    )
-    for text in cautions:
-        say(f"caution: {text}")
-    if as_json:
-        found = [_as_json(*each) for each in shown]
-        typer.echo(json.dumps(found[0] if len(parts) == 1 else found, indent=1))
-    else:
-        for each in shown:
-            _show(*each)
-    return plans
+    if not quiet:
+        pairs = zip(parts, plans, strict=True)
+        for text in dict.fromkeys(
+            text for part, made in pairs for point in made.points for text in part.cautions(point)
+        ):
+            say(f"caution: {text}")
+    names = [testbed.name if len(parts) == 1 else f"{testbed.name} {part.name}" for part in parts]
+    return list(zip(plans, names, strict=True))
 
 
 def _as_json(made: Plan, testbed: str) -> dict[str, Any]:
@@ -130,9 +218,10 @@ def _room(trials: int) -> str:
 def _show(made: Plan, testbed: str) -> None:
     longest = made.seconds_at_most
     at_most = f", at most {human_time(longest)}" if longest > made.seconds else ""
+    about = f"about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}"
     typer.echo(f"{made.spec.name} on {testbed}: {made.spec.title}")
     typer.echo(offered_load(made.spec))
-    typer.echo(f"{len(made.trials)} trials, about {human_time(made.seconds)}{at_most}, seed {made.spec.order.seed}")
+    typer.echo(f"{len(made.trials)} trials, {about}" if made.trials else "no trial: no point is left")
     if len(made.trials) >= _MANY_TRIALS:
         typer.echo(_room(len(made.trials)))
     for index, trial in enumerate(made.trials, 1):

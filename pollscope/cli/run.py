@@ -10,12 +10,13 @@ import typer
 
 from pollscope.base.errors import ExitCode, UsageError
 from pollscope.cli.go_on import complete_already, next_steps, said_how_to_go_on
+from pollscope.cli.missing import say_missing
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
-from pollscope.cli.words import QuickFlag, Setting, TestbedName, say, say_of, specs_of
+from pollscope.cli.words import OptionalSpecs, QuickFlag, Setting, TestbedName, say, say_of, specs_of
 from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
-from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file
+from pollscope.spec import LoadedSpec, Overrides, load_file
 from pollscope.store.find import RESULTS, find_run
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
@@ -28,10 +29,7 @@ EXAMPLES = (
 
 
 def run(
-    specs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=known_specs),
-    ] = None,
+    specs: OptionalSpecs = None,
     testbed: TestbedName = None,
     quick: QuickFlag = False,
     resume: Annotated[
@@ -67,7 +65,9 @@ def run(
         return
     loaded = _checked(specs or [], Overrides(quick, tuple(settings or ())))
     place = testbed or DEFAULT
-    make_testbed(place)  # a name that means none ends it here
+    with closing(make_testbed(place)) as named:  # an unknown name ends the command here
+        for each in loaded.values():
+            say_missing(each, named)
 
     def run_one(each: LoadedSpec, folder: Path) -> Ended:
         with closing(make_testbed(place)) as chosen:

@@ -48,6 +48,10 @@ SpecWords = Annotated[
     list[str],
     typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs),
 ]
+OptionalSpecs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs),
+]
 _RUN_HELP = "Run folders, folders of them (the newest of each spec), run ids, names of specs run here, or `latest`."
 RunWords = Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help=_RUN_HELP, autocompletion=_known_runs)]
 Setting = Annotated[

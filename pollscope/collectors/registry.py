@@ -28,11 +28,12 @@ def create(name: str, **options: object) -> Collector:
 
 def probe_all() -> dict[str, ProbeResult]:
     """Every collector and whether it can work here, or the precise reason why not."""
-    return {name: _probe(create(name)) for name in COLLECTORS}
+    return {name: probe(name) for name in COLLECTORS}
 
 
-def _probe(collector: Collector) -> ProbeResult:
+def probe(name: str) -> ProbeResult:
+    """Return whether a collector can work here, or the precise reason why not."""
     try:
-        return collector.probe()
+        return create(name).probe()
     except (OSError, PollscopeError) as error:
         return ProbeResult(False, str(error))

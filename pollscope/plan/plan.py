@@ -62,11 +62,17 @@ class Trial:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A point that this testbed cannot host, or that the spec drops."""
+    """A point that this testbed cannot host, or that the spec drops.
+
+    Attributes:
+        factors: its levels; None for the baseline.
+        refused: by the testbed. Otherwise the spec drops it, or no testbed could host it.
+    """
 
     point: str
     reason: str
-    factors: Mapping[str, Level] | None = None  # None: the baseline
+    factors: Mapping[str, Level] | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,15 +87,17 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Expected duration when no point needs more than its least number of repeats."""
+        """Expected duration when no point needs more than its least number of repeats; 0 without a trial."""
+        if not self.trials:
+            return 0.0
         configurations = {configuration_key(trial.point) for trial in self.trials}
         return _START_S + _CONFIGURATION_S * len(configurations) + sum(trial.seconds for trial in self.trials)
 
     @property
     def seconds_at_most(self) -> float:
-        """Expected duration when every point needs its greatest number of repeats, and every search all its time."""
+        """Expected duration with all that may be added: repeats, extra blocks, flagged trials, longer searches."""
         until = self.spec.repeats.until
-        extra = until.at_most - until.at_least if until is not None else 0
+        extra = (until.at_most - until.at_least if until is not None else 0) + self.spec.noise.extra_blocks
         again = (1 + self.spec.noise.repeat_flagged) if self.spec.noise.repeat_flagged else 1
         measured = sum(trial.seconds for trial in self.trials if trial.kind == "measure" and trial.repeat == 0)
         return (self.seconds + extra * measured + self._searching_at_most()) * again
@@ -166,11 +174,12 @@ def _on_pair(trials: list[Trial], pair: str | None) -> list[Trial]:
 def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:
     points, left_out = [], []
     for point in all_points(spec):
-        reason = dropped(spec, point) or impossible(point.params) or refusal(point)
+        never = dropped(spec, point) or impossible(point.params)
+        reason = never or refusal(point)
         if reason is None:
             points.append(point)
         else:
-            left_out.append(LeftOut(point.id, reason, point.factors))
+            left_out.append(LeftOut(point.id, reason, point.factors, refused=never is None))
     return points, left_out
 
 
