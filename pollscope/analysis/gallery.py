@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from markupsafe import Markup
-
 from pollscope import __version__
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.claims.model import load_claims
@@ -16,8 +14,7 @@ from pollscope.analysis.claims.reasons import known_reasons
 from pollscope.analysis.figures import figure_of, inline_model_error, inline_svg, inline_table, model_error
 from pollscope.analysis.figures.data import no_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
-from pollscope.analysis.figures.files import font_face
-from pollscope.analysis.page import environment
+from pollscope.analysis.page import page_html
 from pollscope.analysis.papers import EVERY_ROW, citation, load_paper, rows_without_figure
 from pollscope.analysis.point_values import factors, measured
 from pollscope.analysis.run_section import DrawnFigure, drawn, run_mark
@@ -235,19 +232,16 @@ def _error(figure: PaperFigure, own: Sequence[RunFolder]) -> list[DrawnFigure]:
 
 
 def gallery_html(galleries: Sequence[PaperGallery]) -> str:
-    """The page as text; everything that comes from a run is escaped."""
+    """Return the page as text; everything that comes from a run is escaped."""
     rows = [row for gallery in galleries for row in gallery.rows]
     badges = sorted((badge for row in rows for badge in row.badges), key=lambda badge: _RANK[badge.kind])
     counts = Counter(badge.text for badge in badges)
     letters = "".join(figure.svg for row in rows for figure in row.figures)
-    return (
-        environment()
-        .get_template("gallery.html.j2")
-        .render(
-            papers=galleries,
-            chip_columns=_CHIP_COLUMNS,
-            tally=list(counts.items()),
-            version=__version__,
-            fonts=Markup(font_face(letters)) if letters else "",
-        )
+    return page_html(
+        "gallery.html.j2",
+        letters,
+        papers=galleries,
+        chip_columns=_CHIP_COLUMNS,
+        tally=list(counts.items()),
+        version=__version__,
     )

@@ -8,7 +8,6 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from pollscope.analysis.point_values import PointValues, on_any_ground
 from pollscope.base.units import counted, human_number
@@ -125,7 +124,7 @@ class GroundRow:
     extremes: str
     canaries: int
     note: str
-    line: Markup
+    line: list[str]
 
 
 @dataclass(frozen=True)
@@ -162,22 +161,17 @@ def _row(quantity: GroundQuantity) -> GroundRow:
     )
 
 
-def _spark(quantity: GroundQuantity) -> Markup:
-    """The values in the order of measurement, on a logarithmic scale of at least a factor of 2."""
+def _spark(quantity: GroundQuantity) -> list[str]:
+    """Return `x,y` of each value, in the order of measurement, on a logarithmic scale of at least a factor of 2."""
     logs = [None if value is None else float(np.log2(value)) for value in quantity.values]
     there = [each for each in logs if each is not None]
     middle, half = (max(there) + min(there)) / 2, max(0.5, (max(there) - min(there)) / 2)
     step = (SPARK_WIDTH - 4) / max(1, len(logs) - 1)
-    dots = [
+    return [
         f"{2 + i * step:.1f},{SPARK_HEIGHT / 2 - (each - middle) / half * (SPARK_HEIGHT / 2 - 3):.1f}"
         for i, each in enumerate(logs)
         if each is not None
     ]
-    marks = "".join(f'<circle cx="{x}" cy="{y}" r="1.6"/>' for x, y in (dot.split(",") for dot in dots))
-    return Markup(
-        f'<svg role="img" aria-label="{quantity.title} over the run" width="{SPARK_WIDTH}" height="{SPARK_HEIGHT}" '
-        f'fill="currentColor"><polyline points="{" ".join(dots)}" fill="none" stroke="currentColor"/>{marks}</svg>'
-    )
 
 
 def change_text(run: RunFolder, table: pd.DataFrame) -> str:

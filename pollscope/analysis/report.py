@@ -4,11 +4,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from markupsafe import Markup
-
 from pollscope import __version__
-from pollscope.analysis.figures.files import font_face
-from pollscope.analysis.page import environment, write_page
+from pollscope.analysis.page import page_html, write_page
 from pollscope.analysis.point_values import factor_title
 from pollscope.analysis.report_common import by_reason, common, glossary, page_title, tally
 from pollscope.analysis.run_section import run_section
@@ -26,17 +23,16 @@ def write_report(runs: Sequence[RunFolder], target: Path) -> Path:
 
 
 def report_html(runs: Sequence[RunFolder]) -> str:
-    """The page as text; everything that comes from a run is escaped."""
+    """Return the page as text; everything that comes from a run is escaped."""
     sections = [run_section(run, number) for number, run in enumerate(runs)]
-    letters = "".join(figure.svg for section in sections for figure in section.figures)
-    pages = environment()
-    pages.filters |= {"by_reason": by_reason, "factor_title": factor_title, "tally": tally}
-    return pages.get_template("report.html.j2").render(
+    return page_html(
+        "report.html.j2",
+        "".join(figure.svg for section in sections for figure in section.figures),
+        {"by_reason": by_reason, "factor_title": factor_title, "tally": tally},
         sections=sections,
         common=common(sections),
         title=page_title(sections),
         verdicts=[verdict for section in sections for verdict in section.verdicts],
         version=__version__,
-        fonts=Markup(font_face(letters)) if letters else "",
         glossary=glossary(sections),
     )

@@ -220,21 +220,21 @@ def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
 def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
     """The sides of each knob that the run turned to a few levels."""
     found = []
-    for knob, differences in compare_knobs(run).items():
+    for knob, (name, differences) in enumerate(compare_knobs(run).items()):
         inline = inline_comparison(differences, run)
-        found.append(drawn(inline, f"Levels of {knob}, all else equal", f"r{number}-compare-{knob}"))
+        found.append(drawn(inline, f"Levels of {name}, all else equal", f"r{number}-compare-{knob}"))
     return found
 
 
 def drawn(inline: InlineFigure, heading: str, name: str) -> DrawnFigure:
-    """A figure as a part of a page; `name` keeps its ids apart from those of others."""
+    """Return a figure as a part of a page; `name`, which is of our own making, keeps its ids apart from others."""
     return DrawnFigure(heading, name, Markup(_embedded(inline.svg, name, heading)), inline.caption, inline.words)
 
 
 def _embedded(svg: str, name: str, heading: str) -> str:
     """SVG as a part of the page: own ids, colours of the page, a name for screen readers, no XML prologue."""
     prefix = f"{name}-"
-    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)  # style.css.j2 has it
     svg = re.sub(r'\bid="', f'id="{prefix}', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}", svg)
     svg = re.sub(r'(xlink:href|href)="#', rf'\1="#{prefix}', svg)

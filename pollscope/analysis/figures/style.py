@@ -92,6 +92,7 @@ SETTINGS: Any = {
     "legend.frameon": False,
     "legend.fontsize": 7.5,
     "lines.linewidth": 1.4,
+    "text.parse_math": False,  # a host or a level may be called `a$b$`
     "svg.fonttype": "none",
     "svg.hashsalt": "pollscope",  # ids made from the drawing alone: the same data give the same file
     "pdf.fonttype": 42,
