@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command lines that reach another host: OpenSSH as a program, never asking, host keys always checked."""
+"""Command lines that reach another host through OpenSSH, which never asks for input and always checks the host's key."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,15 +10,39 @@ from pydantic import AfterValidator, Field
 
 from pollscope.base.fields import StrictModel
 
-# A host that says nothing for so many seconds, so many times, is gone; the node there ends because its input closes.
+# A host that leaves ALIVE_COUNT probes in a row unanswered is lost. The node there ends because its input closes.
 ALIVE_INTERVAL_S, ALIVE_COUNT = 3, 4
 CONNECT_LIMIT_S = 15
-# So long nothing may arrive there; then what the connection started ends, and restores the host. Longer than we are
-# patient ourselves, so that it is we who give up first.
+# A remote program that receives nothing for this time ends and restores the host. It is longer than this side's own
+# limit, so that this side gives up first.
 _LEASE_S = 20
-LOST_STATUS = 255  # of ssh(1): the connection failed, whatever the remote program did
+LOST_STATUS = 255  # exit status of ssh(1) for a failed connection, whatever the remote program did
+# ssh appends the remote standard error to a log file. With a file size limit a host cannot fill the disk with it.
+LOG_LIMIT_BYTES = 64 << 20
+# The user's ssh configuration may say otherwise, but options on the command line take precedence (ssh_config(5)).
+FIXED_OPTIONS = (
+    "BatchMode=yes",
+    "StrictHostKeyChecking=yes",
+    "NoHostAuthenticationForLocalhost=no",
+    "VerifyHostKeyDNS=no",
+    "UpdateHostKeys=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ForwardX11Trusted=no",
+    "GSSAPIDelegateCredentials=no",
+    "Tunnel=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "SessionType=default",
+    "StdinNull=no",
+    "ForkAfterAuthentication=no",
+    "ControlMaster=no",
+    "ControlPath=none",
+    "LogLevel=ERROR",
+)
 
-# Nothing that ssh would take for an option, and nothing that its configuration would expand.
+# The patterns exclude words that ssh would read as an option or that its configuration would expand.
 _HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[][A-Za-z0-9.:_\[\]-]*$")]
 _UserName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
 
@@ -31,24 +55,24 @@ FilePath = Annotated[str, Field(min_length=1), AfterValidator(_expanded)]
 
 
 class Remote(StrictModel):
-    """How a host is reached."""
+    """Describe how to reach a host."""
 
     host: _HostName = Field(description="name or address")
     port: int = Field(default=22, ge=1, le=65535)
     user: _UserName = "root"
     key: FilePath | None = Field(default=None, description="private key; default: what ssh finds")
     known_hosts: FilePath | None = Field(default=None, description="file with the host's key; default: the user's")
-    sudo: bool | None = Field(default=None, description="root by sudo there; default: when the user is not root")
-    patience: int = Field(default=1, ge=1, le=100, description="so many times the usual time may it be silent")
+    sudo: bool | None = Field(default=None, description="become root by sudo there; default: if the user is not root")
+    patience: int = Field(default=1, ge=1, le=100, description="factor by which time limits for this host are longer")
 
     @property
     def becomes_root(self) -> bool:
-        """Whether what needs root there is started through sudo."""
+        """Tell whether remote programs that need root are started through sudo."""
         return self.user != "root" if self.sudo is None else self.sudo
 
     @property
     def lease_s(self) -> int:
-        """How long what runs there waits for a sign of life."""
+        """Return how long a remote program waits for a sign of life."""
         return self.patience * _LEASE_S
 
     def __str__(self) -> str:
@@ -56,25 +80,25 @@ class Remote(StrictModel):
 
 
 def root_command(remote: Remote, command: Sequence[str]) -> list[str]:
-    """As `ssh_command`, by root: through a sudo that never asks where the user is another one."""
-    return ssh_command(remote, [*(["sudo", "-n", "--"] if remote.becomes_root else []), *command])
+    """Return the argument vector that runs a program there as root, with its standard error bounded.
+
+    A user other than root goes through sudo, which never asks.
+    """
+    sudo = ["sudo", "-n", "--"] if remote.becomes_root else []
+    return ["prlimit", f"--fsize={LOG_LIMIT_BYTES}", "--", *ssh_command(remote, [*sudo, *command])]
 
 
 def ssh_command(remote: Remote, command: Sequence[str]) -> list[str]:
-    """The argument vector that runs `command` there with its standard streams; each word arrives as it is."""
+    """Return the argument vector that runs `command` there with its standard streams and each word unchanged."""
     options = [
-        "BatchMode=yes",
-        "StrictHostKeyChecking=yes",
+        *FIXED_OPTIONS,
         f"ConnectTimeout={remote.patience * CONNECT_LIMIT_S}",
         f"ServerAliveInterval={ALIVE_INTERVAL_S}",
         f"ServerAliveCountMax={remote.patience * ALIVE_COUNT}",
-        "LogLevel=ERROR",
-        "ControlPath=none",
-        "ClearAllForwardings=yes",
         *_files(remote),
     ]
     words = ["ssh", "-T", "-p", str(remote.port), *(word for option in options for word in ("-o", option))]
-    # sshd hands the command to the user's shell as one line: quoted, the shell gives the words back unchanged.
+    # sshd passes the command to the user's shell as one line. Quoting preserves the words.
     return [*words, "-l", remote.user, "--", remote.host, shlex.join(command)]
 
 
@@ -84,9 +108,10 @@ def _files(remote: Remote) -> list[str]:
         options += [f"IdentityFile={_quoted(remote.key)}", "IdentitiesOnly=yes", "IdentityAgent=none"]
     if remote.known_hosts is not None:
         options += [f"UserKnownHostsFile={_quoted(remote.known_hosts)}", "GlobalKnownHostsFile=/dev/null"]
+        options += ["KnownHostsCommand=none"]
     return options
 
 
 def _quoted(path: str) -> str:
-    # ssh_config(5): values with spaces stand in double quotes, and % begins a token.
+    # In ssh_config(5), values with spaces need double quotes, and % begins a token.
     return '"' + path.replace("%", "%%") + '"'
