@@ -8,6 +8,7 @@ documentation that the driver uses, and takes no others.
 from pathlib import Path
 
 SERVER = """#!/bin/sh
+readlink /proc/self/ns/net >"{folder}/network"
 echo "$@" >>"{log}"
 [ ! -e "{folder}/dies" ] || {{ echo "no ports"; exit 3; }}
 exec sleep 600

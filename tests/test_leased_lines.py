@@ -125,7 +125,7 @@ def test_a_client_keeps_the_lease_while_it_has_nothing_to_ask(tmp_path: Path) ->
 
 def test_a_program_that_takes_no_lease_is_not_used(tmp_path: Path) -> None:
     client = NodeClient([sys.executable, "-c", REFUSES], tmp_path / "log", lease_s=20)
-    with pytest.raises(HostError, match="the node takes no lease") as refused:
+    with pytest.raises(HostError, match="the node takes no heartbeat timeout") as refused:
         client.wait_hello()
     assert refused.value.remedy == "pollscope play provision"
     assert not client.alive

@@ -2,6 +2,7 @@
 """The client of a node that says the wrong thing at the wrong time; the node is a few lines of Python."""
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,3 +85,43 @@ def test_patience_multiplies_the_limits_of_requests_and_trials(tmp_path: Path) -
     with client_of(tmp_path / "log", node=SLOW_NODE, patience=100) as client:
         client.request("start", 0.2, trial="t")
         client.wait_trial("t", 0.2)
+
+
+# Sends its argument, as often as the second one says, before the reply to the first request.
+FLOOD = """
+import sys
+import threading
+sys.stdin.readline()
+for _ in range(int(sys.argv[2])):
+    sys.stdout.write(sys.argv[1])
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "reason"),
+    [
+        ("x" * 65536, 1 << 10, "sent a line of more than 32 MiB"),
+        ('{"event":"more"}\n' * 1000, 1 << 10, "sent more than 32 MiB that nobody asked for"),
+        ("[" * 100_000 + "\n", 1, "wrote something that is not JSON"),
+    ],
+)
+def test_a_node_that_sends_without_bound_is_lost(tmp_path: Path, text: str, times: int, reason: str) -> None:
+    with client_of(tmp_path / "log", text, str(times), node=FLOOD) as client, pytest.raises(NodeLost, match=reason):
+        client.request("start", LIMIT_S)
+
+
+def test_a_process_that_survives_sigkill_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No signal arrives, as during an uninterruptible system call."""
+    monkeypatch.setattr("pollscope.node.client._TERMINATE_LIMIT_S", 0.1)
+    monkeypatch.setattr("pollscope.node.client._KILL_LIMIT_S", 0.1, raising=False)
+    with client_of(tmp_path / "log") as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(client._process, "send_signal", lambda _number: None)
+            ended = threading.Thread(target=client.end, daemon=True)
+            ended.start()
+            ended.join(5)
+            alive = ended.is_alive()
+        assert not alive, "the client still waits"
+        assert "has not ended" in (tmp_path / "log").read_text()

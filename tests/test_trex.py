@@ -2,6 +2,7 @@
 """The generator driver trex against a stand-in for TRex's server and its Python API, over a real sshd."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from test_pktgen import LOADED
 
 
 def trex_file(sshd: SshHost, folder: Path, **more: Any) -> Path:
-    trex = {"folder": str(make_trex(folder / "trex")), "configuration": "/etc/lab.yaml", "cores": 2}
+    own_network = more.pop("own_network", os.geteuid() == 0)
+    trex: dict[str, Any] = {"folder": str(make_trex(folder / "trex")), "configuration": "/etc/lab.yaml", "cores": 2}
+    trex["own_network"] = own_network
     return written(folder / "two.yaml", pair_config(sshd, folder, driver="trex", trex=trex, **more))
 
 
@@ -46,6 +49,22 @@ def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, t
     record = next(trial for trial in run.trials if trial["point"] == "load_pps=1000000.0")
     assert record["result"]["gen"]["lcores"][0]["trex_latency"] == {"average": 12.5, "total_max": 40}
     assert not sshd.connections()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root, as TRex does")
+def test_no_other_process_reaches_the_ports_of_the_server(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+    """TRex listens on all addresses, without a password, in whatever network it is started."""
+    done = cli("run", cli.spec(LOADED), "--testbed", trex_file(sshd, tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "trex/network").read_text().strip() != str(Path("/proc/self/ns/net").readlink())
+
+
+@pytest.mark.parametrize(("own_network", "noted"), [(False, True), (True, False)])
+def test_check_says_when_the_ports_of_the_server_are_open(
+    cli: Cli, sshd: SshHost, tmp_path: Path, own_network: bool, noted: bool
+) -> None:
+    done = cli("testbed", "check", trex_file(sshd, tmp_path, own_network=own_network), "--json")
+    assert any(each["what"] == "TRex" and "4500" in each["text"] for each in json.loads(done.stdout)) is noted
 
 
 def test_a_server_that_ends_is_one_line(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:

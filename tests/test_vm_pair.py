@@ -563,7 +563,7 @@ class _OfBefore(_LostOnce):
     """Stands for a node of an older pollscope."""
 
     def wait_hello(self, _limit_s: float) -> dict[str, Any]:
-        raise HostError("the node takes no lease: unknown command 'lease'")
+        raise HostError("the node takes no heartbeat timeout: unknown command 'lease'")
 
 
 def test_a_node_of_another_version_is_called_so_at_once(
@@ -573,7 +573,7 @@ def test_a_node_of_another_version_is_called_so_at_once(
     monkeypatch.setattr(_LostOnce, "made", 0)
     monkeypatch.setattr(pair_testbed, "NodeClient", _OfBefore)
     (tmp_path / "log").write_text("EAL: Using IOMMU type 1 (Type 1)\n")
-    with pytest.raises(HostError, match=r"dut .*: the node takes no lease: .*provision it again") as refused:
+    with pytest.raises(HostError, match=r"dut .*: the node takes no heartbeat timeout: .*provision it again") as refused:
         running._pair._start("dut", running._pair.config.dut, 1, AtStart(), tmp_path / "log")
     assert "EAL" not in str(refused.value)
     assert _OfBefore.made == 1

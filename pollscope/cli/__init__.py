@@ -25,6 +25,7 @@ try:  # on a busy host these take a second
 
     from pollscope import __version__
     from pollscope.base.errors import ExitCode, PollscopeError, reason_of
+    from pollscope.base.printable import printable_output
 except KeyboardInterrupt:
     sys.stderr.write("pollscope: interrupted\n")
     raise SystemExit(130) from None
@@ -86,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored, and a shell behind `&`
             signal.signal(number, interrupt)
-    code = _run(list(sys.argv[1:] if arguments is None else arguments))
+    with printable_output():
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
     # While Python ends, its handler is gone and Ctrl-C would kill a command that is done: no exit code, no line.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

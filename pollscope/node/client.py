@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Client of one `pollscope-node` over its pipes (docs/node-protocol.md), with a time limit on everything.
+"""Talk to one `pollscope-node` over its pipes (docs/node-protocol.md), with limits on time and on memory.
 
-A node that does not answer, that writes something else than the protocol, or that dies is never waited for: the client
-raises, and `end` ends the process that it started, by its own pid.
+The client raises if a node does not answer in time, leaves the protocol, sends without bound, or dies. `end` then ends
+the process that the client started, by its own pid.
 """
 
 import contextlib
@@ -22,42 +22,101 @@ from pollscope.base.errors import HostError, TrialError
 from pollscope.base.paths import BUILD_COMMAND
 
 PROTOCOL = 3
-# Of a node without a hello; whatever else is wrong with it is its version.
+# Part of the message about a node without a hello. Other errors at the start are about its version.
 DID_NOT_START = "did not start"
-# The events that end a started trial, one way or the other.
+# The events that end a started trial.
 _TRIAL_ENDS = ("done", "failed")
 # EAL takes about a second with hugepages, and several to touch the memory of a large --no-huge process.
 HELLO_LIMIT_S = 60.0
 QUIT_LIMIT_S = 3.0
-_TERMINATE_LIMIT_S = 2.0
+# A process in an uninterruptible system call survives SIGKILL for as long as the call takes.
+_TERMINATE_LIMIT_S, _KILL_LIMIT_S = 2.0, 5.0
 _CHUNK_BYTES = 1 << 16
-# A reply with every histogram full has a few MiB; more than this is not a reply.
-_LINE_LIMIT_BYTES = 1 << 28
-# A lease lapses when so many signs of life in a row are missing.
+# A reply with every histogram full has a few MiB, as has a piece of a recording. The same limit holds for messages
+# that nobody asked for, each of which counts with what its Python object takes.
+LINE_LIMIT_BYTES = 1 << 25
+_MESSAGE_BYTES = 1 << 10
+# Signs of life sent per heartbeat timeout.
 _SIGNS_A_LEASE = 5
 
 
 class NodeRefused(TrialError):
-    """The node understood a request and answered `ok: false`."""
+    """Report that the node understood a request and answered `ok: false`."""
 
 
 class NodeFailed(TrialError):
-    """The node said that a started trial cannot go on."""
+    """Report that the node gave up a started trial."""
 
 
 class NodeLost(TrialError):
-    """The node hung, died, or wrote something that is not the protocol; it has to be started again."""
+    """Report that the node hung, died, or left the protocol, and has to be started again."""
+
+
+class LineReader:
+    """Read the lines of a process that may hang, or send without end.
+
+    Args:
+        pipe: its standard output.
+        who: name of the process in messages.
+    """
+
+    def __init__(self, pipe: IO[bytes] | None, who: str) -> None:
+        assert pipe is not None
+        self._descriptor, self._who, self._tail = pipe.fileno(), who, bytearray()
+
+    def chunk(self, deadline: float) -> bytes | None:
+        """Return what arrived, empty at the end of the stream; None if nothing did until the deadline."""
+        # poll(2) blocks, so that waiting takes no cycles from the cores being measured.
+        poller = select.poll()
+        poller.register(self._descriptor, select.POLLIN)
+        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return None
+        return os.read(self._descriptor, _CHUNK_BYTES)
+
+    def lines(self, deadline: float) -> list[bytes] | None:
+        """Return the lines that the next chunk completes; None at the deadline.
+
+        Raises:
+            EOFError: the stream has ended.
+            NodeLost: a line is longer than LINE_LIMIT_BYTES.
+        """
+        chunk = self.chunk(deadline)
+        if not chunk:
+            if chunk is None:
+                return None
+            raise EOFError
+        first, *others = chunk.split(b"\n")
+        self._tail += first
+        if len(self._tail) > LINE_LIMIT_BYTES:
+            raise NodeLost(f"{self._who} sent a line of more than {LINE_LIMIT_BYTES >> 20} MiB")
+        if not others:
+            return []
+        complete = [bytes(self._tail), *others[:-1]]
+        self._tail = bytearray(others[-1])
+        return complete
+
+
+def end_process(process: "subprocess.Popen[Any]") -> bool:
+    """End a process that this program started: terminate, then kill. Return whether it has ended."""
+    for number, limit_s in ((signal.SIGTERM, _TERMINATE_LIMIT_S), (signal.SIGKILL, _KILL_LIMIT_S)):
+        if process.poll() is not None:
+            break
+        process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(limit_s)
+    return process.poll() is not None
 
 
 class NodeClient:
-    """One running node.
+    """Own one running node.
 
     Args:
         argv: program and arguments; no shell is involved.
         log: file to which the node's standard error is appended.
-        who: what messages call it.
-        lease_s: of a node behind a network, which may drop packets and close no connection (see `keep_lease`).
-        patience: so many times the limits of requests and trials it may take; a hello has a limit for its host.
+        who: name of the node in messages.
+        lease_s: heartbeat timeout of a node behind a network, which may drop packets without closing a connection
+            (see `keep_lease`).
+        patience: factor on the time limits of requests and trials; the limit of a hello is its caller's.
 
     Attributes:
         hello: the node's `hello` event.
@@ -72,35 +131,37 @@ class NodeClient:
         patience: int = 1,
     ) -> None:
         self.argv, self._who, self._lease_s, self._patience = list(argv), who, lease_s, patience
-        self._pending, self._tail = deque[dict[str, Any]](), b""
+        self._pending = deque[tuple[int, dict[str, Any]]]()  # with the size of each
         self._sequence = 0
         self._writing, self._ended = threading.Lock(), threading.Event()
         with log.open("ab") as stderr:
             try:
-                # In a session of its own: Ctrl-C on the terminal reaches the runner, which then ends the node in order.
+                # Ctrl-C on the terminal must reach the runner alone, which then ends the node in order.
                 self._process = subprocess.Popen(
                     self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
                 )
             except OSError as error:
                 raise HostError(f"cannot be started: {error.strerror}", self.argv[0]) from error
+        self._reader = LineReader(self._process.stdout, who)
         self.log = log
         self.hello: dict[str, Any] = {}
 
     @property
     def pid(self) -> int:
-        """The process that this client started."""
+        """Return the pid of the process that this client started."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether that process still runs."""
+        """Tell whether that process still runs."""
         return self._process.poll() is None
 
     def wait_hello(self, limit_s: float = HELLO_LIMIT_S) -> dict[str, Any]:
-        """Waits until EAL is up.
+        """Wait until EAL is up, and return the hello.
 
         Raises:
-            HostError: the node ended during start, speaks another version of the protocol, or takes no lease.
+            HostError: the node ended during start, speaks another version of the protocol, or takes no heartbeat
+                timeout.
         """
         try:
             self.hello = self.wait_event(("hello",), limit_s)
@@ -121,39 +182,40 @@ class NodeClient:
         return self.hello
 
     def keep_lease(self, silent_s: float) -> None:
-        """Asks the node to end when it hears nothing for so long, and gives it signs of life from now on.
+        """Ask the node to end if it hears nothing for `silent_s`, and send it signs of life from now on.
 
         Raises:
-            HostError: it does not do so.
+            HostError: the node refuses.
         """
         try:
             self.request("lease", HELLO_LIMIT_S, silent_s=silent_s)
         except TrialError as error:
             self.end()
-            raise HostError(f"{self._who} takes no lease: {error.what}", remedy="pollscope play provision") from error
+            what = f"{self._who} takes no heartbeat timeout: {error.what}"
+            raise HostError(what, remedy="pollscope play provision") from error
         every_s = silent_s / _SIGNS_A_LEASE
         threading.Thread(target=self._give_signs, args=(every_s,), name="signs of life", daemon=True).start()
 
     def _give_signs(self, every_s: float) -> None:
         assert self._process.stdin is not None
         while not self._ended.wait(every_s):
-            with self._writing, contextlib.suppress(OSError, ValueError):  # what is lost is noticed by who asks
+            with self._writing, contextlib.suppress(OSError, ValueError):  # the next request notices a lost node
                 if self._has_room():
                     os.write(self._process.stdin.fileno(), b"\n")
 
     def _has_room(self) -> bool:
-        """False while ssh takes nothing, so that nobody waits for it here."""
+        """Tell whether ssh takes input now, so that this thread never waits for it."""
         assert self._process.stdin is not None
         poller = select.poll()
         poller.register(self._process.stdin, select.POLLOUT)
         return bool(poller.poll(0))
 
     def request(self, command: str, limit_s: float, **fields: Any) -> dict[str, Any]:
-        """Sends a request and returns its reply.
+        """Send a request and return its reply.
 
         Raises:
             NodeRefused: the reply is `ok: false`.
-            NodeLost: no reply within `limit_s`, no protocol, or no process.
+            NodeLost: there is no reply within `limit_s`, no protocol, or no process.
         """
         self._sequence += 1
         self._send({"cmd": command, "id": self._sequence, **fields})
@@ -166,16 +228,16 @@ class NodeClient:
         return reply
 
     def wait_event(self, names: Sequence[str], limit_s: float) -> dict[str, Any]:
-        """Waits for one of these events; raises NodeLost as `request` does."""
+        """Wait for one of these events and return it; raise NodeLost as `request` does."""
         deadline = time.monotonic() + limit_s
         return self._take(lambda message: message.get("event") in names, deadline, f"no event '{names[0]}'")
 
     def wait_trial(self, trial: str, limit_s: float) -> None:
-        """Waits until this trial is done. The end of another one, lost before, is dropped.
+        """Wait until this trial is done; drop the end of another one that was lost before.
 
         Raises:
             NodeFailed: the node gave the trial up.
-            NodeLost: it gave the trial up because lcores hang, so that it can start no other; or as `request` does.
+            NodeLost: the node gave the trial up because lcores hang, and can start no other; or as `request` does.
         """
         deadline = time.monotonic() + self._patience * limit_s
         while (event := self._take(_ends_a_trial, deadline, f"no event '{_TRIAL_ENDS[0]}'")).get("trial") != trial:
@@ -185,24 +247,19 @@ class NodeClient:
             raise NodeLost(what) if event.get("hung") else NodeFailed(what)
 
     def close(self) -> None:
-        """Asks the node to quit, and ends it when it does not."""
+        """Ask the node to quit, and end it if it does not."""
         if self._process.poll() is None:
-            with contextlib.suppress(TrialError, subprocess.TimeoutExpired):  # `end` deals with a node that stays
+            with contextlib.suppress(TrialError, subprocess.TimeoutExpired):  # `end` ends a node that stays
                 self.request("quit", QUIT_LIMIT_S)
                 self._process.wait(self._patience * QUIT_LIMIT_S)
         self.end()
 
     def end(self) -> None:
-        """Ends the process that this client started: terminate, then kill."""
+        """End the process that this client started; a process that survives SIGKILL is left, and the log says so."""
         self._ended.set()
-        for number, limit_s in ((signal.SIGTERM, _TERMINATE_LIMIT_S), (signal.SIGKILL, None)):
-            if self._process.poll() is not None:
-                break
-            self._process.send_signal(number)
-            try:
-                self._process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                continue
+        if not end_process(self._process):
+            with contextlib.suppress(OSError), self.log.open("a") as log:
+                log.write(f"pollscope: process {self.pid} has not ended {_KILL_LIMIT_S:.0f} s after SIGKILL\n")
         with self._writing:
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
@@ -219,28 +276,23 @@ class NodeClient:
 
     def _take(self, wanted: Callable[[dict[str, Any]], bool], deadline: float, missing: str) -> dict[str, Any]:
         while True:
-            for message in list(self._pending):
-                if wanted(message):
-                    self._pending.remove(message)
-                    return message
+            for each in list(self._pending):
+                if wanted(each[1]):
+                    self._pending.remove(each)
+                    return each[1]
             if not self._read(deadline):
                 raise NodeLost(f"{self._who} hung: {missing} in time")
 
     def _read(self, deadline: float) -> bool:
-        # Blocks in poll(2) until there is something to read: no cycles are taken from the cores being measured.
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
-        poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
-        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        try:
+            lines = self._reader.lines(deadline)
+        except EOFError:
+            raise NodeLost(self._epitaph()) from None
+        if lines is None:
             return False
-        chunk = os.read(descriptor, _CHUNK_BYTES)
-        if not chunk:
-            raise NodeLost(self._epitaph())
-        *lines, self._tail = (self._tail + chunk).split(b"\n")
-        if len(self._tail) > _LINE_LIMIT_BYTES:
-            raise NodeLost(f"{self._who} wrote a line without end")
-        self._pending.extend(self._parse(line) for line in lines if line.strip())
+        self._pending.extend((len(line) + _MESSAGE_BYTES, self._parse(line)) for line in lines if line.strip())
+        if sum(size for size, _ in self._pending) > LINE_LIMIT_BYTES:
+            raise NodeLost(f"{self._who} sent more than {LINE_LIMIT_BYTES >> 20} MiB that nobody asked for")
         return True
 
     def _epitaph(self) -> str:
@@ -254,7 +306,7 @@ class NodeClient:
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
             message = json.loads(line, parse_constant=_refuse)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise NodeLost(f"{self._who} wrote something that is not JSON: {line[:60]!r}") from error
         if not isinstance(message, dict):
             raise NodeLost(f"{self._who} wrote something that is not an object: {line[:60]!r}")
@@ -262,7 +314,7 @@ class NodeClient:
 
 
 def _refuse(constant: str) -> Any:
-    """NaN and infinities, which Python reads and no other JSON parser; a store that held one could not be read."""
+    """Refuse NaN and infinities, which Python reads but no other JSON parser; a store with one could not be read."""
     raise ValueError(f"{constant} is no JSON")
 
 
@@ -271,29 +323,29 @@ def _ends_a_trial(message: dict[str, Any]) -> bool:
 
 
 class ClientOwner:
-    """Has one client at a time, started when it is first needed; `None` when there is none."""
+    """Own at most one client, which is started on first use."""
 
     _client: NodeClient | None = None
 
     def close(self) -> None:
-        """Ends the program in order."""
+        """End the program in order."""
         if self._client is not None:
             self._client.close()
         self._client = None
 
     def end(self) -> None:
-        """Ends the program at once."""
+        """End the program at once."""
         if self._client is not None:
             self._client.end()
         self._client = None
 
 
 def _close(pipe: IO[bytes]) -> None:
-    with contextlib.suppress(BrokenPipeError):  # what was left unsent is of no use to a node that has ended
+    with contextlib.suppress(BrokenPipeError):  # unsent data is of no use to a node that has ended
         pipe.close()
 
 
 def _last_lines(log: Path) -> str:
-    # EAL prints its whole usage after an option that it does not take; what is wrong stands in front of it.
+    # EAL prints its whole usage after a wrong option. The error stands before it.
     said = log.read_text(errors="replace").partition("\nUsage:")[0].strip().splitlines()
     return " | ".join(line for line in said[-2:] if line.strip())

@@ -4,6 +4,7 @@
 Nothing is drawn while a window is open: a screen that refreshes itself would take cycles from the cores being measured.
 """
 
+import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from pollscope.base.printable import printable
 from pollscope.base.units import human_time
 from pollscope.plan.plan import Trial
 
@@ -31,7 +33,8 @@ class Progress:
     """
 
     def __init__(self, trials: Sequence[Trial], console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True, highlight=False)
+        # The bar moves the cursor, which the filter of the standard error would not let through.
+        self._console = console or Console(file=getattr(sys.stderr, "unfiltered", None), stderr=True, highlight=False)
         self._left_s = sum(trial.seconds for trial in trials)
         self._count, self._total = 0, len(trials)
         self._said_at = 0.0
@@ -66,14 +69,16 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(printable(text), markup=False, soft_wrap=True)
 
     def trial(self, trial: Trial) -> None:
         """A trial is about to start."""
         if self._began is None:
             self._began = time.monotonic()
         left = f"{human_time(max(0.0, self._left_s) * self._pace())} left"
-        self._bar.update(self._task, description=trial.id, completed=self._count, total=self._total, left=left)
+        self._bar.update(
+            self._task, description=printable(trial.id), completed=self._count, total=self._total, left=left
+        )
         self._bar.refresh()
         if not self._console.is_terminal and time.monotonic() - self._said_at >= _LINE_EVERY_S:
             self._said_at = time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 from pollscope.base.errors import HostError
 from pollscope.base.source_tree import source_tree
 from pollscope.testbeds.pair.config import PairHost
-from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
+from pollscope.testbeds.pair.ssh import LOST_STATUS, run_ssh
 
 # Gets the sources as an archive and the name of what comes of them; prints the folder of it. What was begun is removed.
 _SCRIPT = """\
@@ -62,16 +62,12 @@ def build_on(role: str, host: PairHost, archive: Path, driver: bool) -> Path:
     kind = "driver" if driver else "none"
     name = f"{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}-{kind}"
     words = [] if driver else ["env", "DRIVER=none"]
-    command = ssh_command(host.ssh, [*words, "sh", "-c", _SCRIPT, "pollscope-build", name])
+    command = [*words, "sh", "-c", _SCRIPT, "pollscope-build", name]
     try:
         with archive.open("rb") as stream:
-            done = subprocess.run(
-                command, stdin=stream, capture_output=True, text=True, check=False, timeout=BUILD_LIMIT_S
-            )
-    except subprocess.TimeoutExpired as error:
-        raise HostError(f"is not built after {BUILD_LIMIT_S:.0f} s", role) from error
-    except OSError as error:
-        raise HostError(f"ssh: {error.strerror}", role, "apt-get install openssh-client") from error
+            done = run_ssh(host.ssh, command, BUILD_LIMIT_S, stream)
+    except HostError as error:
+        raise HostError(error.what, role, error.remedy) from error
     if done.returncode != 0:
         lost = done.returncode == LOST_STATUS
         remedy = "pollscope testbed check" if lost else "pollscope play provision brings what it needs"

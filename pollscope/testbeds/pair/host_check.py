@@ -2,18 +2,16 @@
 """What a host of a pair has and lacks for its part of the testbed's file, as look_at_host.py saw it there."""
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pollscope import __version__
 from pollscope.base.errors import HostError
-from pollscope.base.units import human_number
 from pollscope.host.files import format_list, parse_list
 from pollscope.testbeds.base import HostFinding
 from pollscope.testbeds.pair.config import PairHost
-from pollscope.testbeds.pair.ssh import LOST_STATUS, ssh_command
+from pollscope.testbeds.pair.ssh import LOST_STATUS, run_ssh
 
 SCRIPT = Path(__file__).with_name("look_at_host.py")
 _LOOK_LIMIT_S = 90.0
@@ -48,17 +46,15 @@ def look(host: PairHost) -> dict[str, Any]:
         HostError: the login fails, or there is no Python; `where` says which.
     """
     programs = [host.program, *([host.pollscope] if host.pollscope else [])]
-    command = ssh_command(host.ssh, ["python3", "-", *host.nics, "--", *programs])
     try:
-        done = subprocess.run(
-            command, input=SCRIPT.read_text(), capture_output=True, text=True, check=False, timeout=_LOOK_LIMIT_S
-        )
-    except subprocess.TimeoutExpired as error:
-        raise HostError(f"no answer in {human_number(_LOOK_LIMIT_S)} s", "login") from error
-    except OSError as error:
-        raise HostError(f"ssh: {error.strerror}", "login", "apt-get install openssh-client") from error
+        done = run_ssh(host.ssh, ["python3", "-", *host.nics, "--", *programs], _LOOK_LIMIT_S, SCRIPT.read_text())
+    except HostError as error:
+        raise HostError(error.what, "login", error.remedy) from error
     if done.returncode == 0:
-        return dict(json.loads(done.stdout))
+        try:
+            return dict(json.loads(done.stdout))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise HostError("the answer is no JSON object", "Python", "check what its login scripts print") from error
     last = (done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1]
     if done.returncode == LOST_STATUS:
         known = next((remedy for sign, remedy in _LOGIN if sign in done.stderr), f"ssh {host.ssh.user}@{host.ssh.host}")

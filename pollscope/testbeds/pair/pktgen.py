@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pktgen-dpdk as the generator of a pair, in place of a node: asked in Lua through its control socket.
+"""Use pktgen-dpdk as the generator of a pair, through Lua on its control socket.
 
-Written against its public documentation (the Lua interface and the TCP control socket, port 22022); never run against
-the real program. The socket is reached through SSH (`ssh -W`), so that it may listen on the loopback interface alone.
+This is written against its public documentation (the Lua interface and the TCP control socket, port 22022) and was
+never run against the real program. The socket is reached through SSH (`ssh -W`), so that it listens on the loopback
+interface alone. It has no password: every user of that host can run Lua in pktgen-dpdk, which runs as root.
 """
 
 import contextlib
-import os
 import re
-import select
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.fields import StrictModel
-from pollscope.node.client import NodeLost
+from pollscope.node.client import LINE_LIMIT_BYTES, LineReader, NodeLost, end_process
 from pollscope.testbeds.pair.other_generator import COUNTERS, FIRST_SOURCE_PORT, OtherGenerator
 from pollscope.testbeds.pair.ssh import Remote, root_command, ssh_command
 
@@ -35,21 +34,23 @@ NO_INTENTION = "pktgen-dpdk does not tell what it meant to send"
 
 
 class PktgenConfig(StrictModel):
-    """How pktgen-dpdk runs on the generator's host."""
+    """Describe how pktgen-dpdk runs on the generator's host."""
 
     program: str = Field(default="/opt/pollscope-pktgen/current/bin/pktgen", pattern=r"^/\S+$")
-    line_gbps: float = Field(gt=0, strict=False, description="speed of the link, which its rate is a percentage of")
+    line_gbps: float = Field(gt=0, strict=False, description="speed of the link; the rate is set as a percentage of it")
     control_port: int = Field(default=22022, ge=1, le=65535)
-    folder: str = Field(default="/opt/pollscope-pktgen/current", pattern=r"^/\S+$", description="that holds Pktgen.lua")
+    folder: str = Field(
+        default="/opt/pollscope-pktgen/current", pattern=r"^/\S+$", description="folder with Pktgen.lua"
+    )
 
 
 def rate_percent(pps: float, frame_bytes: int, line_gbps: float) -> float:
-    """A packet rate as pktgen's `rate`: a percentage of the line, at most 100."""
+    """Convert a packet rate to pktgen's `rate`: a percentage of the line, at most 100."""
     return min(100.0, 100 * pps * (frame_bytes + _WIRE_OVERHEAD_BYTES) * 8 / (line_gbps * 1e9))
 
 
 def _setting_lines(generator: Mapping[str, Any]) -> list[str]:
-    """Lua for a `gen` of a configure request: size, burst, and as many flows as a range of source ports."""
+    """Return Lua for the `gen` of a configure request: size, burst, and a range of source ports for the flows."""
     size, flows = generator["frame"][0]["bytes"], generator["flows"]
     return [
         'pktgen.stop("all")',
@@ -70,25 +71,26 @@ def _setting_lines(generator: Mapping[str, Any]) -> list[str]:
 
 
 class Control:
-    """The control socket: a line of Lua goes in, what it prints comes out. Each request ends with a mark of its own."""
+    """Run lines of Lua over the control socket and read what they print, up to a mark at the end of each request."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
             )
+        self._reader = LineReader(self._process.stdout, "pktgen-dpdk")
         self._text, self._number = "", 0
 
     @property
     def alive(self) -> bool:
-        """Whether the connection is there."""
+        """Tell whether the connection is there."""
         return self._process.poll() is None
 
     def ask(self, lines: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> str:
-        """Runs Lua; returns what it printed.
+        """Run Lua and return what it printed.
 
         Raises:
-            NodeLost: no answer, or no connection.
+            NodeLost: there is no answer, an answer without end, or no connection.
         """
         self._number += 1
         end = f"{_MARK}-{self._number}-END"
@@ -108,33 +110,24 @@ class Control:
             raise NodeLost(f"pktgen-dpdk's control socket is gone (ssh: status {self._process.wait(5)})") from error
 
     def _read(self, deadline: float) -> None:
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
+        chunk = self._reader.chunk(deadline)
+        if chunk is None or len(self._text) > LINE_LIMIT_BYTES:
             raise NodeLost("pktgen-dpdk hung: no answer on its control socket")
-        chunk = os.read(descriptor, 65536)
         if not chunk:
             raise NodeLost(f"pktgen-dpdk's control socket was closed (ssh: status {self._process.wait(5)})")
         self._text += chunk.decode(errors="replace")
 
     def end(self) -> None:
-        """Ends the connection."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        """End the connection."""
+        end_process(self._process)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # what was left unsent is of no use any more
+                with contextlib.suppress(BrokenPipeError):  # unsent data is of no use any more
                     pipe.close()
 
 
 class Pktgen(OtherGenerator):
-    """pktgen-dpdk on the generator's host.
+    """Own pktgen-dpdk on the generator's host.
 
     Args:
         remote: the generator's host.
@@ -168,7 +161,7 @@ class Pktgen(OtherGenerator):
         self._control: Control | None = None
 
     def wait_hello(self) -> dict[str, Any]:
-        """Waits until its control socket answers.
+        """Wait until its control socket answers.
 
         Raises:
             HostError: it ended, or does not answer.
@@ -196,7 +189,7 @@ class Pktgen(OtherGenerator):
 
     @property
     def alive(self) -> bool:
-        """Whether the program and the connection to its socket are there."""
+        """Tell whether the program and the connection to its socket are there."""
         return self._program.poll() is None and self._control is not None and self._control.alive
 
     def _configure(self, limit_s: float) -> None:
@@ -228,7 +221,7 @@ class Pktgen(OtherGenerator):
         return 'pktgen.latency("0", "on")' if self._generator.get("rx_port") else 'pktgen.latency("0", "off")'
 
     def _counts(self) -> dict[str, float]:
-        """Counters of both ports since `clr`, with the time at which they were read."""
+        """Return the counters of both ports since `clr`, with the time at which they were read."""
         wanted = [f'local s{port} = pktgen.portStats("{port}", "port")[{port}]' for port in {0, self._receiving}]
         cells = dict.fromkeys((port, name) for port in (0, self._receiving) for name in COUNTERS)
         shown = [f'printf("{_MARK} {port} {name} %d\\n", s{port}["{name}"])' for port, name in cells]
@@ -241,7 +234,7 @@ class Pktgen(OtherGenerator):
         return {**counts, "t_ns": (asked_ns + time.monotonic_ns()) / 2}
 
     def _latencies(self) -> dict[str, Any]:
-        """What its latency page knows, under its own names and in its own units; no metric is made of it."""
+        """Return the latency page under its own names and in its own units; no metric is made of it."""
         if not self._generator.get("rx_port"):
             return {"absent": "the generator takes no packets back"}
         port = self._receiving
@@ -261,7 +254,7 @@ class Pktgen(OtherGenerator):
         return self._control.ask(lines, limit_s)
 
     def close(self) -> None:
-        """Asks it to quit, and ends it when it does not."""
+        """Ask pktgen-dpdk to quit, and end it if it does not."""
         if self.alive:
             try:
                 self._lua(['pktgen.stop("all")', "pktgen.quit()"], 3.0)
@@ -271,11 +264,9 @@ class Pktgen(OtherGenerator):
         self.end()
 
     def end(self) -> None:
-        """Ends both connections; the program ends because its console does."""
+        """End both connections; the program ends because its console does."""
         if self._control is not None:
             self._control.end()
         if self._program.stdin is not None:
             self._program.stdin.close()
-        if self._program.poll() is None:
-            self._program.terminate()
-            self._program.wait()
+        end_process(self._program)

@@ -41,6 +41,8 @@ class RemoteCollector(Collector):
             return self._stopped()
         except (HostError, OSError) as error:
             return CollectorOutcome(self.name, Status.FAILED, str(error))
+        except (ValueError, LookupError, TypeError) as error:  # the host leaves the protocol
+            return CollectorOutcome(self.name, Status.FAILED, f"{self._host}: wrong reply: {error!r}")
 
     def _stopped(self) -> CollectorOutcome:
         reply = self._host.ask("stop", name=self.name)

@@ -17,6 +17,8 @@ from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, root_command
 
 REQUEST_LIMIT_S = 60.0
+# A collector records some MiB per trial.
+RECORDING_LIMIT_BYTES = 1 << 30
 # The clocks of two hosts are compared by so many round trips; the fastest is believed.
 _CLOCK_TRIPS = 5
 _CLOCK_FRESH_NS = 1_000_000_000
@@ -155,7 +157,14 @@ class RemoteHost(ClientOwner):
             raise HostError(self._absent, str(self))
         self._starts += 1
         client.keep_lease(remote.lease_s)
-        client.request("aside", REQUEST_LIMIT_S, cpus=list(self.config.cpus))
+        try:
+            reply = client.request("aside", REQUEST_LIMIT_S, cpus=list(self.config.cpus))
+        except TrialError as error:
+            client.end()
+            raise HostError(error.what, str(self)) from error
+        if failed := reply.get("failed"):
+            client.end()
+            raise _error(failed, str(self))
         return client
 
     def _new_log(self) -> Path:
@@ -190,11 +199,17 @@ class RemoteHost(ClientOwner):
         return activity_of(reply["activity"]), waits
 
     def pieces(self, collector: str, ending: str) -> Iterator[bytes]:
-        """A recording there, piece by piece."""
+        """Yield a recording there, piece by piece.
+
+        Raises:
+            HostError: as `ask`; or the recording is longer than RECORDING_LIMIT_BYTES.
+        """
         offset = 0
         while data := base64.b64decode(self.ask("read", name=collector, ending=ending, offset=offset)["data"]):
-            yield data
             offset += len(data)
+            if offset > RECORDING_LIMIT_BYTES:
+                raise HostError(f"sent more than {RECORDING_LIMIT_BYTES >> 20} MiB for one recording", str(self))
+            yield data
 
     def close(self) -> None:
         """Ends the agent in order: it restores what it changed."""

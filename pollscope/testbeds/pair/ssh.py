@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command lines that reach another host through OpenSSH, which never asks for input and always checks the host's key."""
+"""Reach another host through OpenSSH, which never asks for input and always checks the host's key."""
 
 import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 from pydantic import AfterValidator, Field
 
+from pollscope.base.errors import HostError
 from pollscope.base.fields import StrictModel
+from pollscope.base.units import human_number
 
 # A host that leaves ALIVE_COUNT probes in a row unanswered is lost. The node there ends because its input closes.
 ALIVE_INTERVAL_S, ALIVE_COUNT = 3, 4
@@ -19,6 +25,8 @@ _LEASE_S = 20
 LOST_STATUS = 255  # exit status of ssh(1) for a failed connection, whatever the remote program did
 # ssh appends the remote standard error to a log file. With a file size limit a host cannot fill the disk with it.
 LOG_LIMIT_BYTES = 64 << 20
+# Output of a command that runs to its end, for example of a build.
+OUTPUT_LIMIT_BYTES = 16 << 20
 # The user's ssh configuration may say otherwise, but options on the command line take precedence (ssh_config(5)).
 FIXED_OPTIONS = (
     "BatchMode=yes",
@@ -100,6 +108,35 @@ def ssh_command(remote: Remote, command: Sequence[str]) -> list[str]:
     words = ["ssh", "-T", "-p", str(remote.port), *(word for option in options for word in ("-o", option))]
     # sshd passes the command to the user's shell as one line. Quoting preserves the words.
     return [*words, "-l", remote.user, "--", remote.host, shlex.join(command)]
+
+
+def run_ssh(
+    remote: Remote, command: Sequence[str], limit_s: float, text: str | IO[bytes] = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command there to its end, with `text` as its input; its output may have OUTPUT_LIMIT_BYTES.
+
+    Raises:
+        HostError: there is no ssh here, no end within `limit_s`, or too much output.
+    """
+    if shutil.which("ssh") is None:
+        raise HostError("ssh is not installed", str(remote), "apt-get install openssh-client")
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as given:
+        if isinstance(text, str):
+            given.write(text.encode())
+            given.seek(0)
+        limited = ["prlimit", f"--fsize={OUTPUT_LIMIT_BYTES}", "--", *ssh_command(remote, command)]
+        stdin = given if isinstance(text, str) else text
+        try:
+            status = subprocess.run(limited, stdin=stdin, stdout=out, stderr=err, timeout=limit_s).returncode
+        except subprocess.TimeoutExpired:
+            raise HostError(f"no answer in {human_number(limit_s)} s", str(remote)) from None
+        if status == -signal.SIGXFSZ:
+            raise HostError(f"sent more than {OUTPUT_LIMIT_BYTES >> 20} MiB", str(remote))
+        said = []
+        for file in (out, err):
+            file.seek(0)
+            said.append(file.read().decode(errors="replace"))
+    return subprocess.CompletedProcess(limited, status, *said)
 
 
 def _files(remote: Remote) -> list[str]:

@@ -3,10 +3,9 @@
 
 import itertools
 import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.plays import conductor
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import PairSession
-from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, ssh_command
+from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, run_ssh
 from pollscope.testbeds.pair.trex import Trex
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
@@ -248,14 +247,14 @@ class PairTestbed(NodeTestbed):
         return lines
 
     def findings(self) -> list[HostFinding]:
-        """What each host has and lacks."""
+        """Return what each host has and lacks."""
         variables = inventory_variables(self.config, self.file, self.name)
         found = list[HostFinding]()
         for role in ("dut", "generator"):
             host: PairHost = getattr(self.config, role)
             found += check_host(role, host)
             found += inventory_findings(role, host, variables[role]) if variables else []
-        return found
+        return [*found, *_open_ports(self.config)]
 
     def _lapse_s(self, remote: Remote) -> float:
         """How long a node is tried to be started: when this run had one there before, its lease may have to lapse."""
@@ -295,15 +294,22 @@ class _Tail:
         return lines[-1].strip() if lines else error.what
 
 
+def _open_ports(config: PairConfig) -> Iterator[HostFinding]:
+    """Yield a note for a generator that takes commands without a password."""
+    if config.pktgen is not None:
+        text = f"every user there can command it by 127.0.0.1:{config.pktgen.control_port}, as root"
+        yield HostFinding("generator", "pktgen-dpdk", "note", text, "let nobody else log in there during a run")
+    if config.trex is not None and not config.trex.own_network:
+        text = "every host that reaches ports 4500, 4501 and 4507 there can command TRex, as root"
+        yield HostFinding("generator", "TRex", "note", text, "close these ports in its firewall, or own_network: true")
+
+
 def _probe(host: PairHost, program: str) -> str:
     """Why a host is not ready; empty when it is."""
-    command, limit_s = ssh_command(host.ssh, ["test", "-x", program]), 2 * host.ssh.patience * CONNECT_LIMIT_S
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return f"no answer in {limit_s} s"
-    except OSError as error:
-        return f"ssh: {error.strerror}"
+        done = run_ssh(host.ssh, ["test", "-x", program], 2 * host.ssh.patience * CONNECT_LIMIT_S)
+    except HostError as error:
+        return error.what
     if done.returncode == 0:
         return ""
     said = done.stderr.strip().splitlines()

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TRex in stateless mode as the generator of a pair, in place of a node: asked through its Python API on its own host.
+"""Use TRex in stateless mode as the generator of a pair, through its Python API on its own host.
 
-Written against its public documentation (TRex stateless support; Python API); never run against the real program.
+This is written against its public documentation (TRex stateless support; Python API) and was never run against the real
+program.
+
+TRex takes requests without a password on ports 4500, 4501 and 4507 of all addresses. It therefore runs in a network
+namespace of its own, where only processes of root can reach these ports.
 """
 
 import json
-import select
 import subprocess
 import time
 from pathlib import Path
@@ -15,30 +18,37 @@ from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.fields import FCS_BYTES, StrictModel
-from pollscope.node.client import NodeLost
+from pollscope.node.client import LineReader, NodeLost, end_process
 from pollscope.testbeds.pair.other_generator import FIRST_SOURCE_PORT, OtherGenerator
 from pollscope.testbeds.pair.ssh import Remote, root_command
 
 THERE = Path(__file__).with_name("trex_there.py")
 START_LIMIT_S, GRACE_S = 120.0, 30.0
 NO_INTENTION = "TRex does not tell what it meant to send"
+# The shell brings up the loopback interface of the namespace, then replaces itself: $0 is the source, $@ its arguments.
+_IN_A_NAMESPACE = ("unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec python3 -c "$0" "$@"')
 
 
 class TrexConfig(StrictModel):
-    """How TRex runs on the generator's host."""
+    """Describe how TRex runs on the generator's host."""
 
-    folder: str = Field(pattern=r"^/\S+$", description="that holds t-rex-64 and automation/trex_control_plane")
+    folder: str = Field(pattern=r"^/\S+$", description="folder with t-rex-64 and automation/trex_control_plane")
     configuration: str = Field(default="/etc/trex_cfg.yaml", pattern=r"^/\S+$", description="its ports 0 and 1")
-    cores: int = Field(default=1, ge=1, le=64, description="that send, for each pair of its ports")
+    cores: int = Field(default=1, ge=1, le=64, description="sending cores per pair of its ports")
+    own_network: bool = Field(
+        default=True,
+        description="run in a network namespace of its own; false: for NICs with a kernel interface (mlx5), and then "
+        "every host that reaches ports 4500, 4501 and 4507 there can command TRex",
+    )
 
     @property
     def program(self) -> str:
-        """The server."""
+        """Return the path of the server."""
         return f"{self.folder}/t-rex-64"
 
 
 class Trex(OtherGenerator):
-    """TRex on the generator's host.
+    """Own TRex on the generator's host.
 
     Args:
         remote: the generator's host.
@@ -61,19 +71,21 @@ class Trex(OtherGenerator):
     def __init__(self, remote: Remote, config: TrexConfig, names: tuple[str, str], log: Path) -> None:
         super().__init__(names)
         self._log = log
-        words = ["python3", "-c", THERE.read_text(), config.folder, config.configuration, str(config.cores)]
+        start = _IN_A_NAMESPACE if config.own_network else ("python3", "-c")
+        words = [*start, THERE.read_text(), config.folder, config.configuration, str(config.cores)]
         with log.open("ab") as said:
             self._program = subprocess.Popen(
                 root_command(remote, words),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
-                text=True,
                 start_new_session=True,
             )
+        self._reader = LineReader(self._program.stdout, "TRex")
+        self._lines: list[bytes] = []
 
     def wait_hello(self) -> dict[str, Any]:
-        """Waits until TRex answers there.
+        """Wait until TRex answers there.
 
         Raises:
             HostError: it ended, or does not answer.
@@ -87,11 +99,11 @@ class Trex(OtherGenerator):
 
     @property
     def alive(self) -> bool:
-        """Whether it and the connection are there."""
+        """Tell whether TRex and the connection are there."""
         return self._program.poll() is None
 
     def _configure(self, limit_s: float) -> None:
-        """Streams are made for each trial."""
+        """Do nothing: streams are made for each trial."""
 
     def _trial(self) -> dict[str, Any]:
         start, rate = self._start, self._start["rate"]
@@ -111,37 +123,46 @@ class Trex(OtherGenerator):
     def _asked(self, question: dict[str, Any], limit_s: float) -> dict[str, Any]:
         assert self._program.stdin is not None
         try:
-            self._program.stdin.write(json.dumps(question) + "\n")
+            self._program.stdin.write(json.dumps(question).encode() + b"\n")
             self._program.stdin.flush()
         except BrokenPipeError as error:
             raise NodeLost(f"TRex is gone (ssh: status {self._program.wait(5)})") from error
         return self._answer(limit_s)
 
     def _answer(self, limit_s: float) -> dict[str, Any]:
-        assert self._program.stdout is not None
         deadline = time.monotonic() + limit_s
-        while select.select([self._program.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            line = self._program.stdout.readline()
-            if not line:
-                raise NodeLost(f"TRex ended with status {self._program.wait(5)}")
-            if line.startswith("{"):  # its API may print
-                return dict(json.loads(line))
-        raise NodeLost("TRex hung: no answer")
+        while True:
+            while self._lines:
+                if (line := self._lines.pop(0)).startswith(b"{"):  # its API may print
+                    return _parsed(line)
+            try:
+                lines = self._reader.lines(deadline)
+            except EOFError:
+                raise NodeLost(f"TRex ended with status {self._program.wait(5)}") from None
+            if lines is None:
+                raise NodeLost("TRex hung: no answer")
+            self._lines = lines
 
     def close(self) -> None:
-        """Its host's side ends it when its input does."""
+        """End TRex; its host's side does so when its input ends."""
         self.end()
 
     def end(self) -> None:
-        """Ends the connection, and so TRex."""
+        """End the connection, and so TRex."""
         assert self._program.stdin is not None and self._program.stdout is not None
         try:
             self._program.stdin.close()
             self._program.wait(10)
         except (BrokenPipeError, subprocess.TimeoutExpired):
-            self._program.kill()
-            self._program.wait()
+            end_process(self._program)
         self._program.stdout.close()
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise NodeLost(f"TRex wrote something that is not JSON: {line[:60]!r}") from error
 
 
 _TIMES = {"warmup": "warmup_ns", "window": "window_ns", "drain": "drain_max_ns"}

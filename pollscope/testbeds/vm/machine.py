@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from pollscope.base.errors import HostError
-from pollscope.base.units import human_number
 from pollscope.host.lock import start_ticks
-from pollscope.testbeds.pair.ssh import Remote, ssh_command
+from pollscope.testbeds.pair.ssh import Remote, run_ssh
 
 QEMU = "qemu-system-x86_64"
 NIC = "0000:01:00.0"  # where the first device behind the first root port comes to lie
@@ -205,13 +204,11 @@ class Machine:
 
 
 def run_there(remote: Remote, command: list[str], limit_s: float, text: str = "") -> tuple[str, str]:
-    """Runs a command over SSH with `text` as its input: its output, and why it failed (empty when it did not)."""
+    """Run a command over SSH with `text` as its input; return its output and why it failed (empty if it did not)."""
     try:
-        done = subprocess.run(ssh_command(remote, command), input=text, capture_output=True, text=True, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return "", f"no answer in {human_number(limit_s)} s"
-    except OSError as error:
-        return "", f"ssh: {error.strerror}"
+        done = run_ssh(remote, command, limit_s, text)
+    except HostError as error:
+        return "", error.what
     said = done.stderr.strip().splitlines()
     return done.stdout, "" if done.returncode == 0 else (said[-1] if said else f"status {done.returncode}")
 
