@@ -3,11 +3,17 @@
 """Ansible module: unpacks an archive of playbooks/build-release beside earlier ones and makes it the one in use."""
 
 import hashlib
+import lzma
+import os
 import shutil
+import stat
 import subprocess
+import tarfile
 import tempfile
+import zlib
 from collections.abc import Sequence
-from pathlib import Path
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -36,37 +42,38 @@ author: [pollscope]
 """
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks and looks whether it fits this host.
+def unpack(archive: BufferedReader, folder: Path) -> None:
+    """Unpack an archive and check that it fits this host.
 
     Raises:
-        HostError: it does not, or it is no such archive.
+        HostError: it does not, or the file is no archive of playbooks/build-release.
         OSError: for instance a full disk.
     """
-    extract(archive, folder, "--anchored", "--exclude=packages")
+    extract(archive, folder, leave_out=frozenset({"packages"}))
     require_same_distribution(folder / "RELEASE")
     require_libraries(folder / "bin/pollscope-node")
 
 
-def unpack_packages(archive: Path, folder: Path) -> None:
-    """Unpacks the packages of an archive.
+def unpack_packages(archive: BufferedReader, folder: Path) -> None:
+    """Unpack only the packages of an archive.
 
     Raises:
-        HostError: it has none, or is for another release of the distribution.
+        HostError: it has none, or it was built for another release of the distribution.
         OSError: for instance a full disk.
     """
-    extract(archive, folder, "--anchored", *(f"--exclude={name}" for name in ("bin", "lib", "python")))
+    extract(archive, folder, leave_out=frozenset({"bin", "lib", "python"}))
     require_same_distribution(folder / "RELEASE")
     if not (folder / "packages/Packages").is_file():
-        raise HostError(f"{archive} holds no packages: build it with playbooks/build-release --offline")
-    (folder / "lists/partial").mkdir(parents=True)  # of APT, beside those that the host has
+        remedy = "build it with playbooks/build-release --offline"
+        raise HostError("holds no packages", archive.name, remedy)
+    (folder / "lists/partial").mkdir(parents=True)  # for APT, which keeps its own lists elsewhere
 
 
-def build(archive: Path, final: Path, folder: Path, options: Sequence[str]) -> None:
-    """Builds sources with meson, for the folder `final`, into `folder`.
+def build(archive: BufferedReader, final: Path, folder: Path, options: Sequence[str]) -> None:
+    """Build sources with meson for the folder `final`, and write the result to `folder`.
 
     Raises:
-        HostError: a step failed, with the last line that it wrote.
+        HostError: a step failed; the message is the last line that it wrote.
         OSError: for instance a full disk.
     """
     with tempfile.TemporaryDirectory(prefix="pollscope-build-", dir="/var/tmp") as name:
@@ -74,42 +81,105 @@ def build(archive: Path, final: Path, folder: Path, options: Sequence[str]) -> N
         extract(archive, work / "source")
         tops = [path.parent for path in (work / "source").glob("**/meson.build")]
         if not tops:
-            raise HostError(f"{archive} holds no meson.build")
+            raise HostError("holds no meson.build", archive.name)
         source = min(tops, key=lambda path: len(path.parts))
         defined = [f"-D{option}" for option in options]
         run(["meson", "setup", f"--prefix={final}", "--buildtype=release", *defined, str(work / "build"), str(source)])
         run(["env", f"DESTDIR={work / 'out'}", "meson", "install", "-C", str(work / "build")])
         shutil.copytree(work / "out" / str(final).lstrip("/"), folder, symlinks=True)
-    (folder / "RELEASE").write_text(f"source {archive.name}\n")
+    (folder / "RELEASE").write_text(f"source {Path(archive.name).name}\n")
 
 
-def require_digest(archive: Path, digest: str) -> None:
-    """Looks whether the archive on this host is the one that was meant: between its copying and now stands a disk.
+def open_archive(path: Path) -> BufferedReader:
+    """Open a file without following a link.
+
+    Check and unpack what this function returns: nobody can exchange it, because its name is not looked up again.
 
     Raises:
-        HostError: it is another one.
+        HostError: the file is a link or cannot be read.
     """
-    with archive.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
-        raise HostError(f"{archive} has the SHA-256 {found[:16]}..., not {digest[:16]}...: it was not copied whole")
+    try:
+        return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW))
+    except OSError as error:
+        raise HostError(f"cannot be opened: {error.strerror}", str(path)) from error
 
 
-def extract(archive: Path, folder: Path, *options: str) -> None:
-    """Unpacks an archive into a new folder.
+def require_archive(archive: BufferedReader, digest: str) -> None:
+    """Check that the open file is the archive that was meant, and that no other user can write to it.
 
     Raises:
-        HostError: it is no archive, or the disk is full.
+        HostError: it is not, or another user can.
+    """
+    status = os.fstat(archive.fileno())
+    if status.st_uid != os.geteuid() or not stat.S_ISREG(status.st_mode):
+        raise HostError(f"is not a regular file of user {os.geteuid()}", archive.name, "copy it as this user")
+    found = hashlib.file_digest(archive, "sha256").hexdigest()
+    if found != digest:
+        what = f"has the SHA-256 {found[:16]}..., not {digest[:16]}...: it was not copied whole"
+        raise HostError(what, archive.name, "copy it again")
+
+
+def extract(archive: BufferedReader, folder: Path, leave_out: frozenset[str] = frozenset()) -> None:
+    """Unpack an archive into a new folder, except the names at its top that are left out.
+
+    Everything belongs to the user who unpacks, and nobody else can write to it. Bits for setuid, setgid and writing by
+    others are dropped.
+
+    Raises:
+        HostError: it is no archive, the disk is full, or a member is refused (see `place`).
     """
     folder.mkdir(parents=True)
-    command = ["tar", "--no-same-owner", *options, "-xf", str(archive), "-C", str(folder)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        said = (done.stderr.strip() or "tar failed").splitlines()[0].removeprefix("tar: ")
-        # GNU tar says the one or the other about a full disk, as the last block was cut off or not.
-        if "Wrote only" in done.stderr or "No space left" in done.stderr:
-            said = f"No space left on device for {folder}"
-        raise HostError(f"{archive} cannot be unpacked: {said}")
+    archive.seek(0)
+    try:
+        with tarfile.open(fileobj=archive) as packed:
+            for member in packed:
+                if not leave_out.intersection(PurePosixPath(member.name).parts[:1]):
+                    place(packed, member, folder.resolve())
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise HostError(f"cannot be unpacked: {reason_of(error)}", archive.name) from error
+
+
+def place(packed: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Write one member of an archive below a folder.
+
+    Raises:
+        TarError: the member is neither file, folder nor symbolic link, or it or its target lies outside the folder.
+        OSError: it is there already, or for instance a full disk.
+    """
+    name, path = PurePosixPath(member.name), folder / member.name
+    if name.is_absolute() or ".." in name.parts:
+        raise tarfile.TarError(f"{member.name!r} lies outside the folder")
+    path.parent.mkdir(0o755, parents=True, exist_ok=True)
+    if not path.parent.resolve().is_relative_to(folder):
+        raise tarfile.TarError(f"{member.name!r} lies behind a link that leaves the folder")
+    if member.isdir():
+        path.mkdir(0o755, exist_ok=True)
+    elif member.issym():
+        require_inside(member, path.parent.resolve(), folder)
+        path.symlink_to(member.linkname)
+    elif member.isreg():
+        content = packed.extractfile(member)
+        assert content is not None, f"BUG: {member.name} is a regular file"
+        with path.open("xb") as file:  # x: never through a link of that name
+            shutil.copyfileobj(content, file)
+        path.chmod(0o755 if member.mode & 0o111 else 0o644)
+    else:
+        raise tarfile.TarError(f"{member.name!r} is a device, a FIFO or a hard link")
+
+
+def require_inside(link: tarfile.TarInfo, parent: Path, folder: Path) -> None:
+    """Check that a symbolic link in `parent` points into the folder.
+
+    `..` is allowed at the beginning only: behind the name of another link it leads elsewhere than its text says.
+
+    Raises:
+        TarError: the link points elsewhere.
+    """
+    target = PurePosixPath(link.linkname)
+    up = next((number for number, part in enumerate(target.parts) if part != ".."), len(target.parts))
+    inside = Path(os.path.normpath(parent / target)).is_relative_to(folder)
+    if target.is_absolute() or ".." in target.parts[up:] or not inside:
+        raise tarfile.TarError(f"the link {link.name!r} points outside the folder, to {link.linkname!r}")
 
 
 def require_same_distribution(path: Path) -> None:
@@ -165,11 +235,12 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     final = prefix / "releases" / digest[:16]
 
     def fill(folder: Path) -> None:
-        require_digest(Path(archive), digest)
-        if module.params["build"] is not None:
-            build(Path(archive), final, folder, module.params["build"])
-        else:
-            (unpack_packages if module.params["packages"] else unpack)(Path(archive), folder)
+        with open_archive(Path(archive)) as opened:
+            require_archive(opened, digest)
+            if module.params["build"] is not None:
+                build(opened, final, folder, module.params["build"])
+            else:
+                (unpack_packages if module.params["packages"] else unpack)(opened, folder)
 
     kinds: dict[str, Setting] = {"folder": Folder(), "link": Link(), "release": Release(fill)}
     if module.params["state"] == "verified" and not digest:
@@ -193,6 +264,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     """Read the parameters, act, report."""
+    os.umask(0o022)  # the host's own may let a group write
     module = AnsibleModule(
         argument_spec={
             **STATE_ARGUMENTS,
