@@ -80,9 +80,8 @@ class Lab:
     def play(self, name: str, *options: str) -> str:
         code = "from pollscope.cli import main; main()"
         command = [sys.executable, "-c", code, "play", name, "-i", self.inventory(), *options]
-        environment = os.environ | {"ANSIBLE_SSH_ARGS": "-F none -o ControlMaster=no -o ControlPath=none"}
         inside = self.network.inside_here()
-        done = subprocess.run([*inside, *command], capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run([*inside, *command], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -102,7 +101,7 @@ class Lab:
                         "ansible_port": remote["port"],
                         "ansible_user": remote["user"],
                         "ansible_ssh_private_key_file": remote["key"],
-                        "ansible_ssh_common_args": f"-o UserKnownHostsFile={remote['known_hosts']}",
+                        "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
                         "pollscope_apps_prefix": str(self.folder / role / "opt"),
                     }
                 }

@@ -66,7 +66,6 @@ class Laptop:
             "HOME": str(self.folder / "home"),
             "PATH": f"{self.venv / 'bin'}:{self.folder / 'tools'}",
             "POLLSCOPE_STATE_DIR": str(self.folder / "state"),
-            "ANSIBLE_SSH_ARGS": "-F none -o ControlMaster=no -o ControlPath=none",
             "LC_ALL": "C.UTF-8",
         }
 
@@ -220,7 +219,7 @@ def test_plays_make_a_host_ready_and_restore_it(laptop: Laptop, tmp_path: Path) 
             "ansible_port": remote["port"],
             "ansible_user": remote["user"],
             "ansible_ssh_private_key_file": remote["key"],
-            "ansible_ssh_common_args": f"-o UserKnownHostsFile={remote['known_hosts']}",
+            "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
         }
         variables = {
             "pollscope_nics": ["0000:17:00.0"],

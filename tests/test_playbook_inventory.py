@@ -291,17 +291,26 @@ def test_remedies_that_name_an_option_of_play_name_one_that_it_takes(fake_ansibl
         assert verify(fake_ansible, option, "--help").returncode == 0
 
 
-@pytest.mark.parametrize("value", ["False", "0", "no", "off"])
-def test_host_keys_are_not_left_unchecked_by_the_environment(
-    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch, value: str
+DROPPED = (
+    *("HOST_KEY_CHECKING", "SSH_HOST_KEY_CHECKING", "SSH_ARGS", "SSH_COMMON_ARGS", "SSH_EXTRA_ARGS", "SSH_EXECUTABLE"),
+    *("SCP_EXTRA_ARGS", "SFTP_EXTRA_ARGS", "SSH_CONTROL_PATH", "SSH_CONTROL_PATH_DIR", "TRANSPORT", "LIBRARY"),
+    *("PARAMIKO_HOST_KEY_AUTO_ADD", "ACTION_PLUGINS", "CONNECTION_PLUGINS", "CALLBACK_PLUGINS", "ROLES_PATH"),
+    *("MODULE_UTILS", "BECOME_EXE", "BECOME_FLAGS", "COLLECTIONS_PATH", "STRATEGY_PLUGINS", "CONFIG"),
+)
+
+
+def test_variables_of_ansible_that_weaken_a_play_are_dropped(
+    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", value)
-    done = verify(fake_ansible)
-    assert done.returncode == 2
-    assert f"ANSIBLE_HOST_KEY_CHECKING={value} in the environment switches the check" in done.stderr
-    assert not (fake_ansible / "words").exists()
-    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "True")
+    """The attack: a variable in the user's environment turns the check of host keys off, or adds options to ssh."""
+    (fake_ansible / "bin/ansible-playbook").write_text(f"#!/bin/sh\nenv >{fake_ansible}/environment\n")
+    for name in DROPPED:
+        monkeypatch.setenv(f"ANSIBLE_{name}", "evil")
+    monkeypatch.setenv("ANSIBLE_FORKS", "3")
     assert verify(fake_ansible).returncode == 0
+    lines = (fake_ansible / "environment").read_text().splitlines()
+    assert [line for line in lines if "evil" in line] == []
+    assert "ANSIBLE_FORKS=3" in lines
 
 
 def test_what_was_rescued_is_no_failure_of_another_host(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +51,7 @@ class Bench:
             "ansible_port": remote["port"],
             "ansible_user": remote["user"],
             "ansible_ssh_private_key_file": remote["key"],
-            "ansible_ssh_common_args": f"-o UserKnownHostsFile={remote['known_hosts']}",
+            "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
             "pollscope_nics": ["0000:17:00.0"],
             "pollscope_roles": ["pollscope_apps"],
             "pollscope_apps_archive": str(self.folder / "release.tar.gz"),
@@ -67,21 +66,7 @@ class Bench:
         return load_inventory(path)
 
     def play(self, name: str, *options: str, **variables: Any) -> PlayResult:
-        return self.run(name, self.inventory(**variables), options=options, log=self.folder / f"{name}.log")
-
-    def run(self, *arguments: Any, **options: Any) -> PlayResult:
-        """A play with a connection of its own, which all of its tasks share."""
-        with tempfile.TemporaryDirectory(prefix="ssh-") as folder, pytest.MonkeyPatch.context() as patch:
-            patch.setenv(
-                "ANSIBLE_SSH_ARGS", f"-F none -o ControlMaster=auto -o ControlPersist=10s -o ControlPath={folder}/%C"
-            )
-            try:
-                return run_play(*arguments, **options)
-            finally:
-                for path in Path(folder).iterdir():
-                    subprocess.run(
-                        ["ssh", "-O", "exit", "-o", f"ControlPath={path}", "there"], capture_output=True, check=False
-                    )
+        return run_play(name, self.inventory(**variables), options=options, log=self.folder / f"{name}.log")
 
     def snapshot(self) -> dict[str, str]:
         """Every file, link and folder below `opt` and the journals."""
@@ -219,7 +204,7 @@ def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
         fails(bench, "this host is in use")
         for name, given in (("restore", {}), ("ddio", {"state": "off"})):
             with pytest.raises(PlayFailed, match="this host is in use") as refused:
-                bench.run(name, bench.inventory(), given, log=bench.folder / "log")
+                run_play(name, bench.inventory(), given, log=bench.folder / "log")
             assert str(refused.value).count("in use") == 1
 
 
@@ -227,7 +212,7 @@ def test_a_run_that_has_the_host_reboot_keeps_other_plays_away(bench: Bench) -> 
     """The play `iommu` begins in the same way; it would reboot this machine."""
     write_boot_note(bench.folder / "state", "run I-IOMMU by ada@one")
     with pytest.raises(PlayFailed, match=r"run I-IOMMU by ada@one of 2.* changes the mode .*\(wait for it"):
-        bench.run("ddio", bench.inventory(), {"state": "off"}, log=bench.folder / "log")
+        run_play("ddio", bench.inventory(), {"state": "off"}, log=bench.folder / "log")
     remove_boot_note(bench.folder / "state")
     text = (Path(__file__).parent.parent / "playbooks/iommu.yml").read_text()
     assert 0 < text.index("state: alone") < text.index("include_role")
@@ -260,7 +245,7 @@ def test_a_host_without_apt_is_refused_before_anything(bench: Bench, tmp_path: P
     release = tmp_path / "os-release"
     release.write_text('NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n')
     with pytest.raises(PlayFailed, match=r"this host is rocky 9.4: the plays know Debian 12.*Other distributions"):
-        bench.run("provision", bench.inventory(), {"provision_os_release": str(release)}, log=bench.folder / "log")
+        run_play("provision", bench.inventory(), {"provision_os_release": str(release)}, log=bench.folder / "log")
     assert bench.snapshot() == {}
 
 
@@ -269,7 +254,7 @@ def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
     release.write_text('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n')
     inventory = bench.inventory(pollscope_roles=["perf"])
     given = {"perf_os_release": str(release), "provision_os_release": str(release)}
-    changes = bench.run("provision", inventory, given, options=["--check"], log=bench.folder / "log").changes
+    changes = run_play("provision", inventory, given, options=["--check"], log=bench.folder / "log").changes
     assert any(f"to install: linux-tools-{os.uname().release}" in change for change in changes)
     assert bench.snapshot() == {}
 
@@ -293,7 +278,7 @@ def test_pages_of_1_gb_are_reserved_where_the_nics_are(
     inventory = bench.inventory(
         pollscope_roles=["hugepages"], pollscope_nics=nics, hugepages_pci_devices=str(tmp_path), **wanted
     )
-    changes = bench.run("provision", inventory, options=["--check"], log=bench.folder / "log").changes
+    changes = run_play("provision", inventory, options=["--check"], log=bench.folder / "log").changes
     assert any(
         f'hugepagesz=1G {word}"' in change or f"hugepagesz=1G {word}" in change.split("'") for change in changes
     ), changes
@@ -304,14 +289,14 @@ def test_a_host_keeps_memory_to_boot_with(bench: Bench) -> None:
     """The kernel would take all that there is, and nobody could log in to change it."""
     inventory = bench.inventory(pollscope_roles=["hugepages"], hugepages_boot_1g=100_000, hugepages_reboot=False)
     with pytest.raises(PlayFailed, match=r"would take 100000 of \d+ GiB while the host boots, .* Nothing was changed"):
-        bench.run("provision", inventory, options=["--check"], log=bench.folder / "log")
+        run_play("provision", inventory, options=["--check"], log=bench.folder / "log")
     assert bench.snapshot() == {}
 
 
 def test_each_host_that_cannot_be_used_has_its_reason(bench: Bench) -> None:
     """One play over all: starting Ansible takes longer than what it finds."""
     missing = bench.folder / "sudo"
-    other = "-o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
+    other = "-F none -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no"
     hosts: dict[str, dict[str, Any]] = {
         "unreachable": {"ansible_port": free_port()},
         "wrong-key": {"ansible_ssh_private_key_file": str(bench.host.folder / "host")},
@@ -343,7 +328,7 @@ def iommu_off(bench: Bench, roles: Sequence[str], **variables: Any) -> str:
     inventory = bench.inventory(pollscope_roles=list(roles), pollscope_nics=nics)
     given = {"mode": "off", **variables}
     try:
-        bench.run("iommu", inventory, given, options=["--check"], log=bench.folder / "iommu.log")
+        run_play("iommu", inventory, given, options=["--check"], log=bench.folder / "iommu.log")
     except HostError as error:
         return str(error)
     return ""
@@ -368,7 +353,7 @@ def test_bad_arguments_of_a_role(bench: Bench) -> None:
     text["all"]["vars"]["pollscope_apps_state"] = "maybe"
     inventory.path.write_text(json.dumps(text))
     with pytest.raises(PlayFailed, match=r"value of pollscope_apps_state must be one of: present, absent, verified"):
-        bench.run("provision", replace(inventory), log=bench.folder / "log")
+        run_play("provision", replace(inventory), log=bench.folder / "log")
 
 
 def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path, tmp_path: Path) -> None:

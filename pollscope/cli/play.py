@@ -31,7 +31,7 @@ def play(
     check: Annotated[bool, typer.Option("--check", help="Say what would change, change nothing.")] = False,
     limit: Annotated[str | None, typer.Option("--limit", metavar="HOST", help="Only this host.")] = None,
     ask: Annotated[
-        bool, typer.Option("-K", "--ask-become-pass", help="Ask for the password of sudo on the hosts.")
+        bool, typer.Option("-K", "--ask-become-pass", help="Ask for the password of sudo; every host gets it.")
     ] = False,
 ) -> None:
     """Runs an Ansible play on the hosts of an inventory and says what it changed."""
@@ -39,7 +39,7 @@ def play(
     given = {key: value for key, _, value in (each.partition("=") for each in variables or ())}
     hosts = load_inventory(inventory)
     try:
-        password = getpass("password of sudo on the hosts: ") if ask else None
+        password = getpass("password of sudo, which every host gets: ") if ask else None
     except EOFError as error:
         raise KeyboardInterrupt from error
     try:

@@ -46,7 +46,7 @@ class Bench:
             "ansible_port": remote["port"],
             "ansible_user": "root",
             "ansible_ssh_private_key_file": remote["key"],
-            "ansible_ssh_common_args": f"-o UserKnownHostsFile={remote['known_hosts']}",
+            "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
             "pollscope_nics": ["0000:17:00.0"],
             "pollscope_roles": roles,
             "pollscope_apps_archive": "nowhere.tar.gz",
@@ -95,8 +95,7 @@ def bench(request: pytest.FixtureRequest, checkout: Path, tmp_path_factory: pyte
         prepare(system)
         enter = [str(debian.ENTER), str(base), str(system.layer), "--bind", str(folder), str(folder), "--"]
         start = ["sh", "-c", 'mkdir -p /run/sshd && exec "$@"', "sh"]
-        with pytest.MonkeyPatch.context() as patch, running_sshd(folder / "ssh", inside=[*enter, *start]) as host:
-            patch.setenv("ANSIBLE_SSH_ARGS", "-F none -o ControlMaster=no -o ControlPath=none")
+        with running_sshd(folder / "ssh", inside=[*enter, *start]) as host:
             yield Bench(host, folder)
 
 

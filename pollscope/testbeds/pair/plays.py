@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollscope.base.errors import HostError, UsageError
+from pollscope.base.errors import HostError, UsageError, one_line
 from pollscope.base.paths import BUILD_COMMAND, INSTALLED, cache_folder, kept_folder
 from pollscope.base.source_tree import source_tree
 from pollscope.host.files import read_text
@@ -28,7 +28,15 @@ _REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "iommu": {"mode": ("off", "pt", "lazy", "strict", "default")},
     "ddio": {"state": ("on", "off")},
 }
-_HOST_KEYS = "ANSIBLE_HOST_KEY_CHECKING"
+# Variables of Ansible that stay as the user has set them. The others are dropped: they can switch the check of host
+# keys off, add options to ssh, or name programs and plug-ins to run.
+_KEPT = {
+    f"ANSIBLE_{name}"
+    for name in (
+        *("FORKS", "HOME", "LOCAL_TEMP", "PRIVATE_KEY_FILE", "REMOTE_TEMP", "REMOTE_TMP", "REMOTE_USER"),
+        *("SSH_RETRIES", "SSH_TIMEOUT", "TIMEOUT", "VAULT_PASSWORD_FILE", "VERBOSITY"),
+    )
+}
 _REMEDIES = (
     ("Permission denied", "is the key right, and in the host's authorized_keys?"),
     ("Host key verification failed", "put the host's key into known_hosts"),
@@ -86,23 +94,38 @@ def run_play(
         log: file for all of Ansible's own output; default: plays/NAME.log in the user's folder of logs.
 
     Raises:
-        UsageError: no such play, a variable that it needs is missing or wrong, or the environment switches the check of
-            host keys off.
+        UsageError: there is no such play, or a variable that it needs is missing or wrong.
         HostError: another play of this user is on one of the hosts.
         PlayFailed: on at least one host; what a failed role changed there is restored.
     """
     given = dict(variables or {})
     _check(name, given)
-    _check_environment()
     log = log or kept_folder() / "plays" / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(name, inventory, options) as held, tempfile.TemporaryDirectory(prefix="pollscope-play-") as folder:
-        events = Path(folder) / "events"
+    with _alone(name, inventory, options) as held, _work_folder() as folder:
+        events = folder / "events"
         if become_password is not None:
             options = [*options, "--become-password-file", "-"]
-        code = _ansible(name, inventory, given, options, become_password, events, log, held)
+        code = _ansible(name, inventory, given, options, become_password, folder, log, held)
         records = [json.loads(line) for line in events.read_text().splitlines()] if events.exists() else []
     return _result(name, code, records, log, "would be done" if "--check" in options else "done")
+
+
+@contextmanager
+def _work_folder() -> Iterator[Path]:
+    """Make a folder for the events and the SSH connections of one play; close the connections at the end.
+
+    A connection that another program opened, perhaps without a check of the host's key, is not used.
+    """
+    # Not in $TMPDIR: the path of a socket holds 108 characters at most (unix(7)).
+    with tempfile.TemporaryDirectory(prefix="pollscope-play-", dir="/tmp") as name:
+        folder = Path(name)
+        try:
+            yield folder
+        finally:
+            for socket_path in (folder / "ssh").glob("*"):
+                command = ["ssh", "-F", "none", "-O", "exit", "-o", f"ControlPath={socket_path}", "there"]
+                subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 @contextmanager
@@ -149,21 +172,13 @@ def _check(name: str, variables: Mapping[str, str]) -> None:
             raise UsageError(f"play {name}: {given}", remedy=f"-e {key}=VALUE, one of {', '.join(values)}")
 
 
-def _check_environment() -> None:
-    """A variable that somebody exported months ago is no consent to talk to whoever answers."""
-    given = os.environ.get(_HOST_KEYS, "")
-    if given and given.strip().lower() not in ("1", "true", "yes", "on", "y", "t"):
-        what = f"{_HOST_KEYS}={given} in the environment switches the check of host keys off"
-        raise UsageError(what, remedy=f"unset {_HOST_KEYS}, and put the hosts' keys into known_hosts")
-
-
 def _ansible(
     name: str,
     inventory: Inventory,
     variables: Mapping[str, str],
     options: Sequence[str],
     typed: str | None,
-    events: Path,
+    folder: Path,
     log: Path,
     held: Sequence[int],
 ) -> int:
@@ -173,12 +188,14 @@ def _ansible(
         raise HostError("ansible-core is not installed", str(program), remedy)
     tree = source_tree()
     command = [str(program), "-i", str(inventory.path.resolve()), "-e", json.dumps(dict(variables)), *options]
-    environment = os.environ | {
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith("ANSIBLE_")}
+    environment = kept | {
         "ANSIBLE_CONFIG": str(tree / "ansible.cfg"),
         "ANSIBLE_CALLBACKS_ENABLED": "pollscope_events",
         "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "ssh"),
         "POLLSCOPE_CACHE": str(cache_folder()),
-        "POLLSCOPE_EVENTS": str(events),
+        "POLLSCOPE_EVENTS": str(folder / "events"),
         "POLLSCOPE_PLAYER": player(),
         "LC_ALL": "C.UTF-8",
     }
@@ -227,7 +244,8 @@ def _one_line(message: str, empty: str = "failed without a message") -> str:
     if not lines:
         return empty
     text = lines[-1] if message.startswith(("Failed to connect", "Task failed: Failed to connect")) else " ".join(lines)
-    return re.sub(r"^(Task failed: |Module failed: |Failed to connect to the host via ssh: )+", "", text)
+    text = re.sub(r"^(Task failed: |Module failed: |Failed to connect to the host via ssh: )+", "", text)
+    return one_line(text)  # of a host, whose words a terminal must not obey
 
 
 def _with_remedy(reason: str) -> str:

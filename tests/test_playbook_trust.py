@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attacks on plays: by a host on another one, by users of a host, by the environment of the controller."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ssh_host import running_sshd
+from test_playbook_ssh import Bench, make_archive
+
+from pollscope.testbeds.pair.plays import PlayFailed
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="the roles need root on the host, which is this one"),
+    pytest.mark.timeout(900),
+]
+CHECKOUT = Path(__file__).resolve().parent.parent
+GOOD, EVIL = Path("/bin/true").read_bytes(), Path("/bin/false").read_bytes()
+# In the place of what compiles: a host returns the archive that its environment names.
+BUILD_RELEASE = """#!/bin/sh
+set -eu
+[ "$1" != --sources ] || exec tar -C "$(dirname "$0")/.." -cf "$2" playbooks/build-release
+cp "$BUILT" "$1"
+"""
+NOBODY = 65534
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the playbooks with another build-release, from which the plays are run."""
+    tree = tmp_path / "tree"
+    shutil.copytree(CHECKOUT / "playbooks", tree / "playbooks", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(CHECKOUT / "ansible.cfg", tree)
+    (tree / "pollscope").symlink_to(CHECKOUT / "pollscope")
+    (tree / "playbooks/build-release").write_text(BUILD_RELEASE)
+    monkeypatch.setattr("pollscope.testbeds.pair.plays.source_tree", lambda: tree)
+    return tree
+
+
+@contextmanager
+def bench(folder: Path, name: str, program: bytes = GOOD, **more: Any) -> Iterator[Bench]:
+    """A host that builds an archive with this program."""
+    here = folder / name
+    (here / "ssh").mkdir(parents=True)
+    (here / "opt").mkdir()
+    make_archive(here / "release.tar.gz", program=program)
+    environment = {"POLLSCOPE_STATE_DIR": str(here / "state"), "BUILT": str(here / "release.tar.gz")}
+    with running_sshd(here / "ssh", environment, **more) as host:
+        yield Bench(here, host)
+
+
+def build_folders() -> set[Path]:
+    return set(Path("/var/tmp").glob("pollscope-build-*"))
+
+
+def test_a_host_does_not_install_what_another_host_built(tree: Path, tmp_path: Path) -> None:
+    """The attack: a host in the hands of somebody else returns an archive of his own for the next host to install."""
+    cache, before = tmp_path / "cache", build_folders()
+    given = {"pollscope_apps_archive": "", "pollscope_apps_cache": str(cache)}
+    with bench(tmp_path, "evil", EVIL) as evil, bench(tmp_path, "victim") as victim:
+        for each in (evil, victim):
+            each.play("provision", **given)
+    assert (evil.folder / "opt/pollscope/current/bin/pollscope-node").read_bytes() == EVIL
+    assert (victim.folder / "opt/pollscope/current/bin/pollscope-node").read_bytes() == GOOD
+    assert build_folders() == before, "a builder keeps the sources"
+
+
+@pytest.mark.thorough
+def test_a_host_installs_what_the_builder_of_its_inventory_built(tree: Path, tmp_path: Path) -> None:
+    given = {"pollscope_apps_archive": "", "pollscope_apps_cache": str(tmp_path / "cache")}
+    with bench(tmp_path, "builder") as builder, bench(tmp_path, "other", EVIL) as other:
+        remote = other.host.remote()
+        named = f"-F none -o UserKnownHostsFile={remote['known_hosts']}"
+        own = {"ansible_port": remote["port"], "ansible_ssh_private_key_file": remote["key"]}
+        prefix = {"pollscope_apps_prefix": str(other.folder / "opt/pollscope"), "pollscope_apps_builder": "first"}
+        hosts = {"first": {}, "second": {**own, **prefix, "ansible_ssh_common_args": named}}
+        builder.play("provision", hosts=hosts, **given)
+    assert (other.folder / "opt/pollscope/current/bin/pollscope-node").read_bytes() == GOOD
+
+
+def test_a_host_names_no_file_of_the_controller(tree: Path, tmp_path: Path) -> None:
+    """The attack: VERSION_ID leads out of the cache, to where the controller then writes what the host has built."""
+    release = tmp_path / "os-release"
+    release.write_text('ID=debian\nVERSION_ID="12/../../../escaped"\n')
+    mount = ["unshare", "-m", "sh", "-c", f'mount --bind {release} /etc/os-release && exec "$@"', "sh"]
+    given = {"pollscope_apps_archive": "", "pollscope_apps_cache": str(tmp_path / "deep/cache")}
+    with bench(tmp_path, "evil", EVIL, inside=mount) as evil:
+        with pytest.raises(PlayFailed) as caught:
+            evil.play("provision", **given)
+        assert evil.snapshot() == {}
+    assert "is no known distribution" in str(caught.value)
+    assert [path.name for path in tmp_path.rglob("*escaped*")] == []
+
+
+def test_a_user_of_the_host_does_not_bring_the_archive(tmp_path: Path) -> None:
+    """The attack: the name of the copy is known beforehand, and a file that a user makes first stays his own."""
+    with bench(tmp_path, "host") as host:
+        digest = hashlib.sha256((host.folder / "release.tar.gz").read_bytes()).hexdigest()
+        known = Path(f"/var/tmp/pollscope-archive-{digest}.tar.gz")
+        known.touch()
+        os.chown(known, NOBODY, NOBODY)
+        try:
+            host.play("provision")
+            assert (known.stat().st_uid, known.stat().st_size) == (NOBODY, 0), "root used a file of another user"
+        finally:
+            known.unlink(missing_ok=True)
+        assert list(Path("/var/tmp").glob("pollscope-archive-*")) == []
+
+
+def test_what_a_host_says_does_not_reach_the_terminal_as_commands(tmp_path: Path) -> None:
+    release = tmp_path / "os-release"
+    release.write_text('ID="\033]0;owned\007\033[2J"\n')
+    mount = ["unshare", "-m", "sh", "-c", f'mount --bind {release} /etc/os-release && exec "$@"', "sh"]
+    with bench(tmp_path, "evil", inside=mount) as evil, pytest.raises(PlayFailed) as caught:
+        evil.play("provision")
+    assert str(caught.value).isprintable()
+
+
+UNCHECKED = "-F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ANSIBLE_SSH_HOST_KEY_CHECKING", "False"),
+        ("ANSIBLE_SSH_ARGS", UNCHECKED),
+        pytest.param("ANSIBLE_SSH_EXTRA_ARGS", UNCHECKED, marks=pytest.mark.thorough),
+        pytest.param("ANSIBLE_SSH_COMMON_ARGS", UNCHECKED, marks=pytest.mark.thorough),
+        pytest.param("inventory", UNCHECKED, marks=pytest.mark.thorough),
+    ],
+)
+def test_nothing_switches_the_check_of_host_keys_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    unknown = "-F none -o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null"
+    given: dict[str, Any] = {"pollscope_roles": [], "ansible_ssh_common_args": unknown}
+    if name == "inventory":
+        given |= {"ansible_ssh_common_args": value}
+    else:
+        monkeypatch.setenv(name, value)
+    with bench(tmp_path, "unknown") as host, pytest.raises(PlayFailed, match="Host key verification failed"):
+        host.play("verify", **given)
+
+
+@contextmanager
+def ssh_agent(socket: Path) -> Iterator[None]:
+    with subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL) as process:
+        try:
+            while not socket.exists():
+                assert process.poll() is None
+            yield
+        finally:
+            process.terminate()
+
+
+def test_the_agent_is_not_forwarded_and_no_local_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: a host uses the keys of the user, whose own settings of ssh forward them."""
+    seen, ran, config, socket = (tmp_path / name for name in ("seen", "ran", "config", "agent"))
+    config.write_text(f"Host *\nForwardAgent yes\nForwardX11 yes\nPermitLocalCommand yes\nLocalCommand touch {ran}\n")
+    log = f'ForceCommand env >>{seen}; exec sh -c "$SSH_ORIGINAL_COMMAND"\nX11Forwarding yes\nX11UseLocalhost yes\n'
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    with ssh_agent(socket), bench(tmp_path, "host", settings=log) as host:
+        remote = host.host.remote()
+        options = f"-F {config} -o UserKnownHostsFile={remote['known_hosts']}"
+        host.play("verify", pollscope_roles=[], ansible_ssh_common_args=options)
+    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
+    assert "SSH_CONNECTION" in names
+    assert not names & {"SSH_AUTH_SOCK", "DISPLAY"}
+    assert not ran.exists()
