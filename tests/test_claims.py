@@ -766,12 +766,12 @@ def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
     from pollscope.analysis.claims.model import load_claims
     from pollscope.analysis.claims.reasons import anchor, known_reasons, pages
 
-    page = (checkout / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    page = (checkout / "docs" / "results.md").read_text(encoding="utf-8")
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     anchors = {heading.lower().replace(".", "").replace(" ", "-") for heading in headings}
     rows = {claim.row for claim in load_claims() if claim.paper is not None}
     assert rows == set(known_reasons())
     assert {anchor(row).partition("#")[2] for row in rows} <= anchors
     assert pages(["S-F8", "S-F8", "bursts"]) == [
-        "Experiments on S-F8, here and on modelled machines: docs/reproductions.md#s-f8"
+        "Experiments on S-F8, here and on modelled machines: docs/results.md#socc19"
     ]

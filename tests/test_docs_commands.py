@@ -23,7 +23,7 @@ def commands(page: Path) -> list[str]:
 
 
 APART = ["first-experiment.md"]  # test_first_experiment.py runs it, and looks at what comes of it
-LONG = ["reproductions.md", "hyperplane-model.md"]  # the commands of other pages, for many rows
+LONG = ["reproduce.md", "results.md"]  # the commands of other pages, for many rows
 PAGES = [
     page
     for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))

@@ -76,8 +76,8 @@ def test_links_to_a_heading_lead_to_one(checkout: Path) -> None:
     assert dead == []
 
 
-def test_every_page_says_first_who_needs_it(checkout: Path) -> None:
-    for page in sorted((checkout / "docs").glob("*.md")):
+def test_every_page_begins_with_its_readers(checkout: Path) -> None:
+    for page in sorted((checkout / "docs").rglob("*.md")):
         lines = page.read_text(encoding="utf-8").splitlines()
         first = next(line for line in lines if line and not line.startswith(("#", "<!--")))
         assert re.match(r"For anyone who ", first), f"{page.name}: {first}"

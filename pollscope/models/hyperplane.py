@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""HyperPlane on a modelled chip: what each statement of the paper becomes there (docs/hyperplane-model.md)."""
+"""HyperPlane on a modelled chip: what each statement of the paper becomes there (docs/results.md#hyperplane)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,9 @@ from ruamel.yaml import YAML
 
 from pollscope.base.paths import data_folder
 
-PAGE = "docs/reproductions.md"
+PAGE = "docs/results.md"
+# The section of the page on a paper, by the letter that begins the paper's rows.
+_SECTIONS = {"S": "socc19", "C": "corec", "H": "hyperplane", "I": "intrahost"}
 
 
 @cache
@@ -19,8 +21,8 @@ def known_reasons() -> dict[str, str | None]:
 
 
 def anchor(row: str) -> str:
-    """Where the page speaks of a row, `docs/reproductions.md#s-t42`; empty for rows of no paper."""
-    return f"{PAGE}#{row.lower().replace('.', '')}" if row in known_reasons() else ""
+    """Return the section on the row's paper, `docs/results.md#socc19`; empty for rows of no paper."""
+    return f"{PAGE}#{_SECTIONS[row[0]]}" if row in known_reasons() else ""
 
 
 def reason(row: str) -> str:
