@@ -38,6 +38,7 @@ from pollscope.knobs import KnobHost, KnobSession
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.client import PROTOCOL
 from pollscope.run.leased_lines import Lapsed, LeasedLines
+from pollscope.store.own_folder import belongs_to_this_user
 
 # Of a recording in one reply.
 _PIECE_BYTES = 4 << 20
@@ -226,6 +227,8 @@ def _cpus_with(named: Sequence[int]) -> list[Cpu]:
 
 
 def _knob_host(root: str | None, emulated: bool) -> KnobHost:
+    if root and not belongs_to_this_user(Path(root)):
+        raise UsageError("is a tree of knobs into which other users may write", root)
     return replace(KnobHost.measuring(root), emulated=emulated)
 
 

@@ -4,11 +4,11 @@ a word.
 """
 
 import os
-import urllib.request
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pollscope.collectors.interface import ProbeResult
+from pollscope.collectors.loopback_url import check_loopback_url, fetch
 from pollscope.collectors.nic_place import WithNics
 from pollscope.collectors.parsers.pcm import core_text, iio, memory, pcie, power, sensor_server
 from pollscope.collectors.polling import PollingCollector
@@ -127,7 +127,7 @@ class PcmPower(PcmCollector):
 
 
 class PcmSensorServer(PollingCollector):
-    """What a pcm-sensor-server that somebody has started here gives to Prometheus; it keeps the PMUs while it runs."""
+    """Read what a pcm-sensor-server that runs here gives to Prometheus; the server keeps the PMUs while it runs."""
 
     name, summary = "pcm-sensor-server", "counters of a running pcm-sensor-server"
     notes = "counter; somebody else starts the server, and it keeps the PMUs while it runs"
@@ -136,7 +136,7 @@ class PcmSensorServer(PollingCollector):
 
     def __init__(self, url: str = "http://localhost:9738/metrics") -> None:
         super().__init__()
-        self._url = url
+        self._url = check_loopback_url(url)
 
     def probe(self) -> ProbeResult:
         try:
@@ -149,8 +149,4 @@ class PcmSensorServer(PollingCollector):
         yield "", self._scrape()
 
     def _scrape(self) -> bytes:
-        # without a proxy: the server is on this host
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        request = urllib.request.Request(self._url, headers={"Accept": "text/plain"})
-        with opener.open(request, timeout=_SCRAPE_LIMIT_S) as answer:
-            return bytes(answer.read())
+        return fetch(self._url, _SCRAPE_LIMIT_S)

@@ -3,9 +3,11 @@
 PMUs.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pollscope.base.errors import UsageError
 from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.nic_place import WithNics
 from pollscope.collectors.parsers.perf import iostat, stat
@@ -17,6 +19,8 @@ from pollscope.collectors.sources.perf_events import Event, host_uncore_events, 
 from pollscope.collectors.tool import ToolCollector
 
 PMUS = Path("/sys/bus/event_source/devices")
+# `perf stat -e` compiles and loads files with these endings.
+_PROGRAM = re.compile(r"\.(c|o)\b")
 _SOFTWARE = ("task-clock", "context-switches", "cpu-migrations", "page-faults")
 _HARDWARE = ("cycles", "instructions", "cache-references", "cache-misses")
 
@@ -35,6 +39,8 @@ class Perf(ToolCollector):
 
     def __init__(self, events: Sequence[str] = (), cpus: Sequence[int] = ()) -> None:
         super().__init__()
+        if programs := [event for event in events if _PROGRAM.search(event)]:
+            raise UsageError(f"{programs[0]} is no event: perf would load it as a BPF program", "events")
         self._events, self._cpus = tuple(events), tuple(cpus)
 
     def arguments(self, interval_ns: int) -> Sequence[str]:

@@ -17,6 +17,7 @@ from pollscope.base.errors import HostError
 from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.parsers import qemu_vtd
 from pollscope.collectors.polling import PollingCollector
+from pollscope.host.files import read_plain
 
 _SLICE_S = 0.02
 _REPLY_LIMIT_S = 5.0
@@ -109,7 +110,7 @@ class QemuVtd(PollingCollector):
         finally:
             self._monitor.tell("log none")
         length_ns = time.monotonic_ns() - begin_ns
-        yield str(length_ns), trace.read_bytes()
+        yield str(length_ns), read_plain(trace)
         trace.unlink()
 
     def release(self) -> None:
