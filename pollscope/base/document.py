@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A spec file as plain data that still knows where each value stands, with `--set` and `--quick` laid over it."""
+"""Read a spec file as plain data that still knows where each value stands, and lay `--set` and `--quick` over it."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ Path = tuple[str | int, ...]
 
 # Of these, `quick` replaces single keys; of the others it replaces the whole value.
 _MERGED_BY_KEY = ("parameters", "factors", "trial", "maximum", "noise")
+_MOST_VALUES = 100_000
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def parse(text: str, name: str) -> Document:
     """
     try:
         tree = YAML(typ="rt").load(StringIO(text))
+        _check_size(tree, name)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         what = _in_words((error.problem or str(error)).split("\n")[0])
@@ -89,6 +91,20 @@ def parse(text: str, name: str) -> Document:
         raise UsageError("a spec is a mapping of keys to values", f"{name}:1", "see docs/spec.md")
     origins = {path: f"{name}:{line}" for path, line in _lines(tree, ())}
     return Document(name, text, _plain(tree), {(): f"{name}:1", **origins})
+
+
+def _check_size(tree: Any, place: str) -> None:
+    """Refuse a document that aliases make huge: each alias counts as a copy of what it names."""
+    left = _MOST_VALUES
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        inside = node.values() if isinstance(node, Mapping) else node if isinstance(node, list | tuple | set) else ()
+        left -= 1 + len(inside)
+        if left < 0:
+            what = f"holds more than {_MOST_VALUES} values, each alias counted as a copy of what it names"
+            raise UsageError(what, place, "write fewer aliases")
+        nodes += inside
 
 
 def _in_words(problem: str) -> str:
@@ -162,8 +178,10 @@ def with_setting(document: Document, setting: str) -> Document:
     if not equals or not all(key.split(".")):
         raise UsageError("is not KEY=VALUE", place, "for instance --set trial.window='200 ms'")
     try:
-        value = _plain(YAML(typ="safe", pure=True).load(text))
-    except YAMLError as error:
+        value = YAML(typ="safe", pure=True).load(text)
+        _check_size(value, place)
+        value = _plain(value)
+    except (YAMLError, ValueError, RecursionError) as error:
         raise UsageError("the value is not valid YAML", place) from error
     path = _setting_path(key)
     return _replaced(document, path, value, {path: place})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Constraint expressions: comparisons and arithmetic over parameters and knobs (`knob.NAME`), and nothing else.
+"""Evaluate constraint expressions: comparisons and arithmetic over parameters and knobs (`knob.NAME`), nothing else.
 
-Python's grammar is used for parsing only; nothing is ever passed to `eval`.
+Python's grammar is used for parsing only; nothing is passed to `eval`.
 """
 
 import ast
@@ -41,7 +41,7 @@ class Expression:
     names: frozenset[str]
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
-        """Evaluates.
+        """Return the value for given parameters and knobs.
 
         Raises:
             ValueError: values that cannot be compared or computed with.
@@ -53,7 +53,7 @@ class Expression:
 
 
 def parse(text: str) -> Expression:
-    """Parses an expression.
+    """Parse an expression.
 
     Raises:
         ValueError: not an expression, or something other than names, numbers, strings, lists, + - * / // %,
@@ -119,7 +119,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(op=op, operand=operand):
             return _UNARY[type(op)](_evaluate(operand, values))
         case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](_evaluate(left, values), _evaluate(right, values))
+            return _BINARY[type(op)](_number(_evaluate(left, values)), _number(_evaluate(right, values)))
         case ast.BoolOp(op=ast.And(), values=parts):
             return all(_evaluate(part, values) for part in parts)
         case ast.BoolOp(values=parts):
@@ -127,6 +127,13 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.Compare(left=left, ops=ops, comparators=rights):
             return _compare(_evaluate(left, values), ops, [_evaluate(right, values) for right in rights])
     raise AssertionError(f"BUG: {ast.dump(node)} passed the check")
+
+
+def _number(value: Any) -> int | float:
+    """Return an operand of arithmetic: a text or list times a number could fill the memory."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return value
 
 
 def _compare(left: Any, ops: list[ast.cmpop], rights: list[Any]) -> bool:

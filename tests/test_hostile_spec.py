@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attacks by a spec of a stranger: it must not exhaust memory, and it is refused in one line."""
+
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from pollscope.base.document import parse, with_setting
+from pollscope.base.errors import UsageError
+from pollscope.spec import expressions
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+
+
+@pytest.fixture(autouse=True)
+def _little_memory() -> Iterator[None]:
+    """Let an attack fail by MemoryError instead of taking the machine down."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_aliases_of_aliases_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"^laughs\.yaml: holds more than 100000 values"):
+        parse(LAUGHS, "laughs.yaml")
+    with pytest.raises(UsageError, match="more than 100000 values"):
+        with_setting(parse("name: a\n", "a.yaml"), f"x={{{', '.join(LAUGHS.splitlines())}}}")
+
+
+def test_nesting_beyond_what_python_can_read_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"deep\.yaml"):
+        parse("a: " + "[" * 1200 + "]" * 1200, "deep.yaml")
+    with pytest.raises(UsageError, match="--set"):
+        with_setting(parse("name: a\n", "a.yaml"), "x=" + "[" * 1200 + "]" * 1200)
+
+
+@pytest.mark.parametrize(
+    "text", ["'a' * 9000000000 == queues", "[0] * 9000000000 == queues", "'%9000000000d' % 1 == queues", "'a' + 'b'"]
+)
+def test_arithmetic_is_for_numbers_alone(text: str) -> None:
+    with pytest.raises(ValueError, match=r"cannot be computed: .* is no number"):
+        expressions.parse(text)({"queues": 1})
