@@ -4,6 +4,7 @@
 import fcntl
 import grp
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -169,3 +170,17 @@ def test_a_user_where_root_has_never_measured_has_a_lock_of_their_own(
     HostLock("of root").acquire().release()
     assert "Permission denied" in as_nobody(taken)
     assert as_nobody(lambda: str(lock.conductor_lock_path("lab"))) == str(own / f"pollscope-{NOBODY}-lab.lock")
+
+
+def test_another_user_cannot_take_a_users_lock_beforehand(system_lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In /tmp everybody can make `pollscope-UID.lock` first, hold it, and write the name of any process into it."""
+    home = system_lock.parent.with_name("home")
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    with tempfile.TemporaryDirectory() as shared:
+        Path(shared).chmod(0o1777)
+        monkeypatch.setattr(tempfile, "tempdir", shared)
+        with HostLock("of an attacker", Path(shared) / f"pollscope-{NOBODY}.lock"):
+            assert as_nobody(taken) == str(home / f".local/state/pollscope/{socket.gethostname()}.lock")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small readers for /proc and /sys files; a file that is not there is None, never a made-up value. And files that last.
+"""Read small files of /proc and /sys (None where a file is absent), and write files that survive a power cut.
 
 The modules of the playbooks carry this file to hosts that have no pollscope yet: it imports only Python's own library.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -60,6 +62,38 @@ def format_list(numbers: Iterable[int]) -> str:
     return ",".join(f"{each[0]}-{each[-1]}" if len(each) > 1 else str(each[0]) for each in spans)
 
 
+def open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
+    """Open a regular file and return its descriptor: no link, no FIFO, no device, and for writing no hard link.
+
+    Raises:
+        OSError: also where the file is one of these.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "is a link", str(path)) from None
+        raise
+    found = os.fstat(descriptor)
+    what = "" if stat.S_ISREG(found.st_mode) else "is not a regular file"
+    if not what and found.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
+        what = "has a second name (a hard link)"
+    if what:
+        os.close(descriptor)
+        raise OSError(errno.EPERM, what, str(path))
+    return descriptor
+
+
+def read_plain(path: Path) -> bytes:
+    """Return the content of a regular file.
+
+    Raises:
+        OSError: also where it is a link, a FIFO or a device.
+    """
+    with open(open_plain(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
 def write_through(path: Path, text: str, mode: int = 0o644) -> None:
     """Replaces a file in one step; on the disk (file and folder) when this returns.
 
@@ -69,11 +103,14 @@ def write_through(path: Path, text: str, mode: int = 0o644) -> None:
     make_folder(path.parent)
     fresh = path.with_name(path.name + ".pollscope-new")
     try:
-        with fresh.open("w", errors="surrogateescape") as stream:
+        # The name can be foretold, so a link there is removed, and O_EXCL refuses one that comes back.
+        fresh.unlink(missing_ok=True)
+        descriptor = open_plain(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", errors="surrogateescape") as stream:
             stream.write(text)
             stream.flush()
-            os.fsync(stream.fileno())
-        fresh.chmod(mode)
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
         fresh.replace(path)
     except OSError:
         fresh.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import fcntl
 import grp
 import json
 import os
-import tempfile
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from ..base.errors import HostError
-from .files import make_folder
+from .files import make_folder, open_plain
 
 STATE_VARIABLE = "POLLSCOPE_STATE_DIR"
 # In a folder that only root can make, so that nobody else can have made the file first.
@@ -42,8 +42,10 @@ def state_folder() -> Path:
 
 
 def default_lock_path() -> Path:
-    """The lock of this host, or one in $POLLSCOPE_STATE_DIR; on a host on which root has never measured, one of this
-    user.
+    """Return the lock of this host, or one in $POLLSCOPE_STATE_DIR; where root has never measured, one of this user.
+
+    Raises:
+        HostError: this user has no folder for it.
     """
     if os.environ.get(STATE_VARIABLE):
         return state_folder() / "host.lock"
@@ -57,8 +59,16 @@ def conductor_lock_path(name: str) -> Path:
 
 
 def _of_user(name: str) -> Path:
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    return folder / f"pollscope-{os.geteuid()}{name}.lock"
+    """Return a path into which no other user can put a file first, as everybody can in /tmp."""
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(runtime) / f"pollscope-{os.geteuid()}{name}.lock"
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        remedy = f"{STATE_VARIABLE} names one"
+        raise HostError("this user has no folder for the host lock", remedy=remedy) from error
+    # Several hosts may share the home.
+    return home / ".local/state/pollscope" / f"{socket.gethostname()}{name}.lock"
 
 
 def start_ticks(pid: int) -> int | None:
@@ -206,13 +216,12 @@ def _try_lock(descriptor: int, path: Path) -> bool:
 def _open(path: Path) -> int:
     # An existing file is opened without O_CREAT: in a sticky directory the kernel refuses O_CREAT on a file of another
     # user (sysctl fs.protected_regular).
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         make_folder(path.parent)  # which may be the first to need the folder of the journals
         try:
-            descriptor = os.open(path, flags)
+            descriptor = open_plain(path, os.O_RDWR)
         except FileNotFoundError:
-            descriptor = os.open(path, flags | os.O_CREAT, 0o600)
+            descriptor = open_plain(path, os.O_RDWR | os.O_CREAT, 0o600)
     except PermissionError as error:
         remedy = f"use sudo, or have root put you into the group {GROUP}"
         raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path), remedy) from error
