@@ -112,6 +112,11 @@ class PlayedHosts:
         assert "Traceback" not in done.out, done.out
         return done
 
+    def resume(self, *options: str) -> Done:
+        """Resume the only run, and confirm its testbed's file."""
+        run = self.run()
+        return self("run", "--resume", run.path, "--testbed", run.meta["testbed"]["file"], *options)
+
     def _tell(self) -> None:
         limited = {} if self.capacity_pps is None else {"capacity_pps": self.capacity_pps}
         told = {"faults": self.faults, "ground": ground(), **limited}

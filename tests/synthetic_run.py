@@ -349,7 +349,7 @@ def run_meta(**changes: Any) -> dict[str, Any]:
         "paper": "socc19",
         "spec_text": "name: synthetic\n",
         "spec": {"name": "synthetic"},
-        "overrides": [],
+        "overrides": {"quick": False, "set": []},
         "testbed": {"name": "loopback", "kind": "loopback", "shared_tsc": True},
         "seed": 1,
         "plan": [],

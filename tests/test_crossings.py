@@ -209,7 +209,7 @@ def cross(crossing: Crossing, folder: Path) -> None:
         if done.code == 0:
             break
         before = run
-        done = hosts("run", "--resume", run.path, "--restore-first")
+        done = hosts.resume("--restore-first")
     else:
         raise AssertionError(f"not complete after {MOST_RESUMES} resumes: {done.err}")
     check_complete(run)

@@ -148,7 +148,7 @@ def test_a_lost_connection_fails_the_trial_and_the_run_is_resumable(cli: Cli, ss
     assert "SSH connection was lost" in failed[0]["reason"]
     assert "127.0.0.1" in failed[0]["reason"]
     for _ in range(2):  # two nodes of a busy host may start too far apart, which fails a trial of one try
-        done = cli("run", "--resume", run.path)
+        done = cli("run", "--resume", run.path, "--testbed", run.meta["testbed"]["file"])
         if done.returncode == 0:
             break
     assert done.returncode == 0, done.stderr

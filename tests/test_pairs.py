@@ -88,7 +88,7 @@ def test_a_run_of_several_pairs_is_resumable(cli: Cli, sshd: SshHost, tmp_path: 
     assert process.returncode == 130, err
     assert cli.only_run().meta["status"] == "interrupted"
     made = {trial["trial"] for trial in cli.only_run().trials if trial["status"] != "failed"}
-    done = cli("run", "--resume", cli.run_folders()[0])
+    done = cli("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
     assert done.returncode == 0, done.stderr
     run = cli.only_run()
     assert_complete(run)

@@ -134,7 +134,7 @@ def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
     failed = [trial["reason"] for trial in run.trials if trial["status"] == "failed"]
     assert failed == ["a slip of the pen"] * 2
     assert not run.canaries
-    again = cli("run", "--resume", run.path)
+    again = cli("run", "--resume", run.path, "--testbed", run.meta["testbed"]["file"])
     assert again.returncode == 0, again.stderr
     assert_complete(cli.only_run())
     table = pd.read_parquet(run.path / "results.parquet")
@@ -167,7 +167,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(cli: OwnCli) -> None:
     before = cli.only_run()
     assert before.meta["status"] == "interrupted"
     assert 1 <= len(before.trials) < 6
-    done = cli("run", "--resume", before.path)
+    done = cli("run", "--resume", before.path, "--testbed", before.meta["testbed"]["file"])
     assert done.returncode == 0, done.stderr
     assert_complete(cli.only_run())
     assert cli.only_run().trials[: len(before.trials)] == before.trials

@@ -80,12 +80,12 @@ def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, t
     meta = json.loads(before)
     change(meta)
     file.write_text(json.dumps(meta))
-    done = hosts("run", "--resume", hosts.run_folder())
+    done = hosts.resume()
     assert done.code == 3
     assert told in done.err.splitlines()[-1]
     assert len(hosts.run().trials) == 1
     file.write_text(before)
-    assert hosts("run", "--resume", hosts.run_folder()).code == 0
+    assert hosts.resume().code == 0
     assert_complete(hosts.run())
 
 
@@ -99,7 +99,7 @@ def test_searches_of_several_pairs_are_resumed(hosts: PlayedHosts) -> None:
     done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
     assert done.code == 130, done.err
     assert {trial["kind"] for trial in hosts.run().trials} == {"search"}
-    done = hosts("run", "--resume", hosts.run_folder())
+    done = hosts.resume()
     assert done.code == 0, done.err
     assert_complete(hosts.run())
     kinds = [trial.partition(":")[0] for trial in hosts.run().meta["plan"]]
@@ -145,7 +145,7 @@ def test_what_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
     assert done.code == 1, done.err
     (trial,) = hosts.run().trials
     assert "wrote something that is not JSON" in trial["reason"]
-    assert hosts("run", "--resume", hosts.run_folder()).code == 0
+    assert hosts.resume().code == 0
 
 
 def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> None:
@@ -167,7 +167,7 @@ def test_a_run_does_not_go_on_with_another_trace(hosts: PlayedHosts) -> None:
     for number, line in enumerate(lines[:2]):
         line["result"]["gen"]["lcores"][0]["trace"] = {"packets": 10 + number, "flows": 2, "duration_ns": 100}
     (run.path / "trials.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines[:2]))
-    done = hosts("run", "--resume", run.path)
+    done = hosts.resume()
     assert done.code == 3, done.err
     assert "trace day.pcap: had 11 packets of 2 flows in 100 ns at trial measure:" in done.err
     assert ", and had 10 packets of 2 flows in 100 ns at trial measure:" in done.err

@@ -22,7 +22,7 @@ from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import Flag
 from pollscope.stats.estimates import bimodality_warning
 from pollscope.store.results_table import flags_of, last_attempts, noise_limits
-from pollscope.store.run_folder import RunFolder
+from pollscope.store.run_folder import RunFolder, resume_command
 
 _NOISY_GAPS_PER_S = 10
 FEWEST_REPEATS = 3
@@ -75,8 +75,7 @@ def unfinished(run: RunFolder) -> Iterator[str]:
         if reason := run.meta.get("reason"):
             ended += f", because {str(reason).rstrip('.')}"
         yield (
-            f"The run {ended}: {made} of {planned} planned trials are there. "
-            f"`pollscope run --resume {run.path}` completes it."
+            f"The run {ended}: {made} of {planned} planned trials are there. `{resume_command(run.path)}` completes it."
         )
     if run.torn:
         yield "The last line of trials.jsonl was cut off and is left out; --resume repeats that trial."

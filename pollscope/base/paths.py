@@ -32,6 +32,11 @@ def data_folder(name: str) -> Path:
     return inside if inside.is_dir() else CHECKOUT / name
 
 
+def is_shipped(file: str | Path) -> bool:
+    """Return whether a file is one of the configurations that come with pollscope."""
+    return Path(file).resolve().is_relative_to(data_folder("configs").resolve())
+
+
 def carried(name: str) -> Path:
     """A file or folder of the project that is no Python package, to be read: `apps`, `playbooks/roles`."""
     return (CARRIED if INSTALLED else CHECKOUT) / name

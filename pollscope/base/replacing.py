@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files that are there whole, or as they were: what a user asked for, and can make again after a power cut."""
+"""Write files that are either whole or unchanged; nothing is synced, because a command can write them again."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, mkstemp
 
 from pollscope.base.errors import HostError
 
@@ -14,13 +14,18 @@ ANOTHER = "choose another file with --out"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path`, of the same suffix, that takes its place at the end of the block, or goes if that fails.
+    """Yield a new file beside `path`, of the same suffix, which replaces `path` at the end of the block.
+
+    Nobody can have put a link in its place: its name is random, and mkstemp refuses a name that exists.
 
     Raises:
         OSError: for instance a full disk; then `path` is what it was.
     """
-    new = path.with_name(f".{os.getpid()}.{path.name}")
+    descriptor, name = mkstemp(path.suffix, f".{path.stem}.", path.parent)
+    new = Path(name)
     try:
+        os.fchmod(descriptor, 0o666 & ~_umask())
+        os.close(descriptor)
         yield new
         new.replace(path)
     finally:
@@ -28,9 +33,15 @@ def replacing(path: Path) -> Iterator[Path]:
             new.unlink(missing_ok=True)
 
 
+def _umask() -> int:
+    """Return the umask of this process without changing it (proc(5), Umask in /proc/self/status)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next((int(line.split()[1], 8) for line in lines if line.startswith("Umask:")), 0o077)
+
+
 @contextmanager
 def written(path: Path, remedy: str = ANOTHER) -> Iterator[Path]:
-    """As `replacing`, for a file that a command was told to write.
+    """Do as `replacing` does, for a file that the user named.
 
     Raises:
         HostError: it cannot be written.
@@ -40,10 +51,10 @@ def written(path: Path, remedy: str = ANOTHER) -> Iterator[Path]:
 
 
 def check_place(path: Path) -> None:
-    """Whether there can be such a file: to be asked before what takes long, not behind it.
+    """Check that a file can be written in its folder; called before work that takes long.
 
     Raises:
-        HostError: its folder takes none.
+        HostError: the folder takes no file.
     """
     with _refused(path, ANOTHER), TemporaryFile(dir=path.parent):
         pass
@@ -51,10 +62,10 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def _refused(path: Path, remedy: str) -> Iterator[None]:
-    """What the system refuses, in one line."""
+    """Report an error of the system in one line."""
     try:
         yield
     except OSError as error:
-        # What pyarrow raises has a sentence of its own for strerror, with the name of the file beside this one.
+        # strerror of pyarrow's errors is a sentence that names the temporary file.
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise HostError(f"cannot be written: {reason}", str(path), remedy) from error

@@ -9,7 +9,7 @@ from pollscope.base.errors import DiskError, reason_of
 from pollscope.cli.words import say
 from pollscope.store.find import is_run
 from pollscope.store.results_table import last_attempts
-from pollscope.store.run_folder import read_run
+from pollscope.store.run_folder import read_run, resume_command
 from pollscope.store.table_file import TABLE_FILE
 
 
@@ -58,4 +58,4 @@ def _kept(folder: Path) -> str:
     except OSError:
         kept = 0
     trials = f"{kept} trial{'s are' if kept != 1 else ' is'} kept"
-    return f"{trials}; `pollscope run --resume {folder}` goes on"
+    return f"{trials}; `{resume_command(folder)}` goes on"

@@ -59,9 +59,9 @@ def run(
         what = "a run goes on by itself, without specs" if specs else "give specs to run, or --resume RUN"
         raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
     if resume is not None:
-        if quick or settings or testbed or dask:
+        if quick or settings or dask:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
-        _leave([_resume(find_run(resume), restore_first)])
+        _leave([_resume(find_run(resume), restore_first, testbed)])
         return
     loaded = _checked(specs or [], Overrides(quick, tuple(settings or ())))
     place = testbed or DEFAULT
@@ -105,15 +105,15 @@ def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
     return loaded
 
 
-def _resume(folder: Path, restore_first: bool) -> Ended:
-    """Completes a run; one that is complete says so, and nothing is measured."""
+def _resume(folder: Path, restore_first: bool, testbed: str | None) -> Ended:
+    """Complete a run; where it is complete, say so and measure nothing."""
     if complete_already(folder):
         say(f"{folder}: is complete; nothing is left to measure")
         typer.echo(folder)
         say(next_steps(folder))
         return Ended(f"was complete: {folder}")
     with said_how_to_go_on(folder):
-        return _report(resume_run(folder, say, restore_first))
+        return _report(resume_run(folder, say, restore_first, testbed))
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:

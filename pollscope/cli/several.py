@@ -12,6 +12,7 @@ from pollscope.base.errors import CannotHost, ExitCode, PollscopeError, WrongTes
 from pollscope.cli.words import say
 from pollscope.run.run import new_run_folder
 from pollscope.spec import LoadedSpec
+from pollscope.store.run_folder import resume_command
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def run_several(
             ended.append(_run_or_skip(loaded, folder, run_one))
     except KeyboardInterrupt:
         began = folder != out and folder.exists()
-        resume = [f"interrupted, `pollscope run --resume {folder}` completes it"] if began else []
+        resume = [f"interrupted, `{resume_command(folder)}` completes it"] if began else []
         _show(specs, [*(each.text for each in ended), *resume])
         if left := list(specs)[len(ended) + began :]:
             typer.echo(f"to run the rest: {shlex.join(['pollscope', 'run', *map(str, left), *options])}")
@@ -68,7 +69,7 @@ def _run_or_skip(loaded: LoadedSpec, folder: Path, run_one: Callable[[LoadedSpec
     except (PollscopeError, OSError) as error:
         what, code = reason_of(error), error.exit_code if isinstance(error, PollscopeError) else ExitCode.HOST
         say(f"pollscope: {what}")
-        resume = f"; `pollscope run --resume {folder}` goes on" if folder.exists() else ""
+        resume = f"; `{resume_command(folder)}` goes on" if folder.exists() else ""
         return Ended(f"failed, because {what}{resume}", code)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pollscope import __version__
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, UsageError
+from pollscope.base.paths import is_shipped
 from pollscope.knobs import Knobs
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
@@ -17,7 +18,9 @@ from pollscope.run.execution import Execution, RunOutcome
 from pollscope.run.same_place import refuse_another_machine
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
-from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.own_folder import require_own
+from pollscope.store.run_folder import RunFolder, read_run, resume_command
+from pollscope.store.run_meta import check_resumable
 from pollscope.store.writer import RunWriter, new_run_id
 from pollscope.testbeds import Testbed, make_testbed
 
@@ -54,17 +57,35 @@ def start_run(
             return _execute(plans, testbed, writer, knobs, None)
 
 
-def resume_run(path: Path, say: Callable[[str], None], restore_first: bool = False) -> RunOutcome:
-    """Completes a run that was interrupted: every planned trial is there once; failed ones are made again.
+def resume_run(
+    path: Path, say: Callable[[str], None], restore_first: bool = False, confirmed: str | None = None
+) -> RunOutcome:
+    """Complete a run that was interrupted: every planned trial is there once; failed ones are made again.
+
+    `confirmed`: the testbed's file that the user named; needed where the run names a file that pollscope does not ship.
 
     Raises:
-        UsageError: not a run folder, or one of another format.
+        UsageError: not a run folder, one of another format, one that is not this user's own, or a testbed's file that
+            was not confirmed.
         HostError: it was begun on another machine, kernel or build, or on other CPUs; or it goes on already.
     """
     stored = read_run(path)
+    require_own(path)
+    check_resumable(stored.meta, f"{path}/run.json")
+    file = _stored_testbed(stored, confirmed)
     loaded = load_text(stored.meta["spec_text"], f"{path}/run.json", Overrides.from_json(stored.meta["overrides"]))
-    with closing(make_testbed(stored.meta["testbed"]["file"])) as testbed:
+    with closing(make_testbed(file)) as testbed:
         return _resumed(stored, loaded, testbed, say, restore_first)
+
+
+def _stored_testbed(stored: RunFolder, confirmed: str | None) -> str:
+    """Return the testbed's file of a run, which names hosts, users and programs; a foreign one has to be confirmed."""
+    file = str(stored.meta["testbed"]["file"])
+    if is_shipped(file) or (confirmed is not None and Path(confirmed).resolve() == Path(file).resolve()):
+        return file
+    remedy = f"if you trust it: {resume_command(stored.path)}"
+    what = f"names {file}, which says on what hosts and by what programs the run goes on"
+    raise UsageError(what, f"{stored.path}/run.json: testbed.file", remedy)
 
 
 def _resumed(
@@ -77,8 +98,8 @@ def _resumed(
         loaded.spec, [(part.name, _same_left_out(stored, part.name if parts[1:] else None)) for part in parts]
     )
     trials = [trial.id for plan in plans for trial in plan.trials]
-    # What a run adds to its plan stands behind it; in runs of before with several pairs, behind the part of each.
-    if trials != [trial for trial in stored.meta["plan"] if trial in set(trials)]:
+    planned = set(trials)  # what a run added to its plan stands behind it
+    if trials != [trial for trial in stored.meta["plan"] if trial in planned]:
         raise UsageError(
             f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
         )

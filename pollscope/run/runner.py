@@ -21,6 +21,7 @@ from pollscope.run.same_place import SameTraces
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
 from pollscope.spec.points import Point
 from pollscope.stats.estimates import relative_half_width
+from pollscope.store.run_folder import resume_command
 from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Testbed
@@ -224,7 +225,7 @@ class Runner:
             raise TrialError(
                 f"{_GIVE_UP_AFTER} nodes in a row were lost, the last one because: {record.reason}",
                 str(self._writer.log),
-                f"pollscope run --resume {self._writer.folder} goes on from here",
+                f"{resume_command(self._writer.folder)} goes on from here",
             )
 
     def _keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:

@@ -2,11 +2,11 @@
 """The table `results.parquet` of a run folder: one row per trial with its metrics, made anew when it is out of date."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BytesIO
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pollscope import __version__
 from pollscope.base.errors import DiskError, UsageError
 from pollscope.base.forked import in_pieces
 from pollscope.base.replacing import replacing
+from pollscope.host.files import read_plain
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
@@ -25,6 +26,7 @@ from pollscope.metrics.judgement import Judgement, drift_flags, judge
 from pollscope.metrics.noise import LIMITS, Limits
 from pollscope.metrics.record import Flag, NotMeasured, Part
 from pollscope.spec.model import Noise
+from pollscope.store.own_folder import belongs_to_this_user
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
@@ -216,9 +218,9 @@ def _written(table: pd.DataFrame, run_folder: Path, stamped: Mapping[str, Any]) 
 
 
 def current_table(run: RunFolder) -> pd.DataFrame:
-    """The table of a run, derived anew when it is missing or out of date; not to be written to.
+    """Return the table of a run, derived again if it is missing or out of date; callers must not change it.
 
-    A run folder that cannot be written to (an archive, a full disk) is derived in memory.
+    The table is not stored where the folder belongs to another user or cannot be written to.
 
     Raises:
         UsageError: a trial contradicts the protocol.
@@ -239,12 +241,12 @@ def _has_every_metric(table: pd.DataFrame) -> bool:
 def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
     if is_newer_than_sources(run.path):
         with suppress(ValueError, OSError):  # a damaged table is made anew
-            table = pd.read_parquet(run.path / TABLE_FILE)
+            table = pd.read_parquet(BytesIO(read_plain(run.path / TABLE_FILE)))
             if table.attrs == stamped and len(table) == len(last_attempts(run.trials)) and _has_every_metric(table):
                 return table
     table = derive_table(run)
     # What was appended since the run was read is not in this table.
-    if run.trials_bytes == stamped["trials_bytes"] and os.access(run.path, os.W_OK):
-        with suppress(DiskError):  # a full disk: what is on it can still be read
+    if run.trials_bytes == stamped["trials_bytes"] and belongs_to_this_user(run.path):
+        with suppress(DiskError):  # the folder may be read-only, or its disk full
             _written(table, run.path, stamped)
     return table

@@ -3,16 +3,20 @@
 
 import gc
 import json
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from pollscope.base.errors import UsageError
+from pollscope.base.paths import is_shipped
+from pollscope.host.files import read_plain
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.store.run_meta import check_meta
 
 FORMAT = 1
 _TRIAL_KEYS = ("trial", "point", "repeat", "kind", "status", "factors", "testbed", "modelled")
@@ -101,32 +105,40 @@ def read_meta(path: Path) -> dict[str, Any]:
     """
     file = path / "run.json"
     try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
+        meta = json.loads(read_plain(file), parse_constant=_no_number)
     except (FileNotFoundError, NotADirectoryError):
         if path.is_file() and (path.parent / "run.json").exists():
             raise UsageError("is a file of a run folder, not the folder", str(path), f"give {path.parent}") from None
         raise UsageError("is not a run folder: it has no run.json", str(path), REMEDY) from None
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", str(file)) from None
-    except ValueError as error:
-        whole = "it is cut off or was changed by hand: take the folder from a copy"
-        raise UsageError(f"is not JSON: {error}", str(file), whole) from None
+    except (ValueError, RecursionError) as error:
+        remedy = "it is cut off or was changed by hand: take the folder from a copy"
+        raise UsageError(f"is not JSON: {error}", str(file), remedy) from None
     if not isinstance(meta, dict) or "format" not in meta:
         raise UsageError("was not written by pollscope: it has no 'format'", str(file), REMEDY)
     if meta["format"] != FORMAT:
         what = f"has format {meta['format']!r}; this pollscope reads format {FORMAT}"
         raise UsageError(what, str(file), "read it with the version that wrote it")
-    for key in ("run_id", "spec_name", "row", "testbed"):
-        if key not in meta:
-            raise UsageError(f"has no '{key}'", str(file))
-    _check_units(meta.get("units"), file)
+    check_meta(meta, str(file))
+    _check_units(meta.get("units", {}), file)
     return meta
 
 
-def _check_units(units: object, file: Path) -> None:
+def resume_command(folder: Path) -> str:
+    """Return the command that completes a run; it names a testbed's file that the user has to confirm."""
+    try:
+        file = str(read_meta(folder)["testbed"].get("file", ""))
+    except UsageError:
+        file = ""
+    confirmed = f" --testbed {shlex.quote(file)}" if file and not is_shipped(file) else ""
+    return f"pollscope run --resume {folder}{confirmed}"
+
+
+def _check_units(units: Mapping[str, str], file: Path) -> None:
     """Refuses a run whose numbers have other units than the metric dictionary says."""
     known = metric_dictionary().metrics
-    for name, unit in (units if isinstance(units, dict) else {}).items():
+    for name, unit in units.items():
         if name in known and unit != known[name].unit:
             what = f"is {unit!r}; in the metric dictionary of this pollscope it is {known[name].unit!r}"
             raise UsageError(what, f"{file}: units.{name}", "read it with the version that wrote it")
@@ -135,7 +147,7 @@ def _check_units(units: object, file: Path) -> None:
 def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], bool, int]:
     """The records of a file, whether its last line is torn, and its length in bytes."""
     try:
-        content = file.read_bytes()
+        content = read_plain(file)
     except FileNotFoundError:
         return [], False, 0
     except OSError as error:
@@ -153,7 +165,7 @@ def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], 
 def _parse_line(line: bytes, keys: Sequence[str], place: str) -> dict[str, Any]:
     try:
         record = _loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError("is not JSON, so the run folder is damaged", place) from None
     if not isinstance(record, dict):
         raise UsageError("is not a JSON object, so the run folder is damaged", place)
@@ -164,8 +176,13 @@ def _parse_line(line: bytes, keys: Sequence[str], place: str) -> dict[str, Any]:
 
 
 def _loads(line: bytes) -> object:
-    """With orjson, which takes a quarter of the time but knows no NaN and no text that is not UTF-8."""
+    """Return the value of a JSON text; orjson is four times as fast as json, but refuses text that is not UTF-8."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        return json.loads(line.decode("utf-8", errors="replace"))
+        return json.loads(line.decode("utf-8", errors="replace"), parse_constant=_no_number)
+
+
+def _no_number(word: str) -> NoReturn:
+    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(f"{word} is no number")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether `results.parquet` of a run folder is up to date; loads no numerical library, for who only reads the file."""
+"""Tell whether `results.parquet` of a run folder is up to date, without loading a numerical library."""
 
 from functools import cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from pollscope import __version__
@@ -12,16 +13,19 @@ TABLE_FILE = "results.parquet"
 
 
 def is_newer_than_sources(run_folder: Path) -> bool:
-    """Whether a run folder has a table that is newer than its trials, the dictionary and the code that derives."""
-    table = run_folder / TABLE_FILE
-    if not table.exists():
+    """Return whether a run has a table that is newer than its trials, the dictionary and the code that derives it."""
+    try:
+        table = (run_folder / TABLE_FILE).lstat()
+    except OSError:
         return False
     facts = [path for name in ("trials.jsonl", "ground.jsonl") if (path := run_folder / name).exists()]
-    return table.stat().st_mtime_ns > max([_code_time_ns(), *(path.stat().st_mtime_ns for path in facts)])
+    return S_ISREG(table.st_mode) and table.st_mtime_ns > max(
+        [_code_time_ns(), *(path.stat().st_mtime_ns for path in facts)]
+    )
 
 
 def stamp(run_folder: Path, rules: int) -> dict[str, Any]:
-    """What a table that is derived now has in its metadata (`PANDAS_ATTRS` in the file)."""
+    """Return what a table that is derived now has in its metadata (`PANDAS_ATTRS` in the file)."""
     trials = run_folder / "trials.jsonl"
     size = trials.stat().st_size if trials.exists() else 0
     return {"pollscope": __version__, "rules": rules, "trials_bytes": size}

@@ -22,14 +22,16 @@ from typing import Any, Self
 
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import DiskError, HostError, UsageError, one_line
-from pollscope.host.files import make_folder, sync_folder, write_through
+from pollscope.host.files import make_folder, open_plain, read_plain, sync_folder, write_through
 from pollscope.stats.histogram import stored_form
+from pollscope.store.own_folder import require_own
 from pollscope.store.run_folder import FORMAT, read_meta
 
 META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "ground.jsonl", "node.log"
 # Enough for a further run.json, of which there are two while one replaces the other.
 RESERVE_FILE, RESERVE_BYTES = ".reserve", 1 << 18
 _NAME_BYTES = 200
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 def new_run_id() -> str:
@@ -74,26 +76,34 @@ class RunWriter:
             raise DiskError(f"the run folder cannot be made: {error.strerror}", str(folder), remedy) from error
         try:
             lock = _locked(folder)
-            _reserve(folder)
-            _replace(folder / META_FILE, whole)
         except HostError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return cls(folder, whole, lock, torn=False)
+        try:
+            _reserve(folder)
+            _replace(folder / META_FILE, whole)
+            return cls(folder, whole, lock, torn=False)
+        except BaseException as error:
+            os.close(lock)
+            if isinstance(error, HostError):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
-        """Opens a folder; drops a last line that was cut off.
+        """Open a folder, and drop a last line that was cut off.
 
         Raises:
-            UsageError: as `read_meta`.
-            HostError: somebody writes it; nothing was changed.
+            UsageError: as `read_meta` and `require_own`.
+            HostError: another process writes the folder; nothing was changed.
         """
+        read_meta(folder)
+        require_own(folder)
         lock = _locked(folder)
         try:
             _reserve(folder)
             with _writing(folder):
-                _drop_torn_line(folder / GROUND_FILE)  # of a canary nothing depends on: it is taken again
+                _drop_torn_line(folder / GROUND_FILE)  # nothing depends on a host-state check: it is taken again
                 return cls(folder, read_meta(folder), lock, _drop_torn_line(folder / TRIALS_FILE))
         except BaseException:
             os.close(lock)
@@ -169,7 +179,7 @@ def _locked(folder: Path) -> int:
     """
     path = folder / TRIALS_FILE
     with _writing(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_plain(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -183,7 +193,7 @@ def _locked(folder: Path) -> int:
 def _writer_of(folder: Path) -> str:
     """Who keeps the reserve, whose first line names its owner."""
     try:
-        with (folder / RESERVE_FILE).open("rb") as file:
+        with open(open_plain(folder / RESERVE_FILE, os.O_RDONLY), "rb") as file:
             return one_line(file.readline(_NAME_BYTES).decode(errors="replace").strip()) or "it ends just now"
     except OSError:
         return "it ends just now"
@@ -191,7 +201,8 @@ def _writer_of(folder: Path) -> str:
 
 def _reserve(folder: Path) -> None:
     path = folder / RESERVE_FILE
-    with _writing(path), path.open("wb", buffering=0) as file:
+    with _writing(path), open(open_plain(path, os.O_WRONLY | os.O_CREAT), "wb", buffering=0) as file:
+        file.truncate(0)
         file.write(f"pid {os.getpid()} on {socket.gethostname()}, since {utc_now()}\n".encode())
         try:
             os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
@@ -202,8 +213,8 @@ def _reserve(folder: Path) -> None:
 
 def _append(path: Path, content: Mapping[str, Any]) -> None:
     line = memoryview(json.dumps(content, separators=(",", ":"), allow_nan=False).encode() + b"\n")
-    with _writing(path), path.open("ab", buffering=0) as file:
-        whole_bytes = file.tell()
+    with _writing(path), open(open_plain(path, _APPEND), "ab", buffering=0) as file:
+        whole_bytes = file.seek(0, os.SEEK_END)
         try:
             while line:
                 line = line[file.write(line) :]
@@ -217,7 +228,7 @@ def _whole_lines(path: Path) -> tuple[int, bool]:
     """How many bytes of whole lines a file has, and whether more follows them."""
     if not path.exists():
         return 0, False
-    content = path.read_bytes()
+    content = read_plain(path)
     whole = content.rfind(b"\n") + 1
     return whole, whole != len(content)
 
@@ -226,12 +237,13 @@ def _drop_torn_line(path: Path) -> bool:
     """Whether a file's last line was cut off; it then is no more."""
     whole_bytes, torn = _whole_lines(path)
     if torn:
-        os.truncate(path, whole_bytes)
+        with open(open_plain(path, os.O_RDWR), "r+b") as file:
+            file.truncate(whole_bytes)
     return torn
 
 
 def _lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+    return read_plain(path).count(b"\n") if path.exists() else 0
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:

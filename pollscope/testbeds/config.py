@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Testbed files: configs/testbeds/NAME.yaml, a modelled machine in configs/platforms, or a path."""
+"""Read testbed files: configs/testbeds/NAME.yaml, a modelled machine in configs/platforms, or a path.
+
+A path has a `/` or ends in .yaml or .yml, so a file that lies in the current folder cannot take the place of a name.
+"""
 
 from pathlib import Path
 
@@ -14,10 +17,11 @@ from pollscope.testbeds.base import Testbed, TestbedConfig
 
 # What the names of modelled machines in configs/platforms begin with; the other files there are tables of processors.
 MODELLED = "model-"
+_FOLDERS = ("testbeds", "platforms")
 
 
 def make_testbed(name: str) -> Testbed:
-    """The testbed of a name or of a file.
+    """Return the testbed of a name or of a file.
 
     Raises:
         UsageError: there is no such testbed, or its file has an error.
@@ -33,15 +37,18 @@ def make_testbed(name: str) -> Testbed:
 
 
 def _path_of(name: str) -> Path:
-    configs = data_folder("configs")
-    testbeds, platforms = configs / "testbeds", configs / "platforms"
-    named = [testbeds / f"{name}.yaml", *([platforms / f"{name}.yaml"] if name.startswith(MODELLED) else [])]
-    for path in (Path(name), *named):
+    testbeds, platforms = (data_folder("configs") / folder for folder in _FOLDERS)
+    if "/" in name or Path(name).suffix in (".yaml", ".yml"):
+        named = [Path(name)]
+    else:
+        named = [testbeds / f"{name}.yaml", *([platforms / f"{name}.yaml"] if name.startswith(MODELLED) else [])]
+    for path in named:
         if path.is_file():
             return path
     files = [*testbeds.glob("*.yaml"), *platforms.glob(f"{MODELLED}*.yaml")]
     known = ", ".join(sorted(path.stem for path in files))
-    raise UsageError("there is no such testbed", name, f"known: {known}; or give the path of a file")
+    here = f"; ./{name} is a file here" if Path(name).is_file() and named[0] != Path(name) else ""
+    raise UsageError("there is no such testbed", name, f"known: {known}; or give the path of a file{here}")
 
 
 def _checked(model: type[TestbedConfig], document: documents.Document) -> TestbedConfig:

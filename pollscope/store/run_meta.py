@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The keys of run.json and their types (docs/store-format.md): a run folder may be damaged, or come from a stranger."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pollscope.base.errors import UsageError
+
+_Facts = dict[str, Any]
+_Knobs = dict[str, dict[str, str]] | None
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Testbed(_Part):
+    name: str
+    kind: str = ""
+    file: str = ""
+    shared_tsc: bool | None = None
+
+
+class _Overrides(_Part):
+    quick: bool
+    set: list[str]
+
+
+class _LeftOut(_Part):
+    point: str
+    reason: str
+    factors: _Facts = {}
+    pair: str = ""
+
+
+class _Meta(_Part):
+    format: int
+    run_id: str
+    spec_name: str
+    row: str | None
+    testbed: _Testbed
+    pollscope: str = ""
+    rules: int = 0
+    rows: list[str] = []
+    paper: str | None = None
+    title: str | None = None
+    spec_text: str = ""
+    spec: _Facts = {}
+    overrides: _Overrides = _Overrides(quick=False, set=[])
+    seed: int = 0
+    plan: list[str] = []
+    left_out: list[_LeftOut] = []
+    host: _Facts = {}
+    build: _Facts = {}
+    generator: _Facts = {}
+    pairs: dict[str, _Facts] = {}
+    node_hello: _Facts | None = None
+    noise: list[_Facts] | None = None
+    maxima: dict[str, _Facts] = {}
+    warnings: list[str] = []
+    knobs_before: _Knobs = None
+    knobs_after: _Knobs = None
+    collectors: dict[str, _Facts] = {}
+    units: dict[str, str] = {}
+    started_utc: str | None = None
+    finished_utc: str | None = None
+    status: str = ""
+    reason: str | None = None
+
+
+# A run cannot be completed without these.
+_RESUMED = ("spec_text", "overrides", "plan", "left_out", "host", "build", "warnings", "maxima", "pollscope")
+
+
+def check_meta(meta: object, place: str) -> None:
+    """Check the keys of run.json.
+
+    Raises:
+        UsageError: a key is missing or has another type.
+    """
+    try:
+        _Meta.model_validate(meta)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        if first["type"] == "missing":
+            raise UsageError(f"has no '{key}'", place) from None
+        raise UsageError(f"{key}: {first['msg']}", place) from None
+
+
+def check_resumable(meta: dict[str, Any], place: str) -> None:
+    """Check that run.json has what completing the run needs.
+
+    Raises:
+        UsageError: a key is missing.
+    """
+    missing = [key for key in _RESUMED if key not in meta]
+    if "file" not in meta["testbed"]:
+        missing.append("testbed.file")
+    if missing:
+        raise UsageError(f"has no '{missing[0]}', so the run cannot be resumed", place)

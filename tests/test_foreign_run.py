@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attacks by a run folder of a stranger: reading or resuming it must not write outside it, run code, or hang."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import synthetic_run as synthetic
+from command_line import pollscope
+
+from pollscope.base.errors import HostError, PollscopeError, UsageError
+from pollscope.base.paths import is_shipped
+from pollscope.base.replacing import written
+from pollscope.host.files import write_through
+from pollscope.run.run import resume_run
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import read_run
+from pollscope.store.writer import RunWriter
+from pollscope.testbeds import make_testbed
+
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return synthetic.write_run(tmp_path / "foreign", [synthetic.trial()], status="interrupted")
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    file = tmp_path / "victim"
+    file.write_text("keys of the victim\n", encoding="utf-8")
+    return file
+
+
+WRITTEN = (
+    ".reserve",
+    "run.json.pollscope-new",
+    "ground.jsonl",
+    "trials.jsonl",
+    "node.log",
+    "samples",
+    "results.parquet",
+)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("plant", [Path.symlink_to, Path.hardlink_to], ids=["link", "hard link"])
+def test_resume_writes_through_no_link(run: Path, victim: Path, name: str, plant: Callable[[Path, Path], None]) -> None:
+    (run / name).unlink(missing_ok=True)
+    plant(run / name, victim)
+    before = victim.read_bytes(), victim.stat().st_mtime_ns
+    with pytest.raises(UsageError, match=rf"{name}: .*link"), RunWriter.resume(run) as writer:
+        writer.update(title="x")
+    assert (victim.read_bytes(), victim.stat().st_mtime_ns) == before
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_resume_refuses_a_fifo(run: Path, name: str) -> None:
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    with pytest.raises(UsageError, match=name), RunWriter.resume(run):
+        pass
+
+
+@needs_root
+@pytest.mark.parametrize("name", [".", "trials.jsonl", "collectors"])
+def test_resume_refuses_what_belongs_to_another_user(run: Path, name: str) -> None:
+    (run / "collectors").mkdir()
+    os.chown(run / name, NOBODY, NOBODY)
+    with pytest.raises(UsageError, match="belongs to"), RunWriter.resume(run):
+        pass
+
+
+def test_resume_refuses_a_folder_into_which_every_user_may_write(run: Path) -> None:
+    run.chmod(0o777)
+    with pytest.raises(UsageError, match="every user may write"), RunWriter.resume(run):
+        pass
+
+
+def test_resume_follows_no_link_that_comes_after_the_check(run: Path, victim: Path) -> None:
+    with RunWriter.resume(run) as writer:
+        (run / "run.json.pollscope-new").symlink_to(victim)
+        writer.update(title="x")
+        (run / "trials.jsonl").unlink()
+        (run / "trials.jsonl").symlink_to(victim)
+        with pytest.raises(HostError, match=r"trials\.jsonl: cannot be written: is a link"):
+            writer.append({"trial": "a"})
+    assert victim.read_text(encoding="utf-8") == "keys of the victim\n"
+    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["title"] == "x"
+
+
+def test_resume_asks_before_it_uses_a_stored_testbed(tmp_path: Path, run: Path) -> None:
+    """The file's `command` would be a program of the stranger's choice."""
+    testbed = tmp_path / "lab.yaml"
+    testbed.write_text(json.dumps({"kind": "loopback"}), encoding="utf-8")
+    stored = {"name": "lab", "kind": "loopback", "file": str(testbed)}
+    synthetic.write_run(run, [synthetic.trial()], status="interrupted", warnings=[], maxima={}, testbed=stored)
+    said: list[str] = []
+    with pytest.raises(UsageError, match=rf"testbed.file: names {testbed}.*--testbed {testbed}"):
+        resume_run(run, said.append)
+    done = pollscope("run", "--resume", run, "--testbed", tmp_path / "other.yaml", cwd=tmp_path)
+    assert (done.returncode, "testbed.file: names" in done.stderr) == (2, True)
+    # The one that the user names himself is used: the next thing that is wrong is the spec.
+    done = pollscope("run", "--resume", run, "--testbed", testbed, cwd=tmp_path)
+    assert "testbed.file" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["run.json", "trials.jsonl", "ground.jsonl"])
+@pytest.mark.parametrize("kind", ["link", "FIFO", "device"])
+def test_reading_opens_only_plain_files(run: Path, name: str, kind: str) -> None:
+    (run / name).unlink(missing_ok=True)
+    if kind == "FIFO":
+        os.mkfifo(run / name)
+    else:
+        (run / name).symlink_to("/dev/zero" if kind == "device" else "/etc/hostname")
+    with pytest.raises(UsageError, match=f"{name}: cannot be read: is"):
+        read_run(run)
+
+
+@needs_root
+def test_reading_stores_no_table_in_a_folder_of_another_user(run: Path) -> None:
+    os.chown(run, NOBODY, NOBODY)
+    assert len(current_table(read_run(run))) == 1
+    assert not (run / "results.parquet").exists()
+
+
+def test_reading_stores_no_table_where_every_user_may_write(run: Path) -> None:
+    run.chmod(0o777)
+    assert len(current_table(read_run(run))) == 1
+    assert not (run / "results.parquet").exists()
+
+
+def test_a_table_is_stored_through_no_link(run: Path, victim: Path) -> None:
+    """The old name of the temporary file was `.PID.results.parquet`: a stranger makes links for every PID."""
+    for name in (f".{os.getpid()}.results.parquet", "results.parquet"):
+        (run / name).symlink_to(victim)
+    current_table(read_run(run))
+    assert victim.read_text(encoding="utf-8") == "keys of the victim\n"
+    assert not (run / "results.parquet").is_symlink()
+
+
+def test_a_file_that_a_command_writes_follows_no_link(tmp_path: Path, victim: Path) -> None:
+    (tmp_path / f".{os.getpid()}.report.html").symlink_to(victim)
+    with written(tmp_path / "report.html") as new:
+        new.write_text("page", encoding="utf-8")
+    (tmp_path / "note.pollscope-new").symlink_to(victim)
+    write_through(tmp_path / "note", "text")
+    assert victim.read_text(encoding="utf-8") == "keys of the victim\n"
+    assert (tmp_path / "note").read_text(encoding="utf-8") == "text"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "report.html").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_file_in_the_current_folder_does_not_replace_a_testbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`loopback` is the default: whoever can put a file into the folder chose hosts and programs."""
+    for name in ("loopback", "model-skylake", "pair"):
+        (tmp_path / name).write_text(json.dumps({"kind": "pair", "dut": {"host": "evil"}}), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert is_shipped(make_testbed("loopback").file) and is_shipped(make_testbed("model-skylake").file)
+    with pytest.raises(UsageError, match=r"pair: there is no such testbed .*\./pair is a file here"):
+        make_testbed("pair")
+    with pytest.raises(UsageError, match=r"^\.?/?loopback"):
+        make_testbed("./loopback")
+
+
+@pytest.mark.parametrize("name", ["run.json", "trials.jsonl"])
+def test_json_that_is_nested_too_deeply_is_refused(run: Path, name: str) -> None:
+    (run / name).write_text("[" * 100_000 + "]" * 100_000 + "\n", encoding="utf-8")
+    with pytest.raises(PollscopeError, match=f"{name}.* is not JSON"):
+        read_run(run)
+
+
+@pytest.mark.parametrize("name", ["run.json", "trials.jsonl"])
+@pytest.mark.parametrize("number", ["NaN", "-Infinity"])
+def test_json_with_what_is_no_number_is_refused(run: Path, name: str, number: str) -> None:
+    (run / name).write_text(f'{{"format": 1, "x": {number}}}\n', encoding="utf-8")
+    with pytest.raises(UsageError, match=f"{name}.* is not JSON"):
+        read_run(run)
+
+
+def test_a_run_whose_keys_have_other_types_is_refused_in_one_line(run: Path) -> None:
+    for change, said in (
+        ({"row": 5}, "row: "),
+        ({"testbed": "x"}, "testbed: "),
+        ({"testbed": {"name": 5}}, "testbed.name: "),
+        ({"plan": "x"}, "plan: "),
+        ({"overrides": {"quick": 1}}, "overrides.quick: "),
+        ({"units": {"rx_pps": 7}}, "units.rx_pps: "),
+    ):
+        synthetic.write_run(run, [synthetic.trial()], **change)
+        with pytest.raises(UsageError, match=f"run.json: {said}"):
+            read_run(run)
+
+
+def test_a_copy_without_links_can_be_resumed(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "copy")
+    RunWriter.resume(tmp_path / "copy").close()
