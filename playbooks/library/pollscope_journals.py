@@ -101,15 +101,18 @@ def refuse_other_player(player: str, take_over: bool) -> None:
         raise HostError(f"this host is in use by a play of {name}", str(mark_folder()), remedy)
 
 
-def refuse_owner(player: str = "", take_over: bool = False) -> None:
-    """Before anything is restored: each role would be refused by itself, in as many words.
+def begin_to_restore(player: str = "", take_over: bool = False) -> None:
+    """Begin a play that restores: without this, each role would be refused by itself, in as many words.
 
     Raises:
         HostError: a run or another play is on the host, or a run has left knobs.
+        OSError: for instance a full disk.
     """
     with HostLock("a play"):
         refuse_other_player(player, take_over)
         refuse_left_knobs()
+        mark_folder().mkdir(parents=True, exist_ok=True)
+        (mark_folder() / PLAYER).write_text(player)
 
 
 def refuse_others(player: str = "", take_over: bool = False, of_run: bool = False) -> None:
@@ -191,7 +194,7 @@ def main() -> None:
     """Look and report."""
     actions: dict[str, Callable[..., None]] = {
         "alone": refuse_others,
-        "free": refuse_owner,
+        "free": begin_to_restore,
         "begun": begin,
         "ended": end,
         "restored": restored,
