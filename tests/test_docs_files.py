@@ -83,7 +83,7 @@ def test_every_page_begins_with_its_readers(checkout: Path) -> None:
         assert re.match(r"For anyone who ", first), f"{page.name}: {first}"
 
 
-def test_the_readme_is_one_screen_with_one_picture(checkout: Path) -> None:
+def test_the_readme_is_two_screens_with_one_picture(checkout: Path) -> None:
     text = (checkout / "README.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 50
+    assert len(text.splitlines()) <= 100
     assert text.count("![") == 1
