@@ -4,7 +4,7 @@
 
 For each cell of a grid (queues, shape, arrivals, load, work) a script is made: which poll of the DUT's loop finds how
 many packets. The node runs the script over the virtual NIC, in turns with all polls, with those that get packets (the
-oracle: a loop that is told which queue has packets), and with the empty ones (apps/node/oracle.h). So the share of
+oracle: a loop that is told which queue has packets), and with the empty ones (apps/tests/oracle.h). So the share of
 the empty polls by themselves, of the visits by themselves and their interaction are ratios of measured times. The
 accounting sees the passes with all polls only, as it would see a trial.
 
@@ -275,7 +275,7 @@ def main() -> int:
     arguments = parser.parse_args()
     results: list[Result] = []
     cells = grid(arguments.full)
-    with dut_node(feed="wire") as node:
+    with dut_node(feed="wire", program="tests-oracle-node") as node:
         for number, cell in enumerate(cells):
             found = measure(node, cell)
             if found:

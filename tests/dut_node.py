@@ -29,8 +29,9 @@ class Node:
         mib: int = 1024,
         lcores: str = LCORES,
         preload: Path | None = None,
+        program: str = "pollscope-node",
     ) -> None:
-        command = [str(build_dir / "pollscope-node"), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-huge"]
+        command = [str(build_dir / program), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-huge"]
         command += ["-m", str(mib), "--no-shconf", "--file-prefix", f"pollscope-dut-{os.getpid()}"]
         for vdev in vdevs:
             command += ["--vdev", vdev]

@@ -63,8 +63,6 @@ def test_values_of_a_healthy_trial() -> None:
         "cycles_per_packet_all": 2000,
         "cycles_per_packet_busy": 1200,
         "cycles_per_packet_useful": 1200,
-        "iteration_cycles_max": 1099,
-        "visit_gap_max_ns": 2199 / 2,
         "longest_iteration_ns": 10_000,
         "sweep_cycles": 7,
         "latency_mean_ns": 1499.5,
@@ -78,6 +76,8 @@ def test_values_of_a_healthy_trial() -> None:
     for name, value in expected.items():
         assert metrics[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name
     assert absences["ipc"] == synthetic.NO_PMU
+    # the node records only a sample of sweeps and visit gaps, which rarely contains the longest one
+    assert not {"iteration_cycles_max", "visit_gap_max_ns"} & {*metrics, *absences}
 
 
 def test_useful_and_tax_are_the_whole_window() -> None:

@@ -21,7 +21,7 @@ VISITS, PACKETS = 4, 17
 
 @pytest.fixture(scope="module")
 def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", program="tests-oracle-node") as running:
         yield running
 
 

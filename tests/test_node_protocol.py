@@ -160,7 +160,6 @@ def test_requests_without_their_precondition_are_refused(node: Node) -> None:
     for command, fields in (
         ("start", {"trial": "t", "window_ns": 10**6}),
         ("calibrate", {}),
-        ("oracle", {"burst": [1]}),
         ("read", {}),
         ("stop", {}),
     ):
@@ -172,7 +171,7 @@ def test_requests_without_their_precondition_are_refused(node: Node) -> None:
 def test_commands_while_a_trial_runs(node: Node) -> None:
     node.get("configure", **configuration())
     node.get("start", trial="long", warmup_ns=0, window_ns=60 * 10**9, rate={"pps": 1000})
-    for command in ("configure", "calibrate", "selftest", "noise", "oracle", "start"):
+    for command in ("configure", "calibrate", "selftest", "noise", "start"):
         reply = node.ask(command)
         assert (reply["ok"], reply["where"]) == (False, "cmd")
     time.sleep(0.2)
@@ -246,7 +245,6 @@ VALUES = [
     "stop",
     "calibrate",
     "noise",
-    "oracle",
     "io",
     DUT_RX,
     "",
@@ -276,7 +274,7 @@ OBJECTS = st.recursive(
 )
 
 
-COMMANDS = ["read", "configure", "start", "stop", "calibrate", "noise", "oracle", "nothing"]
+COMMANDS = ["read", "configure", "start", "stop", "calibrate", "noise", "nothing"]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -428,3 +426,20 @@ def test_bad_arguments(build_dir: Path) -> None:
         assert done.returncode == expected
         assert done.stdout == ""
         assert "pollscope-node:" in done.stderr
+
+
+def test_a_node_removes_the_runtime_folder_of_eal(build_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "dpdk" / "quits"
+    command = [build_dir / "pollscope-node", "--lcores", "0@0", "--no-pci", "--no-huge", "-m", "64", "--no-shconf"]
+    done = subprocess.run(
+        [*command, "--file-prefix", folder.name],
+        input='{"cmd": "quit"}\n',
+        capture_output=True,
+        text=True,
+        env=os.environ | {"RUNTIME_DIRECTORY": str(tmp_path)},
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert '"hello"' in done.stdout
+    assert folder.parent.is_dir(), "EAL made its folders somewhere else"
+    assert not folder.exists()

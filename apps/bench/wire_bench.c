@@ -14,6 +14,7 @@
 #include <rte_pause.h>
 
 #include "cycles.h"
+#include "eal_folder.h"
 #include "net_crossover.h"
 #include "wire_bench.h"
 
@@ -161,6 +162,7 @@ static const struct loop {
         TOGETHER("locked", "dma=copy", bench_share_locked_step),
         TOGETHER("trylock", "dma=copy", bench_share_trylock_step),
         {.name = "bare", .step = bench_bare_step},
+        {.name = "bare-whole", .step = bench_bare_whole_step},
         {.name = "line", .step = bench_line_step},
 };
 
@@ -303,7 +305,7 @@ static int answer(const char *line)
 	    (loop = find_loop(name)) == NULL || (workers = parse_workers(text)) == 0) {
 		fprintf(stderr,
 		        "wire-bench: expected: "
-		        "drop|infinite|one-pool|home|mixed|cross|bare|line|"
+		        "drop|infinite|one-pool|home|mixed|cross|bare|bare-whole|line|"
 		        "{standard,corec,locked,trylock,held,waited,rss,spread,hashed}-{l3fwd,ipsec}|"
 		        "{rss,rebalanced,shared,split}-{even,skewed,one}|{corec,locked,trylock}-hashed "
 		        "MILLISECONDS 0|1|01 [CYCLES]\n");
@@ -343,6 +345,7 @@ int main(int argc, char **argv)
 	char line[64];
 	bool good;
 
+	eal_folder_remove_at_exit();
 	if (rte_eal_init(argc, argv) < 0 || rte_lcore_count() > BENCH_QUEUES) {
 		fprintf(stderr, "wire-bench: EAL does not start, or has more than %d lcores\n", BENCH_QUEUES);
 		return EXIT_FAILURE;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control.h"
 
+#include <rte_common.h>
+
 #include "loop/calibrate.h"
 #include "configure.h"
 #include "conversation.h"
@@ -9,7 +11,6 @@
 #include "ground.h"
 #include "hello.h"
 #include "noise.h"
-#include "oracle.h"
 #include "ports/ports.h"
 #include "runner.h"
 #include "loop/selftest.h"
@@ -70,12 +71,11 @@ static json_t *do_quit(json_t *request, struct node_error *err)
 	return conversation_bare(request, err) ? NULL : json_object();
 }
 
-static const struct conversation_command commands[] = {
+static struct conversation_command commands[] = {
         {"configure", configure, false, false},
         {"calibrate", do_calibrate, false, false},
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},
-        {"oracle", oracle, false, false},
         {"ground", do_ground, false, false},
         {"start", do_start, false, false},
         {"read", do_read, true, false},
@@ -83,6 +83,7 @@ static const struct conversation_command commands[] = {
         {"quit", do_quit, true, true},
         {"links", do_links, false, false},
         {"visits", do_visits, true, false},
+        {NULL, NULL, false, false}, /* place of `own` */
         {NULL, NULL, false, false},
 };
 
@@ -97,14 +98,15 @@ static const struct conversation_program node = {
         .unlock = state_unlock,
 };
 
-int control_run(int in, int out, const volatile sig_atomic_t *stop)
+int control_run(int in, int out, const struct conversation_command *own, const volatile sig_atomic_t *stop)
 {
 	const int status = runner_open();
 
+	if (own)
+		commands[RTE_DIM(commands) - 2] = *own;
 	if (status < 0)
 		return status;
 	const int end = conversation_run(in, out, &node, stop);
-
 	const int closed = runner_close();
 
 	return closed < 0 ? closed : end;

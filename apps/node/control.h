@@ -5,10 +5,13 @@
 
 #include <signal.h>
 
+#include "conversation.h"
+
 /*
- * Say hello on `out`, answer requests from `in` until quit, end of input, *stop or the death of the parent.
- * Returns 0, -ETIMEDOUT when an lcore hangs (nothing that it uses may be freed), or -errno when `in` or `out` cannot be used.
+ * Say hello on `out` and answer requests from `in` until `quit`, end of input, *stop or the death of the parent. `own`: a request
+ * beside those of the node; NULL: none. Returns 0, -ETIMEDOUT when an lcore hangs (nothing that it uses may be freed), or -errno
+ * when `in` or `out` cannot be used.
  */
-int control_run(int in, int out, const volatile sig_atomic_t *stop);
+int control_run(int in, int out, const struct conversation_command *own, const volatile sig_atomic_t *stop);
 
 #endif

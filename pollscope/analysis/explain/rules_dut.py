@@ -87,7 +87,7 @@ def _rx_ring(point: PointFacts) -> Told:
         RuleOutcome.LIMITS,
         f"{lost}, while {point.busiest.name} is busy for {human_share(point.busiest.busy)} only",
         _lasts(point),
-        *(point.text_if_known(name) for name in ("visit_gap_p99_ns", "visit_gap_max_ns", "interrupted_share")),
+        *(point.text_if_known(name) for name in ("visit_gap_p99_ns", "longest_iteration_ns", "interrupted_share")),
     )
 
 
