@@ -73,7 +73,13 @@ class DutNode:
 @contextmanager
 def dut_node(feed: str, program: str = "pollscope-node") -> Iterator[DutNode]:
     """A node of its own, ended when the block is left; `feed` of the first pair: wire or infinite."""
-    command = [str(node_program().with_name(program)), "--lcores", f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1", "--main-lcore", "0"]
+    command = [
+        str(node_program().with_name(program)),
+        "--lcores",
+        f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1",
+        "--main-lcore",
+        "0",
+    ]
     command += ["--no-pci", "--file-prefix", f"bench-dut-{os.getpid()}", "--log-level", "lib.*:error"]
     huge = any(pages.free_bytes >= NEEDED_BYTES for pages in hugepages())
     command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "1024"]

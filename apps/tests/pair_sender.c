@@ -2,14 +2,20 @@
 /*
  * `tests-sender EAL-OPTIONS -- PORT QUEUE FRAMES DESTINATION`: a secondary process beside any DPDK program on net_crossover.
  *
- * Sends FRAMES frames on a TX queue of PORT (net_crossover0_b) that the program itself does not use: Ethernet to the MAC address
- * of the port at the other end, IPv4 to DESTINATION and the next 15 addresses, UDP. Mbufs are from the mempool of that port's RX
- * queue 0, so nothing needs to be known of the program. Waits for carrier first, and for the other end to take each burst. Prints {"sent": N}.
+ * Sends FRAMES frames on a TX queue of PORT (net_crossover0_b) that the program itself does not use: Ethernet to the MAC address of
+ * the port at the other end, IPv4 to DESTINATION and the next 15 addresses, UDP. The mbufs come from the mempool of that port's RX
+ * queue 0, so any program will do. Waits for carrier first, and after each burst until the program has taken it. Prints {"sent": N}.
+ *
+ * The queues and the mempool belong to the program, which frees them when it ends. It stops its ports before that, so the sender looks
+ * at the carrier before each use and touches nothing any more once it is lost. Two processes share no lock for this, so the program
+ * can still free memory during a use: that fault ends the sender with a message, too.
  */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <arpa/inet.h>
 
@@ -39,7 +45,7 @@ static int usage(void)
 	return 2;
 }
 
-/* The ports of a pair are named alike but for the last letter, a or b. */
+/* The names of the two ports of a pair differ in the last letter only, a or b. */
 static int find_ports(struct sender *sender, const char *name)
 {
 	char other[RTE_ETH_NAME_MAX_LEN];
@@ -68,20 +74,29 @@ static int parse(struct sender *sender, int argc, char **argv)
 	sender->destination = ntohl(address.s_addr);
 	if (find_ports(sender, argv[1]) == 0)
 		return 0;
-	fprintf(stderr, "tests-sender: '%s' and its peer are no ports with an RX queue\n", argv[1]);
+	fprintf(stderr,
+	        "tests-sender: %s: this port and its peer do not both exist with an RX queue (name a port of "
+	        "the program)\n",
+	        argv[1]);
 	return 1;
+}
+
+static bool has_carrier(const struct sender *sender)
+{
+	struct rte_eth_link link;
+
+	return rte_eth_link_get_nowait(sender->port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
 static bool await_carrier(const struct sender *sender)
 {
-	struct rte_eth_link link;
-
 	for (int i = 0; i < PATIENCE_S * 100; i++) {
-		if (rte_eth_link_get_nowait(sender->port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP)
+		if (has_carrier(sender))
 			return true;
 		rte_delay_us_sleep(10000);
 	}
-	fputs("tests-sender: no carrier\n", stderr);
+	fprintf(stderr, "tests-sender: port %u has no carrier after %d s (start both ports)\n", sender->port,
+	        PATIENCE_S);
 	return false;
 }
 
@@ -107,15 +122,20 @@ static void fill(const struct sender *sender, struct rte_mbuf *m, unsigned long 
 	udp->dgram_len = rte_cpu_to_be_16(FRAME_BYTES - sizeof(*ether) - sizeof(*ip));
 }
 
-/* Until the program has taken what was sent, so that it misses nothing however slow it is. */
+/* Waits until the program has taken what was sent, so that it misses nothing however slow it is. */
 static bool await_polled(const struct sender *sender)
 {
-	for (int i = 0; i < PATIENCE_S * 100000; i++) {
+	for (int i = 0; i < PATIENCE_S * 100000 && has_carrier(sender); i++) {
 		if (rte_eth_rx_queue_count(sender->peer, 0) == 0)
-			return true;
+			return has_carrier(sender);
 		rte_delay_us_sleep(10);
 	}
-	fputs("tests-sender: nobody polls the port at the other end\n", stderr);
+	if (has_carrier(sender))
+		fprintf(stderr, "tests-sender: port %u: no core polls RX queue 0 (start forwarding)\n",
+		        sender->peer);
+	else
+		fprintf(stderr, "tests-sender: port %u: the carrier is lost, as when the program ends\n",
+		        sender->port);
 	return false;
 }
 
@@ -132,12 +152,23 @@ static unsigned long send_all(const struct sender *sender)
 		for (uint16_t i = 0; i < count; i++)
 			fill(sender, burst[i], sent + i);
 		taken = rte_eth_tx_burst(sender->port, sender->queue, burst, count);
-		rte_pktmbuf_free_bulk(burst + taken, count - taken);
 		sent += taken;
-		if (taken < count)
+		if (taken < count) {
+			if (has_carrier(sender))
+				rte_pktmbuf_free_bulk(burst + taken, count - taken);
 			break;
+		}
 	}
 	return sent;
+}
+
+static void end_on_fault(int signal)
+{
+	static const char text[] =
+	        "tests-sender: the program freed its queues during a burst, as when it ends\n";
+
+	(void)signal;
+	_exit(write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? EXIT_FAILURE + 1 : EXIT_FAILURE);
 }
 
 int main(int argc, char **argv)
@@ -149,11 +180,14 @@ int main(int argc, char **argv)
 	if (used < 0)
 		return 1;
 	ret = parse(&sender, argc - used, argv + used);
+	signal(SIGSEGV, end_on_fault);
 	if (ret == 0 && await_carrier(&sender)) {
 		sent = send_all(&sender);
-		/* What waits in the TX ring belongs to the program's mempool. */
-		rte_eth_tx_done_cleanup(sender.port, sender.queue, 0);
 		printf("{\"sent\": %lu}\n", sent);
+		if (!has_carrier(&sender))
+			return EXIT_FAILURE;
+		/* mbufs in the TX ring belong to the program's mempool */
+		rte_eth_tx_done_cleanup(sender.port, sender.queue, 0);
 	}
 	rte_eal_cleanup();
 	return ret != 0 ? ret : sent < sender.frames;
