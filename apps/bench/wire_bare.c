@@ -7,8 +7,8 @@
 #include "crossover_ring.h"
 #include "wire_bench.h"
 
-#define STRIDE_BYTES 2368 /* between buffers: an mbuf, 2176 bytes of data and a mempool's header */
-#define PREFETCH_AHEAD 16    /* buffers, as in the driver */
+#define STRIDE_BYTES   2368 /* between buffers: an mbuf, 2176 bytes of data and a mempool's header */
+#define PREFETCH_AHEAD 16   /* buffers, as in the driver */
 
 static struct bare {
 	struct crossover_rx_ring ring;
