@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws the two figures of docs/accounting.md from the cells that accounting_truth.py wrote.
+"""Draws the two figures of docs/validity.md from the cells that accounting_truth.py wrote.
 
 python benchmarks/accounting_figures.py CELLS.csv docs/images
 """

@@ -26,7 +26,7 @@ APART = ["first-experiment.md"]  # test_first_experiment.py runs it, and looks a
 LONG = ["reproduce.md", "results.md"]  # the commands of other pages, for many rows
 PAGES = [
     page
-    for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md")))
+    for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md")))
     if commands(page) and page.name not in APART
 ]
 

@@ -203,4 +203,4 @@ def test_a_new_paper_has_rows_and_claims(walk: Walk) -> None:
     assert "E-F1.falls-with-queues" in judged and "not stated in the paper" in judged
     assert "example|" in walk.shell("pollscope figures --help")
     assert '"example"' in walk.shell("pollscope schema")
-    assert "| `example` | A. Author, B. Author: An Example of a Paper." in walk.docs("claims.md")
+    assert "| `example` | A. Author, B. Author: An Example of a Paper." in walk.docs("validity.md")

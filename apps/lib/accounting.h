@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where the cycles of a polling lcore go: what is recorded in the loop. What the classes are and how they are estimated
- * from these records stands in docs/accounting.md; the estimate itself is made from the report, in pollscope/metrics/accounting.py.
+ * from these records stands in docs/validity.md; the estimate itself is made from the report, in pollscope/metrics/accounting.py.
  *
  * A poll is one call for packets; one that returned packets is a visit, one that another lcore kept from it is lost, any other is
  * an empty poll. A sweep (iteration) is one

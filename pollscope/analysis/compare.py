@@ -391,7 +391,7 @@ def _accounting(differences: Sequence[Difference]) -> list[str]:
         return []
     return [
         f"{len(apart)} of {len(differences)} compare cycles that {apart[0].accounting_apart} accounted for in the way "
-        "of before (marked ~), which can make a difference of points by itself; measure it again (docs/accounting.md)."
+        "of before (marked ~), which can make a difference of points by itself; measure it again (docs/validity.md)."
     ]
 
 

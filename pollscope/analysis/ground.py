@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the ground under trials means for results (docs/ground.md): which comparisons it divides, how it is shown."""
+"""What the ground under trials means for results (docs/validity.md): which comparisons it divides, how it is shown."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -79,7 +79,7 @@ def _deviates(confidence: float) -> float:
 def measured(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that are data: measured trials that are not failed (docs/store-format.md).
 
-    Trials on other ground are none where every point was seen often enough on the main one (docs/ground.md).
+    Trials on other ground are none where every point was seen often enough on the main one (docs/validity.md).
     """
     return table[_is_data(table) & ~table["other_ground"]]
 

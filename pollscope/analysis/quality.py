@@ -172,7 +172,7 @@ def _accounting_of_before(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caut
             "accounting of before",
             f"{old} of {len(run.trials)} trials were recorded when visits were timed one by one and cut to fit the "
             "window: on busy cores with many queues the polling tax came out too low, by 3 points and more. "
-            f"Touched: {', '.join(TOUCHED)}. Measure again (docs/accounting.md).",
+            f"Touched: {', '.join(TOUCHED)}. Measure again (docs/validity.md).",
         )
 
 

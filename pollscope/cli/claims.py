@@ -57,7 +57,7 @@ def _show(path: Path, verdicts: "list[Verdict]") -> None:
     from pollscope.analysis.claims.reasons import pages
 
     if not verdicts:
-        typer.echo(f"{path}: no claim is known for this run; `claims:` in its spec states some (docs/claims.md)")
+        typer.echo(f"{path}: no claim is known for this run; `claims:` in its spec states some (docs/validity.md)")
         return
     for verdict in verdicts:
         typer.echo(verdict.text())

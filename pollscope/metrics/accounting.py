@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From what a polling lcore recorded to where its cycles went (docs/accounting.md).
+"""From what a polling lcore recorded to where its cycles went (docs/validity.md).
 
 Visits (polls that returned packets) by themselves, empty polls by themselves, what both together take more or less than
 that, and what loop and measuring add make the window. Empty polls are counted and cost what they cost among empty

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ground trials stand on: whether the canaries of a run (docs/ground.md) tell one state of the host or several.
+"""What ground trials stand on: whether the canaries of a run (docs/validity.md) tell one state of the host or several.
 
 The facts are the lines of `ground.jsonl`. What they say is computed here whenever they are read, by the runner as by
 the analysis, so that both mean the same.

@@ -84,7 +84,7 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
 
 
 def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag]:
-    """What a trial is flagged with whose slices and window do not agree (docs/accounting.md).
+    """What a trial is flagged with whose slices and window do not agree (docs/validity.md).
 
     Args:
         metrics: of the trial.

@@ -498,7 +498,7 @@ def _accounts(trial: TrialFacts) -> list["Account"]:
 
 
 class Account:
-    """The classes of one lcore (docs/accounting.md), in cycles.
+    """The classes of one lcore (docs/validity.md), in cycles.
 
     Raises:
         OnlyEmptyPolls: the cost of an empty poll is known too badly.

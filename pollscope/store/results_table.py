@@ -40,9 +40,9 @@ _JUDGED_KEYS = ("reason", "flags", "ground", "other_ground")
 def derive_table(run: RunFolder) -> pd.DataFrame:
     """The table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
 
-    Columns: the keys, `reason`, `flags` (see `flags_of`), `ground` and `other_ground` (docs/ground.md), `factor.NAME`,
-    `metric.NAME` (float, NaN when absent) and `absent.NAME` (a category: the reason, else null). The attribute `rules`
-    is the version of the rules by which trials were judged.
+    Columns: the keys, `reason`, `flags` (see `flags_of`), `ground` and `other_ground` (docs/validity.md),
+    `factor.NAME`, `metric.NAME` (float, NaN when absent) and `absent.NAME` (a category: the reason, else null).
+    The attribute `rules` is the version of the rules by which trials were judged.
 
     Raises:
         UsageError: a trial contradicts the protocol.

@@ -84,7 +84,7 @@ class Assignment:
         plan: the trials that it is going to be asked for, and their spec.
         folder: the run folder; only files of its own are written there.
         log: for what its programs say.
-        append_canary: keeps a look at the ground (docs/ground.md) and returns it with its number.
+        append_canary: keeps a look at the ground (docs/validity.md) and returns it with its number.
         canaries: those of the interrupted part of the run.
     """
 

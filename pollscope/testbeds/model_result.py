@@ -241,7 +241,7 @@ def _queues_of(system: PollingCores, reader: int) -> int:
 
 
 def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
-    """Waits for a ring and hiccups of empty polls are the loop's, as they are in docs/accounting.md."""
+    """Waits for a ring and hiccups of empty polls are the loop's, as they are in docs/validity.md."""
     per_ns = window["tsc_hz"] / 1e9
     empty, loop = core.idle_ns * per_ns, (core.waits_ns + core.struck_ns) * per_ns
     parts = {"absent": "the model does not tell receiving, processing and sending apart"}

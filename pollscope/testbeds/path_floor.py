@@ -2,7 +2,7 @@
 """The path's own floor: the latency that the generator measures when its frames come straight back, with no DUT.
 
 Measured once for each kind of frame, placement and setting of the knobs in a run and stored beside every trial that
-shares them, so that a reader sees how much of a latency is the path and the instrument (docs/latency.md).
+shares them, so that a reader sees how much of a latency is the path and the instrument (docs/validity.md).
 """
 
 import json

@@ -123,7 +123,7 @@ def _one_line(document: documents.Document, error: ValidationError) -> UsageErro
     path = document.locate(tuple(first["loc"]))
     place = f"{document.place(path)}: {'.'.join(str(part) for part in path)}"
     missing = f" '{first['loc'][-1]}'" if first["type"] in ("missing", "extra_forbidden") else ""
-    return UsageError(first["msg"].removeprefix("Value error, ") + missing, place, "see docs/claims.md")
+    return UsageError(first["msg"].removeprefix("Value error, ") + missing, place, "see docs/validity.md")
 
 
 @cache

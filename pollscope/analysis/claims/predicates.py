@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How each kind of predicate is judged, with intervals; docs/claims.md states the rules."""
+"""How each kind of predicate is judged, with intervals; docs/validity.md states the rules."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

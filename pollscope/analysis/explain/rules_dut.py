@@ -169,7 +169,7 @@ DUT_RULES = (
         "the busiest core works for 90 % of its time and packets are missed, or for 95 % at 100 % load; may without, or"
         " where a lock limits",
         _core_cycles,
-        "SoCC'19 section 4.1 (useful cycles and polling tax); docs/accounting.md",
+        "SoCC'19 section 4.1 (useful cycles and polling tax); docs/validity.md",
         "the same point with less work on a packet, or with more cores, is no faster",
     ),
     Rule(
@@ -205,7 +205,7 @@ DUT_RULES = (
         "packets are missed, and the core is away for half as large a share of time, or for 25 %; or it only sends, all"
         " it can, and is away for 25 %",
         _host,
-        "docs/accounting.md (interruptions)",
+        "docs/validity.md (interruptions)",
         "on isolated CPUs as many packets are missed",
     ),
     Rule(
