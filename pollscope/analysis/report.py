@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pollscope import __version__
+from pollscope.analysis.findings import tally
 from pollscope.analysis.page import page_html, write_page
 from pollscope.analysis.point_values import factor_title
-from pollscope.analysis.report_common import by_reason, common, glossary, page_title, tally
+from pollscope.analysis.report_common import by_reason, common, glossary, page_title
 from pollscope.analysis.run_section import run_section
 from pollscope.store.run_folder import RunFolder
 

@@ -1,25 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a page says once about all its runs: the tally of verdicts, cautions, and what holds for every run."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pollscope.analysis.claims.verdict import Verdict, VerdictKind
 from pollscope.analysis.run_section import RunSection
 from pollscope.metrics.dictionary import Metric, metric_dictionary
 
 T = TypeVar("T", bound=Hashable)
 _MOST_NAMES = 3
-# One, and several.
-_TALLY_WORDS = {
-    VerdictKind.AGREES: ("agrees", "agree"),
-    VerdictKind.DISAGREES: ("disagrees", "disagree"),
-    VerdictKind.CONSISTENT: ("consistent by construction", "consistent by construction"),
-    VerdictKind.INCONCLUSIVE: ("inconclusive", "inconclusive"),
-    VerdictKind.NOT_MEASURABLE: ("not measurable", "not measurable"),
-}
 
 
 @dataclass(frozen=True)
@@ -39,12 +29,6 @@ class Common:
     differs: list[str]
     facts: list[tuple[str, str]]
     absences: list[tuple[str, str]]
-
-
-def tally(verdicts: Sequence[Verdict]) -> list[tuple[VerdictKind, str]]:
-    """How many claims have which verdict: '7 agree', '3 disagree', '2 not measurable'."""
-    counts = Counter(verdict.kind for verdict in verdicts)
-    return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in _TALLY_WORDS.items() if counts[kind]]
 
 
 def page_title(sections: Sequence[RunSection]) -> str:

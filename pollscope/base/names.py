@@ -100,6 +100,7 @@ TESTBEDS: Mapping[str, str] = MappingProxyType(
 
 FIGURES: Mapping[str, str] = MappingProxyType(
     {
+        "TAX": "pollscope.analysis.figures.s_f5:TAX",
         "S-F5": "pollscope.analysis.figures.s_f5:FIGURE",
         "S-F6": "pollscope.analysis.figures.s_f6:FIGURE",
         "S-F7a": "pollscope.analysis.figures.s_f7:S_F7A",

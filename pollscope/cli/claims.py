@@ -3,7 +3,8 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,22 +13,31 @@ from pollscope.cli.words import JsonFlag, PaperName, RunWords, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.claims import Verdict
+    from pollscope.store.run_folder import RunFolder
 
 EXAMPLES = (
     "pollscope claims latest",
-    "pollscope claims results/s-f5-polling-tax/20261120T162617Z-1a2b3c --json",
+    "pollscope claims H-F8 --summary",
+    "pollscope claims results --all --json",
     "pollscope claims --paper intrahost",
 )
+# Of a statement in the table at the top.
+_STATEMENT_WIDTH = 100
 
 
 def claims(
     runs: RunWords = None,
     paper: PaperName = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also the claims that were not measurable, with reasons.")
+    ] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Only findings and the table of verdicts.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Judges the papers' claims by runs: agrees, disagrees, inconclusive, or not measurable here.
+    """Judge the papers' claims by runs: agrees, disagrees, inconclusive, or not measurable here.
 
-    Every verdict comes with the numbers behind it and with what differs from the paper's testbed. With --paper,
+    The output begins with a table of the verdicts. Every verdict then follows with the numbers behind it and with what
+    differs from the paper's testbed. Claims that were not measurable are one line unless --all is given. With --paper,
     statements on that paper's own tables are judged as well; they need no run. The exit code is 0 whatever the verdicts
     are.
     """
@@ -48,18 +58,45 @@ def claims(
         plain = [verdict.to_json() for of_run in verdicts for verdict in of_run]
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
         return
-    for number, (path, of_run) in enumerate(zip(places, verdicts, strict=True)):
-        typer.echo("\n" * bool(number), nl=False)
-        _show(path, of_run)
+    all_verdicts = [verdict for of_run in verdicts for verdict in of_run]
+    _show_summary(folders if summary else [], all_verdicts, every)
+    if summary:
+        return
+    for path, of_run in zip(places, verdicts, strict=True):
+        typer.echo()
+        _show(path, of_run, every)
 
 
-def _show(path: Path, verdicts: "list[Verdict]") -> None:
+def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: bool) -> None:
+    """Show findings, the table of verdicts, and in one line what could not be measured."""
+    from pollscope.analysis.findings import findings, folded, tally, verdict_lines
+
+    if runs:
+        typer.echo("Findings")
+        for sentence in findings(runs) or ["No run measured anything that is summed up here."]:
+            typer.echo(f"- {sentence}")
+        typer.echo()
+    if not verdicts:
+        return
+    typer.echo(f"Verdicts: {', '.join(text for _, text in tally(verdicts))}")
+    lines = verdict_lines(verdicts)
+    widths = [max((len(line[column]) for line in lines), default=0) for column in (0, 1)]
+    for kind, claim, statement in lines:
+        text = shorten(statement, _STATEMENT_WIDTH, placeholder=" ...")
+        typer.echo(f"  {kind:{widths[0]}}  {claim:{widths[1]}}  {text}")
+    if (missing := folded(verdicts)) and not every:
+        typer.echo(f"Not measurable here: {missing}: `pollscope claims --all`")
+
+
+def _show(path: Path, verdicts: "list[Verdict]", every: bool) -> None:
+    from pollscope.analysis.claims import VerdictKind
     from pollscope.analysis.claims.reasons import pages
 
     if not verdicts:
         typer.echo(f"{path}: no claim is known for this run; `claims:` in its spec states some (docs/validity.md)")
         return
-    for verdict in verdicts:
+    shown = [verdict for verdict in verdicts if every or verdict.kind is not VerdictKind.NOT_MEASURABLE]
+    for verdict in shown:
         typer.echo(verdict.text())
     differences = list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs))
     heading = ["What differs from the paper's experiment:"] if differences else []

@@ -86,7 +86,7 @@ def _of(found: Sequence[PointValues], queues: int) -> dict[float, PointValues]:
     return {float(sample.levels[LOAD]): sample for sample in mine}
 
 
-def _panel(axes: Axes, data: FigureData, queues: int) -> None:
+def _panel(axes: Axes, data: FigureData, queues: int, with_paper: bool = True) -> None:
     tax = _of(data.by_point("tax_share_running"), queues)
     places = {load: place for place, load in enumerate(sorted(tax))}
     floor = dict.fromkeys(places, 0.0)
@@ -111,7 +111,8 @@ def _panel(axes: Axes, data: FigureData, queues: int) -> None:
                 continue
             x, y = places[load] + beside, 100 * sample.estimate.value
             axes.plot(x, y, marker, ms=3.6, mfc=PAPER, mec=INK, mew=0.8, ls="", zorder=6, clip_on=False, label=name)
-    _stated_range(axes, places)
+    if with_paper:
+        _stated_range(axes, places)
     axes.set_title(counted(queues, "queue"))
     _load_ticks(axes, places)
 
@@ -131,6 +132,20 @@ def _stack(
                 yield USEFUL_WHOLE, useful[load]
         elif load in parts[name]:
             yield known, parts[name][load]
+
+
+def draw_own(data: FigureData) -> Figure:
+    """Draw the same bars without the values of the paper."""
+    tax = data.by_point("tax_share_running")
+    if not tax:
+        return absent_figure(data.absence("tax_share_running"), 2.2)
+    queues = sorted({int(sample.levels.get("queues", 1)) for sample in tax})
+    figure = new_figure(2.6)
+    panels = list(figure.subplots(1, len(queues), squeeze=False, sharey=True).flat)
+    for axes, count in zip(panels, queues, strict=True):
+        _panel(axes, data, count, with_paper=False)
+    _labels(figure)
+    return figure
 
 
 def _stated_range(axes: Axes, places: dict[float, int]) -> None:
@@ -165,5 +180,14 @@ FIGURE = PaperFigure(
     draw,
     along=("load_of_max",),
     beside=("queues", "lookups"),
+    leaves_out_interruptions=True,
+)
+TAX = PaperFigure(
+    "TAX",
+    None,
+    "Cycles of one polling core by class against offered load",
+    draw_own,
+    along=("load_of_max",),
+    beside=("queues",),
     leaves_out_interruptions=True,
 )

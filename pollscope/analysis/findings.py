@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""State in a few sentences what runs measured, and sum up their verdicts."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import pandas as pd
+
+from pollscope.analysis.claims.evaluate import SANITY
+from pollscope.analysis.claims.verdict import Verdict, VerdictKind
+from pollscope.analysis.point_values import PointValues, by_point, factors, groups, measured, places
+from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
+from pollscope.base.units import counted, human_number, human_share
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.points import level_text
+from pollscope.stats.estimates import Estimate
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
+
+MOST_FINDINGS = 6
+_LOAD = "load_of_max"
+# The load that is named beside full load.
+_LIGHT = 0.25
+_SHAPES = {"SQ": "all traffic in one queue", "FB": "traffic in all queues"}
+# A sentence says so where more than this share of its trials are flagged.
+_MOST_FLAGGED = 0.5
+_PMU = re.compile(r"perf_event_open|\bPMU\b")
+# Why a claim is not measurable, by the words of its finding; the first that fits.
+_NEEDS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"claim is about|virtual NIC has no"), "a NIC with PCIe"),
+    (_PMU, "a PMU"),
+    (re.compile(r"\bSMT\b|smt-"), "SMT"),
+    (re.compile(r"needs (?:about )?[\d.]+ [KMG]iB|hugepages"), "more memory"),
+    (re.compile(r"needs? \d+ CPUs|core of its own"), "more CPUs"),
+    (re.compile(r"collector|counter"), "counters of the host"),
+    (re.compile(r"stands for its load"), "a load that the generator reaches"),
+    (re.compile(r"fewer than two levels|no point with|no pair of points"), "levels that the run leaves out"),
+)
+_TALLY_WORDS = {
+    VerdictKind.AGREES: ("agrees", "agree"),
+    VerdictKind.DISAGREES: ("disagrees", "disagree"),
+    VerdictKind.CONSISTENT: ("consistent by construction", "consistent by construction"),
+    VerdictKind.INCONCLUSIVE: ("inconclusive", "inconclusive"),
+    VerdictKind.NOT_MEASURABLE: ("not measurable", "not measurable"),
+}
+
+
+def tally(verdicts: Sequence[Verdict]) -> list[tuple[VerdictKind, str]]:
+    """Return how many claims have which verdict: '7 agree', '3 disagree', '2 not measurable'."""
+    counts = Counter(verdict.kind for verdict in verdicts)
+    return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in _TALLY_WORDS.items() if counts[kind]]
+
+
+def folded(verdicts: Sequence[Verdict]) -> str:
+    """Return what the claims that were not measurable need, in one sentence; empty without such a claim."""
+    needs = Counter(_need(verdict) for verdict in verdicts if verdict.kind is VerdictKind.NOT_MEASURABLE)
+    words = [f"{counted(count, 'claim')} need{'s' if count == 1 else ''} {what}" for what, count in needs.most_common()]
+    return ", ".join(words)
+
+
+def _need(verdict: Verdict) -> str:
+    sentence = verdict.finding.sentence
+    return next((what for pattern, what in _NEEDS if pattern.search(sentence)), "what this run does not have")
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
+    """Return verdict, claim and statement of what was judged; the checks of a testbed are one line."""
+    checks = [verdict for verdict in verdicts if verdict.claim.row == SANITY]
+    others = [each for each in verdicts if each.claim.row != SANITY and each.kind is not VerdictKind.NOT_MEASURABLE]
+    lines = [(each.kind.value, each.claim.id, each.claim.statement) for each in others]
+    if not checks:
+        return lines
+    broken = [verdict for verdict in checks if verdict.kind is not VerdictKind.AGREES]
+    kind = broken[0].kind if broken else VerdictKind.AGREES
+    text = f"{len(checks) - len(broken)} of {counted(len(checks), 'check')} of this testbed hold"
+    wrong = [f"{verdict.claim.id}: {verdict.claim.statement}" for verdict in broken]
+    return [(kind.value, SANITY, "; ".join([text, *wrong])), *lines]
+
+
+def findings(runs: Sequence[RunFolder]) -> list[str]:
+    """Return at most MOST_FINDINGS sentences that state what runs measured, with 95 % intervals.
+
+    Raises:
+        UsageError: a run folder contradicts its formats.
+    """
+    tables = [(run, current_table(run)) for run in runs]
+    every = [sentence for find in _FINDERS for run, table in tables for sentence in _of(find, run, table)]
+    return list(dict.fromkeys(every))[:MOST_FINDINGS]
+
+
+def _of(
+    find: "Callable[[RunFolder, pd.DataFrame], Iterator[_Found]]", run: RunFolder, table: pd.DataFrame
+) -> Iterator[str]:
+    data = measured(table)
+    unfit = unsaturated_points(table) | unreached_points(table) | saturated_generator_points(run, table)
+    for sentence, behind in find(run, data[~places(data).isin(unfit)] if len(data) else data):
+        trials, flagged = sum(len(each.values) for each in behind), sum(each.flagged for each in behind)
+        notes = ["modelled, not measured"] if run.modelled else []
+        notes += [f"{flagged} of {trials} trials were disturbed"] if flagged > _MOST_FLAGGED * trials else []
+        yield f"{sentence} ({'; '.join([f'n = {min(len(each.values) for each in behind)}', *notes])})."
+
+
+_Found = tuple[str, Sequence[PointValues]]
+
+
+def _tax(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
+    """Yield the polling tax at light load and at full load, with the most queues that were measured."""
+    at = {
+        float(each.levels[_LOAD]): each for each in _with_most_queues(data, "tax_share_running") if _LOAD in each.levels
+    }
+    light = min((load for load in at if 0 < load < 1), key=lambda load: abs(load - _LIGHT), default=None)
+    if light is not None:
+        where = f"With {level_text(_LOAD, light)} load on {_queues(at[light])}"
+        yield f"{where}, {_share(at[light])} of the core's cycles are polling tax, spent on empty polls", [at[light]]
+    if light is not None and 1.0 in at:
+        yield f"At full load the polling tax is {_share(at[1.0])} of the cycles", [at[1.0]]
+
+
+def _cost(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
+    """Yield the useful cycles per packet at the highest load, with the most queues that were measured."""
+    found = [each for each in _with_most_queues(data, "cycles_per_packet_useful") if each.levels.get(_LOAD)]
+    if found:
+        most = max(found, key=lambda each: float(each.levels[_LOAD]))
+        load, cost = level_text(_LOAD, most.levels[_LOAD]), _text("cycles_per_packet_useful", most.estimate)
+        yield f"One packet takes {cost} of useful work at {load} load", [most]
+
+
+def _many_queues(run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
+    """Yield what is left of the throughput when further queues have to be polled."""
+    if not run.meta["spec"].get("parameters", {}).get("saturate"):
+        return
+    for shape, words in _SHAPES.items():
+        of_shape = [each for each in by_point(data, "tx_pps") if each.levels.get("shape") == shape]
+        pairs = [
+            (found[0], found[-1], found[-1].over(found[0])) for _, found in groups(of_shape, "queues") if found[1:]
+        ]
+        for few, many, left in pairs[:1]:
+            rates = [_text("tx_pps", each.estimate) for each in (few, many)]
+            queues = f"{many.levels['queues']} queues instead of {few.levels['queues']}"
+            kept = f"leave {_range(left)} of the throughput"
+            yield f"With {words}, {queues} {kept}: {rates[0]} become {rates[1]}", [few, many]
+
+
+def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
+    """Yield how the median latency grows with the number of queues."""
+    for _, found in groups(by_point(data, "latency_sent_p50_ns"), "queues"):
+        few, many = found[0], found[-1]
+        if many.levels["queues"] != few.levels["queues"]:
+            values = [_text("latency_sent_p50_ns", each.estimate) for each in (few, many)]
+            at = f"{values[0]} with {_queues(few)} and {values[1]} with {_queues(many)}"
+            yield f"The median latency is {at}", [few, many]
+
+
+def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
+    """Yield how fast a core polls that receives nothing."""
+    idle = [each for each in by_point(data, "poll_rate_running_hz") if not each.levels.get(_LOAD)]
+    idle = [each for each in idle if _LOAD in each.levels or _is_idle(data)]
+    for _, found in groups(idle, "queues"):
+        rates = [f"{_text('poll_rate_running_hz', each.estimate)} of {_queues(each)}" for each in (found[0], found[-1])]
+        yield f"Without traffic one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
+
+
+def _is_idle(data: pd.DataFrame) -> bool:
+    return bool((data["metric.rx_pps"].fillna(0) == 0).all())
+
+
+_FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
+
+
+def _with_most_queues(data: pd.DataFrame, metric: str) -> list[PointValues]:
+    if f"metric.{metric}" not in data or _LOAD not in factors(data):
+        return []
+    found = by_point(data, metric)
+    most = max((int(each.levels.get("queues", 1)) for each in found), default=1)
+    return [each for each in found if int(each.levels.get("queues", 1)) == most]
+
+
+def _queues(sample: PointValues) -> str:
+    return counted(float(sample.levels.get("queues", 1)), "queue")
+
+
+def _share(sample: PointValues) -> str:
+    return _text("tax_share_running", sample.estimate)
+
+
+def _text(metric: str, estimate: Estimate) -> str:
+    """Return a mean and half of its 95 % interval, or both ends where they are not at the same distance."""
+    words = metric_dictionary()[metric]
+    if not estimate.has_interval:
+        return words.text(estimate.value)
+    half = (estimate.high - estimate.low) / 2
+    low, high = words.limits
+    if not low <= estimate.value - half <= estimate.value + half <= high:
+        return f"{words.text(estimate.value)} ({words.text(estimate.low)} to {words.text(estimate.high)})"
+    if words.unit == "share":
+        return f"{human_number(100 * estimate.value)} ± {human_number(100 * half, 2)} %"
+    relative = human_number(100 * half / abs(estimate.value), 2) if estimate.value else "0"
+    return f"{words.text(estimate.value)} ± {relative} %"
+
+
+def _range(ratio: Estimate) -> str:
+    if not ratio.has_interval:
+        return human_share(ratio.value)
+    return f"{human_share(ratio.value)} ({human_share(ratio.low)} to {human_share(ratio.high)})"

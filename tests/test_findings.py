@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The sentences and the table that sum up runs: numbers with intervals, verdicts, and what was not measurable."""
+
+import re
+from pathlib import Path
+
+import pytest
+from command_line import pollscope
+
+from pollscope.analysis.claims import VerdictKind, evaluate_run
+from pollscope.analysis.findings import MOST_FINDINGS, findings, folded, verdict_lines
+from pollscope.analysis.point_values import by_point, measured
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder, read_run
+
+
+@pytest.fixture(scope="module")
+def recorded(checkout: Path) -> list[RunFolder]:
+    return [read_run(path) for path in sorted((checkout / "data" / "runs").glob("s-*"))]
+
+
+def test_findings_are_few_and_state_numbers_of_the_runs(recorded: list[RunFolder]) -> None:
+    sentences = findings(recorded)
+    assert 3 <= len(sentences) <= MOST_FINDINGS
+    assert all(re.search(r"\d.*\(n = \d+.*\)\.$", sentence) for sentence in sentences)
+    tax = read_run(recorded[1].path)
+    (point,) = (
+        each
+        for each in by_point(measured(current_table(tax)), "tax_share_running")
+        if each.levels["queues"] == 8 and each.levels["load_of_max"] == 0.5
+    )
+    assert f"With 50 % load on 8 queues, {100 * point.estimate.value:.2f} ± " in sentences[0]
+
+
+def test_a_run_of_something_else_has_no_finding(recorded: list[RunFolder]) -> None:
+    without = [run for run in recorded if run.meta["row"] == "S-F8"]
+    assert not any("load on" in sentence for sentence in findings(without))
+
+
+def test_what_was_not_measurable_is_one_line_by_cause(recorded: list[RunFolder]) -> None:
+    verdicts = [verdict for run in recorded for verdict in evaluate_run(run)]
+    absent = [verdict for verdict in verdicts if verdict.kind is VerdictKind.NOT_MEASURABLE]
+    text = folded(verdicts)
+    assert "5 claims need a PMU" in text and "1 claim needs a NIC with PCIe" in text
+    assert sum(int(count) for count in re.findall(r"(\d+) claims? need", text)) == len(absent)
+    assert folded([verdict for verdict in verdicts if verdict not in absent]) == ""
+    assert {claim for _, claim, _ in verdict_lines(verdicts)}.isdisjoint(verdict.claim.id for verdict in absent)
+
+
+def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[RunFolder], tmp_path: Path) -> None:
+    run = recorded[0].path
+    lines = pollscope("claims", run, cwd=tmp_path).stdout.splitlines()
+    assert lines[0].startswith("Verdicts: 1 agrees, 2 inconclusive, ")
+    assert lines[1].split()[:2] == ["agrees", "S-F10a.falls-from-64"]
+    assert lines[4].startswith("Not measurable here: ") and lines[4].endswith("`pollscope claims --all`")
+    assert not any(line.startswith("NOT MEASURABLE") for line in lines)
+    whole = pollscope("claims", run, "--all", cwd=tmp_path).stdout.splitlines()
+    assert sum(line.startswith("NOT MEASURABLE") for line in whole) == 4
+    short = pollscope("claims", run, "--summary", cwd=tmp_path).stdout
+    assert short.startswith("Findings\n- With all traffic in one queue, 512 queues instead of 1 leave ")
+    assert "  finding:" not in short
