@@ -127,7 +127,9 @@ def test_the_page_is_whole_and_self_contained(page_of_two: str) -> None:
 def test_the_page_begins_with_the_tally_and_says_once_what_holds_for_all_runs(page_of_two: str) -> None:
     html = page_of_two
     text = re.sub(r"\s+", " ", "".join(checked(html).text))
-    assert re.search(r"2 runs: (\d+ (agrees?|disagrees?|inconclusive|not measurable),? )+Read this first", text)
+    counts = r"(\d+ (agrees?|disagrees?|inconclusive|not measurable)[,;]? )+"
+    assert re.search(rf"2 runs: {counts}\d+ cautions Findings ", text)
+    assert text.index("Not measurable here: ") < text.index("Read this first")
     assert html.count("<h1>") == 1
     assert text.count("This host is a virtual machine (KVM)") == 1
     assert html.count(f"<dt>absent, because {synthetic.NO_PMU}</dt>") == 1
@@ -152,10 +154,21 @@ def test_metric_names_lead_to_their_definition(tax_page: str) -> None:
     assert tax_page.count("(empty_poll + loop + instrumentation) / total") == 1
 
 
-def test_warnings_come_before_anything_else(tmp_path: Path) -> None:
+def test_findings_and_one_figure_come_first_then_cautions(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
-    start = html.index("Read this first")
-    assert start < html.index("Verdicts") < html.index("<svg")
+    marks = [html.index(mark) for mark in ("cautions</a>", "Findings", "<svg", "Read this first", "Verdicts")]
+    assert marks == sorted(marks)
+    assert html.count("<svg") == 1
+
+
+def test_cautions_are_one_line_per_topic_with_a_count(tmp_path: Path) -> None:
+    html = page(tmp_path, tax_trials(), warnings=["first", "second"])
+    assert "<summary><b>noted by the run</b> (2)</summary>" in html
+    assert html.count("<b>noted by the run</b>") == 1
+
+
+def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
+    html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
     assert "the baseline moved by 12 %." in html
     assert "The run is interrupted" in html
     assert "virtual NIC" in html

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One self-contained HTML page about runs: tally, cautions, contents, a section for each run, glossary."""
+"""Write one self-contained HTML page about runs: findings, cautions, contents, a section per run, glossary."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from pollscope import __version__
-from pollscope.analysis.findings import tally
+from pollscope.analysis.findings import findings, folded, tally
 from pollscope.analysis.page import page_html, write_page
 from pollscope.analysis.point_values import factor_title
 from pollscope.analysis.report_common import by_reason, common, glossary, page_title
@@ -26,6 +26,7 @@ def write_report(runs: Sequence[RunFolder], target: Path) -> Path:
 def report_html(runs: Sequence[RunFolder]) -> str:
     """Return the page as text; everything that comes from a run is escaped."""
     sections = [run_section(run, number) for number, run in enumerate(runs)]
+    verdicts = [verdict for section in sections for verdict in section.verdicts]
     return page_html(
         "report.html.j2",
         "".join(figure.svg for section in sections for figure in section.figures),
@@ -33,7 +34,10 @@ def report_html(runs: Sequence[RunFolder]) -> str:
         sections=sections,
         common=common(sections),
         title=page_title(sections),
-        verdicts=[verdict for section in sections for verdict in section.verdicts],
+        verdicts=verdicts,
+        findings=findings(runs),
+        folded=folded(verdicts),
+        lead=next((figure for section in sections for figure in section.figures), None),
         version=__version__,
         glossary=glossary(sections),
     )

@@ -20,7 +20,7 @@ _OF_THE_PMU = ("corunner_ipc", "ipc_with_corunner", "corunner_frequency_hz")
 
 
 @dataclass(frozen=True)
-class Missing:
+class Lack:
     """Something that a host lacks, and what of a spec is absent without it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Missing:
         return f"{absent}{self.reason}{unjudged}"
 
 
-def missing(spec: Spec, testbed: Testbed) -> Iterator[Missing]:
+def missing(spec: Spec, testbed: Testbed) -> Iterator[Lack]:
     """Yield what the testbed lacks for the metrics that a spec's figures and claims use."""
     from pollscope.analysis.claims.model import claims_of  # loads pandas
 
@@ -53,11 +53,11 @@ def missing(spec: Spec, testbed: Testbed) -> Iterator[Missing]:
     about = [{each.metric, each.beside} for each in claims] + [{each.metric} for each in spec.claims]
     used = set[str | None]().union(*about, *(show.y for show in spec.show))
 
-    def without(what: str, reason: str, metrics: set[str], need: frozenset[str] = frozenset()) -> Iterator[Missing]:
+    def without(what: str, reason: str, metrics: set[str], need: frozenset[str] = frozenset()) -> Iterator[Lack]:
         gone = sorted(used & metrics, key=str)
         unjudged = sum(bool(metrics & {each.metric, each.beside} or need & set(each.needs)) for each in claims)
         if gone or unjudged:
-            yield Missing(what, reason, tuple(map(str, gone)), unjudged, len(claims))
+            yield Lack(what, reason, tuple(map(str, gone)), unjudged, len(claims))
 
     group = {name: metric.group for name, metric in metric_dictionary().metrics.items()}
     if reason := pmu_absence():
