@@ -4,6 +4,7 @@
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -31,7 +32,8 @@ LOADS = (
 class Workers:
     """A scheduler and its workers, processes of this test."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+        self._host = host
         self._folder, self._file = folder, folder / "scheduler.json"
         self._processes = [
             self._started("distributed.cli.dask_scheduler", "--port", "0", "--scheduler-file", str(self._file))
@@ -47,7 +49,7 @@ class Workers:
         return worker
 
     def _started(self, module: str, *options: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-W", "ignore", "-m", module, *options, "--no-dashboard"]
+        command = [sys.executable, "-W", "ignore", "-m", module, *options, "--no-dashboard", "--host", self._host]
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
 
@@ -124,3 +126,41 @@ def test_what_cannot_compute_is_refused_in_one_line(tmp_path: Path) -> None:
     resumed = pollscope("run", "--resume", "latest", "--dask", "tcp://127.0.0.1:9", cwd=tmp_path)
     assert resumed.returncode == 2
     assert not (tmp_path / "results").exists()
+
+
+def own_address() -> str | None:
+    """Return an address of this host that others reach; None where there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])
+
+
+def test_a_scheduler_on_a_network_is_not_even_contacted(tmp_path: Path) -> None:
+    """What it answers would be unpickled, which runs its code."""
+    if (address := own_address()) is None:
+        pytest.skip("this host has no address but the loopback's")
+    with socket.create_server((address, 0)) as listener:
+        listener.settimeout(1)
+        asked = f"tcp://{address}:{listener.getsockname()[1]}"
+        done = pollscope(*SWEEP, "--dask", asked, cwd=tmp_path)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+    assert done.returncode == 3
+    assert "Dask runs the code of everybody who reaches" in done.stderr
+
+
+def test_a_scheduler_on_all_addresses_is_refused(tmp_path: Path) -> None:
+    everywhere = Workers(tmp_path, host="0.0.0.0")
+    try:
+        port = everywhere.address.rpartition(":")[2]
+        everywhere.add()
+        done = pollscope(*LOADS, "--dask", f"tcp://127.0.0.1:{port}", cwd=tmp_path)
+        assert done.returncode == 3
+        assert "Dask runs the code of everybody who reaches" in done.stderr
+        vouched = pollscope(*LOADS, "--dask", f"private+{everywhere.address}", cwd=tmp_path)
+        assert vouched.returncode == 0, vouched.stderr
+    finally:
+        everywhere.end()

@@ -1,29 +1,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulations on a Dask cluster: each is a function of its arguments alone, so any worker gives the same bits."""
+"""Compute simulations on a Dask cluster. Each is a function of its arguments alone, so any worker gives the same bits.
 
+Whoever reaches a Dask port runs code there as its user, and a scheduler runs code here: Dask sends pickles and asks for
+no password. A cluster therefore listens on the loopback interface alone or uses TLS, unless its user vouches for the
+network (PRIVATE).
+"""
+
+import contextlib
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from pollscope import __version__
 from pollscope.base.errors import HostError
 
 _CONNECT_S = 10
-# A worker that died is replaced by another one; with none left for so long, the run ends and can go on later.
+# The run ends, and can be resumed, when the cluster has had no worker for this time.
 _WITHOUT_WORKER_S = 30
+# In front of an address: its user says that only trusted hosts reach this network.
+PRIVATE = "private+"
 
 
 class Cluster:
-    """A cluster's scheduler, and the simulations that were given to it.
+    """Give simulations to a cluster's scheduler and take their results.
 
     Args:
-        address: of the scheduler, for instance `tcp://10.0.0.1:8786`.
+        address: of the scheduler: `tcp://127.0.0.1:8786`, `tls://10.0.0.1:8786` or `private+tcp://10.0.0.1:8786`.
 
     Raises:
-        HostError: no Dask here, no scheduler or no worker there, or a worker with another pollscope.
+        HostError: there is no Dask here, no scheduler or no worker there, a worker with another pollscope, or a port
+            that strangers reach.
     """
 
     def __init__(self, address: str) -> None:
-        self._where = f"--dask {address}"
+        self._where, self._vouched = f"--dask {address}", address.startswith(PRIVATE)
+        address = address.removeprefix(PRIVATE)
+        self._check_reach(address)
         try:
             from distributed import Client
         except ImportError:
@@ -34,7 +47,9 @@ class Cluster:
             self._client = connect(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else "no answer"
-            raise HostError(f"no scheduler answers: {reason}", self._where, "`dask scheduler` starts one") from None
+            raise HostError(
+                f"no scheduler answers: {reason}", self._where, "`dask scheduler --host 127.0.0.1` starts one"
+            ) from None
         try:
             self._check_workers()
         except HostError:
@@ -42,29 +57,43 @@ class Cluster:
             raise
         self._given: dict[str, Any] = {}
 
+    def _check_reach(self, address: str) -> None:
+        if self._vouched or address.startswith(("tls://", "inproc://")):
+            return
+        host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
+        with contextlib.suppress(ValueError):
+            if host == "localhost" or ip_address(host).is_loopback:
+                return
+        what = f"Dask runs the code of everybody who reaches {address}, and code from there runs here"
+        remedy = f"dask scheduler --host 127.0.0.1, tls:// with certificates, or {PRIVATE}tcp:// in a private network"
+        raise HostError(what, self._where, remedy)
+
     def _check_workers(self) -> None:
         try:
             self._client.wait_for_workers(1, timeout=_CONNECT_S)
         except TimeoutError:
             raise self._none_left() from None
+        info = self._client.scheduler_info(n_workers=-1)
+        for each in (info["address"], *info["workers"]):
+            self._check_reach(each)
         versions = self._client.run(_version)
         if other := {worker: version for worker, version in versions.items() if version != __version__}:
             worker, version = next(iter(other.items()))
             raise HostError(f"the worker {worker} has pollscope {version}, here is {__version__}", self._where)
 
     def _none_left(self) -> HostError:
-        return HostError("the cluster has no worker", self._where, "`dask worker ADDRESS` on each machine starts one")
+        return HostError("the cluster has no worker", self._where, "`dask worker ADDRESS --host 127.0.0.1` starts one")
 
     def give(self, name: str, function: Callable[..., Mapping[str, Any]], *arguments: Any) -> None:
-        """Starts a simulation, if it was not given before."""
+        """Start a simulation unless it was given before."""
         if name not in self._given:
             self._given[name] = self._client.submit(function, *arguments, pure=False)
 
     def take(self, name: str) -> Mapping[str, Any]:
-        """The result of a simulation that was given, once.
+        """Return the result of a simulation that was given, once.
 
         Raises:
-            HostError: no worker is left, or the scheduler is gone.
+            HostError: there is no worker or no scheduler any more.
         """
         future = self._given.pop(name)
         from distributed import CancelledError, KilledWorker
@@ -77,13 +106,13 @@ class Cluster:
                     raise self._none_left() from None
             except (CancelledError, KilledWorker, OSError) as error:
                 raise HostError(
-                    f"the cluster was lost: {type(error).__name__}", self._where, "--resume goes on"
+                    f"the cluster was lost: {type(error).__name__}", self._where, "--resume continues the run"
                 ) from None
             else:
                 return found
 
     def close(self) -> None:
-        """Leaves the cluster; simulations that nobody waits for are dropped."""
+        """Leave the cluster and drop simulations that nobody waits for."""
         self._client.close()
 
 
