@@ -65,45 +65,71 @@ int qwait_init(struct qwait *set, const struct qwait_config *config)
 	return config->idle == QWAIT_SLEEP && set->event_fd < 0 ? -errno : 0;
 }
 
+static bool is_added(const struct qwait *set, uint32_t qid)
+{
+	return qid < set->config.queues && set->queues[qid].added;
+}
+
+/* Nobody serves the queue. Items that were not taken stay in the doorbell's count, for the next queue that it joins. */
+static void free_bell(struct qwait_queue *queue)
+{
+	qwait_fetch_add(&queue->bell->rung, -queue->taken);
+	qwait_store(&queue->bell->armed, 0);
+	queue->bell->set = NULL;
+	if (queue->bell->events != NULL)
+		queue->bell->events = NULL;
+	queue->added = false; /* `bell` stays: a waiter that has just armed it looks at it once more */
+}
+
 void qwait_close(struct qwait *set)
 {
 	for (uint32_t qid = 0; qid < set->config.queues; qid++)
-		if (set->queues[qid].bell != NULL) {
-			/* the set may be freed: the doorbell may join another one */
-			set->queues[qid].bell->set = NULL;
-			set->queues[qid].bell->events = NULL;
-		}
+		if (is_added(set, qid))
+			free_bell(&set->queues[qid]);
 	if (set->event_fd >= 0)
 		close(set->event_fd);
 	set->event_fd = -1;
 }
 
-static bool is_added(const struct qwait *set, uint32_t qid)
-{
-	return qid < set->config.queues && set->queues[qid].bell != NULL;
-}
-
-/* Not by bell->set alone: a producer that rings late finds it unchanged after a removal. */
-static bool is_in_use(const struct qwait_doorbell *bell)
-{
-	return bell->set != NULL && bell->set->queues[bell->qid].bell == bell;
-}
-
 int qwait_add(struct qwait *set, uint32_t qid, struct qwait_doorbell *bell, uint32_t weight)
 {
+	struct qwait_queue *queue;
+
 	if (qid >= set->config.queues || weight == 0)
 		return -EINVAL;
 	if (is_added(set, qid))
 		return -EEXIST;
-	if (is_in_use(bell))
+	if (bell->set != NULL)
 		return -EBUSY;
 	bell->set = set;
 	bell->qid = qid;
-	bell->events = set->posts ? &set->events : NULL;
-	qwait_store(&bell->rung, 0);
-	set->queues[qid] = (struct qwait_queue){.bell = bell, .weight = weight};
+	if (set->posts)
+		bell->events = &set->events;
+	queue = &set->queues[qid];
+	if (queue->bell != bell) /* see free_bell() */
+		queue->bell = bell;
+	queue->weight = weight;
+	queue->taken = 0;
+	queue->added = true;
+	qwait_store(&queue->parked, 0);
+	qwait_store(&queue->disabled, 0);
 	qwait_activate(set, qid);
 	return 0;
+}
+
+/*
+ * Takes the disabled queue out of the state it is in: armed, kept for qwait_enable(), or ready. A late producer then finds the doorbell not
+ * armed and does not touch the set. False: a waiter serves the queue or is about to find it disabled, or a producer has taken the
+ * arming and has not made the queue ready yet. Each of these ends in one of the three states.
+ */
+static bool take_queue(struct qwait *set, uint32_t qid)
+{
+	struct qwait_queue *queue = &set->queues[qid];
+
+	if (qwait_exchange(&queue->bell->armed, 0) || qwait_exchange(&queue->parked, 0))
+		return true;
+	return set->config.ready_set == QWAIT_LINEAR ? qwait_list_take_one(set, qid)
+	                                             : qwait_bitmap_take_one(&set->ready, qid);
 }
 
 int qwait_remove(struct qwait *set, uint32_t qid)
@@ -111,10 +137,12 @@ int qwait_remove(struct qwait *set, uint32_t qid)
 	if (!is_added(set, qid))
 		return -ENOENT;
 	qwait_store(&set->queues[qid].disabled, 1);
-	qwait_exchange(&set->queues[qid].bell->armed, 0);
-	/* A late producer then rings what nobody has armed: the set may be gone. */
-	set->queues[qid].bell->events = NULL;
-	set->queues[qid].bell = NULL;
+	if (!take_queue(set, qid) && !set->posts)
+		return -EBUSY;
+	/* With events a queue may be ready beside being armed. */
+	if (set->posts)
+		qwait_bitmap_take_one(&set->ready, qid);
+	free_bell(&set->queues[qid]);
 	return 0;
 }
 
@@ -144,8 +172,6 @@ bool qwait_park(struct qwait *set, uint32_t qid)
 {
 	struct qwait_queue *queue = &set->queues[qid];
 
-	if (queue->bell == NULL)
-		return true;
 	qwait_store(&queue->parked, 1);
 	return qwait_load(&queue->disabled) || !qwait_exchange(&queue->parked, 0);
 }
@@ -204,6 +230,24 @@ uint32_t qwait_list_take(struct qwait *set, uint32_t from)
 	}
 	list_unlock(list);
 	return best;
+}
+
+bool qwait_list_take_one(struct qwait *set, uint32_t qid)
+{
+	struct qwait_list *list = &set->list;
+	uint32_t i = 0;
+
+	list_lock(list);
+	while (i < list->count && list->qids[i] != qid)
+		i++;
+	const bool found = i < list->count;
+
+	if (found) {
+		list->qids[i] = list->qids[list->count - 1];
+		qwait_store(&list->count, list->count - 1);
+	}
+	list_unlock(list);
+	return found;
 }
 
 void qwait_wake(const struct qwait *set)

@@ -55,11 +55,16 @@
  *                   this processor has no UMWAIT; or -errno of eventfd(2).
  *   qwait_close()   Frees what init took from the system, and frees the doorbells that are still joined, whose memory has to be
  *                   there. Nobody may use the set any more.
- *   qwait_add()     Joins queue and doorbell, and makes the queue ready once, so that what waits already is seen. `weight`: visits in
- *                   a row under QWAIT_WEIGHTED, at least 1. 0, or -EINVAL: no such queue, or weight 0; -EEXIST: the queue has
- *                   a doorbell already; -EBUSY: the doorbell is another queue's: try another one.
- *   qwait_remove()  The queue is not returned any more, and its doorbell is free. 0, or -ENOENT. A producer that still rings does
- *                   no harm while the doorbell's memory is there.
+ *   qwait_add()     Joins queue and doorbell, and makes the queue ready once, so that items that wait already are seen. The doorbell
+ *                   keeps its count: items that were rung before the call or during it are served. A new doorbell is all zero.
+ *                   `weight`: busy polls in a row under QWAIT_WEIGHTED, at least 1. 0, or -EINVAL: no such queue, or weight 0;
+ *                   -EEXIST: the queue has a doorbell already; -EBUSY: the doorbell is another queue's: try another one.
+ *   qwait_remove()  Disables the queue and frees its doorbell, which keeps the count of items that were not taken. 0, or -ENOENT, or
+ *                   -EBUSY: a waiter serves the queue, or a producer is making it ready. The queue stays disabled; call again until
+ *                   it returns 0. The thread that serves the queue calls qwait_reconsider() first. A producer that still rings
+ *                   does no harm while the doorbell's memory is there. A waiter may have armed the doorbell at this very moment,
+ *                   and then looks at it once more: let it join another queue, or free its memory, only after all waiters of the
+ *                   set have called qwait_next() again.
  *   qwait_disable() The queue is not returned although it is ready, until qwait_enable(): to slow a queue down, for instance. What is
  *                   rung meanwhile is not forgotten. A waiter that is being given it at this moment still is. 0, or -ENOENT.
  *   qwait_enable()  0, or -ENOENT. By any thread.
@@ -74,8 +79,8 @@
  *                   another waiter was quicker.
  *   qwait_look()    One look at the ready bits, for a waiter that idles in its own way. True: something may be ready, and its next
  *                   qwait_next() begins there.
- *   qwait_any()     The same of a set that the thread has no waiter of: one look at the summary, and none at events that its
- *                   waiter has not read. Not for who is about to sleep.
+ *   qwait_any()     The same for a set of which the thread has no waiter. It reads the summary (the leaves if the summary is never
+ *                   cleared), and no events that the set's waiter has not read. Not for a thread that is about to sleep.
  *   qwait_has_umwait()  This processor has UMONITOR and UMWAIT, which QWAIT_UMWAIT needs.
  *   qwait_verify()  True: there are items. False: there are none (counted in waiter.spurious), and the queue is armed.
  *   qwait_took()    `items` were dequeued.
@@ -110,7 +115,8 @@
  *
  * THREADS
  *   Any number of producers and of waiters; a waiter belongs to one thread. Control functions are called by one thread at a
- *   time, beside running producers and waiters; with config.one_poster queues are added and removed while the producer rests.
+ *   time, beside running producers and waiters. With config.one_poster a queue is added or removed only while the producer rests
+ *   and the waiter does not serve it: events leave no trace of who serves a queue.
  *
  * EXAMPLE
  *   example.c: one thread rings 100 doorbells, another serves what is ready; 40 lines.
@@ -144,11 +150,12 @@ struct qwait_config {
 };
 
 struct qwait_queue {
-	struct qwait_doorbell *bell; /* NULL: not added */
+	struct qwait_doorbell *bell;
 	uint32_t weight;
 	uint32_t taken; /* items; by who serves the queue */
 	qwait_u32 disabled;
 	qwait_u32 parked; /* it was ready while it was disabled */
+	bool added;       /* by control functions alone */
 };
 
 struct qwait_list {
@@ -204,6 +211,7 @@ bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns);
 /* Slow paths of what is inline below. */
 void qwait_list_set(struct qwait *set, uint32_t qid);
 uint32_t qwait_list_take(struct qwait *set, uint32_t from);
+bool qwait_list_take_one(struct qwait *set, uint32_t qid);
 bool qwait_park(struct qwait *set, uint32_t qid);
 
 /* Wakes a sleeper. Here, because a driver that rings is a library of its own. */
@@ -217,8 +225,9 @@ static inline void qwait_waiter_init(struct qwait_waiter *waiter, struct qwait *
 /* Something may be ready. */
 static inline bool qwait_any(struct qwait *set)
 {
-	return set->config.ready_set == QWAIT_LINEAR ? qwait_load(&set->list.count) != 0
-	                                             : qwait_bitmap_any(&set->ready);
+	if (set->config.ready_set == QWAIT_LINEAR)
+		return qwait_load(&set->list.count) != 0;
+	return set->lowers ? qwait_bitmap_any(&set->ready) : qwait_bitmap_look(&set->ready, set->leaves) != 0;
 }
 
 /* The same for a waiter that has nothing to do; its next qwait_next() begins where something was seen. */
@@ -401,12 +410,14 @@ static inline uint32_t qwait_items(struct qwait *set, uint32_t qid)
 static inline bool qwait_arm_and_look(struct qwait *set, uint32_t qid)
 {
 	const struct qwait_queue *queue = &set->queues[qid];
-	const uint32_t taken = queue->taken; /* once armed, another waiter may serve the queue */
+	/* Read first: once the doorbell is armed, another waiter may serve the queue. */
+	struct qwait_doorbell *bell = queue->bell;
+	const uint32_t taken = queue->taken;
 
 	if (qwait_stays_armed(set, qid))
 		return false;
-	qwait_rearm(set, qid);
-	return qwait_load(&queue->bell->rung) != taken && qwait_take_back(set, qid);
+	qwait_arm(bell);
+	return qwait_load(&bell->rung) != taken && qwait_disarm(bell);
 }
 
 static inline bool qwait_verify(struct qwait_waiter *waiter, uint32_t qid)

@@ -93,7 +93,8 @@ struct qwait_bitmap {
  */
 struct qwait_doorbell {
 	alignas(QWAIT_LINE_BYTES) qwait_u32 armed;
-	qwait_u32 rung; /* items since it was added; only with qwait_ring() */
+	qwait_u32
+	        rung; /* items ever rung, less those taken before the last removal; only with qwait_ring() */
 	alignas(QWAIT_LINE_BYTES) uint32_t qid;
 	struct qwait *set;           /* NULL: free */
 	struct qwait_events *events; /* of the set; NULL: it takes none */
@@ -212,6 +213,12 @@ static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t fr
 		if (qwait_fetch_and(&ready->leaves[leaf], ~qwait_bit(at)) & qwait_bit(at))
 			return (leaf << QWAIT_LEAF_LOG2) + at;
 	}
+}
+
+/* Takes this queue; false: it is not ready, or somebody else took it. */
+static inline bool qwait_bitmap_take_one(struct qwait_bitmap *ready, uint32_t qid)
+{
+	return qwait_fetch_and(&ready->leaves[qid >> QWAIT_LEAF_LOG2], ~qwait_bit(qid)) & qwait_bit(qid);
 }
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qwait.h with threads: some ring, others wait and serve, one disables and enables queues. They are more than the processors, so
+ * qwait.h with threads: some ring, others wait and serve, one disables and enables queues, or removes and adds them. They are more than the processors, so
  * they are preempted anywhere; besides, any atomic access may be preceded by a stall. Items of a queue have ascending numbers;
  * each must come once and in order, because waiters reconsider behind the processing, and no queue is ever served by two.
  *
@@ -145,7 +145,7 @@ static void *produce(void *argument)
 		while (queue->head - __atomic_load_n(&queue->tail, __ATOMIC_ACQUIRE) == PLACES)
 			sched_yield();
 		queue->items[queue->head % PLACES] = queue->head;
-		queue->head++;
+		__atomic_store_n(&queue->head, queue->head + 1, __ATOMIC_RELAXED);
 		ring(q);
 		if (world.idle == QWAIT_SLEEP && draw() % REST_ODDS == 0)
 			nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
@@ -172,8 +172,8 @@ static uint32_t serve(struct qwait_waiter *waiter, uint32_t q, uint32_t qid)
 
 static uint32_t items_of(uint32_t q)
 {
-	return __atomic_load_n(&world.bells[q].rung, __ATOMIC_RELAXED) -
-	       (uint32_t)__atomic_load_n(&world.queue[q].tail, __ATOMIC_RELAXED);
+	return (uint32_t)(__atomic_load_n(&world.queue[q].head, __ATOMIC_RELAXED) -
+	                  __atomic_load_n(&world.queue[q].tail, __ATOMIC_RELAXED));
 }
 
 /* Items that were taken from queues of this set; UINT64_MAX: they are all empty. */
@@ -269,6 +269,23 @@ static void *wait_and_serve(void *argument)
 	return NULL;
 }
 
+/* Beside its producer and its waiters. What is rung meanwhile comes with the next addition. */
+static void remove_and_add(struct qwait *set, uint32_t q)
+{
+	int ret;
+
+	while ((ret = qwait_remove(set, q / world.sets)) == -EBUSY) {
+		if (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) == world.items)
+			return;
+		sched_yield();
+	}
+	if (ret != 0)
+		wrong("a queue cannot be removed", q);
+	nanosleep(&(struct timespec){.tv_nsec = draw() % 50000}, NULL);
+	if (qwait_add(set, q / world.sets, &world.bells[q], 1) != 0)
+		wrong("a queue cannot be added again", q);
+}
+
 static void *control(void *argument)
 {
 	draws = world.seed ^ 0x5bd1e995u;
@@ -280,7 +297,9 @@ static void *control(void *argument)
 		if (qwait_disable(set, q / world.sets) != 0)
 			wrong("a queue cannot be disabled", q);
 		nanosleep(&(struct timespec){.tv_nsec = draw() % 50000}, NULL);
-		if (qwait_enable(set, q / world.sets) != 0)
+		if (!set->posts && draw() % 2 == 0)
+			remove_and_add(set, q);
+		else if (qwait_enable(set, q / world.sets) != 0)
 			wrong("a queue cannot be enabled", q);
 	}
 	return argument;

@@ -379,6 +379,75 @@ static void a_doorbell_in_use_is_refused(void)
 	close_set();
 }
 
+/* The waiter has the queue from qwait_next() until qwait_verify() or qwait_reconsider() gives it back. */
+static void a_queue_that_is_served_is_not_removed(void)
+{
+	for (int kind = 0; kind < QWAIT_READY_SETS; kind++) {
+		open_full_set(10, QWAIT_ROUND_ROBIN, (enum qwait_ready_set)kind, 1);
+		qwait_ring(&f.bells[3], 2);
+		UNIT_EQUAL(qwait_next(&f.waiter), 3);
+		UNIT_EQUAL(qwait_remove(f.set, 3), -EBUSY);
+		UNIT_CHECK(qwait_verify(&f.waiter, 3));
+		qwait_took(&f.waiter, 3, 1);
+		UNIT_EQUAL(qwait_remove(f.set, 3), -EBUSY);
+		qwait_reconsider(&f.waiter, 3); /* ready, and disabled */
+		UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
+		UNIT_EQUAL(qwait_remove(f.set, 3), 0);
+		UNIT_EQUAL(qwait_remove(f.set, 3), -ENOENT);
+		qwait_ring(&f.bells[4], 1); /* ready, and not taken yet */
+		UNIT_EQUAL(qwait_remove(f.set, 4), 0);
+		UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
+		close_set();
+	}
+}
+
+/* The producer has taken the arming when it finds the queue gone from under it. */
+static void a_queue_that_is_being_rung_is_not_removed(void)
+{
+	open_full_set(10, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
+	UNIT_CHECK(qwait_disarm(&f.bells[3]));
+	UNIT_EQUAL(qwait_remove(f.set, 3), -EBUSY);
+	qwait_activate(f.bells[3].set, f.bells[3].qid);
+	UNIT_EQUAL(qwait_remove(f.set, 3), 0);
+	close_set();
+}
+
+static void items_outlast_adding_and_removing(void)
+{
+	open_set((struct qwait_config){.queues = 10});
+	qwait_ring(&f.bells[0], 3);
+	UNIT_EQUAL(qwait_add(f.set, 5, &f.bells[0], 1), 0);
+	UNIT_EQUAL(serve_one(), 5);
+	UNIT_EQUAL(qwait_items(f.set, 5), 2);
+	UNIT_EQUAL(qwait_remove(f.set, 5), 0);
+	qwait_ring(&f.bells[0], 1);
+	UNIT_EQUAL(qwait_add(f.set, 6, &f.bells[0], 1), 0);
+	UNIT_EQUAL(qwait_items(f.set, 6), 3);
+	serve(3);
+	UNIT_EQUAL(f.served[6], 3);
+	UNIT_EQUAL(serve_one(), QWAIT_NONE);
+	qwait_close(f.set);
+	UNIT_EQUAL(f.bells[0].rung, 0);
+	free(f.set);
+	free(f.bells);
+}
+
+/* Without a summary that is cleared (config.one_waiter, few queues) the leaves say so. */
+static void any_says_when_nothing_is_ready(void)
+{
+	for (int one_waiter = 0; one_waiter < 2; one_waiter++) {
+		open_set((struct qwait_config){.queues = 70, .one_waiter = one_waiter});
+		UNIT_EQUAL(qwait_add(f.set, 69, &f.bells[0], 1), 0);
+		UNIT_CHECK(qwait_any(f.set));
+		UNIT_EQUAL(serve_one(), QWAIT_NONE);
+		UNIT_EQUAL(serve_one(), QWAIT_NONE);
+		UNIT_CHECK(!qwait_any(f.set));
+		qwait_ring(&f.bells[0], 1);
+		UNIT_CHECK(qwait_any(f.set));
+		close_set();
+	}
+}
+
 /* The set's memory may be another's by then. */
 static void a_removed_doorbell_writes_no_events(void)
 {
@@ -488,6 +557,10 @@ static const struct unit_case cases[] = {
         {"spurious_wake_ups_are_filtered_and_counted", spurious_wake_ups_are_filtered_and_counted},
         {"a_disabled_queue_is_kept_for_later", a_disabled_queue_is_kept_for_later},
         {"a_doorbell_in_use_is_refused", a_doorbell_in_use_is_refused},
+        {"a_queue_that_is_served_is_not_removed", a_queue_that_is_served_is_not_removed},
+        {"a_queue_that_is_being_rung_is_not_removed", a_queue_that_is_being_rung_is_not_removed},
+        {"items_outlast_adding_and_removing", items_outlast_adding_and_removing},
+        {"any_says_when_nothing_is_ready", any_says_when_nothing_is_ready},
         {"a_removed_doorbell_writes_no_events", a_removed_doorbell_writes_no_events},
         {"a_doorbell_outlives_its_set", a_doorbell_outlives_its_set},
         {"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
