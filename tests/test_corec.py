@@ -241,6 +241,7 @@ def test_no_interleaving_breaks_it(tmp_path: Path, sizes: tuple[str, ...]) -> No
         pytest.param(("-DUNBOUNDED", "-DFRAMES=4"), id="unbounded"),
         pytest.param(("-DLATE_CLEAR", "-DFRAMES=4"), id="late-clear"),
         pytest.param(("-DCOUNT_BITS=3", "-DFRAMES=10", "-DBURST=1"), id="narrow-count"),
+        pytest.param(("-DNO_LOOK_AFTER", "-DCONSUMERS=3", "-DBURST=1", "-DFRAMES=3"), id="no-look-after-put-back"),
         pytest.param(
             ("-DNO_PUT_BACK", "-DCONSUMERS=3", "-DBURST=1", "-DFRAMES=4"),
             id="no-put-back",

@@ -35,6 +35,8 @@
  *   marked again, and that mark would be lost, with all descriptors of its batch.
  * - Who stalls between its look at `tail` and the exchange may get a mark of a later lap. It has that batch then: no `tail` goes over it
  *   meanwhile, so what it now reads is less than a ring from there, and says whether `tail` waits for it. If not, the mark goes back.
+ *   Then, behind a full fence, it looks where `tail` is now: `tail` may have reached the batch while the mark was away, and the others,
+ *   which found no mark, may all halt.
  * - `tail` is read with acquire by who moves it and written with release: so the doorbell, which is rung just before, never goes back, and
  *   with a batch the NIC sees all before it. Rung after, it could be a stalled core's old one.
  * - Who halts until a descriptor is filled first says which (corec_halt_place()), then arms the processor for that line and reads DD,
@@ -180,7 +182,9 @@ static inline void corec_return(struct corec_queue *q)
 		now = corec_load_acquire(q->tail);
 		if (((now ^ tail) & q->mask) != 0) {
 			corec_store_release(mark, (uint16_t)n);
-			return;
+			corec_fence_full();
+			tail = corec_load_acquire(q->tail);
+			continue;
 		}
 		corec_move_tail(q, now, n);
 		tail = corec_later(now, n);

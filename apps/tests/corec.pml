@@ -5,10 +5,10 @@
  * number of the frame in it; a fresh one has 0. A supply may fall short at any poll.
  *
  * What must hold: a frame comes once, in a batch that follows on itself; TAIL moves over swapped descriptors alone; and when no poll
- * is under way and no mark lies at TAIL, everything claimed has been returned.
+ * is under way, everything claimed has been returned: no core has to poll again before the NIC gets its descriptors back.
  *
- * -DUNBOUNDED, -DLATE_CLEAR and -DCOUNT_BITS=N take away what the header's variants do (COREC_UNBOUNDED ...); with -DNO_PUT_BACK a mark of
- * a later lap is taken for TAIL's.
+ * -DUNBOUNDED, -DLATE_CLEAR and -DCOUNT_BITS=N take away what the header's variants do (COREC_UNBOUNDED ...). With -DNO_PUT_BACK a mark of
+ * a later wrap is taken for TAIL's. With -DNO_LOOK_AFTER a core that puts such a mark back does not look at TAIL again.
  */
 #ifndef CONSUMERS
 #define CONSUMERS 2
@@ -64,6 +64,16 @@ inline move_tail(from, n)
 		doorbell = LATER(from, n)
 	}
 	tail = LATER(from, n)
+}
+
+/* The batch of n at `to`, which TAIL waits for. */
+inline move_over_marked()
+{
+	move_tail(now, n);
+#ifdef LATE_CLEAR
+	done[PLACE(to)] = 0;
+#endif
+	to = LATER(now, n)
 }
 
 active [CONSUMERS] proctype consumer()
@@ -133,20 +143,23 @@ active [CONSUMERS] proctype consumer()
 			now = tail;
 #ifndef NO_PUT_BACK
 			if
-			:: PLACE(now) != PLACE(to) -> done[PLACE(to)] = n; break
-			:: else -> skip
-			fi;
+			:: PLACE(now) != PLACE(to) ->
+				done[PLACE(to)] = n;
+#ifdef NO_LOOK_AFTER
+				break
+#else
+				to = tail
 #endif
-			move_tail(now, n);
-#ifdef LATE_CLEAR
-			done[PLACE(to)] = 0;
+			:: else -> move_over_marked()
+			fi
+#else
+			move_over_marked()
 #endif
-			to = LATER(now, n)
 		od;
 		skip;
 		d_step {
 			polling--;
-			assert(polling > 0 || done[PLACE(tail)] > 0 || AHEAD(taken, tail) == PLACES)
+			assert(polling > 0 || AHEAD(taken, tail) == PLACES)
 		}
 	od
 }
