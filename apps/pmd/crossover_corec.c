@@ -153,18 +153,24 @@ static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)
 	crossover_ring_post(&container_of(q, struct crossover_corec, queue)->rxq->ring, (uint32_t)tail);
 }
 
+/* A queue with deferred start may be polled before its first start, and finds nothing. */
+static __rte_always_inline uint16_t poll_if_started(const struct crossover_rx_queue *rxq,
+                                                    struct rte_mbuf **pkts, uint16_t nb_pkts,
+                                                    const bool described)
+{
+	if (unlikely(rxq->corec == NULL))
+		return 0;
+	return (uint16_t)corec_poll(&rxq->corec->queue, pkts, nb_pkts, described);
+}
+
 static uint16_t burst_corec(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
-	struct crossover_rx_queue *rxq = queue;
-
-	return (uint16_t)corec_poll(&rxq->corec->queue, pkts, nb_pkts, false);
+	return poll_if_started(queue, pkts, nb_pkts, false);
 }
 
 static uint16_t burst_corec_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
-	struct crossover_rx_queue *rxq = queue;
-
-	return (uint16_t)corec_poll(&rxq->corec->queue, pkts, nb_pkts, true);
+	return poll_if_started(queue, pkts, nb_pkts, true);
 }
 
 eth_rx_burst_t crossover_corec_burst(bool described)

@@ -174,6 +174,19 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	return 0;
 }
 
+/* One buffer holds a frame of the MTU, or frames are scattered. */
+static int check_buffers(const struct rte_eth_dev *dev, const struct crossover_rx_queue *rxq, uint16_t mtu)
+{
+	if ((dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0 ||
+	    rxq->buffer_bytes >= mtu + CROSSOVER_L2_BYTES)
+		return 0;
+	CROSSOVER_LOG(ERR,
+	              "port %u: MTU %u needs %u bytes, RX queue %u has buffers of %u; enable "
+	              "RTE_ETH_RX_OFFLOAD_SCATTER or use larger mbufs",
+	              rxq->port_id, mtu, mtu + CROSSOVER_L2_BYTES, rxq->queue_id, rxq->buffer_bytes);
+	return -EINVAL;
+}
+
 static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_rx_queue *rxq = port_of(dev)->rx_queues[queue_id];
@@ -249,7 +262,9 @@ int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 		ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
-	ret = start_rx(dev, queue_id);
+	ret = check_buffers(dev, port->rx_queues[queue_id], dev->data->mtu);
+	if (ret == 0)
+		ret = start_rx(dev, queue_id);
 	crossover_control_unlock(port->pair);
 	return ret;
 }
@@ -454,21 +469,12 @@ int crossover_queues_stop(struct rte_eth_dev *dev)
 int crossover_check_mtu(const struct rte_eth_dev *dev, uint16_t mtu)
 {
 	const struct crossover_port *port = port_of(dev);
+	int ret = 0;
 
-	if (dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER)
-		return 0;
-	for (uint16_t i = 0; i < port->nb_rx_queues; i++) {
-		const struct crossover_rx_queue *rxq = port->rx_queues[i];
-
-		if (rxq != NULL && rxq->buffer_bytes < mtu + CROSSOVER_L2_BYTES) {
-			CROSSOVER_LOG(ERR,
-			              "port %u: MTU %u needs %u bytes, RX queue %u has buffers of %u; enable "
-			              "RTE_ETH_RX_OFFLOAD_SCATTER or use larger mbufs",
-			              port->port_id, mtu, mtu + CROSSOVER_L2_BYTES, i, rxq->buffer_bytes);
-			return -EINVAL;
-		}
-	}
-	return 0;
+	for (uint16_t i = 0; i < port->nb_rx_queues && ret == 0; i++)
+		if (port->rx_queues[i] != NULL)
+			ret = check_buffers(dev, port->rx_queues[i], mtu);
+	return ret;
 }
 
 void crossover_apply_mtu(struct crossover_port *port, uint16_t mtu)

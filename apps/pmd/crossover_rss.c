@@ -99,11 +99,14 @@ static bool hash_ipv4(const struct crossover_hash *hash, const uint8_t *packet, 
 	static const struct l4_types l4 = {RTE_ETH_RSS_NONFRAG_IPV4_TCP, RTE_ETH_RSS_NONFRAG_IPV4_UDP,
 	                                   RTE_ETH_RSS_NONFRAG_IPV4_SCTP};
 	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)packet;
-	uint32_t header = (packet[0] & 15u) * 4;
 	uint64_t alone = RTE_ETH_RSS_IPV4;
+	uint32_t header;
 	bool fragment;
 
-	if (length < sizeof(*ip) || header < sizeof(*ip))
+	if (length < sizeof(*ip))
+		return false;
+	header = (packet[0] & 15u) * 4;
+	if (header < sizeof(*ip))
 		return false;
 	fragment = (ip->fragment_offset &
 	            rte_cpu_to_be_16(RTE_IPV4_HDR_MF_FLAG | RTE_IPV4_HDR_OFFSET_MASK)) != 0;
@@ -157,8 +160,11 @@ bool crossover_hash_frame(const struct crossover_hash *hash, const uint8_t *fram
                           uint32_t *value)
 {
 	uint32_t offset = RTE_ETHER_HDR_LEN;
-	uint16_t type = ether_type_at(frame, offset - 2);
+	uint16_t type;
 
+	if (length < offset)
+		return false;
+	type = ether_type_at(frame, offset - 2);
 	for (int tags = 0; tags < 2 && (type == RTE_ETHER_TYPE_VLAN || type == RTE_ETHER_TYPE_QINQ); tags++) {
 		offset += sizeof(struct rte_vlan_hdr);
 		if (length < offset)

@@ -71,6 +71,8 @@ static __rte_always_inline uint16_t visit(struct crossover_rx_queue *rxq, struct
 	uint32_t position = rxq->position;
 	uint16_t received = 0;
 
+	if (unlikely(rxq->supply == NULL)) /* stopped, or not started yet */
+		return 0;
 	while (received < nb_pkts) {
 		struct crossover_rx_desc *desc = &rxq->desc[position];
 		const uint64_t writeback = read_writeback(desc);

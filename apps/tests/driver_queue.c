@@ -7,6 +7,7 @@
 #include <rte_power_intrinsics.h>
 
 #include "crossover_ring.h"
+#include "net_crossover.h"
 #include "ports/pools.h"
 #include "driver_suite.h"
 
@@ -82,6 +83,44 @@ static void deferred_queues_wait(void)
 	CHECK(send_frames(port_a, 0, 3, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(receive_all(port_b, 0), 3);
 	CHECK_EQUAL(stats_of(port_b).imissed, 5);
+}
+
+/* ethdev keeps nobody from polling a queue that was never started, or not since the last stop. */
+static void check_polls_find_nothing(void)
+{
+	static const struct port_setup two = {.rx_queues = 2, .rx_deferred = true};
+
+	pair_up(NULL, &two);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(receive_all(port_b, 0), 0);
+	CHECK_EQUAL(rte_eth_rx_queue_count(port_b, 0), 0);
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(receive_all(port_b, 0), 0);
+	CHECK_EQUAL(stats_of(port_b).imissed, 5);
+}
+
+static void polls_before_the_first_start_find_nothing(void)
+{
+	check_polls_find_nothing();
+}
+
+static void polls_of_shared_buffers_before_the_start_find_nothing(void)
+{
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_SHARED, 64), 0);
+	check_polls_find_nothing();
+}
+
+static void a_queue_start_checks_the_mtu(void)
+{
+	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_queues = 2, .rx_deferred = true}), 0);
+	CHECK_EQUAL(rte_eth_rx_queue_setup(port_a, 1, 128, SOCKET_ID_ANY, NULL, small_pool), 0);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_a, 1), -EINVAL);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_a, 0), 0);
+	CHECK_EQUAL(rte_eth_dev_set_mtu(port_a, 200), 0);
+	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_a, 1), 0);
+	CHECK_EQUAL(rte_eth_dev_set_mtu(port_a, 1500), -EINVAL);
 }
 
 static void queues_stop_and_start(void)
@@ -272,6 +311,12 @@ const struct driver_case driver_queue_cases[] = {
         {"queue: thresholds are checked", "", thresholds_are_checked},
         {"queue: information", "dma=swap", tells_about_queues},
         {"queue: deferred ones wait", "", deferred_queues_wait},
+        {"queue: polls before the first start find nothing", "", polls_before_the_first_start_find_nothing},
+        {"queue: polls before the first start find nothing", "rx=corec",
+         polls_before_the_first_start_find_nothing},
+        {"queue: polls of shared buffers before the start find nothing", "",
+         polls_of_shared_buffers_before_the_start_find_nothing},
+        {"queue: a start checks the MTU", "", a_queue_start_checks_the_mtu},
         {"queue: stop and start", "dma=copy", queues_stop_and_start},
         {"queue: stop and start", "dma=swap", queues_stop_and_start},
         {"queue: set-up while the port runs", "", queues_are_set_up_while_running},

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RSS: the hash against DPDK's own rte_softrss and the published values, key, flow types, RETA. */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <rte_ip.h>
 #include <rte_thash.h>
 #include <rte_udp.h>
 
+#include "crossover_rss.h"
 #include "driver_suite.h"
 
 #define QUEUES      16
@@ -456,6 +459,32 @@ static void mixed_bursts_keep_their_order(void)
 	}
 }
 
+/* A frame that ends where readable memory ends, cut behind each of its bytes. */
+static void no_byte_behind_a_short_frame_is_read(void)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static struct crossover_hash hash;
+	static const uint16_t types[] = {RTE_ETHER_TYPE_IPV4, RTE_ETHER_TYPE_IPV6, RTE_ETHER_TYPE_VLAN};
+
+	CHECK(memory != MAP_FAILED && mprotect(memory + page, page, PROT_NONE) == 0, "no guarded page");
+	crossover_hash_init(&hash, crossover_default_rss_key, crossover_rss_types());
+	for (unsigned int i = 0; i < RTE_DIM(types); i++)
+		for (uint32_t length = 0; length < RTE_ETHER_HDR_LEN + 4 + sizeof(struct rte_ipv4_hdr);
+		     length++) {
+			uint8_t frame[64] = {0}, *end = memory + page;
+			uint32_t value;
+
+			frame[12] = (uint8_t)(types[i] >> 8);
+			frame[13] = (uint8_t)types[i];
+			frame[16] = RTE_ETHER_TYPE_IPV4 >> 8; /* behind a VLAN tag */
+			memcpy(end - length, frame, length);
+			CHECK(!crossover_hash_frame(&hash, end - length, length, &value),
+			      "type %#x, %u bytes", types[i], length);
+		}
+	munmap(memory, 2 * page);
+}
+
 const struct driver_case driver_rss_cases[] = {
         {"rss: the published values hold", "", published_values_hold},
         {"rss: the hash is rte_softrss's", "dma=copy", hash_is_rte_softrss},
@@ -472,5 +501,6 @@ const struct driver_case driver_rss_cases[] = {
         {"rss: mixed bursts keep their order", "dma=copy", mixed_bursts_keep_their_order},
         {"rss: mixed bursts keep their order", "dma=swap", mixed_bursts_keep_their_order},
         {"rss: all 1024 queues are reached", "", all_1024_queues_are_reached},
+        {"rss: no byte behind a short frame is read", "", no_byte_behind_a_short_frame_is_read},
         {NULL, NULL, NULL},
 };
