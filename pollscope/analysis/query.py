@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """SQL over all runs of a results folder: DuckDB on the parquet files of the run folders, without a server.
 
-SQL has no access to files but those that are opened here, no extension is loaded or fetched, and settings are locked.
+DuckDB itself opens no file but the tables of the runs, loads no extension, changes no setting and starts no transaction
+that writes. `check_reads_only` adds what that leaves: a COPY into an opened file in a WITH clause, table functions that
+execute a text or follow a pointer, the log, and the catalog with its temporary paths.
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -14,7 +17,6 @@ from typing import Any
 import duckdb
 
 from pollscope.analysis.host_facts import HostFacts
-from pollscope.analysis.read_only_sql import check_reads_only, sql_error
 from pollscope.base.errors import UsageError
 from pollscope.metrics import RULES
 from pollscope.store.find import is_run
@@ -23,6 +25,24 @@ from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
 _RUN_COLUMNS = ("run_id", "spec", "row", "paper", "testbed", "host", "status", "started_utc", "finished_utc", "folder")
 BATCH_ROWS = 10_000
+REMEDY = "one SELECT over the tables `trials` and `runs`; DESCRIBE trials lists the columns"
+_READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+_TABLE_FUNCTIONS = {
+    "range",
+    "generate_series",
+    "unnest",
+    "json_each",
+    "json_tree",
+    "duckdb_columns",
+    "duckdb_functions",
+}
+_HIDDEN = re.compile(
+    r"(pragma_|duckdb_(?!columns$|functions$)|sqlite_|pg_).*|current_setting|write_log|views|every_run"
+)
+# Of a statement that json_serialize_sql has written; the quotation marks of a literal are escaped there.
+_NODE = re.compile(r'"type":"(\w+)_NODE"')
+_TABLE_FUNCTION = re.compile(r'"type":"TABLE_FUNCTION".*?"function_name":"([^"]*)"')
+_NAME = re.compile(r'"(?:function_name|table_name)":"([^"]*)"')
 SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -31,7 +51,7 @@ SETTINGS = {
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
-    """Every run below the folders: of results, of a spec, or of a run itself.
+    """Return every run below the folders: of results, of a spec, or of a run itself.
 
     Raises:
         UsageError: a folder that is not there, or holds no run.
@@ -50,9 +70,9 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
 
 @contextmanager
 def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The tables `trials` (docs/store-format.md, with `spec` and `host`) and `runs` (_RUN_COLUMNS), for read_only().
+    """Open the tables `trials` (docs/store-format.md, and `spec`, `host`) and `runs` (_RUN_COLUMNS), for read_only().
 
-    A table of a run that is missing or out of date is derived anew; of a folder that takes none, beside it.
+    A table of a run that is missing or out of date is derived again; it is kept in memory where the run is not ours.
 
     Raises:
         UsageError: no run folder, one of another format, or the same run twice.
@@ -87,8 +107,49 @@ def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+def check_reads_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Refuse all but one statement that only reads.
+
+    Raises:
+        UsageError: SQL that cannot be parsed, several statements, or one that does more than read the runs.
+    """
+    if "\0" in sql or any("\ud800" <= each <= "\udfff" for each in sql):
+        raise UsageError("holds a byte that is no character", "SQL", REMEDY)
+    try:
+        statements = connection.extract_statements(sql)
+        serialized = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()[0][0]
+    except duckdb.Error as error:
+        raise sql_error(error) from None
+    if not statements:
+        raise UsageError("there is no statement", "SQL", REMEDY)
+    for statement in statements:
+        if statement.type != duckdb.StatementType.SELECT:
+            raise UsageError(f"{statement.query.split()[0].upper()} is refused: only SELECT is executed", "SQL", REMEDY)
+    if len(statements) > 1:
+        raise UsageError(f"{len(statements)} statements are given", "SQL", "give one")
+    if not serialized.startswith('{"error":false'):
+        raise UsageError(f"is refused: {json.loads(serialized)['error_message']}", "SQL", REMEDY)
+    refused = [
+        *(node.removesuffix("_QUERY") for node in _NODE.findall(serialized) if f"{node}_NODE" not in _READING_NODES),
+        *(f"the table function {name}" for name in _TABLE_FUNCTION.findall(serialized) if name not in _TABLE_FUNCTIONS),
+        *(name for name in _NAME.findall(serialized) if _HIDDEN.fullmatch(name.lower())),
+    ]
+    if refused:
+        raise UsageError(f"{refused[0]} is refused: only what reads the runs is executed", "SQL", REMEDY)
+
+
+def sql_error(error: Exception) -> UsageError:
+    """Return an error of DuckDB as one line, with the line of the SQL where it says so."""
+    message, _, place = str(error).partition("\n\nLINE ")
+    line = place.partition(":")[0]
+    what = " ".join(message.split("Traceback")[0].split())
+    dotted = re.search(r'Referenced table "(metric|factor|absent)" not found', what)
+    remedy = 'names with a dot stand in double quotes: SELECT "metric.rx_pps" FROM trials' if dotted else REMEDY
+    return UsageError(what, f"SQL line {line}" if line.isdigit() else "SQL", remedy)
+
+
 def read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyConnection:
-    """Executes one statement that only reads; the answer is fetched from what is returned.
+    """Execute one statement that only reads; the answer is fetched from what is returned.
 
     Raises:
         UsageError: SQL that is wrong, that writes, or that reads more than the tables (see check_reads_only).
@@ -102,7 +163,7 @@ def read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBP
 
 
 def write_parquet(connection: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
-    """Writes the answer of one statement that only reads into a parquet file, piece by piece.
+    """Write the answer of one statement that only reads into a parquet file, piece by piece.
 
     Raises:
         UsageError: as read_only().
@@ -121,12 +182,12 @@ def write_parquet(connection: duckdb.DuckDBPyConnection, sql: str, path: Path) -
 
 
 def hosts_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """The processors on which the opened runs were measured."""
+    """Return the processors on which the opened runs were measured."""
     return [str(host) for (host,) in connection.execute("SELECT DISTINCT host FROM every_run ORDER BY 1").fetchall()]
 
 
 def modelled_trials(connection: duckdb.DuckDBPyConnection) -> int:
-    """How many trials of the opened runs a simulation computed."""
+    """Return how many trials of the opened runs a simulation computed."""
     found = connection.execute("SELECT count(*) FROM trials WHERE modelled").fetchone()
     return int(found[0]) if found else 0
 
@@ -151,7 +212,7 @@ def _run_row(run: Path, meta: dict[str, Any]) -> list[str | None]:
 
 
 def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> Path:
-    """Puts the table of a run at a place whose name holds no pattern: a link, or a copy where the run takes no file."""
+    """Put the table of a run at a place whose name holds no pattern: a link, or a copy where it cannot be stored."""
     if not _links(connection, run, place):
         from pollscope.store.results_table import current_table  # loads the numerical libraries
 
@@ -162,7 +223,7 @@ def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -
 
 
 def _links(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> bool:
-    """Links to the table of a run when that is up to date."""
+    """Link to the table of a run if it is up to date."""
     if not is_newer_than_sources(run):
         return False
     place.symlink_to((run / TABLE_FILE).resolve())
@@ -173,7 +234,7 @@ def _links(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> boo
 
 
 def _stamp_of(connection: duckdb.DuckDBPyConnection, table: Path) -> Any:
-    """What a table says of how it was derived; None when it does not say so, or is no table."""
+    """Return what a table says of how it was derived; None if it does not say so, or is no table."""
     sql = "SELECT value FROM parquet_kv_metadata(?) WHERE key = 'PANDAS_ATTRS'::BLOB"
     try:
         row = connection.execute(sql, [str(table)]).fetchone()

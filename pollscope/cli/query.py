@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pollscope.base.errors import UsageError
+from pollscope.base.errors import UsageError, one_line
 from pollscope.base.replacing import written
 from pollscope.base.units import human_number
 from pollscope.cli.words import say
@@ -38,12 +38,12 @@ def query(
         Path | None, typer.Option("--out", metavar="FILE", help="Write all rows to x.csv or x.parquet.")
     ] = None,
 ) -> None:
-    """Answers SQL over all runs of a results folder.
+    """Answer SQL over all runs of a results folder.
 
     `trials` has a row per trial (docs/store-format.md): spec, host, run_id, point, status, "factor.NAME",
     "metric.NAME", ...; names with a dot stand in double quotes. `runs` has a row per run. The SQL is DuckDB's, and only
     reads: nothing else is executed, no other file is opened. A table shows the first 200 rows and how many more there
-    are. Failed trials are there, too: `status` tells them, and `kind` tells baselines from measurements.
+    are. Failed trials are rows as well: filter by `status`, and by `kind` for baselines and measurements.
     """
     from pollscope.analysis.query import hosts_of, modelled_trials, opened, read_only, run_folders
     from pollscope.store.find import RESULTS
@@ -97,8 +97,7 @@ def _csv(answer: "DuckDBPyConnection", file: Any) -> None:
 def _batches(answer: "DuckDBPyConnection") -> Iterator[Sequence[Sequence[Any]]]:
     from duckdb import Error
 
-    from pollscope.analysis.query import BATCH_ROWS
-    from pollscope.analysis.read_only_sql import sql_error
+    from pollscope.analysis.query import BATCH_ROWS, sql_error
 
     try:
         while rows := answer.fetchmany(BATCH_ROWS):
@@ -137,9 +136,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A value for a human; what is not there is a dash. CSV and parquet have all digits."""
+    """Return a value for a person to read, and a dash where there is none. CSV and parquet have all digits."""
     if value is None:
         return "-"
     if isinstance(value, float) and math.isfinite(value):
         return human_number(value, 6).replace(",", "")
-    return " ".join(str(value).split())
+    return one_line(" ".join(str(value).split()))
