@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What it costs and what it brings when cores share one receive queue without a lock (docs/corec.md).
+"""Compare cores that share one receive queue without a lock with one core (docs/queue-sharing-and-notification.md).
 
 The node's workloads l3fwd-lpm and ipsec, as one core or two do them on what one RX queue of net_crossover brings, by
 each way to share it. Cores also play the NIC: who has received sends a burst of fresh frames to the queue, in every

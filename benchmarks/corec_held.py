@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""From which held section on a lock costs two cores at one queue more than COREC does (docs/corec.md).
+"""Find the held section from which a lock costs more than COREC (docs/queue-sharing-and-notification.md).
 
 Loops of workload l3fwd as in corec.py. Receiving a burst takes some cycles longer than it does (EXTRA), under the lock
 where there is one and beside the other core's where there is none. Everything else stays as it is, so the share of

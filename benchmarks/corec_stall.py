@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is lost when one of two cores at a shared queue stalls for 1 ms between its claim and READ_DONE (docs/corec.md).
+"""Count what is lost when one of two cores at a shared queue stalls (docs/queue-sharing-and-notification.md).
 
 build/corec-stall polls one ring with two threads by apps/pmd/corec_protocol.h, a core each; the first one stalls every
 5 ms. Each frame is WORK_NS of work. A stall explains this loss: what the stalled core would have taken meanwhile, and

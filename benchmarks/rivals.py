@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What two cores carry together by each way to bring them packets, under balanced and skewed flows (docs/corec.md).
+"""Compare what two cores carry by each way to bring them packets (docs/queue-sharing-and-notification.md).
 
 Frames go round between the two ports of a net_crossover pair, as in corec.py, so two CPUs will do, and work is light;
 row C-RIVALS counts order, too, and needs a third CPU for its generator, or heavy work (its quick form). Flows: 256 over

@@ -227,7 +227,7 @@ def test_corec_queues_work_under_a_program_that_knows_nothing_of_them(build_dir:
 
 
 def test_testpmd_has_no_two_cores_at_one_queue(build_dir: Path) -> None:
-    """As docs/corec.md says; two ports have work for two."""
+    """As docs/queue-sharing-and-notification.md says; two ports have work for two."""
     options = ["--rxq=1", "--txq=1", "--rxq-share", "--nb-cores=2"]
     with running_testpmd(build_dir, "net_crossover0,rx=corec", options, forwarders=2) as testpmd:
         testpmd.tell("set portlist 1")

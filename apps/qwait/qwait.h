@@ -122,8 +122,8 @@
  *   example.c: one thread rings 100 doorbells, another serves what is ready; 40 lines.
  *
  * SEE ALSO
- *   qwait_protocol.h: why no arrival is lost. docs/hyperplane.md: what it gives and costs. eventfd(2), epoll(7): the same for file
- *   descriptors.
+ *   qwait_protocol.h: why no arrival is lost. docs/queue-sharing-and-notification.md: gain and cost. eventfd(2), epoll(7): the same
+ *   for file descriptors.
  */
 #ifndef QWAIT_H
 #define QWAIT_H

@@ -77,7 +77,7 @@ def _rings(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def _corec(params: Parameters, _spec: Spec) -> _Contradiction | None:
-    """What the receive ring of several cores cannot do (docs/corec.md)."""
+    """What the receive ring of several cores cannot do (docs/queue-sharing-and-notification.md)."""
     if params.organisation != "corec":
         return None
     if params.feed != "wire":
@@ -88,7 +88,7 @@ def _corec(params: Parameters, _spec: Spec) -> _Contradiction | None:
 
 
 def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """A core has one queue, and what comes to it is decided by the RETA (docs/corec.md)."""
+    """A core has one queue, and what comes to it is decided by the RETA (docs/queue-sharing-and-notification.md)."""
     if params.organisation != "rebalanced":
         for name in ("rebalance_period", "rebalance_threshold"):
             if _in_vain(params, spec, name, "organisation"):
@@ -121,7 +121,7 @@ def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def _notification(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """Doorbells are rung by who sends, for cores that read queues of their own (docs/hyperplane.md)."""
+    """Find what a notification does not work with (docs/queue-sharing-and-notification.md)."""
     notification = params.notification
     for name in _OF_QWAIT if notification != "qwait" else ():
         if _in_vain(params, spec, name, "notification"):

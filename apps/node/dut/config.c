@@ -17,7 +17,7 @@
 
 #define SAMPLE_EVERY_MAX      1000000
 #define RING_SLOTS_DEFAULT    1024
-#define WAIT_AFTER_DEFAULT_NS 50000 /* about what a sleep and a wake-up take (docs/hyperplane.md) */
+#define WAIT_AFTER_DEFAULT_NS 50000 /* about the time of a sleep and a wake-up */
 #define WAIT_AFTER_MAX_NS     1000000000
 /* Those of RSS++'s own configuration for DPDK (github.com/rsspp/fastclick: TIMER 100, IMBALANCE_THRESHOLD 0.02). */
 #define REBALANCE_PERIOD_DEFAULT_NS 100000000

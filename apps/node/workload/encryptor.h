@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Encryption by software (DPDK's cryptodev library) for one lcore: a session and a queue pair of its own, and its own SA of ESP, so
- * that lcores have nothing in common that any of them writes, but for one line of IPsec MB up to 1.3 (docs/corec.md).
+ * that lcores have nothing in common that any of them writes, but for one line of IPsec MB up to 1.3 (issue 112 of intel-ipsec-mb).
  *
  * A payload alone (payload.h) is encrypted by AES-256-CBC: the IV takes its place, then comes the payload, padded as in CMS
  * (RFC 5652 section 6.3). The key is made of bytes as those of ESP (docs/node-protocol.md).
