@@ -67,22 +67,24 @@ def draw_parts(cells: pd.DataFrame, path: Path) -> None:
             & (cells["load"] == load)
             & (cells["work_cycles"] == 0)
         ].iloc[0]
-        visits, empty = 100 * chosen["visits"], 100 * chosen["empty"]
-        axes.bar(place, visits, 0.6, color="#4b8cc4", label="Visits by themselves" if place == 0 else None)
-        axes.bar(place, empty, 0.6, visits, color="#e07b2c", label="Empty polls by themselves" if place == 0 else None)
-        rest = 100 - visits - empty
+        busy_polls, empty = 100 * chosen["busy_polls"], 100 * chosen["empty"]
+        axes.bar(place, busy_polls, 0.6, color="#4b8cc4", label="Visits by themselves" if place == 0 else None)
+        axes.bar(
+            place, empty, 0.6, busy_polls, color="#e07b2c", label="Empty polls by themselves" if place == 0 else None
+        )
+        rest = 100 - busy_polls - empty
         axes.bar(
             place,
             rest,
             0.6,
-            visits + empty,
+            busy_polls + empty,
             color="none",
             edgecolor=MUTED,
             hatch="////",
             lw=0.7,
             label="Interaction" if place == 0 else None,
         )
-        axes.text(place, max(100, visits + empty) + 2, f"{rest:+.1f}", ha="center", fontsize=8, color=INK)
+        axes.text(place, max(100, busy_polls + empty) + 2, f"{rest:+.1f}", ha="center", fontsize=8, color=INK)
     axes.axhline(100, color=INK, lw=0.9)
     axes.set_xticks(range(len(EXAMPLES)), [example[-1] for example in EXAMPLES])
     axes.set_ylabel("Share of the window (%)")

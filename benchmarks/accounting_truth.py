@@ -44,7 +44,7 @@ WORKS = (0, 500, 2000)
 QUICK = ((1, 64, 512, 1000), ("FB", "PC"), ("constant", "poisson", "trains of 32"), (0.1, 0.5, 1.0), (0, 2000))
 TRAINS = {"constant": 1, "poisson": 1, "trains of 8": 8, "trains of 32": 32}
 # What a script is planned with; its real load is measured.
-EMPTY_CYCLES, VISIT_CYCLES, PACKET_CYCLES = 12.0, 100.0, 40.0
+EMPTY_CYCLES, BUSY_POLL_CYCLES, PACKET_CYCLES = 12.0, 100.0, 40.0
 BURST = 32
 SCRIPT_POLLS = 6000
 # With up to half of all queues in use, empty polls ask queues of their own, so that a packet of later is not found
@@ -69,14 +69,14 @@ class Result(NamedTuple):
 
     cell: Cell
     empty: float
-    visits: float
+    busy_polls: float
     truth_error: float
     tax: float
     error: float
     interaction: float | None
     misfit: float | None
     shortfall: float
-    slices: int
+    timed_intervals: int
     told: str
 
     @property
@@ -111,7 +111,7 @@ def full_load(cell: Cell, hot: set[int], rng: random.Random) -> Iterator[int]:
 def offered(cell: Cell, hot: set[int], rng: random.Random) -> Iterator[int]:
     """Packets arrive at queues while the loop goes round, by their hot or cold rate."""
     train = TRAINS[cell.arrivals]
-    rate = cell.load / (PACKET_CYCLES + cell.work_cycles + VISIT_CYCLES / 4)
+    rate = cell.load / (PACKET_CYCLES + cell.work_cycles + BUSY_POLL_CYCLES / 4)
     weight = [1.0 if queue in hot else 0.05 * (cell.shape in ("PC", "NC")) for queue in range(cell.queues)]
     gap = [train * sum(weight) / (each * rate) if each and rate else float("inf") for each in weight]
     due = [rng.random() * each for each in gap]
@@ -123,7 +123,7 @@ def offered(cell: Cell, hot: set[int], rng: random.Random) -> Iterator[int]:
             due[queue] += gap[queue] if cell.arrivals == "constant" else rng.expovariate(1 / gap[queue])
         burst = min(BURST, waiting[queue])
         waiting[queue] -= burst
-        now += VISIT_CYCLES + burst * (PACKET_CYCLES + cell.work_cycles) if burst else EMPTY_CYCLES
+        now += BUSY_POLL_CYCLES + burst * (PACKET_CYCLES + cell.work_cycles) if burst else EMPTY_CYCLES
         yield burst
 
 
@@ -201,28 +201,30 @@ def as_of_trial(lcore: dict[str, Any], total: float, empty_polls: int, poll_cycl
 
 
 def judge(
-    cell: Cell, lcore: dict[str, Any], empty: float, visits: float, truth_error: float, known_cycles: float
+    cell: Cell, lcore: dict[str, Any], empty: float, busy_polls: float, truth_error: float, known_cycles: float
 ) -> Result:
     total = lcore["cycles"]["total"]
-    slices = int(sum(block[0] for block in lcore["slices"]["blocks"]))
+    timed_intervals = int(sum(block[0] for block in lcore["timed_intervals"]["blocks"]))
     found = classes(lcore)
     floor = known_cycles / total
     if isinstance(found, NoClasses):
-        return Result(cell, empty, visits, truth_error, np.nan, np.nan, None, None, np.nan, slices, found.reason)
+        return Result(
+            cell, empty, busy_polls, truth_error, np.nan, np.nan, None, None, np.nan, timed_intervals, found.reason
+        )
     told = isinstance(found.interaction, MeasuredCycles)
     # Looks at the TSC and sampling take their share of every pass; the truth's passes have them inside.
     ran = total - lcore["event_cycles"] - found.instrumentation
     return Result(
         cell,
         empty,
-        visits,
+        busy_polls,
         truth_error,
         1 - found.packets.value / ran,
         found.packets.error / ran,
         found.interaction.value / total if isinstance(found.interaction, MeasuredCycles) else None,
         found.misfit / total if isinstance(found.misfit, float) else None,
         max(0.0, floor - (found.packets.value + found.packets.error) / total),
-        slices,
+        timed_intervals,
         "" if told else str(found.interaction),
     )
 

@@ -76,7 +76,7 @@ def measure_pairs(
     """Ratios of throughput with to without collectors, and what share of a core each collector used."""
     ratios: list[float] = []
     shares: dict[str, list[float]] = {}
-    testbed.begin(Assignment(plan, folder, folder / "node.log", lambda canary: {"canary": 0, **canary}))
+    testbed.begin(Assignment(plan, folder, folder / "node.log", lambda host_check: {"host_check": 0, **host_check}))
     collectors = testbed.collectors
     try:
         for pair in range(-1, pairs):

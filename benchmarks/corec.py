@@ -10,8 +10,8 @@ and a window in which something else had more than a tenth of a core is repeated
 Prints the ground: nanoseconds in which a cache line goes to and fro between the CPUs, median and range. Ground is cheap
 in rounds in which this takes at most CHEAP_NS and two processes do at least APART times what one does (two CPUs may be
 threads of one core), and dear in the others; what begins on the one and ends on the other is `changing`. Then, each
-with the 95 % interval of the median over the N rounds on this GROUND, for WORKLOAD l3fwd and ipsec and with
-`GROUND_WORKLOAD_` in front of its name,
+with the 95 % interval of the median over the N rounds on this HOST_STATE, for WORKLOAD l3fwd and ipsec and with
+`HOST_STATE_WORKLOAD_` in front of its name,
 `ratio corec_one_core ...`: one core, rx=corec over rx=standard;
 `ratio {corec,locked,trylock}_two_cores ...`: two cores over one with rx=standard: without a lock, and on the standard
 path behind a lock that is waited for, or that is passed by when taken;
@@ -52,17 +52,17 @@ APART = 1.8
 BURST = 32  # apps/bench/wire_bench.h
 CLAIM_LINES = 2  # that a poll of corec_protocol.h owns and another had: `taken`, and the doorbell with `tail`
 OVER_LOCK = 1.2
-GROUNDS = ("cheap", "dear")
+HOST_STATES = ("cheap", "dear")
 WORKLOADS = ("l3fwd", "ipsec")
 LOCKS = ("locked", "trylock")
 SHARED = ("corec", *LOCKS)
 WANTED = {
-    **{f"{ground}_{workload}_corec_one_core": 0.95 for ground in GROUNDS for workload in WORKLOADS},
+    **{f"{host_state}_{workload}_corec_one_core": 0.95 for host_state in HOST_STATES for workload in WORKLOADS},
     "cheap_l3fwd_corec_two_cores": 1.5,
     "cheap_ipsec_corec_two_cores": 1.6,
     # Less a twentieth: shares and lines are timed once a round, and move by a tenth between rounds.
-    **{f"{ground}_l3fwd_corec_over_locked_of_bar": 0.95 for ground in GROUNDS},
-    **{f"{ground}_ipsec_corec_over_trylock_of_bar": 0.95 for ground in GROUNDS},
+    **{f"{host_state}_l3fwd_corec_over_locked_of_bar": 0.95 for host_state in HOST_STATES},
+    **{f"{host_state}_ipsec_corec_over_trylock_of_bar": 0.95 for host_state in HOST_STATES},
     **{f"dear_{workload}_corec_of_explained": 0.95 for workload in WORKLOADS},
 }
 
@@ -167,13 +167,13 @@ def ratios_of(pps: Mapping[str, float], held: float, waited: float, round_trip_n
     }
 
 
-def ground_line(trips_ns: list[float]) -> str:
+def host_state_line(trips_ns: list[float]) -> str:
     """Of all round trips of a line that were measured."""
     span = f"{statistics.median(trips_ns):.0f} ns ({min(trips_ns):.0f} to {max(trips_ns):.0f})"
     return f"ground: a line goes to and fro in {span}"
 
 
-def ground_of(trips_ns: tuple[float, float], two_processes: float) -> str:
+def host_state_of(trips_ns: tuple[float, float], two_processes: float) -> str:
     """By the line before and after what was measured."""
     if (trips_ns[0] <= CHEAP_NS) != (trips_ns[1] <= CHEAP_NS):
         return "changing"
@@ -191,11 +191,11 @@ def measure(log: Path) -> Iterator[tuple[str, str, dict[str, float], tuple[float
                 held, waited = (rounds.share(f"{loop}-{workload}") for loop in ("held", "waited"))
                 trips_ns = before_ns, rounds.round_trip_ns()
                 found = ratios_of(pps, held, waited, sum(trips_ns) / 2)
-                ground = ground_of(trips_ns, found["two_processes"])
+                host_state = host_state_of(trips_ns, found["two_processes"])
                 told = ", ".join(f"{name} {value / 1e6:.2f}" for name, value in pps.items())
-                told += f" Mpps; line {trips_ns[0]:.0f} and {trips_ns[1]:.0f} ns, {ground} ground"
+                told += f" Mpps; line {trips_ns[0]:.0f} and {trips_ns[1]:.0f} ns, {host_state} ground"
                 print(f"{workload}: {told}", file=sys.stderr)
-                yield ground, workload, found, trips_ns
+                yield host_state, workload, found, trips_ns
 
 
 def main() -> int:
@@ -204,16 +204,16 @@ def main() -> int:
     whole = True
     with tempfile.TemporaryDirectory() as folder:
         try:
-            for ground, workload, found, both_ns in measure(Path(folder) / "stderr.log"):
+            for host_state, workload, found, both_ns in measure(Path(folder) / "stderr.log"):
                 trips_ns.extend(both_ns)
                 for name, value in found.items():
-                    ratios[f"{ground}_{workload}_{name}"].append(value)
+                    ratios[f"{host_state}_{workload}_{name}"].append(value)
         except HostError as error:
             if not ratios:
                 raise
             whole = False
             print(f"corec: the last rounds are missing: {error}", file=sys.stderr)
-    print(ground_line(trips_ns))
+    print(host_state_line(trips_ns))
     medians = {name: print_ratio(name, ratios[name]).value for name in sorted(ratios)}
     return 0 if whole and all(medians.get(name, least) >= least for name, least in WANTED.items()) else 1
 

@@ -20,7 +20,7 @@ from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from corec import LOCKS, ground_line, lock_bound, rate, share
+from corec import LOCKS, host_state_line, lock_bound, rate, share
 from ratio import print_ratio
 from wire_bench import Undisturbed, WireBench, two_cpus
 
@@ -56,7 +56,7 @@ def measure(log: Path) -> dict[str, list[float]]:
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         found = measure(Path(folder) / "stderr.log")
-    print(ground_line(found.pop("line")))
+    print(host_state_line(found.pop("line")))
     medians = {name: print_ratio(name, ratios).value for name, ratios in found.items()}
     as_predicted = all(
         medians[f"step_{extra}"] * (1 - TOLERANCE)

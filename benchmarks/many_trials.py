@@ -29,7 +29,7 @@ COMMAND = (sys.executable, "-c", "from pollscope.cli import main; main()")
 def write_run(folder: Path) -> None:
     """A run folder with the recorded trials, each as often as it takes."""
     folder.mkdir()
-    for name in ("run.json", "ground.jsonl"):
+    for name in ("run.json", "host_states.jsonl"):
         (folder / name).write_bytes((RECORDED / name).read_bytes())
     recorded = [json.loads(line) for line in (RECORDED / "trials.jsonl").read_text(encoding="utf-8").splitlines()]
     repeats = 1 + max(record["repeat"] for record in recorded)

@@ -20,14 +20,14 @@ def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | NoClasses:
     """The classes, which make the window; a reason where the mode has none or a busy host leaves too few slices."""
     assert lcore["accounting"] == mode
     assert set(lcore["cycles"]) == {"total"}
-    assert ("slices" in lcore) == (mode == "sampled")
+    assert ("timed_intervals" in lcore) == (mode == "sampled")
     assert ("timed" in lcore) == (mode in ("sampled", "full"))
     if mode == "full":
         check_full(lcore)
     if mode != "sampled":
         assert classes(lcore) == NoClasses(f"accounting mode {mode} takes no slices")
         return classes(lcore)
-    check_slices(lcore)
+    check_timed_intervals(lcore)
     found = classes(lcore)
     if isinstance(found, NoClasses):
         assert found.reason
@@ -40,22 +40,22 @@ def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | NoClasses:
 
 
 def check_full(lcore: dict[str, Any]) -> None:
-    assert lcore["timed"]["visits"] <= lcore["polls"]["partial"] + lcore["polls"]["full"]
+    assert lcore["timed"]["busy_polls"] <= lcore["polls"]["partial"] + lcore["polls"]["full"]
     assert lcore["stamps"] > 0 < lcore["stamp_cycles"]
     assert sum(lcore["timed"][part] for part in TIMED) < lcore["cycles"]["total"]
 
 
-def check_slices(lcore: dict[str, Any]) -> None:
+def check_timed_intervals(lcore: dict[str, Any]) -> None:
     """Sums that any slices have: none is negative, quiet ones are some of all, and all visits of slices are visits."""
-    slices, visits = lcore["slices"], lcore["polls"]["partial"] + lcore["polls"]["full"]
-    assert [len(row) for row in slices["blocks"]] == [1 + PRODUCTS] * BLOCKS
-    assert [len(row) for row in slices["quiet"]] == [1 + QUIET_PRODUCTS] * BLOCKS
-    assert min(min(row) for row in slices["blocks"] + slices["quiet"]) >= 0
+    timed_intervals, busy_polls = lcore["timed_intervals"], lcore["polls"]["partial"] + lcore["polls"]["full"]
+    assert [len(row) for row in timed_intervals["blocks"]] == [1 + PRODUCTS] * BLOCKS
+    assert [len(row) for row in timed_intervals["quiet"]] == [1 + QUIET_PRODUCTS] * BLOCKS
+    assert min(min(row) for row in timed_intervals["blocks"] + timed_intervals["quiet"]) >= 0
     assert all(
         quiet[0] <= block[0] and quiet[1] <= block[1] * (1 + 1e-9)
-        for quiet, block in zip(slices["quiet"], slices["blocks"], strict=True)
+        for quiet, block in zip(timed_intervals["quiet"], timed_intervals["blocks"], strict=True)
     )
-    assert slices["cycles"] + slices["left_out_cycles"] <= lcore["cycles"]["total"]
-    assert 0 <= lcore["switches"] <= visits
-    assert is_absent(lcore["timed"]) or 0 < lcore["timed"]["visits"] <= visits
+    assert timed_intervals["cycles"] + timed_intervals["left_out_cycles"] <= lcore["cycles"]["total"]
+    assert 0 <= lcore["transitions"] <= busy_polls
+    assert is_absent(lcore["timed"]) or 0 < lcore["timed"]["busy_polls"] <= busy_polls
     assert is_absent(lcore["empty_poll_cycles"]) or lcore["empty_poll_cycles"] > 0

@@ -7,7 +7,8 @@ FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, 
 `give-up`, `hung`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `tsc` -> what hello says of CPU 1's TSC;
 `missed` -> `none`; `jitter` -> `on` (every trial receives more than the one before); `capacity` -> packets a second
 that the DUT forwards, with `generator` -> packets a second that the generator can send: counts then follow from the
-offered rate; `grounds` -> cycles that a cache line takes to and fro in each canary, the last for all further ones.
+offered rate; `host_states` -> cycles that a cache line takes to and fro in each host-state check, the last for all
+further ones.
 FAKE_NODE_LOG gets one line per process with its pid.
 """
 
@@ -22,7 +23,7 @@ from recorded_trials import limit, record
 
 FAULTS = json.loads(os.environ.get("FAKE_NODE", "{}"))
 TSC_HZ = record(0.5)["result"]["window"]["tsc_hz"]
-canaries = itertools.count()
+host_checks = itertools.count()
 
 
 def say(**message: Any) -> None:
@@ -77,7 +78,7 @@ def noise(request: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"lcore": each, "cpu": each, "duration_ns": request["duration_ns"], **gaps} for each in request["lcores"]]
 
 
-def ground(lcores: list[int], round_trip: int) -> dict[str, Any]:
+def host_state(lcores: list[int], round_trip: int) -> dict[str, Any]:
     """What a quiet host of two CPUs would say, with a line that takes so many cycles to and fro."""
     cores = [
         {"lcore": each, "cpu": each - 1, "stream": {"bytes": 1 << 22, "cycles": [200_000] * 8}}
@@ -108,9 +109,13 @@ def answer(request: dict[str, Any], last: dict[str, Any], fault: object) -> None
         say(id=request["id"], ok=True, links={})
     elif command == "noise":
         say(id=request["id"], ok=True, noise=noise(request))
-    elif command == "ground":
-        trips = FAULTS.get("grounds", [300])
-        say(id=request["id"], ok=True, ground=ground(request["lcores"], trips[min(next(canaries), len(trips) - 1)]))
+    elif command == "host_state":
+        trips = FAULTS.get("host_states", [300])
+        say(
+            id=request["id"],
+            ok=True,
+            host_state=host_state(request["lcores"], trips[min(next(host_checks), len(trips) - 1)]),
+        )
     elif command == "calibrate":
         say(id=request["id"], ok=True, costs=record(0.5)["calibration"])
     else:

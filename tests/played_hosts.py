@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recorded_trials import ground, record
+from recorded_trials import host_state, record
 
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -119,7 +119,7 @@ class PlayedHosts:
 
     def _tell(self) -> None:
         limited = {} if self.capacity_pps is None else {"capacity_pps": self.capacity_pps}
-        told = {"faults": self.faults, "ground": ground(), **limited}
+        told = {"faults": self.faults, "host_state": host_state(), **limited}
         (self.played / "told.json").write_text(json.dumps(told))
 
     def _program(self, name: str, body: str) -> Path:

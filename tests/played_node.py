@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A node, or without arguments a co-runner, that plays back a real record; and faults at moments that are told.
 
-PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `told.json`: `ground`, a recorded canary;
+PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `told.json`: `host_state`, a recorded host-state check;
 `faults`, number of a `start` request among all that were made in this folder -> `die`, `refuse`, `give-up`, `garbage`,
 `nan`, `noisy`, or `SIGINT`, `SIGTERM`, `SIGKILL`, which the runner gets; `capacity_pps`, where there is any, what the
 DUT forwards. Every process leaves its pid and arguments in `pids`, every request a line in `log`.
@@ -60,7 +60,7 @@ def result(start: dict[str, Any], config: dict[str, Any], fault: str) -> dict[st
     whole |= {"trial": start["trial"], "state": "done", "now_tsc": whole["window"]["end_tsc"]}
     statistics = whole["ports"].pop(RECORD["config"]["dut"]["rx_port"])
     whole["ports"] = {port["name"]: json.loads(json.dumps(statistics)) for port in config["ports"]}
-    latencies = whole["dut"]["lcores"][0]["histograms"]["visit_gap_cycles"] | {"unit": "ns"}
+    latencies = whole["dut"]["lcores"][0]["histograms"]["poll_gap_cycles"] | {"unit": "ns"}
     for lcore in whole["gen"]["lcores"]:
         lcore["latency_ns"] = {"from_intended": latencies, "from_sent": latencies}
         lcore["sequence"] = {"lost": 0, "duplicated": 0, "reordered": 0}
@@ -89,8 +89,8 @@ def answered(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         gaps = {"over_1us": 3, "over_10us": 2, "over_100us": 1, "longest_ns": 150_000}
         own = {"duration_ns": request["duration_ns"], **gaps}
         return {"noise": [{"lcore": each, "cpu": each - 1, **own} for each in request["lcores"]]}
-    elif command == "ground":
-        return {"ground": TOLD["ground"]}
+    elif command == "host_state":
+        return {"host_state": TOLD["host_state"]}
     elif command == "calibrate":
         return {"costs": RECORD["calibration"]}
     elif command == "read" and CORUNNER:

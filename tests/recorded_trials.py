@@ -30,10 +30,10 @@ def record(load_of_max: float | None) -> dict[str, Any]:
     raise LookupError(f"{RUN} has no undisturbed trial at {load_of_max}")
 
 
-def ground() -> dict[str, Any]:
-    """What a canary of the run said of its host."""
-    with (RUN / "ground.jsonl").open(encoding="utf-8") as canaries:
-        return dict(json.loads(next(canaries))["hosts"][0])
+def host_state() -> dict[str, Any]:
+    """What a host-state check of the run said of its host."""
+    with (RUN / "host_states.jsonl").open(encoding="utf-8") as host_checks:
+        return dict(json.loads(next(host_checks))["hosts"][0])
 
 
 def limit(result: dict[str, Any], start: dict[str, Any], dut_port: str, capacity_pps: float, most_pps: float) -> None:

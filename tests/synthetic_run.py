@@ -39,7 +39,7 @@ def _histogram(values: tuple[int, ...], unit: str, highest: int) -> dict[str, An
 
 STAMP_CYCLES = 20.0
 BLOCKS = 16  # of slices in a window, as the node keeps them
-Slice = tuple[float, ...]  # polls, visits, switches, packets, cycles, and lost polls where there were any
+TimedInterval = tuple[float, ...]  # polls, visits, switches, packets, cycles, and lost polls where there were any
 
 
 class Costs(NamedTuple):
@@ -47,26 +47,32 @@ class Costs(NamedTuple):
 
     empty_poll: float
     switch: float
-    visit: float
+    busy_poll: float
     packet: float
     stamp: float = STAMP_CYCLES
 
-    def of(self, polls: int, visits: int, switches: int, packets: int) -> float:
+    def of(self, polls: int, busy_polls: int, transitions: int, packets: int) -> float:
         """Cycles of so many events."""
-        events = self.empty_poll * (polls - visits), self.switch * switches, self.visit * visits, self.packet * packets
+        events = (
+            self.empty_poll * (polls - busy_polls),
+            self.switch * transitions,
+            self.busy_poll * busy_polls,
+            self.packet * packets,
+        )
         return sum(events)
 
 
-def slices_part(blocks: Sequence[Sequence[Slice]]) -> dict[str, Any]:
-    """The object `slices` of a result: for each block the weighted sums of products (apps/lib/accounting.h)."""
+def timed_intervals_part(blocks: Sequence[Sequence[TimedInterval]]) -> dict[str, Any]:
+    """The object `timed_intervals` of a result: for each block the weighted sums of products
+    (apps/lib/accounting.h)."""
     rows, quiet = [], []
     for block in blocks:
         table = np.array([(*one, 0)[:6] for one in block], dtype=float).reshape(-1, 6)
-        polls, visits, switches, packets, spent, lost = table.T
-        weight = 1 / (1 + polls / 256 + 8 * visits)
-        one, none = np.ones(len(table)), visits + lost == 0
-        empty = polls - visits - lost
-        rows.append([len(table), *_products([one, empty, switches, visits, packets, spent, lost], weight)])
+        polls, busy_polls, transitions, packets, spent, lost = table.T
+        weight = 1 / (1 + polls / 256 + 8 * busy_polls)
+        one, none = np.ones(len(table)), busy_polls + lost == 0
+        empty = polls - busy_polls - lost
+        rows.append([len(table), *_products([one, empty, transitions, busy_polls, packets, spent, lost], weight)])
         quiet.append([int(none.sum()), *_products([one[none], polls[none], spent[none]], weight[none])])
     total = sum(one[4] for block in blocks for one in block)
     return {"blocks": rows, "quiet": quiet, "cycles": round(total), "left_out": 0, "left_out_cycles": 0}
@@ -78,18 +84,21 @@ def _products(variables: Sequence[NDArray[np.float64]], weight: NDArray[np.float
 
 
 @cache
-def _slices_json(costs: Costs, burst: int, visited: bool) -> str:
+def _timed_intervals_json(costs: Costs, burst: int, polled: bool) -> str:
     """Slices of 1 to 512 polls that cost exactly what they must; the blocks differ in nothing."""
     block = [(1 << length, 0, 0, 0) for length in range(10)]
-    if visited:
-        for visits in (1, 2, 4, 8):
-            for switches in (0, 1, visits):
-                for polls in (2 * visits, 64):
-                    block += [(polls, visits, min(visits, switches), packets) for packets in (visits, burst * visits)]
+    if polled:
+        for busy_polls in (1, 2, 4, 8):
+            for transitions in (0, 1, busy_polls):
+                for polls in (2 * busy_polls, 64):
+                    block += [
+                        (polls, busy_polls, min(busy_polls, transitions), packets)
+                        for packets in (busy_polls, burst * busy_polls)
+                    ]
     timed = [(*events, costs.stamp + costs.of(*events)) for events in block]
-    one = slices_part([timed])
+    one = timed_intervals_part([timed])
     whole = {name: one[name] * BLOCKS for name in ("blocks", "quiet")}
-    return json.dumps(one | whole | {"cycles": round(BLOCKS * sum(slice_[4] for slice_ in timed))})
+    return json.dumps(one | whole | {"cycles": round(BLOCKS * sum(timed_interval_[4] for timed_interval_ in timed))})
 
 
 class Shares(NamedTuple):
@@ -108,21 +117,21 @@ def shares(useful_share: float) -> Shares:
     return Shares(useful_share, 0.7 * tax, 0.29 * tax, 0.01 * tax, 0.1 * useful_share)
 
 
-def accounting(useful_share: float, empty: int, visits: int, packets: int, interrupted: int) -> dict[str, Any]:
+def accounting(useful_share: float, empty: int, busy_polls: int, packets: int, interrupted: int) -> dict[str, Any]:
     """What an lcore records for shares(): half of the visits came behind an empty poll."""
-    share, switches = shares(useful_share), (visits + 1) // 2
-    useful = share.useful * WINDOW_CYCLES if visits else 0.0
-    each = useful / max(1, visits)
+    share, transitions = shares(useful_share), (busy_polls + 1) // 2
+    useful = share.useful * WINDOW_CYCLES if busy_polls else 0.0
+    each = useful / max(1, busy_polls)
     costs = Costs(
         share.empty_poll * WINDOW_CYCLES / empty,
-        0.1 * useful / max(1, switches),
+        0.1 * useful / max(1, transitions),
         0.3 * each,
         0.6 * useful / max(1, packets),
     )
     stamps = round(share.instrumentation * WINDOW_CYCLES / 2 / STAMP_CYCLES)
     return {
         "cycles": {"total": WINDOW_CYCLES},
-        "switches": switches,
+        "transitions": transitions,
         "waited_cycles": 0,
         "event_cycles": round(share.loop * WINDOW_CYCLES) - interrupted,
         "sampling_cycles": round(share.instrumentation * WINDOW_CYCLES / 2),
@@ -130,9 +139,11 @@ def accounting(useful_share: float, empty: int, visits: int, packets: int, inter
         "stamp_cycles": STAMP_CYCLES,
         "empty_poll_cycles": costs.empty_poll,
         "empty_poll_overlapped_cycles": costs.empty_poll * 0.9,
-        "slices": json.loads(_slices_json(costs, max(1, packets // max(1, visits)), visits > 0)),
+        "timed_intervals": json.loads(
+            _timed_intervals_json(costs, max(1, packets // max(1, busy_polls)), busy_polls > 0)
+        ),
         "timed": {
-            "visits": 1000,
+            "busy_polls": 1000,
             "receive_cycles": 0.3 * useful,
             "process_cycles": 0.5 * useful,
             "transmit_cycles": 0.2 * useful,
@@ -162,8 +173,8 @@ def dut_lcore(
     partial = packets // 8
     interrupted = round(WINDOW_CYCLES * interrupted_share)
     accounted = accounting(useful_share, polls - partial, partial, packets, interrupted)
-    left_out = round(accounted["slices"]["cycles"] / 99)
-    accounted["slices"] |= {"left_out": 1, "left_out_cycles": left_out}
+    left_out = round(accounted["timed_intervals"]["cycles"] / 99)
+    accounted["timed_intervals"] |= {"left_out": 1, "left_out_cycles": left_out}
     return accounted | {
         "lcore": 2,
         "cpu": 1,
@@ -182,7 +193,7 @@ def dut_lcore(
         "histograms": {
             "burst": {"unit": "packets", "values": [[0, polls - partial], [8, partial]]},
             "iteration_cycles": histogram(range(100, 1100)),
-            "visit_gap_cycles": histogram(range(200, 2200)),
+            "poll_gap_cycles": histogram(range(200, 2200)),
         },
         "series": series(packets, polls // queues, WINDOW_CYCLES, interrupted_share),
         "longest": [{"tsc": 5, "cycles": 4000}, {"tsc": 9, "cycles": 20_000}],
@@ -368,10 +379,10 @@ def run_meta(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def canary(
+def host_check(
     number: int, line: float = 300.0, chain: float = 2.1, stream: float = 20.0, spread: float = 0.01, **more: Any
 ) -> dict[str, Any]:
-    """A line of ground.jsonl of two CPUs; the batches of each quantity lie within `spread` around it."""
+    """A line of host_states.jsonl of two CPUs; the batches of each quantity lie within `spread` around it."""
 
     def batches(each: float, count: int, n: int) -> list[int]:
         return [round(each * count * (1 + spread * (2 * i / (n - 1) - 1))) for i in range(n)]
@@ -389,19 +400,19 @@ def canary(
     lines = [{"lcores": [1, 2], "cpus": [0, 1], "round_trips": 32, "cycles": batches(line, 32, 32)}]
     host = {"tsc_hz": TSC_HZ, "took_ns": 2_000_000, "lines": lines, "cores": cores}
     times = {"started_utc": "2026-01-01T00:00:00Z", "started_monotonic_ns": 0}
-    return {"canary": number, "why": "block", "block": "", **times, "knobs": {}, "hosts": [host]} | more
+    return {"host_check": number, "why": "block", "block": "", **times, "knobs": {}, "hosts": [host]} | more
 
 
 def write_run(
-    folder: Path, trials: Iterable[Mapping[str, Any]], canaries: Iterable[Mapping[str, Any]] = (), **meta: Any
+    folder: Path, trials: Iterable[Mapping[str, Any]], host_checks: Iterable[Mapping[str, Any]] = (), **meta: Any
 ) -> Path:
-    """A run folder of these trials, with ground.jsonl when there are canaries."""
+    """A run folder of these trials, with host_states.jsonl when there are host-state checks."""
     folder.mkdir(parents=True, exist_ok=True)
     trials = list(trials)
     described = run_meta(**({"plan": [record["trial"] for record in trials]} | meta))
     (folder / "run.json").write_text(json.dumps(described), encoding="utf-8")
     lines = "".join(json.dumps(record) + "\n" for record in trials)
     (folder / "trials.jsonl").write_text(lines, encoding="utf-8")
-    if ground := "".join(json.dumps(each) + "\n" for each in canaries):
-        (folder / "ground.jsonl").write_text(ground, encoding="utf-8")
+    if host_state := "".join(json.dumps(each) + "\n" for each in host_checks):
+        (folder / "host_states.jsonl").write_text(host_state, encoding="utf-8")
     return folder

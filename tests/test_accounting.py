@@ -13,7 +13,7 @@ import synthetic_run as synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from synthetic_run import Costs, Slice
+from synthetic_run import Costs, TimedInterval
 
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
 from pollscope.analysis.point_values import by_point
@@ -24,7 +24,7 @@ from pollscope.metrics.accounting import (
     FIT_ERROR,
     MISFIT_SHARE,
     MOST_ERROR_SHARE,
-    SLICE_ERROR,
+    TIMED_INTERVAL_ERROR,
     Classes,
     MeasuredCycles,
     NoClasses,
@@ -46,24 +46,24 @@ class Counts(NamedTuple):
     """Events of a window."""
 
     polls: int = 20_000_000
-    visits: int = 1_000_000
-    switches: int = 400_000
+    busy_polls: int = 1_000_000
+    transitions: int = 400_000
     packets: int = 6_000_000
 
 
-def lcore(blocks: Sequence[Sequence[Slice]], counts: Counts, total: float, **changes: Any) -> dict[str, Any]:
+def lcore(blocks: Sequence[Sequence[TimedInterval]], counts: Counts, total: float, **changes: Any) -> dict[str, Any]:
     """What an lcore reports of its cycles."""
     return {
         "accounting": "sampled",
         "cycles": {"total": total},
         "polls": {
-            "empty": counts.polls - counts.visits,
-            "partial": counts.visits,
+            "empty": counts.polls - counts.busy_polls,
+            "partial": counts.busy_polls,
             "full": 0,
             "race_lost": 0,
             "refill_failed": 0,
         },
-        "switches": counts.switches,
+        "transitions": counts.transitions,
         "rx_packets": counts.packets,
         "waited_cycles": 0,
         "event_cycles": LOOP,
@@ -72,7 +72,7 @@ def lcore(blocks: Sequence[Sequence[Slice]], counts: Counts, total: float, **cha
         "stamp_cycles": synthetic.STAMP_CYCLES,
         "interruptions": {"count": 0, "cycles": 0},
         "empty_poll_cycles": {"absent": "packets came while it was calibrated"},
-        "slices": synthetic.slices_part(blocks),
+        "timed_intervals": synthetic.timed_intervals_part(blocks),
     } | changes
 
 
@@ -81,30 +81,33 @@ def window(costs: Costs, counts: Counts) -> float:
     return costs.of(*counts) + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES
 
 
-def runs_of_polls(rng: np.random.Generator, count: int, visited: float = 0.2) -> NDArray[np.int64]:
+def runs_of_polls(rng: np.random.Generator, count: int, polled: float = 0.2) -> NDArray[np.int64]:
     """Polls, visits, switches, packets of random runs; some are quiet, in others visits come in trains or alone."""
     polls = 1 << rng.integers(0, 10, count)
-    visits = rng.binomial(polls, visited * rng.random(count) * (rng.random(count) < 0.6))
-    switches = rng.binomial(visits, rng.random(count))
-    return np.stack([polls, visits, switches, visits + rng.poisson(5.0 * visits)], axis=1)
+    busy_polls = rng.binomial(polls, polled * rng.random(count) * (rng.random(count) < 0.6))
+    transitions = rng.binomial(busy_polls, rng.random(count))
+    return np.stack([polls, busy_polls, transitions, busy_polls + rng.poisson(5.0 * busy_polls)], axis=1)
 
 
 def timed(events: NDArray[np.int64], costs: Costs, factor: NDArray[np.float64] | float = 1.0) -> NDArray[np.float64]:
     """The cycles of runs of polls."""
-    polls, visits, switches, packets = events.T.astype(float)
+    polls, busy_polls, transitions, packets = events.T.astype(float)
     found: NDArray[np.float64] = factor * (
-        costs.empty_poll * (polls - visits) + costs.switch * switches + costs.visit * visits + costs.packet * packets
+        costs.empty_poll * (polls - busy_polls)
+        + costs.switch * transitions
+        + costs.busy_poll * busy_polls
+        + costs.packet * packets
     )
     return found
 
 
-def in_blocks(events: NDArray[np.int64], cycles: NDArray[np.float64], blocks: int = 16) -> list[list[Slice]]:
+def in_blocks(events: NDArray[np.int64], cycles: NDArray[np.float64], blocks: int = 16) -> list[list[TimedInterval]]:
     """Slices with their stamp, dealt to the blocks of a window in the order of time."""
     table = [(*map(int, run), synthetic.STAMP_CYCLES + float(spent)) for run, spent in zip(events, cycles, strict=True)]
     return [table[len(table) * b // blocks : len(table) * (b + 1) // blocks] for b in range(blocks)]
 
 
-def exact(costs: Costs, seed: int = 1, count: int = 3000) -> list[list[Slice]]:
+def exact(costs: Costs, seed: int = 1, count: int = 3000) -> list[list[TimedInterval]]:
     events = runs_of_polls(np.random.default_rng(seed), count)
     return in_blocks(events, timed(events, costs))
 
@@ -131,7 +134,7 @@ def add_up(found: Classes) -> None:
 
 # A switch may cost less than nothing, where a visit and the empty poll before it overlap.
 TRUE_COSTS = st.builds(
-    lambda empty, switch, visit, packet: Costs(empty, switch * visit, visit, packet),
+    lambda empty, switch, busy_poll, packet: Costs(empty, switch * busy_poll, busy_poll, packet),
     st.floats(2, 500),
     st.floats(-0.9, 20),
     st.floats(5, 5000),
@@ -151,8 +154,8 @@ def losing(counts: Counts, lost: int, share: float = 0.1) -> dict[str, Any]:
     left = iter(losses)
     blocks = [[(*one, float(next(left))) for one in block] for block in in_blocks(events, spent)]
     polls = {
-        "empty": counts.polls - counts.visits - lost,
-        "partial": counts.visits,
+        "empty": counts.polls - counts.busy_polls - lost,
+        "partial": counts.busy_polls,
         "full": 0,
         "race_lost": lost,
         "refill_failed": 0,
@@ -170,7 +173,9 @@ def test_lost_polls_are_no_empty_ones() -> None:
     assert found.empty_poll_cycles == pytest.approx(COSTS.empty_poll, rel=1e-6)
     assert found.loop == pytest.approx(alone.loop + lost * LOST_CYCLES, rel=1e-6)
     assert found.packets.value == pytest.approx(alone.packets.value, rel=1e-6)
-    assert found.empty_poll.value == pytest.approx((counts.polls - counts.visits - lost) * COSTS.empty_poll, rel=1e-6)
+    assert found.empty_poll.value == pytest.approx(
+        (counts.polls - counts.busy_polls - lost) * COSTS.empty_poll, rel=1e-6
+    )
     add_up(found)
 
 
@@ -182,13 +187,13 @@ def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
     assert few.loop < LOOP + 10 * accounting.MOST_LOST_POLL_CYCLES
 
 
-def test_slices_without_lost_polls_are_read_as_before() -> None:
+def test_timed_intervals_without_lost_polls_are_read_as_before() -> None:
     """Rows of an earlier node have one variable less."""
     counts = Counts()
     now = lcore(exact(COSTS), counts, window(COSTS, counts))
     upper = [i for i, (a, b) in enumerate(zip(*np.triu_indices(7), strict=True)) if a < 6 and b < 6]
-    rows = [[row[0], *(row[1 + i] for i in upper)] for row in now["slices"]["blocks"]]
-    assert classes(now | {"slices": now["slices"] | {"blocks": rows}}) == classes(now)
+    rows = [[row[0], *(row[1 + i] for i in upper)] for row in now["timed_intervals"]["blocks"]]
+    assert classes(now | {"timed_intervals": now["timed_intervals"] | {"blocks": rows}}) == classes(now)
 
 
 @given(costs=TRUE_COSTS, seed=st.integers(0, 1000))
@@ -197,15 +202,15 @@ def test_costs_are_recovered(costs: Costs, seed: int) -> None:
     away = 0.1 * window(costs, counts)  # beside the polling, which so is known well enough however cheap its visits
     interruptions = {"count": 9, "cycles": away}
     found = told(classes(lcore(exact(costs, seed), counts, window(costs, counts) + away, interruptions=interruptions)))
-    empty = (counts.polls - counts.visits) * costs.empty_poll
-    visits = costs.visit * counts.visits + costs.packet * counts.packets
+    empty = (counts.polls - counts.busy_polls) * costs.empty_poll
+    busy_polls = costs.busy_poll * counts.busy_polls + costs.packet * counts.packets
     near = 1e-6 * found.total
     assert found.empty_poll_cycles == pytest.approx(costs.empty_poll, rel=1e-6)
     assert found.empty_poll.value == pytest.approx(empty, abs=near)
-    assert found.empty_poll.error == pytest.approx(SLICE_ERROR * empty, rel=1e-3, abs=near)
-    assert number(found.useful).value == pytest.approx(visits, abs=near)
-    assert number(found.interaction).value == pytest.approx(costs.switch * counts.switches, abs=near)
-    assert found.packets.value == pytest.approx(visits + costs.switch * counts.switches, abs=near)
+    assert found.empty_poll.error == pytest.approx(TIMED_INTERVAL_ERROR * empty, rel=1e-3, abs=near)
+    assert number(found.useful).value == pytest.approx(busy_polls, abs=near)
+    assert number(found.interaction).value == pytest.approx(costs.switch * counts.transitions, abs=near)
+    assert found.packets.value == pytest.approx(busy_polls + costs.switch * counts.transitions, abs=near)
     assert abs(float(found.misfit)) < near
     add_up(found)
 
@@ -223,7 +228,7 @@ def autocorrelated(rng: np.random.Generator, count: int, size: float, memory: fl
 class Simulated(NamedTuple):
     found: Classes
     empty: float
-    visits: float
+    busy_polls: float
 
 
 def simulated(seed: int, memory: float) -> Simulated:
@@ -236,7 +241,7 @@ def simulated(seed: int, memory: float) -> Simulated:
     noise = 1 + rng.normal(0, 0.05, len(events[sliced]))
     blocks = in_blocks(events[sliced], timed(events[sliced], COSTS, factor[sliced] * noise))
     alone = COSTS._replace(empty_poll=0.0, switch=0.0)
-    empty_alone = COSTS._replace(switch=0.0, visit=0.0, packet=0.0)
+    empty_alone = COSTS._replace(switch=0.0, busy_poll=0.0, packet=0.0)
     counts = Counts(*(int(column) for column in events.sum(axis=0)))
     total = timed(events, COSTS, factor).sum() + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES
     return Simulated(
@@ -251,11 +256,13 @@ def simulated(seed: int, memory: float) -> Simulated:
 )
 def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
     """Without the share that is added for what slices have in common, so that sampling's own stands for itself."""
-    monkeypatch.setattr(accounting, "SLICE_ERROR", 0.0)
+    monkeypatch.setattr(accounting, "TIMED_INTERVAL_ERROR", 0.0)
     runs = [simulated(seed, memory) for seed in range(150)]
     empty = [abs(run.found.empty_poll.value - run.empty) <= run.found.empty_poll.error for run in runs]
-    visits = [abs(number(run.found.useful).value - run.visits) <= number(run.found.useful).error for run in runs]
-    for inside in (empty, visits):
+    busy_polls = [
+        abs(number(run.found.useful).value - run.busy_polls) <= number(run.found.useful).error for run in runs
+    ]
+    for inside in (empty, busy_polls):
         assert 0.88 <= np.mean(inside) <= 0.995
     for run in runs:
         add_up(run.found)
@@ -263,7 +270,7 @@ def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: floa
 
 def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices sample the drift: blocks in the order of time tell it from noise, shuffled ones cannot."""
-    monkeypatch.setattr(accounting, "SLICE_ERROR", 0.0)
+    monkeypatch.setattr(accounting, "TIMED_INTERVAL_ERROR", 0.0)
     ratios, counts = [], Counts()
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -280,23 +287,23 @@ def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch
     assert np.median(ratios) < 0.7
 
 
-def test_the_cost_of_an_empty_poll_holds_what_slices_have_in_common() -> None:
+def test_the_cost_of_an_empty_poll_holds_what_timed_intervals_have_in_common() -> None:
     counts = Counts()
     found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts))))
-    assert found.empty_poll.error == pytest.approx(SLICE_ERROR * found.empty_poll.value, rel=1e-6)
+    assert found.empty_poll.error == pytest.approx(TIMED_INTERVAL_ERROR * found.empty_poll.value, rel=1e-6)
     assert found.packets.error == found.empty_poll.error
 
 
-def test_visits_that_all_come_behind_an_empty_poll_are_not_told_from_the_interaction() -> None:
+def test_busy_polls_that_all_come_behind_an_empty_poll_are_not_told_from_the_interaction() -> None:
     events = runs_of_polls(np.random.default_rng(2), 3000)
     events[:, 2] = events[:, 1]
-    counts = Counts(switches=Counts().visits)
+    counts = Counts(transitions=Counts().busy_polls)
     found = told(classes(lcore(in_blocks(events, timed(events, COSTS)), counts, window(COSTS, counts))))
     for unknown in (found.useful, found.interaction):
         assert isinstance(unknown, str)
         assert "no slice tells" in unknown
     # The tax is known all the same, and so is what visits and the interaction are together.
-    assert found.packets.value == pytest.approx(130.0 * counts.visits + 40.0 * counts.packets, rel=1e-6)
+    assert found.packets.value == pytest.approx(130.0 * counts.busy_polls + 40.0 * counts.packets, rel=1e-6)
     assert abs(float(found.misfit)) < 1e-6 * found.total
     add_up(found)
 
@@ -311,32 +318,32 @@ def test_noise_that_hides_the_interaction_is_a_reason_with_numbers() -> None:
     found = told(classes(lcore(in_blocks(events, cycles), counts, window(COSTS, counts))))
     assert isinstance(found.useful, str)
     assert "told apart only to +-" in found.useful
-    assert found.empty_poll.value == pytest.approx(10.0 * (counts.polls - counts.visits), rel=1e-6)
+    assert found.empty_poll.value == pytest.approx(10.0 * (counts.polls - counts.busy_polls), rel=1e-6)
 
 
-def few_slices() -> list[list[Slice]]:
+def few_timed_intervals() -> list[list[TimedInterval]]:
     return [block[:3] for block in exact(COSTS)]
 
 
-def few_blocks() -> list[list[Slice]]:
+def few_blocks() -> list[list[TimedInterval]]:
     return [*exact(COSTS)[:5], *([[]] * 11)]
 
 
-def without_visits() -> list[list[Slice]]:
+def without_busy_polls() -> list[list[TimedInterval]]:
     return [[one for one in block if one[1] == 0] for block in exact(COSTS)]
 
 
 @pytest.mark.parametrize(
     ("blocks", "reason"),
     [
-        (few_slices(), "only 48 slices were timed: the window is too short"),
+        (few_timed_intervals(), "only 48 slices were timed: the window is too short"),
         (few_blocks(), "the window is too short"),
-        (without_visits(), "slices met some 0 visits only"),
+        (without_busy_polls(), "slices met some 0 visits only"),
         ([[]] * 16, "only 0 slices"),
     ],
-    ids=["slices", "blocks", "visits", "none"],
+    ids=["timed_intervals", "blocks", "busy_polls", "none"],
 )
-def test_too_few_slices_are_a_reason(blocks: list[list[Slice]], reason: str) -> None:
+def test_too_few_timed_intervals_are_a_reason(blocks: list[list[TimedInterval]], reason: str) -> None:
     counts = Counts()
     known = lcore(blocks, counts, window(COSTS, counts), empty_poll_cycles=10.0)
     # What was calibrated before the trial is known worse, and would be more than the tax may be off.
@@ -348,10 +355,10 @@ def test_too_few_slices_are_a_reason(blocks: list[list[Slice]], reason: str) -> 
     add_up(found)
 
 
-def test_a_calibrated_cost_has_the_error_of_a_ground_that_moves() -> None:
+def test_a_calibrated_cost_has_the_error_of_a_host_state_that_moves() -> None:
     counts = Counts(polls=1_400_000)
     total = window(COSTS, counts)
-    found = told(classes(lcore(few_slices(), counts, total, empty_poll_cycles=11.0)))
+    found = told(classes(lcore(few_timed_intervals(), counts, total, empty_poll_cycles=11.0)))
     assert found.empty_poll.value == 11.0 * 400_000
     assert found.empty_poll.error == pytest.approx(CALIBRATION_ERROR * 11.0 * 400_000)
     add_up(found)
@@ -366,26 +373,28 @@ def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
     calibrated: float, reaches_down: float
 ) -> None:
     """Visits leave something to the empty polls behind them; what was calibrated scatters by 1 %."""
-    counts = Counts(polls=20_000_000, visits=1_000_000, switches=500_000, packets=10_000_000)
+    counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
     found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated)))
-    empty = counts.polls - counts.visits
+    empty = counts.polls - counts.busy_polls
     assert found.empty_poll.value == pytest.approx(10.0 * empty)
-    assert found.empty_poll.error == pytest.approx(math.hypot(SLICE_ERROR * 10.0, reaches_down) * empty, rel=1e-3)
+    assert found.empty_poll.error == pytest.approx(
+        math.hypot(TIMED_INTERVAL_ERROR * 10.0, reaches_down) * empty, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("calibrated", [8.0, 6.0])
 def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> None:
     """The few quiet slices of a busy window took 18 cycles a poll, where 10 were calibrated and true (64 queues)."""
-    counts = Counts(polls=20_000_000, visits=1_000_000, switches=500_000, packets=10_000_000)
+    counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
     found = classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated))
     assert "a longer window or a quieter machine would tell" in reason(found)
 
 
 @pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
-def test_visits_to_many_queues_may_leave_more_than_slices_tell(queues: int, error: float) -> None:
+def test_busy_polls_to_many_queues_may_leave_more_than_timed_intervals_tell(queues: int, error: float) -> None:
     """1000 queues at 10 % load: useful were 7.0 % where slices said 4.6 +-0.5 %, a fault of 2 % of a poll's cost."""
-    counts = Counts(polls=10_000_000, visits=1000, switches=750, packets=7500)
-    true = COSTS.of(counts.visits, *counts[1:])
+    counts = Counts(polls=10_000_000, busy_polls=1000, transitions=750, packets=7500)
+    true = COSTS.of(counts.busy_polls, *counts[1:])
     found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))
     assert found.packets.value == pytest.approx(true, rel=1e-3)
     assert found.packets.error == pytest.approx(error * true, rel=0.02)
@@ -393,21 +402,21 @@ def test_visits_to_many_queues_may_leave_more_than_slices_tell(queues: int, erro
 
 def test_a_tax_that_is_not_known_is_absent() -> None:
     counts = Counts(polls=100_000_000)
-    found = reason(classes(lcore(few_slices(), counts, window(COSTS, counts), empty_poll_cycles=10.0)))
+    found = reason(classes(lcore(few_timed_intervals(), counts, window(COSTS, counts), empty_poll_cycles=10.0)))
     assert "known to 10 +-10 cycles only" in found
     assert "limit 1.9 %" in found
 
 
 def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
     counts = Counts()
-    found = reason(classes(lcore(few_slices(), counts, window(COSTS, counts))))
+    found = reason(classes(lcore(few_timed_intervals(), counts, window(COSTS, counts))))
     assert found == "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
 
 
 def test_so_few_empty_polls_that_their_cost_does_not_matter() -> None:
     counts = Counts(polls=1_000_100)
     total = window(COSTS, counts)
-    found = told(classes(lcore(few_slices(), counts, total)))
+    found = told(classes(lcore(few_timed_intervals(), counts, total)))
     assert (
         found.empty_poll.value - found.empty_poll.error <= 100 * 10.0 <= found.empty_poll.value + found.empty_poll.error
     )
@@ -415,7 +424,7 @@ def test_so_few_empty_polls_that_their_cost_does_not_matter() -> None:
     add_up(found)
 
 
-def test_a_mode_without_slices_is_a_reason() -> None:
+def test_a_mode_without_timed_intervals_is_a_reason() -> None:
     found = classes({"accounting": "full", "cycles": {"total": 5}})
     assert reason(found) == "accounting mode full takes no slices"
 
@@ -427,7 +436,7 @@ def test_a_mode_without_slices_is_a_reason() -> None:
     cost=st.floats(0.1, 1000),
     seed=st.integers(0, 50),
 )
-def test_without_a_visit_nothing_is_useful_and_nothing_is_estimated(
+def test_without_a_busy_poll_nothing_is_useful_and_nothing_is_estimated(
     polls: int, total: int, interrupted: int, cost: float, seed: int
 ) -> None:
     """Whatever slices say of the cost of an empty poll: all polls together took what was left."""
@@ -469,7 +478,7 @@ def test_classes_always_make_the_window(size: float, seed: int, stretch: float, 
         return
     add_up(found)
     assert found.loop == LOOP + locked
-    assert found.empty_poll.value == found.empty_poll_cycles * (counts.polls - counts.visits)
+    assert found.empty_poll.value == found.empty_poll_cycles * (counts.polls - counts.busy_polls)
     if isinstance(found.useful, MeasuredCycles):
         assert found.useful.value + number(found.interaction).value == pytest.approx(found.packets.value)
         assert found.useful.value > waited
@@ -477,7 +486,7 @@ def test_classes_always_make_the_window(size: float, seed: int, stretch: float, 
 
 def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
     """Hardly a packet, an empty poll that cost 1 % more in slices: packets come out below nothing, within the error."""
-    counts = Counts(polls=20_000_000, visits=100, switches=100, packets=100)
+    counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
     away = 30_000_000.0  # beside the polling, which so is known to less than 2 % of the window
     known = lcore(blocks, counts, window(COSTS, counts) + away, interruptions={"count": 9, "cycles": away})
@@ -488,12 +497,12 @@ def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
 
 
 # 100 million cycles, of which 2 % have to do with packets.
-LIGHT = Counts(polls=10_000_000, visits=4000, switches=3000, packets=30_000)
+LIGHT = Counts(polls=10_000_000, busy_polls=4000, transitions=3000, packets=30_000)
 
 
-def test_at_light_load_slices_know_better_than_what_is_left() -> None:
+def test_at_light_load_timed_intervals_know_better_than_what_is_left() -> None:
     """Interrupts too short to be seen, 0.5 % of the window, are a quarter of what packets take: they are the loop's."""
-    true, interrupts = COSTS.of(LIGHT.visits, *LIGHT[1:]), 0.005 * window(COSTS, LIGHT)
+    true, interrupts = COSTS.of(LIGHT.busy_polls, *LIGHT[1:]), 0.005 * window(COSTS, LIGHT)
     found = told(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) + interrupts)))
     assert found.packets.value == pytest.approx(true, rel=1e-6)
     assert found.packets.error == pytest.approx(FIT_ERROR * true, rel=1e-3)
@@ -502,23 +511,23 @@ def test_at_light_load_slices_know_better_than_what_is_left() -> None:
     add_up(found)
 
 
-def rarely_visited(seed: int) -> tuple[Classes | NoClasses, float]:
+def rarely_polled(seed: int) -> tuple[Classes | NoClasses, float]:
     """Classes of a window whose visits are rare and cost as chance has it, and what they truly cost together."""
     rng = np.random.default_rng(seed)
     polls = 1 << rng.integers(0, 10, 60_000)
-    visits = rng.binomial(polls, 2e-5 * 2.0 ** rng.integers(0, 4))
-    events = np.stack([polls, visits, visits, visits], axis=1)
-    spent = np.array([rng.exponential(1000.0, n).sum() for n in visits])
+    busy_polls = rng.binomial(polls, 2e-5 * 2.0 ** rng.integers(0, 4))
+    events = np.stack([polls, busy_polls, busy_polls, busy_polls], axis=1)
+    spent = np.array([rng.exponential(1000.0, n).sum() for n in busy_polls])
     cycles = timed(events, Costs(10.0, 0.0, 0.0, 0.0), autocorrelated(rng, len(events), 0.1, 0.9998)) + spent
     blocks = in_blocks(events[::20], cycles[::20])
     counts = Counts(*(int(column) for column in events.sum(axis=0)))
     return classes(lcore(blocks, counts, cycles.sum() + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES)), spent.sum()
 
 
-def test_visits_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
+def test_busy_polls_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
     """Slices meet a few visits; what an empty poll costs is not known well enough to tell the tax by what is left."""
-    found = [rarely_visited(seed) for seed in range(25)]
-    given_ = [(one, true) for one, true in found if isinstance(one, Classes) and one.by_slices]
+    found = [rarely_polled(seed) for seed in range(25)]
+    given_ = [(one, true) for one, true in found if isinstance(one, Classes) and one.by_timed_intervals]
     assert len(given_) > 8, "too few to count"
     assert any(one.empty_poll.error == one.packets.error for one, _ in given_), "none was left to the empty polls"
     inside = [abs(one.packets.value - true) <= one.packets.error for one, true in given_]
@@ -529,18 +538,18 @@ def test_visits_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
         add_up(one)
 
 
-def test_at_light_load_slices_take_nothing_from_the_loop() -> None:
+def test_at_light_load_timed_intervals_take_nothing_from_the_loop() -> None:
     """Slices that say more than is left contradict the window; then the window counts."""
     short, away = 0.005 * window(COSTS, LIGHT), 0.1 * window(COSTS, LIGHT)
     total = window(COSTS, LIGHT) - short + away
     found = told(classes(lcore(exact(COSTS), LIGHT, total, interruptions={"count": 9, "cycles": away})))
     assert found.loop == LOOP + away
-    assert found.packets.value == pytest.approx(COSTS.of(LIGHT.visits, *LIGHT[1:]) - short, rel=1e-6)
+    assert found.packets.value == pytest.approx(COSTS.of(LIGHT.busy_polls, *LIGHT[1:]) - short, rel=1e-6)
     add_up(found)
 
 
 def test_a_window_that_is_much_too_short_is_a_reason_with_numbers() -> None:
-    counts = Counts(polls=20_000_000, visits=100, switches=100, packets=100)
+    counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     found = reason(classes(lcore(exact(COSTS._replace(empty_poll=11.0)), counts, window(COSTS, counts))))
     assert "empty polls at 11 cycles" in found
     assert "exceed the window by 10.0 %" in found
@@ -571,7 +580,7 @@ def test_an_interval_over_repeats_holds_the_trials_own_error(tmp_path: Path) -> 
         (sample,) = by_point(table, metric)
         cycles = table["metric.cycles_per_packet_all"].mean()
         whole = cycles if "packet" in metric else cycles / 2 if metric.endswith("_ns") else 1  # 2 GHz
-        assert sample.error == pytest.approx(SLICE_ERROR * 0.28 * whole, rel=1e-3)
+        assert sample.error == pytest.approx(TIMED_INTERVAL_ERROR * 0.28 * whole, rel=1e-3)
         for end in (sample.estimate.low, sample.estimate.high):
             assert abs(end - sample.estimate.value) >= sample.error
     (rate,) = by_point(table, "poll_rate_hz")

@@ -80,15 +80,15 @@ def room_of(path: Path) -> str:
 def test_no_file_includes_itself_by_a_detour() -> None:
     done: set[Path] = set()
 
-    def visit(path: Path, way: tuple[Path, ...]) -> None:
+    def busy_poll(path: Path, way: tuple[Path, ...]) -> None:
         assert path not in way, "a circle: " + " -> ".join(str(one.relative_to(APPS)) for one in (*way, path))
         if path not in done:
             for other in included(path):
-                visit(other, (*way, path))
+                busy_poll(other, (*way, path))
             done.add(path)
 
     for path in sources():
-        visit(path, ())
+        busy_poll(path, ())
 
 
 def test_folders_include_only_what_they_may() -> None:

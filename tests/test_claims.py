@@ -19,7 +19,7 @@ from pollscope.analysis.papers import Paper, load_paper
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.errors import UsageError
-from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.spec.predicates import EveryTrial, LargestFall, StatedBounds, Within
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
@@ -99,7 +99,10 @@ def test_within_shows_numbers_with_intervals(tmp_path: Path) -> None:
     verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), claim(**WITHIN))
     (number,) = verdict.finding.numbers
     assert number.value == pytest.approx(0.25)
-    spread, own = 4.302653 * 0.002 / 3**0.5, SLICE_ERROR * 0.7 * 0.25  # of the repeats, and of each empty poll's cost
+    spread, own = (
+        4.302653 * 0.002 / 3**0.5,
+        TIMED_INTERVAL_ERROR * 0.7 * 0.25,
+    )  # of the repeats, and of each empty poll's cost
     assert number.low == pytest.approx(0.25 - math.hypot(spread, own))
     assert number.n == 3
     assert number.label == "queues 1, load 100 %"
@@ -178,7 +181,7 @@ def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path)
     (number,) = verdict.finding.numbers
     assert number.value == pytest.approx(0.5)
     assert number.low is not None and number.high is not None
-    own = SLICE_ERROR * 0.7 * math.sqrt(2) * 0.5
+    own = TIMED_INTERVAL_ERROR * 0.7 * math.sqrt(2) * 0.5
     assert own < (number.high - number.low) / 2 < own + 0.01
 
 

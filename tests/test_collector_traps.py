@@ -382,7 +382,7 @@ def test_turbostat_of_a_core_with_its_own_power_meter() -> None:
     assert values(readings, "socket0", "package_power") == [90.5]
 
 
-def test_perf_lines_with_further_metrics_are_no_trouble() -> None:
+def test_perf_lines_with_further_metrics_are_no_kernel_log() -> None:
     origin = Origin("metrics")
     text = "200,,instructions,500,100.00,2.00,insn per cycle\n,,,,,0.50,stalled cycles per insn\n"
     text += "     1.000921300,,,,,,0.50,stalled cycles per insn\n"

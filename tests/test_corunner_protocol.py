@@ -65,7 +65,7 @@ def corunner(build_dir: Path) -> Iterator[Corunner]:
 
 
 def test_a_silent_client_ends_the_program(corunner: Corunner) -> None:
-    corunner.good("lease", silent_s=1)
+    corunner.good("heartbeat_timeout", silent_s=1)
     assert corunner.process.wait(60) == 0
 
 

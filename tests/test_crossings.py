@@ -127,7 +127,7 @@ def check_records(run: RunFolder, before: RunFolder | None) -> None:
     """Nothing that was there is gone, and what is there is whole."""
     if before is not None:
         assert run.trials[: len(before.trials)] == before.trials
-        assert run.canaries[: len(before.canaries)] == before.canaries
+        assert run.host_checks[: len(before.host_checks)] == before.host_checks
     for record in run.trials:
         assert record["status"] in ("ok", "flagged", "failed")
         if record["status"] == "failed":

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.base.errors import UsageError
-from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.metrics.counted import COUNTED
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
@@ -39,7 +39,7 @@ def test_values_of_a_healthy_trial() -> None:
         "empty_poll_share": 0.28,
         "loop_share": 0.116,
         "instrumentation_share": 0.004,
-        "tax_share_error": SLICE_ERROR * 0.28,  # the slices themselves agree
+        "tax_share_error": TIMED_INTERVAL_ERROR * 0.28,  # the slices themselves agree
         "interaction_share": 0.06,
         "accounting_misfit_share": 0,
         "wire_share": 0,
@@ -77,7 +77,7 @@ def test_values_of_a_healthy_trial() -> None:
         assert metrics[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name
     assert absences["ipc"] == synthetic.NO_PMU
     # the node records only a sample of sweeps and visit gaps, which rarely contains the longest one
-    assert not {"iteration_cycles_max", "visit_gap_max_ns"} & {*metrics, *absences}
+    assert not {"iteration_cycles_max", "poll_gap_max_ns"} & {*metrics, *absences}
 
 
 def test_useful_and_tax_are_the_whole_window() -> None:
@@ -118,7 +118,7 @@ def test_parts_that_do_not_add_up_are_not_told_apart() -> None:
         assert "take 10.0 % of the window more than in the loop" in absences[part]
 
 
-def test_visits_that_take_longer_than_the_window_one_by_one() -> None:
+def test_busy_polls_that_take_longer_than_the_window_one_by_one() -> None:
     record = synthetic.trial(useful_share=0.9)
     record["result"]["dut"]["lcores"][0]["timed"]["receive_cycles"] = synthetic.WINDOW_CYCLES
     metrics, absences = derive_trial(record)
@@ -142,12 +142,16 @@ def told_trial(waiting: float, samples: int, cycles: float) -> dict[str, Any]:
     """A window that waits for a share of it, and in which being told took `cycles` a visit."""
     record = synthetic.trial(useful_share=0.6)
     (lcore,) = record["result"]["dut"]["lcores"]
-    visits = lcore["polls"]["partial"] + lcore["polls"]["full"]
+    busy_polls = lcore["polls"]["partial"] + lcore["polls"]["full"]
     lcore["polls"]["empty"] = 0
     lcore["polls"]["refill_failed"] = 0
     lcore["waiting"] = {"count": 10, "cycles": waiting * synthetic.WINDOW_CYCLES, "sleeps": 0}
-    sums = {"samples": samples, "cycles": samples * cycles / visits, "squared_cycles": samples * (cycles / visits) ** 2}
-    lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "visits": sums}
+    sums = {
+        "samples": samples,
+        "cycles": samples * cycles / busy_polls,
+        "squared_cycles": samples * (cycles / busy_polls) ** 2,
+    }
+    lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "busy_polls": sums}
     return record
 
 
@@ -217,7 +221,7 @@ def test_mode_full_has_latencies_and_no_classes() -> None:
     record = synthetic.trial(useful_share=0.6)
     lcore = record["result"]["dut"]["lcores"][0]
     lcore["accounting"] = "full"
-    for key in ("slices", "switches", "event_cycles", "sampling_cycles", "empty_poll_cycles"):
+    for key in ("timed_intervals", "switches", "event_cycles", "sampling_cycles", "empty_poll_cycles"):
         del lcore[key]
     metrics, absences = derive_trial(record)
     assert metrics["cycles_per_packet_busy"] == pytest.approx(1200)
@@ -240,7 +244,7 @@ def test_waits_for_locks_are_tax_and_waits_made_on_purpose_are_useful() -> None:
     assert after["accounting_misfit_share"] == pytest.approx(0.1)  # slices know nothing of a wait that is set aside
 
 
-def test_without_a_visit_all_is_tax() -> None:
+def test_without_a_busy_poll_all_is_tax() -> None:
     record = synthetic.trial(pps=0, useful_share=0.0, packets=0)
     record["result"]["dut"]["lcores"][0]["timed"] = {"absent": "no visit was timed"}
     metrics, _ = derive_trial(record)
@@ -294,7 +298,7 @@ def test_pmu_counts_when_there_is_a_pmu() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "absent", "reason"),
     [
-        ("result.dut.lcores.0.slices", {"absent": "mode count"}, "tax_share", "mode count"),
+        ("result.dut.lcores.0.timed_intervals", {"absent": "mode count"}, "tax_share", "mode count"),
         ("result.dut.lcores.0.timed", {"absent": "nothing timed"}, "receive_share", "nothing timed"),
         ("result.dut.lcores.0.switches", None, "tax_share", "not in the record: result.dut.lcores[0].switches"),
         ("result.dut.lcores.0.polls.refill_failed", {"absent": "driver"}, "refill_failed_fraction", "driver"),
@@ -403,9 +407,9 @@ def test_extents_beyond_the_window_are_not_guessed() -> None:
         ),
         ("result.dut.lcores.0.polls.empty", -1, "allowed is 0 to 2^63-1"),
         ("result.dut.lcores", 7, "result.dut.lcores: is 7, not a list"),
-        ("result.dut.lcores.0.slices.blocks", [[1, 2]], "is no list of blocks with 29 or 22 numbers each"),
-        ("result.dut.lcores.0.slices.quiet", [], "slices.quiet: is no list of blocks with 7 numbers each"),
-        ("result.dut.lcores.0.slices.blocks.0.3", "x", "slices.blocks[0][3]: is 'x', not a number"),
+        ("result.dut.lcores.0.timed_intervals.blocks", [[1, 2]], "is no list of blocks with 29 or 22 numbers each"),
+        ("result.dut.lcores.0.timed_intervals.quiet", [], "slices.quiet: is no list of blocks with 7 numbers each"),
+        ("result.dut.lcores.0.timed_intervals.blocks.0.3", "x", "slices.blocks[0][3]: is 'x', not a number"),
         ("result.window.end_tsc", 3, "end_tsc is not after start_tsc"),
         ("result.window.tsc_hz", 0, "allowed is more than 0"),
         ("config.dut.rx_port", "net_other", "not among the configured ports"),
@@ -685,7 +689,7 @@ def test_a_foreign_or_broken_folder_is_one_line(tmp_path: Path, file: str, conte
     ("name", "unit", "complaint"),
     [
         ("iteration_cycles", "ns", "iteration_cycles has the unit 'ns', allowed is cycles"),
-        ("visit_gap_cycles", "us", "a histogram has the unit 'us', allowed are ns and cycles"),
+        ("poll_gap_cycles", "us", "a histogram has the unit 'us', allowed are ns and cycles"),
     ],
 )
 def test_a_histogram_of_another_unit_is_refused(tmp_path: Path, name: str, unit: str, complaint: str) -> None:

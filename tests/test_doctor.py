@@ -11,10 +11,10 @@ from run_helpers import Cli
 
 from pollscope.host.activity import read_activity
 from pollscope.host.cpus import Cpu, online_cpus
-from pollscope.host.facts import build_facts, cache_bytes, commit, host_facts, turbo
 from pollscope.host.files import parse_list
 from pollscope.host.memory import hugepages, meminfo_bytes
-from pollscope.host.nic_facts import firmware_of
+from pollscope.host.metadata import build_metadata, cache_bytes, commit, host_metadata, turbo
+from pollscope.host.nic_metadata import firmware_of
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.run.doctor import Check, answer, user_mode_wait
@@ -97,11 +97,11 @@ def test_the_self_test_prints_its_table(cli: Cli, build_dir: Path) -> None:
 
 
 def test_absent_facts_have_a_reason(tmp_path: Path) -> None:
-    facts = host_facts(tmp_path / "proc", tmp_path / "sys")
-    assert facts["governor"] == {"absent": "no cpufreq driver"}
-    assert facts["turbo"] == {"absent": "no cpufreq driver shows it"}
-    assert "absent" in facts["memory_bytes"]
-    json.dumps(facts)
+    metadata = host_metadata(tmp_path / "proc", tmp_path / "sys")
+    assert metadata["governor"] == {"absent": "no cpufreq driver"}
+    assert metadata["turbo"] == {"absent": "no cpufreq driver shows it"}
+    assert "absent" in metadata["memory_bytes"]
+    json.dumps(metadata)
 
 
 def test_facts_that_move_results_without_a_word(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_facts_that_move_results_without_a_word(tmp_path: Path) -> None:
     written(nic / "max_link_speed", "16.0 GT/s PCIe"), written(nic / "max_link_width", "16")
     written(nic / "infiniband/mlx5_0/fw_ver", "22.35.1012")
     written(sys / "bus/pci/devices/0000:00:1f.0/class", "0x060100")
-    facts = host_facts(proc, sys)
-    assert (facts["microcode"], facts["bios"]) == ("0xd0003a5", "Dell Inc. 1.9.2 11/17/2022")
-    assert facts["mitigations"] == {"mds": "Vulnerable; SMT vulnerable"}
-    assert facts["nics"] == {
+    metadata = host_metadata(proc, sys)
+    assert (metadata["microcode"], metadata["bios"]) == ("0xd0003a5", "Dell Inc. 1.9.2 11/17/2022")
+    assert metadata["mitigations"] == {"mds": "Vulnerable; SMT vulnerable"}
+    assert metadata["nics"] == {
         "0000:4b:00.0": {
             "identity": "15b3:101d",
             "driver": "none",
@@ -158,24 +158,24 @@ def test_caches(tmp_path: Path) -> None:
 
 
 def test_build_facts_without_a_build_folder(tmp_path: Path) -> None:
-    assert "absent" in build_facts(tmp_path / "pollscope-node")["compiler"]
+    assert "absent" in build_metadata(tmp_path / "pollscope-node")["compiler"]
 
 
 def test_the_compiler_is_known_where_meson_keeps_no_record(tmp_path: Path) -> None:
     program = tmp_path / "pollscope-node"
     program.write_bytes(b"\x7fELF\0\0.comment\0GCC: (Debian 12.2.0-14+deb12u1) 12.2.0\0\0GCC: (GNU) 13.2.1\0\xff")
-    found = build_facts(program)
+    found = build_metadata(program)
     assert found["compiler"] == "GCC: (Debian 12.2.0-14+deb12u1) 12.2.0, GCC: (GNU) 13.2.1"
     assert "absent" in found["flags"]
     record = {"host": {"c": {"version": "14.2.0", "full_version": "cc (Debian 14.2.0-19) 14.2.0"}}}
     written(tmp_path / "meson-info/intro-compilers.json", json.dumps(record))
-    assert build_facts(program)["compiler"] == "cc (Debian 14.2.0-19) 14.2.0"
+    assert build_metadata(program)["compiler"] == "cc (Debian 14.2.0-19) 14.2.0"
     written(tmp_path / "meson-info/intro-compilers.json", "[]")
-    assert build_facts(program)["compiler"].startswith("GCC: (Debian")
+    assert build_metadata(program)["compiler"].startswith("GCC: (Debian")
 
 
 def test_the_real_node_names_its_compiler(build_dir: Path) -> None:
-    compiler = build_facts(build_dir / "pollscope-node")["compiler"]
+    compiler = build_metadata(build_dir / "pollscope-node")["compiler"]
     assert any(each.isdigit() for each in compiler)
 
 

@@ -77,7 +77,7 @@ def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores:
         (lcore,) = each["result"]["dut"]["lcores"]
         told = {"samples": 1000, "cycles": 1e6, "squared_cycles": 1e3}
         lcore["waiting"] = {"count": 10, "cycles": 0.9 * synthetic.WINDOW_CYCLES, "sleeps": 0}
-        lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "visits": told}
+        lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "busy_polls": told}
         lcore["polls"] |= {"empty": 0, "refill_failed": 0}
         lcore["event_cycles"] = 0
         each["result"]["dut"]["lcores"] = [{**lcore, "cpu": 2 + core} for core in range(lcores)]
@@ -205,11 +205,11 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
     values = {"ring_full_share": [0.9], "imissed_share": [0.0], "rx_pps": [1e7], "tx_dropped_share": [0.0]}
     params = {**PARAMS, "organisation": "scale-up", "dispatchers": 1, "feed": "infinite", "extra_cycles": 2000}
     known = {"interrupted_share": [0.0], "rx_nombuf_share": [0.0], **values}
-    found = diagnose(PointFacts("p", params, known, loads=loads, visits_filled=[1.0]))
+    found = diagnose(PointFacts("p", params, known, loads=loads, busy_polls_filled=[1.0]))
     assert limits(found) == ["core cycles"]
     assert of(found, "core cycles").evidence[0].startswith("worker on CPU 1 is busy for 99 %")
     idle = [[CoreLoad("worker on CPU 1", "worker", 0.5, 0.0), *loads[0][1:]]]
-    found = diagnose(PointFacts("p", params, known, loads=idle, visits_filled=[1.0]))
+    found = diagnose(PointFacts("p", params, known, loads=idle, busy_polls_filled=[1.0]))
     assert limits(found) == ["ring between cores"]
 
 
@@ -252,7 +252,7 @@ def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -
 def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
     loads = [[CoreLoad(f"worker on CPU {cpu}", "worker", busy, 0.0) for cpu, busy in ((1, 0.2), (2, 0.99), (3, 0.2))]]
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
-    found = diagnose(PointFacts("p", {**PARAMS, "cores": 3}, values, loads=loads, visits_filled=[0.9]))
+    found = diagnose(PointFacts("p", {**PARAMS, "cores": 3}, values, loads=loads, busy_polls_filled=[0.9]))
     assert limits(found) == ["core cycles"]
     assert "CPU 2" in of(found, "core cycles").evidence[0]
 
@@ -263,7 +263,7 @@ def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
 def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: float, kind: RuleOutcome) -> None:
     loads = [[CoreLoad("worker on CPU 1", "worker", busy, 0.0, error=0.03)]]
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
-    told = of(diagnose(PointFacts("p", PARAMS, values, loads=loads, visits_filled=[0.5])), "core cycles")
+    told = of(diagnose(PointFacts("p", PARAMS, values, loads=loads, busy_polls_filled=[0.5])), "core cycles")
     assert told.kind is kind
     if kind is RuleOutcome.ABSENT:
         assert told.evidence == (f"cycles are known to +-3 % of the time only, which decides: {WOULD_TELL}",)
@@ -271,7 +271,7 @@ def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: flo
 
 @pytest.mark.parametrize("lcores", [1, 2])
 @pytest.mark.parametrize(("busy", "kind"), [(0.99, RuleOutcome.LIMITS), (0.92, RuleOutcome.ABSENT)])
-def test_slices_that_miss_the_window_bar_only_what_they_decide(
+def test_timed_intervals_that_miss_the_window_bar_only_what_they_decide(
     tmp_path: Path, lcores: int, busy: float, kind: RuleOutcome
 ) -> None:
     """A core that never has nothing to do is busy whatever a visit costs: 2.2 % were seen in runs of 200 ms."""

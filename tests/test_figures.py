@@ -179,7 +179,7 @@ def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> N
         if record["factors"]["load_of_max"] == lost:
             lcore = record["result"]["dut"]["lcores"][0]
             lcore["empty_poll_cycles"] = {"absent": "packets came while it was calibrated"}
-            lcore["slices"]["quiet"] = [[0] * len(block) for block in lcore["slices"]["quiet"]]
+            lcore["timed_intervals"]["quiet"] = [[0] * len(block) for block in lcore["timed_intervals"]["quiet"]]
     run = run_of(tmp_path / "run", "S-F5", trials)
     data = figure_data("S-F5", run)
     assert lost not in {sample.levels["load_of_max"] for sample in data.by_point("tax_share")}

@@ -40,7 +40,7 @@ def victim(tmp_path: Path) -> Path:
 WRITTEN = (
     ".reserve",
     "run.json.pollscope-new",
-    "ground.jsonl",
+    "host_states.jsonl",
     "trials.jsonl",
     "node.log",
     "samples",
@@ -110,7 +110,7 @@ def test_resume_asks_before_it_uses_a_stored_testbed(tmp_path: Path, run: Path) 
     assert "testbed.file" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["run.json", "trials.jsonl", "ground.jsonl"])
+@pytest.mark.parametrize("name", ["run.json", "trials.jsonl", "host_states.jsonl"])
 @pytest.mark.parametrize("kind", ["link", "FIFO", "device"])
 def test_reading_opens_only_plain_files(run: Path, name: str, kind: str) -> None:
     (run / name).unlink(missing_ok=True)

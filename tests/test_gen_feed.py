@@ -87,8 +87,8 @@ def test_a_fed_port_has_the_shape_to_the_poll(fed: NodeClient, shape: str, queue
     if shape == "SQ":
         assert not any(cold)
     elif cold:
-        visits = hot[0] / 32
-        assert sum(cold) / (len(cold) * visits) == pytest.approx(0.05, rel=0.1)
+        queue_polls = hot[0] / 32
+        assert sum(cold) / (len(cold) * queue_polls) == pytest.approx(0.05, rel=0.1)
 
 
 def test_the_same_seed_makes_the_same_queues_hot(fed: NodeClient, wired: NodeClient) -> None:
@@ -109,15 +109,15 @@ def test_without_a_shape_all_queues_are_hot_again(fed: NodeClient) -> None:
 
 
 @pytest.mark.parametrize(("shape", "queues"), [("PC", 100), ("NC", 250)])
-def test_a_wire_brings_cold_packets_at_the_pace_of_the_visits(wired: NodeClient, shape: str, queues: int) -> None:
+def test_a_wire_brings_cold_packets_at_the_pace_of_the_queue_polls(wired: NodeClient, shape: str, queues: int) -> None:
     gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, "shape": shape}
     record = quiet_trial(wired, configured(queues, gen=gen), shape)
     (lcore,), (dut,) = record["result"]["gen"]["lcores"], record["result"]["dut"]["lcores"]
     told = lcore["shape"]
-    assert told["visits"] == pytest.approx(dut["iterations"], rel=0.1)
+    assert told["queue_polls"] == pytest.approx(dut["iterations"], rel=0.1)
     assert told["hot_sent"] + told["cold_sent"] == lcore["sent"]
     cold = told["cold"]
-    assert told["cold_asked"] == pytest.approx(cold * told["visits"] * -math.log(0.95))
+    assert told["cold_asked"] == pytest.approx(cold * told["queue_polls"] * -math.log(0.95))
     # The estimate runs up to 64 visits behind; a generator whose core is taken away gives slots up, and says so.
     assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.25)
     hot, cold_counts = by_queue(record, told["hot"])
@@ -144,23 +144,23 @@ def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
     assert told["hot_sent"] > told["hot_asked"]
 
 
-def test_visits_of_a_dut_elsewhere_are_told(wired: NodeClient) -> None:
+def test_queue_polls_of_a_dut_elsewhere_are_told(wired: NodeClient) -> None:
     """Nobody polls here: the generator takes the rate that it is told, and before that sends nothing to cold queues."""
     target = wired.request("configure", LIMIT_S, **configured(50))["target"]
     config = configured(50, gen={"lcores": [1], "tx_port": A, "rx_port": None, "target": target, "shape": "PC"})
     config["dut"] |= {"rx_port": D, "tx_port": C}
     untold = trial(wired, config, "PC")["result"]["gen"]["lcores"][0]["shape"]
     assert untold["cold_sent"] == 0
-    assert "nobody told" in untold["visits"]["absent"]
-    wired.request("visits", LIMIT_S, per_s=10_000)
+    assert "nobody told" in untold["queue_polls"]["absent"]
+    wired.request("queue_polls", LIMIT_S, per_s=10_000)
     assert wired.request("read", LIMIT_S)["trial"] == "t"
     times = {"warmup_ns": 10_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
     wired.request("start", LIMIT_S, trial="told", rate={"saturate": True}, **times)
     assert wired.wait_event(("done", "failed"), LIMIT_S)["event"] == "done"
     told = wired.request("read", LIMIT_S)["gen"]["lcores"][0]["shape"]
-    assert told["visits"] == pytest.approx(10_000 * WINDOW_S, rel=0.05)
+    assert told["queue_polls"] == pytest.approx(10_000 * WINDOW_S, rel=0.05)
     assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.1)
-    assert told["cold_asked"] == pytest.approx(40 * -math.log(0.95) * told["visits"])
+    assert told["cold_asked"] == pytest.approx(40 * -math.log(0.95) * told["queue_polls"])
 
 
 BAD_FEEDS: list[tuple[dict[str, Any], str, str]] = [
@@ -184,16 +184,16 @@ def test_a_bad_feed_is_refused(fed: NodeClient, feed: dict[str, Any], where: str
     assert text in refused.value.what
 
 
-def test_bad_visits_are_refused(fed: NodeClient, wired: NodeClient) -> None:
+def test_bad_queue_polls_are_refused(fed: NodeClient, wired: NodeClient) -> None:
     fed.request("configure", LIMIT_S, **configured(4, feed={"port": B}))
     with pytest.raises(NodeRefused, match="no generator"):
-        fed.request("visits", LIMIT_S, per_s=1)
+        fed.request("queue_polls", LIMIT_S, per_s=1)
     gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B}
     wired.request("configure", LIMIT_S, **configured(4, gen=gen))
     with pytest.raises(NodeRefused, match="counted here"):
-        wired.request("visits", LIMIT_S, per_s=1)
+        wired.request("queue_polls", LIMIT_S, per_s=1)
     target = wired.request("configure", LIMIT_S, **configured(4))["target"]
     wired.request("configure", LIMIT_S, **configured(4, gen={"lcores": [1], "tx_port": A, "target": target}))
     for bad in ({}, {"per_s": -1}, {"per_s": "fast"}, {"per_s": 1e10}, {"per_s": 1, "hz": 1}):
         with pytest.raises(NodeRefused):
-            wired.request("visits", LIMIT_S, **bad)
+            wired.request("queue_polls", LIMIT_S, **bad)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shapes FB, PC, NC and SQ land on the RX queues that they name, at any RSS key and number of queues.
 
-At a given rate queues keep the proportions of saturation: a visit of a hot queue takes `visit_packets` there, and
+At a given rate queues keep the proportions of saturation: a visit of a hot queue takes `busy_poll_packets` there, and
 -ln(1 - background_probability) packets come to a cold one between two visits.
 """
 
@@ -55,8 +55,8 @@ def test_proportionally_concentrated(generator: Generator) -> None:
     assert min(hot) > 10 * max(cold) and min(cold) > 0
 
 
-def test_cold_queues_weigh_more_where_a_visit_takes_less(generator: Generator) -> None:
-    counts = sorted(queue_counts(generator, 20, shape="PC", background_probability=0.5, visit_packets=1))
+def test_cold_queues_weigh_more_where_a_busy_poll_takes_less(generator: Generator) -> None:
+    counts = sorted(queue_counts(generator, 20, shape="PC", background_probability=0.5, busy_poll_packets=1))
     weight = -math.log(0.5)
     assert sum(counts[16:]) / sum(counts) == pytest.approx(4 / (4 + 16 * weight), rel=0.02)
 

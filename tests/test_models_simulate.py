@@ -32,7 +32,13 @@ def waits(load: float, servers: int = 1, service: Service | None = None) -> Shar
 
 def polled(load: float, number: int, switch_ns: float, burst: int, **keys: object) -> PollingCores:
     """One core at several queues, as the theory of cyclic polling has it; a poll is gated a switch-over before it."""
-    common = {"queues": number, "burst": burst, "empty_poll_ns": switch_ns, "visit_ns": switch_ns, "together": False}
+    common = {
+        "queues": number,
+        "burst": burst,
+        "empty_poll_ns": switch_ns,
+        "busy_poll_ns": switch_ns,
+        "together": False,
+    }
     service = Service(US, "exponential")
     return PollingCores(Arrivals(rate(load)), service, rx_room=4096, **common, **keys)  # type: ignore[arg-type]
 
@@ -199,7 +205,7 @@ systems = st.one_of(
         rx_room=st.integers(1, 600),
         ring_room=st.integers(1, 600),
         empty_poll_ns=st.floats(1, 200),
-        visit_ns=st.floats(0, 200),
+        busy_poll_ns=st.floats(0, 200),
         dispatch_ns=st.floats(0, 50),
         ring_ns=st.floats(0, 50),
         ring_packet_ns=st.floats(0, 5),
@@ -254,7 +260,7 @@ def test_an_idle_core_polls_all_the_time() -> None:
 def test_a_backlogged_queue_among_idle_ones_gets_a_burst_a_sweep() -> None:
     """The closed form of one hot queue: 32 packets in 63 empty polls, a visit and 32 services."""
     system = PollingCores(
-        Arrivals(50e6), Service(20.0), queues=64, weights=(1.0,) + (0.0,) * 63, empty_poll_ns=10.0, visit_ns=30.0
+        Arrivals(50e6), Service(20.0), queues=64, weights=(1.0,) + (0.0,) * 63, empty_poll_ns=10.0, busy_poll_ns=30.0
     )
     outcome = simulate(system, 1e7, warmup_ns=1e6)
     sweep_ns = 63 * 10.0 + 30.0 + 32 * 20.0
@@ -341,10 +347,10 @@ def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
             shared=shared,
             burst=burst,
             empty_poll_ns=5.0,
-            visit_ns=45.0,
+            busy_poll_ns=45.0,
             packet_ns=11.6,
             dispatch_ns=10.0,
-            ring_visit_ns=20.0,
+            ring_busy_poll_ns=20.0,
             hiccups=Hiccups(probability, (1000.0,)),
         )
         mean = simulate(system, 4e8, warmup_ns=1e6, seed=5, workers=1).mean_ns
@@ -393,11 +399,11 @@ def figure_17(
         shared=shared,
         burst=burst,
         empty_poll_ns=20,
-        visit_ns=10,
+        busy_poll_ns=10,
         packet_ns=30,
         dispatch_ns=10,
         empty_ring_poll_ns=10,
-        ring_visit_ns=10,
+        ring_busy_poll_ns=10,
         ring_packet_ns=packet_ns,
         ring_contended_ns=contended_ns,
         hiccups=Hiccups(hiccup, (1000.0,)),

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.measure
 QUEUES = 4
 # Polls of four queues in turn: 17 packets in 4 visits, 3 of which come behind an empty poll.
 SCRIPT = [0, 3, 0, 0, 8, 0, 5, 1] + [0] * 24
-VISITS, PACKETS = 4, 17
+BUSY_POLLS, PACKETS = 4, 17
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_passes_get_what_the_script_says(ready: Node, work: int) -> None:
         assert len(reply["cycles"][kind]) == passes
         assert min(reply["cycles"][kind]) > 0
     assert lcore["rx_packets"] == lcore["tx_packets"] + lcore["tx_dropped"] == passes * chunks * PACKETS
-    assert lcore["polls"]["partial"] == passes * chunks * VISITS
+    assert lcore["polls"]["partial"] == passes * chunks * BUSY_POLLS
     assert dict(lcore["histograms"]["burst"]["values"]) == pytest.approx(
         dict.fromkeys((3, 8, 5, 1), passes * chunks) | {0: lcore["polls"]["empty"]}
     )
@@ -123,20 +123,20 @@ def test_work_makes_passes_with_packets_longer_and_no_others(ready: Node) -> Non
     assert abs(more["empty"]) < 0.1 * known
 
 
-def test_slices_leave_the_sums_that_follow_from_them(ready: Node) -> None:
+def test_timed_intervals_leave_the_sums_that_follow_from_them(ready: Node) -> None:
     """The node's sums of products are those that Python makes of the same slices."""
     reply = ready.get("oracle", burst=SCRIPT, queues=QUEUES, passes=400, work_cycles=0)
-    slices, sums = reply["slices"], reply["lcore"]["slices"]
-    assert len(slices) > 100
+    timed_intervals, sums = reply["timed_intervals"], reply["lcore"]["timed_intervals"]
+    assert len(timed_intervals) > 100
     assert sum(row[0] > 0 for row in sums["blocks"]) >= 6, "time is divided among the blocks"
-    expected = synthetic.slices_part([[(*events, float(spent)) for *events, spent in slices]])
+    expected = synthetic.timed_intervals_part([[(*events, float(spent)) for *events, spent in timed_intervals]])
     for name in ("blocks", "quiet"):
         whole = [sum(column) for column in zip(*sums[name], strict=True)]
         assert whole == pytest.approx(expected[name][0], rel=1e-9)
-    for polls, visits, switches, packets, cycles in slices:
-        assert polls >= visits >= switches >= 0 < cycles
-        assert visits <= packets <= 8 * visits
-    assert any(visits for _, visits, *_ in slices)
+    for polls, busy_polls, switches, packets, cycles in timed_intervals:
+        assert polls >= busy_polls >= switches >= 0 < cycles
+        assert busy_polls <= packets <= 8 * busy_polls
+    assert any(busy_polls for _, busy_polls, *_ in timed_intervals)
 
 
 def test_a_script_without_packets_costs_empty_polls_only(ready: Node) -> None:

@@ -345,10 +345,10 @@ def test_an_empty_line_is_a_sign_of_life_and_gets_no_reply(node: Node) -> None:
 
 
 @pytest.mark.parametrize("silent_s", [0, -1, 0.5, "1", None, 10**6])
-def test_a_lease_that_is_none_is_refused(node: Node, silent_s: object) -> None:
-    assert node.ask("lease", silent_s=silent_s)["where"] == "silent_s"
-    assert node.ask("lease")["where"] == "silent_s"
-    assert node.ask("lease", silent_s=1, seconds=1)["where"] == "seconds"
+def test_a_heartbeat_timeout_that_is_none_is_refused(node: Node, silent_s: object) -> None:
+    assert node.ask("heartbeat_timeout", silent_s=silent_s)["where"] == "silent_s"
+    assert node.ask("heartbeat_timeout")["where"] == "silent_s"
+    assert node.ask("heartbeat_timeout", silent_s=1, seconds=1)["where"] == "seconds"
 
 
 @pytest.mark.measure  # signs of life have to come in time
@@ -356,7 +356,7 @@ def test_a_silent_client_ends_the_node_in_mid_trial(build_dir: Path, tmp_path: P
     """Its input stays open, as that of an SSH connection whose packets are dropped."""
     with running_node(build_dir, tmp_path / "log") as node:
         node.get("configure", **configuration())
-        node.get("lease", silent_s=1)
+        node.get("heartbeat_timeout", silent_s=1)
         node.get("start", trial="t", window_ns=600 * 10**9, rate={"pps": 1000})
         for _ in range(15):
             time.sleep(0.2)
@@ -369,7 +369,7 @@ def test_a_silent_client_ends_the_node_in_mid_trial(build_dir: Path, tmp_path: P
 def test_a_client_that_takes_nothing_ends_the_node(build_dir: Path, tmp_path: Path) -> None:
     """A reply that a pipe has no room for is waited for as long as the lease."""
     with running_node(build_dir, tmp_path / "log") as node:
-        node.get("lease", silent_s=1)
+        node.get("heartbeat_timeout", silent_s=1)
         node.send(b'{"cmd":"links"}\n' * 10_000)
         assert node.process.wait(LIMIT_S) == 0
     assert "the client was silent for 1 s" in (tmp_path / "log").read_text()

@@ -63,12 +63,12 @@ class Recorded:
             lines = disk[str(self.run / "trials.jsonl")].splitlines()
             assert len([json.loads(line) for line in lines]) == len(begun), "a trial starts while another is not kept"
             assert json.loads(disk[str(self.run / "run.json")])["plan"]
-            assert json.loads(disk[str(self.run / "ground.jsonl")].splitlines()[0])["canary"] == 0
+            assert json.loads(disk[str(self.run / "host_states.jsonl")].splitlines()[0])["host_check"] == 0
         begun.append(json.loads(call.data)["trial"])
 
     def _check_end(self, disk: LossyDisk) -> None:
         lasting = [*self.run.glob("*.json*"), *(self.run / "samples").iterdir()]
-        assert {"run.json", "trials.jsonl", "ground.jsonl"} < {path.name for path in lasting}
+        assert {"run.json", "trials.jsonl", "host_states.jsonl"} < {path.name for path in lasting}
         for survivors in disk.survivors():
             for path in lasting:
                 assert survivors.get(str(path)) == path.read_bytes(), path
@@ -87,7 +87,7 @@ RUN_JSON, SAMPLES = "run.json.pollscope-new", ".new.parquet"  # before they repl
 
 
 @pytest.mark.parametrize(
-    "place", ["disk", "results", "power", "RUN", "trials.jsonl", RUN_JSON, "ground.jsonl", "samples", SAMPLES]
+    "place", ["disk", "results", "power", "RUN", "trials.jsonl", RUN_JSON, "host_states.jsonl", "samples", SAMPLES]
 )
 def test_every_fsync_of_a_run_is_needed(recorded: Recorded, place: str) -> None:
     def meant(call: Call) -> bool:

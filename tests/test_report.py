@@ -30,7 +30,7 @@ from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary
-from pollscope.metrics.accounting import SLICE_ERROR
+from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.metrics.derive import COMPUTE
 from pollscope.metrics.record import TrialFacts
 from pollscope.run.execution import RunOutcome
@@ -459,7 +459,7 @@ def test_pairs_are_compared_by_baselines_with_the_trials_own_errors(tmp_path: Pa
     run = read_run(synthetic.write_run(tmp_path / "run", trials))
     (found,) = compare_pairs(run, ["tax_share"])
     assert found.relative
-    own = SLICE_ERROR * 0.7
+    own = TIMED_INTERVAL_ERROR * 0.7
     for side in (found.first, found.second):
         assert (side.value, (side.high - side.low) / 2) == pytest.approx((1, own))
     assert (found.ratio.high - found.ratio.low) / 2 == pytest.approx(math.sqrt(2) * own)

@@ -63,11 +63,11 @@ def hostile_run(folder: Path, **changes: Any) -> RunFolder:
             one["result"]["dut"]["lcores"][0]["pmu"] = {"absent": ATTACK}
             trials.append(one)
     trials.append(synthetic.trial("failed") | {"status": "failed", "reason": ATTACK, "point": ATTACK})
-    canaries = []
+    host_checks = []
     for number in range(4):
-        one = synthetic.canary(number, block=ATTACK, why=ATTACK)
+        one = synthetic.host_check(number, block=ATTACK, why=ATTACK)
         one["hosts"][0] |= {"role": ROLE, "pair": ROLE}
-        canaries.append(one)
+        host_checks.append(one)
     claim = {
         "id": "attack",
         "statement": ATTACK,
@@ -79,7 +79,7 @@ def hostile_run(folder: Path, **changes: Any) -> RunFolder:
         synthetic.write_run(
             folder / "<img src=x onerror=alert(1)>",
             trials,
-            canaries,
+            host_checks,
             run_id=ATTACK,
             title=ATTACK,
             rows=[],

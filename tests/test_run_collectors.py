@@ -101,7 +101,7 @@ def test_a_spec_without_collectors_is_as_before(cli: Cli) -> None:
     run = cli.only_run()
     assert "collectors" not in run.meta
     assert not {"collectors", "samples", "phases", "plausibility"} & set(run.trials[0])
-    files = {"run.json", "trials.jsonl", "node.log", "results.parquet", "ground.jsonl"}
+    files = {"run.json", "trials.jsonl", "node.log", "results.parquet", "host_states.jsonl"}
     assert {path.name for path in run.path.iterdir()} == files
 
 

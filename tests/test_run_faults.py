@@ -187,7 +187,7 @@ def test_cycles_and_histograms_of_a_node_become_metrics(cli: Cli) -> None:
         "poll_rate_hz",
         "rx_pps",
         "cycles_per_packet_useful",
-        "visit_gap_p99_ns",
+        "poll_gap_p99_ns",
     ):
         assert played[f"metric.{name}"] == pytest.approx(recorded[f"metric.{name}"]), name
 

@@ -66,7 +66,7 @@ def test_shares_of_any_shape(queues: int, share: float, probability: float, numb
         assert likelier <= ratio + 1e-9
 
 
-def test_the_formula_is_what_drawn_visits_show() -> None:
+def test_the_formula_is_what_drawn_queue_polls_show() -> None:
     rng, queues, hot, probability = random.Random(1), 50, 10, 0.05
     empty = sum(rng.random() >= (1 if queue < hot else probability) for _ in range(4000) for queue in range(queues))
     assert empty / (4000 * queues) == pytest.approx(empty_share(queues, hot, probability), abs=0.005)
@@ -78,7 +78,7 @@ def record(empty: int, busy: int, gaps_ns: int = 0, **changes: Any) -> dict[str,
         "hot": [3, 7],
         "cold": 8,
         "probability": 0.05,
-        "visits": 1000.0,
+        "queue_polls": 1000.0,
         "hot_sent": 80_000,
         "hot_asked": 64_000.0,
         "cold_sent": 410,
@@ -127,15 +127,15 @@ def test_cold_packets_that_were_late_are_named_whatever_the_polls_say() -> None:
     assert "gave up 100 packets for cold queues" in flag["text"]
 
 
-def test_more_cold_packets_than_visits_asked_for_are_named() -> None:
+def test_more_cold_packets_than_queue_polls_asked_for_are_named() -> None:
     (flag,) = shape_flags(TrialFacts(record(6000, 4000, cold_sent=900)))
     assert "60.0 % of the polls were empty where the shape has 76.0 %; cold queues got 900 packets" in flag["text"]
     (flag,) = shape_flags(TrialFacts(record(6000, 4000)))
     assert flag["text"] == "PC: 60.0 % of the polls were empty where the shape has 76.0 %"
 
 
-def test_unknown_visits_are_named() -> None:
-    (flag,) = shape_flags(TrialFacts(record(7900, 2100, visits={"absent": "nobody told"})))
+def test_unknown_queue_polls_are_named() -> None:
+    (flag,) = shape_flags(TrialFacts(record(7900, 2100, queue_polls={"absent": "nobody told"})))
     assert flag["text"] == "cold queues got no packets: nobody told"
 
 
@@ -188,7 +188,7 @@ def test_the_shape_goes_to_whoever_makes_the_packets() -> None:
     asked = {"shape": "PC", "shape_seed": 5, "background_probability": 0.1, "burst": 16}
     wire = configure_request(params(**asked), WIRING)
     assert "feed" not in wire
-    assert wire["gen"].items() >= {"shape": "PC", "shape_seed": 5, "visit_packets": 16}.items()
+    assert wire["gen"].items() >= {"shape": "PC", "shape_seed": 5, "busy_poll_packets": 16}.items()
     fed = configure_request(params(**asked, feed="infinite", saturate=True, arrivals_seed=9), WIRING)
     assert "gen" not in fed
     assert fed["feed"].items() >= {"port": "b", "shape": "PC", "background_probability": 0.1, "seed": 9}.items()

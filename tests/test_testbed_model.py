@@ -33,7 +33,7 @@ def cost(value: float) -> dict[str, Any]:
 
 COSTS: dict[str, Any] = {
     "empty_poll_ns": {"by_queues": {"1": 8, "64": 4}, **GIVEN},
-    "visit_ns": cost(40),
+    "busy_poll_ns": cost(40),
     "packet_ns": cost(20),
     "path_ns": cost(500),
     "generator_pps": cost(60e6),
@@ -41,7 +41,7 @@ COSTS: dict[str, Any] = {
 RINGS = {
     "dispatch_ns": cost(10),
     "empty_ring_poll_ns": cost(5),
-    "ring_visit_ns": cost(15),
+    "ring_busy_poll_ns": cost(15),
     "ring_ns": cost(20),
     "ring_packet_ns": cost(2),
 }
@@ -160,7 +160,7 @@ def test_modelled_numbers_are_marked_wherever_they_are_shown(cli: ModelCli) -> N
     assert "(modelled, not measured)" in cli("explain", folder).stdout
     assert json.loads(cli("explain", folder, "--json").stdout)[0]["modelled"] is True
     meta = cli.only_run().meta
-    assert meta["testbed"]["model"]["workloads"]["io"]["visit_ns"]["origin"] == "assumed"
+    assert meta["testbed"]["model"]["workloads"]["io"]["busy_poll_ns"]["origin"] == "assumed"
     assert meta["host"] == {"absent": "nothing was measured on a host"}
 
 
@@ -285,20 +285,26 @@ def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: Model
         ({"workloads": {}}, "workloads"),
         ({"workloads": {"chess": COSTS}}, "chess is no workload"),
         ({"holds_for": {"colour": 1}}, "colour is no parameter of a spec"),
-        ({"workloads": {"io": {**COSTS, "visit_ns": {"value": -1, **GIVEN}}}}, "workloads.io.visit_ns.value"),
+        ({"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": -1, **GIVEN}}}}, "workloads.io.busy_poll_ns.value"),
         (
-            {"workloads": {"io": {**COSTS, "visit_ns": {"value": 1, "origin": "guessed", "source": "x"}}}},
-            "visit_ns.origin",
+            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "guessed", "source": "x"}}}},
+            "busy_poll_ns.origin",
         ),
         (
-            {"workloads": {"io": {**COSTS, "visit_ns": {"value": 1, "origin": "stated"}}}},
-            "workloads.io.visit_ns: is missing",
+            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "stated"}}}},
+            "workloads.io.busy_poll_ns: is missing",
         ),
-        ({"workloads": {"io": {**COSTS, "visit_ns": GIVEN}}}, "needs either `value` or `by_queues`"),
-        ({"workloads": {"io": {**COSTS, "visit_ns": {**cost(1), "interval": [2, 1]}}}}, "begins with its lower end"),
-        ({"workloads": {"io": {**COSTS, "visit_ns": {**cost(1), "intervals": {"1": [1, 2]}}}}}, "interval goes with"),
+        ({"workloads": {"io": {**COSTS, "busy_poll_ns": GIVEN}}}, "needs either `value` or `by_queues`"),
+        (
+            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "interval": [2, 1]}}}},
+            "begins with its lower end",
+        ),
+        (
+            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "intervals": {"1": [1, 2]}}}}},
+            "interval goes with",
+        ),
         ({"workloads": {"io": {**COSTS, "empty_poll_ns": cost(0)}}}, "empty_poll_ns is 0"),
-        ({"workloads": {"io": {"empty_poll_ns": cost(1), "visit_ns": cost(1)}}}, "workloads.io: is missing"),
+        ({"workloads": {"io": {"empty_poll_ns": cost(1), "busy_poll_ns": cost(1)}}}, "workloads.io: is missing"),
         ({"colour": "red"}, "colour: unknown key"),
     ],
 )
@@ -334,14 +340,14 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     costs = file["workloads"]["l3fwd-lpm"]
     assert {each["origin"] for each in costs.values()} == {"measured"}
     assert set(costs["empty_poll_ns"]["by_queues"]) == {1, 8}
-    for each in ("empty_poll_ns", "visit_ns", "packet_ns"):
+    for each in ("empty_poll_ns", "busy_poll_ns", "packet_ns"):
         for queues, (low, high) in costs[each]["intervals"].items():
             assert low <= costs[each]["by_queues"][queues] <= high
     # At full load on eight queues half of what was due was not sent (docs/models.md).
     full_ns = costs["turn_ns"]["by_queues"][8] + 32 * costs["sent_ns"]["by_queues"][8]
     assert 32e9 / full_ns == pytest.approx(18.1e6, rel=0.01)
     assert 32e9 / full_ns < costs["generator_pps"]["by_queues"][8] / 2
-    low, high = costs["visit_ns"]["intervals"][1]
+    low, high = costs["busy_poll_ns"]["intervals"][1]
     assert high > low
     assert f"[{low:g} to {high:g}]" in done.stdout
     assert 1 < costs["empty_poll_ns"]["by_queues"][1] < 100
@@ -369,12 +375,12 @@ def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) ->
     costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8, 64: 4}, rel=1e-3)
     for queues in (1, 64):
-        assert costs["visit_ns"]["by_queues"][queues] == pytest.approx(40, rel=0.05)
+        assert costs["busy_poll_ns"]["by_queues"][queues] == pytest.approx(40, rel=0.05)
         assert costs["packet_ns"]["by_queues"][queues] == pytest.approx(20, rel=0.05)
     assert costs["path_ns"]["value"] == pytest.approx(500, abs=3)
     assert costs["path_ns"]["origin"] == "fitted"
     # What went in lies in the interval of what came out, or beside one that is next to nothing wide.
-    for name, true in (("visit_ns", 40), ("packet_ns", 20)):
+    for name, true in (("busy_poll_ns", 40), ("packet_ns", 20)):
         for low, high in costs[name]["intervals"].values():
             assert low - 0.02 * true <= true <= high + 0.02 * true, name
     low, high = costs["path_ns"]["interval"]
@@ -415,7 +421,7 @@ def test_costs_of_rings_are_found_again(cli: ModelCli) -> None:
     costs = file["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["empty_ring_poll_ns"]["by_queues"] == pytest.approx({1: 5}, rel=1e-3)
-    for name, true, within in (("dispatch_ns", 10, 1.0), ("ring_visit_ns", 15, 2.0), ("ring_ns", 20, 2.0)):
+    for name, true, within in (("dispatch_ns", 10, 1.0), ("ring_busy_poll_ns", 15, 2.0), ("ring_ns", 20, 2.0)):
         assert costs[name]["by_queues"][1] == pytest.approx(true, abs=within), name
     assert costs["ring_packet_ns"]["by_queues"][1] == pytest.approx(2, abs=1)
     assert "ring_contended_ns" not in costs, "nobody waits with one core at each end"
@@ -574,8 +580,8 @@ def test_cold_queues_of_several_readers_follow_each_ones_own_turn() -> None:
     assert busy[0] != busy[1], "choose another seed: the cores are alike"
     outcome = simulate(points.system(params, costs, 2e9, None), 20e6, 2e6)
     for core, number in zip(outcome.cores, busy, strict=True):
-        visits = core.empty_polls + core.partial_polls + core.full_polls
-        assert core.empty_polls / visits == pytest.approx(0.95 * (8 - number) / 8, rel=0.01)
+        busy_polls = core.empty_polls + core.partial_polls + core.full_polls
+        assert core.empty_polls / busy_polls == pytest.approx(0.95 * (8 - number) / 8, rel=0.01)
 
 
 def test_hot_queues_that_the_generator_cannot_fill_are_left_out() -> None:
@@ -632,7 +638,7 @@ def test_a_generator_sends_what_came_due_in_its_last_turn(cli: ModelCli) -> None
     spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
         "queues: [1, 8, 64]", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]"
     )
-    fast = {**COSTS, "visit_ns": cost(1), "packet_ns": cost(1), "turn_ns": cost(200), "sent_ns": cost(100)}
+    fast = {**COSTS, "busy_poll_ns": cost(1), "packet_ns": cost(1), "turn_ns": cost(200), "sent_ns": cost(100)}
     table = cli.table(spec=spec, file={**FILE, "workloads": {"io": fast}})
     found = table.groupby("factor.load_pps")[["metric.burst_mean", "metric.rx_pps"]].mean()
     assert found["metric.burst_mean"].to_list() == pytest.approx([2, 8, 32], rel=0.05)

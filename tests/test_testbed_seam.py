@@ -133,7 +133,7 @@ def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
     ]
     failed = [trial["reason"] for trial in run.trials if trial["status"] == "failed"]
     assert failed == ["a slip of the pen"] * 2
-    assert not run.canaries
+    assert not run.host_checks
     again = cli("run", "--resume", run.path, "--testbed", run.meta["testbed"]["file"])
     assert again.returncode == 0, again.stderr
     assert_complete(cli.only_run())

@@ -398,8 +398,8 @@ class _LostOnce:
 
     made = 0
 
-    def __init__(self, _command: list[str], _log: Path, lease_s: float, patience: int) -> None:
-        assert lease_s > 0 and patience > 0
+    def __init__(self, _command: list[str], _log: Path, heartbeat_timeout_s: float, patience: int) -> None:
+        assert heartbeat_timeout_s > 0 and patience > 0
         type(self).made += 1
         self.hello = {"number": self.made}
 
@@ -441,7 +441,7 @@ class _Clock:
 
 
 @pytest.mark.parametrize(("login_s", "tries"), [(0.0, 38), (75.0, 3)])
-def test_a_lease_is_waited_for_by_time_not_by_tries(
+def test_a_heartbeat_timeout_is_waited_for_by_time_not_by_tries(
     running: VmPairTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login_s: float, tries: int
 ) -> None:
     """A host that drops packets takes the whole limit of a login for each try: once 37 of them were made."""
@@ -460,7 +460,7 @@ def test_a_lease_is_waited_for_by_time_not_by_tries(
     log = tmp_path / "log"
     log.touch()
     pair = running._pair
-    assert pair.config.dut.ssh.lease_s == 100
+    assert pair.config.dut.ssh.heartbeat_timeout_s == 100
     pair._opened = frozenset({str(pair.config.dut.ssh)})  # this run had a node there before
     with pytest.raises(HostError, match="status 255"):
         pair._start("dut", pair.config.dut, 1, AtStart(), log)

@@ -47,9 +47,9 @@ static struct trial trial = {.wake_fd = -1};
 static double tsc_hz;
 
 /* The engine's other room: no shape here has cold queues. */
-bool gen_visits_look(struct gen_visits *visits, uint64_t now)
+bool gen_queue_polls_look(struct gen_queue_polls *busy_polls, uint64_t now)
 {
-	(void)visits;
+	(void)busy_polls;
 	(void)now;
 	return false;
 }
@@ -69,9 +69,9 @@ bool gen_stamps_take(struct gen_stamps *stamps, const struct rte_mbuf *mbuf, uin
 	return false;
 }
 
-double gen_visits_count(const struct gen_visits *visits, uint64_t now)
+double gen_queue_polls_count(const struct gen_queue_polls *busy_polls, uint64_t now)
 {
-	(void)visits;
+	(void)busy_polls;
 	(void)now;
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include <rte_spinlock.h>
 #include <rte_udp.h>
 
-#include "canary.h"
+#include "host_check.h"
 #include "cycles.h"
 #include "packets.h"
 #include "routes.h"
@@ -22,12 +22,12 @@
 #define FRAME_BYTES 64                  /* FCS included */
 #define DRY_POLLS   256                 /* empty ones in a row, after which a worker sends, too */
 #define LINE_LIMIT  (UINT64_C(1) << 23) /* cycles, some 3 ms: whose answer does not come leaves */
-#define LINE_TRIPS  (CANARY_LINE_BATCHES * CANARY_LINE_TRIPS)
+#define LINE_TRIPS  (HOST_CHECK_LINE_BATCHES * HOST_CHECK_LINE_TRIPS)
 
 /* What one worker writes is two lines from what the other has: prefetchers fetch lines in pairs. */
 #define APART_BYTES 128
 
-static struct canary_line line;
+static struct host_check_line line;
 
 /* Only read while workers work. */
 static struct {
@@ -235,10 +235,10 @@ uint32_t bench_work_waited_step(unsigned int worker)
 uint32_t bench_line_step(unsigned int worker)
 {
 	if (worker == 0) {
-		canary_line_reset(&line, cycles_stamp() + LINE_LIMIT);
-		canary_line_lead(&line);
+		host_check_line_reset(&line, cycles_stamp() + LINE_LIMIT);
+		host_check_line_lead(&line);
 	} else {
-		canary_line_follow(&line);
+		host_check_line_follow(&line);
 	}
 	return worker > 0 || line.complete ? LINE_TRIPS : 0;
 }

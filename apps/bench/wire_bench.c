@@ -99,7 +99,7 @@ static uint32_t cross_step(unsigned int worker)
 	 .hashed = true,                                                                                     \
 	 .flows = kind,                                                                                      \
 	 .buffers = where,                                                                                   \
-	 .supply = buffers_of}
+	 .buffer_pool = buffers_of}
 /* A queue a worker, by the flows that go round. */
 #define EACH(way, what, ...)                                                                                 \
 	HASHED(way "-even", "dma=copy", BENCH_QUEUES, what, BENCH_EVEN, __VA_ARGS__),                        \
@@ -144,7 +144,7 @@ static const struct loop {
 	bool hashed;          /* frames are hashed on the way; without a workload it is of what follows */
 	enum bench_flows flows;
 	unsigned int buffers;
-	uint16_t supply;
+	uint16_t buffer_pool;
 } loops[] = {
         {"drop", "dma=copy", drop_step, 1, 2, .fill = false},
         {"infinite", "feed=infinite", forward_step, 2, 2, .fill = false},
@@ -259,7 +259,7 @@ static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int wo
 	if (loop->one_pool)
 		bench_pools[1] = bench_pools[0];
 	if (loop->hashed ? bench_make_pair_of(loop->devargs, loop->rx_queues, loop->tx_queues, loop->buffers,
-	                                      loop->supply)
+	                                      loop->buffer_pool)
 	                 : bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues)) {
 		done = fill_rings(loop, workers, longer_cycles);
 		if (done)

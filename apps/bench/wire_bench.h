@@ -29,7 +29,7 @@ bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues
 
 /* The same, with RSS hashes, and buffers where net_crossover_rx_buffers() puts them. */
 bool bench_make_pair_of(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, unsigned int buffers,
-                        uint16_t supply);
+                        uint16_t buffer_pool);
 void bench_remove_pair(void);
 extern uint16_t bench_ports[2];
 extern struct rte_mempool *bench_pools[BENCH_QUEUES];
@@ -106,7 +106,7 @@ uint32_t bench_work_each_step(unsigned int worker);
 uint32_t bench_work_held_step(unsigned int worker);
 uint32_t bench_work_waited_step(unsigned int worker);
 
-/* A cache line to and fro between both workers (canary.h): round trips. */
+/* A cache line to and fro between both workers (host-state check.h): round trips. */
 uint32_t bench_line_step(unsigned int worker);
 
 /*

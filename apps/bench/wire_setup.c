@@ -41,7 +41,7 @@ static bool set_up_port(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, b
 }
 
 static bool make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, bool hashes,
-                      unsigned int buffers, uint16_t supply)
+                      unsigned int buffers, uint16_t buffer_pool)
 {
 	bool made = rte_vdev_init(PAIR_NAME, devargs) == 0 &&
 	            rte_eth_dev_get_port_by_name(PAIR_NAME "_a", &bench_ports[0]) == 0 &&
@@ -49,7 +49,7 @@ static bool make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queue
 
 	for (unsigned int i = 0; i < 2 && made; i++)
 		made = (buffers == NET_CROSSOVER_POSTED ||
-		        net_crossover_rx_buffers(bench_ports[i], buffers, supply) == 0) &&
+		        net_crossover_rx_buffers(bench_ports[i], buffers, buffer_pool) == 0) &&
 		       set_up_port(bench_ports[i], rx_queues, tx_queues, hashes);
 
 	if (!made)
@@ -64,9 +64,9 @@ bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues
 }
 
 bool bench_make_pair_of(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, unsigned int buffers,
-                        uint16_t supply)
+                        uint16_t buffer_pool)
 {
-	return make_pair(devargs, rx_queues, tx_queues, true, buffers, supply);
+	return make_pair(devargs, rx_queues, tx_queues, true, buffers, buffer_pool);
 }
 
 void bench_remove_pair(void)

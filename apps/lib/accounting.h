@@ -46,8 +46,8 @@
 #include "histogram.h"
 #include "longest.h"
 
-#define ACCOUNT_BURST_MAX   512
-#define ACCOUNT_SLICE_POLLS 512 /* polls of the longest slice */
+#define ACCOUNT_BURST_MAX            512
+#define ACCOUNT_TIMED_INTERVAL_POLLS 512 /* polls of the longest slice */
 #define ACCOUNT_BLOCKS                                                                                       \
 	16 /* parts of the window with sums of their own: neighbouring slices are not independent */
 #define ACCOUNT_VARIABLES         7 /* of a slice: 1, empty polls, switches, visits, packets, cycles, lost polls */
@@ -69,10 +69,10 @@ enum accounting {
 extern const char *const accounting_names[ACCOUNTING_MODES + 1]; /* NULL-terminated */
 
 /* A run of polls, timed from outside. */
-struct account_slice {
+struct account_timed_interval {
 	uint32_t polls;
-	uint32_t visits;
-	uint32_t switches;
+	uint32_t busy_polls;
+	uint32_t transitions;
 	uint32_t packets;
 	uint32_t lost;   /* polls */
 	uint64_t cycles; /* with one stamp, and less of what overlaps with what came before and after */
@@ -80,13 +80,13 @@ struct account_slice {
 
 /*
  * Sums over the slices of a block. products[] is the upper triangle of the outer product of the variables, weighted with
- * account_slice_weight(). quiet[]: the same of those without a visit and without a lost poll, of 1, polls and cycles: they give the cost of an empty
+ * account_timed_interval_weight(). quiet[]: the same of those without a visit and without a lost poll, of 1, polls and cycles: they give the cost of an empty
  * poll among empty polls.
  */
 struct account_block {
-	uint64_t slices;
+	uint64_t timed_intervals;
 	double products[ACCOUNT_PRODUCTS];
-	uint64_t quiet_slices;
+	uint64_t quiet_timed_intervals;
 	double quiet[ACCOUNT_QUIET_PRODUCTS];
 };
 
@@ -128,7 +128,7 @@ struct account {
 	uint64_t lock_cycles;
 	uint64_t sweeps;
 	uint64_t busy_sweeps; /* with at least one packet; counted in all modes but none */
-	uint64_t switches;    /* mode sampled */
+	uint64_t transitions; /* mode sampled */
 	uint64_t stamps;
 	uint64_t interruptions;
 	uint64_t interrupted_cycles;
@@ -139,19 +139,20 @@ struct account {
 	uint64_t left_out;       /* slices and timed visits with an interruption */
 	uint64_t left_out_cycles;
 	struct account_block blocks[ACCOUNT_BLOCKS];
-	struct account_slice *slices; /* the first slices_max of them; NULL: not kept one by one */
-	uint32_t slices_count;
-	uint32_t slices_max;
+	struct account_timed_interval
+	        *timed_intervals; /* the first timed_intervals_max of them; NULL: not kept one by one */
+	uint32_t timed_intervals_count;
+	uint32_t timed_intervals_max;
 	/* mode full: sums with one stamp per interval */
 	uint64_t receive_cycles, receive_intervals;
 	uint64_t process_cycles, process_intervals;
 	uint64_t transmit_cycles, transmit_intervals;
 	uint64_t empty_cycles, empty_intervals;
-	uint64_t visits[ACCOUNT_BURST_MAX + 1]; /* by burst size; [0] is not counted */
+	uint64_t busy_polls[ACCOUNT_BURST_MAX + 1]; /* by burst size; [0] is not counted */
 	struct account_stratum strata[ACCOUNT_BURST_MAX + 1];
 	struct longest longest;
 	struct histogram iteration_cycles;
-	struct histogram visit_gap_cycles;
+	struct histogram poll_gap_cycles;
 	/* of loops that are told which queue is next; 0 in those that sweep */
 	uint64_t polls;
 	uint64_t idle_waits; /* with nothing to do */
@@ -168,42 +169,43 @@ void account_free(struct account *a);
 void account_reset(struct account *a, uint32_t longest);
 
 /* Weight of a slice in the sums, about the inverse of its variance: the stamps', that of polls, that of visits. */
-static inline double account_slice_weight(const struct account_slice *s)
+static inline double account_timed_interval_weight(const struct account_timed_interval *s)
 {
-	return 1 / (1 + (double)s->polls / 256 + 8 * (double)s->visits);
+	return 1 / (1 + (double)s->polls / 256 + 8 * (double)s->busy_polls);
 }
 
 /* Book a slice in block `block` of the window. */
-void account_add_slice(struct account *a, unsigned int block, const struct account_slice *slice);
+void account_add_timed_interval(struct account *a, unsigned int block,
+                                const struct account_timed_interval *timed_interval);
 
 /*
  * A timed visit with n packets, stamped before and after receiving, after processing and after sending. Of the visits that
  * follow `gap` empty polls one in `ACCOUNT_TIMED_POLLS / min(gap + 1, ACCOUNT_TIMED_POLLS)` is met by a random poll.
  */
-void account_add_visit(struct account *a, uint16_t n, uint32_t gap, const uint64_t stamp[4]);
+void account_add_busy_poll(struct account *a, uint16_t n, uint32_t gap, const uint64_t stamp[4]);
 
 /* Polls of the stage that returned nothing: empty and lost ones. `queues`: of a sweep; 0 where polls are counted one by one. */
 uint64_t account_empty_polls(const struct account *a, uint32_t queues);
 
 /* A timed turn. */
-void account_add_notice(struct account *a, bool visit, double cycles);
+void account_add_notice(struct account *a, bool busy_poll, double cycles);
 
-uint64_t account_busy_visits(const struct account *a);
+uint64_t account_busy_busy_polls(const struct account *a);
 
 /* The same where no burst is larger than `burst`. */
-static inline uint64_t account_visits_up_to(const struct account *a, uint16_t burst)
+static inline uint64_t account_busy_polls_up_to(const struct account *a, uint16_t burst)
 {
-	uint64_t visits = 0;
+	uint64_t busy_polls = 0;
 
 	for (uint16_t n = 1; n <= burst; n++)
-		visits += a->visits[n];
-	return visits;
+		busy_polls += a->busy_polls[n];
+	return busy_polls;
 }
 
 /*
  * sum over burst sizes of visits(n) x mean[n], where mean[n] comes from a sample of weight[n] > 0. Sizes without a sample:
  * linear between neighbours; beyond the sampled range in proportion to n. No sample at all: 0.
  */
-double account_scale_up(const uint64_t visits[], const double weight[], const double mean[]);
+double account_scale_up(const uint64_t busy_polls[], const double weight[], const double mean[]);
 
 #endif

@@ -11,16 +11,16 @@
 #include "fields.h"
 #include "jsonline.h"
 
-#define PARENT_LOOK_MS 1000 /* a parent that died without closing our input is noticed so soon */
-#define COMMANDS_MAX   16
-#define LEASE          "lease"
-#define LEASE_MAX_S    86400
+#define PARENT_LOOK_MS          1000 /* a parent that died without closing our input is noticed so soon */
+#define COMMANDS_MAX            16
+#define HEARTBEAT_TIMEOUT       "heartbeat_timeout"
+#define HEARTBEAT_TIMEOUT_MAX_S 86400
 
 struct conversation {
 	const struct conversation_program *program;
 	struct jsonline_reader reader;
 	int out;
-	int lease_ms; /* how long the client may be silent; -1: for ever */
+	int heartbeat_timeout_ms; /* how long the client may be silent; -1: for ever */
 	uint64_t silent_ms;
 	bool quit;
 };
@@ -43,14 +43,14 @@ static uint64_t now_ms(void)
 /* The client may be there and its network not: whoever is waited for must not find the host taken for ever. */
 static void end_silence(struct conversation *c)
 {
-	fprintf(stderr, "the client was silent for %d s: ended\n", c->lease_ms / 1000);
+	fprintf(stderr, "the client was silent for %d s: ended\n", c->heartbeat_timeout_ms / 1000);
 	c->quit = true;
 }
 
 /* Returns 0, or -errno; a client that takes nothing any more is a silent one. */
 static int say(struct conversation *c, json_t *message)
 {
-	const int status = jsonline_write(c->out, message, c->lease_ms);
+	const int status = jsonline_write(c->out, message, c->heartbeat_timeout_ms);
 
 	if (status != -ETIMEDOUT)
 		return status;
@@ -59,23 +59,23 @@ static int say(struct conversation *c, json_t *message)
 }
 
 /* {"cmd":"lease","silent_s":N}: from now on the client is heard of every N seconds at least, or it is gone. */
-static json_t *grant_lease(struct conversation *c, const json_t *request, struct node_error *err)
+static json_t *set_heartbeat_timeout(struct conversation *c, const json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "silent_s", NULL};
 	uint64_t silent_s = 0;
 
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "silent_s", err) ||
-	    fields_u64(request, "", "silent_s", 1, LEASE_MAX_S, &silent_s, err))
+	    fields_u64(request, "", "silent_s", 1, HEARTBEAT_TIMEOUT_MAX_S, &silent_s, err))
 		return NULL;
-	c->lease_ms = (int)silent_s * 1000;
+	c->heartbeat_timeout_ms = (int)silent_s * 1000;
 	return json_object();
 }
 
-static bool wants_lease(const json_t *request)
+static bool wants_heartbeat(const json_t *request)
 {
 	const char *const name = json_string_value(json_object_get(request, "cmd"));
 
-	return name && strcmp(name, LEASE) == 0;
+	return name && strcmp(name, HEARTBEAT_TIMEOUT) == 0;
 }
 
 static const struct conversation_command *find_command(const struct conversation_program *program,
@@ -86,7 +86,7 @@ static const struct conversation_command *find_command(const struct conversation
 
 	for (i = 0; i < COMMANDS_MAX && program->commands[i].name; i++)
 		names[i] = program->commands[i].name;
-	names[i] = LEASE;
+	names[i] = HEARTBEAT_TIMEOUT;
 	i = 0;
 	if (fields_require(request, "", "cmd", err) || fields_choice(request, "", "cmd", names, &i, err))
 		return NULL;
@@ -127,7 +127,8 @@ static json_t *handle(struct conversation *c, json_t *request)
 {
 	struct node_error err = {"internal error", ""};
 	json_t *id = json_object_get(request, "id");
-	json_t *reply = wants_lease(request) ? grant_lease(c, request, &err) : obey(c, request, &err);
+	json_t *reply =
+	        wants_heartbeat(request) ? set_heartbeat_timeout(c, request, &err) : obey(c, request, &err);
 
 	if (!reply)
 		reply = json_pack("{s:b,s:s+,s:s+}", "ok", 0, "error", err.text, "", "where", err.where, "");
@@ -210,7 +211,7 @@ static void count_silence(struct conversation *c, uint64_t since_ms)
 	const uint64_t passed_ms = now_ms() - since_ms;
 
 	c->silent_ms += passed_ms < PARENT_LOOK_MS ? passed_ms : PARENT_LOOK_MS;
-	if (c->lease_ms >= 0 && c->silent_ms >= (uint64_t)c->lease_ms)
+	if (c->heartbeat_timeout_ms >= 0 && c->silent_ms >= (uint64_t)c->heartbeat_timeout_ms)
 		end_silence(c);
 }
 
@@ -243,7 +244,7 @@ static int converse(struct conversation *c, const volatile sig_atomic_t *stop)
 int conversation_run(int in, int out, const struct conversation_program *program,
                      const volatile sig_atomic_t *stop)
 {
-	struct conversation c = {.program = program, .out = out, .lease_ms = -1};
+	struct conversation c = {.program = program, .out = out, .heartbeat_timeout_ms = -1};
 	int status = jsonline_open(&c.reader, in);
 
 	if (status == 0)

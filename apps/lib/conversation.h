@@ -33,7 +33,7 @@ struct conversation_program {
 
 /*
  * Say hello on `out`, answer requests from `in` until one quits, end of input, *stop, the death of the parent or, once
- * `lease` was asked, a silence longer than that. Returns 0, or -errno when `in` or `out` cannot be used.
+ * `heartbeat_timeout` was asked, a silence longer than that. Returns 0, or -errno when `in` or `out` cannot be used.
  */
 int conversation_run(int in, int out, const struct conversation_program *program,
                      const volatile sig_atomic_t *stop);

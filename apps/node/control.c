@@ -8,7 +8,7 @@
 #include "conversation.h"
 #include "dut/dut.h"
 #include "gen/gen.h"
-#include "ground.h"
+#include "host_state.h"
 #include "hello.h"
 #include "noise.h"
 #include "ports/ports.h"
@@ -36,14 +36,14 @@ static json_t *do_noise(json_t *request, struct node_error *err)
 	return wrap("noise", noise(request, err));
 }
 
-static json_t *do_visits(json_t *request, struct node_error *err)
+static json_t *do_busy_polls(json_t *request, struct node_error *err)
 {
-	return gen_tell_visits(request, err) ? NULL : json_object();
+	return gen_set_queue_polls(request, err) ? NULL : json_object();
 }
 
-static json_t *do_ground(json_t *request, struct node_error *err)
+static json_t *do_host_state(json_t *request, struct node_error *err)
 {
-	return wrap("ground", ground(request, err));
+	return wrap("host_state", host_state(request, err));
 }
 
 static json_t *do_links(json_t *request, struct node_error *err)
@@ -76,13 +76,13 @@ static struct conversation_command commands[] = {
         {"calibrate", do_calibrate, false, false},
         {"selftest", do_selftest, false, false},
         {"noise", do_noise, false, false},
-        {"ground", do_ground, false, false},
+        {"host_state", do_host_state, false, false},
         {"start", do_start, false, false},
         {"read", do_read, true, false},
         {"stop", do_stop, true, false},
         {"quit", do_quit, true, true},
         {"links", do_links, false, false},
-        {"visits", do_visits, true, false},
+        {"busy_polls", do_busy_polls, true, false},
         {NULL, NULL, false, false}, /* place of `own` */
         {NULL, NULL, false, false},
 };

@@ -14,7 +14,7 @@
 #include "dut/dut.h"
 #include "eal_folder.h"
 #include "gen/gen.h"
-#include "ground.h"
+#include "host_state.h"
 #include "ports/ports.h"
 #include "loop/selftest.h"
 #include "telemetry.h"
@@ -53,7 +53,7 @@ static int serve(int out, const struct conversation_command *own, const volatile
 	ports_close();
 	gen_close();
 	dut_close();
-	ground_close();
+	host_state_close();
 	if (status == 0)
 		return 0;
 	fprintf(stderr, "pollscope-node: %s\n", strerror(-status));

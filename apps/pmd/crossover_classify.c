@@ -4,7 +4,7 @@
 
 #include "crossover_classify.h"
 #include "crossover_describe.h"
-#include "crossover_supply.h"
+#include "crossover_buffer_pool.h"
 
 static bool contains(const uint64_t *list, unsigned int size, uint64_t number)
 {
@@ -104,8 +104,8 @@ static enum crossover_gate open_gate(const struct crossover_port *port)
 {
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return CROSSOVER_GATE_VOID;
-	if (crossover_has_supply(port))
-		return CROSSOVER_GATE_SUPPLY;
+	if (crossover_has_buffer_pool(port))
+		return CROSSOVER_GATE_BUFFER_POOL;
 	if (port->promiscuous && !port->hashing && !port->described)
 		return port->notifies ? CROSSOVER_GATE_NOTIFY_DIRECT : CROSSOVER_GATE_DIRECT;
 	return port->notifies ? CROSSOVER_GATE_NOTIFY : CROSSOVER_GATE_CLASSIFY;

@@ -124,20 +124,20 @@ static double random_share(struct crossover_rx_queue *rxq)
 }
 
 /* Visits until one finds a packet, that one included: geometric, by inversion. */
-static uint32_t draw_visits(struct crossover_rx_queue *rxq)
+static uint32_t draw_queue_polls(struct crossover_rx_queue *rxq)
 {
-	double visits = UINT32_MAX;
+	double queue_polls = UINT32_MAX;
 
 	if (rxq->cold && rxq->probability > 0)
-		visits = 1 + floor(log(random_share(rxq)) * rxq->gap_scale);
-	return visits < UINT32_MAX ? (uint32_t)visits : UINT32_MAX;
+		queue_polls = 1 + floor(log(random_share(rxq)) * rxq->gap_scale);
+	return queue_polls < UINT32_MAX ? (uint32_t)queue_polls : UINT32_MAX;
 }
 
 void crossover_feed_arrive(struct crossover_rx_queue *rxq)
 {
 	if (rxq->cold && rxq->probability > 0 && rxq->unposted < rxq->size)
 		fill(rxq, &rxq->desc[rxq->position], 1);
-	rxq->visits_left = draw_visits(rxq);
+	rxq->queue_polls_left = draw_queue_polls(rxq);
 }
 
 static void rearm_posted(struct crossover_rx_queue *rxq)
@@ -151,7 +151,7 @@ static void rearm_posted(struct crossover_rx_queue *rxq)
 	}
 }
 
-int crossover_feed_set_visits(struct crossover_rx_queue *rxq, double probability, uint64_t seed)
+int crossover_feed_set_queue_polls(struct crossover_rx_queue *rxq, double probability, uint64_t seed)
 {
 	if (!(probability >= 0 && probability <= 1))
 		return -EINVAL;
@@ -159,7 +159,7 @@ int crossover_feed_set_visits(struct crossover_rx_queue *rxq, double probability
 	rxq->probability = probability;
 	rxq->gap_scale = rxq->cold && probability > 0 ? 1 / log1p(-probability) : 0;
 	rxq->random_state = seed;
-	rxq->visits_left = draw_visits(rxq);
+	rxq->queue_polls_left = draw_queue_polls(rxq);
 	if (rxq->started)
 		rearm_posted(rxq);
 	return 0;

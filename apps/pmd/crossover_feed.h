@@ -43,7 +43,7 @@ void crossover_feed_post(struct crossover_rx_queue *rxq, struct crossover_rx_des
  * is given up or comes into being as it needs to. Nobody may poll the queue meanwhile. The first visit of a cold queue is
  * empty. Holds until the queue is set up anew. Returns 0, or -EINVAL if the probability is none.
  */
-int crossover_feed_set_visits(struct crossover_rx_queue *rxq, double probability, uint64_t seed);
+int crossover_feed_set_queue_polls(struct crossover_rx_queue *rxq, double probability, uint64_t seed);
 
 /* Counts frames handed to the application. */
 void crossover_feed_count(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts, uint16_t count);
@@ -52,12 +52,12 @@ void crossover_feed_count(struct crossover_rx_queue *rxq, struct rte_mbuf *const
 void crossover_feed_arrive(struct crossover_rx_queue *rxq);
 
 /* A visit has taken 'count' packets. */
-static inline void crossover_feed_visited(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts,
-                                          uint16_t count)
+static inline void crossover_feed_polled(struct crossover_rx_queue *rxq, struct rte_mbuf *const *pkts,
+                                         uint16_t count)
 {
 	if (count > 0)
 		crossover_feed_count(rxq, pkts, count);
-	if (unlikely(--rxq->visits_left == 0))
+	if (unlikely(--rxq->queue_polls_left == 0))
 		crossover_feed_arrive(rxq);
 }
 

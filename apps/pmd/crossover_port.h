@@ -52,7 +52,7 @@ enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE };
 enum crossover_rx_mode {
 	CROSSOVER_RX_STANDARD,
 	CROSSOVER_RX_COREC,
-	CROSSOVER_RX_SHARED, /* see crossover_supply.h */
+	CROSSOVER_RX_SHARED, /* see crossover_buffer_pool.h */
 	CROSSOVER_RX_SPLIT
 };
 
@@ -73,7 +73,7 @@ enum crossover_gate {
 	CROSSOVER_GATE_VOID,          /* feed=infinite: sent frames are counted and dropped */
 	CROSSOVER_GATE_NOTIFY,        /* as CLASSIFY, then the doorbells of their queues are rung */
 	CROSSOVER_GATE_NOTIFY_DIRECT, /* as DIRECT, then the doorbell of queue 0 is rung */
-	CROSSOVER_GATE_SUPPLY,        /* as CLASSIFY; buffers come from supplies, see crossover_supply.h */
+	CROSSOVER_GATE_BUFFER_POOL, /* as CLASSIFY; buffers come from supplies, see crossover_buffer_pool.h */
 };
 
 /* Counters of an RX queue, collected from their owners. */
@@ -104,7 +104,7 @@ struct crossover_tx_counts {
 
 struct crossover_port;
 struct crossover_corec;
-struct crossover_supply;
+struct crossover_buffer_pool;
 struct qwait_doorbell;
 
 struct crossover_rx_queue {
@@ -123,9 +123,9 @@ struct crossover_rx_queue {
 	uint8_t swap;
 	uint8_t infinite;
 	uint8_t started;
-	uint8_t cold;         /* feed=infinite: a visit finds a packet by chance, see crossover_feed.h */
-	uint16_t data_offset; /* bytes from an mbuf to its data; 0: not the same for all */
-	uint32_t visits_left; /* feed=infinite: until a packet is put into a cold ring */
+	uint8_t cold;              /* feed=infinite: a visit finds a packet by chance, see crossover_feed.h */
+	uint16_t data_offset;      /* bytes from an mbuf to its data; 0: not the same for all */
+	uint32_t queue_polls_left; /* feed=infinite: until a packet is put into a cold ring */
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
 	struct crossover_corec *corec; /* NULL: the standard path; only changed before the queue starts */
@@ -143,8 +143,8 @@ struct crossover_rx_queue {
 	uint64_t random_state;   /* cold */
 	uint64_t carried_missed; /* by TX queues of the peer that are gone */
 	uint64_t race_lost;      /* before the last stop */
-	struct crossover_supply
-	        *supply; /* NULL: buffers are posted; only changed while the queue is stopped */
+	struct crossover_buffer_pool
+	        *buffer_pool; /* NULL: buffers are posted; only changed while the queue is stopped */
 	struct crossover_rx_counts baseline;
 	struct rte_eth_rxconf conf;
 	struct crossover_rx_desc descriptors[] __rte_aligned(CROSSOVER_LINE_BYTES);
@@ -221,9 +221,9 @@ struct crossover_port {
 	uint8_t started;
 	uint8_t admin_down; /* rte_eth_dev_set_link_down() */
 	uint8_t rss_on;
-	uint8_t types_set; /* by rte_eth_dev_set_ptypes(), which has the last word */
-	uint8_t rx_mode;   /* enum crossover_rx_mode: of queues that start from now on */
-	uint16_t supply;   /* buffers of a supply, in the modes that have one */
+	uint8_t types_set;    /* by rte_eth_dev_set_ptypes(), which has the last word */
+	uint8_t rx_mode;      /* enum crossover_rx_mode: of queues that start from now on */
+	uint16_t buffer_pool; /* buffers of a supply, in the modes that have one */
 	struct crossover_tx_counts
 	        carried; /* peer_* counts of the peer's TX queues that were released since the reset */
 	struct rte_ether_addr mac_addrs[CROSSOVER_MAX_MACS];

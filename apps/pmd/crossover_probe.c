@@ -10,7 +10,7 @@
 #include "crossover_compat.h"
 #include "crossover_control.h"
 #include "crossover_corec.h"
-#include "crossover_supply.h"
+#include "crossover_buffer_pool.h"
 #include "crossover_describe.h"
 #include "crossover_devargs.h"
 #include "crossover_ethdev.h"
@@ -224,7 +224,7 @@ int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uin
 	return ret;
 }
 
-int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
+int net_crossover_feed_queue_polls(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
 {
 	struct crossover_rx_queue *rxq;
 	int ret = find_rx_queue(port_id, queue_id, &rxq);
@@ -236,7 +236,7 @@ int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probab
 	ret = crossover_control_lock(rxq->port->pair);
 	if (ret != 0)
 		return ret;
-	ret = crossover_feed_set_visits(rxq, probability, seed);
+	ret = crossover_feed_set_queue_polls(rxq, probability, seed);
 	crossover_control_unlock(rxq->port->pair);
 	return ret;
 }
@@ -266,22 +266,22 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return ret;
 }
 
-static int set_buffers(struct rte_eth_dev *dev, enum net_crossover_buffers buffers, uint16_t supply)
+static int set_buffers(struct rte_eth_dev *dev, enum net_crossover_buffers buffers, uint16_t buffer_pool)
 {
 	struct crossover_port *port = dev->data->dev_private;
 
 	if (port->started || (buffers != NET_CROSSOVER_POSTED && port->notifies))
 		return -EBUSY;
 	if (buffers == NET_CROSSOVER_POSTED)
-		port->rx_mode = crossover_has_supply(port) ? CROSSOVER_RX_STANDARD : port->rx_mode;
+		port->rx_mode = crossover_has_buffer_pool(port) ? CROSSOVER_RX_STANDARD : port->rx_mode;
 	else
 		port->rx_mode = buffers == NET_CROSSOVER_SHARED ? CROSSOVER_RX_SHARED : CROSSOVER_RX_SPLIT;
-	port->supply = supply;
+	port->buffer_pool = buffer_pool;
 	crossover_describe_select(dev);
 	return 0;
 }
 
-int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t supply)
+int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t buffer_pool)
 {
 	const struct crossover_options *options;
 	struct crossover_port *port;
@@ -291,7 +291,8 @@ int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffer
 		return -ENODEV;
 	port = rte_eth_devices[port_id].data->dev_private;
 	options = &port->pair->options;
-	if (buffers != NET_CROSSOVER_POSTED && (supply < CROSSOVER_SUPPLY_MIN || supply > CROSSOVER_RING_MAX))
+	if (buffers != NET_CROSSOVER_POSTED &&
+	    (buffer_pool < CROSSOVER_BUFFER_POOL_MIN || buffer_pool > CROSSOVER_RING_MAX))
 		return -EINVAL;
 	if (buffers != NET_CROSSOVER_POSTED &&
 	    (options->feed == CROSSOVER_FEED_INFINITE || options->dma == CROSSOVER_DMA_SWAP))
@@ -299,7 +300,7 @@ int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffer
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
-	ret = set_buffers(&rte_eth_devices[port_id], buffers, supply);
+	ret = set_buffers(&rte_eth_devices[port_id], buffers, buffer_pool);
 	crossover_control_unlock(port->pair);
 	return ret;
 }
@@ -315,7 +316,7 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 	if (bells != NULL && count == 0)
 		return -EINVAL;
 	if (bells != NULL &&
-	    (port->pair->options.feed == CROSSOVER_FEED_INFINITE || crossover_has_supply(port)))
+	    (port->pair->options.feed == CROSSOVER_FEED_INFINITE || crossover_has_buffer_pool(port)))
 		return -ENOTSUP;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0)

@@ -12,7 +12,7 @@
 #include "crossover_rx.h"
 #include "crossover_sent.h"
 #include "crossover_stats.h"
-#include "crossover_supply.h"
+#include "crossover_buffer_pool.h"
 #include "crossover_wire.h"
 
 #define DEFAULT_FREE_THRESH 32
@@ -206,8 +206,8 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 	}
 	if (rxq->port->rx_mode == CROSSOVER_RX_COREC)
 		ret = crossover_corec_init(rxq, dev);
-	else if (crossover_has_supply(rxq->port))
-		ret = crossover_supply_init(rxq, dev);
+	else if (crossover_has_buffer_pool(rxq->port))
+		ret = crossover_buffer_pool_init(rxq, dev);
 	if (ret != 0) {
 		crossover_rx_drain(rxq);
 		return ret;
@@ -236,7 +236,7 @@ static void empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 	if (!rxq->started)
 		return;
 	crossover_corec_release(rxq);
-	crossover_supply_release(rxq);
+	crossover_buffer_pool_release(rxq);
 	crossover_rx_drain(rxq);
 	crossover_feed_release(rxq);
 	rxq->started = 0;
@@ -246,7 +246,7 @@ static void empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 /* Queues that take each other's buffers start and stop together. */
 static int check_alone(const struct crossover_port *port, uint16_t queue_id)
 {
-	if (!crossover_has_supply(port))
+	if (!crossover_has_buffer_pool(port))
 		return 0;
 	CROSSOVER_LOG(ERR, "port %u: RX queue %u: with buffers apart from deliveries start and stop the port",
 	              port->port_id, queue_id);

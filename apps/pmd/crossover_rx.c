@@ -10,7 +10,7 @@
 #include "crossover_corec.h"
 #include "crossover_feed.h"
 #include "crossover_rx.h"
-#include "crossover_supply.h"
+#include "crossover_buffer_pool.h"
 #include "crossover_take.h"
 
 /* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
@@ -156,13 +156,13 @@ static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, stru
 	return received;
 }
 
-static __rte_always_inline uint16_t visit(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts,
-                                          uint16_t nb_pkts, const bool fed, const bool described)
+static __rte_always_inline uint16_t queue_poll(struct crossover_rx_queue *rxq, struct rte_mbuf **pkts,
+                                               uint16_t nb_pkts, const bool fed, const bool described)
 {
 	uint16_t received = receive(rxq, pkts, nb_pkts, fed, described);
 
 	if (fed)
-		crossover_feed_visited(rxq, pkts, received);
+		crossover_feed_polled(rxq, pkts, received);
 	if (rxq->unposted >= rxq->free_thresh)
 		refill(rxq);
 	return received;
@@ -170,30 +170,30 @@ static __rte_always_inline uint16_t visit(struct crossover_rx_queue *rxq, struct
 
 static uint16_t burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
-	return visit(queue, pkts, nb_pkts, false, false);
+	return queue_poll(queue, pkts, nb_pkts, false, false);
 }
 
 static uint16_t burst_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
-	return visit(queue, pkts, nb_pkts, false, true);
+	return queue_poll(queue, pkts, nb_pkts, false, true);
 }
 
 static uint16_t burst_fed(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
-	return visit(queue, pkts, nb_pkts, true, false);
+	return queue_poll(queue, pkts, nb_pkts, true, false);
 }
 
 static uint16_t burst_fed_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
-	return visit(queue, pkts, nb_pkts, true, true);
+	return queue_poll(queue, pkts, nb_pkts, true, true);
 }
 
 eth_rx_burst_t crossover_rx_burst(const struct crossover_port *port, bool described)
 {
 	if (port->rx_mode == CROSSOVER_RX_COREC)
 		return crossover_corec_burst(described);
-	if (crossover_has_supply(port))
-		return crossover_supply_burst(described);
+	if (crossover_has_buffer_pool(port))
+		return crossover_buffer_pool_burst(described);
 	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return described ? burst_fed_described : burst_fed;
 	return described ? burst_described : burst;

@@ -9,7 +9,7 @@
 #include "crossover_dma.h"
 #include "crossover_quiesce.h"
 #include "crossover_sent.h"
-#include "crossover_supply.h"
+#include "crossover_buffer_pool.h"
 #include "crossover_tx.h"
 #include "crossover_wire.h"
 #include "qwait.h"
@@ -190,12 +190,12 @@ static void deliver_run(struct crossover_tx_queue *txq, uint16_t queue, struct r
 {
 	struct crossover_rx_queue *rxq = __atomic_load_n(&txq->peer->rx_queues[queue], __ATOMIC_ACQUIRE);
 
-	if (unlikely(rxq == NULL || rxq->supply == NULL)) {
+	if (unlikely(rxq == NULL || rxq->buffer_pool == NULL)) {
 		txq->counts.peer_missed += count;
 		crossover_count_sent(txq, pkts, count);
 		return;
 	}
-	txq->missed[queue] += crossover_supply_deliver(txq, rxq, pkts, tags, count);
+	txq->missed[queue] += crossover_buffer_pool_deliver(txq, rxq, pkts, tags, count);
 }
 
 static __rte_noinline void send_supplied(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
@@ -231,7 +231,7 @@ static __rte_always_inline void send_chunk(struct crossover_tx_queue *txq, uint3
 		send_run(txq, 0, pkts, NULL, count, &left);
 	else if (gate < CROSSOVER_GATE_VOID)
 		send_classified(txq, pkts, count, &left);
-	else if (gate == CROSSOVER_GATE_SUPPLY)
+	else if (gate == CROSSOVER_GATE_BUFFER_POOL)
 		send_supplied(txq, pkts, count);
 	else
 		send_and_ring(txq, gate, pkts, count, &left);

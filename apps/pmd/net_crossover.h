@@ -30,7 +30,7 @@ int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uin
  * Returns 0, or -ENODEV if the port is none of this driver's, -EINVAL if the queue does not exist or is not set up, or the
  * probability is none, -ENOTSUP if the pair has feed=wire, -EBUSY if another control thread keeps the pair.
  */
-int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed);
+int net_crossover_feed_queue_polls(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed);
 
 /*
  * RX queues that several lcores may poll at once (device argument rx=corec), or one lcore each again: holds for all queues of
@@ -42,7 +42,7 @@ int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probab
  */
 int net_crossover_rx_corec(uint16_t port_id, bool on);
 
-/* Where empty buffers of a port lie, see crossover_supply.h. */
+/* Where empty buffers of a port lie, see crossover_buffer_pool.h. */
 enum net_crossover_buffers {
 	NET_CROSSOVER_POSTED, /* in the descriptors of each RX queue */
 	NET_CROSSOVER_SHARED, /* in one supply for all RX queues */
@@ -50,14 +50,14 @@ enum net_crossover_buffers {
 };
 
 /*
- * Holds for all queues of the port that start from now on, with `supply` (64 to 4096, no more than a queue has descriptors)
+ * Holds for all queues of the port that start from now on, with `buffer_pool` (64 to 4096, no more than a queue has descriptors)
  * buffers in a supply. One lcore polls a queue, as ever. All RX queues have one mempool and start and stop with the port.
  * Nobody may poll the port during the call. A secondary process that is there already must be attached again before it polls.
  *
  * Returns 0, or -ENODEV if the port is none of this driver's, -EINVAL for another supply, -EBUSY if it is started, has
  * doorbells, or another control thread keeps the pair, -ENOTSUP if the pair has feed=infinite or dma=swap.
  */
-int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t supply);
+int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t buffer_pool);
 
 /*
  * From now on whoever sends to this port rings bells[q % count] (qwait_notify(), see qwait.h) behind the DD bits of RX queue q, once

@@ -12,7 +12,7 @@ int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uin
 	return -ENODEV;
 }
 
-int net_crossover_feed_visits(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
+int net_crossover_feed_queue_polls(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
 {
 	(void)port_id;
 	(void)queue_id;
@@ -28,11 +28,11 @@ int net_crossover_rx_corec(uint16_t port_id, bool on)
 	return -ENODEV;
 }
 
-int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t supply)
+int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t buffer_pool)
 {
 	(void)port_id;
 	(void)buffers;
-	(void)supply;
+	(void)buffer_pool;
 	return -ENODEV;
 }
 

@@ -132,7 +132,7 @@
 
 #include "qwait_protocol.h"
 
-#define QWAIT_VISITS_PER_LOOK 8 /* at events, while other queues are ready */
+#define QWAIT_POLLS_PER_LOOK 8 /* at events, while other queues are ready */
 
 enum qwait_policy { QWAIT_ROUND_ROBIN, QWAIT_WEIGHTED, QWAIT_STRICT, QWAIT_POLICIES };
 enum qwait_ready_set { QWAIT_HIERARCHICAL, QWAIT_LINEAR, QWAIT_READY_SETS };
@@ -294,7 +294,7 @@ static inline void qwait_hold(struct qwait_waiter *waiter, uint64_t seen)
 {
 	struct qwait *set = waiter->set;
 
-	if (set->posts && waiter->unlooked >= QWAIT_VISITS_PER_LOOK) {
+	if (set->posts && waiter->unlooked >= QWAIT_POLLS_PER_LOOK) {
 		waiter->unlooked = 0;
 		qwait_events_take(&set->events, &set->ready, set->lowers);
 	}

@@ -158,23 +158,23 @@ static void an_empty_pool_ends_it(void)
 	rte_pktmbuf_free_bulk(taken, count);
 }
 
-#define VISITS      200000
+#define QUEUE_POLLS 200000
 #define PROBABILITY 0.05
 
-struct visit_counts {
+struct queue_poll_counts {
 	unsigned int busy;
 	unsigned int busy_after_busy;
 	unsigned int packets;
 	bool is_spoilt; /* a frame that is none, or a descriptor that says something else than the visit */
 };
 
-static struct visit_counts visit(uint16_t queue, unsigned int visits)
+static struct queue_poll_counts queue_poll(uint16_t queue, unsigned int queue_polls)
 {
-	struct visit_counts counts = {0};
+	struct queue_poll_counts counts = {0};
 	struct rte_mbuf *burst[BURST];
 	bool was_busy = false;
 
-	for (unsigned int i = 0; i < visits; i++) {
+	for (unsigned int i = 0; i < queue_polls; i++) {
 		bool waits = rte_eth_rx_descriptor_status(port_a, queue, 0) == RTE_ETH_RX_DESC_DONE;
 		uint16_t got = rte_eth_rx_burst(port_a, queue, burst, BURST);
 
@@ -198,35 +198,36 @@ static bool is_share(unsigned int count, unsigned int of, double share)
 	return off * off < 25 * share * (1 - share) * of;
 }
 
-static void cold_visits_find_packets_by_chance(void)
+static void cold_queue_polls_find_packets_by_chance(void)
 {
-	struct visit_counts counts;
+	struct queue_poll_counts counts;
 
 	pair_up(&(struct port_setup){.rx_queues = 2}, NULL);
 	CHECK_SO_FAR();
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 1, PROBABILITY, 7), 0);
-	counts = visit(1, VISITS);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 1, PROBABILITY, 7), 0);
+	counts = queue_poll(1, QUEUE_POLLS);
 	CHECK(!counts.is_spoilt, "a frame or a descriptor is wrong");
-	CHECK(is_share(counts.busy, VISITS, PROBABILITY), "%u of %u visits were busy", counts.busy, VISITS);
+	CHECK(is_share(counts.busy, QUEUE_POLLS, PROBABILITY), "%u of %u visits were busy", counts.busy,
+	      QUEUE_POLLS);
 	CHECK(is_share(counts.busy_after_busy, counts.busy, PROBABILITY),
 	      "%u of %u busy visits follow a busy one", counts.busy_after_busy, counts.busy);
 	CHECK_EQUAL(counts.packets, counts.busy);
-	counts = visit(0, 1000);
+	counts = queue_poll(0, 1000);
 	CHECK_EQUAL(counts.packets, 1000 * BURST);
 	CHECK_EQUAL(stats_of(port_a).rx_nombuf, 0);
 }
 
-static void visits_change_at_once(void)
+static void queue_polls_change_at_once(void)
 {
 	static const double turns[] = {0, 1, 0.5, 1, 0, 0.999, 0.001, 1};
 
 	pair_up(&(struct port_setup){.rx_desc = 64}, NULL);
 	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(turns); i++) {
-		struct visit_counts counts;
+		struct queue_poll_counts counts;
 
-		CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, turns[i], i), 0);
-		counts = visit(0, 5000);
+		CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, turns[i], i), 0);
+		counts = queue_poll(0, 5000);
 		CHECK(!counts.is_spoilt, "turn %u: a frame or a descriptor is wrong", i);
 		if (turns[i] == 0 || turns[i] == 1)
 			CHECK_EQUAL(counts.packets, turns[i] * 5000 * BURST);
@@ -235,20 +236,20 @@ static void visits_change_at_once(void)
 	}
 }
 
-static void visits_hold_over_a_restart(void)
+static void queue_polls_hold_over_a_restart(void)
 {
-	struct visit_counts counts;
+	struct queue_poll_counts counts;
 
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 0.5, 1), 0);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.5, 1), 0);
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
-	counts = visit(0, 5000);
+	counts = queue_poll(0, 5000);
 	CHECK(is_share(counts.busy, 5000, 0.5), "%u busy after a restart", counts.busy);
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){0}), 0);
-	counts = visit(0, 100);
+	counts = queue_poll(0, 100);
 	CHECK_EQUAL(counts.packets, 100 * BURST);
 }
 
@@ -259,31 +260,31 @@ static void a_cold_queue_outlives_an_empty_pool(void)
 
 	pair_up(&(struct port_setup){.rx_desc = 64, .rx_pool = other_pool}, NULL);
 	CHECK_SO_FAR();
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 0.9, 3), 0);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.9, 3), 0);
 	for (unsigned int i = 0; i < 20000 && count < RTE_DIM(taken) - BURST; i++)
 		count += rte_eth_rx_burst(port_a, 0, taken + count, BURST);
 	CHECK(stats_of(port_a).rx_nombuf > 0, "%u frames, and the pool was not empty", count);
 	rte_pktmbuf_free_bulk(taken, count);
-	CHECK(is_share(visit(0, 5000).busy, 5000, 0.9), "it does not go on");
+	CHECK(is_share(queue_poll(0, 5000).busy, 5000, 0.9), "it does not go on");
 }
 
-static void bad_visits_are_refused(void)
+static void bad_queue_polls_are_refused(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, -0.001, 1), -EINVAL);
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 1.001, 1), -EINVAL);
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, (double)NAN, 1), -EINVAL);
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 1, 0.5, 1), -EINVAL);
-	CHECK_EQUAL(net_crossover_feed_visits(RTE_MAX_ETHPORTS - 1, 0, 0.5, 1), -ENODEV);
-	CHECK_EQUAL(visit(0, 10).packets, 10 * BURST);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, -0.001, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 1.001, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, (double)NAN, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 1, 0.5, 1), -EINVAL);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(RTE_MAX_ETHPORTS - 1, 0, 0.5, 1), -ENODEV);
+	CHECK_EQUAL(queue_poll(0, 10).packets, 10 * BURST);
 }
 
-static void a_wire_has_no_visits(void)
+static void a_wire_has_no_queue_polls(void)
 {
 	pair_up(NULL, NULL);
 	CHECK_SO_FAR();
-	CHECK_EQUAL(net_crossover_feed_visits(port_a, 0, 0.5, 1), -ENOTSUP);
+	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.5, 1), -ENOTSUP);
 }
 
 const struct driver_case driver_feed_cases[] = {
@@ -295,11 +296,12 @@ const struct driver_case driver_feed_cases[] = {
         {"feed: a start that fails keeps no memory", "feed=infinite", a_failed_start_keeps_no_memory},
         {"feed: an empty pool ends it", "feed=infinite", an_empty_pool_ends_it},
         {"feed: visits of a cold queue find packets by chance", "feed=infinite,flows=7",
-         cold_visits_find_packets_by_chance},
-        {"feed: the probability of visits changes at once", "feed=infinite", visits_change_at_once},
-        {"feed: the probability of visits holds over a restart", "feed=infinite", visits_hold_over_a_restart},
+         cold_queue_polls_find_packets_by_chance},
+        {"feed: the probability of visits changes at once", "feed=infinite", queue_polls_change_at_once},
+        {"feed: the probability of visits holds over a restart", "feed=infinite",
+         queue_polls_hold_over_a_restart},
         {"feed: a cold queue outlives an empty pool", "feed=infinite", a_cold_queue_outlives_an_empty_pool},
-        {"feed: bad probabilities are refused", "feed=infinite", bad_visits_are_refused},
-        {"feed: a wire has no visits", "feed=wire", a_wire_has_no_visits},
+        {"feed: bad probabilities are refused", "feed=infinite", bad_queue_polls_are_refused},
+        {"feed: a wire has no visits", "feed=wire", a_wire_has_no_queue_polls},
         {NULL, NULL, NULL},
 };

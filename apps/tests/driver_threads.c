@@ -239,26 +239,26 @@ static void ports_stop_under_traffic(void)
 	CHECK_EQUAL(stats.opackets, atomic_load(&sent_total));
 }
 
-static void share_supplies(enum net_crossover_buffers buffers, uint16_t supply)
+static void share_buffer_pools(enum net_crossover_buffers buffers, uint16_t buffer_pool)
 {
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
 	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
-	CHECK_EQUAL(net_crossover_rx_buffers(port_b, buffers, supply), 0);
+	CHECK_EQUAL(net_crossover_rx_buffers(port_b, buffers, buffer_pool), 0);
 	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
 	send_and_receive_in_order();
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), 0);
 }
 
-static void senders_share_a_supply(void)
+static void senders_share_a_buffer_pool(void)
 {
-	share_supplies(NET_CROSSOVER_SHARED, 64);
+	share_buffer_pools(NET_CROSSOVER_SHARED, 64);
 }
 
-static void senders_take_from_supplies(void)
+static void senders_take_from_buffer_pools(void)
 {
-	share_supplies(NET_CROSSOVER_SPLIT, 64);
+	share_buffer_pools(NET_CROSSOVER_SPLIT, 64);
 }
 
 static const struct {
@@ -300,7 +300,7 @@ static void rx_modes_change_under_traffic(void)
 	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), 0);
 }
 
-static void what_supplies_cannot_is_refused(void)
+static void what_buffer_pools_cannot_is_refused(void)
 {
 	struct rte_eth_dev_info info;
 
@@ -403,13 +403,13 @@ static void accounts_never_shrink(void)
 	CHECK_EQUAL(stats_of(port_b).ierrors, SETUPS * 2048);
 }
 
-static atomic_bool freeing, go_on;
+static atomic_bool freeing, resume;
 
 /* Called when the driver frees a sent mbuf, that is inside a burst. */
 static void free_slowly(void *buffer __rte_unused, void *opaque __rte_unused)
 {
 	atomic_store(&freeing, true);
-	while (!atomic_load(&go_on))
+	while (!atomic_load(&resume))
 		rte_pause();
 }
 
@@ -436,7 +436,7 @@ static int stuck_sender(void *argument __rte_unused)
 static void catch_sender(unsigned int lcore)
 {
 	atomic_store(&freeing, false);
-	atomic_store(&go_on, false);
+	atomic_store(&resume, false);
 	CHECK_EQUAL(rte_eal_remote_launch(stuck_sender, NULL, lcore), 0);
 	while (!atomic_load(&freeing) && rte_eal_get_lcore_state(lcore) == RUNNING)
 		rte_pause();
@@ -445,7 +445,7 @@ static void catch_sender(unsigned int lcore)
 
 static void release_sender(unsigned int lcore)
 {
-	atomic_store(&go_on, true);
+	atomic_store(&resume, true);
 	CHECK_EQUAL(rte_eal_wait_lcore(lcore), 0);
 }
 
@@ -510,10 +510,10 @@ const struct driver_case driver_threads_cases[] = {
         {"threads: accounts never shrink", "", accounts_never_shrink},
         {"threads: a failed stop leaves a queue as it was", "", a_failed_stop_leaves_a_queue_as_it_was},
         {"threads: a failed stop leaves a port as it was", "", a_failed_stop_leaves_a_port_as_it_was},
-        {"threads: two senders share a supply of buffers", "dma=copy", senders_share_a_supply},
-        {"threads: two senders take from supplies", "dma=copy", senders_take_from_supplies},
+        {"threads: two senders share a supply of buffers", "dma=copy", senders_share_a_buffer_pool},
+        {"threads: two senders take from supplies", "dma=copy", senders_take_from_buffer_pools},
         {"threads: RX modes change under traffic", "dma=copy", rx_modes_change_under_traffic},
-        {"supplies: what they cannot is refused", "dma=copy", what_supplies_cannot_is_refused},
+        {"supplies: what they cannot is refused", "dma=copy", what_buffer_pools_cannot_is_refused},
         {"threads: a port stops under traffic", "dma=copy", ports_stop_under_traffic},
         {"threads: a port stops under traffic", "dma=swap", ports_stop_under_traffic},
         {"threads: a queue stops under traffic", "dma=copy", queues_stop_under_traffic},

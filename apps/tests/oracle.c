@@ -20,15 +20,15 @@
 #include "loop/loop.h"
 #include "ports/ports.h"
 
-#define POLLS_MAX   (1u << 20)
-#define PASSES_MAX  100000
-#define WORK_MAX    100000
-#define PASS_POLLS  4096
-#define SLICES_MAX  65536
-#define FRAME       64 /* bytes with FCS */
-#define TRIES       1000000
-#define STEPS_TIMED 2000
-#define STEP_ROUNDS 100
+#define POLLS_MAX           (1u << 20)
+#define PASSES_MAX          100000
+#define WORK_MAX            100000
+#define PASS_POLLS          4096
+#define TIMED_INTERVALS_MAX 65536
+#define FRAME               64 /* bytes with FCS */
+#define TRIES               1000000
+#define STEPS_TIMED         2000
+#define STEP_ROUNDS         100
 
 struct entry {
 	uint16_t queue;
@@ -406,14 +406,14 @@ static json_t *polls_json(void)
 }
 
 /* The slices themselves: their sums can then be checked, and other estimates be tried. */
-static json_t *slices_list(const struct account *a)
+static json_t *timed_intervals_list(const struct account *a)
 {
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < a->slices_count; i++) {
-		const struct account_slice *s = &a->slices[i];
+	for (uint32_t i = 0; i < a->timed_intervals_count; i++) {
+		const struct account_timed_interval *s = &a->timed_intervals[i];
 
-		json_array_append_new(list, json_pack("[i,i,i,i,I]", s->polls, s->visits, s->switches,
+		json_array_append_new(list, json_pack("[i,i,i,i,I]", s->polls, s->busy_polls, s->transitions,
 		                                      s->packets, (json_int_t)s->cycles));
 	}
 	return list;
@@ -425,8 +425,8 @@ static json_t *run(struct poller *p, struct node_error *err)
 
 	script.trial = (struct trial){.tsc_hz = clock_tsc_hz(), .wake_fd = -1, .end_tsc = UINT64_MAX / 2};
 	poll_reset(p, &script.trial);
-	a->slices = calloc(SLICES_MAX, sizeof(*a->slices));
-	a->slices_max = a->slices ? SLICES_MAX : 0;
+	a->timed_intervals = calloc(TIMED_INTERVALS_MAX, sizeof(*a->timed_intervals));
+	a->timed_intervals_max = a->timed_intervals ? TIMED_INTERVALS_MAX : 0;
 	rte_eal_remote_launch(fill_rings, NULL, script.filler);
 	rte_eal_remote_launch(poll_script, p, p->lcore);
 	lcore_wait_all();
@@ -438,8 +438,8 @@ static json_t *run(struct poller *p, struct node_error *err)
 		return NULL;
 	}
 	return json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "chunks", (json_int_t)script.chunks, "polls",
-	                 polls_json(), "cycles", passes_json(), "work", work_json(), "slices", slices_list(a),
-	                 "lcore", dut_window(p));
+	                 polls_json(), "cycles", passes_json(), "work", work_json(), "timed_intervals",
+	                 timed_intervals_list(a), "lcore", dut_window(p));
 }
 
 static bool can_run(const struct poller *p)
@@ -464,9 +464,9 @@ json_t *oracle(json_t *request, struct node_error *err)
 	script.tx_port = gen_tx_port(&script.pool);
 	if (prepare(request, p, err) == 0)
 		reply = run(p, err);
-	free(p->accounts[STAGE_WINDOW].slices);
-	p->accounts[STAGE_WINDOW].slices = NULL;
-	p->accounts[STAGE_WINDOW].slices_max = 0;
+	free(p->accounts[STAGE_WINDOW].timed_intervals);
+	p->accounts[STAGE_WINDOW].timed_intervals = NULL;
+	p->accounts[STAGE_WINDOW].timed_intervals_max = 0;
 	for (int k = 0; k < KINDS; k++) {
 		free(script.entries[k]);
 		free(script.cycles[k]);

@@ -104,7 +104,7 @@ static void hot_queues_are_told_in_order(void)
 }
 
 /* P(no arrival) = exp(-mean) of a Poisson process. */
-static void arrivals_leave_a_visit_empty_as_often_as_they_should(void)
+static void arrivals_leave_a_queue_poll_empty_as_often_as_they_should(void)
 {
 	for (unsigned int i = 0; i < 64; i++)
 		UNIT_NEAR(1 - exp(-gen_shape_arrivals(i / 64.0)), i / 64.0, 1e-12);
@@ -144,7 +144,7 @@ static const struct unit_case cases[] = {
         {"the seed decides which are hot", the_seed_decides_which_are_hot},
         {"hot queues are told in order", hot_queues_are_told_in_order},
         {"arrivals leave a visit empty as often as they should",
-         arrivals_leave_a_visit_empty_as_often_as_they_should},
+         arrivals_leave_a_queue_poll_empty_as_often_as_they_should},
         {"reads all keys and refuses bad values", reads_all_keys_and_refuses_bad_values},
         {NULL, NULL},
 };

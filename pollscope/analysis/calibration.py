@@ -16,7 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from pollscope.analysis.claims.evaluate import rows_of
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.point_values import factors
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
@@ -88,7 +88,7 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
     if not trials:
         raise UsageError("no trial is data", where, "give runs that ended, and levels that they have")
     holds_for = _holds_for(trials, where)
-    found = _costs(trials, where, HostFacts(runs[0].meta).testbed_name)
+    found = _costs(trials, where, HostMetadata(runs[0].meta).testbed_name)
     rows: dict[str, list[str]] = {}
     for run in runs:
         for row in rows_of(run):
@@ -118,9 +118,9 @@ def _holds_for(trials: Sequence[Trial], where: str) -> dict[str, Any]:
 
 
 def _same_machine(runs: Sequence[RunFolder]) -> None:
-    first = HostFacts(runs[0].meta).processor
+    first = HostMetadata(runs[0].meta).processor
     for run in runs[1:]:
-        if (other := HostFacts(run.meta).processor) != first:
+        if (other := HostMetadata(run.meta).processor) != first:
             raise UsageError(
                 f"was measured on another machine than {runs[0].run_id}: {other}, not {first}",
                 run.run_id,
@@ -171,7 +171,7 @@ class _RingEnd(NamedTuple):
 
     dispatches: bool
     packets: float
-    visit_ns: float
+    busy_poll_ns: float
     empty_poll_ns: float | None
 
 
@@ -186,11 +186,11 @@ def _ring_ends(record: Trial, tsc_hz: float) -> list[_RingEnd]:
                 account = Account(lcore, 0.0)
                 busy, idle = account.useful, account.empty_poll
             empty, partial, full = (lcore["polls"][kind].number() for kind in ("empty", "partial", "full"))
-            visits = partial + full
-            poll_ns = idle / empty / tsc_hz * 1e9 if empty >= _LEAST_EMPTY * (empty + visits) else None
+            busy_polls = partial + full
+            poll_ns = idle / empty / tsc_hz * 1e9 if empty >= _LEAST_EMPTY * (empty + busy_polls) else None
             dispatches = lcore["role"].text() == "dispatcher"
-            packets = lcore["rx_packets"].number() / visits
-            found.append(_RingEnd(dispatches, packets, busy / visits / tsc_hz * 1e9, poll_ns))
+            packets = lcore["rx_packets"].number() / busy_polls
+            found.append(_RingEnd(dispatches, packets, busy / busy_polls / tsc_hz * 1e9, poll_ns))
     return found
 
 
@@ -216,7 +216,7 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
         remedy = "give trials with one core, too"
         raise UsageError("what cores pay for sharing a queue is told beside what one pays for it alone", where, remedy)
     source = f"{testbed} run {where}" if len(where) < 60 else f"{testbed} runs {where}"
-    found = {"empty_poll_ns": _empty_poll(alone, where, source), **_visits(alone, where, source)}
+    found = {"empty_poll_ns": _empty_poll(alone, where, source), **_busy_polls(alone, where, source)}
     found |= _optional("generator_pps", _generator(trials, source))
     found |= _turns(trials, source)
     costs = Costs.model_validate(found, strict=False)
@@ -231,10 +231,10 @@ def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> d
     more: dict[int, list[float]] = {}
     for trial in trials:
         queues = points.queues_of_a_core(trial["params"])
-        known = costs.visit_ns.reaches(queues) and costs.packet_ns.reaches(queues)
-        if known and (visit := _visit(trial)) is not None:
-            packets, busy_ns = visit
-            left_ns = (busy_ns - costs.visit_ns.at(queues)) / packets - costs.packet_ns.at(queues)
+        known = costs.busy_poll_ns.reaches(queues) and costs.packet_ns.reaches(queues)
+        if known and (busy_poll := _busy_poll(trial)) is not None:
+            packets, busy_ns = busy_poll
+            left_ns = (busy_ns - costs.busy_poll_ns.at(queues)) / packets - costs.packet_ns.at(queues)
             more.setdefault(queues, []).append(max(0.0, left_ns))
     if not more:
         return {}
@@ -251,9 +251,9 @@ def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]
     are the atomic accesses that cores make one after the other. What a line costs that another core had
     (ring_contended_ns) is in no sum over a window, because it is waited for together with the turn.
     """
-    costs_of: dict[str, dict[int, list[float]]] = {"dispatch_ns": {}, "empty_ring_poll_ns": {}, "ring_visit_ns": {}}
+    costs_of: dict[str, dict[int, list[float]]] = {"dispatch_ns": {}, "empty_ring_poll_ns": {}, "ring_busy_poll_ns": {}}
     for queues, end, beyond_ns in _beyond_own_work(trials, costs, "scale-out"):
-        name, value = ("dispatch_ns", beyond_ns / end.packets) if end.dispatches else ("ring_visit_ns", beyond_ns)
+        name, value = ("dispatch_ns", beyond_ns / end.packets) if end.dispatches else ("ring_busy_poll_ns", beyond_ns)
         costs_of[name].setdefault(queues, []).append(value)
         if not end.dispatches and end.empty_poll_ns is not None:
             costs_of["empty_ring_poll_ns"].setdefault(queues, []).append(end.empty_poll_ns)
@@ -262,7 +262,7 @@ def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]
     pairs = [trial for trial in trials if trial["params"].cores == dispatchers(trial["params"]) == 1]
     rows: dict[int, list[tuple[float, float]]] = {}
     for queues, end, beyond_ns in _beyond_own_work(pairs, costs, "scale-up"):
-        own = costs_of["dispatch_ns" if end.dispatches else "ring_visit_ns"].get(queues)
+        own = costs_of["dispatch_ns" if end.dispatches else "ring_busy_poll_ns"].get(queues)
         if own:
             own_ns = median(own) * (end.packets if end.dispatches else 1.0)
             rows.setdefault(queues, []).append((end.packets, max(0.0, beyond_ns - own_ns)))
@@ -279,11 +279,15 @@ def _beyond_own_work(trials: Sequence[Trial], costs: Costs, organisation: str) -
     for trial in trials:
         params: Parameters = trial["params"]
         queues = points.queues_of_a_core(params)
-        if params.organisation == organisation and costs.visit_ns.reaches(queues) and costs.packet_ns.reaches(queues):
+        if (
+            params.organisation == organisation
+            and costs.busy_poll_ns.reaches(queues)
+            and costs.packet_ns.reaches(queues)
+        ):
             packet_ns = costs.packet_ns.at(queues) + _asked_ns(trial)
             for end in trial["ring_ends"]:
-                own_ns = costs.visit_ns.at(queues) if end.dispatches else end.packets * packet_ns
-                yield queues, end, max(0.0, end.visit_ns - own_ns)
+                own_ns = costs.busy_poll_ns.at(queues) if end.dispatches else end.packets * packet_ns
+                yield queues, end, max(0.0, end.busy_poll_ns - own_ns)
 
 
 def _optional(name: str, cost: dict[str, Any] | None) -> dict[str, Any]:
@@ -333,21 +337,21 @@ def _tells_empty_polls(trial: Trial) -> bool:
     return trial.get("empty_poll_fraction", 0) >= _LEAST_EMPTY and "empty_poll_share" in trial
 
 
-def _visit(trial: Trial) -> tuple[float, float] | None:
+def _busy_poll(trial: Trial) -> tuple[float, float] | None:
     """Packets and time of a mean visit, in ns, without what the spec itself adds; None where it was not timed."""
     if not (trial.get("rx_pps") and trial.get("burst_mean") and "useful_share" in trial):
         return None
-    visits_per_s = trial["rx_pps"] / trial["burst_mean"]
+    busy_polls_per_s = trial["rx_pps"] / trial["burst_mean"]
     busy = (trial["useful_share"] + trial.get("wire_share", 0.0)) * trial["params"].cores
-    return trial["burst_mean"], busy / visits_per_s * 1e9 - trial["burst_mean"] * _asked_ns(trial)
+    return trial["burst_mean"], busy / busy_polls_per_s * 1e9 - trial["burst_mean"] * _asked_ns(trial)
 
 
-def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
+def _busy_polls(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
     """Cost of a visit and of a packet, for each number of queues where that can be told, else for all together."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for trial in trials:
-        if (visit := _visit(trial)) is not None:
-            rows.setdefault(points.queues_of_a_core(trial["params"]), []).append(visit)
+        if (busy_poll := _busy_poll(trial)) is not None:
+            rows.setdefault(points.queues_of_a_core(trial["params"]), []).append(busy_poll)
     every = [row for found in rows.values() for row in found]
     bursts = [burst for burst, _ in every]
     if not _tell_apart(every):
@@ -358,8 +362,8 @@ def _visits(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
     told = {"source": f"{source}, least squares of useful cycles and the wire of visits of {_range(bursts)} packets"}
     told["origin"] = "measured"
     if all(map(_tell_apart, rows.values())):
-        return _fits(("visit_ns", "packet_ns"), rows, told)
-    fitted = zip(("visit_ns", "packet_ns"), _fit(every), _fit_intervals(every), strict=True)
+        return _fits(("busy_poll_ns", "packet_ns"), rows, told)
+    fitted = zip(("busy_poll_ns", "packet_ns"), _fit(every), _fit_intervals(every), strict=True)
     return {name: {"value": value, "interval": interval, **told} for name, value, interval in fitted}
 
 
@@ -382,8 +386,8 @@ def _fit(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Non-negative least squares of the time of a visit over its packets; each trial errs by a share of its cost."""
     weights = np.array([1 / max(time_ns, 1.0) for _, time_ns in rows])
     sides = np.array([[1.0, burst] for burst, _ in rows]) * weights[:, None]
-    visit_ns, packet_ns = scipy.optimize.nnls(sides, weights * [time_ns for _, time_ns in rows])[0]
-    return float(f"{visit_ns:.4g}"), float(f"{packet_ns:.4g}")
+    busy_poll_ns, packet_ns = scipy.optimize.nnls(sides, weights * [time_ns for _, time_ns in rows])[0]
+    return float(f"{busy_poll_ns:.4g}"), float(f"{packet_ns:.4g}")
 
 
 def _fit_intervals(rows: Sequence[tuple[float, float]]) -> tuple[Interval, Interval]:

@@ -9,7 +9,7 @@ import pandas as pd
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
 from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
-from pollscope.analysis.ground import UNKNOWN_FOOTING, Footing, footing, labelled_together
+from pollscope.analysis.host_state import UNKNOWN_FOOTING, Footing, footing, labelled_together
 from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, measured
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
@@ -254,7 +254,7 @@ def _adjusted(found: Sequence[Difference]) -> list[Difference]:
 
 
 def _difference(metric: str, point: str, names: tuple[str, str], first: PointValues, second: PointValues) -> Difference:
-    stand = footing([(names[0], first.grounds), (names[1], second.grounds)])
+    stand = footing([(names[0], first.host_states), (names[1], second.host_states)])
     p = probability(first, second)
     ratio = second.over(first)
     sides = first.estimate, second.estimate
@@ -307,7 +307,7 @@ def comparison_text(differences: Sequence[Difference]) -> str:
             "while each interval stands for itself).",
             *_chance(differences),
             *_flagged(differences),
-            *_ground(differences),
+            *_host_state(differences),
             *_accounting(differences),
         ]
     )
@@ -361,7 +361,7 @@ def _side(side: str, name: str, estimate: Estimate) -> dict[str, object]:
     return {**named, f"{side}_value": estimate.value, f"{side}_low": low, f"{side}_high": high, f"{side}_n": estimate.n}
 
 
-def _ground(differences: Sequence[Difference]) -> list[str]:
+def _host_state(differences: Sequence[Difference]) -> list[str]:
     """What is to be said of the ground under the sides."""
     apart = [each for each in differences if each.footing.same is False]
     unknown = [each for each in differences if each.footing.same is None]

@@ -47,12 +47,12 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
     """The drift of a metric over a run; None when there is none, or it is too small, or there are too few repeats."""
     minutes, column = _minutes(run), f"metric.{metric}"
     # A table has hundreds of columns: those that are looked at are taken before the rows are.
-    read = ["trial", "point", "ground", "kind", "status", "other_ground", f"factor.{PAIR}", column]
+    read = ["trial", "point", "host_state", "kind", "status", "other_host_state", f"factor.{PAIR}", column]
     data = measured(table[[name for name in read if name in table]])
     data = data[data[column].notna() & data["trial"].isin(minutes)]
     groups = [
         ([minutes[trial] for trial in rows["trial"]], [float(value) for value in rows[column]])
-        for _, rows in data.groupby([places(data), "ground"], sort=False)
+        for _, rows in data.groupby([places(data), "host_state"], sort=False)
         if len(rows) >= FEWEST_REPEATS
     ]
     found = trend(groups)

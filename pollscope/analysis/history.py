@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.point_values import by_point, data_of
 from pollscope.analysis.run_differences import differences_of
 from pollscope.base.errors import UsageError
@@ -72,7 +72,7 @@ def values_of_runs(
         UsageError: as of `history`.
     """
     ordered = sorted(runs, key=lambda run: run.run_id)
-    _same_ground(ordered)
+    _same_host_state(ordered)
     tables = [(run.run_id, current_table(run)) for run in ordered]
     found = []
     for metric in [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]:
@@ -86,7 +86,7 @@ def values_of_runs(
     return found
 
 
-def _same_ground(runs: Sequence[RunFolder]) -> None:
+def _same_host_state(runs: Sequence[RunFolder]) -> None:
     for run in runs[1:]:
         for what, first, other in zip(("spec", "processor", "testbed"), _facts(runs[0]), _facts(run), strict=True):
             if first != other:
@@ -98,7 +98,7 @@ def _same_ground(runs: Sequence[RunFolder]) -> None:
 
 
 def _facts(run: RunFolder) -> tuple[str, str, str]:
-    facts = HostFacts(run.meta)
+    facts = HostMetadata(run.meta)
     return str(run.meta["spec_name"]), facts.processor, facts.testbed_name
 
 

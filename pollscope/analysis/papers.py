@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator
 from ruamel.yaml import YAML
 
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.point_values import level_rank
 from pollscope.base.names import papers
 from pollscope.base.paths import data_folder
@@ -118,7 +118,7 @@ def differences(name: str | None, row: str, run: RunFolder) -> list[str]:
     """What differs between the paper's testbed and experiment and the run's, one line each; empty without a paper."""
     if name is None:
         return []
-    paper, facts = load_paper(name).testbed, HostFacts(run.meta)
+    paper, facts = load_paper(name).testbed, HostMetadata(run.meta)
     here = {
         "machine": (paper.machine, facts.machine),
         "processor": (paper.processor, facts.processor),

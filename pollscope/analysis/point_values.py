@@ -28,7 +28,7 @@ class PointValues:
     levels: Mapping[str, Level]
     values: tuple[float, ...]
     error: float = 0.0  # mean half-width of the 95 % intervals that single trials have by themselves
-    grounds: tuple[str, ...] = ()
+    host_states: tuple[str, ...] = ()
     beside: tuple[float, ...] = ()  # what a second metric was in the same trials
     limits: tuple[float, float] = NO_LIMITS  # between which the metric lies by its nature
     flagged: int = 0  # how many of the trials are flagged
@@ -81,10 +81,10 @@ def measured(table: pd.DataFrame) -> pd.DataFrame:
 
     Trials on other ground are none where every point was seen often enough on the main one (docs/validity.md).
     """
-    return table[_is_data(table) & ~table["other_ground"]]
+    return table[_is_data(table) & ~table["other_host_state"]]
 
 
-def on_any_ground(table: pd.DataFrame) -> pd.DataFrame:
+def on_any_host_state(table: pd.DataFrame) -> pd.DataFrame:
     """The measured trials that are not failed, whatever ground they stand on."""
     return table[_is_data(table)]
 
@@ -135,7 +135,7 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     columns = [f"factor.{name}" for name in names]
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
     # A table has hundreds of columns: those that are looked at are taken before the rows are.
-    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "ground", "status"])
+    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "host_state", "status"])
     present = table[list(wanted)].dropna(subset=metrics)
     if present.empty:
         return []
@@ -161,9 +161,9 @@ def _error(rows: pd.DataFrame, metric: str) -> float:
 def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str, beside: str | None) -> PointValues:
     values = tuple(float(value) for value in rows[f"metric.{metric}"])
     other = () if beside is None else tuple(float(value) for value in rows[f"metric.{beside}"])
-    grounds = tuple(str(label) for label in rows["ground"])
+    host_states = tuple(str(label) for label in rows["host_state"])
     limits, flagged = metric_dictionary()[metric].limits, int((rows["status"] == "flagged").sum())
-    return PointValues(levels, values, _error(rows, metric), grounds, other, limits, flagged)
+    return PointValues(levels, values, _error(rows, metric), host_states, other, limits, flagged)
 
 
 def _is_missing(level: object) -> bool:

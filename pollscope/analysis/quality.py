@@ -11,8 +11,8 @@ import pandas as pd
 from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.collected import deliveries, doubts
 from pollscope.analysis.drift import drift
-from pollscope.analysis.ground import change_text
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
+from pollscope.analysis.host_state import change_text
 from pollscope.analysis.point_values import by_point, measured, places
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
@@ -177,7 +177,7 @@ def _accounting_of_before(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caut
 
 
 def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
-    facts = HostFacts(run.meta)
+    facts = HostMetadata(run.meta)
     if facts.hypervisor:
         yield Caution(
             "virtual machine",
@@ -200,7 +200,7 @@ def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     yield from _clocks(facts)
 
 
-def _threads(facts: HostFacts) -> Iterator[Caution]:
+def _threads(facts: HostMetadata) -> Iterator[Caution]:
     smt = facts.fact("smt")
     if smt:
         yield Caution("SMT", "SMT is on: hardware threads share cores on this host; a busy sibling slows the DUT.")
@@ -213,7 +213,7 @@ def _threads(facts: HostFacts) -> Iterator[Caution]:
         )
 
 
-def _clocks(facts: HostFacts) -> Iterator[Caution]:
+def _clocks(facts: HostMetadata) -> Iterator[Caution]:
     governor, turbo = facts.fact("governor"), facts.fact("turbo")
     if governor is None:
         yield Caution(
@@ -252,7 +252,7 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 
 def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     things: dict[str, list[str]] = {}
-    for thing, reason in HostFacts(run.meta).absent.items():
+    for thing, reason in HostMetadata(run.meta).absent.items():
         if not thing.startswith("link_bps."):  # unknown before a port is started; no metric is made from it
             things.setdefault(reason, []).append(thing)
     for reason, names in things.items():
@@ -331,10 +331,10 @@ def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     )
 
 
-def _ground(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
+def _host_state(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     text = change_text(run, table)
     if text:
-        yield Caution("ground", text)
+        yield Caution("host_state", text)
 
 
 def _baseline_drift(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -403,7 +403,7 @@ _CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _noise,
     _interrupted,
     _generator,
-    _ground,
+    _host_state,
     _unsteady,
     _shapeless,
     _baseline_drift,
@@ -422,7 +422,7 @@ _OF_HOST = (_absent, _machine)
 
 def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:
     """What disturbed trials or did not hold still, for the terminal: the host, within windows, over the run."""
-    checks = (_flagged, _ground, _unsteady, _shapeless, _baseline_drift, _drifting, _modes, _noise)
+    checks = (_flagged, _host_state, _unsteady, _shapeless, _baseline_drift, _drifting, _modes, _noise)
     return [f"{caution.topic}: {caution.text}" for check in checks for caution in check(run, table)]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.base.errors import UsageError
 from pollscope.metrics import RULES
 from pollscope.store.find import is_run
@@ -205,7 +205,7 @@ def _runs_table(runs: Sequence[Path]) -> list[list[str | None]]:
 
 
 def _run_row(run: Path, meta: dict[str, Any]) -> list[str | None]:
-    facts = HostFacts(meta)
+    facts = HostMetadata(meta)
     known = {**meta, "spec": meta["spec_name"], "testbed": facts.testbed_name, "host": facts.processor}
     known["folder"] = str(run)
     return [None if known.get(name) is None else str(known[name]) for name in _RUN_COLUMNS]

@@ -20,14 +20,14 @@ class Common:
         topics: of cautions that runs have by themselves, with the runs.
         of_hosts: sentences about hosts, with the runs.
         differs: ways in which every run differs from its paper's experiment.
-        facts: name and text of facts that are the same for every run.
+        metadata: name and text of facts that are the same for every run.
         absences: metrics that every run lacks for the same reason, by reason.
     """
 
     topics: list[tuple[str, list[int]]]
     of_hosts: list[tuple[str, str, list[int]]]
     differs: list[str]
-    facts: list[tuple[str, str]]
+    metadata: list[tuple[str, str]]
     absences: list[tuple[str, str]]
 
 
@@ -55,7 +55,7 @@ def common(sections: Sequence[RunSection]) -> Common:
         list(topics.items()),
         told,
         _shared(sections, lambda section: section.differs),
-        _shared(sections, lambda section: section.facts),
+        _shared(sections, lambda section: section.metadata),
         _shared(sections, lambda section: section.absences),
     )
 

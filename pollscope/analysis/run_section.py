@@ -19,8 +19,8 @@ from pollscope.analysis.compare import compare_knobs
 from pollscope.analysis.explain import Diagnosis, explain_run
 from pollscope.analysis.figures import InlineFigure, figures_of, inline_comparison, inline_svg, refused_figures
 from pollscope.analysis.figures.style import GRID, INK, MUTED, PAPER
-from pollscope.analysis.ground import GroundTable, ground_table
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
+from pollscope.analysis.host_state import HostStateTable, host_state_table
 from pollscope.analysis.papers import citation
 from pollscope.analysis.point_values import (
     Level,
@@ -151,11 +151,11 @@ class RunSection:
     throughputs: list[Throughput]
     collectors: list[Delivery]
     collected: list[MeansTable]
-    ground: GroundTable
+    host_state: HostStateTable
     left_out: list[dict[str, Any]]
     bad_trials: list[dict[str, Any]]
     absences: list[tuple[str, str]]
-    facts: list[tuple[str, str]]
+    metadata: list[tuple[str, str]]
     spec_text: str
 
 
@@ -191,11 +191,11 @@ def _section(run: RunFolder, number: int, table: pd.DataFrame, limits: Callable[
         throughputs=throughputs(run),
         collectors=deliveries(run),
         collected=means_tables(run),
-        ground=ground_table(run),
+        host_state=host_state_table(run),
         left_out=left_out(run),
         bad_trials=_bad_trials(table),
         absences=_absences(table, bool(run.meta.get("collectors"))),
-        facts=_facts(run),
+        metadata=_facts(run),
         spec_text=str(run.meta.get("spec_text", "")),
         limits=limits(),
     )
@@ -205,8 +205,8 @@ def run_mark(run: RunFolder, table: pd.DataFrame) -> str:
     """How real the numbers of a run are: modelled, from emulated parts, or from hardware."""
     if bool(table["modelled"].any()):
         return "modelled"
-    facts = HostFacts(run.meta)
-    return "emulated machines" if facts.emulated else "emulated NIC" if facts.virtual_nic else "hardware"
+    metadata = HostMetadata(run.meta)
+    return "emulated machines" if metadata.emulated else "emulated NIC" if metadata.virtual_nic else "hardware"
 
 
 def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
@@ -316,10 +316,10 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
             found += [(f"{part}: {name}", _text(inner)) for name, inner in value.items()]
         elif value is not None:
             found.append((part, _text(value)))
-    return [*found, *_knob_facts(run)]
+    return [*found, *_knob_metadata(run)]
 
 
-def _knob_facts(run: RunFolder) -> list[tuple[str, str]]:
+def _knob_metadata(run: RunFolder) -> list[tuple[str, str]]:
     """The state of each knob before and after the run, once where it is the same."""
     before, after = (run.meta.get(f"knobs_{when}") or {} for when in ("before", "after"))
     found: list[tuple[str, str]] = []

@@ -80,7 +80,7 @@ def _with_maxima(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, pd.Da
     maxima = table.loc[(table["kind"] == "maximum") & (table["status"] != "failed"), list(read)]
     if maxima.empty:
         return
-    every = measured(table[[*read, "kind", "status", "other_ground"]])
+    every = measured(table[[*read, "kind", "status", "other_host_state"]])
     for point, rows in every.groupby(places(every), sort=False):
         first = rows.iloc[0]
         yield str(point), rows, maxima[(maxima[others] == first[others]).all(axis=1)] if others else maxima

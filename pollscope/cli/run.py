@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import ExitCode, UsageError
-from pollscope.cli.go_on import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.missing import say_missing
+from pollscope.cli.resume import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
 from pollscope.cli.words import OptionalSpecs, QuickFlag, Setting, TestbedName, say, say_of, specs_of

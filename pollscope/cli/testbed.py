@@ -93,7 +93,7 @@ def _show_findings(findings: Sequence[HostFinding]) -> None:
 
 def _show(name: str, state: TestbedState) -> None:
     typer.echo(f"{name}: {'ready' if state.ready else 'not ready'}")
-    for fact in state.facts:
+    for fact in state.metadata:
         typer.echo(f"  {fact}")
     if not state.ready:
         raise typer.Exit(ExitCode.HOST)

@@ -26,7 +26,7 @@ class PollingCollector(Collector):
         self._ended = threading.Event()
         self._fresh = self._leaving = False
         self._started_ns = self._failures = self.cpu_ns = 0
-        self._trouble = ""
+        self._kernel_log_check = ""
         self._problems = Problems()
 
     @abstractmethod
@@ -66,11 +66,11 @@ class PollingCollector(Collector):
             self._failures = 0
         except Exception as error:  # whatever one source does must not end the others
             self._failures += 1
-            self._trouble = str(error) or type(error).__name__
-            self._problems.add(self._trouble)
+            self._kernel_log_check = str(error) or type(error).__name__
+            self._problems.add(self._kernel_log_check)
         self.cpu_ns += time.thread_time_ns() - began_ns
         if self._failures == _ALLOWED_FAILURES:
-            self._trouble = f"gave up after {self._failures} failures: {self._trouble}"
+            self._kernel_log_check = f"gave up after {self._failures} failures: {self._kernel_log_check}"
             last = True
         if last:
             self._ended.set()
@@ -102,8 +102,8 @@ class PollingCollector(Collector):
         )
         if hung:
             outcome.status, outcome.reason = Status.HUNG, f"a read has not come back for {_PATIENCE_S:.0f} s"
-        elif self._trouble and (empty or self._trouble.startswith("gave up")):
-            outcome.status, outcome.reason = Status.FAILED, self._trouble
-        elif self._recorder.trouble:
-            outcome.status, outcome.reason = Status.FAILED, self._recorder.trouble
+        elif self._kernel_log_check and (empty or self._kernel_log_check.startswith("gave up")):
+            outcome.status, outcome.reason = Status.FAILED, self._kernel_log_check
+        elif self._recorder.kernel_log_check:
+            outcome.status, outcome.reason = Status.FAILED, self._recorder.kernel_log_check
         return outcome

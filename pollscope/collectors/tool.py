@@ -100,8 +100,8 @@ class ToolCollector(Collector):
         elif recorder.size_bytes == 0:
             what = f"{self.binary} gave nothing{_last_words(recorder.path, errors)}"
             outcome.status, outcome.reason = Status.FAILED, what
-        elif recorder.trouble:
-            outcome.status, outcome.reason = Status.FAILED, recorder.trouble
+        elif recorder.kernel_log_check:
+            outcome.status, outcome.reason = Status.FAILED, recorder.kernel_log_check
         return outcome
 
 

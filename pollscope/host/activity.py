@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.host.files import PROC, read_text
-from pollscope.host.trouble import Trouble, read_trouble
+from pollscope.host.kernel_log_check import KernelLogCheck, read_kernel_log_check
 
 # Field of a `cpuN` line of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal ...
 _STEAL_FIELD = 8
@@ -21,7 +21,7 @@ class Activity:
     context_switches: int
     interrupts: dict[int, int]
     softirqs: int
-    trouble: Trouble = field(default_factory=Trouble)
+    kernel_log_check: KernelLogCheck = field(default_factory=KernelLogCheck)
 
     def since(self, before: "Activity") -> dict[str, Any]:
         """The differences, as a trial record keeps them."""
@@ -31,21 +31,23 @@ class Activity:
             "context_switches": self.context_switches - before.context_switches,
             "interrupts": interrupts,
             "softirqs": self.softirqs - before.softirqs,
-            **self.trouble.since(before.trouble),
+            **self.kernel_log_check.since(before.kernel_log_check),
         }
 
 
 def activity_of(fields: Mapping[str, Any]) -> Activity:
     """Of what `dataclasses.asdict` made, also after JSON, whose keys are texts."""
-    trouble = dict(fields.get("trouble", {}))
-    errors = {int(number): text for number, text in trouble.pop("errors", {}).items()}
+    kernel_log_check = dict(fields.get("kernel_log_check", {}))
+    errors = {int(number): text for number, text in kernel_log_check.pop("errors", {}).items()}
     interrupts = {int(cpu): count for cpu, count in fields["interrupts"].items()}
-    return Activity(**{**fields, "interrupts": interrupts, "trouble": Trouble(**trouble, errors=errors)})
+    return Activity(
+        **{**fields, "interrupts": interrupts, "kernel_log_check": KernelLogCheck(**kernel_log_check, errors=errors)}
+    )
 
 
 def read_activity(cpus: Sequence[int], proc: Path = PROC) -> Activity:
     """Reads the counters of these CPUs."""
-    trouble = read_trouble(cpus, proc)
+    kernel_log_check = read_kernel_log_check(cpus, proc)
     lines = (read_text(proc / "stat") or "").splitlines()
     stat = {fields[0]: fields for fields in (line.split() for line in lines) if fields}
     interrupts = _per_cpu(proc / "interrupts")
@@ -55,7 +57,7 @@ def read_activity(cpus: Sequence[int], proc: Path = PROC) -> Activity:
         context_switches=int(stat["ctxt"][1]),
         interrupts={cpu: interrupts.get(cpu, 0) for cpu in cpus},
         softirqs=sum(softirqs.get(cpu, 0) for cpu in cpus),
-        trouble=trouble,
+        kernel_log_check=kernel_log_check,
     )
 
 

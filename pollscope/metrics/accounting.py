@@ -21,25 +21,25 @@ from numpy.typing import NDArray
 from pollscope.base.units import human_number, human_share
 
 # Order of the sums in the node's report (apps/lib/accounting.h).
-ONE, EMPTY, SWITCHES, VISITS, PACKETS, CYCLES, LOST = range(7)
+ONE, EMPTY, TRANSITIONS, BUSY_POLLS, PACKETS, CYCLES, LOST = range(7)
 VARIABLES, QUIET_VARIABLES = 7, 3
 # Of runs whose node knew of no lost polls.
 VARIABLES_OF_BEFORE = 6
 # Fewer slices or blocks than these give no interval that means anything.
-MIN_SLICES, MIN_BLOCKS = 64, 6
+MIN_TIMED_INTERVALS, MIN_BLOCKS = 64, 6
 # Lost polls so few that at this cost they are NEGLIGIBLE_SHARE at most need no measured one: a claim of 32 descriptors
 # whose lines lie with another core, and lost.
 MOST_LOST_POLL_CYCLES = 20_000.0
 # Fewer slices of a block than these have no slope of their own.
-_MIN_BLOCK_SLICES = 16
+_MIN_BLOCK_TIMED_INTERVALS = 16
 # What takes its time by the poll scatters most in the longest slices, which weigh most in the slope: its variance is up
 # to 4.6 times that of the same noise in each slice (10 lengths: 1, 2, 4 ... 512 polls). With 8, intervals held the
 # truth in 95 % of simulated windows, whose blocks have few slices that long.
-_LONG_SLICE_NOISE = 8.0
+_LONG_TIMED_INTERVAL_NOISE = 8.0
 # Fewer timed turns of a loop that is told give no interval.
 _MIN_TURNS = 30
 # By weight, so about. Fewer say nothing of what a visit costs; few say it as if what visits cost scattered by its mean.
-MIN_VISITS, FEW_VISITS = 2, 30
+MIN_BUSY_POLLS, FEW_BUSY_POLLS = 2, 30
 # A class whose error is above this share of the window is not told apart from the others.
 _SEPARABLE_SHARE = 0.02
 # The classes by slices may miss the window by so much of it before the trial is flagged.
@@ -59,9 +59,9 @@ _CALIBRATION_SCATTER = 0.01
 _ROOMY_QUEUES = 16
 # By so much slices and the loop between them differ in the cost of an empty poll, as a share (same grid). It comes on
 # top of what a slice's spread tells.
-SLICE_ERROR = 0.02
+TIMED_INTERVAL_ERROR = 0.02
 # All empty polls together are dearer by so many times what the visits before them cost, at most (1.14, same grid).
-_MOST_AFTERMATH_OF_VISITS = 1.5
+_MOST_AFTERMATH_OF_BUSY_POLLS = 1.5
 # By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
 FIT_ERROR = 0.1
 # A tax that is known worse than this is absent, so that a given one is less than 2 points off.
@@ -105,7 +105,7 @@ class Classes:
         packets: visits by themselves, and the interaction: all that is left of the window, or by the slices, whichever
             is known better (the slices at light load).
         useful: visits by themselves; a reason where slices do not tell it from the interaction.
-        by_slices: whether packets is what the slices say.
+        by_timed_intervals: whether packets is what the slices say.
         waiting: time in which nothing was ready, of a loop that waits then.
         misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
@@ -119,7 +119,7 @@ class Classes:
     useful: MeasuredCycles | str
     misfit: float | str
     empty_poll_cycles: float
-    by_slices: bool = False
+    by_timed_intervals: bool = False
     waiting: float = 0.0
 
     @property
@@ -133,7 +133,7 @@ class Classes:
 
 def classes(lcore: Mapping[str, Any]) -> Classes | NoClasses:
     """The classes of one lcore of a result (docs/node-protocol.md), or the reason why it has none."""
-    if "slices" not in lcore:
+    if "timed_intervals" not in lcore:
         return NoClasses(f"accounting mode {lcore.get('accounting')} takes no slices")
     of_loop = _told if "notices" in lcore else _swept_and_waited if "waiting" in lcore else _swept
     found = of_loop(lcore)
@@ -164,10 +164,10 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | NoClasses | str:
     locked = float(lcore["lock"]["cycles"]) if "lock" in lcore else 0.0
     loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + locked + lost.value
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
-    if counts[VISITS] == 0:
+    if counts[BUSY_POLLS] == 0:
         return _idle(total, float(counts[EMPTY]), loop, instrumentation)
     known = _Known(total, loop, lost.error, instrumentation)
-    return _visited(lcore, counts, known, cost, aftermath)
+    return _polled(lcore, counts, known, cost, aftermath)
 
 
 class _Known(NamedTuple):
@@ -179,16 +179,18 @@ class _Known(NamedTuple):
     instrumentation: float
 
 
-def _visited(
+def _polled(
     lcore: Mapping[str, Any], counts: Sums, known: _Known, cost: MeasuredCycles, aftermath: float
 ) -> Classes | NoClasses | str:
     """The classes of a window with visits, by what an empty poll costs and what slices say of the visits."""
     polls = float(counts[EMPTY])
     waited = float(lcore.get("waited_cycles", 0))
     left = known.total - polls * cost.value - known.loop - known.instrumentation
-    visits = _visits(lcore, counts, cost.value, left - waited, known.total)
+    busy_polls = _busy_polls(lcore, counts, cost.value, left - waited, known.total)
     most = (
-        _MOST_AFTERMATH_OF_VISITS * max(0.0, visits.all.value) if isinstance(visits.all, MeasuredCycles) else math.inf
+        _MOST_AFTERMATH_OF_BUSY_POLLS * max(0.0, busy_polls.all.value)
+        if isinstance(busy_polls.all, MeasuredCycles)
+        else math.inf
     )
     empty = MeasuredCycles(polls * cost.value, math.hypot(polls * cost.error, min(polls * aftermath, most)))
     packets = MeasuredCycles(left, math.hypot(empty.error, known.loop_error))
@@ -198,17 +200,17 @@ def _visited(
             f"instrumentation, exceed the window by {-100 * packets.value / known.total:.1f} %: "
             "an empty poll cost something else when that was found"
         )
-    misfit = visits.all if isinstance(visits.all, str) else visits.all.value + waited - packets.value
+    misfit = busy_polls.all if isinstance(busy_polls.all, str) else busy_polls.all.value + waited - packets.value
     parts = _Parts(empty, known.loop, packets)
-    if isinstance(visits.all, MeasuredCycles):
+    if isinstance(busy_polls.all, MeasuredCycles):
         # What visits make empty polls dearer by is theirs, and slices may book it as the polls'.
         crowded = aftermath > 0 or float(lcore.get("queues", 0)) > _ROOMY_QUEUES
-        unseen = min(polls * math.hypot(SLICE_ERROR * cost.value, aftermath), most) if crowded else 0.0
-        fitted = MeasuredCycles(visits.all.value + waited, math.hypot(visits.all.error, unseen))
-        parts = _by_slices(parts, fitted, known.total - known.instrumentation)
+        unseen = min(polls * math.hypot(TIMED_INTERVAL_ERROR * cost.value, aftermath), most) if crowded else 0.0
+        fitted = MeasuredCycles(busy_polls.all.value + waited, math.hypot(busy_polls.all.error, unseen))
+        parts = _by_timed_intervals(parts, fitted, known.total - known.instrumentation)
     if parts.packets.error > MOST_ERROR_SHARE * known.total:
         return _poorly_known(cost.value, polls, empty, parts.packets.error / known.total)
-    useful = visits.alone
+    useful = busy_polls.alone
     if isinstance(useful, MeasuredCycles):
         useful = MeasuredCycles(useful.value + waited, useful.error)
     return Classes(
@@ -220,7 +222,7 @@ def _visited(
         useful,
         misfit,
         parts.empty.value / max(1.0, polls),
-        parts.by_slices,
+        parts.by_timed_intervals,
     )
 
 
@@ -240,10 +242,10 @@ class _Parts:
     empty: MeasuredCycles
     loop: float
     packets: MeasuredCycles
-    by_slices: bool = False
+    by_timed_intervals: bool = False
 
 
-def _by_slices(parts: _Parts, fitted: MeasuredCycles, cycles: float) -> _Parts:
+def _by_timed_intervals(parts: _Parts, fitted: MeasuredCycles, cycles: float) -> _Parts:
     """The parts of so many cycles by what slices say of the packets; as they were where that is known no better."""
     if fitted.error >= parts.packets.error:
         return parts
@@ -264,7 +266,7 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
     counts = _counts(lcore)
     total, waiting = float(lcore["cycles"]["total"]), float(lcore["waiting"]["cycles"])
     empty = _of_turns(lcore["notices"]["empty"], float(counts[EMPTY]), total)
-    told = _of_turns(lcore["notices"]["visits"], float(counts[VISITS]), total)
+    told = _of_turns(lcore["notices"]["busy_polls"], float(counts[BUSY_POLLS]), total)
     if isinstance(empty, str):
         return f"polls that found nothing: {empty}"
     if isinstance(told, str):
@@ -275,7 +277,7 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
     error = math.hypot(empty.error, told.error)
     none = MeasuredCycles(0.0, 0.0)
     polls = max(1.0, float(counts[EMPTY]))
-    if counts[VISITS] == 0:
+    if counts[BUSY_POLLS] == 0:
         return Classes(
             total, empty, loop + left, instrumentation, none, none, 0.0, empty.value / polls, waiting=waiting
         )
@@ -314,13 +316,13 @@ def _counts(lcore: Mapping[str, Any]) -> Sums:
     """Empty polls, switches, visits, packets and lost polls of the window, at their places among the variables."""
     polls = lcore["polls"]
     failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int | float) else 0
-    visits = polls["partial"] + polls["full"]
+    busy_polls = polls["partial"] + polls["full"]
     return np.array(
         [
             0,
             polls["empty"] + failed,
-            lcore["switches"],
-            visits,
+            lcore["transitions"],
+            busy_polls,
             lcore.get("packets", lcore["rx_packets"]),
             0,
             polls["race_lost"],
@@ -345,13 +347,13 @@ def _places(variables: int) -> NDArray[np.int64]:
     return places
 
 
-def _slices(lcore: Mapping[str, Any]) -> tuple[Sums, Sums]:
+def _timed_intervals(lcore: Mapping[str, Any]) -> tuple[Sums, Sums]:
     """As _blocks(), of all variables: those of a run of before are padded with no lost polls."""
-    rows = lcore["slices"]["blocks"]
+    rows = lcore["timed_intervals"]["blocks"]
     of_before = len(rows[0]) == 1 + VARIABLES_OF_BEFORE * (VARIABLES_OF_BEFORE + 1) // 2
-    slices, sums = _blocks(rows, VARIABLES_OF_BEFORE if of_before else VARIABLES)
+    timed_intervals, sums = _blocks(rows, VARIABLES_OF_BEFORE if of_before else VARIABLES)
     missing = VARIABLES - sums.shape[1]
-    return slices, np.pad(sums, ((0, 0), (0, missing), (0, missing))) if missing else sums
+    return timed_intervals, np.pad(sums, ((0, 0), (0, missing), (0, missing))) if missing else sums
 
 
 def _half_width(replicates: Sums) -> float:
@@ -368,12 +370,12 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[
     """
     if polls_per_cycle * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE:
         return MeasuredCycles(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2), 0.0
-    slices, sums = _blocks(lcore["slices"]["quiet"], QUIET_VARIABLES)
+    timed_intervals, sums = _blocks(lcore["timed_intervals"]["quiet"], QUIET_VARIABLES)
     reported = lcore.get("empty_poll_cycles")
     calibrated = float(reported) if isinstance(reported, int | float) and reported > 0 else None
-    if slices.sum() >= MIN_SLICES and np.count_nonzero(slices) >= MIN_BLOCKS:
-        found = _cost_by_blocks(lcore, slices, sums) or _pooled_cost(slices, sums)
-        found = MeasuredCycles(found.value, math.hypot(found.error, SLICE_ERROR * found.value))
+    if timed_intervals.sum() >= MIN_TIMED_INTERVALS and np.count_nonzero(timed_intervals) >= MIN_BLOCKS:
+        found = _cost_by_blocks(lcore, timed_intervals, sums) or _pooled_cost(timed_intervals, sums)
+        found = MeasuredCycles(found.value, math.hypot(found.error, TIMED_INTERVAL_ERROR * found.value))
         if found.value > 0 and (calibrated is None or found.error <= CALIBRATION_ERROR * calibrated):
             return found, _aftermath(found.value, calibrated)
     if calibrated is not None:
@@ -388,22 +390,24 @@ def _aftermath(cycles: float, calibrated: float | None) -> float:
     return cycles - (1 - _CALIBRATION_SCATTER) * calibrated
 
 
-def _pooled_cost(slices: Sums, sums: Sums) -> MeasuredCycles:
+def _pooled_cost(timed_intervals: Sums, sums: Sums) -> MeasuredCycles:
     """One slope over all blocks: right where the cost holds still over the window."""
     whole = sums.sum(0)
-    return MeasuredCycles(float(_slopes(whole)), _half_width(_slopes(whole - sums[slices > 0])))
+    return MeasuredCycles(float(_slopes(whole)), _half_width(_slopes(whole - sums[timed_intervals > 0])))
 
 
-def _cost_by_blocks(lcore: Mapping[str, Any], slices: Sums, sums: Sums) -> MeasuredCycles | None:
+def _cost_by_blocks(lcore: Mapping[str, Any], timed_intervals: Sums, sums: Sums) -> MeasuredCycles | None:
     """A slope for each block, weighted with its polls: right also where the cost changes in the window.
 
     Slices begin at random moments, so each block's are a random sample of its polls: that the cost changes from block
     to block, or within one, is no error, and the interval is that of sampling.
     """
-    if slices.min() < _MIN_BLOCK_SLICES:
+    if timed_intervals.min() < _MIN_BLOCK_TIMED_INTERVALS:
         return None
     weights = _polls_by_block(lcore, len(sums))
-    half_width = float(scipy.special.ndtri(0.975)) * math.sqrt(float(weights**2 @ _slope_variances(slices, sums)))
+    half_width = float(scipy.special.ndtri(0.975)) * math.sqrt(
+        float(weights**2 @ _slope_variances(timed_intervals, sums))
+    )
     return MeasuredCycles(float(weights @ _slopes(sums)), half_width)
 
 
@@ -429,55 +433,57 @@ def _slopes(sums: Sums) -> Sums:
     return slopes
 
 
-def _slope_variances(slices: Sums, sums: Sums) -> Sums:
+def _slope_variances(timed_intervals: Sums, sums: Sums) -> Sums:
     """Of _slopes(), with the noise of a slice in proportion to its polls; infinite where all had as many."""
     n, x, y = sums[:, 0, 0], sums[:, 0, 1], sums[:, 0, 2]
     xx, xy, yy = sums[:, 1, 1] - x * x / n, sums[:, 1, 2] - x * y / n, sums[:, 2, 2] - y * y / n
     known = xx > 0
     spread = np.where(known, xx, 1)
-    variances = _LONG_SLICE_NOISE * np.maximum(0.0, yy - xy * xy / spread) / spread / (slices - 2)
+    variances = _LONG_TIMED_INTERVAL_NOISE * np.maximum(0.0, yy - xy * xy / spread) / spread / (timed_intervals - 2)
     return np.where(known, variances, math.inf)
 
 
 @dataclass(frozen=True)
-class _Visits:
+class _BusyPolls:
     """By the slices: visits with their interaction, visits by themselves; or why not."""
 
     all: MeasuredCycles | str
     alone: MeasuredCycles | str
 
 
-def _visits(
+def _busy_polls(
     lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float, measured: float, total: float
-) -> "_Visits":
-    slices, sums = _slices(lcore)
-    used, whole = slices > 0, sums.sum(0)
-    if slices.sum() < MIN_SLICES or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
-        few = f"only {slices.sum():.0f} slices were timed: the window is too short"
-        return _Visits(few, few)
-    met = float(slices.sum() * whole[ONE, VISITS] / whole[ONE, ONE])
+) -> "_BusyPolls":
+    timed_intervals, sums = _timed_intervals(lcore)
+    used, whole = timed_intervals > 0, sums.sum(0)
+    if timed_intervals.sum() < MIN_TIMED_INTERVALS or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
+        few = f"only {timed_intervals.sum():.0f} slices were timed: the window is too short"
+        return _BusyPolls(few, few)
+    met = float(timed_intervals.sum() * whole[ONE, BUSY_POLLS] / whole[ONE, ONE])
     rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
-    if met < MIN_VISITS:
-        return _Visits(rare, rare)
+    if met < MIN_BUSY_POLLS:
+        return _BusyPolls(rare, rare)
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     fitted = float(_fitted(coefficients, counts))
-    scatter = fitted * float(scipy.special.stdtrit(met - 1, 0.975)) / math.sqrt(met) if met < FEW_VISITS else 0.0
+    scatter = fitted * float(scipy.special.stdtrit(met - 1, 0.975)) / math.sqrt(met) if met < FEW_BUSY_POLLS else 0.0
     everything = MeasuredCycles(
         fitted, math.hypot(_half_width(_fitted(replicates, counts)), FIT_ERROR * fitted, scatter)
     )
-    if met < FEW_VISITS:
-        return _Visits(everything if fitted > 0 else rare, rare)
-    if _switches_told_by_visits(whole) > _COLLINEAR:
+    if met < FEW_BUSY_POLLS:
+        return _BusyPolls(everything if fitted > 0 else rare, rare)
+    if _transitions_explained_by_busy_polls(whole) > _COLLINEAR:
         alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
-        return _Visits(everything, alike)
-    useful = MeasuredCycles(float(_of_visits(coefficients, counts)), _half_width(_of_visits(replicates, counts)))
+        return _BusyPolls(everything, alike)
+    useful = MeasuredCycles(
+        float(_of_busy_polls(coefficients, counts)), _half_width(_of_busy_polls(replicates, counts))
+    )
     if useful.error <= _SEPARABLE_SHARE * total:
-        return _Visits(everything, useful)
+        return _BusyPolls(everything, useful)
     reason = (
         "visits by themselves and their interaction with empty polls are told apart only to "
         f"+-{100 * useful.error / total:.1f} % of the window; together they are {100 * measured / total:.1f} %"
     )
-    return _Visits(everything, reason)
+    return _BusyPolls(everything, reason)
 
 
 def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float) -> MeasuredCycles | str:
@@ -485,10 +491,10 @@ def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float
     lost, total = float(counts[LOST]), float(lcore["cycles"]["total"])
     if lost * MOST_LOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
         return MeasuredCycles(lost * MOST_LOST_POLL_CYCLES / 2, lost * MOST_LOST_POLL_CYCLES / 2)
-    slices, sums = _slices(lcore)
-    used, whole = slices > 0, sums.sum(0)
-    met = float(slices.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
-    if np.count_nonzero(used) < MIN_BLOCKS or met < FEW_VISITS:
+    timed_intervals, sums = _timed_intervals(lcore)
+    used, whole = timed_intervals > 0, sums.sum(0)
+    met = float(timed_intervals.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
+    if np.count_nonzero(used) < MIN_BLOCKS or met < FEW_BUSY_POLLS:
         return f"slices met some {met:.0f} of {lost:.0f} polls lost to another core: their cost is not known"
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     return MeasuredCycles(lost * max(0.0, float(coefficients[LOST])), lost * _half_width(replicates[:, LOST]))
@@ -496,22 +502,22 @@ def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float
 
 def _fitted(coefficients: Sums, counts: Sums) -> Any:
     """Cycles of all that has to do with packets, by the slices."""
-    return coefficients[..., SWITCHES : PACKETS + 1] @ counts[SWITCHES : PACKETS + 1]
+    return coefficients[..., TRANSITIONS : PACKETS + 1] @ counts[TRANSITIONS : PACKETS + 1]
 
 
-def _switches_told_by_visits(sums: Sums) -> float:
+def _transitions_explained_by_busy_polls(sums: Sums) -> float:
     """R squared of switches on 1, visits and packets."""
-    others = [ONE, VISITS, PACKETS]
-    normal, target = sums[np.ix_(others, others)], sums[others, SWITCHES]
-    spread = sums[SWITCHES, SWITCHES] - sums[ONE, SWITCHES] ** 2 / sums[ONE, ONE]
+    others = [ONE, BUSY_POLLS, PACKETS]
+    normal, target = sums[np.ix_(others, others)], sums[others, TRANSITIONS]
+    spread = sums[TRANSITIONS, TRANSITIONS] - sums[ONE, TRANSITIONS] ** 2 / sums[ONE, ONE]
     if spread <= 0:
         return 1.0
     explained = target @ np.linalg.lstsq(normal, target, rcond=1e-12)[0]
-    return float(1 - (sums[SWITCHES, SWITCHES] - explained) / spread)
+    return float(1 - (sums[TRANSITIONS, TRANSITIONS] - explained) / spread)
 
 
-def _of_visits(coefficients: Sums, counts: Sums) -> Any:
-    return coefficients[..., [VISITS, PACKETS]] @ counts[[VISITS, PACKETS]]
+def _of_busy_polls(coefficients: Sums, counts: Sums) -> Any:
+    return coefficients[..., [BUSY_POLLS, PACKETS]] @ counts[[BUSY_POLLS, PACKETS]]
 
 
 def _with_replicates(blocks: Sums, whole: Sums, empty_poll_cycles: float) -> tuple[Sums, Sums]:
@@ -527,7 +533,7 @@ def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
         sums: of products, a matrix for each row of the result.
         empty_poll_cycles: of one empty poll.
     """
-    kept = [ONE, SWITCHES, VISITS, PACKETS, LOST]
+    kept = [ONE, TRANSITIONS, BUSY_POLLS, PACKETS, LOST]
     normal = sums[:, kept][:, :, kept]
     target = sums[:, kept, CYCLES] - empty_poll_cycles * sums[:, kept, EMPTY]
     scale = np.sqrt(np.diagonal(normal, axis1=1, axis2=2))

@@ -52,7 +52,7 @@ _LIMITS = (
 )
 
 
-_TROUBLES = {
+_KERNEL_LOG_CHECKS = {
     "swapped_pages": "the host{whose} swapped {count:.0f} pages in or out: its memory is full",
     "throttle_events": "the processor{whose} throttled itself {count:.0f} times, because it was too hot",
 }
@@ -79,7 +79,7 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
         *_waiting(limits, found, idle),
         *_corunner_waiting(limits, found),
         *_above_limits(limits, counted),
-        *_troubles(found),
+        *_kernel_log_checks(found),
     ]
 
 
@@ -163,7 +163,7 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
     return flags
 
 
-def _troubles(record: Part) -> list[Flag]:
+def _kernel_log_checks(record: Part) -> list[Flag]:
     """Swapping, throttling and errors in the kernel's log: none of them belongs into a trial, so there is no limit."""
     try:
         host = record["host"]
@@ -173,11 +173,11 @@ def _troubles(record: Part) -> list[Flag]:
         ends = {f" of the {name}": host["ends"][name] for name in keys_of(host["ends"])}
     except NotMeasured:
         ends = {"": host}
-    return [flag for whose, each in ends.items() for flag in _troubles_of(each, whose)]
+    return [flag for whose, each in ends.items() for flag in _kernel_log_checks_of(each, whose)]
 
 
-def _troubles_of(host: Part, whose: str) -> Iterator[Flag]:
-    for name, sentence in _TROUBLES.items():
+def _kernel_log_checks_of(host: Part, whose: str) -> Iterator[Flag]:
+    for name, sentence in _KERNEL_LOG_CHECKS.items():
         with suppress(NotMeasured):
             if (count := host[name].number()) > 0:
                 yield {"name": f"noise:{name}", "text": sentence.format(whose=whose, count=count)}

@@ -36,7 +36,7 @@ _CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
 USEFUL_PARTS = ("receive", "process", "transmit")
 _COUNTS_OF_LCORE = (
-    "switches",
+    "transitions",
     "rx_packets",
     "waited_cycles",
     "event_cycles",
@@ -561,7 +561,7 @@ def timed_parts(lcore: Part) -> dict[str, float]:
 
 def _recorded(lcore: Part) -> dict[str, object]:
     """What classes() reads of an lcore, each value checked."""
-    if "slices" not in keys_of(lcore):
+    if "timed_intervals" not in keys_of(lcore):
         return {"accounting": lcore["accounting"].text()}
     numbers = lcore.numbers_of(*_COUNTS_OF_LCORE)
     return (
@@ -578,9 +578,9 @@ def _recorded(lcore: Part) -> dict[str, object]:
             },
             "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0},
             "empty_poll_cycles": _or_absent(lcore, "empty_poll_cycles"),
-            "slices": {
-                "blocks": _sums(lcore["slices"]["blocks"], VARIABLES, VARIABLES_OF_BEFORE),
-                "quiet": _sums(lcore["slices"]["quiet"], QUIET_VARIABLES),
+            "timed_intervals": {
+                "blocks": _sums(lcore["timed_intervals"]["blocks"], VARIABLES, VARIABLES_OF_BEFORE),
+                "quiet": _sums(lcore["timed_intervals"]["quiet"], QUIET_VARIABLES),
             },
         }
     )
@@ -594,7 +594,7 @@ def _waiting(lcore: Part) -> dict[str, object]:
     if "notices" not in keys_of(lcore):
         return waiting
     sums = ("samples", "cycles", "squared_cycles")
-    notices = {kind: lcore["notices"][kind].numbers_of(*sums) for kind in ("empty", "visits")}
+    notices = {kind: lcore["notices"][kind].numbers_of(*sums) for kind in ("empty", "busy_polls")}
     return waiting | {"notices": notices}
 
 

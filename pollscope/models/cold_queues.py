@@ -45,7 +45,7 @@ class Reader:
     Attributes:
         queues: that it asks.
         empty_poll_ns: a poll that finds nothing; 0 where cores are told which queue has packets.
-        visit_ns: a poll that finds packets (or being told of them), beside the packets.
+        busy_poll_ns: a poll that finds packets (or being told of them), beside the packets.
         packet_ns: a packet with all that is done with it.
         per_ready_ns: more of a visit for each queue that is ready.
         burst: packets of a visit at most.
@@ -54,13 +54,13 @@ class Reader:
 
     queues: range
     empty_poll_ns: float
-    visit_ns: float
+    busy_poll_ns: float
     packet_ns: float
     per_ready_ns: float
     burst: int
     cores: int = 1
 
-    def between_visits_ns(self, hot: int, cold: int, cold_each: float, found: float) -> float:
+    def between_busy_polls_ns(self, hot: int, cold: int, cold_each: float, found: float) -> float:
         """From one visit of a queue to the next: a turn over all of them, shared by the cores.
 
         Args:
@@ -69,13 +69,13 @@ class Reader:
             cold_each: packets that a visit of those takes on average.
             found: share of these visits that find something.
         """
-        visits = hot + found * cold
+        busy_polls = hot + found * cold
         packets = hot * self.burst + cold_each * cold
         # A cold queue's packet has waited for half a turn on average when it is visited.
         ready = hot + cold_each / 2 * cold
-        each_visit_ns = self.visit_ns + ready * self.per_ready_ns
+        each_busy_poll_ns = self.busy_poll_ns + ready * self.per_ready_ns
         empty_ns = (1 - found) * cold * self.empty_poll_ns
-        return (visits * each_visit_ns + packets * self.packet_ns + empty_ns) / self.cores
+        return (busy_polls * each_busy_poll_ns + packets * self.packet_ns + empty_ns) / self.cores
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def saturating_traffic(
     taken, rates = 0.0, [0.0] * params.queues
     for reader in readers:
         busy = len(hot.intersection(reader.queues))
-        turn_ns = reader.between_visits_ns(busy, len(reader.queues) - busy, cold_each, found)
+        turn_ns = reader.between_busy_polls_ns(busy, len(reader.queues) - busy, cold_each, found)
         for queue in reader.queues:
             each = reader.burst if queue in hot else cold_each
             rates[queue] = each / turn_ns * 1e9

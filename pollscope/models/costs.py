@@ -104,14 +104,14 @@ class Costs(StrictModel):
 
     Attributes:
         empty_poll_ns: a poll that finds nothing.
-        visit_ns: a poll that finds packets, with sending them, beside what each packet takes.
+        busy_poll_ns: a poll that finds packets, with sending them, beside what each packet takes.
         packet_ns: a packet: taken, processed and sent.
         shared_packet_ns: more of a packet where several cores take from one RX queue (corec, locked).
         shared_empty_poll_ns: a poll that finds nothing in an RX queue that several cores poll (locked).
         path_ns: what a round trip takes beside the DUT: wire, NIC, generator.
         dispatch_ns: a packet at a dispatcher.
         empty_ring_poll_ns: a worker's poll of an empty ring.
-        ring_visit_ns: a worker's poll that finds packets in a ring, beside what each packet takes.
+        ring_busy_poll_ns: a worker's poll that finds packets in a ring, beside what each packet takes.
         ring_ns: part of putting packets into a shared ring, or of taking them out, that only one core does at a time.
         ring_packet_ns: the same for each packet.
         ring_contended_ns: more of it for an operation that had to wait for another core's; left out: nothing.
@@ -133,14 +133,14 @@ class Costs(StrictModel):
     """
 
     empty_poll_ns: Cost
-    visit_ns: Cost
+    busy_poll_ns: Cost
     packet_ns: Cost
     shared_packet_ns: Cost | None = None
     shared_empty_poll_ns: Cost | None = None
     path_ns: Cost | None = None
     dispatch_ns: Cost | None = None
     empty_ring_poll_ns: Cost | None = None
-    ring_visit_ns: Cost | None = None
+    ring_busy_poll_ns: Cost | None = None
     ring_ns: Cost | None = None
     ring_packet_ns: Cost | None = None
     ring_contended_ns: Cost | None = None

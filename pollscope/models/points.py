@@ -22,7 +22,7 @@ from pollscope.spec.model import Parameters
 
 # With traffic that nothing limits, so many times what the cores can take is offered: rings are full.
 OVERLOAD = 1.5
-_RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_visit_ns")
+_RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_busy_poll_ns")
 _SHARED_RING_COSTS = ("ring_ns", "ring_packet_ns")
 _CORUNNER_COSTS = ("useful_ipc", "polling_ipc", "issue_width", "corunner_ipc")
 
@@ -168,11 +168,11 @@ def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float |
         rx_room=params.rx_desc,
         ring_room=params.ring_size - 1,
         empty_poll_ns=_empty_poll_ns(params, costs),
-        visit_ns=cost("visit_ns"),
+        busy_poll_ns=cost("busy_poll_ns"),
         packet_ns=cost("packet_ns") + (cost("shared_packet_ns") if share_queues(params) else 0.0),
         dispatch_ns=cost("dispatch_ns"),
         empty_ring_poll_ns=cost("empty_ring_poll_ns") or None,
-        ring_visit_ns=cost("ring_visit_ns"),
+        ring_busy_poll_ns=cost("ring_busy_poll_ns"),
         ring_ns=cost("ring_ns"),
         ring_packet_ns=cost("ring_packet_ns"),
         ring_contended_ns=cost("ring_contended_ns"),
@@ -191,7 +191,7 @@ def _turns(params: Parameters) -> tuple[int, ...] | None:
 def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
     """The same of a point with notification qwait; a packet's times are those in the DUT, without the path."""
     cost, extra = _cost_of(params, costs), service(params, tsc_hz)
-    each_ns = cost("visit_ns") + cost("packet_ns")
+    each_ns = cost("busy_poll_ns") + cost("packet_ns")
     long_ns = extra.long_ns + each_ns if extra.kind == "two-lengths" else 0.0
     arrivals, weights = _offered(params, costs, tsc_hz, offered_pps, batch=1, saturating_batch=1)
     return QwaitCores(
@@ -251,7 +251,7 @@ def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> Satura
         Reader(
             _queues_of(params, group, groups),
             0.0 if told else _empty_poll_ns(params, costs),
-            cost("visit_ns") + (cost("qwait_ns") if told else 0.0),
+            cost("busy_poll_ns") + (cost("qwait_ns") if told else 0.0),
             cost("dispatch_ns") if dispatchers(params) else packet_ns,
             linear_ns,
             params.burst,
@@ -279,7 +279,7 @@ def _everything_pps(params: Parameters, costs: Costs) -> float:
     number = queues_of_a_core(params)
     readers = dispatchers(params)
     packet_ns = costs.dispatch_ns.at(number) if readers and costs.dispatch_ns else costs.packet_ns.at(number)
-    burst_ns = costs.visit_ns.at(number) + params.burst * packet_ns
+    burst_ns = costs.busy_poll_ns.at(number) + params.burst * packet_ns
     return OVERLOAD * 1e9 * (readers or params.cores) * params.burst / max(burst_ns, 1.0)
 
 

@@ -51,7 +51,7 @@ class Layout(NamedTuple):
         most: packets of such a turn; at least a batch.
         burst: most packets of a poll.
         empty_ns: of a poll that finds nothing, by core.
-        visit_ns: of a poll that finds packets beside the packets, by core.
+        busy_poll_ns: of a poll that finds packets beside the packets, by core.
         packet_ns: of each packet before its service, by core (a dispatcher has no service).
         ring_ns: serial part of putting packets into a shared ring, or of taking them out, for each operation.
         ring_packet_ns: the same for each packet of it.
@@ -73,7 +73,7 @@ class Layout(NamedTuple):
     most: int
     burst: int
     empty_ns: NDArray[np.float64]
-    visit_ns: NDArray[np.float64]
+    busy_poll_ns: NDArray[np.float64]
     packet_ns: NDArray[np.float64]
     ring_ns: float
     ring_packet_ns: float
@@ -216,7 +216,7 @@ def _scanned(layout: Layout, state: State, window: Window, counts: Counts, core:
 
 
 @compiled
-def _visit(
+def _busy_poll(
     random: np.random.Generator, layout: Layout, draws: Draws, state: State, window: Window, counts: Counts, core: int
 ) -> None:
     """The poll that was to find packets; another core may have taken them meanwhile."""
@@ -258,7 +258,7 @@ def _in_turn(
 def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: State, core: int) -> float:
     """What a burst costs its core."""
     taken = state.holds[core]
-    work_ns = float(layout.visit_ns[core] + taken * layout.packet_ns[core])
+    work_ns = float(layout.busy_poll_ns[core] + taken * layout.packet_ns[core])
     if layout.ring[core] >= 0:
         return work_ns
     work_ns += poll_hiccup_ns(random, draws)
@@ -308,7 +308,7 @@ def _step(
     """The next event of a core."""
     phase, now_ns = state.phase[core], state.next_ns[core]
     if phase == FINDS:
-        _visit(random, layout, draws, state, window, counts, core)
+        _busy_poll(random, layout, draws, state, window, counts, core)
     elif phase == IS_STRUCK:
         _scanned(layout, state, window, counts, core)
         ends_ns = now_ns + hiccup_length_ns(random, draws)

@@ -183,11 +183,11 @@ class PollingCores:
         rx_room: packets that fit into an RX queue.
         ring_room: packets that fit into a ring.
         empty_poll_ns: cost of a poll that finds nothing.
-        visit_ns: of one that finds packets, beside the packets.
+        busy_poll_ns: of one that finds packets, beside the packets.
         packet_ns: of a packet at a worker, before its service.
         dispatch_ns: of a packet at a dispatcher.
         empty_ring_poll_ns: of a poll of an empty ring; None: as of an empty RX queue.
-        ring_visit_ns: of a poll that finds packets in a ring, beside the packets.
+        ring_busy_poll_ns: of a poll that finds packets in a ring, beside the packets.
         ring_ns: serial part of an operation on a shared ring.
         ring_packet_ns: the same for each packet of it.
         ring_contended_ns: more of it for an operation that had to wait for its turn.
@@ -207,11 +207,11 @@ class PollingCores:
     rx_room: int = 512
     ring_room: int = 1024
     empty_poll_ns: float = 10.0
-    visit_ns: float = 0.0
+    busy_poll_ns: float = 0.0
     packet_ns: float = 0.0
     dispatch_ns: float = 0.0
     empty_ring_poll_ns: float | None = None
-    ring_visit_ns: float = 0.0
+    ring_busy_poll_ns: float = 0.0
     ring_ns: float = 0.0
     ring_packet_ns: float = 0.0
     ring_contended_ns: float = 0.0
@@ -227,8 +227,8 @@ class PollingCores:
         _check_weights(model, self.weights, self.queues)
         above_zero(model, empty_poll_ns=self.empty_poll_ns)
         above_zero(model, empty_ring_poll_ns=self.worker_empty_poll_ns)
-        at_least(model, 0, visit_ns=self.visit_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
-        at_least(model, 0, ring_visit_ns=self.ring_visit_ns, ring_ns=self.ring_ns)
+        at_least(model, 0, busy_poll_ns=self.busy_poll_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
+        at_least(model, 0, ring_busy_poll_ns=self.ring_busy_poll_ns, ring_ns=self.ring_ns)
         at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
         at_least(model, 0, ring_contended_ns=self.ring_contended_ns)
         # Each core that reads RX queues has one at least.
@@ -573,7 +573,9 @@ def _layout(system: PollingCores) -> "loop.Layout":
         most=system.arrivals.most,
         burst=system.burst,
         empty_ns=_both(system, system.worker_empty_poll_ns, system.empty_poll_ns),
-        visit_ns=_both(system, system.ring_visit_ns if dispatchers else system.visit_ns, system.visit_ns),
+        busy_poll_ns=_both(
+            system, system.ring_busy_poll_ns if dispatchers else system.busy_poll_ns, system.busy_poll_ns
+        ),
         packet_ns=_both(system, system.packet_ns, system.dispatch_ns),
         ring_ns=float(system.ring_ns),
         ring_packet_ns=float(system.ring_packet_ns),

@@ -37,7 +37,7 @@ _CHUNK_BYTES = 1 << 16
 LINE_LIMIT_BYTES = 1 << 25
 _MESSAGE_BYTES = 1 << 10
 # Signs of life sent per heartbeat timeout.
-_SIGNS_A_LEASE = 5
+_HEARTBEATS_PER_TIMEOUT = 5
 
 
 class NodeRefused(TrialError):
@@ -114,8 +114,9 @@ class NodeClient:
         argv: program and arguments; no shell is involved.
         log: file to which the node's standard error is appended.
         who: name of the node in messages.
-        lease_s: heartbeat timeout of a node behind a network, which may drop packets without closing a connection
-            (see `keep_lease`).
+        heartbeat_timeout_s: heartbeat timeout of a node behind a network, which may drop packets without closing a
+        connection
+            (see `keep_heartbeat`).
         patience: factor on the time limits of requests and trials; the limit of a hello is its caller's.
 
     Attributes:
@@ -127,10 +128,10 @@ class NodeClient:
         argv: Sequence[str],
         log: Path,
         who: str = "the node",
-        lease_s: float | None = None,
+        heartbeat_timeout_s: float | None = None,
         patience: int = 1,
     ) -> None:
-        self.argv, self._who, self._lease_s, self._patience = list(argv), who, lease_s, patience
+        self.argv, self._who, self._heartbeat_timeout_s, self._patience = list(argv), who, heartbeat_timeout_s, patience
         self._pending = deque[tuple[int, dict[str, Any]]]()  # with the size of each
         self._sequence = 0
         self._writing, self._ended = threading.Lock(), threading.Event()
@@ -177,23 +178,23 @@ class NodeClient:
                 self.argv[0],
                 BUILD_COMMAND,
             )
-        if self._lease_s is not None:
-            self.keep_lease(self._lease_s)
+        if self._heartbeat_timeout_s is not None:
+            self.keep_heartbeat(self._heartbeat_timeout_s)
         return self.hello
 
-    def keep_lease(self, silent_s: float) -> None:
+    def keep_heartbeat(self, silent_s: float) -> None:
         """Ask the node to end if it hears nothing for `silent_s`, and send it signs of life from now on.
 
         Raises:
             HostError: the node refuses.
         """
         try:
-            self.request("lease", HELLO_LIMIT_S, silent_s=silent_s)
+            self.request("heartbeat_timeout", HELLO_LIMIT_S, silent_s=silent_s)
         except TrialError as error:
             self.end()
             what = f"{self._who} takes no heartbeat timeout: {error.what}"
             raise HostError(what, remedy="pollscope play provision") from error
-        every_s = silent_s / _SIGNS_A_LEASE
+        every_s = silent_s / _HEARTBEATS_PER_TIMEOUT
         threading.Thread(target=self._give_signs, args=(every_s,), name="signs of life", daemon=True).start()
 
     def _give_signs(self, every_s: float) -> None:

@@ -71,7 +71,7 @@ def _ports(params: Parameters, wiring: Wiring) -> list[dict[str, Any]]:
 def _buffers(params: Parameters) -> dict[str, Any]:
     if params.rx_buffers == "posted":
         return {}
-    return {"buffers": params.rx_buffers, "supply": params.rx_supply}
+    return {"buffers": params.rx_buffers, "supply": params.rx_buffer_pool}
 
 
 def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         "routes": params.routes,  # destinations outside the DUT's table would be dropped there
         **_packets(params),
         **params.only(SHAPE),
-        "visit_packets": params.burst,
+        "busy_poll_packets": params.burst,
         "arrivals": params.arrivals,
         **_pattern(params),
         "seed": params.arrivals_seed,

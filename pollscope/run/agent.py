@@ -29,7 +29,7 @@ from pollscope.host.boot_note import boot_note, remove_boot_note, write_boot_not
 from pollscope.host.corunner_placement import place_corunners
 from pollscope.host.cpus import Cpu, online_cpus
 from pollscope.host.disk_folder import folder_on_disk
-from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.metadata import build_metadata, host_metadata
 from pollscope.host.placement import Wanted, place, room_beside
 from pollscope.host.restore import signals_put_off
 from pollscope.host.topology import nics
@@ -37,7 +37,7 @@ from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.client import PROTOCOL
-from pollscope.run.leased_lines import Lapsed, LeasedLines
+from pollscope.run.remote_lines import Lapsed, RemoteLines
 from pollscope.store.own_folder import belongs_to_this_user
 
 # Of a recording in one reply.
@@ -52,7 +52,7 @@ class Agent:
         folder: for the recordings of collectors.
 
     Attributes:
-        lease_s: how long the runner may be silent, in s; None: for ever.
+        heartbeat_timeout_s: how long the runner may be silent, in s; None: for ever.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -61,7 +61,7 @@ class Agent:
         self._raw: dict[str, Path | None] = {}
         self._knobs: KnobSession | None = None
         self._held = ExitStack()
-        self.lease_s: float | None = None
+        self.heartbeat_timeout_s: float | None = None
         self._allowed = os.sched_getaffinity(0)
 
     def __enter__(self) -> "Agent":
@@ -88,15 +88,15 @@ class Agent:
             reply = {"failed": {"exit_code": ExitCode.HOST, "what": str(error), "where": "", "remedy": ""}}
         return {"id": request.get("id"), "ok": True, **reply}
 
-    def facts(self, program: str) -> _Reply:
+    def metadata(self, program: str) -> _Reply:
         """Facts of this host and of the node program's build."""
-        return {"host": host_facts(), "build": build_facts(Path(program))}
+        return {"host": host_metadata(), "build": build_metadata(Path(program))}
 
-    def lease(self, silent_s: float) -> _Reply:
+    def heartbeat_timeout(self, silent_s: float) -> _Reply:
         """From now on the runner is heard of (an empty line will do) every `silent_s` at least, or it is gone."""
         if not silent_s > 0:
             raise UsageError("silent_s is a time above 0")
-        self.lease_s = silent_s
+        self.heartbeat_timeout_s = silent_s
         return {}
 
     def clock(self) -> _Reply:
@@ -232,7 +232,7 @@ def _knob_host(root: str | None, emulated: bool) -> KnobHost:
     return replace(KnobHost.measuring(root), emulated=emulated)
 
 
-def serve(lines: LeasedLines) -> None:
+def serve(lines: RemoteLines) -> None:
     """Answers until the input ends, `quit` is asked, or the runner's lease has lapsed."""
     try:
         with (
@@ -247,14 +247,14 @@ def serve(lines: LeasedLines) -> None:
         print(f"pollscope agent: {lapsed}: what it set is restored", file=sys.stderr)
 
 
-def _answer(lines: LeasedLines, agent: Agent) -> None:
+def _answer(lines: RemoteLines, agent: Agent) -> None:
     for line in lines:
         request = _parsed(line)
         if request.get("cmd") == "quit":
             lines.say(json.dumps({"id": request.get("id"), "ok": True}))
             return
         reply = agent.answer(request)
-        lines.lease_s = agent.lease_s
+        lines.heartbeat_timeout_s = agent.heartbeat_timeout_s
         lines.say(json.dumps(reply))
 
 
@@ -269,4 +269,4 @@ def main() -> None:
     """Serves standard input and output; what a collector prints goes to standard error."""
     replies = os.dup(1)
     os.dup2(2, 1)
-    serve(LeasedLines(0, replies))
+    serve(RemoteLines(0, replies))

@@ -14,9 +14,9 @@ from pollscope.base.paths import BUILD_COMMAND, INSTALLED, node_program
 from pollscope.base.units import human_size
 from pollscope.collectors.registry import probe_all
 from pollscope.host.cpus import allowed_cpus, most_dut_cores, online_cpus
-from pollscope.host.facts import cache_bytes, cpu_flags, host_facts
 from pollscope.host.files import SYS, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
+from pollscope.host.metadata import cache_bytes, cpu_flags, host_metadata
 from pollscope.host.pmu import pmu_absence
 from pollscope.host.topology import nics
 from pollscope.knobs.host import KnobHost
@@ -51,7 +51,7 @@ def examine() -> list[Check]:
 def to_json(findings: list[Check]) -> dict[str, Any]:
     """For `doctor --json`: findings, host facts and the topology."""
     topology = [nic.to_json() for nic in nics()]
-    return {"findings": [asdict(each) for each in findings], "host": host_facts(), "nics": topology}
+    return {"findings": [asdict(each) for each in findings], "host": host_metadata(), "nics": topology}
 
 
 def can_measure(findings: list[Check]) -> bool:
@@ -115,18 +115,18 @@ def _memory(topic: str) -> Iterator[Check]:
     for each in pages:
         size = human_size(each.page_bytes)
         yield Check(topic, "hugepages", "yes" if each.free else "note", f"{each.free} of {each.total} x {size} free")
-    thp = host_facts()["thp"]
+    thp = host_metadata()["thp"]
     yield Check(topic, "transparent hugepages", "yes", str(thp))
 
 
 def _processor() -> Iterator[Check]:
-    topic, facts = "processor", host_facts()
-    yield Check(topic, "model", "yes", f"{facts['cpu_model']}, {facts['cores']} cores, {facts['cpus']} CPUs")
-    yield Check(topic, "SMT", "note" if facts["smt"] else "yes", _smt_text(facts))
-    yield Check(topic, "NUMA", "yes", f"{facts['numa_nodes']} node(s), {facts['packages']} package(s)")
+    topic, metadata = "processor", host_metadata()
+    yield Check(topic, "model", "yes", f"{metadata['cpu_model']}, {metadata['cores']} cores, {metadata['cpus']} CPUs")
+    yield Check(topic, "SMT", "note" if metadata["smt"] else "yes", _smt_text(metadata))
+    yield Check(topic, "NUMA", "yes", f"{metadata['numa_nodes']} node(s), {metadata['packages']} package(s)")
     caches = ", ".join(f"{name} {human_size(size)}" for name, size in cache_bytes().items())
     yield Check(topic, "caches", "yes" if caches else "no", caches or "sysfs shows none")
-    yield user_mode_wait(facts["cpu_flags"])
+    yield user_mode_wait(metadata["cpu_flags"])
 
 
 def user_mode_wait(flags: Mapping[str, bool]) -> Check:
@@ -142,24 +142,24 @@ def user_mode_wait(flags: Mapping[str, bool]) -> Check:
     return Check(topic, name, "no", f"{lacks}, and so is monitor")
 
 
-def _smt_text(facts: dict[str, Any]) -> str:
-    if facts["smt"]:
+def _smt_text(metadata: dict[str, Any]) -> str:
+    if metadata["smt"]:
         return "on: lcores get a physical core of their own as long as there are enough"
-    if facts["hypervisor"] != "none":
+    if metadata["hypervisor"] != "none":
         return "none shown; under a hypervisor CPUs may still be threads of one core"
     return "off"
 
 
 def _disturbance() -> Iterator[Check]:
-    topic, facts = "what disturbs measurements", host_facts()
-    virtual = facts["hypervisor"] != "none"
-    text = f"{facts['hypervisor']}: cores can be taken away without a trace; ratios hold better than figures"
+    topic, metadata = "what disturbs measurements", host_metadata()
+    virtual = metadata["hypervisor"] != "none"
+    text = f"{metadata['hypervisor']}: cores can be taken away without a trace; ratios hold better than figures"
     yield Check(topic, "virtualisation", "note" if virtual else "yes", text if virtual else "bare metal")
-    isolated = facts["isolated_cpus"]
+    isolated = metadata["isolated_cpus"]
     text = f"CPUs {isolated}" if isolated != "none" else "none: the kernel and other programs share the measuring cores"
     yield Check(topic, "isolated CPUs", "yes" if isolated != "none" else "note", text)
     for name in ("governor", "turbo"):
-        yield _from_fact(topic, name, facts[name])
+        yield _from_fact(topic, name, metadata[name])
 
 
 def _from_fact(topic: str, name: str, fact: Any) -> Check:

@@ -16,7 +16,7 @@ from pollscope.plan.plan import Plan
 from pollscope.run.failure_budget import FailureBudget
 from pollscope.run.progress import Progress
 from pollscope.run.runner import Runner
-from pollscope.run.same_place import refuse_other_nodes
+from pollscope.run.trace_identity import refuse_other_nodes
 from pollscope.store.results_table import write_table
 from pollscope.store.run_folder import RunFolder
 from pollscope.store.trial_record import TrialRecord
@@ -133,9 +133,9 @@ class Execution:
             self._say_absent(opening)
 
     def _assignment(self, runner: Runner) -> Assignment:
-        log, canaries = self._writer.log, [] if self._stored is None else self._stored.canaries
+        log, host_checks = self._writer.log, [] if self._stored is None else self._stored.host_checks
         own_log = log.with_stem(f"{log.stem}-{runner.testbed.name}") if self._shared else log
-        return Assignment(runner.plan, self._writer.folder, own_log, self._writer.append_canary, canaries)
+        return Assignment(runner.plan, self._writer.folder, own_log, self._writer.append_host_check, host_checks)
 
     def _say_absent(self, opening: Opening) -> None:
         for name, each in opening.collectors.items():

@@ -15,7 +15,7 @@ from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.plan.plan import Plan, plan_parts
 from pollscope.run.execution import Execution, RunOutcome
-from pollscope.run.same_place import refuse_another_machine
+from pollscope.run.trace_identity import refuse_another_machine
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
 from pollscope.store.own_folder import require_own

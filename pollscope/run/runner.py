@@ -10,15 +10,15 @@ from threading import Event
 from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
 from pollscope.base.units import human_share
-from pollscope.metrics.ground import judge_ground, standing, trial_labels
+from pollscope.metrics.host_state import judge_host_state, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
 from pollscope.plan.search import SearchCounts
 from pollscope.run.failure_budget import FailureBudget
 from pollscope.run.progress import Progress
-from pollscope.run.same_place import SameTraces
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
+from pollscope.run.trace_identity import SameTraces
 from pollscope.spec.points import Point
 from pollscope.stats.estimates import relative_half_width
 from pollscope.store.run_folder import resume_command
@@ -43,7 +43,7 @@ class Kept:
     reason: str
     counts: SearchCounts | None
     steps: tuple[str, ...]  # of a search
-    ground: int | None
+    host_state: int | None
 
 
 class Runner:
@@ -104,7 +104,7 @@ class Runner:
             self._make(trial)
         self._repeat_until()
         self.testbed.end_block()
-        self._repeat_on_same_ground()
+        self._repeat_on_same_host_state()
 
     def count(self, *statuses: str) -> int:
         """How many trials ended with one of these statuses."""
@@ -240,7 +240,7 @@ class Runner:
             reason=record.reason or "",
             counts=counts_of(record, metrics) if counted else None,
             steps=tuple(record.search["trials"]) if record.search is not None else (),
-            ground=record.ground,
+            host_state=record.host_state,
         )
         self.testbed.maxima.keep(record, metrics)
 
@@ -264,7 +264,7 @@ class Runner:
         first = repeats.at_least if repeats.until is None else repeats.until.at_most
         return range(first, first + self.plan.spec.noise.extra_blocks)
 
-    def _repeat_on_same_ground(self) -> None:
+    def _repeat_on_same_host_state(self) -> None:
         """Further blocks, a few at most, of points that were not seen on the same ground as often as repeats ask."""
         if self.testbed.emulated:
             return
@@ -274,34 +274,34 @@ class Runner:
         for number, repeat in enumerate(extra, 1):
             if any(other >= repeat for other in begun):
                 continue
-            points = self._short_of_ground()
+            points = self._short_of_host_state()
             if not points:
                 return
             few = f"{len(points)} points not seen often enough on one ground"
-            self._progress.say(f"{self._ground_text()}: extra block {number} of at most {len(extra)} for {few}")
+            self._progress.say(f"{self._host_state_text()}: extra block {number} of at most {len(extra)} for {few}")
             block = self.plan.further_round(points, repeat)
             self._progress.further(len(block), sum(trial.seconds for trial in block))
             for trial in block:
                 self._make(trial)
             self.testbed.end_block()
-        points = self._short_of_ground()
+        points = self._short_of_host_state()
         if points:
             few = f"{len(points)} of {len(self.plan.points)} points, '{points[0].id}' the first,"
             self.warnings.append(
-                f"{self._ground_text()}, and after {len(extra)} extra blocks {few} have not been seen on one ground "
+                f"{self._host_state_text()}, and after {len(extra)} extra blocks {few} have not been seen on one ground "
                 "as often as repeats ask: their trials on different ground are pooled"
             )
 
-    def _ground_text(self) -> str:
-        return f"the ground under the run changed ({'; '.join(judge_ground(self.testbed.canaries).changes())})"
+    def _host_state_text(self) -> str:
+        return f"the ground under the run changed ({'; '.join(judge_host_state(self.testbed.host_checks).changes())})"
 
-    def _short_of_ground(self) -> list[Point]:
+    def _short_of_host_state(self) -> list[Point]:
         """The points that were not seen on one ground as often as repeats ask."""
-        judgement = judge_ground(self.testbed.canaries)
+        judgement = judge_host_state(self.testbed.host_checks)
         seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
-        if len(judgement.grounds) < 2:
+        if len(judgement.host_states) < 2:
             return []
-        labels = trial_labels(judgement, self.testbed.canaries, [{"ground": kept.ground} for kept in seen])
+        labels = trial_labels(judgement, self.testbed.host_checks, [{"host_state": kept.host_state} for kept in seen])
         planned = {trial.repeat for trial in self.plan.trials if trial.kind == "measure"}
         found = standing([(kept.point, label) for kept, label in zip(seen, labels, strict=True)], len(planned))
         return [point for point in self.plan.points if point.id in found.short]

@@ -158,7 +158,7 @@ class Parameters(StrictModel):
         description="virtual NIC: empty buffers lie in each queue's descriptors, in one supply for all queues, "
         "or in one of each queue from which the others borrow",
     )
-    rx_supply: int = Field(default=256, ge=64, le=4096, description="shared, split: buffers of a supply")
+    rx_buffer_pool: int = Field(default=256, ge=64, le=4096, description="shared, split: buffers of a supply")
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
     mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")

@@ -102,14 +102,17 @@ def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover_supply.h)."""
+    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover_buffer_pool.h)."""
     where = params.rx_buffers
     if where == "posted":
-        if _in_vain(params, spec, "rx_supply", "rx_buffers"):
-            return "rx_supply", "rx_supply is for rx_buffers shared or split; posted buffers have none"
+        if _in_vain(params, spec, "rx_buffer_pool", "rx_buffers"):
+            return "rx_buffer_pool", "rx_buffer_pool is for rx_buffers shared or split; posted buffers have none"
         return None
-    if params.rx_supply > params.rx_desc:
-        return "rx_supply", f"{where}: a supply is no larger than rx_desc ({params.rx_desc}), not {params.rx_supply}"
+    if params.rx_buffer_pool > params.rx_desc:
+        return (
+            "rx_buffer_pool",
+            f"{where}: a supply is no larger than rx_desc ({params.rx_desc}), not {params.rx_buffer_pool}",
+        )
     for name, wanted in (("feed", "wire"), ("dma", "copy")):
         if getattr(params, name) != wanted:
             return name, f"rx_buffers {where} needs {name} {wanted}, not {getattr(params, name)}"

@@ -21,7 +21,7 @@ from pollscope.base.replacing import replacing
 from pollscope.host.files import read_plain
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.ground import UNKNOWN, judge_ground, standing, trial_labels
+from pollscope.metrics.host_state import UNKNOWN, judge_host_state, standing, trial_labels
 from pollscope.metrics.judgement import Judgement, drift_flags, judge
 from pollscope.metrics.noise import LIMITS, Limits
 from pollscope.metrics.record import Flag, NotMeasured, Part
@@ -33,14 +33,15 @@ from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 # So many trials are worth the processes that judge or explain them.
 MANY = 1000
 KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
-# What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of canaries (.../ground.py).
-_JUDGED_KEYS = ("reason", "flags", "ground", "other_ground")
+# What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of host-state checks
+# (.../ground.py).
+_JUDGED_KEYS = ("reason", "flags", "host_state", "other_host_state")
 
 
 def derive_table(run: RunFolder) -> pd.DataFrame:
     """The table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
 
-    Columns: the keys, `reason`, `flags` (see `flags_of`), `ground` and `other_ground` (docs/validity.md),
+    Columns: the keys, `reason`, `flags` (see `flags_of`), `host_state` and `other_host_state` (docs/validity.md),
     `factor.NAME`, `metric.NAME` (float, NaN when absent) and `absent.NAME` (a category: the reason, else null).
     The attribute `rules` is the version of the rules by which trials were judged.
 
@@ -53,8 +54,10 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     rows = [
         _table_row(run, record, judgement)
         | {"flags": json.dumps([*judgement.flags, *drifts.get(number, ())])}
-        | {"ground": stand.label, "other_ground": stand.left_out}
-        for number, (record, judgement, stand) in enumerate(zip(records, judgements, trial_grounds(run), strict=True))
+        | {"host_state": stand.label, "other_host_state": stand.left_out}
+        for number, (record, judgement, stand) in enumerate(
+            zip(records, judgements, trial_host_states(run), strict=True)
+        )
     ]
     metrics = metric_dictionary().metrics
     factors = sorted({column for row in rows for column in row if column.startswith("factor.")})
@@ -68,8 +71,8 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
     # A few reasons, each thousands of times: as numbers into a list of them a table is copied forty times as fast.
     reasons = {f"absent.{name}": _reasons([why[column] for why in whys]) for column, name in enumerate(metrics)}
     table = pd.concat([table, pd.DataFrame(values | reasons, index=table.index)], axis="columns")
-    words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "ground")
-    table = table.astype(dict.fromkeys(words, "str") | {"other_ground": "bool"})
+    words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "host_state")
+    table = table.astype(dict.fromkeys(words, "str") | {"other_host_state": "bool"})
     for factor in factors:
         # Levels that are partly words (frame 64 and imix) are words all: a column has one type.
         if table[factor].dropna().map(lambda level: isinstance(level, str)).nunique() > 1:
@@ -153,14 +156,14 @@ class Stand:
     left_out: bool
 
 
-def trial_grounds(run: RunFolder) -> list[Stand]:
+def trial_host_states(run: RunFolder) -> list[Stand]:
     """Where the last attempts of a run's trials stand.
 
     Where every point was seen on one ground as often as the spec's repeats ask, trials on other ground are left out;
     where not, none is.
     """
     records = last_attempts(run.trials)
-    labels = trial_labels(judge_ground(run.canaries), run.canaries, records)
+    labels = trial_labels(judge_host_state(run.host_checks), run.host_checks, records)
     by_pair: dict[object, list[tuple[Mapping[str, object], str]]] = {}
     for record, label in zip(records, labels, strict=True):
         if record["kind"] == "measure" and record["status"] != "failed":

@@ -33,7 +33,7 @@ class RunFolder:
         meta: run.json.
         trials: the lines of trials.jsonl in order; a trial that was repeated stands there once per attempt.
         torn: whether the last line was cut off (and left out).
-        canaries: the lines of ground.jsonl in order; none in runs that are older than it.
+        host_checks: the lines of host_states.jsonl in order; none in runs that are older than it.
         trials_bytes: how long trials.jsonl was when it was read.
         derived: what was derived from it and is asked for again and again, by name.
     """
@@ -42,7 +42,7 @@ class RunFolder:
     meta: dict[str, Any]
     trials: list[dict[str, Any]]
     torn: bool
-    canaries: list[dict[str, Any]] = field(default_factory=list)
+    host_checks: list[dict[str, Any]] = field(default_factory=list)
     trials_bytes: int = 0
     derived: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
@@ -66,8 +66,8 @@ def read_run(path: Path) -> RunFolder:
     meta = read_meta(path)
     with _without_collections(path):
         trials, torn, size = _read_lines(path / "trials.jsonl", _TRIAL_KEYS)
-        canaries, _, _ = _read_lines(path / "ground.jsonl", ("canary",))
-    return RunFolder(path, meta, trials, torn, canaries, size)
+        host_checks, _, _ = _read_lines(path / "host_states.jsonl", ("host_check",))
+    return RunFolder(path, meta, trials, torn, host_checks, size)
 
 
 @contextmanager

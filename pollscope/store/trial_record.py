@@ -49,7 +49,7 @@ class TrialRecord(BaseModel):
     reason: str | None = None
     lost: bool | None = None
     final: bool | None = None
-    ground: int | None = None
+    host_state: int | None = None
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any], place: str) -> Self:

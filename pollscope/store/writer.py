@@ -27,7 +27,7 @@ from pollscope.stats.histogram import stored_form
 from pollscope.store.own_folder import require_own
 from pollscope.store.run_folder import FORMAT, read_meta
 
-META_FILE, TRIALS_FILE, GROUND_FILE, LOG_FILE = "run.json", "trials.jsonl", "ground.jsonl", "node.log"
+META_FILE, TRIALS_FILE, HOST_STATES_FILE, LOG_FILE = "run.json", "trials.jsonl", "host_states.jsonl", "node.log"
 # Enough for a further run.json, of which there are two while one replaces the other.
 RESERVE_FILE, RESERVE_BYTES = ".reserve", 1 << 18
 _NAME_BYTES = 200
@@ -55,7 +55,7 @@ class RunWriter:
         self.folder, self.meta, self.torn = folder, dict(meta), torn
         self._lock: int | None = lock
         sync_folder(folder)
-        self._canaries = _lines(folder / GROUND_FILE)
+        self._host_checks = _lines(folder / HOST_STATES_FILE)
         self._one = threading.Lock()  # several pairs append to one file
 
     @classmethod
@@ -103,7 +103,7 @@ class RunWriter:
         try:
             _reserve(folder)
             with _writing(folder):
-                _drop_torn_line(folder / GROUND_FILE)  # nothing depends on a host-state check: it is taken again
+                _drop_torn_line(folder / HOST_STATES_FILE)  # nothing depends on a host-state check: it is taken again
                 return cls(folder, read_meta(folder), lock, _drop_torn_line(folder / TRIALS_FILE))
         except BaseException:
             os.close(lock)
@@ -119,14 +119,14 @@ class RunWriter:
         with self._one:
             _append(self.folder / TRIALS_FILE, stored_form(record))
 
-    def append_canary(self, canary: Mapping[str, Any]) -> dict[str, Any]:
-        """Adds one line to ground.jsonl; returns it with its number, `canary`."""
+    def append_host_check(self, host_check: Mapping[str, Any]) -> dict[str, Any]:
+        """Adds one line to host_states.jsonl; returns it with its number, `host_check`."""
         with self._one:
-            numbered = {"canary": self._canaries, **canary}
-            _append(self.folder / GROUND_FILE, numbered)
-            if self._canaries == 0:
+            numbered = {"host_check": self._host_checks, **host_check}
+            _append(self.folder / HOST_STATES_FILE, numbered)
+            if self._host_checks == 0:
                 sync_folder(self.folder)
-            self._canaries += 1
+            self._host_checks += 1
         return numbered
 
     def update(self, **changes: Any) -> None:

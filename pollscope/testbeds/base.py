@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import HostError, WrongTestbed
 from pollscope.base.fields import StrictModel
-from pollscope.host.facts import host_facts
+from pollscope.host.metadata import host_metadata
 from pollscope.knobs import Knobs
 from pollscope.node.build import build_programs
 from pollscope.plan.plan import Plan, Trial
@@ -21,7 +21,7 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.maxima import Maxima
 
 if TYPE_CHECKING:
-    from pollscope.metrics.ground import Canary
+    from pollscope.metrics.host_state import HostCheck
 
 # GEN_LCORES_MAX of apps/node/gen/config.h.
 MOST_GENERATOR_LCORES = 8
@@ -55,7 +55,7 @@ class TestbedState:
     """State of a testbed for `pollscope testbed status`: one sentence per fact."""
 
     ready: bool
-    facts: list[str] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)
 
 
 def tcp_refusal(params: Parameters) -> str | None:
@@ -84,15 +84,15 @@ class Assignment:
         plan: the trials that it is going to be asked for, and their spec.
         folder: the run folder; only files of its own are written there.
         log: for what its programs say.
-        append_canary: keeps a look at the ground (docs/validity.md) and returns it with its number.
-        canaries: those of the interrupted part of the run.
+        append_host_check: keeps a look at the ground (docs/validity.md) and returns it with its number.
+        host_checks: those of the interrupted part of the run.
     """
 
     plan: Plan
     folder: Path
     log: Path
-    append_canary: Callable[["Canary"], dict[str, Any]]
-    canaries: Sequence["Canary"] = ()
+    append_host_check: Callable[["HostCheck"], dict[str, Any]]
+    host_checks: Sequence["HostCheck"] = ()
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Testbed(ABC):
 
     def machine(self) -> dict[str, Any]:
         """For run.json: `host`, the facts of the machine that measures, and `build`, those of its node program."""
-        return {"host": host_facts(), "build": {"absent": "no node program is needed"}}
+        return {"host": host_metadata(), "build": {"absent": "no node program is needed"}}
 
     def begin(self, assignment: Assignment) -> Opening:
         """The run begins, knobs of the whole run are set.
@@ -236,7 +236,7 @@ class Testbed(ABC):
         )
 
     @property
-    def canaries(self) -> "Sequence[Canary]":
+    def host_checks(self) -> "Sequence[HostCheck]":
         """The looks at the ground under the trials so far; none where there is no host."""
         return ()
 
@@ -260,7 +260,7 @@ class Testbed(ABC):
     def findings(self) -> list[HostFinding]:
         """What its hosts have and lack, for `pollscope testbed check`; changes nothing."""
         state = self.status()
-        return [HostFinding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.facts) or "ready")]
+        return [HostFinding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.metadata) or "ready")]
 
     def build(self, say: Callable[[str], None]) -> list[str]:
         """Makes the programs where this testbed starts them; returns lines that say where they are.

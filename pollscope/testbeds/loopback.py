@@ -18,8 +18,8 @@ from pollscope.host.activity import read_activity
 from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
-from pollscope.host.facts import build_facts, cpu_flags, host_facts
 from pollscope.host.memory import hugepages, hugetlbfs_folder, meminfo_bytes
+from pollscope.host.metadata import build_metadata, cpu_flags, host_metadata
 from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession
@@ -166,7 +166,7 @@ class LoopbackTestbed(NodeTestbed):
 
     def machine(self) -> dict[str, Any]:
         """This machine's, and those of the build that it runs."""
-        return {"host": host_facts(), "build": build_facts(node_program())}
+        return {"host": host_metadata(), "build": build_metadata(node_program())}
 
     def refusal(self, point: Point) -> str | None:
         """Why this host cannot take a point: too few CPUs, not enough memory for the mbufs, or a knob it lacks."""
@@ -426,7 +426,7 @@ class LoopbackSession:
         return self._roles.measuring
 
     @property
-    def facts(self) -> list[str]:
+    def metadata(self) -> list[str]:
         """What the reader of the results has to know."""
         return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
 
@@ -488,10 +488,12 @@ class LoopbackSession:
         reply = self._client.request("noise", limit_s, lcores=spinning, duration_ns=duration_ns)
         return list(reply["noise"])
 
-    def ground(self) -> list[dict[str, Any]]:
-        """The node's, of all its lcores: a run's canaries have to be of the same ones whatever a point needs."""
-        reply = self._client.request("ground", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
-        return [dict(reply["ground"])]
+    def host_state(self) -> list[dict[str, Any]]:
+        """The node's, of all its lcores: a run's host-state checks have to be of the same ones whatever a point
+        needs.
+        """
+        reply = self._client.request("host_state", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
+        return [dict(reply["host_state"])]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """One crossing of one pair, sent and received on the generator's lcore."""

@@ -10,7 +10,7 @@ from pollscope.base.errors import HostError, TrialError
 from pollscope.host.corunner_placement import CorunnerCpus, has_corunners, runs_dut
 from pollscope.knobs import Knobs
 from pollscope.knobs.points import knob_settings
-from pollscope.metrics.ground import Canary
+from pollscope.metrics.host_state import HostCheck
 from pollscope.node.client import NodeLost
 from pollscope.node.requests import rate_request, with_seeds_of
 from pollscope.plan.plan import Trial, configuration_key
@@ -19,7 +19,7 @@ from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.base import Assignment, HostAway, Opening, Testbed, TestbedConfig
 from pollscope.testbeds.corunner import CorunnerLost, CorunnerProgram, workers
-from pollscope.testbeds.ground_watch import GroundWatch
+from pollscope.testbeds.host_state_watch import HostStateWatch
 from pollscope.testbeds.path_floor import PathFloors, not_measured
 from pollscope.testbeds.session import Session, TrialRequest
 
@@ -77,10 +77,10 @@ class NodeTestbed(Testbed):
         points = [trial.point for trial in assignment.plan.trials]
         self._log = assignment.log
         pair = assignment.plan.trials[0].pair
-        self._ground = GroundWatch(self._look, assignment.append_canary, pair, assignment.canaries)
+        self._host_state = HostStateWatch(self._look, assignment.append_host_check, pair, assignment.host_checks)
         session = self._suitable_session(points[0].params)
         noise = session.noise(_NOISE_NS)
-        self.warnings += session.facts
+        self.warnings += session.metadata
         if not (uses := assignment.plan.spec.collectors):
             return Opening(session.hello, noise)
         from pollscope.testbeds.collecting import RunCollectors  # imports every collector, which most runs do not need
@@ -92,7 +92,7 @@ class NodeTestbed(Testbed):
         )
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """One trial, with the knobs of its point set and a canary before it where one is due.
+        """One trial, with the knobs of its point set and a host-state check before it where one is due.
 
         Raises:
             HostError: a node cannot be started, or a host whose knobs are turned is gone.
@@ -108,10 +108,10 @@ class NodeTestbed(Testbed):
             raise
         except HostError as error:
             return self.begun(trial, attempt).failed(f"its knobs could not be set: {error}", final=True)
-        ground = self._ground.before(trial, settings)
+        host_state = self._host_state.before(trial, settings)
         floor = self._floor(trial.point)
         session = self._suitable_session(trial.point.params)
-        record = self.begun(trial, attempt).having(ground=ground)
+        record = self.begun(trial, attempt).having(host_state=host_state)
         self._left = {}
         try:
             return record.having(**self._measured(session, record, trial, maximum_pps), floor=floor)
@@ -124,13 +124,13 @@ class NodeTestbed(Testbed):
             return record.failed(str(error), **self._left)
 
     @property
-    def canaries(self) -> Sequence[Canary]:
+    def host_checks(self) -> Sequence[HostCheck]:
         """All, those of an interrupted part of the run first."""
-        return self._ground.canaries
+        return self._host_state.host_checks
 
     def end_block(self) -> None:
-        """Takes a last canary behind the last trial, so that each trial lies between two."""
-        self._ground.close()
+        """Takes a last host-state check behind the last trial, so that each trial lies between two."""
+        self._host_state.close()
 
     def end(self) -> None:
         """Ends the session in order, and what runs beside it."""
@@ -157,11 +157,11 @@ class NodeTestbed(Testbed):
             self._session.end()
             self._session = None
 
-    def _look(self, point: Point) -> Canary:
+    def _look(self, point: Point) -> HostCheck:
         """What the cores of a session for this point are like now, or `absent` with the reason."""
         session = self._suitable_session(point.params)
         try:
-            return {"hosts": session.ground()}
+            return {"hosts": session.host_state()}
         except NodeLost as error:
             self._end_session()
             return {"absent": str(error)}

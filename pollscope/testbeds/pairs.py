@@ -108,8 +108,8 @@ class PairsTestbed(Testbed):
     def status(self) -> TestbedState:
         """Whether all hosts answer."""
         states = [(part.name, part.status()) for part in self.parts]
-        facts = [f"{name}: {fact}" for name, state in states for fact in state.facts]
-        return TestbedState(all(state.ready for _, state in states), facts)
+        metadata = [f"{name}: {fact}" for name, state in states for fact in state.metadata]
+        return TestbedState(all(state.ready for _, state in states), metadata)
 
 
 def _part(file: Path, name: str, pair: NamedPair, inventory: str | None) -> PairTestbed:

@@ -62,7 +62,7 @@ class Session(Protocol):
         """CPUs of this host on which lcores spin."""
 
     @property
-    def facts(self) -> list[str]:
+    def metadata(self) -> list[str]:
         """Sentences about how the session runs that a reader of the results has to know."""
 
     @property
@@ -91,8 +91,10 @@ class Session(Protocol):
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
         """Gaps of each measuring CPU while nothing runs."""
 
-    def ground(self) -> list[dict[str, Any]]:
-        """What the measuring cores of each host are like at this moment, while nothing runs: the node's `ground`."""
+    def host_state(self) -> list[dict[str, Any]]:
+        """What the measuring cores of each host are like at this moment, while nothing runs: the node's
+        `host_state`.
+        """
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """One trial in which the generator's frames come straight back to it, with no DUT; or why that cannot be.

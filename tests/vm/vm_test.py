@@ -199,7 +199,7 @@ def recorded(folders: Iterable[Path]) -> tuple[int, int]:
     """Trials and looks at the ground. One comes before a trial, and not in it: there no trial would fail."""
     trials, looks = (
         sum(len(path.read_bytes().splitlines()) for folder in folders for path in folder.glob(name))
-        for name in ("trials.jsonl", "ground.jsonl")
+        for name in ("trials.jsonl", "host_states.jsonl")
     )
     return trials, looks
 

@@ -18,17 +18,17 @@ static json_t *absent(const char *reason)
 }
 
 /* Slices by block: number, then the sums of products in the order of the upper triangle (see accounting.h). */
-static json_t *slices_json(const struct account *a)
+static json_t *timed_intervals_json(const struct account *a)
 {
 	json_t *blocks = json_array(), *quiet = json_array();
 
 	for (int b = 0; b < ACCOUNT_BLOCKS; b++) {
-		json_t *block = json_pack("[I]", (json_int_t)a->blocks[b].slices);
+		json_t *block = json_pack("[I]", (json_int_t)a->blocks[b].timed_intervals);
 
 		for (int i = 0; i < ACCOUNT_PRODUCTS; i++)
 			json_array_append_new(block, json_real(a->blocks[b].products[i]));
 		json_array_append_new(blocks, block);
-		block = json_pack("[I]", (json_int_t)a->blocks[b].quiet_slices);
+		block = json_pack("[I]", (json_int_t)a->blocks[b].quiet_timed_intervals);
 		for (int i = 0; i < ACCOUNT_QUIET_PRODUCTS; i++)
 			json_array_append_new(block, json_real(a->blocks[b].quiet[i]));
 		json_array_append_new(quiet, block);
@@ -57,10 +57,10 @@ static json_t *timed_json(const struct account *a, double stamp_cycles)
 	}
 	if (samples == 0)
 		return absent("no visit was timed: the window is too short or the load too low");
-	return json_pack("{s:I,s:f,s:f,s:f}", "visits", (json_int_t)samples, "receive_cycles",
-	                 account_scale_up(a->visits, weight, mean[0]), "process_cycles",
-	                 account_scale_up(a->visits, weight, mean[1]), "transmit_cycles",
-	                 account_scale_up(a->visits, weight, mean[2]));
+	return json_pack("{s:I,s:f,s:f,s:f}", "busy_polls", (json_int_t)samples, "receive_cycles",
+	                 account_scale_up(a->busy_polls, weight, mean[0]), "process_cycles",
+	                 account_scale_up(a->busy_polls, weight, mean[1]), "transmit_cycles",
+	                 account_scale_up(a->busy_polls, weight, mean[2]));
 }
 
 static double less_stamps(uint64_t cycles, uint64_t intervals, double stamp_cycles)
@@ -71,7 +71,7 @@ static double less_stamps(uint64_t cycles, uint64_t intervals, double stamp_cycl
 /* Mode full: all visits, one by one. */
 static json_t *full_json(const struct account *a, double stamp_cycles)
 {
-	return json_pack("{s:I,s:f,s:f,s:f,s:f}", "visits", (json_int_t)a->process_intervals,
+	return json_pack("{s:I,s:f,s:f,s:f,s:f}", "busy_polls", (json_int_t)a->process_intervals,
 	                 "receive_cycles", less_stamps(a->receive_cycles, a->receive_intervals, stamp_cycles),
 	                 "process_cycles", less_stamps(a->process_cycles, a->process_intervals, stamp_cycles),
 	                 "transmit_cycles",
@@ -94,12 +94,13 @@ static json_t *refill_absent(const struct poller *p)
  */
 static json_t *polls_json(const struct poller *p, const struct account *a)
 {
-	const uint64_t nothing = poller_empty_polls(p, a), full = a->visits[p->burst];
+	const uint64_t nothing = poller_empty_polls(p, a), full = a->busy_polls[p->burst];
 	const uint64_t lost = RTE_MIN(p->edges[1].lost_polls - p->edges[0].lost_polls, nothing),
 	               empty = nothing - lost;
 	const uint64_t refills = p->edges[1].refill_failures - p->edges[0].refill_failures;
-	json_t *object = json_pack("{s:I,s:I,s:I}", "partial", (json_int_t)(account_busy_visits(a) - full),
-	                           "full", (json_int_t)full, "race_lost", (json_int_t)lost);
+	json_t *object =
+	        json_pack("{s:I,s:I,s:I}", "partial", (json_int_t)(account_busy_busy_polls(a) - full), "full",
+	                  (json_int_t)full, "race_lost", (json_int_t)lost);
 
 	if (p->refill_counted || p->source == SOURCE_RING || p->source == SOURCE_MADE) {
 		json_object_set_new(object, "refill_failed", integer(RTE_MIN(refills, empty)));
@@ -116,7 +117,7 @@ static json_t *burst_json(const struct poller *p, const struct account *a)
 {
 	uint64_t polls[ACCOUNT_BURST_MAX + 1];
 
-	memcpy(polls, a->visits, sizeof(polls));
+	memcpy(polls, a->busy_polls, sizeof(polls));
 	polls[0] = poller_empty_polls(p, a);
 	return value_counts_to_json(polls, p->burst + 1u, "packets");
 }
@@ -130,9 +131,9 @@ static json_t *histograms_json(const struct poller *p, const struct account *a)
 	if (a->iteration_cycles.total)
 		json_object_set_new(object, "iteration_cycles",
 		                    histogram_to_json(&a->iteration_cycles, "cycles"));
-	if (a->visit_gap_cycles.total)
-		json_object_set_new(object, "visit_gap_cycles",
-		                    histogram_to_json(&a->visit_gap_cycles, "cycles"));
+	if (a->poll_gap_cycles.total)
+		json_object_set_new(object, "poll_gap_cycles",
+		                    histogram_to_json(&a->poll_gap_cycles, "cycles"));
 	return object;
 }
 
@@ -178,7 +179,7 @@ static double pmu_useful(const struct account *a, unsigned int i)
 		if (weight[n] > 0)
 			mean[n] = (double)a->strata[n].counters[i] / weight[n];
 	}
-	return account_scale_up(a->visits, weight, mean);
+	return account_scale_up(a->busy_polls, weight, mean);
 }
 
 static void pmu_classes(const struct poller *p, const struct account *a, const double window[],
@@ -259,8 +260,8 @@ static void add_accounting(json_t *object, const struct poller *p, const struct 
 	json_object_set_new(object, "empty_poll_cycles", calibrated_json(p->empty_poll_cycles));
 	json_object_set_new(object, "empty_poll_overlapped_cycles",
 	                    calibrated_json(p->overlapped_poll_cycles));
-	json_object_set_new(object, "switches", integer(a->switches));
-	json_object_set_new(object, "slices", slices_json(a));
+	json_object_set_new(object, "transitions", integer(a->transitions));
+	json_object_set_new(object, "timed_intervals", timed_intervals_json(a));
 	json_object_set_new(object, "timed", timed_json(a, p->stamp_cycles));
 }
 
@@ -318,7 +319,7 @@ static void add_notification(json_t *object, const struct poller *p, const struc
 	if (p->source == SOURCE_WAITING)
 		return;
 	json_object_set_new(object, "notices",
-	                    json_pack("{s:o,s:o}", "empty", notice_json(&a->notices[0]), "visits",
+	                    json_pack("{s:o,s:o}", "empty", notice_json(&a->notices[0]), "busy_polls",
 	                              notice_json(&a->notices[1])));
 	json_object_set_new(object, "sharing",
 	                    json_pack("{s:I,s:I}", "stolen",

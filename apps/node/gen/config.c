@@ -29,7 +29,7 @@ static const struct gen_config defaults = {
         .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
         .flows = FLOWS_DEFAULT,
         .routes = ROUTES_DEFAULT,
-        .visit_packets = BURST_DEFAULT,
+        .busy_poll_packets = BURST_DEFAULT,
         .burst_packets = BURST_DEFAULT,
         .on_ns = ON_DEFAULT_NS,
         .off_ns = ON_DEFAULT_NS,
@@ -38,11 +38,17 @@ static const struct gen_config defaults = {
         .late_max_ns = LATE_MAX_NS_DEFAULT,
 };
 
-static const char *const gen_keys[] = {
-        "lcores",     "tx_port",      "rx_port",       "target_port", "target", "frame",    "flows",
-        "routes",     GEN_SHAPE_KEYS, "visit_packets", "arrivals",    "seed",   "burst",    "late_max_ns",
-        "departures", "trace",        "burst_packets", "on_ns",       "off_ns", "sleep_ns", "nic_stamps_ns",
-        NULL};
+static const char *const gen_keys[] = {"lcores",        "tx_port",
+                                       "rx_port",       "target_port",
+                                       "target",        "frame",
+                                       "flows",         "routes",
+                                       GEN_SHAPE_KEYS,  "busy_poll_packets",
+                                       "arrivals",      "seed",
+                                       "burst",         "late_max_ns",
+                                       "departures",    "trace",
+                                       "burst_packets", "on_ns",
+                                       "off_ns",        "sleep_ns",
+                                       "nic_stamps_ns", NULL};
 static const char *const arrival_names[] = {
         [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace",
         [GEN_BURSTS] = "bursts",     [GEN_ON_OFF] = "on-off",   NULL};
@@ -110,7 +116,7 @@ static int read_flows(const json_t *spec, struct gen_config *config, struct node
 	return read_u32(spec, "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
 	       read_u32(spec, "routes", 1, ROUTES_MAX, &config->routes, err) ||
 	       gen_shape_read(spec, "gen", &config->shape, err) ||
-	       read_u32(spec, "visit_packets", 1, ACCOUNT_BURST_MAX, &config->visit_packets, err);
+	       read_u32(spec, "busy_poll_packets", 1, ACCOUNT_BURST_MAX, &config->busy_poll_packets, err);
 }
 
 static int read_pace(const json_t *spec, struct gen_config *config, struct node_error *err)

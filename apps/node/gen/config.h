@@ -42,7 +42,7 @@ struct gen_config {
 	uint32_t flows;
 	uint32_t routes;
 	struct gen_shape shape;
-	uint32_t visit_packets; /* what a visit of a backlogged queue takes: the DUT's burst */
+	uint32_t busy_poll_packets; /* what a visit of a backlogged queue takes: the DUT's burst */
 	const char *
 	        trace; /* path of a trace that takes the place of frame and flows; NULL: none. Lives as long as the request */
 	uint32_t frame_max; /* resolved: what the MTU lets through, FCS included */

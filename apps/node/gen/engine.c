@@ -180,13 +180,13 @@ static __rte_always_inline bool send_due(struct gen_engine *e, uint64_t now, uin
 }
 
 /* The rate of packets for cold queues follows the rate of visits. */
-static __rte_noinline void look_at_visits(struct gen_engine *e, uint64_t now)
+static __rte_noinline void look_at_queue_polls(struct gen_engine *e, uint64_t now)
 {
-	if (!gen_visits_look(&e->visits, now))
+	if (!gen_queue_polls_look(&e->queue_polls, now))
 		return;
-	if (e->visits.per_s > 0)
+	if (e->queue_polls.per_s > 0)
 		pacer_set_mean(&e->pacer, now,
-		               (double)e->visits.tsc_hz / (e->visits.per_s * e->cold_per_visit));
+		               (double)e->queue_polls.tsc_hz / (e->queue_polls.per_s * e->cold_per_poll));
 	else
 		pacer_hold(&e->pacer);
 }
@@ -211,8 +211,8 @@ static __rte_always_inline void send_backlog(struct gen_engine *e, uint64_t now,
 {
 	if (e->cold_due > 0 || pacer_next(&e->pacer) <= now)
 		send_cold_due(e, now, limit);
-	if (unlikely(now >= e->visits.next_tsc) && e->cold_per_visit > 0)
-		look_at_visits(e, now);
+	if (unlikely(now >= e->queue_polls.next_tsc) && e->cold_per_poll > 0)
+		look_at_queue_polls(e, now);
 	if (likely(e->traffic.lists[GEN_HOT].count > 0))
 		e->counts.intended += send_burst(e, GEN_HOT, now, e->burst, false);
 }
@@ -324,7 +324,7 @@ static void open_window(struct gen_engine *e, uint64_t now)
 	e->at_open = e->counts;
 	e->longest_gap = 0;
 	count_gap_over_start(e, now);
-	e->visits_at_open = gen_visits_count(&e->visits, now);
+	e->queue_polls_at_open = gen_queue_polls_count(&e->queue_polls, now);
 	e->in_window = true;
 	atomic_store(&e->opened_tsc, now);
 }
@@ -334,7 +334,7 @@ static void close_window(struct gen_engine *e)
 	const uint64_t now = rte_rdtsc();
 
 	e->at_close = e->counts;
-	e->visits_at_close = gen_visits_count(&e->visits, now);
+	e->queue_polls_at_close = gen_queue_polls_count(&e->queue_polls, now);
 	e->in_window = false;
 	atomic_store(&e->closed_tsc, now);
 }

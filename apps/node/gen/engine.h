@@ -35,7 +35,7 @@
 #include "config.h"
 #include "stamps.h"
 #include "traffic.h"
-#include "visits.h"
+#include "queue_polls.h"
 #include "trial.h"
 
 /* Counters since the trial's begin; nothing but uint64_t, so that windows are differences of two copies. */
@@ -94,8 +94,8 @@ struct gen_engine {
 	uint64_t sequence;           /* of the next frame */
 	uint32_t place[GEN_LISTS];   /* the next entry of traffic.lists */
 	uint64_t sent_of[GEN_LISTS]; /* since the trial's begin */
-	struct gen_visits visits;
-	double cold_per_visit; /* packets for all cold queues together between two visits; 0: there are none */
+	struct gen_queue_polls queue_polls;
+	double cold_per_poll; /* packets for all cold queues together between two visits; 0: there are none */
 	unsigned int cold_due; /* taken from the schedule and not sent */
 	unsigned int held;     /* mbufs[0..held-1] are allocated */
 	unsigned int waiting;  /* intended[0..waiting-1] were taken and not sent */
@@ -109,8 +109,8 @@ struct gen_engine {
 	struct gen_counts counts;
 	struct gen_counts at_open;
 	struct gen_counts at_close;
-	double visits_at_open; /* of a queue, since the trial's begin */
-	double visits_at_close;
+	double queue_polls_at_open; /* of a queue, since the trial's begin */
+	double queue_polls_at_close;
 	_Atomic(uint64_t) opened_tsc; /* 0: not yet */
 	_Atomic(uint64_t) closed_tsc;
 	uint64_t longest_gap;

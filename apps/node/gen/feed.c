@@ -22,7 +22,7 @@ static const char *const keys[] = {"port", GEN_SHAPE_KEYS, "seed", NULL};
 
 static int set_queue(uint16_t queue, double probability, uint64_t seed, struct node_error *err)
 {
-	const int status = net_crossover_feed_visits(feed.port, queue, probability, seed);
+	const int status = net_crossover_feed_queue_polls(feed.port, queue, probability, seed);
 
 	if (status == -ENODEV || status == -ENOTSUP)
 		return node_fail(err, "feed.port",
@@ -52,7 +52,7 @@ static int set_queues(uint64_t seed, struct node_error *err)
 static void forget(void)
 {
 	for (unsigned int i = 0; feed.is_set && i < ports_rx_queues(feed.port); i++)
-		net_crossover_feed_visits(feed.port, (uint16_t)i, 1, 0);
+		net_crossover_feed_queue_polls(feed.port, (uint16_t)i, 1, 0);
 	feed.is_set = false;
 }
 

@@ -29,7 +29,7 @@
 /* Saturated sending has no known rate; one lcore stays below this. */
 #define SATURATED_PPS_MAX 2e8
 
-#define VISITS_PER_S_MAX 1e9
+#define QUEUE_POLLS_PER_S_MAX 1e9
 
 /* A trace's distances are stretched to at most so many times their length, or shrunk; what a pacer's fixed point bears. */
 #define STRETCH_MAX 1e6
@@ -198,7 +198,7 @@ static int prepare_class(struct node_error *err)
 	                  : node_fail(err, "gen.sleep_ns", "SCHED_FIFO for its thread: %s", strerror(error));
 }
 
-static double cold_per_visit(const struct gen_traffic *traffic)
+static double cold_per_poll(const struct gen_traffic *traffic)
 {
 	const struct gen_shape_queues *queues = &traffic->queues;
 
@@ -225,7 +225,7 @@ static void fill_engine(struct gen_engine *engine, unsigned int place)
 	engine->burst = config.burst;
 	engine->sleep_ns = config.sleep_ns;
 	engine->departures_max = config.departures;
-	engine->cold_per_visit = cold_per_visit(&engine->traffic);
+	engine->cold_per_poll = cold_per_poll(&engine->traffic);
 }
 
 static void free_engine(struct gen_engine *engine)
@@ -334,7 +334,7 @@ bool gen_packets_out(void)
 	return received < sent;
 }
 
-int gen_tell_visits(const json_t *request, struct node_error *err)
+int gen_set_queue_polls(const json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "per_s", NULL};
 	double per_s = 0;
@@ -344,10 +344,10 @@ int gen_tell_visits(const json_t *request, struct node_error *err)
 	if (config.target_port != NO_PORT)
 		return node_fail(err, "", "the DUT polls in this node: its visits are counted here");
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "per_s", err) ||
-	    fields_real(request, "", "per_s", 0, VISITS_PER_S_MAX, &per_s, err))
+	    fields_real(request, "", "per_s", 0, QUEUE_POLLS_PER_S_MAX, &per_s, err))
 		return -1;
 	for (unsigned int i = 0; i < engines_n; i++)
-		atomic_store_explicit(&engines[i]->visits.told_per_s, per_s, memory_order_relaxed);
+		atomic_store_explicit(&engines[i]->queue_polls.told_per_s, per_s, memory_order_relaxed);
 	return 0;
 }
 
@@ -502,7 +502,7 @@ static void rewind_loop(struct gen_engine *engine, const struct trial *trial)
 	engine->held = engine->waiting = engine->cold_due = 0;
 	memset(engine->place, 0, sizeof(engine->place));
 	memset(engine->sent_of, 0, sizeof(engine->sent_of));
-	gen_visits_begin(&engine->visits, config.target_port, trial->begin_tsc, trial->tsc_hz);
+	gen_queue_polls_begin(&engine->queue_polls, config.target_port, trial->begin_tsc, trial->tsc_hz);
 	engine->in_window = false;
 }
 

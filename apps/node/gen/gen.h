@@ -39,10 +39,10 @@ uint16_t gen_tx_port(struct rte_mempool **mempool);
 int gen_start(const struct trial *trial, struct node_error *err);
 
 /*
- * Request `visits` {"per_s": N}: how often the DUT of another node visits each of its queues (visits.h). Taken also while
+ * Request `queue_polls` {"per_s": N}: how often the DUT of another node visits each of its queues (visits.h). Taken also while
  * gen_lcore_main runs, and held until the next gen_apply(). Returns 0, or -1 with err.
  */
-int gen_tell_visits(const json_t *request, struct node_error *err);
+int gen_set_queue_polls(const json_t *request, struct node_error *err);
 
 /* The main function of the lcore at `place` of gen_lcores(), launched by the node after gen_start(). Sends in [begin_tsc, end_tsc), calls
  * trial_wake() when its window is closed, goes on receiving until TRIAL_OVER, returns 0. */

@@ -209,13 +209,13 @@ static int add_departures(const struct gen_engine *e, json_t *report)
 }
 
 /* While the window is open, up to now. */
-static double window_visits(const struct gen_engine *e)
+static double window_queue_polls(const struct gen_engine *e)
 {
 	if (atomic_load(&e->opened_tsc) == 0)
 		return 0;
 	if (atomic_load(&e->closed_tsc) != 0)
-		return e->visits_at_close - e->visits_at_open;
-	return gen_visits_count(&e->visits, rte_rdtsc()) - e->visits_at_open;
+		return e->queue_polls_at_close - e->queue_polls_at_open;
+	return gen_queue_polls_count(&e->queue_polls, rte_rdtsc()) - e->queue_polls_at_open;
 }
 
 /*
@@ -226,7 +226,7 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
                      json_t *report)
 {
 	const struct gen_shape_queues *queues = &e->traffic.queues;
-	const double visits = window_visits(e);
+	const double queue_polls = window_queue_polls(e);
 	json_t *shape;
 
 	if (!e->backlog)
@@ -235,13 +235,14 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
 	                  json_integer(e->target_queues - queues->hot), "probability", queues->probability,
 	                  "hot_sent", integer(c->sent - c->cold_sent), "cold_sent", integer(c->cold_sent),
 	                  "cold_unsent", integer(c->cold_unsent));
-	if (visits > 0)
-		json_object_update_new(shape, json_pack("{s:f, s:f, s:f}", "visits", visits, "hot_asked",
-		                                        visits * e->traffic.hot_part * config->visit_packets,
-		                                        "cold_asked", visits * e->cold_per_visit));
+	if (queue_polls > 0)
+		json_object_update_new(
+		        shape, json_pack("{s:f, s:f, s:f}", "queue_polls", queue_polls, "hot_asked",
+		                         queue_polls * e->traffic.hot_part * config->busy_poll_packets,
+		                         "cold_asked", queue_polls * e->cold_per_poll));
 	else
 		json_object_set_new(
-		        shape, "visits",
+		        shape, "queue_polls",
 		        json_pack("{s:s}", "absent", "nobody told how often the DUT visits a queue"));
 	return json_object_set_new(report, "shape", shape);
 }

@@ -31,7 +31,7 @@ static const struct rss_freedom freedom = {
 /* Of a cold queue, where a hot one has 1. */
 static double cold_weight(const struct gen_config *config, const struct gen_shape_queues *queues)
 {
-	const double weight = gen_shape_arrivals(queues->probability) / config->visit_packets;
+	const double weight = gen_shape_arrivals(queues->probability) / config->busy_poll_packets;
 
 	return weight < 1 ? weight : 1;
 }

@@ -10,7 +10,7 @@
  * Shapes are those of shape.h. When saturating, hot queues get runs of `burst` packets one after another, as fast as
  * the port takes them, so that none runs dry; cold queues get packets by chance, at the rate that the engine
  * finds. At a given rate all queues keep the proportions that they have at saturation: with weight 1 for
- * `visit_packets`, which a visit of a hot queue takes there, a cold queue has the weight of the packets that
+ * `busy_poll_packets`, which a visit of a hot queue takes there, a cold queue has the weight of the packets that
  * come to it between two visits.
  *
  * Several lcores share the traffic by flows: flow f is that of lcore number f modulo their number. At a given rate they

@@ -59,8 +59,8 @@ static void next_stage(struct poller *p, uint64_t now)
 	if (!ends_window)
 		series_open(&p->series, p->account->first_tsc,
 		            RTE_MAX(p->trial->end_tsc, p->account->first_tsc));
-	for (uint16_t i = 0; p->visit_stamps && i < p->queues; i++)
-		p->visit_stamps[i] = 0;
+	for (uint16_t i = 0; p->busy_poll_stamps && i < p->queues; i++)
+		p->busy_poll_stamps[i] = 0;
 }
 
 /* A mean over about this many values; one value moves it by no more than its own size: a gap is not taken for work. */
@@ -106,19 +106,20 @@ static void judge_interval(struct poller *p, uint64_t polls, uint64_t elapsed)
 		follow(&p->poll_cycles, (double)elapsed / (double)polls);
 }
 
-#define SLICE_CYCLES                                                                                         \
+#define TIMED_INTERVAL_CYCLES                                                                                \
 	16384 /* longest slices take about this: 6 us at 2.6 GHz, short of a timer interrupt's distance */
 #define LEAD_CYCLES 4096
 
-static void plan_slices(struct poller *p, uint64_t polls, uint64_t elapsed)
+static void plan_timed_intervals(struct poller *p, uint64_t polls, uint64_t elapsed)
 {
-	const uint64_t in_slice = SLICE_CYCLES * polls / (elapsed + 1) / poll_unit(p) + 1;
+	const uint64_t in_timed_interval = TIMED_INTERVAL_CYCLES * polls / (elapsed + 1) / poll_unit(p) + 1;
 
 	p->event_polls = (uint32_t)(EVENT_CYCLES * polls / (elapsed + 1) + 1);
 	p->lead_polls = (uint32_t)(LEAD_CYCLES * polls / (elapsed + 1) + 1);
 	/* two lengths at least: else what each slice costs beside its polls could not be told from these */
-	p->slice_lengths = 1 + (uint32_t)rte_log2_u64(
-	                               RTE_MIN(RTE_MAX(in_slice, 2ul), ACCOUNT_SLICE_POLLS / poll_unit(p)));
+	p->timed_interval_lengths =
+	        1 + (uint32_t)rte_log2_u64(RTE_MIN(RTE_MAX(in_timed_interval, 2ul),
+	                                           ACCOUNT_TIMED_INTERVAL_POLLS / poll_unit(p)));
 }
 
 /* Sweeps that take about EVENT_CYCLES, by doubling and halving. */
@@ -213,7 +214,7 @@ uint32_t poll_begin(struct poller *p)
 	p->poll_cycles = p->empty_poll_cycles > 0 ? p->empty_poll_cycles : POLL_CYCLES_GUESS;
 	p->packet_cycles = PACKET_CYCLES_GUESS;
 	p->event_polls = p->lead_polls = 1;
-	p->slice_lengths = 2;
+	p->timed_interval_lengths = 2;
 	p->event_packets = 0;
 	p->steady_sweeps = 1;
 	p->planned_sweeps = 1;
@@ -253,7 +254,7 @@ uint32_t poll_event(struct poller *p)
 	}
 	plan_sampling(p, sweeps);
 	if (p->sample_due)
-		plan_slices(p, (uint64_t)sweeps * poller_polls_at_once(p), own);
+		plan_timed_intervals(p, (uint64_t)sweeps * poller_polls_at_once(p), own);
 	plan(p, sweeps, elapsed, now);
 	/* what is sampled, and the loop as it is calibrated, does not end in a wait */
 	if (p->source == SOURCE_WAITING)
@@ -296,22 +297,22 @@ static bool left_out(struct poller *p, uint64_t polls, uint64_t packets, uint64_
 	return true;
 }
 
-void poll_slice(struct poller *p, const struct account_slice *slice)
+void poll_timed_interval(struct poller *p, const struct account_timed_interval *timed_interval)
 {
 	const uint64_t now = cycles_stamp();
 
 	p->account->stamps += 4;
 	if (p->account == &p->accounts[STAGE_WINDOW] &&
-	    !left_out(p, slice->polls, slice->packets, slice->cycles))
-		account_add_slice(p->account, block_of(p, now), slice);
+	    !left_out(p, timed_interval->polls, timed_interval->packets, timed_interval->cycles))
+		account_add_timed_interval(p->account, block_of(p, now), timed_interval);
 	p->account->sampling_cycles += cycles_stamp() - now;
 }
 
-void poll_timed_visit(struct poller *p, uint16_t n, uint32_t number, const uint64_t stamp[4])
+void poll_timed_busy_poll(struct poller *p, uint16_t n, uint32_t number, const uint64_t stamp[4])
 {
 	p->account->stamps += 3;
 	if (!left_out(p, 1, n, stamp[3] - stamp[0]))
-		account_add_visit(p->account, n, (number - p->next_number) / p->queue_step, stamp);
+		account_add_busy_poll(p->account, n, (number - p->next_number) / p->queue_step, stamp);
 }
 
 void poll_timed_turn(struct poller *p, uint16_t n, const uint64_t stamp[6])
@@ -325,7 +326,7 @@ void poll_timed_turn(struct poller *p, uint16_t n, const uint64_t stamp[6])
 	a->stamps += n ? 6 : 4;
 	if (!left_out(p, 1, n, stamp[5] - stamp[0])) {
 		if (n)
-			account_add_visit(a, n, 0, stamp + 1);
+			account_add_busy_poll(a, n, 0, stamp + 1);
 		account_add_notice(a, n != 0, RTE_MAX((double)notice - stamps * p->stamp_cycles, 0));
 	}
 	a->sampling_cycles += cycles_stamp() - now;
@@ -342,7 +343,7 @@ void poll_reset(struct poller *p, const struct trial *trial)
 	p->stage = STAGE_WARMUP;
 	series_reset(&p->series);
 	memset(p->edges, 0, sizeof(p->edges));
-	memset(p->visit_stamps, 0, RTE_MAX_QUEUES_PER_PORT * sizeof(*p->visit_stamps));
+	memset(p->busy_poll_stamps, 0, RTE_MAX_QUEUES_PER_PORT * sizeof(*p->busy_poll_stamps));
 }
 
 const struct account *poll_window(struct poller *p, poll_loop_fn loop, uint64_t cycles)

@@ -29,10 +29,10 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now);
 uint64_t poll_interruption(const struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles);
 
 /* Book a slice; nothing is booked outside the window. */
-void poll_slice(struct poller *p, const struct account_slice *slice);
+void poll_timed_interval(struct poller *p, const struct account_timed_interval *timed_interval);
 
 /* Book a visit of n packets by poll `number` (see poll_count()) that was timed by itself. */
-void poll_timed_visit(struct poller *p, uint16_t n, uint32_t number, const uint64_t stamp[4]);
+void poll_timed_busy_poll(struct poller *p, uint16_t n, uint32_t number, const uint64_t stamp[4]);
 
 /*
  * Book a turn of a loop that is told which queue is next, which found n packets: stamped before it was told, before and after receiving,

@@ -100,12 +100,12 @@ static __rte_always_inline void poll_count(struct poller *p, const struct loop_k
 
 	if (kind.accounting == ACCOUNTING_NONE)
 		return;
-	a->visits[n]++;
+	a->busy_polls[n]++;
 	a->busy_sweeps += p->busy_sweep != sweep;
 	p->busy_sweep = sweep;
 	if (kind.accounting != ACCOUNTING_SAMPLED)
 		return;
-	a->switches += number != p->next_number;
+	a->transitions += number != p->next_number;
 	p->next_number = number + p->queue_step;
 }
 
@@ -163,8 +163,8 @@ static __rte_always_inline void full_forward(struct poller *p, const struct loop
 }
 
 /* Returns the number of packets met. Bookkeeping lies outside the intervals: it is loop overhead of this mode. */
-static __rte_always_inline uint16_t full_visit(struct poller *p, const struct loop_kind kind,
-                                               struct rte_mbuf **packets, uint16_t queue, uint16_t index)
+static __rte_always_inline uint16_t full_busy_poll(struct poller *p, const struct loop_kind kind,
+                                                   struct rte_mbuf **packets, uint16_t queue, uint16_t index)
 {
 	struct account *a = p->account;
 	const uint64_t begin = own_stamp(p, kind);
@@ -174,9 +174,9 @@ static __rte_always_inline uint16_t full_visit(struct poller *p, const struct lo
 	a->stamps += 2;
 	full_interval(p, n, end - begin, n ? &a->receive_cycles : &a->empty_cycles,
 	              n ? &a->receive_intervals : &a->empty_intervals);
-	if (p->visit_stamps[index])
-		histogram_record(&a->visit_gap_cycles, begin - p->visit_stamps[index]);
-	p->visit_stamps[index] = begin;
+	if (p->busy_poll_stamps[index])
+		histogram_record(&a->poll_gap_cycles, begin - p->busy_poll_stamps[index]);
+	p->busy_poll_stamps[index] = begin;
 	if (n)
 		full_forward(p, kind, packets, n);
 	return n;
@@ -192,7 +192,7 @@ static __rte_always_inline void full_sweep(struct poller *p, const struct loop_k
 	p->account->stamps++;
 	p->last_stamp = now;
 	for (uint32_t q = p->first_queue; q < p->end_queue; q = queue_after(p, q), index++) {
-		const uint16_t n = full_visit(p, kind, packets, (uint16_t)q, index);
+		const uint16_t n = full_busy_poll(p, kind, packets, (uint16_t)q, index);
 
 		if (n == 0)
 			continue;
@@ -324,43 +324,43 @@ static __rte_always_inline void poll_to_random(struct poller *p, const struct lo
 	kind.range(p, packets, p->first_queue, at->queue, at->sweep);
 }
 
-static __rte_always_inline void sample_slice(struct poller *p, const struct loop_kind kind,
-                                             struct rte_mbuf **packets, struct sweep_place *at)
+static __rte_always_inline void sample_timed_interval(struct poller *p, const struct loop_kind kind,
+                                                      struct rte_mbuf **packets, struct sweep_place *at)
 {
 	const struct account *a = p->account;
-	const uint32_t polls = poll_unit(p) << rng_below(&p->rng, p->slice_lengths);
+	const uint32_t polls = poll_unit(p) << rng_below(&p->rng, p->timed_interval_lengths);
 	const bool loses = source_loses_polls(kind.source);
-	struct account_slice slice;
+	struct account_timed_interval timed_interval;
 	const uint64_t lost = loses ? poller_lost_polls(p) : 0;
-	const uint64_t visits = account_visits_up_to(a, p->burst), switches = a->switches,
+	const uint64_t busy_polls = account_busy_polls_up_to(a, p->burst), transitions = a->transitions,
 	               received = a->rx_packets;
 	const uint64_t start = own_stamp(p, kind);
 
-	slice.polls = poll_on(p, kind, packets, at, polls);
-	slice.cycles = own_stamp(p, kind) - start;
-	slice.visits = (uint32_t)(account_visits_up_to(a, p->burst) - visits);
-	slice.switches = (uint32_t)(a->switches - switches);
-	slice.packets = (uint32_t)(a->rx_packets - received);
-	slice.lost = loses ? (uint32_t)(poller_lost_polls(p) - lost) : 0;
+	timed_interval.polls = poll_on(p, kind, packets, at, polls);
+	timed_interval.cycles = own_stamp(p, kind) - start;
+	timed_interval.busy_polls = (uint32_t)(account_busy_polls_up_to(a, p->burst) - busy_polls);
+	timed_interval.transitions = (uint32_t)(a->transitions - transitions);
+	timed_interval.packets = (uint32_t)(a->rx_packets - received);
+	timed_interval.lost = loses ? (uint32_t)(poller_lost_polls(p) - lost) : 0;
 	if (likely(a == p->account))
-		poll_slice(p, &slice);
+		poll_timed_interval(p, &timed_interval);
 }
 
 /* Long sweeps have room for several slices. */
-static __rte_always_inline void sample_slices(struct poller *p, const struct loop_kind kind,
-                                              struct rte_mbuf **packets, struct sweep_place *at)
+static __rte_always_inline void sample_timed_intervals(struct poller *p, const struct loop_kind kind,
+                                                       struct rte_mbuf **packets, struct sweep_place *at)
 {
 	const uint32_t sweep = at->sweep;
 
 	do {
 		poll_lead(p, kind, packets, at, RTE_MIN(p->queues, 2 * p->event_polls));
-		sample_slice(p, kind, packets, at);
+		sample_timed_interval(p, kind, packets, at);
 	} while (at->sweep == sweep && p->queues > p->event_polls);
 }
 
 /* The first visit within ACCOUNT_TIMED_POLLS polls, timed by itself with its parts. */
-static __rte_always_inline void sample_visit(struct poller *p, const struct loop_kind kind,
-                                             struct rte_mbuf **packets, struct sweep_place *at)
+static __rte_always_inline void sample_busy_poll(struct poller *p, const struct loop_kind kind,
+                                                 struct rte_mbuf **packets, struct sweep_place *at)
 {
 	poll_to_random(p, kind, packets, at);
 	for (uint32_t polls = 0; polls < ACCOUNT_TIMED_POLLS; polls++) {
@@ -378,7 +378,7 @@ static __rte_always_inline void sample_visit(struct poller *p, const struct loop
 		stamp[2] = own_stamp(p, kind);
 		kind.send(p, packets, kept, bytes);
 		stamp[3] = own_stamp(p, kind);
-		poll_timed_visit(p, n, q - sweep * p->sweep_span, stamp);
+		poll_timed_busy_poll(p, n, q - sweep * p->sweep_span, stamp);
 		poll_count(p, kind, n, q, sweep);
 		return;
 	}
@@ -396,8 +396,8 @@ static __rte_always_inline void sample_iteration(struct poller *p, const struct 
 }
 
 /* From one visit of a random queue to the next. */
-static __rte_always_inline void sample_visit_gap(struct poller *p, const struct loop_kind kind,
-                                                 struct rte_mbuf **packets, struct sweep_place *at)
+static __rte_always_inline void sample_poll_gap(struct poller *p, const struct loop_kind kind,
+                                                struct rte_mbuf **packets, struct sweep_place *at)
 {
 	poll_to_random(p, kind, packets, at);
 	const uint32_t queue = at->queue;
@@ -406,7 +406,7 @@ static __rte_always_inline void sample_visit_gap(struct poller *p, const struct 
 	poll_to_end(p, kind, packets, at);
 	kind.range(p, packets, p->first_queue, queue, at->sweep);
 	at->queue = queue;
-	histogram_record(&p->account->visit_gap_cycles, cycles_stamp() - start);
+	histogram_record(&p->account->poll_gap_cycles, cycles_stamp() - start);
 	p->account->stamps += 2;
 }
 
@@ -448,15 +448,15 @@ static __rte_always_inline uint32_t sampled_sweep(struct poller *p, const struct
 	struct sweep_place at = {p->first_queue, SAMPLED_SWEEP};
 
 	if (what < 2)
-		sample_visit(p, kind, packets, &at);
+		sample_busy_poll(p, kind, packets, &at);
 	else if (what == 2)
 		sample_iteration(p, kind, packets, &at);
 	else if (what == 3)
-		sample_visit_gap(p, kind, packets, &at);
+		sample_poll_gap(p, kind, packets, &at);
 	else if (what < 8 && p->pmu.user_readable)
 		sample_counters(p, kind, packets, &at);
 	else
-		sample_slices(p, kind, packets, &at);
+		sample_timed_intervals(p, kind, packets, &at);
 	poll_to_end(p, kind, packets, &at);
 	poll_sampled(p, SAMPLED_SWEEP - at.sweep, cycles_stamp());
 	return at.sweep;
@@ -499,7 +499,7 @@ static __rte_always_inline void turn_count(struct poller *p, uint16_t n)
 	a->polls++;
 	if (n == 0)
 		return;
-	a->visits[n]++;
+	a->busy_polls[n]++;
 	a->busy_sweeps++;
 	p->packets_left -= n;
 }

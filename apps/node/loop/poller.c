@@ -12,7 +12,7 @@ void poller_free(struct poller *p)
 		return;
 	for (int i = 0; i < STAGES; i++)
 		account_free(&p->accounts[i]);
-	free(p->visit_stamps);
+	free(p->busy_poll_stamps);
 	free(p->refill_counters);
 	free(p->race_counters);
 	rte_free(p);
@@ -20,13 +20,13 @@ void poller_free(struct poller *p)
 
 static bool allocate_parts(struct poller *p)
 {
-	p->visit_stamps = calloc(RTE_MAX_QUEUES_PER_PORT, sizeof(*p->visit_stamps));
+	p->busy_poll_stamps = calloc(RTE_MAX_QUEUES_PER_PORT, sizeof(*p->busy_poll_stamps));
 	p->refill_counters = calloc(RTE_MAX_QUEUES_PER_PORT, sizeof(*p->refill_counters));
 	p->race_counters = calloc(RTE_MAX_QUEUES_PER_PORT, sizeof(*p->race_counters));
 	for (int i = 0; i < STAGES; i++)
 		if (account_init(&p->accounts[i]) < 0)
 			return false;
-	return p->visit_stamps && p->refill_counters && p->race_counters;
+	return p->busy_poll_stamps && p->refill_counters && p->race_counters;
 }
 
 struct poller *poller_new(unsigned int lcore)

@@ -128,10 +128,10 @@ struct poller {
 	uint64_t sample_countdown; /* sweeps until the next sampled sweep */
 	uint32_t sample_every;
 	bool sample_due;
-	bool loaded;            /* packets took more than half of the time since the last event */
-	uint32_t event_polls;   /* polls that take about EVENT_CYCLES at present */
-	uint32_t lead_polls;    /* polls that take about LEAD_CYCLES */
-	uint32_t slice_lengths; /* slices have 2^0 ... 2^(slice_lengths - 1) polls */
+	bool loaded;                     /* packets took more than half of the time since the last event */
+	uint32_t event_polls;            /* polls that take about EVENT_CYCLES at present */
+	uint32_t lead_polls;             /* polls that take about LEAD_CYCLES */
+	uint32_t timed_interval_lengths; /* slices have 2^0 ... 2^(timed_interval_lengths - 1) polls */
 	double poll_cycles; /* mean of an empty poll and of a packet so far: what so many are expected to take */
 	double packet_cycles;
 	uint64_t block_cycles;        /* of the window: see ACCOUNT_BLOCKS */
@@ -142,7 +142,7 @@ struct poller {
 
 	/* mode full */
 	uint64_t last_stamp;
-	uint64_t *visit_stamps; /* by queue */
+	uint64_t *busy_poll_stamps; /* by queue */
 
 	/* set up by the main lcore */
 	unsigned int lcore;

@@ -114,7 +114,7 @@ static unsigned int pool_size(uint16_t port)
 
 	/* besides what was delivered and not polled yet */
 	if (next->buffers != PORT_BUFFERS_POSTED)
-		sum += (uint32_t)next->rx_queues * next->supply;
+		sum += (uint32_t)next->rx_queues * next->buffer_pool;
 	if (port == plan.held_port)
 		sum += plan.held_mbufs;
 	for (unsigned int p = 0; p < RTE_MAX_ETHPORTS; p++)
@@ -153,7 +153,7 @@ static int set_buffers(uint16_t port, struct node_error *err)
 	const int status = next->buffers == PORT_BUFFERS_POSTED
 	                           ? 0
 	                           : net_crossover_rx_buffers(port, (enum net_crossover_buffers)next->buffers,
-	                                                      next->supply);
+	                                                      next->buffer_pool);
 
 	if (status == 0)
 		return 0;
@@ -368,9 +368,9 @@ static uint64_t posted_bytes(const struct port *p)
 
 	switch (p->spec.buffers) {
 	case PORT_BUFFERS_SHARED:
-		return stride * p->spec.supply;
+		return stride * p->spec.buffer_pool;
 	case PORT_BUFFERS_SPLIT:
-		return stride * p->spec.rx_queues * p->spec.supply;
+		return stride * p->spec.rx_queues * p->spec.buffer_pool;
 	default:
 		return stride * p->spec.rx_queues * p->spec.rx_desc;
 	}

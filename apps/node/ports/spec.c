@@ -7,12 +7,12 @@
 
 #include "fields.h"
 
-#define SUPPLY_MIN 64 /* of net_crossover */
+#define BUFFER_POOL_MIN 64 /* of net_crossover */
 
 const char *const port_buffers_names[] = {"posted", "shared", "split", NULL};
 
 static const struct port_spec defaults = {
-        .rx_queues = 1, .tx_queues = 1, .rx_desc = 512, .tx_desc = 512, .mtu = 1500, .supply = 256};
+        .rx_queues = 1, .tx_queues = 1, .rx_desc = 512, .tx_desc = 512, .mtu = 1500, .buffer_pool = 256};
 
 static int hex_digit(char c)
 {
@@ -95,28 +95,29 @@ static int parse_numbers(const json_t *object, const char *at, const struct rte_
 /* A supply is no larger than a queue, whose descriptors its buffers go to. */
 static int parse_buffers(const json_t *object, const char *at, struct port_spec *spec, struct node_error *err)
 {
-	uint64_t supply = spec->supply;
+	uint64_t buffer_pool = spec->buffer_pool;
 	char path[64];
 
 	if (fields_choice(object, at, "buffers", port_buffers_names, &spec->buffers, err))
 		return -1;
-	if (spec->buffers == PORT_BUFFERS_POSTED && json_object_get(object, "supply"))
-		return node_fail(err, node_where(path, sizeof(path), at, "supply"),
+	if (spec->buffers == PORT_BUFFERS_POSTED && json_object_get(object, "buffer_pool"))
+		return node_fail(err, node_where(path, sizeof(path), at, "buffer_pool"),
 		                 "is for buffers shared or split; leave it out with posted");
-	if (fields_u64(object, at, "supply", SUPPLY_MIN, spec->rx_desc, &supply, err))
+	if (fields_u64(object, at, "buffer_pool", BUFFER_POOL_MIN, spec->rx_desc, &buffer_pool, err))
 		return -1;
-	if (spec->buffers != PORT_BUFFERS_POSTED && supply > spec->rx_desc)
-		return node_fail(err, node_where(path, sizeof(path), at, "supply"),
-		                 "must be at most rx_desc (%u), not %u", spec->rx_desc, (unsigned int)supply);
-	spec->supply = (uint16_t)supply;
+	if (spec->buffers != PORT_BUFFERS_POSTED && buffer_pool > spec->rx_desc)
+		return node_fail(err, node_where(path, sizeof(path), at, "buffer_pool"),
+		                 "must be at most rx_desc (%u), not %u", spec->rx_desc,
+		                 (unsigned int)buffer_pool);
+	spec->buffer_pool = (uint16_t)buffer_pool;
 	return 0;
 }
 
 int port_spec_read(const json_t *object, const char *at, uint16_t *port, struct port_spec *spec,
                    struct node_error *err)
 {
-	static const char *const keys[] = {"name", "rx_queues", "tx_queues", "rx_desc", "tx_desc",
-	                                   "mtu",  "rss",       "buffers",   "supply",  NULL};
+	static const char *const keys[] = {"name", "rx_queues", "tx_queues", "rx_desc",     "tx_desc",
+	                                   "mtu",  "rss",       "buffers",   "buffer_pool", NULL};
 	struct rte_eth_dev_info info;
 	const char *name = NULL;
 	char path[48];
@@ -138,7 +139,7 @@ bool port_spec_same(const struct port_spec *a, const struct port_spec *b)
 {
 	return a->rx_queues == b->rx_queues && a->tx_queues == b->tx_queues && a->rx_desc == b->rx_desc &&
 	       a->tx_desc == b->tx_desc && a->mtu == b->mtu && a->corec == b->corec &&
-	       a->buffers == b->buffers && a->supply == b->supply && a->rss_hash == b->rss_hash &&
+	       a->buffers == b->buffers && a->buffer_pool == b->buffer_pool && a->rss_hash == b->rss_hash &&
 	       a->timesync == b->timesync && a->key_bytes == b->key_bytes &&
 	       memcmp(a->key, b->key, a->key_bytes) == 0;
 }

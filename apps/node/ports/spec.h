@@ -23,7 +23,7 @@ struct port_spec {
 	uint16_t tx_desc;
 	uint16_t mtu;
 	unsigned int buffers; /* enum port_buffers */
-	uint16_t supply;      /* buffers of a supply; where they are posted: of no meaning */
+	uint16_t buffer_pool; /* buffers of a supply; where they are posted: of no meaning */
 	bool corec;    /* several lcores poll an RX queue at once; follows from the DUT, not in the object */
 	bool rss_hash; /* packets come with their hash; follows from the DUT, too */
 	bool timesync; /* its clock stamps PTP frames, if it can; follows from the generator */

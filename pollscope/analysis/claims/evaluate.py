@@ -12,8 +12,8 @@ from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.claims.model import Claim, claims_of, own_claim
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
-from pollscope.analysis.ground import counts_text, of_samples, whole_mix
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
+from pollscope.analysis.host_state import counts_text, of_samples, whole_mix
 from pollscope.analysis.papers import differences
 from pollscope.analysis.point_values import PAIR, absence, by_point, data_of, factors, places, several_pairs
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
@@ -66,7 +66,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
 
 def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
     """A model whose costs come from the very row, or from this claim of it, is no evidence for what is said of it."""
-    fitted = HostFacts(run.meta).fitted
+    fitted = HostMetadata(run.meta).fitted
     source, what = (fitted.get(claim.id), "claim") if claim.id in fitted else (fitted.get(claim.row), "row")
     if finding.kind is not VerdictKind.AGREES or source is None:
         return finding
@@ -135,7 +135,7 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
 
 def _lacking(claim: Claim, run: RunFolder) -> str:
     """What the claim is about and the run's testbed does not have; empty when it has all."""
-    facts = HostFacts(run.meta)
+    facts = HostMetadata(run.meta)
     wanted = " and ".join(_NEEDS[need] for need in claim.needs)
     if wanted and facts.without_hardware:
         return f"the claim is about {wanted}, and {facts.without_hardware}"
@@ -174,7 +174,7 @@ def _judged(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
         return _not_measurable(f"{title} ({metric}) is absent, because {absence(selected, metric)}")
     metric_of = metric_dictionary()[claim.metric]
     finding = judge(claim.predicate, found, metric_of, STOPPED_CONFIDENCE if stopped else CONFIDENCE)
-    return _on_its_ground(finding, claim)
+    return _on_its_host_state(finding, claim)
 
 
 def _flagged_text(finding: Finding) -> str:
@@ -201,7 +201,7 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}{at}.")
 
 
-def _on_its_ground(finding: Finding, claim: Claim) -> Finding:
+def _on_its_host_state(finding: Finding, claim: Claim) -> Finding:
     """The finding with what is to be said of the ground under its trials.
 
     Points that stand on different ground differ for that reason alone: a claim that compares them is not decided.

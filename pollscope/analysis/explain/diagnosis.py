@@ -9,11 +9,11 @@ import pandas as pd
 
 from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, StageFinding, Told
-from pollscope.analysis.explain.paper_facts import paper_facts
+from pollscope.analysis.explain.paper_metadata import paper_metadata
 from pollscope.analysis.explain.rules_dut import DUT_RULES
 from pollscope.analysis.explain.rules_host_network import HOST_NETWORK_RULES
 from pollscope.analysis.explain.rules_traffic import TRAFFIC_RULES
-from pollscope.analysis.explain.run_facts import run_facts
+from pollscope.analysis.explain.run_metadata import run_metadata
 from pollscope.base.units import human_share
 from pollscope.metrics.accounting import WOULD_TELL
 from pollscope.metrics.record import NotMeasured
@@ -76,7 +76,7 @@ def explain_run(run: RunFolder, table: pd.DataFrame) -> list[Diagnosis]:
     Raises:
         UsageError: a trial contradicts the protocol.
     """
-    return [diagnose(point) for point in run_facts(run, table)]
+    return [diagnose(point) for point in run_metadata(run, table)]
 
 
 def explain_paper(paper: str) -> list[Diagnosis]:
@@ -85,7 +85,7 @@ def explain_paper(paper: str) -> list[Diagnosis]:
     Raises:
         UsageError: the paper states none.
     """
-    return [diagnose(point) for point in paper_facts(paper)]
+    return [diagnose(point) for point in paper_metadata(paper)]
 
 
 def diagnose(point: PointFacts) -> Diagnosis:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The numbers of one point that the rules look at, and what follows from them for all rules alike.
 
-They come from a run's trials (run_facts.py) or from a paper's table (paper_facts.py); a rule cannot tell which.
+They come from a run's trials (run_metadata.py) or from a paper's table (paper_metadata.py); a rule cannot tell which.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from pollscope.stats.estimates import mean_estimate
 # the loss comes in stretches. Without loss a busy core may still carry more: a packet in a larger burst costs less.
 BUSY_SHARE, BUSY_AND_LOSING_SHARE = 0.95, 0.9
 # A queue that gives so much of what its visits can take is never emptied.
-FULL_VISITS_SHARE = 0.9
+FULL_BUSY_POLLS_SHARE = 0.9
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -62,7 +62,7 @@ class PointFacts:
         values: metric -> one value for each trial that has it.
         why_absent: tells of a metric why no trial has it; `not_there` where it is None.
         loads: of each trial, the DUT's lcores; empty where none has cycles, `no_loads` says why.
-        visits_filled: of each trial, of the fullest queue (of all, where doorbells tell which is next): packets over
+        busy_polls_filled: of each trial, of the fullest queue (of all, where doorbells tell which is next): packets over
             what its visits could have taken.
         links: (name of the line, metric of what goes over it, bits a second); `no_link` says why there is none.
         limits: what there is at most, where it is known and no metric of the run: tags, wqes, dram_bytes_per_s.
@@ -87,7 +87,7 @@ class PointFacts:
     not_there: str = "it is not in the record"
     loads: Sequence[Sequence[CoreLoad]] = ()
     no_loads: str = ""
-    visits_filled: Sequence[float] = ()
+    busy_polls_filled: Sequence[float] = ()
     links: Sequence[tuple[str, str, float]] = ()
     no_link: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
@@ -274,6 +274,6 @@ class PointFacts:
         Raises:
             NotMeasured: packets of single queues, or bursts, are not known.
         """
-        if not self.visits_filled:
+        if not self.busy_polls_filled:
             raise NotMeasured(self.not_there if self.known("rx_pps") else "no packet was received")
-        return fmean(self.visits_filled)
+        return fmean(self.busy_polls_filled)

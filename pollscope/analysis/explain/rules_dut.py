@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
-from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_VISITS_SHARE, CoreLoad, PointFacts
+from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointFacts
 from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_ns, human_number, human_share
@@ -63,7 +63,7 @@ def _sweep(point: PointFacts) -> Told:
         return told(RuleOutcome.CLEAR, "doorbells tell which queue is next, so none is visited in vain")
     filled = point.filled
     said = f"the fullest queue gives {human_share(filled)} of what its visits can take ({point.param('burst')} each)"
-    if not point.backlogged or filled < FULL_VISITS_SHARE:
+    if not point.backlogged or filled < FULL_BUSY_POLLS_SHARE:
         return told(RuleOutcome.CLEAR, said)
     if not point.has_idle_polls:
         return told(RuleOutcome.CLEAR, f"{said}, but the core has no time for more visits")
@@ -78,7 +78,7 @@ def _rx_ring(point: PointFacts) -> Told:
     lost = point.text_if_known("imissed_share") or "no packet was received"
     if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
         return told(RuleOutcome.CLEAR, lost)
-    if not point.has_idle_polls or point.filled >= FULL_VISITS_SHARE:
+    if not point.has_idle_polls or point.filled >= FULL_BUSY_POLLS_SHARE:
         return told(RuleOutcome.CLEAR, f"{lost}, because what empties the ring is slower than what fills it")
     if _is_away(point):
         said = f"{lost}; a longer ring would hold what comes while the host has the core"
@@ -87,7 +87,7 @@ def _rx_ring(point: PointFacts) -> Told:
         RuleOutcome.LIMITS,
         f"{lost}, while {point.busiest.name} is busy for {human_share(point.busiest.busy)} only",
         _lasts(point),
-        *(point.text_if_known(name) for name in ("visit_gap_p99_ns", "longest_iteration_ns", "interrupted_share")),
+        *(point.text_if_known(name) for name in ("poll_gap_p99_ns", "longest_iteration_ns", "interrupted_share")),
     )
 
 

@@ -89,5 +89,5 @@ FIGURE = PaperFigure(
     "Cores that share a queue beside cores with a queue each, under balanced and skewed traffic",
     draw,
     along=("organisation",),
-    beside=("rx_buffers", "rx_supply", "queues", "shape", "flows"),
+    beside=("rx_buffers", "rx_buffer_pool", "queues", "shape", "flows"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.papers import load_paper
 from pollscope.analysis.point_values import (
     PAIR,
@@ -154,16 +154,16 @@ class FigureData:
         """How real the numbers are: modelled, emulated, or measured on hardware."""
         if self.modelled:
             return "MODELLED: computed by a simulation, not measured"
-        if HostFacts(self.run.meta).virtual_nic:
+        if HostMetadata(self.run.meta).virtual_nic:
             return "emulated NIC (net_crossover), measured on a real CPU"
-        if HostFacts(self.run.meta).emulated:
+        if HostMetadata(self.run.meta).emulated:
             return "emulated machines: no measure of any hardware"
         return "measured on hardware"
 
     @property
     def caption(self) -> str:
         """Testbed, machine, trials, run: what a reader needs beside the picture."""
-        facts = HostFacts(self.run.meta)
+        facts = HostMetadata(self.run.meta)
         machine = "" if facts.modelled else f" {facts.processor}; {facts.machine}; {facts.software}."
         where = f"Testbed {facts.testbed_name}: {self.mark}.{machine}"
         said = [

@@ -20,7 +20,7 @@ from pollscope.analysis.figures.style import (
     spread_axis,
 )
 from pollscope.analysis.figures.sweep_lines import factor_word
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_number
 from pollscope.metrics.dictionary import metric_dictionary
@@ -146,5 +146,5 @@ def model_error(figure: PaperFigure, measured: RunFolder, modelled: RunFolder) -
     usable = [each for each in found if set(figure.along) & each.samples[0].levels.keys()]
     # A rate that is nothing on both sides says nothing of the model.
     usable = [each for each in usable if any(other.first.value for other in found if other.metric == each.metric)]
-    fitted = HostFacts(modelled.meta).fitted.get(figure.row, "")
+    fitted = HostMetadata(modelled.meta).fitted.get(figure.row, "")
     return ModelError(figure, usable, fitted) if usable else None

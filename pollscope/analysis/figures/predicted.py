@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from pollscope.analysis.figures.data import FigureData, queues_of
 from pollscope.analysis.figures.style import MUTED
-from pollscope.analysis.host_facts import HostFacts
+from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.point_values import PointValues, by_point
 from pollscope.models.polling import cached_poll_ns, gated_mean_wait_ns
 from pollscope.stats.estimates import Estimate
@@ -62,7 +62,7 @@ def draw_poll_rate(axes: Axes, data: FigureData, found: Sequence[PointValues], s
 
 
 def _cache_bytes(data: FigureData) -> list[int]:
-    caches = HostFacts(data.run.meta).fact("caches")
+    caches = HostMetadata(data.run.meta).fact("caches")
     if not isinstance(caches, Mapping):
         return []
     return [caches[name] for name in _CACHES if isinstance(caches.get(name), int)]

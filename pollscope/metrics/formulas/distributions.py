@@ -88,7 +88,7 @@ def _histogram_metrics() -> Iterator[tuple[str, Compute]]:
     # No maximum: both hold only a sample of the intervals, and longest_iteration_ns holds the longest of all.
     for statistic in ("p50", "p99"):
         yield f"iteration_cycles_{statistic}", _dut_cycles("iteration_cycles", statistic)
-        yield f"visit_gap_{statistic}_ns", _dut_ns("visit_gap_cycles", statistic)
+        yield f"poll_gap_{statistic}_ns", _dut_ns("poll_gap_cycles", statistic)
     for statistic in STATISTICS:
         yield f"latency_{statistic}_ns", _gen_ns(("latency_ns", "from_intended"), statistic)
         yield f"latency_sent_{statistic}_ns", _gen_ns(("latency_ns", "from_sent"), statistic)

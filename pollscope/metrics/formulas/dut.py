@@ -92,8 +92,8 @@ def _sampled_gap_share(trial: TrialFacts) -> float:
     if trial.has_classes:
         gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
         return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
-    gaps = trial.dut_sum("slices", "left_out_cycles")
-    return gaps / nonzero(gaps + trial.dut_sum("slices", "cycles"), "no slice was timed")
+    gaps = trial.dut_sum("timed_intervals", "left_out_cycles")
+    return gaps / nonzero(gaps + trial.dut_sum("timed_intervals", "cycles"), "no slice was timed")
 
 
 def _busy_cycles_testpmd(trial: TrialFacts) -> float:

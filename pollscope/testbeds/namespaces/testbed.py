@@ -11,7 +11,7 @@ from pydantic import Field
 from pollscope.base.errors import HostError, TrialError
 from pollscope.base.paths import tcp_path_program
 from pollscope.host.activity import read_activity
-from pollscope.host.facts import build_facts, host_facts
+from pollscope.host.metadata import build_metadata, host_metadata
 from pollscope.knobs import KnobHost, Knobs, KnobSession
 from pollscope.knobs.points import knob_refusal, knob_settings
 from pollscope.plan.plan import Trial
@@ -93,7 +93,7 @@ class NamespacesTestbed(Testbed):
 
     def machine(self) -> dict[str, Any]:
         """This machine's, and those of the build that forwards."""
-        return {"host": host_facts(), "build": build_facts(tcp_path_program())}
+        return {"host": host_metadata(), "build": build_metadata(tcp_path_program())}
 
     def describe(self) -> dict[str, Any]:
         """With the bottleneck: it is what completion times are made of."""

@@ -77,7 +77,7 @@ class DutCorunners:
         """Starts `pollscope-corunner` there, after `place`."""
         remote = self._host.config.ssh
         command = root_command(remote, [self._program])
-        return NodeClient(command, log, "the co-runner", remote.lease_s, remote.patience)
+        return NodeClient(command, log, "the co-runner", remote.heartbeat_timeout_s, remote.patience)
 
     def _answer(self, params: Parameters) -> _Answer:
         asked = {name: getattr(params, name) for name in _ASKED}

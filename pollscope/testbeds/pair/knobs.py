@@ -176,7 +176,7 @@ class PairKnobs(Holding):
         return host.name in self._open and host.connection != self._open[host.name]
 
     def _retake(self, host: RemoteHost) -> list[RestoreResult]:
-        deadline = time.monotonic() + host.config.ssh.lease_s + REOPEN_LIMIT_S
+        deadline = time.monotonic() + host.config.ssh.heartbeat_timeout_s + REOPEN_LIMIT_S
         while True:
             try:
                 results = self._take(host, restore_first=True)

@@ -85,7 +85,7 @@ class OtherGenerator(ABC):
         answers: dict[str, dict[str, Any]] = {
             "links": {"links": {}},
             "noise": {"noise": []},
-            "ground": {"ground": {"absent": f"{self.driver} runs no canaries on its core"}},
+            "host_state": {"host_state": {"absent": f"{self.driver} runs no host-state checks on its core"}},
             "read": self._result,
         }
         if command not in answers:

@@ -156,7 +156,7 @@ class RemoteHost(ClientOwner):
             self._absent = f"{program} is pollscope {version}, this is {__version__} (pollscope play provision)"
             raise HostError(self._absent, str(self))
         self._starts += 1
-        client.keep_lease(remote.lease_s)
+        client.keep_heartbeat(remote.heartbeat_timeout_s)
         try:
             reply = client.request("aside", REQUEST_LIMIT_S, cpus=list(self.config.cpus))
         except TrialError as error:

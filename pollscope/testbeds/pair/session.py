@@ -45,7 +45,7 @@ LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
 _STRESS_NG_EMULATED_NS = 15_000_000_000
 _LATE_STARTS = 2  # a later one than any so far may come
 # When in the warm-up, as shares of it, the DUT's visits are counted.
-_VISITS_LOOKS = (0.4, 0.8)
+_QUEUE_POLLS_LOOKS = (0.4, 0.8)
 EMULATED = "the machines are emulated: times, rates and caches are the emulator's and no measure of any hardware"
 
 
@@ -141,17 +141,17 @@ class PairSession:
         return self._config.dut.emulated or self._config.generator.emulated
 
     @property
-    def facts(self) -> list[str]:
+    def metadata(self) -> list[str]:
         """What the reader of the results has to know."""
-        facts = [EMULATED] if self._emulated else []
-        facts.append(
+        metadata = [EMULATED] if self._emulated else []
+        metadata.append(
             "generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"
         )
         for role, client in (("DUT", self._dut), ("generator", self._generator)):
             if not client.hello["hugepages"]:
-                facts.append(f"the {role} has no hugepages: costs per packet are higher than with them")
-            facts += clock_warnings(client.hello, f"{role}: ")
-        return facts
+                metadata.append(f"the {role} has no hugepages: costs per packet are higher than with them")
+            metadata += clock_warnings(client.hello, f"{role}: ")
+        return metadata
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
         """The CPUs of the DUT's host for what a point wants beside the DUT; HostError when there are none for it."""
@@ -263,13 +263,13 @@ class PairSession:
             found += [{"role": role, **each} for each in reply["noise"]]
         return found
 
-    def ground(self) -> list[dict[str, Any]]:
+    def host_state(self) -> list[dict[str, Any]]:
         """The polling CPUs of both hosts; `role` says which."""
         found = []
         for role, client, cpus in self._nodes():
             with self._telling(role):
-                reply = client.request("ground", REQUEST_LIMIT_S, lcores=list(range(1, cpus + 1)))
-            found.append({"role": role, **reply["ground"]})
+                reply = client.request("host_state", REQUEST_LIMIT_S, lcores=list(range(1, cpus + 1)))
+            found.append({"role": role, **reply["host_state"]})
         return found
 
     def _nodes(self) -> list[tuple[str, NodeClient | OtherGenerator, int]]:
@@ -328,8 +328,8 @@ class PairSession:
             with self._telling("generator"):
                 self._generator.request("start", REQUEST_LIMIT_S, **request.to_json())
             skew_ns = time.monotonic_ns() - asked_ns
-            if self._wants_visits(request):
-                self._tell_visits(request.warmup_ns / 1e9)
+            if self._wants_queue_polls(request):
+                self._set_queue_polls(request.warmup_ns / 1e9)
             with self._telling("generator"):
                 self._generator.wait_trial(request.trial, request.planned_s + GRACE_S)
             self._require_hosts(held)
@@ -340,30 +340,32 @@ class PairSession:
         self._release(request)
         return skew_ns
 
-    def _wants_visits(self, request: TrialRequest) -> bool:
+    def _wants_queue_polls(self, request: TrialRequest) -> bool:
         """Whether the generator sends to cold queues and so has to know how often they are visited."""
         gen = self._configured["gen"]
         has_cold = gen["shape"] in ("PC", "NC") and gen["background_probability"] > 0 and self._rx_queues() > 1
         return bool(request.rate.get("saturate") and has_cold)
 
-    def _tell_visits(self, warmup_s: float) -> None:
+    def _set_queue_polls(self, warmup_s: float) -> None:
         """Counts the DUT's visits in the warm-up and tells the generator; twice, as its packets make visits longer."""
         begin = time.monotonic()
-        looks = [self._visits_so_far()]
-        for share in _VISITS_LOOKS:
+        looks = [self._queue_polls_so_far()]
+        for share in _QUEUE_POLLS_LOOKS:
             time.sleep(max(0.0, begin + share * warmup_s - time.monotonic()))
-            looks.append(self._visits_so_far())
-            (since, before), (now, visits) = looks[-2:]
+            looks.append(self._queue_polls_so_far())
+            (since, before), (now, queue_polls) = looks[-2:]
             with self._telling("generator"):
-                self._generator.request("visits", REQUEST_LIMIT_S, per_s=(visits - before) / max(now - since, 1e-6))
+                self._generator.request(
+                    "queue_polls", REQUEST_LIMIT_S, per_s=(queue_polls - before) / max(now - since, 1e-6)
+                )
 
-    def _visits_so_far(self) -> tuple[float, float]:
+    def _queue_polls_so_far(self) -> tuple[float, float]:
         """The DUT's time in seconds, and how often each of its queues was visited since the trial began, on average."""
         with self._telling("DUT"):
             live = self._dut.request("read", REQUEST_LIMIT_S)
         readers = [lcore for lcore in live["dut"]["lcores"] if lcore["source"] == "rx-queues"]
-        visits = sum(lcore["iterations"] * lcore["queues"] for lcore in readers) / self._rx_queues()
-        return live["now_tsc"] / live["window"]["tsc_hz"], visits
+        queue_polls = sum(lcore["iterations"] * lcore["queues"] for lcore in readers) / self._rx_queues()
+        return live["now_tsc"] / live["window"]["tsc_hz"], queue_polls
 
     def _rx_queues(self) -> int:
         name = self._configured["dut"]["rx_port"]

@@ -21,7 +21,7 @@ ALIVE_INTERVAL_S, ALIVE_COUNT = 3, 4
 CONNECT_LIMIT_S = 15
 # A remote program that receives nothing for this time ends and restores the host. It is longer than this side's own
 # limit, so that this side gives up first.
-_LEASE_S = 20
+_HEARTBEAT_TIMEOUT_S = 20
 LOST_STATUS = 255  # exit status of ssh(1) for a failed connection, whatever the remote program did
 # ssh appends the remote standard error to a log file. With a file size limit a host cannot fill the disk with it.
 LOG_LIMIT_BYTES = 64 << 20
@@ -79,9 +79,9 @@ class Remote(StrictModel):
         return self.user != "root" if self.sudo is None else self.sudo
 
     @property
-    def lease_s(self) -> int:
+    def heartbeat_timeout_s(self) -> int:
         """Return how long a remote program waits for a sign of life."""
-        return self.patience * _LEASE_S
+        return self.patience * _HEARTBEAT_TIMEOUT_S
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"

@@ -12,8 +12,8 @@ from typing import Any
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.host.corunner_placement import has_corunners
-from pollscope.host.facts import absent, host_facts
 from pollscope.host.lock import HostLock, conductor_lock_path
+from pollscope.host.metadata import absent, host_metadata
 from pollscope.knobs.points import knob_settings
 from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
@@ -44,7 +44,7 @@ from pollscope.testbeds.pair.trex import Trex
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
 # silent, its lease has to lapse before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
-_AFTER_LEASE_S = 10.0
+_AFTER_TIMEOUT_S = 10.0
 # The virtual NIC's driver, whose ports begin with its name.
 VIRTUAL_NIC = "net_crossover"
 _OTHER_VERSION = "provision it again: pollscope play provision; a vm-pair: testbed down, then up"
@@ -96,7 +96,7 @@ class PairTestbed(NodeTestbed):
     def machine(self) -> dict[str, Any]:
         """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
         dut, generator = (_facts_of(host) for host in self.hosts)
-        return {**dut, "generator": generator, "conductor": host_facts()}
+        return {**dut, "generator": generator, "conductor": host_metadata()}
 
     def begin(self, assignment: Assignment) -> Opening:
         """As any; a sweep of the IOMMU's modes says which of them are one for the DUT's NIC."""
@@ -217,7 +217,9 @@ class PairTestbed(NodeTestbed):
         said = _Tail(log)
         deadline = time.monotonic() + self._lapse_s(host.ssh)
         for tries in itertools.count(1):
-            client = NodeClient(command, log, lease_s=host.ssh.lease_s, patience=host.ssh.patience)
+            client = NodeClient(
+                command, log, heartbeat_timeout_s=host.ssh.heartbeat_timeout_s, patience=host.ssh.patience
+            )
             try:
                 client.wait_hello(host.hello_limit_s)
                 return client
@@ -259,7 +261,7 @@ class PairTestbed(NodeTestbed):
     def _lapse_s(self, remote: Remote) -> float:
         """How long a node is tried to be started: when this run had one there before, its lease may have to lapse."""
         before, self._opened = self._opened, self._opened | {str(remote)}
-        return remote.lease_s + _AFTER_LEASE_S if str(remote) in before else 0.0
+        return remote.heartbeat_timeout_s + _AFTER_TIMEOUT_S if str(remote) in before else 0.0
 
     def status(self) -> TestbedState:
         """Whether both hosts answer and have the node program."""
@@ -267,14 +269,14 @@ class PairTestbed(NodeTestbed):
         program = generator.program if other is None else other.program
         both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
         asked = [(role, host.ssh, _probe(host, program)) for role, host, program in both]
-        facts = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]
-        return TestbedState(not any(answer for _, _, answer in asked), facts)
+        metadata = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]
+        return TestbedState(not any(answer for _, _, answer in asked), metadata)
 
 
 def _facts_of(host: RemoteHost) -> dict[str, Any]:
     """`host` and `build` of one host, or why they are not known."""
     try:
-        reply = host.ask("facts", program=host.config.program)
+        reply = host.ask("metadata", program=host.config.program)
     except HostError as error:
         return {"host": absent(str(error)), "build": absent(str(error))}
     return {"host": reply["host"], "build": reply["build"]}

@@ -212,14 +212,14 @@ class VmPairTestbed(NodeTestbed):
         """Whether the machines run and answer."""
         if not self.folder.is_dir():
             return TestbedState(False, [f"there are no machines (pollscope testbed up {self.name})"])
-        facts, ready = [], True
+        metadata, ready = [], True
         for machine in self.machines:
             pid = machine.pid()
             reason = "does not run" if pid is None else machine.answers()
             ready = ready and not reason
-            facts.append(f"{machine.name}: {reason or f'{machine.remote}, QEMU is process {pid}'}")
+            metadata.append(f"{machine.name}: {reason or f'{machine.remote}, QEMU is process {pid}'}")
         return TestbedState(
-            ready, [*facts, f"accelerator {self._accelerator_in_use()}: figures are no measure of hardware"]
+            ready, [*metadata, f"accelerator {self._accelerator_in_use()}: figures are no measure of hardware"]
         )
 
     def _shape(self, disk: Path) -> Shape:

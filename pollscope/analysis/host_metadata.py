@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What run.json says about the machine, in words; a fact that was not recorded is said to be so."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pollscope.base.units import human_size
+
+_NOT_RECORDED = "not recorded"
+MODEL = "a model"
+
+
+class HostMetadata:
+    """Reads the host, node and testbed parts of a run.json."""
+
+    def __init__(self, meta: Mapping[str, Any]) -> None:
+        self.host = _mapping(meta.get("host"))
+        self.hello = _mapping(meta.get("node_hello"))
+        self.testbed = _mapping(meta.get("testbed"))
+
+    def fact(self, name: str) -> Any:
+        """A fact of the host; None when it was not recorded or the host does not show it."""
+        value = self.host.get(name)
+        return None if isinstance(value, Mapping) and set(value) == {"absent"} else value
+
+    def missing(self, name: str) -> str:
+        """Why a fact is not known: the reason that the run recorded."""
+        value = self.host.get(name)
+        if isinstance(value, Mapping) and set(value) == {"absent"}:
+            return str(value["absent"])
+        return str(self.host.get("absent", _NOT_RECORDED))  # of the whole host
+
+    @property
+    def modelled(self) -> bool:
+        """Whether no machine measured anything: trials were simulated."""
+        return self.testbed.get("kind") == "model"
+
+    @property
+    def fitted(self) -> Mapping[str, str]:
+        """Rows and single claims that the costs of a model come from, with the runs or what was taken."""
+        made_from = _mapping(_mapping(self.testbed.get("model")).get("made_from"))
+        return {str(row): str(runs) for row, runs in _mapping(made_from.get("rows")).items()}
+
+    @property
+    def processor(self) -> str:
+        """Model and number of processors."""
+        if self.modelled:
+            return MODEL
+        model, count = self.fact("cpu_model"), self.fact("cpus")
+        if not model:
+            return _NOT_RECORDED
+        return f"{model}, {count} CPUs" if isinstance(count, int) else str(model)
+
+    @property
+    def caches(self) -> str:
+        """Caches with their sizes."""
+        if self.modelled:
+            return MODEL
+        caches = self.fact("caches")
+        if isinstance(caches, Mapping):
+            sizes = {name: human_size(size) if isinstance(size, int) else size for name, size in caches.items()}
+            return ", ".join(f"{name} {size}" for name, size in sizes.items()) or _NOT_RECORDED
+        return str(caches) if caches else _NOT_RECORDED
+
+    @property
+    def hypervisor(self) -> str | None:
+        """The hypervisor that the host says it runs under; None on bare metal or when not recorded."""
+        hypervisor = self.fact("hypervisor")
+        return str(hypervisor) if hypervisor and hypervisor != "none" else None
+
+    @property
+    def machine(self) -> str:
+        """Bare metal, or a virtual machine of which hypervisor."""
+        if self.modelled:
+            return MODEL
+        if self.hypervisor:
+            return f"virtual machine ({self.hypervisor})"
+        return "bare metal" if "hypervisor" in self.host else _NOT_RECORDED
+
+    @property
+    def virtual_nic(self) -> bool:
+        """Whether the packets moved over the virtual NIC."""
+        drivers = self.port_drivers
+        return any("crossover" in driver for driver in drivers) or (
+            not drivers and self.testbed_name in ("loopback", "namespaces")
+        )
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
+        return self.testbed.get("emulated") is True
+
+    @property
+    def without_hardware(self) -> str:
+        """Why no line, PCIe or DDIO of real hardware is behind the NIC; empty where one may be."""
+        if self.modelled:
+            return "a simulation has none"
+        if self.virtual_nic:
+            return "the virtual NIC has none"
+        return "that of emulated machines is the emulator's" if self.emulated else ""
+
+    @property
+    def port_drivers(self) -> list[str]:
+        """Drivers of the node's ports."""
+        ports = self.hello.get("ports")
+        return sorted({str(port.get("driver")) for port in ports if isinstance(port, Mapping)}) if ports else []
+
+    @property
+    def nic(self) -> str:
+        """The drivers of the ports."""
+        if self.modelled:
+            return MODEL
+        return ", ".join(self.port_drivers) or _NOT_RECORDED
+
+    @property
+    def generator(self) -> str:
+        """Where the packets came from."""
+        if self.modelled:
+            return MODEL
+        if self.testbed.get("kind") == "namespaces":
+            return "the kernel's TCP on the same machine"
+        if self.testbed_name == "loopback":
+            return "pollscope-node on another lcore of the same process"
+        return "pollscope-node"
+
+    @property
+    def software(self) -> str:
+        """DPDK and kernel."""
+        if self.modelled:
+            return MODEL
+        dpdk, kernel = self.hello.get("dpdk"), self.fact("kernel")
+        parts = [str(dpdk) if dpdk else "", f"Linux {kernel}" if kernel else ""]
+        return ", ".join(part for part in parts if part) or _NOT_RECORDED
+
+    @property
+    def testbed_name(self) -> str:
+        """The testbed's name."""
+        return str(self.testbed.get("name", _NOT_RECORDED))
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """What the node could not measure, and why."""
+        return {str(name): str(reason) for name, reason in _mapping(self.hello.get("absent")).items()}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ground trials stand on: whether the host-state checks of a run (docs/validity.md) tell one state of the host
+or several.
+
+The facts are the lines of `host_state.jsonl`. What they say is computed here whenever they are read, by the runner as
+by
+the analysis, so that both mean the same.
+
+For each quantity the values of a run's host-state checks fall into levels. Two levels lie at least SMALLEST_CHANGE
+apart, and
+_SPREADS times what the values spread within their levels; or the values drift by SMALLEST_CHANGE (Mann-Kendall), and
+are cut where that shows most. A level that a single host-state check saw between two of another level was a moment
+and is none.
+Host-state checks that agree in every quantity that both have stand on one ground; the grounds are named A, B, ... in
+the order
+in which they were seen. Levels are numbered by size within the settings of the knobs that the run turned, so that a
+knob that changes the host (a governor, say) is not taken for another ground.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from pollscope.base.units import human_number
+from pollscope.metrics.record import NotMeasured, Part
+from pollscope.stats.estimates import Values, bimodality_warning, trend
+
+HostCheck = Mapping[str, Any]
+
+# The way of a cache line was seen to change by a factor of 4, a neighbour on the same core takes 20 to 40 %.
+SMALLEST_CHANGE = math.log(1.2)
+# False alarms of a run whose host-state checks vary at random: tests/test_host_state.py.
+_SPREADS = 5.0
+# So many values' weight has the spread of the short batches within host-state checks beside that between host-state
+# checks.
+_WITHIN_WEIGHT = 4
+LARGEST_P = 0.01
+# A normal sample's quartiles lie so many standard deviations apart.
+_QUARTILES = 1.349
+# A trial between two host-state checks that stand on different ground.
+BETWEEN = "between"
+UNKNOWN = ""
+NO_HOST_CHECK = "the run has no host-state checks: it was made before there were any, or on a testbed without a node"
+WORDS = {
+    "line": ("cache line to and fro", "cycles"),
+    "chain": ("dependent multiplication", "cycles"),
+    "wide": ("four multiplications side by side", "cycles"),
+    "stream": ("reading memory in order", "B/cycle"),
+}
+
+
+@dataclass(frozen=True)
+class HostCheckReading:
+    """One quantity of one host-state check: median over its batches, their spread (log), whether they have two
+    modes.
+    """
+
+    value: float
+    spread: float
+    two_modes: bool
+
+
+@dataclass(frozen=True)
+class HostStateQuantity:
+    """One quantity over a run.
+
+    Attributes:
+        kind: `line`, `chain`, `wide` or `stream`.
+        where: the CPUs.
+        values: one per host-state check, None where it was not measured.
+        levels: 0 for the smallest values, one per host-state check; a moment has that of its neighbours.
+        moments: how many host-state checks were taken for one.
+        two_modes: how many host-state checks saw two modes within their milliseconds.
+    """
+
+    kind: str
+    where: str
+    values: tuple[float | None, ...]
+    levels: tuple[int | None, ...]
+    moments: int
+    two_modes: int
+
+    @property
+    def title(self) -> str:
+        """What was measured."""
+        return f"{WORDS[self.kind][0]}, {self.where}"
+
+    @property
+    def unit(self) -> str:
+        """Of the values."""
+        return WORDS[self.kind][1]
+
+    @property
+    def changed(self) -> bool:
+        """Whether it was seen at more than one level."""
+        return len({level for level in self.levels if level is not None}) > 1
+
+    def change_text(self) -> str:
+        """The levels with their medians and numbers of host-state checks, in the order in which they were seen."""
+        modes: dict[int, list[float]] = {}
+        for level, value in zip(self.levels, self.values, strict=True):
+            if level is not None and value is not None:
+                modes.setdefault(level, []).append(value)
+        parts = [f"{human_number(median(mode))} {self.unit} in {len(mode)}" for mode in modes.values()]
+        return f"{self.title}: {', '.join(parts)} of {sum(map(len, modes.values()))} host-state checks"
+
+
+@dataclass(frozen=True)
+class HostStateJudgement:
+    """What the host-state checks of a run say.
+
+    Attributes:
+        labels: the ground of each host-state check, by its number; UNKNOWN where nothing was measured.
+        quantities: everything that was measured.
+        absent: why nothing is known; empty when something is.
+    """
+
+    labels: Mapping[int, str]
+    quantities: tuple[HostStateQuantity, ...]
+    absent: str = ""
+
+    @property
+    def host_states(self) -> list[str]:
+        """The grounds that were seen, in order."""
+        return list(dict.fromkeys(label for label in self.labels.values() if label != UNKNOWN))
+
+    def changes(self) -> list[str]:
+        """A text for each quantity that was seen at more than one level."""
+        return [quantity.change_text() for quantity in self.quantities if quantity.changed]
+
+
+def readings(host_check: HostCheck) -> dict[tuple[str, str], HostCheckReading]:
+    """(kind, where) -> reading, of what a host-state check measured.
+
+    Raises:
+        UsageError: it contradicts docs/store-format.md.
+    """
+    if "hosts" not in host_check:
+        return {}
+    found = {}
+    for host in Part(host_check, "host_states.jsonl")["hosts"].items():
+        found.update(_of_host(host))
+    return found
+
+
+def _of_host(host: Part) -> dict[tuple[str, str], HostCheckReading]:
+    role = f"{host.value['role']} " if isinstance(host.value, Mapping) and "role" in host.value else ""
+    found = {}
+    try:
+        for line in host["lines"].items():
+            if isinstance(line.value, Mapping) and "absent" not in line.value:
+                cpus = sorted(int(cpu.number()) for cpu in line["cpus"].items())
+                found["line", f"{role}CPU {cpus[0]} - CPU {cpus[1]}"] = _reading(line, "round_trips")
+        for core in host["cores"].items():
+            where = f"{role}CPU {core['cpu'].number():.0f}"
+            found |= {
+                ("chain", where): _reading(core["chain"], "steps"),
+                ("wide", where): _reading(core["wide"], "steps"),
+            }
+            found["stream", where] = _reading(core["stream"], "bytes", inverse=True)
+    except NotMeasured:
+        return found  # this host has no host-state check, and says why in the file
+    return found
+
+
+def _reading(batches: Part, of: str, inverse: bool = False) -> HostCheckReading:
+    cycles = tuple(each.number() for each in batches["cycles"].items())
+    return _read(cycles, batches[of].number(), inverse)
+
+
+@cache
+def _read(cycles: tuple[float, ...], count: float, inverse: bool) -> HostCheckReading:
+    each = np.maximum(np.array(cycles), 1.0) / count
+    values = 1 / each if inverse else each
+    low, high = np.quantile(np.log(values), [0.25, 0.75])
+    two = bimodality_warning(list(values)) is not None and high - low >= SMALLEST_CHANGE
+    return HostCheckReading(float(np.median(values)), float(high - low) / _QUARTILES, two)
+
+
+def judge_host_state(host_checks: Sequence[HostCheck]) -> HostStateJudgement:
+    """What the host-state checks say, in the order in which they were taken; those of several pairs are judged apart.
+
+    Raises:
+        UsageError: one contradicts docs/store-format.md.
+    """
+    by_pair: dict[Any, list[HostCheck]] = defaultdict(list)
+    for host_check in host_checks:
+        by_pair[host_check.get("pair")].append(host_check)
+    labels: dict[int, str] = {}
+    quantities: list[HostStateQuantity] = []
+    for pair, own in by_pair.items():
+        judged = _quantities(own, "" if pair is None else f"{pair} ")
+        quantities += judged
+        labels |= {
+            int(host_check["host_check"]): label
+            for host_check, label in zip(own, _labels(judged, len(own)), strict=True)
+        }
+    return HostStateJudgement(labels, tuple(quantities), "" if quantities else _why_absent(host_checks))
+
+
+def _why_absent(host_checks: Sequence[HostCheck]) -> str:
+    reasons = [str(host_check["absent"]) for host_check in host_checks if "absent" in host_check]
+    reasons += [
+        str(host["absent"]) for host_check in host_checks for host in host_check.get("hosts", []) if "absent" in host
+    ]
+    return reasons[0] if reasons else NO_HOST_CHECK
+
+
+def _quantities(host_checks: Sequence[HostCheck], prefix: str) -> list[HostStateQuantity]:
+    read = [readings(host_check) for host_check in host_checks]
+    settings = [repr(sorted(dict(host_check.get("knobs") or {}).items())) for host_check in host_checks]
+    found = []
+    for kind, where in dict.fromkeys(key for each in read for key in each):
+        own = [each.get((kind, where)) for each in read]
+        raw = _levels_by_setting(own, settings)
+        levels = _without_moments(raw)
+        moments = sum(before != after for before, after in zip(raw, levels, strict=True))
+        values = tuple(None if each is None else each.value for each in own)
+        two_modes = sum(each is not None and each.two_modes for each in own)
+        found.append(HostStateQuantity(kind, prefix + where, values, tuple(levels), moments, two_modes))
+    return found
+
+
+def _levels_by_setting(own: Sequence[HostCheckReading | None], settings: Sequence[str]) -> list[int | None]:
+    levels: list[int | None] = [None] * len(own)
+    for setting in dict.fromkeys(settings):
+        there = [i for i, each in enumerate(own) if each is not None and settings[i] == setting]
+        logs = np.log([own[i].value for i in there])  # type: ignore[union-attr]
+        within = median(own[i].spread for i in there) if there else 0.0  # type: ignore[union-attr]
+        for i, level in zip(there, _levels(logs, within), strict=True):
+            levels[i] = level
+    return levels
+
+
+def _levels(logs: Values, within: float) -> list[int]:
+    cuts = _cuts(np.sort(logs), within)
+    return [int(level) for level in np.searchsorted(cuts, logs)] if cuts else _drift(logs)
+
+
+def _cuts(ordered: Values, within: float) -> list[float]:
+    """Where sorted values fall apart: in two, or in three whose outer ones hide the gap between them."""
+    for count in (1, 2):
+        at = np.sort(np.argsort(np.diff(ordered))[-count:]) + 1
+        modes = np.split(ordered, at)
+        if len(at) == count and _apart(modes, within, fewest=count):
+            middles = [float(low[-1] + high[0]) / 2 for low, high in pairwise(modes)]
+            return sorted([*middles, *(cut for mode in modes for cut in _cuts(mode, within))])
+    return []
+
+
+def _apart(modes: Sequence[Values], within: float, fewest: int) -> bool:
+    """Whether the gaps between modes are large, and large against the spread in them."""
+    rest = np.concatenate([mode - np.median(mode) for mode in modes])
+    power = float((rest**2).sum()) + _WITHIN_WEIGHT * within**2
+    spread = math.sqrt(power / (len(rest) - len(modes) + _WITHIN_WEIGHT))
+    gap = min(float(high[0] - low[-1]) for low, high in pairwise(modes))
+    return min(map(len, modes)) >= fewest and gap >= max(SMALLEST_CHANGE, _SPREADS * spread)
+
+
+def _drift(logs: Values) -> list[int]:
+    """Two levels when the values go one way all through the run, else one."""
+    n = len(logs)
+    if n < 2 or trend([(list(range(n)), list(logs))]).p > LARGEST_P:
+        return [0] * n
+    first, second = np.triu_indices(n, 1)
+    slope = float(np.median((logs[second] - logs[first]) / (second - first)))
+    if abs(slope) * (n - 1) < SMALLEST_CHANGE:
+        return [0] * n
+    cut = max(range(1, n), key=lambda k: abs(logs[:k].mean() - logs[k:].mean()) * math.sqrt(k * (n - k)))
+    return [int((i >= cut) == (slope > 0)) for i in range(n)]
+
+
+def _without_moments(levels: Sequence[int | None]) -> list[int | None]:
+    """A level that one host-state check alone saw, between two that agree, is theirs."""
+    found = list(levels)
+    there = [i for i, level in enumerate(levels) if level is not None]
+    for before, i, after in zip(there, there[1:], there[2:], strict=False):
+        if found[before] == levels[after] != levels[i]:
+            found[i] = levels[after]
+    return found
+
+
+def _labels(quantities: Sequence[HostStateQuantity], host_checks: int) -> list[str]:
+    host_states: list[dict[int, int]] = []
+    labels, last = [], 0
+    for i in range(host_checks):
+        own = {number: each.levels[i] for number, each in enumerate(quantities)}
+        seen = {number: level for number, level in own.items() if level is not None}
+        last = _place(host_states, seen, last) if seen else last
+        labels.append(_name(last) if seen else UNKNOWN)
+    return labels
+
+
+def _place(host_states: list[dict[int, int]], seen: Mapping[int, int], last: int) -> int:
+    """A ground that a host-state check does not contradict, the last one before all others, or a new one."""
+    for number in sorted(range(len(host_states)), key=lambda each: each != last):
+        known = host_states[number]
+        if all(known.get(quantity, level) == level for quantity, level in seen.items()):
+            known.update(seen)
+            return number
+    host_states.append(dict(seen))
+    return len(host_states) - 1
+
+
+def _name(number: int) -> str:
+    return chr(ord("A") + number) if number < 26 else f"ground {number + 1}"
+
+
+def trial_labels(
+    judgement: HostStateJudgement, host_checks: Sequence[HostCheck], trials: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """The ground of each trial: that of the host-state checks before and behind it, BETWEEN when they differ, or
+    UNKNOWN.
+    """
+    following = _following(host_checks)
+    labels = []
+    for trial in trials:
+        before = trial.get("host_state")
+        label = judgement.labels.get(before, UNKNOWN) if isinstance(before, int) else UNKNOWN
+        after = judgement.labels.get(following.get(before, -1), UNKNOWN) if isinstance(before, int) else UNKNOWN
+        labels.append(BETWEEN if UNKNOWN not in (label, after) and label != after else label)
+    return labels
+
+
+def _following(host_checks: Sequence[HostCheck]) -> dict[int, int]:
+    """Host-state check -> the next one of the same pair."""
+    last: dict[Any, int] = {}
+    following = {}
+    for host_check in host_checks:
+        number, pair = int(host_check["host_check"]), host_check.get("pair")
+        if pair in last:
+            following[last[pair]] = number
+        last[pair] = number
+    return following
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How the points of a run stand.
+
+    Attributes:
+        main: the ground on which the points were seen most; UNKNOWN without host-state checks.
+        short: point -> how often it was not seen there and should have been.
+    """
+
+    main: str
+    short: Mapping[str, int]
+
+
+def standing(trials: Iterable[tuple[str, str]], wanted: int) -> Standing:
+    """Whether each point was seen often enough on one and the same ground.
+
+    Args:
+        trials: point and ground of each trial that is data.
+        wanted: how often a point should have been seen there; no more than it was seen at all.
+    """
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for point, label in trials:
+        counts[point][label] += 1
+    labels = sorted({label for each in counts.values() for label in each} - {UNKNOWN})
+    if not labels:
+        return Standing(UNKNOWN, {})
+
+    def short(label: str) -> dict[str, int]:
+        there = {point: 0 if label == BETWEEN else each[label] for point, each in counts.items()}
+        lacking = {point: min(wanted, each.total()) - there[point] for point, each in counts.items()}
+        return {point: number for point, number in lacking.items() if number > 0}
+
+    main = min(labels, key=lambda label: (sum(short(label).values()), -sum(each[label] for each in counts.values())))
+    return Standing(main, short(main))

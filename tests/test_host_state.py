@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What host-state checks say about the ground under trials: synthetic ones of known make."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_run import host_check, trial, write_run
+
+from pollscope.analysis.claims import evaluate_run
+from pollscope.analysis.claims.evaluate import _finding
+from pollscope.analysis.claims.model import Claim
+from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
+from pollscope.analysis.drift import drift
+from pollscope.analysis.host_state import footing, host_state_table
+from pollscope.analysis.point_values import measured
+from pollscope.analysis.quality import cautions
+from pollscope.analysis.report import report_html
+from pollscope.base.errors import UsageError
+from pollscope.metrics.host_state import BETWEEN, judge_host_state, standing, trial_labels
+from pollscope.spec.predicates import Ratio, Within
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import read_run
+
+
+def labels(lines: Sequence[float], **more: Any) -> str:
+    """The grounds of host-state checks that differ in their line alone."""
+    judged = judge_host_state([host_check(i, line=line, **more) for i, line in enumerate(lines)])
+    return "".join(judged.labels[i] for i in range(len(lines)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([300] * 6, "AAAAAA"),
+        ([300], "A"),
+        ([], ""),
+        ([310, 1400], "AB"),
+        ([310, 305, 1400, 1390, 300, 315], "AABBAA"),
+        ([310, 1400, 305, 1390], "AAAB"),  # the first of the two was
+        ([310, 1400, 305, 300], "AAAA"),  # one host-state check alone saw it: a moment
+        ([310, 300, 305, 1400], "AAAB"),  # the last one: nothing tells yet that it was
+        ([310, 320, 800, 810, 1400, 1380], "AABBCC"),
+        ([300, 330, 290, 345, 310, 325], "AAAAAA"),  # below 20 %
+    ],
+)
+def test_levels_of_a_line(lines: Sequence[float], expected: str) -> None:
+    assert labels(lines) == expected
+
+
+def test_drift_is_cut_where_it_shows() -> None:
+    drifting = [300 * 1.04**i for i in range(16)]
+    found = labels(drifting)
+    assert set(found) == {"A", "B"}
+    assert found == "A" * found.count("A") + "B" * found.count("B")
+    assert 4 <= found.count("A") <= 12
+    assert set(labels([300 * 1.005**i for i in range(16)])) == {"A"}, "8 % over the run are below the smallest change"
+
+
+@pytest.mark.parametrize(
+    ("host_checks", "noise", "most"), [((3, 5), 0.05, 0.01), ((5, 24), 0.08, 0.02), ((8, 24), 0.3, 0.05)]
+)
+def test_noise_alone_is_one_host_state(host_checks: tuple[int, int], noise: float, most: float) -> None:
+    """Share of runs with two grounds where one quantity varies at random and nothing changes."""
+    chance, wrong = random.Random(1), 0
+    for _ in range(200):
+        lines = [300 * chance.lognormvariate(0, noise) for _ in range(chance.randint(*host_checks))]
+        wrong += len(set(labels(lines))) > 1
+    assert wrong <= most * 200
+
+
+def test_two_modes_in_noise_are_found() -> None:
+    """In steps like those of a line between cores that was seen to go from 215 to 825 cycles, with more noise."""
+    chance, right = random.Random(2), 0
+    for _ in range(100):
+        modes = [300 if i < 6 else 850 for i in range(12)]
+        right += labels([mode * chance.lognormvariate(0, 0.08) for mode in modes]) == "A" * 6 + "B" * 6
+    assert right >= 94
+
+
+def test_a_host_check_as_wide_as_the_change_tells_nothing() -> None:
+    assert labels([300, 300, 370, 370], spread=0.01) == "AABB"
+    assert labels([300, 300, 370, 370], spread=0.4) == "AAAA"
+
+
+def test_clock_and_memory_count_as_well() -> None:
+    slower = [host_check(i, chain=2.1 if i < 3 else 2.8) for i in range(6)]
+    assert list(judge_host_state(slower).labels.values()) == list("AAABBB")
+    assert any(
+        "dependent multiplication, CPU 0: 2.1 cycles in 3, 2.8 cycles in 3 of 6 host-state checks" in text
+        for text in judge_host_state(slower).changes()
+    )
+    memory = [host_check(i, stream=20 if i < 3 else 12) for i in range(6)]
+    assert list(judge_host_state(memory).labels.values()) == list("AAABBB")
+
+
+def test_what_a_knob_changes_is_no_other_host_state() -> None:
+    slow: dict[str, Any] = {"knobs": {"governor": "powersave"}}
+    fast: dict[str, Any] = {"knobs": {"governor": "performance"}}
+    swept = [host_check(i, chain=3.0 if i % 2 else 2.1, **(slow if i % 2 else fast)) for i in range(8)]
+    assert set(judge_host_state(swept).labels.values()) == {"A"}
+    assert len(set(judge_host_state([{**each, "knobs": {}} for each in swept]).labels.values())) > 1
+
+
+def test_what_one_host_check_lacks_is_no_difference() -> None:
+    whole, without = host_check(0), host_check(1)
+    without["hosts"][0]["lines"] = [{"lcores": [1, 2], "cpus": [0, 1], "absent": "taken away"}]
+    nothing = {"host_check": 2, "absent": "the node hung"}
+    judged = judge_host_state([whole, without, nothing, host_check(3)])
+    assert judged.labels == {0: "A", 1: "A", 2: "", 3: "A"}
+    there = [host_check(i, line=300 if i < 2 else 900) for i in range(6)]
+    there[4]["hosts"][0]["lines"] = without["hosts"][0]["lines"]
+    assert "".join(judge_host_state(there).labels.values()) == "AABBBB", (
+        "what agrees with both stands where the last one did"
+    )
+
+
+def test_hosts_and_pairs_are_told_apart() -> None:
+    two = host_check(0)
+    two["hosts"] = [
+        {"role": "generator", "absent": "pktgen-dpdk runs no host-state checks"},
+        {"role": "DUT", **two["hosts"][0]},
+    ]
+    assert judge_host_state([two]).quantities[0].where == "DUT CPU 0 - CPU 1"
+    pairs = [host_check(0, line=300, pair="p"), host_check(1, line=900, pair="q"), host_check(2, line=305, pair="p")]
+    assert set(judge_host_state(pairs).labels.values()) == {"A"}, "two pairs of machines are not one that changed"
+
+
+def test_two_modes_within_a_host_check_are_counted() -> None:
+    one = host_check(0)
+    one["hosts"][0]["lines"][0]["cycles"] = [32 * 300 + i for i in range(16)] + [32 * 1400 + i for i in range(16)]
+    assert next(each for each in judge_host_state([one]).quantities if each.kind == "line").two_modes == 1
+
+
+def test_absence_has_a_reason() -> None:
+    assert "no host-state checks" in judge_host_state([]).absent
+    assert (
+        judge_host_state([{"host_check": 0, "absent": "the node refused 'host_state'"}]).absent
+        == "the node refused 'host_state'"
+    )
+
+
+@pytest.mark.parametrize("broken", [{"hosts": 3}, {"hosts": [{"lines": [], "cores": [{"cpu": "x"}]}]}])
+def test_a_broken_host_check_is_named(broken: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"host_states\.jsonl"):
+        judge_host_state([{"host_check": 0, **broken}])
+
+
+def test_a_trial_stands_where_both_host_checks_around_it_do() -> None:
+    host_checks = [host_check(0), host_check(1), host_check(2, line=900), host_check(3, line=910)]
+    trials = [{"host_state": 0}, {"host_state": 1}, {"host_state": 2}, {"host_state": 3}, {}]
+    assert trial_labels(judge_host_state(host_checks), host_checks, trials) == ["A", BETWEEN, "B", "B", ""]
+
+
+def test_standing_names_the_points_that_are_short() -> None:
+    even = [(point, "A") for point in "pq" for _ in range(3)]
+    assert standing(even, 3).short == {}
+    mixed = [*even[:5], ("q", "B"), ("p", "B")]
+    found = standing(mixed, 3)
+    assert (found.main, found.short) == ("A", {"q": 1})
+    assert standing([*mixed, ("q", "A")], 3).short == {}
+    assert standing([("p", "A")], 3).short == {}, "a point that was seen once has no other ground"
+    assert standing([("p", ""), ("q", "")], 1).main == ""
+    assert standing([("p", BETWEEN), ("p", BETWEEN)], 2).short == {"p": 2}, "no trial stands anywhere"
+
+
+def test_footing() -> None:
+    assert footing([("a", ["A", "A"]), ("b", ["A"])]).text == ""
+    apart = footing([("a", ["A", "A"]), ("b", ["B", "B"])])
+    assert (apart.same, apart.text) == (False, "a: ground A in 2 trials; b: ground B in 2 trials")
+    assert footing([("a", ["A", "B"]), ("b", ["A", "B"])]).same is True
+    assert footing([("a", ["A"]), ("b", [""])]).same is None
+
+
+def run_of(folder: Path, lines: Sequence[float], repeats: int = 3, **meta: Any) -> Any:
+    """Blocks of two points, a host-state check of the given line before each and one at the end; the block number is
+    the repeat.
+
+    Point 8 has twice the useful share of point 1 on a line of 300 cycles and half of it on any other.
+    """
+    blocks = len(lines) - 1
+    trials = [
+        trial(f"measure:queues={queues}:{block}", f"queues={queues}", block, {"queues": queues}, queues=queues,
+              useful_share=(0.2 if queues == 1 else 0.4 if lines[block] == 300 else 0.1) + 0.002 * (block % 3))
+        | {"host_state": block, "started_utc": f"2026-01-01T00:{block:02d}:0{i}Z"}
+        for block in range(blocks)
+        for i, queues in enumerate((1, 8))
+    ]  # fmt: skip
+    host_checks = [host_check(i, line=line) for i, line in enumerate(lines)]
+    spec = {"name": "synthetic", "repeats": {"count": repeats}}
+    return read_run(write_run(folder, trials, host_checks, spec=spec, **meta))
+
+
+def test_other_host_state_is_left_out_when_there_is_enough(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 900, 900, 300, 300])
+    table = current_table(run)
+    assert list(table["host_state"]) == ["A", "A", *[BETWEEN] * 2, "B", "B", *[BETWEEN] * 2, "A", "A"]
+    assert not table["other_host_state"].any(), "two blocks on A are fewer than the three that are asked for"
+    enough = current_table(run_of(tmp_path / "e", [300, 300, 900, 900, 300, 300], repeats=2))
+    assert list(measured(enough)["host_state"]) == ["A"] * 4
+
+
+def test_a_comparison_across_host_states_is_flagged(tmp_path: Path) -> None:
+    on_a = run_of(tmp_path / "a", [300] * 4)
+    on_b = run_of(tmp_path / "b", [900] * 4)
+    same = compare_runs(on_a, run_of(tmp_path / "c", [310] * 4), ["useful_share"])
+    assert all(each.footing.same for each in same)
+    assert "different ground" not in comparison_text(same)
+    apart = compare_runs(on_a, on_b, ["useful_share"])
+    assert all(each.footing.same is False for each in apart)
+    text = comparison_text(apart)
+    assert "2 of 2 compare trials on different ground (marked !)" in text
+    assert "run A: ground A in 3 trials; run B: ground B in 3 trials" in text
+
+
+def test_levels_on_uneven_host_state_are_flagged(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 300, 900])
+    uneven = [{**record, "host_state": 0 if record["factors"]["queues"] == 1 else 3} for record in run.trials]
+    apart = read_run(write_run(tmp_path / "u", uneven, run.host_checks, spec=run.meta["spec"]))
+    (difference,) = compare_levels(apart, "queues", ["useful_share"])
+    assert difference.footing.same is False
+    assert compare_levels(run, "queues", ["useful_share"])[0].footing.same is True
+
+
+def claim(predicate: Any) -> Claim:
+    return Claim(
+        id="S-F5.t", row="S-F5", paper=None, statement="s", source="s", metric="useful_share", predicate=predicate
+    )
+
+
+def test_a_claim_across_host_states_is_not_decided(tmp_path: Path) -> None:
+    good = run_of(tmp_path / "r", [300] * 4)
+    doubles = claim(Ratio(kind="ratio", factor="queues", first=1, last=8, low=1.5))
+    agreed = _finding(doubles, good, current_table(good))
+    assert agreed.kind is VerdictKind.AGREES
+    assert "host_state" not in agreed.sentence
+    run = run_of(tmp_path / "x", [300] * 4 + [900] * 4, repeats=9)
+    uneven = [record for record in run.trials if (record["factors"]["queues"] == 8) == (record["repeat"] < 3)]
+    apart = read_run(write_run(tmp_path / "u", uneven, run.host_checks, spec=run.meta["spec"]))
+    found = _finding(doubles, apart, current_table(apart))
+    assert found.kind is VerdictKind.INCONCLUSIVE
+    mix = "ground A in 3 trials, ground B in 3, between grounds in 1"
+    assert f"stand on different ground ({mix}), which alone can make" in found.sentence
+    within = _finding(claim(Within(kind="within", low=0.0, high=1.0)), apart, current_table(apart))
+    assert within.kind is VerdictKind.AGREES
+    assert "stand on different ground" in within.sentence
+    pooled = run_of(tmp_path / "p", [300, 300, 900, 900, 900], repeats=9)
+    assert "pooled over several grounds" in _finding(doubles, pooled, current_table(pooled)).sentence
+
+
+def test_the_report_shows_the_host_state_and_cautions_once(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 900, 900, 300, 300], repeats=2)
+    found = [caution for caution in cautions(run, current_table(run)) if caution.topic == "host_state"]
+    (caution,) = found
+    assert (
+        "cache line to and fro, CPU 0 - CPU 1: 300 cycles in 4, 900 cycles in 2 of 6 host-state checks" in caution.text
+    )
+    assert "from ground A to between grounds at measure:queues=1:1" in caution.text
+    assert "the 6 trials on other ground are left out" in caution.text
+    html = report_html([run])
+    assert html.count("The ground under the run changed") == 1
+    assert "<polyline" in html
+    assert "it changed" in html
+    steady = run_of(tmp_path / "s", [300] * 4)
+    assert not [caution for caution in cautions(steady, current_table(steady)) if caution.topic == "host_state"]
+    assert "it did not change" in report_html([steady])
+
+
+def test_pooling_is_said(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", [300, 300, 900, 900])
+    (caution,) = [caution for caution in cautions(run, current_table(run)) if caution.topic == "host_state"]
+    assert "all trials are pooled" in caution.text
+
+
+def test_a_change_of_host_state_is_no_drift(tmp_path: Path) -> None:
+    """A step at a change of ground is said of the ground; without host-state checks it is a drift."""
+    run = run_of(tmp_path / "r", [300] * 12 + [900] * 12, repeats=40)
+    assert drift(run, current_table(run), "useful_share") is None
+    old = [{key: value for key, value in record.items() if key != "host_state"} for record in run.trials]
+    falling = [record for record in old if record["factors"]["queues"] == 8]
+    without = read_run(write_run(tmp_path / "o", falling))
+    assert drift(without, current_table(without), "useful_share") is not None
+
+
+def test_recorded_runs_read_as_before(checkout: Path) -> None:
+    for folder in sorted((checkout / "tests/runs_of_before").iterdir()):
+        if not folder.is_dir():
+            continue
+        run = read_run(folder)
+        table = current_table(run)
+        assert run.host_checks == []
+        assert set(table["host_state"]) == {""}
+        assert not table["other_host_state"].any()
+        assert "no host-state checks" in host_state_table(run).absent
+        assert "absent, because the run has no host-state checks" in report_html([run])
+        assert not [caution for caution in cautions(run, table) if caution.topic == "host_state"]
+        assert all("host_state" not in verdict.finding.sentence for verdict in evaluate_run(run))
+        assert f"not known: run {run.run_id}: the run has no host-state checks" in comparison_text(
+            compare_runs(run, run, ["rx_pps"])
+        )

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs look at the ground under them: host-state checks around blocks, blocks made again when it changed, and what is
+said."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from run_helpers import Cli, assert_complete
+
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.testbeds.loopback import LoopbackTestbed
+
+# Two blocks of maxima, two of four points; each host-state check is the node's next ground, the last holds for all
+# others.
+BLOCKS = ["maximum 0", "maximum 1", "measure 0", "measure 1"]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    (tmp_path / "nodes").touch()
+    return Cli(tmp_path)
+
+
+def with_host_states(cli: Cli, *cycles: int) -> None:
+    cli.faults = {"host_states": list(cycles)}
+
+
+def extra_trials(run: RunFolder) -> list[str]:
+    return [trial["trial"] for trial in run.trials if trial["kind"] == "measure" and trial["repeat"] >= 2]
+
+
+def on_main(run: RunFolder) -> Counter[str]:
+    table = current_table(run)
+    rows = table[(table["kind"] == "measure") & ~table["other_host_state"]]
+    assert rows["host_state"].nunique() == 1
+    return Counter(rows["point"])
+
+
+def test_a_host_check_stands_before_each_block_and_at_the_end(cli: Cli) -> None:
+    done = cli("run", cli.spec())
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert [host_check["host_check"] for host_check in run.host_checks] == list(range(5))
+    assert [host_check["why"] for host_check in run.host_checks] == ["start", "block", "block", "block", "end"]
+    assert [host_check["block"] for host_check in run.host_checks] == [*BLOCKS, BLOCKS[-1]]
+    assert [trial["host_state"] for trial in run.trials] == [0] * 2 + [1] * 2 + [2] * 4 + [3] * 4
+    assert set(current_table(run)["host_state"]) == {"A"}
+    assert "host_state" not in done.stdout
+
+
+def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
+    """The line changes before the second block of measured points: that before it lies between two grounds."""
+    with_host_states(cli, 300, 301, 302, 900, 901)
+    done = cli("run", cli.spec())
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert run.host_checks[4]["why"] == "again", "a host-state check that differs is taken once more"
+    assert len(extra_trials(run)) == 4
+    assert "CPU 0 - CPU 1: 301 cycles in 3, 901 cycles in 3 of 6 host-state checks): extra block 1 of" in done.stderr
+    assert on_main(run) == dict.fromkeys(on_main(run), 2)
+    assert len(on_main(run)) == 4
+    assert "warning: host_state: The ground under the run changed" in done.stdout
+    assert run.meta["warnings"] == []
+    assert run.meta["plan"][-4:] == extra_trials(run)
+
+
+def test_extra_blocks_are_few_and_what_they_did_not_reach_is_said(cli: Cli) -> None:
+    with_host_states(cli, *[300, 300, 900, 900] * 10)
+    done = cli("run", cli.spec())
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert len(extra_trials(run)) == 8
+    (warning,) = [text for text in run.meta["warnings"] if "host_state" in text]
+    assert "after 2 extra blocks 4 of 4 points" in warning
+    assert not current_table(run)["other_host_state"].any()
+    assert "all trials are pooled" in done.stdout
+
+
+def test_a_spec_may_forbid_extra_blocks(cli: Cli) -> None:
+    with_host_states(cli, 300, 301, 302, 900, 901)
+    assert cli("run", cli.spec(), "--set", "noise.extra_blocks=0").returncode == 0
+    assert extra_trials(cli.only_run()) == []
+    assert "after 0 extra blocks" in cli.only_run().meta["warnings"][0]
+
+
+def test_emulated_machines_have_no_host_state_to_wait_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LoopbackTestbed, "emulated", True)
+    with_host_states(cli, 300, 301, 302, 900, 901)
+    assert cli("run", cli.spec()).returncode == 0
+    assert extra_trials(cli.only_run()) == []
+    assert cli.only_run().meta["warnings"] == []
+
+
+def test_a_moment_divides_nothing(cli: Cli) -> None:
+    with_host_states(cli, 300, 900, 300)
+    done = cli("run", cli.spec())
+    assert extra_trials(cli.only_run()) == []
+    assert set(current_table(cli.only_run())["host_state"]) == {"A"}
+    assert "host_state" not in done.stdout
+
+
+def test_a_node_without_host_checks_runs_as_before(cli: Cli) -> None:
+    cli.faults = {"host_state": "refuse"}
+    done = cli("run", cli.spec())
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert all("refused on purpose" in host_check["absent"] for host_check in run.host_checks)
+    assert set(current_table(run)["host_state"]) == {""}
+
+
+def test_a_node_that_dies_in_a_host_check_costs_no_trial(cli: Cli) -> None:
+    cli.faults = {"host_state": "die"}
+    done = cli("run", cli.spec())
+    assert done.returncode == 0, done.stderr
+    assert_complete(cli.only_run())
+    assert all("ended with status 9" in host_check["absent"] for host_check in cli.only_run().host_checks)
+    assert cli.nodes_alive() == []
+
+
+def test_resume_goes_on_with_the_host_checks(cli: Cli) -> None:
+    with_host_states(cli, 300)
+    assert cli("run", cli.spec()).returncode == 0
+    (folder,) = cli.run_folders()
+    lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
+    (folder / "trials.jsonl").write_text("".join(lines[:-3]))
+    whole = (folder / "host_states.jsonl").read_text()
+    (folder / "host_states.jsonl").write_text(whole[: whole.rindex("hosts")])  # cut off in the last line
+    with_host_states(cli, 900)
+    done = cli("run", "--resume", folder)
+    assert done.returncode == 0, done.stderr
+    run = read_run(folder)
+    assert_complete(run)
+    assert [host_check["host_check"] for host_check in run.host_checks] == list(range(len(run.host_checks)))
+    assert "extra block 1 of at most 2" in done.stderr
+    before = (folder / "trials.jsonl").read_bytes(), (folder / "host_states.jsonl").read_bytes()
+    assert cli("run", "--resume", folder).returncode == 0
+    assert ((folder / "trials.jsonl").read_bytes(), (folder / "host_states.jsonl").read_bytes()) == before
+
+
+def test_a_broken_host_check_is_named(cli: Cli) -> None:
+    assert cli("run", cli.spec()).returncode == 0
+    (folder,) = cli.run_folders()
+    text = (folder / "host_states.jsonl").read_text().splitlines()
+    (folder / "host_states.jsonl").write_text("\n".join([text[0], "{}", *text[2:]]) + "\n")
+    done = cli("claims", folder)
+    assert done.returncode == 2
+    assert "host_states.jsonl: line 2: has no 'host_check'" in done.stderr
+
+
+LOOPBACK = """\
+format: 1
+name: host-state checks
+row: S-F5
+title: t
+parameters: {generator_receives: false, load_pps: 100 kpps}
+factors:
+  queues: [1, 8]
+trial: {warmup: 10 ms, window: 50 ms, drain: 20 ms}
+repeats: {count: 3}
+"""
+
+
+@pytest.mark.measure
+def test_a_run_on_the_real_node_records_host_checks(tmp_path: Path, build_dir: Path) -> None:
+    (tmp_path / "nodes").touch()
+    cli = Cli(tmp_path, build_dir / "pollscope-node")
+    done = cli("run", cli.spec(LOOPBACK))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert_complete(run)
+    assert len(run.host_checks) >= 4
+    # The least: a host that takes the CPU away makes any of them longer.
+    assert min(host_check["hosts"][0]["took_ns"] for host_check in run.host_checks) < 100_000_000
+    for host_check in run.host_checks:
+        (host,) = host_check["hosts"]
+        assert [core["cpu"] for core in host["cores"]] == host["lines"][0]["cpus"]
+        assert len(host["lines"][0].get("cycles", range(32))) == 32
+    assert all(trial["host_state"] in range(len(run.host_checks)) for trial in run.trials)
+    table = current_table(run)
+    assert set(table["host_state"]) <= {"between", *map(chr, range(ord("A"), ord("Z")))}
+    page = tmp_path / "r.html"
+    assert cli("report", run.path, "--out", page).returncode == 0
+    assert "The ground under the run (it" in page.read_text()
+    assert json.loads((run.path / "host_states.jsonl").read_text().splitlines()[0])["why"] == "start"
