@@ -52,6 +52,20 @@ def test_a_host_check_stands_before_each_block_and_at_the_end(cli: Cli) -> None:
     assert "host_state" not in done.stdout
 
 
+@pytest.mark.parametrize(("setting", "lines"), [("load_pps=0 pps", 0), ("load_pps=1 kpps", 1), ("feed=infinite", 0)])
+def test_a_core_that_works_alone_is_judged_without_lines_between_cores(cli: Cli, setting: str, lines: int) -> None:
+    """The latency between two cores says nothing of a trial in which only one of them works."""
+    with_host_states(cli, 300, 301, 900, 901)
+    factors = "parameters: {saturate: true}\nfactors: {queues: [1, 2]}\nrepeats: {count: 2}\n"
+    load = ["--set", "parameters.saturate=null"] if "pps" in setting else []
+    spec = cli.spec(f"format: 1\nname: alone\ntitle: t\n{factors}trial: {{warmup: 0 ms, window: 10 ms, drain: 0 ms}}\n")
+    done = cli("run", spec, "--set", f"parameters.{setting}", *load)
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    assert {len(host["lines"]) for host_check in run.host_checks for host in host_check["hosts"]} == {lines}
+    assert (set(current_table(run)["host_state"]) == {"A"}) == (lines == 0)
+
+
 def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
     """The line changes before the second block of measured points: that before it lies between two grounds."""
     with_host_states(cli, 300, 301, 302, 900, 901)
