@@ -156,7 +156,7 @@ def test_the_build_imports_nothing_from_the_current_folder(checkout: Path, tmp_p
     environment = os.environ | {"PATH": f"{stand_in}:{os.environ['PATH']}", "DRIVER": "none"}
     command = [checkout / "playbooks/build-release", tmp_path / "out.tar.gz"]
     done = subprocess.run(command, cwd=evil, env=environment, **CAPTURED)
-    assert "the locked Python packages cannot be had" in done.stderr
+    assert "the locked Python packages cannot be installed" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 

@@ -123,7 +123,7 @@ def test_a_linked_venv_is_left_to_its_checkout(copy: Path, tmp_path: Path, optio
     done = bootstrap(copy, *option, PACKAGES="present")
     assert done.returncode == 3
     assert done.stderr.splitlines() == [
-        f"set-up: {copy}/.venv is a symbolic link to {other}: remove it, or that checkout would run this code"
+        f"set-up: {copy}/.venv is a symbolic link to {other}, whose checkout would then run this code (remove the link)"
     ]
     assert list(other.iterdir()) == []
     assert not (copy / ".cache").exists()

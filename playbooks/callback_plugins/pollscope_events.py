@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible callback: what changed and what failed, one JSON object a line, for pollscope/testbeds/pair/plays.py.
+"""Ansible callback: write changes and failures, one JSON object per line, for pollscope/testbeds/pair/plays.py.
 
     {"event": "changed" | "failed" | "unreachable", "host": "dut1", "task": "vfio : Bind the NICs", "message": "..."}
     {"event": "stats", "host": "dut1", "ok": 12, "changed": 0, "failures": 0, "unreachable": 0}
 
-A failure that a play rescues is there, too; the play says the reason again when it gives up, so the last one counts.
+A failure that a play rescues is written as well. The play reports the reason again when it gives up, so the last one
+counts.
 """
 
 import json
@@ -13,17 +14,19 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 
+# Of the message, which a host writes at any length.
+_MOST_CHARACTERS = 4000
 DOCUMENTATION = r"""
 name: pollscope_events
 type: notification
-short_description: What changed and what failed, one JSON object a line
-description: Writes to the file that the environment variable POLLSCOPE_EVENTS names.
+short_description: Write changes and failures, one JSON object per line
+description: The environment variable POLLSCOPE_EVENTS names the file.
 requirements: [enabled in the configuration]
 """
 
 
 class CallbackModule(CallbackBase):
-    """Writes the events."""
+    """Write the events."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -46,11 +49,11 @@ class CallbackModule(CallbackBase):
             self._write({"event": "stats", "host": host, **stats.summarize(host)})
 
     def _task(self, event: str, result: Any) -> None:
-        # Where the module did not even start, its standard error says why, and `msg` only that there was no result.
+        # If the module did not start, its standard error has the reason, and `msg` only that there is no result.
         found = result.result
         message = found.get("module_stderr") or found.get("msg") or found.get("stderr") or ""
-        name = result.task.get_name()
-        self._write({"event": event, "host": result.host.get_name(), "task": name, "message": str(message)})
+        name, text = result.task.get_name(), str(message)[-_MOST_CHARACTERS:]
+        self._write({"event": event, "host": result.host.get_name(), "task": name, "message": text})
 
     def _write(self, record: dict[str, Any]) -> None:
         with open(os.environ["POLLSCOPE_EVENTS"], "a", encoding="utf-8") as stream:

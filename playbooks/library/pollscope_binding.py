@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: takes NICs from the kernel for DPDK, by PCI address, and restores them."""
+"""Ansible module: take NICs from the kernel for DPDK, by PCI address, and restore them."""
 
 import json
 import time
@@ -17,43 +17,42 @@ from ansible.module_utils.pollscope_kinds import KernelModule, Run, Text, run
 
 DOCUMENTATION = r"""
 module: pollscope_binding
-short_description: Takes NICs from the kernel for DPDK through vfio-pci, and restores them
+short_description: Take NICs from the kernel for DPDK through vfio-pci, and restore them
 description:
-  - Loads vfio-pci and binds the devices to it through driver_override. Without an IOMMU, that is vfio's no-IOMMU mode;
-    where the kernel was built without it (Debian's are), it is uio_pci_generic.
-  - Refuses the NIC of the management, one that has an IP address (itself, on a VLAN, in a bond, on a virtual function),
-    one without an IOMMU group (unless that is consented to), and one whose group holds another device that the kernel
-    uses.
-  - Devices of Mellanox and NVIDIA (vendor 15b3) are left with mlx5_core, because DPDK drives them beside the kernel.
+  - Loads vfio-pci and binds the devices to it through driver_override. Without an IOMMU it uses vfio's no-IOMMU mode,
+    or uio_pci_generic if the kernel was built without that mode, as Debian's kernels are.
+  - Refuses the NIC of the management, and a NIC that has an IP address (itself, on a VLAN, in a bond or on a virtual
+    function), that has no IOMMU group (unless you consent), or whose group holds another device that the kernel uses.
+  - Leaves devices of Mellanox and NVIDIA (vendor 15b3) with mlx5_core, because DPDK drives them beside the kernel.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Bind, restore, or compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: "Bind, restore or compare."}
   journal: {type: str, required: true, description: Name of the journal.}
   devices: {type: list, elements: str, default: [], description: PCI addresses.}
-  no_iommu_consent: {type: bool, default: false, description: Bind without IOMMU group; DMA is then unchecked.}
+  no_iommu_consent: {type: bool, default: false, description: Bind without an IOMMU group. Nothing then checks the DMA.}
 author: [pollscope]
 """
 
 DRIVER, WITHOUT_IOMMU = "vfio-pci", "uio_pci_generic"
 BIFURCATED_VENDORS = {"0x15b3"}
-NO_IOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"  # not there without CONFIG_VFIO_NOIOMMU
+NO_IOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"  # exists only with CONFIG_VFIO_NOIOMMU
 BRIDGE_CLASS = "0x06"
 INTERFACE_LIMIT_S = 10
 ETHERNET_MTU = 1500
 
 
 class NoIommu(Text):
-    """The switch of vfio's no-IOMMU mode; `N` while vfio is not loaded."""
+    """The switch of vfio's no-IOMMU mode; it reads as `N` while vfio is not loaded."""
 
     def read(self, target: str) -> str:
         return super().read(target) if self._path(target).exists() else "N"
 
 
 class Binding(Setting):
-    """The driver of a PCI device; its state is `{"driver", "override", "up"}`, and what else went with the kernel's.
+    """The driver of a PCI device; its state is `{"driver", "override", "up"}` and what goes with the kernel's driver.
 
-    `up` names the interfaces that were up, because a device comes back with its interfaces down. Where there were any,
-    `mtu` has the MTUs that were not Ethernet's, `vlans` the VLANs on the interfaces (`name`, `link`, `id`, `protocol`,
-    `up`, in the order in which they can be made), `functions` the number of virtual functions.
+    `up` names the interfaces that were up, because a device returns with its interfaces down. These are there only if
+    they are needed: `mtu`, the MTUs that differ from Ethernet's; `vlans`, the VLANs on the interfaces (`name`, `link`,
+    `id`, `protocol`, `up`) in the order in which they can be made; `functions`, the number of virtual functions.
     """
 
     def __init__(self, devices: Devices, tool: Run = run, wait: Callable[[float], None] = time.sleep) -> None:
@@ -81,20 +80,20 @@ class Binding(Setting):
     def write(self, target: str, state: dict[str, Any]) -> None:
         folder = self.devices.folder(target)
         if self.devices.virtual_functions(target):
-            self._tell(folder / "sriov_numvfs", "0")  # they go with the driver, in order
+            self._write(folder / "sriov_numvfs", "0")  # unbinding would remove them without order
         if self.devices.driver(target) is not None:
-            self._tell(folder / "driver/unbind", target)
-        # An empty line takes the override away (Documentation/ABI/testing/sysfs-bus-pci).
-        self._tell(folder / "driver_override", state["override"] or "\n")
+            self._write(folder / "driver/unbind", target)
+        # An empty line removes the override (Documentation/ABI/testing/sysfs-bus-pci).
+        self._write(folder / "driver_override", state["override"] or "\n")
         if state["driver"] is not None:
             if self.devices.driver(target) is None:
-                self._tell(self.devices.root / "sys/bus/pci/drivers_probe", target)
+                self._write(self.devices.root / "sys/bus/pci/drivers_probe", target)
             self._bring_back(target, state)
 
     def _bring_back(self, target: str, state: dict[str, Any]) -> None:
-        """What the kernel had beside the driver; each interface before what stands on it."""
+        """Restore what went with the kernel's driver; each interface before the links on top of it."""
         if state.get("functions"):
-            self._tell(self.devices.folder(target) / "sriov_numvfs", str(state["functions"]))
+            self._write(self.devices.folder(target) / "sriov_numvfs", str(state["functions"]))
         vlans = state.get("vlans", [])
         for name in {*state["up"], *state.get("mtu", {}), *(each["link"] for each in vlans)}:
             if not any(each["name"] == name for each in vlans):
@@ -116,7 +115,7 @@ class Binding(Setting):
         return str(state["driver"] or "no driver")
 
     def _vlans(self, interfaces: Sequence[str]) -> list[dict[str, Any]]:
-        """The VLANs on interfaces, those on VLANs after what they stand on."""
+        """Return the VLANs on interfaces, each after the link that it stands on."""
         if not any(self._stands_on(name) for name in interfaces):
             return []
         shown = self.run(["ip", "-json", "-details", "link", "show", "type", "vlan"])
@@ -138,7 +137,7 @@ class Binding(Setting):
         path = self.devices.root / "sys/class/net" / name / attribute
         return path.read_text().strip() if path.exists() else default
 
-    def _tell(self, path: Path, text: str) -> None:
+    def _write(self, path: Path, text: str) -> None:
         try:
             path.write_text(text)
         except OSError as error:
@@ -149,7 +148,7 @@ class Binding(Setting):
         return bool(flags & 1)  # IFF_UP
 
     def _await(self, target: str, name: str) -> None:
-        # udev gives the interface its name some time after the driver made it.
+        # udev names the interface some time after the driver has made it.
         waited_s = 0.0
         while name not in self.devices.interfaces(target) and waited_s < INTERFACE_LIMIT_S:
             self.wait(0.2)
@@ -157,26 +156,25 @@ class Binding(Setting):
 
 
 def to_bind(devices: Devices, addresses: Sequence[str]) -> list[str]:
-    """The devices that DPDK can only have without the kernel's driver."""
+    """Return the devices that DPDK can drive only without the kernel's driver."""
     vendors = {address: (devices.folder(address) / "vendor").read_text().strip() for address in addresses}
     return [address for address, vendor in vendors.items() if vendor not in BIFURCATED_VENDORS]
 
 
 def refuse_groups(devices: Devices, addresses: Sequence[str], consent: bool) -> None:
-    """Stops at devices that vfio could not give out.
+    """Refuse devices that vfio cannot give to a program.
 
     Raises:
-        HostError: no IOMMU group without consent; another device of the group has a driver of the kernel.
+        HostError: a device has no IOMMU group and there is no consent, or a driver of the kernel holds another device
+            of its group.
     """
     for address in addresses:
         group = devices.folder(address) / "iommu_group"
         if not group.exists():
             if consent:
                 continue
-            raise HostError(
-                f"{address} has no IOMMU group: switch the IOMMU on (iommu.yml -e mode=pt), or consent to "
-                "unchecked DMA with vfio_no_iommu_consent: true"
-            )
+            remedy = "pollscope play iommu -e mode=pt, or consent to unchecked DMA: vfio_no_iommu_consent: true"
+            raise HostError(f"{address} has no IOMMU group", remedy=remedy)
         for other in sorted(path.name for path in (group / "devices").iterdir()):
             if other not in addresses and _is_held(devices, other):
                 raise HostError(f"{address} shares its IOMMU group with {other}, which {devices.driver(other)} holds")
@@ -188,19 +186,19 @@ def _is_held(devices: Devices, address: str) -> bool:
 
 
 def items_for(devices: Devices, addresses: Sequence[str], consent: bool) -> list[Item]:
-    """What has to be set for the devices, in this order.
+    """Return the items for the devices, in the order in which they are set.
 
     Raises:
-        HostError: one of them must not or cannot be bound.
+        HostError: a device must not or cannot be bound.
     """
-    # Also where DPDK drives a NIC beside the kernel: it takes the packets that were the kernel's.
+    # This holds for NICs that DPDK drives beside the kernel as well: DPDK takes the kernel's packets.
     devices.refuse_management(addresses)
     devices.refuse_configured([address for address in addresses if devices.driver(address) != DRIVER])
     addresses = to_bind(devices, addresses)
     fresh = [address for address in addresses if devices.driver(address) != DRIVER]
     refuse_groups(devices, addresses, consent)
     bare = any(not (devices.folder(address) / "iommu_group").exists() for address in fresh)
-    # Bound without an IOMMU, a device has a group of vfio's own making.
+    # vfio makes a group of its own for a device that is bound without an IOMMU.
     bare = bare or any((devices.folder(address) / "iommu_group/name").is_file() for address in addresses)
     if bare and not _has_no_iommu_mode(devices):
         return [*_loaded(WITHOUT_IOMMU), *_bound(addresses, WITHOUT_IOMMU)]

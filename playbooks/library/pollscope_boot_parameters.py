@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: parameters of the kernel's command line, in a drop-in file of GRUB, with a journal."""
+"""Ansible module: set parameters of the kernel's command line in a drop-in file of GRUB, with a journal."""
 
 import json
 import re
@@ -18,27 +18,27 @@ from ansible.module_utils.pollscope_kinds import File, Folder, run
 
 DOCUMENTATION = r"""
 module: pollscope_boot_parameters
-short_description: Parameters of the kernel's command line, in a drop-in file of GRUB
+short_description: Set parameters of the kernel's command line in a drop-in file of GRUB
 description:
   - Writes /etc/default/grub.d/zz-pollscope-NAME.cfg, runs update-grub and reads grub.cfg back. Changes no other file.
-  - The result's C(reboot_needed) says whether the running kernel differs, in the parameters of any name.
+  - C(reboot_needed) of the result is true if the running kernel has other parameters, those of other names included.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Set, restore, compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: "Set, restore or compare."}
   journal: {type: str, required: true, description: Name of the journal and of the drop-in file.}
-  words: {type: list, elements: str, default: [], description: The parameters; none restores what was set.}
+  words: {type: list, elements: str, default: [], description: The parameters. An empty list restores what was set.}
 author: [pollscope]
 """
 
 DROP_INS = Path("/etc/default/grub.d")
 DEFAULTS = Path("/etc/default/grub")
 MENU = Path("/boot/grub/grub.cfg")
-# Gone after a reboot, like the need for one.
+# A reboot empties this folder.
 PENDING = Path("/run/pollscope/reboot")
 WORD = re.compile(r"[A-Za-z0-9_.\-]+(=[A-Za-z0-9_.,:@\-]*)?")
 
 
 class DropIn(File):
-    """A drop-in file; writing it makes the menu anew, which is read back."""
+    """A drop-in file. Writing it makes GRUB's menu again and reads the menu back."""
 
     def write(self, target: str, state: Any) -> None:
         before = self.read(target)
@@ -50,19 +50,22 @@ class DropIn(File):
 
 
 def drop_in(words: Sequence[str]) -> dict[str, Any]:
-    """The file for some parameters: appended, because the last one of a name wins; in the file that is read last."""
+    """Return the drop-in file for some parameters.
+
+    They are appended in the file that is read last, because the last parameter of a name counts.
+    """
     line = f'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {" ".join(words)}"'
-    return {"text": f"# Written by pollscope's playbooks; taken away by the play restore.\n{line}\n", "mode": 0o644}
+    return {"text": f"# Written by pollscope's playbooks; the play restore removes it.\n{line}\n", "mode": 0o644}
 
 
 def words_of(text: str) -> list[str]:
-    """The parameters in a drop-in file."""
+    """Return the parameters in a drop-in file."""
     found = re.search(r'GRUB_CMDLINE_LINUX_DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"', text)
     return found[1].split() if found else []
 
 
 def make_menu(words: Sequence[str], former: Sequence[str]) -> None:
-    """Makes the menu anew and reads it back: it boots with `words`, and without what only `former` brought.
+    """Make the menu again and check that it boots with `words`, and without those that only `former` has.
 
     Raises:
         HostError: it does not.
@@ -75,20 +78,20 @@ def make_menu(words: Sequence[str], former: Sequence[str]) -> None:
 
 
 def finish_cut_off(entry: Entry) -> None:
-    """Makes the menu of a change that was cut off between the file and the menu, whichever way it went.
+    """Make the menu after a change that was cut off between writing the file and making the menu.
 
     Raises:
-        HostError: as `make_menu`.
+        HostError: see `make_menu`.
     """
     file = DropIn().read(entry.target)
     make_menu(words_of(file["text"]) if file else [], words_of(entry.new["text"]))
 
 
 def require_gone(words: Sequence[str]) -> None:
-    """Looks whether the menu boots without parameters, as far as no other file of the host gives them.
+    """Check that the menu boots without the parameters, unless another file of the host sets them.
 
     Raises:
-        HostError: it does not.
+        HostError: it boots with one of them.
     """
     others = " ".join(
         path.read_text(errors="replace") for path in (DEFAULTS, *DROP_INS.glob("*.cfg")) if path.is_file()
@@ -98,31 +101,30 @@ def require_gone(words: Sequence[str]) -> None:
     left = [word for word in words if word not in named and any(word in line for line in lines)]
     if left:
         raise HostError(
-            f"{MENU} still boots with '{' '.join(left)}', which is in no file of {DROP_INS}: run update-grub"
+            f"still boots with '{' '.join(left)}', which is in no file of {DROP_INS}", str(MENU), "update-grub"
         )
 
 
 def require_in_menu(words: Sequence[str]) -> None:
-    """Looks whether the menu boots with the parameters.
+    """Check that the menu boots with the parameters.
 
     Raises:
         HostError: it does not.
     """
     lines = [line.split() for line in MENU.read_text().splitlines() if line.split()[:1] == ["linux"]]
     if not any(is_active(words, line) for line in lines):
-        raise HostError(
-            f"{MENU} boots without '{' '.join(words)}': is a kernel in /boot, does {DROP_INS} count on this host?"
-        )
+        remedy = f"check that a kernel is in /boot, and that this host reads {DROP_INS}"
+        raise HostError(f"boots without '{' '.join(words)}'", str(MENU), remedy)
 
 
 def is_active(words: Sequence[str], command_line: Sequence[str]) -> bool:
-    """Whether each parameter is the last one of its name."""
+    """Return whether each parameter is the last one of its name."""
     last = {word.partition("=")[0]: word for word in command_line}
     return all(last.get(word.partition("=")[0]) == word for word in words)
 
 
 def note_pending(name: str, words: Sequence[str], pending: bool) -> None:
-    """Remembers that the running kernel has other parameters than the next one, or forgets it."""
+    """Note that the next boot has other parameters than the running kernel, or remove the note."""
     path = PENDING / name
     if pending:
         write_through(path, json.dumps(list(words)) + "\n", 0o644)
@@ -131,14 +133,16 @@ def note_pending(name: str, words: Sequence[str], pending: bool) -> None:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuses what is no kernel parameter: the file is read by a shell.
+    """Refuse a text that is no kernel parameter, because a shell reads the file.
 
     Raises:
-        HostError: one is none.
+        HostError: a text is none.
     """
     bad = [word for word in words if not WORD.fullmatch(word)]
     if bad:
-        raise HostError(f"{bad[0]!r} is no kernel parameter (letters, digits, _ . - and after = also , : @)")
+        raise HostError(
+            f"{bad[0]!r} is no kernel parameter", remedy="use letters, digits, _ . - and behind = also , : @"
+        )
 
 
 def main() -> None:
@@ -155,7 +159,7 @@ def main() -> None:
 
 
 def act(module: AnsibleModule) -> tuple[list[str], bool]:
-    """Does what `state` says; returns the lines of what was changed and whether a reboot is needed.
+    """Act on the module's `state`; return one line per change, and whether a reboot is needed.
 
     Raises:
         HostError: see the kinds.
@@ -170,7 +174,7 @@ def act(module: AnsibleModule) -> tuple[list[str], bool]:
             finish_cut_off(entry)
     lines = run_state(module, {"folder": Folder(), "boot": DropIn()}, items)
     running = Path("/proc/cmdline").read_text().split()
-    if module.params["state"] == "absent":  # an earlier play's stay where only this one is undone
+    if module.params["state"] == "absent":  # while a play is undone, the file of an earlier one stays
         file = DropIn().read(target)
         words = words_of(file["text"]) if file and not module.check_mode else []
     wanted = words
@@ -178,7 +182,7 @@ def act(module: AnsibleModule) -> tuple[list[str], bool]:
     differs = not is_active(wanted, running) or (bool(leaving) and any(word in running for word in leaving))
     if module.params["state"] == "verified":
         if differs:
-            raise HostError(f"the running kernel has not '{' '.join(wanted)}': reboot")
+            raise HostError(f"the running kernel does not have '{' '.join(wanted)}'", remedy="reboot")
         return lines, False
     if not module.check_mode and (wanted or leaving):
         note_pending(name, wanted, differs)

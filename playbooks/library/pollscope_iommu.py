@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: the boot parameters of an IOMMU mode on this host, and the mode that the kernel really has."""
+"""Ansible module: return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has."""
 
 from pathlib import Path
 
@@ -9,16 +9,16 @@ from ansible.module_utils.pollscope.base.errors import HostError
 
 DOCUMENTATION = r"""
 module: pollscope_iommu
-short_description: The boot parameters of an IOMMU mode on this host, and the mode that the kernel has
+short_description: Return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has
 description:
-  - Returns C(words), the boot parameters of the mode, by the table that the firmware has (DMAR, Intel; IVRS, AMD).
-  - With C(verify), fails unless the kernel has the mode, by /sys/class/iommu and the types of the IOMMU groups.
-    Nothing is changed.
+  - Returns C(words), the boot parameters of the mode. The table of the firmware decides (DMAR, Intel; IVRS, AMD).
+  - With C(verify), fails unless the kernel has the mode according to /sys/class/iommu and the types of the IOMMU
+    groups. Nothing is changed.
 options:
   mode: {type: str, choices: ['off', pt, lazy, strict], required: true, description: The wanted mode.}
   verify: {type: bool, default: false, description: Fail unless the kernel has the mode.}
   devices: {type: list, elements: str, default: [], description: PCI addresses that must have an IOMMU group.}
-  root: {type: path, default: /, description: Where sys is found.}
+  root: {type: path, default: /, description: Folder that holds sys.}
 author: [pollscope]
 """
 
@@ -42,13 +42,13 @@ MODES = {"identity": "pt", "DMA-FQ": "lazy", "DMA": "strict"}
 
 
 def make_of(root: Path) -> str | None:
-    """Whose IOMMU the firmware describes, also while the kernel leaves it off; None without one."""
+    """Return the make of the IOMMU that the firmware describes, also while the kernel leaves it off; or None."""
     tables = root / "sys/firmware/acpi/tables"
     return next((make for make, table in (("intel", "DMAR"), ("amd", "IVRS")) if (tables / table).exists()), None)
 
 
 def words_for(mode: str, root: Path) -> list[str]:
-    """The boot parameters of a mode; none for `off` on a host without an IOMMU.
+    """Return the boot parameters of a mode; none for `off` on a host without an IOMMU.
 
     Raises:
         HostError: the firmware describes no IOMMU.
@@ -57,15 +57,13 @@ def words_for(mode: str, root: Path) -> list[str]:
     if make is None and mode == "off":
         return []
     if make is None:
-        raise HostError(
-            f"IOMMU mode {mode}: the firmware describes no IOMMU (no table DMAR or IVRS): switch VT-d or AMD-Vi on in "
-            "its set-up"
-        )
+        what = "the firmware describes no IOMMU: there is no table DMAR or IVRS"
+        raise HostError(what, f"IOMMU mode {mode}", "switch VT-d or AMD-Vi on in its set-up")
     return WORDS[make][mode]
 
 
 def group_types(root: Path, devices: list[str]) -> list[str]:
-    """The types of the groups of the devices, or of all groups.
+    """Return the types of the groups of the devices; without devices, those of all groups.
 
     Raises:
         HostError: a device has no group.
@@ -83,7 +81,7 @@ def group_types(root: Path, devices: list[str]) -> list[str]:
 
 
 def found_mode(root: Path, devices: list[str]) -> str:
-    """The mode that the kernel has; several joined by `+`. Groups that a user's program holds tell nothing."""
+    """Return the mode of the kernel, several joined by `+`. Groups that a program holds do not count."""
     units = root / "sys/class/iommu"
     if not units.is_dir() or not any(units.iterdir()):
         return "off"
@@ -91,10 +89,10 @@ def found_mode(root: Path, devices: list[str]) -> str:
 
 
 def verify(mode: str, found: str) -> None:
-    """Compares.
+    """Check that the kernel has the wanted mode.
 
     Raises:
-        HostError: the kernel has another mode; says why where the kernel is known to do that.
+        HostError: it has another one; the message has the reason if it is known.
     """
     if found == mode:
         return
@@ -105,7 +103,7 @@ def verify(mode: str, found: str) -> None:
 
 
 def main() -> None:
-    """Read the parameters, look, report."""
+    """Read the parameters, read the mode, report."""
     module = AnsibleModule(
         argument_spec={
             "mode": {"type": "str", "choices": ["off", "pt", "lazy", "strict"], "required": True},

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: which roles have something to restore on this host; where a play begins and ends in the journals."""
+"""Ansible module: find the roles that have something to restore on this host; begin and end a play."""
 
 import shutil
 import time
@@ -19,24 +19,26 @@ from ansible.module_utils.pollscope_kinds import Release
 
 DOCUMENTATION = r"""
 module: pollscope_journals
-short_description: Which roles have something to restore on this host
+short_description: Find the roles that have something to restore on this host; begin and end a play
 description:
-  - A journal's name begins with its role's name. The roles that turn knobs have the journal of the knobs.
-    A role whose reboot is still to come counts, too.
-  - C(begun) keeps a copy of the journals while a play goes on, so that only this play is undone if it fails; a host on
-    which a run measures, whose boot parameters a run changes, or on which somebody else's play is, is refused. C(ended)
-    removes it, and releases that nothing points to any more. C(restored) does the same, and what a run had changed of
-    the boot parameters is back. C(alone) only refuses as C(begun) does. C(free) refuses a host on which a run measures
-    or somebody else's play is, or where a run that was killed has left knobs, which need the programs to be restored.
+  - Returns C(roles). The name of a journal begins with the name of its role. The roles that turn knobs share the
+    journal of the knobs. A role whose reboot is still to come is listed as well.
+  - C(begun) marks that a play goes on. The mark keeps runs away and holds a copy of the journals, so that only this
+    play is undone if it fails. C(begun) refuses a host on which a run measures, whose boot parameters a run changes, or
+    on which another user's play goes on. C(alone) refuses the same hosts and makes no mark.
+  - C(free) begins a play that restores. It refuses a host on which a run measures or another user's play goes on, or
+    where a killed run has left knobs. Those need the programs, which the play removes.
+  - C(ended) removes the mark, and the releases that no link points to. C(restored) also removes the note of a run that
+    had changed the boot parameters.
 options:
   state: {type: str, choices: [found, alone, free, begun, ended, restored], default: found, description: See above.}
-  player: {type: str, default: "", description: Who plays; one that is named plays once at a time.}
-  take_over: {type: bool, default: false, description: Somebody else's play was cut off.}
-  of_run: {type: bool, default: false, description: A run plays C(alone), which has the boot parameters changed.}
+  player: {type: str, default: "", description: Name of the user who plays. A named user has one play at a time.}
+  take_over: {type: bool, default: false, description: The other user's play was cut off.}
+  of_run: {type: bool, default: false, description: For C(alone). The play belongs to the run with the parameters.}
 author: [pollscope]
 """
 
-HAND = "hand"  # the journal of `pollscope knob set`
+HAND = "hand"  # journal of `pollscope knob set`
 KNOB_ROLES = ["cpu_power", "ddio"]
 PENDING = Path("/run/pollscope/reboot")
 PLAYER = "player"
@@ -45,29 +47,27 @@ OWN_PARAMETERS = {
     "begun": ("player", "take_over"),
     "alone": ("player", "take_over", "of_run"),
 }
-# A play that has done nothing for so long was cut off. Between two tasks of ours an archive may be built on a
-# host, while the others wait (BUILD_LIMIT_S of testbeds/pair/build.py), or be copied to it.
+# A play that was silent for this long was cut off. It is longer than the longest time between two tasks of our modules:
+# the build of an archive (BUILD_LIMIT_S of testbeds/pair/build.py).
 SILENT_S = 1800.0
 
 
 def roles() -> list[str]:
-    """The roles, sorted."""
+    """Return the roles that have something to restore, sorted."""
     folder = journal_path("any").parent
     folders = [folder, mark_folder()] if is_undone() else [folder]
-    names = {path.stem for each in folders for path in each.glob("*") if path.suffix in (".journal", ".json")}
+    names = {path.stem for each in folders for path in each.glob("*.journal")}
     found = {name.partition("-")[0] for name in names if name != HAND}
     found |= {path.name for path in PENDING.glob("*")}
     if "cpu_isolation" in found:
-        found.add("iommu")  # which reboots for it
-    if (state_folder() / "hugepages.json").exists():  # of earlier versions
-        found.add("hugepages")
+        found.add("iommu")  # it reboots for both
     if (state_folder() / f"knobs/{HAND}.journal").exists():
         found.update(KNOB_ROLES)
     return sorted(found)
 
 
 def begin(player: str = "", take_over: bool = False) -> None:
-    """Keeps a copy of what the journals list, and who plays.
+    """Mark that a play goes on, with a copy of the journals and the name of the player.
 
     Raises:
         HostError: a run or another play is on the host.
@@ -85,15 +85,17 @@ def begin(player: str = "", take_over: bool = False) -> None:
 
 
 def refuse_other_player(player: str, take_over: bool) -> None:
-    """Between its tasks a play does not hold the lock: what it began with would be lost to another one, and with it
-    what has to be restored when it fails. One player has one play at a time on a host (testbeds/pair/plays.py).
+    """Refuse a host on which another user's play goes on.
+
+    A play does not hold the lock between its tasks. Another play would overwrite the copy of the journals, which the
+    first one needs if it fails. A user has one play at a time on a host (testbeds/pair/plays.py).
 
     Raises:
-        HostError: somebody else's play has done something lately, and has not ended.
+        HostError: another user's play has acted lately and has not ended.
     """
     try:
         age_s, other = time.time() - mark_folder().stat().st_mtime, (mark_folder() / PLAYER).read_text()
-    except OSError:  # no play, or one of before, which had no name
+    except OSError:  # there is no play
         return
     if abs(age_s) < SILENT_S and not take_over and (other != player or not player):
         name = " ".join(other.split()) or "somebody"
@@ -116,7 +118,7 @@ def begin_to_restore(player: str = "", take_over: bool = False) -> None:
 
 
 def refuse_others(player: str = "", take_over: bool = False, of_run: bool = False) -> None:
-    """Before a play that has no beginning in the journals: it may find nothing to change, and reboot all the same.
+    """Refuse a host that others use, for a play that makes no mark.
 
     Raises:
         HostError: a run or another play is on the host, or another run changes its boot parameters.
@@ -128,10 +130,10 @@ def refuse_others(player: str = "", take_over: bool = False, of_run: bool = Fals
 
 
 def refuse_left_knobs() -> None:
-    """What a killed run has set, the programs restore, which the play takes away.
+    """Refuse a host on which a killed run has left knobs: the programs that restore them are about to be removed.
 
     Raises:
-        HostError: see above.
+        HostError: there are such knobs.
     """
     run = load(state_folder() / "knobs/run.journal")
     if run.header and run.pending:
@@ -141,17 +143,17 @@ def refuse_left_knobs() -> None:
 
 
 def refuse_boot_note() -> None:
-    """A run releases the host while a play of its own reboots it; one that was killed in it has left its mode.
+    """Refuse a host whose boot parameters a run changes: the run holds no lock while its own play reboots the host.
 
     Raises:
-        HostError: see above.
+        HostError: a run does, or was killed while it did.
     """
     if note := boot_note(state_folder()):
         raise HostError(f"{note} {CHANGES_MODE}", remedy=AFTER_MODE)
 
 
 def end() -> None:
-    """Removes the copy, and the releases that it was kept for.
+    """Remove the mark, and the releases that were kept in case the play failed.
 
     Raises:
         HostError: a release cannot be removed.
@@ -161,19 +163,23 @@ def end() -> None:
     shutil.rmtree(mark_folder())
     for path in journal_path("any").parent.glob("*.journal"):
         remove_former(path)
-    with suppress(OSError):  # journals are there
+    with suppress(OSError):  # there are still journals
         for folder in (mark_folder().parent, state_folder()):
             folder.rmdir()
 
 
 def restored() -> None:
-    """Nothing is left of what plays and runs had changed. Raises HostError: as `end`."""
+    """End a play that has restored everything, also the boot parameters of a run.
+
+    Raises:
+        HostError: see `end`.
+    """
     end()
     remove_boot_note(state_folder())
 
 
 def remove_former(path: Path) -> None:
-    """Removes the releases in a journal that its link does not point to."""
+    """Remove the releases of a journal that its link does not point to."""
     entries = load(path).pending
     in_use = {str(Path(each.target).parent / each.new) for each in entries if each.knob == "link"}
     former = {each.target for each in entries if each.knob == "release"} - in_use
@@ -187,11 +193,11 @@ def remove_former(path: Path) -> None:
 
 
 def _no_files(folder: Path) -> None:
-    raise AssertionError(f"BUG: {folder} is only removed")
+    raise AssertionError(f"BUG: {folder} is filled, but only removing is possible")
 
 
 def main() -> None:
-    """Look and report."""
+    """Read the parameters, act, report."""
     actions: dict[str, Callable[..., None]] = {
         "alone": refuse_others,
         "free": begin_to_restore,

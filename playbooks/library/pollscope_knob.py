@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: knobs of this host, turned by pollscope itself with its own journal (docs/knobs.md)."""
+"""Ansible module: turn knobs of this host by `pollscope knob`, which keeps a journal (docs/knobs.md)."""
 
 import json
 import os
@@ -16,32 +16,32 @@ from ansible.module_utils.pollscope_kinds import word_of
 
 DOCUMENTATION = r"""
 module: pollscope_knob
-short_description: Knobs of this host, turned by pollscope itself with its own journal
+short_description: Turn knobs of this host by pollscope knob, which keeps a journal
 description:
-  - With C(present), `pollscope knob set` for every knob that has another value; when one is refused, those that this
-    call had set are restored. With C(absent), `pollscope knob restore` for the named knobs.
+  - C(present) calls `pollscope knob set` for each knob that has another value. If one is refused, the knobs that this
+    call had set are restored. C(absent) calls `pollscope knob restore` for the named knobs.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Set, restore, or compare.}
-  knobs: {type: dict, default: {}, description: 'NAME or NAME@TARGET, and the value.'}
+  state: {type: str, choices: [present, absent, verified], default: present, description: "Set, restore or compare."}
+  knobs: {type: dict, default: {}, description: 'Values by NAME or NAME@TARGET.'}
   names: {type: list, elements: str, default: [], description: The knobs that C(absent) restores.}
   emulated_consent: {type: bool, default: false, description: Also set registers of an emulator without effect.}
   program: {type: str, required: true, description: The program pollscope on this host.}
 author: [pollscope]
 """
 
-# Without this journal nothing was set, and nothing has to be restored (docs/knobs.md).
+# If this journal does not exist, no knob was set and none has to be restored (docs/knobs.md).
 JOURNAL = Path("/var/lib/pollscope/knobs/hand.journal")
 POLICIES = Path("/sys/devices/system/cpu/cpufreq")
 NOTHING = ("nothing to restore", "nothing was written")
 
 
 def pollscope(program: str, *words: str) -> str:
-    """Runs `pollscope knob`.
+    """Run `pollscope knob` and return its output.
 
     Raises:
-        HostError: it failed, with the line that it said; it is not on this host.
+        HostError: it failed (the message is its own), or it is not on this host.
     """
-    environment = os.environ | {"POLLSCOPE_CALLER": "play"}  # which may do what it keeps others from
+    environment = os.environ | {"POLLSCOPE_CALLER": "play"}  # the mark of a play keeps all other callers away
     try:
         done = subprocess.run(
             [program, "knob", *words],
@@ -52,7 +52,7 @@ def pollscope(program: str, *words: str) -> str:
             env=environment,
         )
     except OSError as error:
-        raise HostError(f"{program}: {error.strerror}: the role pollscope_apps brings it to this host") from error
+        raise HostError(error.strerror or "cannot be run", program, "let the role pollscope_apps install it") from error
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or [f"pollscope knob ended with {done.returncode}"]
         raise HostError(said[-1].removeprefix("pollscope: "))
@@ -60,30 +60,30 @@ def pollscope(program: str, *words: str) -> str:
 
 
 def differing(program: str, knobs: Mapping[str, Any]) -> dict[str, str]:
-    """The knobs that have another value than wanted, with what they have."""
+    """Return the knobs whose value differs from the wanted one, with their present values."""
     found = {}
     for key, value in knobs.items():
         values = json.loads(pollscope(program, "get", *target_words(key), "--json"))
         if not values:
-            raise HostError(f"{key}: this host has no such knob (pollscope knob list says why)")
+            raise HostError("this host has no such knob", key, "pollscope knob list shows the reason")
         if any(each != word_of(value) for each in values.values()):
             found[key] = ", ".join(sorted(set(values.values())))
     return found
 
 
 def target_words(key: str) -> list[str]:
-    """The words of the command line for NAME or NAME@TARGET."""
+    """Return the words of the command line for NAME or NAME@TARGET."""
     name, _, target = key.partition("@")
     return [name, *(["--target", target] if target else [])]
 
 
 def planned(program: str, knobs: Mapping[str, Any], emulated: bool) -> list[str]:
-    """A line for each change that `set_knobs` would make.
+    """Return one line per change that `set_knobs` would make.
 
     Raises:
-        HostError: it would be refused.
+        HostError: a change would be refused.
     """
-    if not Path(program).exists():  # in check mode the role pollscope_apps brings nothing
+    if not Path(program).exists():  # the role pollscope_apps installs nothing in check mode
         if "governor" in knobs and not any(POLICIES.glob("policy*")):
             what = "governor: the kernel sets no frequency on this host (the firmware does, or a hypervisor)"
             raise HostError(what, remedy="leave cpu_power_governor out of the inventory")
@@ -96,10 +96,10 @@ def planned(program: str, knobs: Mapping[str, Any], emulated: bool) -> list[str]
 
 
 def set_knobs(program: str, knobs: Mapping[str, Any], keys: Sequence[str], emulated: bool) -> list[str]:
-    """Sets knobs, on consent those of an emulated machine, too; returns a line for each change.
+    """Set knobs, with consent also those of an emulated machine; return one line per change.
 
     Raises:
-        HostError: one was refused; those that were set before are restored.
+        HostError: a knob was refused; the knobs that were set before it are restored.
     """
     lines: list[str] = []
     consent = ["--emulated"] if emulated else []
@@ -114,10 +114,10 @@ def set_knobs(program: str, knobs: Mapping[str, Any], keys: Sequence[str], emula
 
 
 def restore(program: str, names: Sequence[str]) -> list[str]:
-    """Restores knobs; returns a line for each change.
+    """Restore knobs; return one line per change.
 
     Raises:
-        HostError: some were not restored; the others are.
+        HostError: some knobs were not restored; the others are.
     """
     lines, refusals = [], []
     for name in names:
@@ -131,21 +131,21 @@ def restore(program: str, names: Sequence[str]) -> list[str]:
 
 
 def set_before() -> set[str]:
-    """The knobs that were set before the play that is undone: they stay, also with a value that the play gave them."""
+    """Return the knobs that were set before the play that is undone. They stay, even with a value of that play."""
     return {entry.knob for entry in marked(JOURNAL.stem)} if is_undone() else set()
 
 
 def changed_knobs(program: str, names: Sequence[str]) -> list[str]:
-    """The named knobs that pollscope's journal has."""
+    """Return one line per named knob that is in pollscope's journal."""
     rows = json.loads(pollscope(program, "list", "--json"))
     return [f"{row['knob']} would be restored" for row in rows if row["knob"] in names and row["changed_from"]]
 
 
 def act(module: AnsibleModule) -> list[str]:
-    """Does what `state` says; returns the lines of what was changed.
+    """Act on the module's `state`; return one line per change.
 
     Raises:
-        HostError: see above.
+        HostError: a knob was refused, differs, or was not restored.
     """
     program, knobs, state = module.params["program"], module.params["knobs"], module.params["state"]
     if state == "absent":

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: ring sizes and flow control of NICs, and parameters of mlx5 firmware on consent, with a journal."""
+"""Ansible module: set ring sizes and flow control of NICs, and with consent mlx5 firmware, with a journal."""
 
 import re
 import shutil
@@ -17,30 +17,29 @@ from ansible.module_utils.pollscope_kinds import Run, run, word_of
 
 DOCUMENTATION = r"""
 module: pollscope_nic
-short_description: Ring sizes and flow control of NICs, and parameters of mlx5 firmware on consent
+short_description: Set ring sizes and flow control of NICs, and with consent parameters of mlx5 firmware
 description:
-  - Works on NICs that a driver of the kernel holds; one that is bound to vfio-pci has its rings from DPDK
-    and is left alone.
-    The NIC of the management is refused.
+  - Works on NICs that a driver of the kernel holds. DPDK sets the rings of a NIC that is bound to vfio-pci, so such a
+    NIC is left alone. The NIC of the management is refused.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Set, restore, or compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: "Set, restore or compare."}
   journal: {type: str, required: true, description: Name of the journal.}
   devices: {type: list, elements: str, default: [], description: PCI addresses.}
-  rings: {type: dict, default: {}, description: 'Descriptors, C(rx) and C(tx).'}
+  rings: {type: dict, default: {}, description: 'Number of descriptors, C(rx) and C(tx).'}
   pause: {type: dict, default: {}, description: 'Flow control, C(autoneg), C(rx) and C(tx), each on or off.'}
   firmware: {type: dict, default: {}, description: Parameters of mlxconfig and their values.}
-  firmware_consent: {type: bool, default: false, description: Firmware may be changed; it takes effect after a reset.}
+  firmware_consent: {type: bool, default: false, description: Change the firmware. It takes effect after a reset.}
 author: [pollscope]
 """
 
 
 class EthtoolSetting(Setting):
-    """Settings that ethtool shows one a line and takes as words; its state is `{word: value}`.
+    """Settings that ethtool shows one per line and takes as words; its state is `{word: value}`.
 
     Args:
-        show_option: option that shows.
-        set_option: option that sets.
-        labels: ethtool's label -> word.
+        show_option: option of ethtool that shows them.
+        set_option: option that sets them.
+        labels: ethtool's label -> its word.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class EthtoolSetting(Setting):
 class Firmware(Setting):
     """One parameter of a Mellanox or NVIDIA NIC's firmware; it outlives a reboot.
 
-    Through mlxconfig (NVIDIA's MFT), else through mstconfig (the distribution's mstflint), which takes the same words.
+    It uses mlxconfig (NVIDIA's MFT), or else mstconfig (the distribution's mstflint), which takes the same words.
     """
 
     holder = "disk"
@@ -109,14 +108,14 @@ class Firmware(Setting):
 
 
 def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
-    """What has to be set.
+    """Return the items that the parameters ask for.
 
     Raises:
-        HostError: a NIC of the management, or firmware without consent.
+        HostError: a NIC is one of the management, or firmware is given without consent.
     """
     devices.refuse_management(parameters["devices"])
     if parameters["firmware"] and not parameters["firmware_consent"]:
-        raise HostError("nic_firmware is given: consent to a change of the firmware with nic_firmware_consent: true")
+        raise HostError("nic_firmware is given without consent", remedy="consent to it with nic_firmware_consent: true")
     with_kernel = [address for address in parameters["devices"] if devices.interfaces(address)]
     items = []
     for kind in ("pause", "rings"):
@@ -128,7 +127,7 @@ def items_for(devices: Devices, parameters: Mapping[str, Any]) -> list[Item]:
 
 
 def is_out_of_reach(devices: Devices, entry: Entry) -> bool:
-    """Whether a setting is of a NIC that DPDK has by now (vfio): it is restored when the kernel has the NIC again."""
+    """Return whether DPDK holds the NIC by now: its setting is restored when the kernel has the NIC again."""
     return entry.knob in ("rings", "pause") and not devices.interfaces(entry.target.partition(" ")[0])
 
 

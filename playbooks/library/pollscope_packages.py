@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: packages of the distribution, with a journal of those that came, so that these can go again."""
+"""Ansible module: install packages of the distribution, with a journal of those that came, and purge these again."""
 
 import os
 import subprocess
@@ -24,40 +24,41 @@ from ansible.module_utils.pollscope_journal import (
     marked,
     offline_folder,
     report,
-    take_over,
 )
 from ansible.module_utils.pollscope_kinds import common_kinds
 
 DOCUMENTATION = r"""
 module: pollscope_packages
-short_description: Packages of the distribution, and a journal of those that came
+short_description: Install packages of the distribution, and purge those that came
 description:
-  - With C(present), installs the packages that are missing; what came with them is in the journal, too.
-    Nothing is upgraded or removed. A host where all is there is only looked at. Where an archive with packages was
-    unpacked (pollscope_release), APT reads these and nothing else.
-  - With C(absent), purges exactly what the journal lists, unless something else needs it by now.
+  - C(present) installs the missing packages. The journal also lists what came with them. Nothing is upgraded or
+    removed, and nothing is changed if no package is missing. If an archive with packages was unpacked
+    (pollscope_release), APT reads these and nothing else.
+  - C(absent) purges exactly what the journal lists, unless something else needs it by now.
 options:
   state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
-  journal: {type: str, required: true, description: Name of the journal, one for each role.}
+  journal: {type: str, required: true, description: Journal of this role.}
   names:
     type: list
     elements: str
     default: []
-    description: Names of the packages. Of C(a|b) one is enough; when none is there, the first is installed.
-  start_services: {type: bool, default: true, description: Whether services that come are started.}
+    description: Names of the packages. C(a|b) asks for one of both; if neither is installed, the first one is.
+  start_services: {type: bool, default: true, description: Whether the services of new packages are started.}
 author: [pollscope]
 """
 
 KEY = ("packages", "apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 LISTS_GOOD_FOR_S = 3600
-# The lock of another package manager is waited for; ours is the last word on configuration files that are there.
+# APT waits for the lock of another package manager, and keeps configuration files that exist.
 APT = ["apt-get", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Options::=--force-confold"]
 
 
 def offline_sources() -> list[str]:
-    """Options of APT on a host whose packages came in an archive: nothing of its own sources and lists is read or
-    written. The archive was checked by its digest, so its packages need no signature.
+    """Return options for APT on a host whose packages came in an archive; none on another host.
+
+    APT then neither reads nor writes its own sources and lists. The digest of the archive was checked, so its packages
+    need no signature.
     """
     here = offline_folder() / "current"
     if not (here / "packages").is_dir():
@@ -69,7 +70,7 @@ def offline_sources() -> list[str]:
 
 
 def apt(*words: str) -> str:
-    """Runs apt-get.
+    """Run apt-get and return its output.
 
     Raises:
         HostError: it failed; the message is its first error.
@@ -81,7 +82,7 @@ def apt(*words: str) -> str:
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environment
         )
     except FileNotFoundError as error:
-        raise HostError("apt-get is not on this host: Debian 12, Debian 13 and Ubuntu 24.04 are known") from error
+        raise HostError("apt-get is not on this host", remedy="use Debian 12, Debian 13 or Ubuntu 24.04") from error
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
         raise HostError(f"apt-get {words[0]}: {(errors or [done.stderr.strip() or 'failed'])[0]}")
@@ -89,7 +90,7 @@ def apt(*words: str) -> str:
 
 
 def installed() -> set[str]:
-    """The names of all installed packages."""
+    """Return the names of all installed packages."""
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Package}\n"], capture_output=True, text=True, check=True
     )
@@ -97,13 +98,13 @@ def installed() -> set[str]:
 
 
 def missing_of(names: Sequence[str], present: set[str]) -> list[str]:
-    """What has to be installed: of each `a|b|...` without any that is present, the first."""
+    """Return the packages to install: the first of each `a|b|...` of which none is present."""
     choices = [name.split("|") for name in names]
     return sorted({each[0] for each in choices if not present.intersection(each)})
 
 
 def simulated(*words: str) -> dict[str, set[str]]:
-    """What apt-get would do: `{"Inst": {..}, "Remv": {..}, "Purg": {..}}`."""
+    """Return what apt-get would do: `{"Inst": {..}, "Remv": {..}, "Purg": {..}}`."""
     found: dict[str, set[str]] = {"Inst": set(), "Remv": set(), "Purg": set()}
     for line in apt("-s", *words).splitlines():
         verb, _, rest = line.partition(" ")
@@ -113,7 +114,7 @@ def simulated(*words: str) -> dict[str, set[str]]:
 
 
 def refresh_lists() -> None:
-    """Fetches the lists of packages unless they are fresh."""
+    """Fetch the lists of packages unless they are fresh."""
     if offline_sources():
         apt("update")
         return
@@ -125,17 +126,20 @@ def refresh_lists() -> None:
 
 
 def policy_ledger(path: Path) -> Ledger:
-    """The journal of POLICY beside that of the packages: what a play that was cut off left would keep every service of
-    the host from starting.
+    """Return the ledger of POLICY, whose journal lies beside that of the packages.
+
+    POLICY needs a journal: if a play that was cut off left it, no service of the host would start.
     """
     return Ledger(path.with_name(f"{path.stem}-services{path.suffix}"), common_kinds(), boot_id())
 
 
 @contextmanager
 def services_off(wanted: bool, path: Path) -> Iterator[None]:
-    """Keeps packages from starting their services meanwhile (policy-rc.d, see invoke-rc.d(8)), if wanted.
+    """Keep packages from starting their services meanwhile, if wanted (policy-rc.d, see invoke-rc.d(8)).
 
-    `path` is the journal of the packages.
+    Args:
+        wanted: whether to keep them from it.
+        path: the journal of the packages.
     """
     ledger = policy_ledger(path)
     ledger.restore()
@@ -150,10 +154,10 @@ def services_off(wanted: bool, path: Path) -> Iterator[None]:
 
 
 def install(path: Path, missing: Sequence[str]) -> list[str]:
-    """Installs what is missing; returns the names of all that came.
+    """Install the missing packages; return the names of all packages that came.
 
     Raises:
-        HostError: apt-get refuses, or would remove something; what had come until then is purged again.
+        HostError: apt-get refuses, or would remove something. The packages that had come until then are purged.
     """
     refresh_lists()
     plan = simulated("install", "--no-install-recommends", *missing)
@@ -181,24 +185,23 @@ def install(path: Path, missing: Sequence[str]) -> list[str]:
 
 
 def purge(names: Sequence[str]) -> None:
-    """Purges packages.
+    """Purge packages.
 
     Raises:
-        HostError: others need them.
+        HostError: other packages need them.
     """
     if not names:
         return
     plan = simulated("purge", *names)
     others = (plan["Remv"] | plan["Purg"]) - set(names)
     if others:
-        raise HostError(
-            f"the packages that came are needed by {' '.join(sorted(others))}, which came later: remove these first"
-        )
+        what = f"the packages that came are needed by {' '.join(sorted(others))}, which came later"
+        raise HostError(what, remedy="remove these first")
     apt("purge", *names)
 
 
 def restore(path: Path, dry: bool) -> list[str]:
-    """Purges what the journal lists, or what of it came in the play that is undone; returns a line for each change."""
+    """Purge what the journal lists, and return one line per change; while a play is undone, only what came in it."""
     lines = policy_ledger(path).restore(dry)
     entries = load(path).pending
     kept = {name for entry in marked(path.stem) for name in entry.new} if is_undone() else set()
@@ -217,13 +220,12 @@ def restore(path: Path, dry: bool) -> list[str]:
 
 
 def act(module: AnsibleModule) -> list[str]:
-    """Does what `state` says; returns the lines of what was changed.
+    """Act on the module's `state`; return one line per change.
 
     Raises:
-        HostError: see above.
+        HostError: a package cannot be installed or purged, or is missing.
     """
     path = journal_path(module.params["journal"])
-    take_over(path, boot_id())
     if module.params["state"] == "absent":
         with nullcontext() if module.check_mode else HostLock("a play"):
             return restore(path, module.check_mode)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: unpacks an archive of playbooks/build-release beside earlier ones and makes it the one in use."""
+"""Ansible module: unpack an archive of playbooks/build-release beside earlier ones and make it the one in use."""
 
 import hashlib
 import lzma
@@ -25,19 +25,20 @@ from ansible.module_utils.pollscope_kinds import Folder, Link, Release, run
 
 DOCUMENTATION = r"""
 module: pollscope_release
-short_description: Unpacks an archive of playbooks/build-release and makes it the one in use
+short_description: Unpack an archive of playbooks/build-release and make it the one in use
 description:
-  - PREFIX/releases/DIGEST holds the archive's files, PREFIX/current points there. An archive for another release of the
-    distribution, or whose program lacks a library, is refused and leaves nothing.
-  - Without C(archive), only says in C(needs_archive) whether the digest is there already.
+  - PREFIX/releases/DIGEST holds the archive's files; PREFIX/current points there. An archive is refused and leaves
+    nothing if it was built for another release of the distribution, or if its program lacks a library.
+  - C(present) installs the archive, C(absent) restores what was there before, C(verified) compares.
+  - Without C(archive), the module only returns C(needs_archive): whether the host has no release of that digest.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: Install, restore, compare.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
   journal: {type: str, required: true, description: Name of the journal.}
   prefix: {type: path, default: /opt/pollscope, description: Folder of the releases.}
-  packages: {type: bool, default: false, description: "Only the archive's packages, to where pollscope_packages looks."}
+  packages: {type: bool, default: false, description: "Unpack only the packages, for pollscope_packages."}
   digest: {type: str, default: '', description: SHA-256 of the archive.}
   archive: {type: path, description: The archive on this host.}
-  build: {type: list, elements: str, description: "The archive holds sources for meson, with these options."}
+  build: {type: list, elements: str, description: Options of meson. With them the archive is built.}
 author: [pollscope]
 """
 
@@ -183,26 +184,25 @@ def require_inside(link: tarfile.TarInfo, parent: Path, folder: Path) -> None:
 
 
 def require_same_distribution(path: Path) -> None:
-    """Compares the archive's distribution with this host's.
+    """Check that the archive was built for this host's distribution.
 
     Raises:
-        HostError: they differ.
+        HostError: it was built for another one, or the file is missing.
     """
     if not path.is_file():
-        raise HostError("the archive has no file RELEASE: it is none of playbooks/build-release")
+        raise HostError("the archive has no file RELEASE", remedy="build it with playbooks/build-release")
     pairs = (line.partition(" ") for line in path.read_text().splitlines())
     made_on = {name: value for name, _, value in pairs}.get("distribution", "nothing")
     lines = (line.partition("=") for line in Path("/etc/os-release").read_text().splitlines())
     own = {name: value.strip('"') for name, _, value in lines}
     here = f"{own.get('ID', '')} {own.get('VERSION_ID', 'testing')}"
     if made_on != here:
-        raise HostError(
-            f"the archive was built on {made_on}, this host is {here}: build one with playbooks/build-release --suite"
-        )
+        what = f"the archive was built on {made_on}, this host is {here}"
+        raise HostError(what, remedy="build one with playbooks/build-release --suite")
 
 
 def require_libraries(program: Path) -> None:
-    """Looks whether the dynamic linker finds all libraries of a program.
+    """Check that the dynamic linker finds all libraries of a program.
 
     Raises:
         HostError: it does not.
@@ -210,11 +210,13 @@ def require_libraries(program: Path) -> None:
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     missing = [line.split()[0] for line in done.stdout.splitlines() if line.endswith("not found")]
     if missing or done.returncode != 0:
-        raise HostError(f"{program.name} lacks {', '.join(missing) or done.stderr.strip()}: the role dpdk installs it")
+        raise HostError(
+            f"lacks {', '.join(missing) or done.stderr.strip()}", program.name, "let the role dpdk install it"
+        )
 
 
 def items_for(prefix: Path, digest: str) -> list[Item]:
-    """What has to be there, in this order."""
+    """Return the items of a release, in the order in which they are set."""
     release = prefix / "releases" / digest[:16]
     return [
         Item("folder", str(prefix), True),
@@ -225,10 +227,10 @@ def items_for(prefix: Path, digest: str) -> list[Item]:
 
 
 def act(module: AnsibleModule) -> dict[str, Any]:
-    """Does what `state` says; returns the result's fields.
+    """Act on the module's `state`; return the fields of its result.
 
     Raises:
-        HostError: see above.
+        HostError: the archive does not fit this host, or there is none to compare with.
     """
     prefix = offline_folder() if module.params["packages"] else Path(module.params["prefix"])
     digest, archive = module.params["digest"], module.params["archive"]
@@ -245,7 +247,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     kinds: dict[str, Setting] = {"folder": Folder(), "link": Link(), "release": Release(fill)}
     if module.params["state"] == "verified" and not digest:
         if not (prefix / "current/RELEASE").is_file():
-            raise HostError(f"{prefix / 'current'} is not there")
+            raise HostError("is not there", str(prefix / "current"), "pollscope play provision")
         return {"changed": False, "msg": "nothing to change"}
     items = [] if module.params["state"] == "absent" else items_for(prefix, digest)
     needs = module.params["state"] == "present" and not all(kinds[i.kind].read(i.target) == i.wanted for i in items)
@@ -255,7 +257,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     earlier = {Path(each.target).parent / each.new for each in marked(module.params["journal"]) if each.knob == "link"}
 
     def may_be_needed(entry: Entry) -> bool:
-        """The release of before a play that may yet fail; its end takes it away (pollscope_journals)."""
+        """Return whether the entry is the release in use before this play, which may yet fail; its end removes it."""
         return entry.knob == "release" and Path(entry.target) in earlier
 
     lines = run_state(module, kinds, items, may_be_needed)

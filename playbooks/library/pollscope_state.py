@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: kernel values, files, folders, modules and mounts, set with a journal and restored exactly."""
+"""Ansible module: set kernel values, files, folders, modules and mounts with a journal, and restore them exactly."""
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
@@ -8,15 +8,15 @@ from ansible.module_utils.pollscope_kinds import common_kinds
 
 DOCUMENTATION = r"""
 module: pollscope_state
-short_description: Kernel values, files, folders, modules and mounts, set with a journal and restored exactly
+short_description: Set kernel values, files, folders, modules and mounts with a journal, and restore them
 description:
-  - With C(present), sets every item that is not as wanted; when one is refused, those before it are put back.
-    An item that the journal has and the list has no more is restored.
-  - With C(absent), restores what the journal lists, the last change first. C(verified) reads and compares only.
+  - C(present) sets each item that differs. If one is refused, the items that were set before it are restored. An item
+    that is in the journal and no longer in the list is restored.
+  - C(absent) restores what the journal lists, the last change first. C(verified) only reads and compares.
 options:
   state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
-  journal: {type: str, required: true, description: Name of the journal, one for each task.}
-  items: {type: list, elements: dict, default: [], description: What is wanted, each with kind, target and value.}
+  journal: {type: str, required: true, description: Journal of this task.}
+  items: {type: list, elements: dict, default: [], description: "Wanted items, each with kind, target and value."}
 author: [pollscope]
 """
 

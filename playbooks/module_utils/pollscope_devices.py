@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NICs by PCI address, and which of them must never be touched: those that carry this host's management."""
+"""NICs by PCI address; the NICs that carry the management of this host must never be touched."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from ansible.module_utils.pollscope.host.files import read_int
 from ansible.module_utils.pollscope.host.pci_identity import pci_identity
 from ansible.module_utils.pollscope_kinds import Run, run
 
-# Drivers that hand a device to a program.
+# Drivers that give a device to a program.
 GIVEN_AWAY = ("vfio-pci", "uio_pci_generic", "igb_uio")
-# Kinds of links that need the one below them; a veth names its peer, too, which is none of these.
+# Kinds of links that need the link below them. A veth also names another link, its peer, but does not need it.
 STAND_ON_OTHERS = ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap")
 ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -25,9 +25,9 @@ class Devices:
     """The PCI devices and network interfaces of a host.
 
     Args:
-        root: holds `sys`.
+        root: folder that holds `sys`.
         tool: runs ip(8).
-        ssh_address: this host's end of the connection that the play came through; None for a local play.
+        ssh_address: returns this host's address in the SSH connection of the play; None for a local play.
     """
 
     def __init__(
@@ -36,46 +36,46 @@ class Devices:
         self.root, self.run, self.ssh_address = root, tool, ssh_address or connection_address
 
     def folder(self, address: str) -> Path:
-        """The device's folder in sysfs.
+        """Return the device's folder in sysfs.
 
         Raises:
-            HostError: it is no PCI address, or there is no such device.
+            HostError: the text is no PCI address, or there is no such device.
         """
         if not ADDRESS.fullmatch(address):
-            raise HostError(f"{address!r} is no PCI address (like 0000:17:00.0, in lower case)")
+            raise HostError(f"{address!r} is no PCI address", remedy="write it like 0000:17:00.0, in lower case")
         folder = self.root / "sys/bus/pci/devices" / address
         if not folder.exists():
             raise HostError(f"{address}: there is no such PCI device")
         return folder
 
     def interfaces(self, address: str) -> list[str]:
-        """The network interfaces of a device."""
+        """Return the network interfaces of a device."""
         net = self.folder(address) / "net"
         return sorted(path.name for path in net.iterdir()) if net.is_dir() else []
 
     def device(self, address: str) -> dict[str, str]:
-        """What is known of the card at an address; empty when there is none, which reading it says."""
+        """Return the identity of the card at an address; empty if there is no card, which reading reports."""
         try:
             return pci_identity(self.folder(address))
         except HostError:
             return {}
 
     def virtual_functions(self, address: str) -> list[str]:
-        """The addresses of a device's virtual functions."""
+        """Return the addresses of a device's virtual functions."""
         links = self.folder(address).glob("virtfn*")
         return sorted(link.resolve().name for link in links)
 
     def driver(self, address: str) -> str | None:
-        """The name of the driver that holds a device, or None."""
+        """Return the name of the driver that holds a device, or None."""
         link = self.folder(address) / "driver"
         return link.resolve().name if link.exists() else None
 
     def refuse_management(self, addresses: Sequence[str]) -> None:
-        """Stops before anything is done to a NIC that this host is reached by.
+        """Refuse a NIC that connects this host to its management.
 
         Raises:
-            HostError: one of them carries the default route, or the connection that the play came through; directly,
-                below a bond, a bridge or a VLAN, or by one of its virtual functions.
+            HostError: a NIC carries the default route or the SSH connection of the play: itself, below a bond, a bridge
+                or a VLAN, or by a virtual function.
         """
         management = self.management()
         for address in addresses:
@@ -87,12 +87,11 @@ class Devices:
                     )
 
     def refuse_configured(self, addresses: Sequence[str]) -> None:
-        """Stops before a NIC is taken that somebody uses.
+        """Refuse a NIC that is in use.
 
         Raises:
-            HostError: one has an IP address, or is part of a bond or a bridge; so has or is what stands on it (a VLAN),
-                or one of its virtual functions; or such a function is given to another program; or a container has its
-                interface, one of such a function's, or what stands on it.
+            HostError: a NIC, a link on top of it (a VLAN) or a virtual function of it has an IP address, or belongs to
+                a bond, a bridge or a container; or a program holds a virtual function.
         """
         links = {link["ifname"]: link for link in self._ip("address", "show")}
         contained = self._contained() if addresses else []
@@ -114,7 +113,7 @@ class Devices:
                     )
 
     def _refuse_hidden(self, address: str) -> None:
-        """Of a network driver without an interface here, a container has it: sysfs shows those of one namespace."""
+        """Refuse a NIC whose interface a container has: it has a network driver, but sysfs shows no interface here."""
         for each in (address, *self.virtual_functions(address)):
             driver = self.driver(each)
             if driver not in (None, *GIVEN_AWAY) and not self.interfaces(each):
@@ -124,25 +123,25 @@ class Devices:
                 )
 
     def _contained(self) -> list[dict[str, Any]]:
-        """Links in other network namespaces that stand on one elsewhere, whose number is their `link_index`."""
+        """Return the links of other network namespaces that stand on a link elsewhere; `link_index` is its number."""
         known, found = {_namespace(self.root / "proc/self/ns/net"), ""}, list[dict[str, Any]]()
         for process in sorted((self.root / "proc").glob("[0-9]*")):
             path = process / "ns/net"
             if (name := _namespace(path)) not in known:
                 known.add(name)
-                with suppress(HostError):  # its last process has just ended
+                with suppress(HostError):  # the last process in it has just ended
                     shown = self.run(["nsenter", f"--net={path}", "ip", "-json", "-details", "link", "show"])
                     found += [link for link in json.loads(shown or "[]") if link]
         kinds = ((link, link.get("linkinfo", {}).get("info_kind")) for link in found if "link_netnsid" in link)
         return [link for link, kind in kinds if kind in STAND_ON_OTHERS]
 
     def _own_interfaces(self, address: str) -> list[str]:
-        """Those of a device and of its virtual functions, which go when it goes."""
+        """Return the interfaces of a device and of its virtual functions, which vanish with it."""
         own = [address, *self.virtual_functions(address)]
         return [interface for each in own for interface in self.interfaces(each)]
 
     def management(self) -> dict[str, str]:
-        """Interface -> why it is one of management; with the interfaces below bonds, bridges and VLANs."""
+        """Return the interfaces of the management, also those below bonds, bridges and VLANs, each with the reason."""
         found: dict[str, str] = {}
         for family in ("-4", "-6"):
             for route in self._ip(family, "route", "show", "default"):
@@ -187,9 +186,9 @@ def _uses(link: Mapping[str, Any]) -> list[str]:
 
 
 def connection_address() -> str | None:
-    """This host's address in the SSH connection that started this process, also below sudo; None without one.
+    """Return this host's address in the SSH connection that started this process; None if there is no connection.
 
-    sudo and su drop SSH_CONNECTION, so it is looked for in the environments of the parents, too.
+    sudo and su drop SSH_CONNECTION, so the environments of the parent processes are searched as well.
     """
     pid = os.getpid()
     while pid > 1:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a role wants of a host, set and restored by pollscope's own engine (pollscope/host/restore.py).
+"""Set the state that a role wants on a host, and restore it, with pollscope's own engine (pollscope/host/restore.py).
 
-A journal is a file `/var/lib/pollscope/playbooks/NAME.journal` on the host that is changed (in
-`$POLLSCOPE_STATE_DIR/playbooks/` if that is set there), of the format of docs/knobs.md. One that plays of before left,
-`NAME.json`, is written anew when it is found.
+A journal is the file `/var/lib/pollscope/playbooks/NAME.journal` on the host that is changed. If POLLSCOPE_STATE_DIR
+is set there, the journal is in `$POLLSCOPE_STATE_DIR/playbooks`. docs/knobs.md describes its format.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,14 +14,19 @@ from typing import Any
 
 from ansible.module_utils.pollscope import __version__
 from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
-from ansible.module_utils.pollscope.host.files import sync_folder
 from ansible.module_utils.pollscope.host.journal import Entry, Journal, JournalHeader, Phase, load
 from ansible.module_utils.pollscope.host.lock import HostLock, start_ticks, state_folder
 from ansible.module_utils.pollscope.host.restore import Restorer, Setting, change, require_same_device
 
 
 class Item:
-    """One piece of state that is wanted; `kind` names a setting."""
+    """A piece of state that is wanted.
+
+    Args:
+        kind: name of its setting.
+        target: where it is, in the notation of the setting.
+        wanted: the wanted value.
+    """
 
     def __init__(self, kind: str, target: str, wanted: Any) -> None:
         self.kind, self.target, self.wanted = kind, target, wanted
@@ -38,26 +41,25 @@ def _nothing(_entry: Entry) -> bool:
 
 
 class Ledger:
-    """Brings pieces of state to what is wanted and back, with one journal.
+    """Set pieces of state to what is wanted and restore them, with one journal.
 
     Args:
-        path: of the journal.
-        settings: by the name that items and journals have for them.
-        boot: the kernel's name for this boot.
+        path: the journal.
+        settings: the settings by the names that items and journals use.
+        boot: the kernel's identifier of this boot.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Setting], boot: str) -> None:
         self.path, self.settings, self.boot = path, settings, boot
-        take_over(path, boot)
         self._journal: Journal | None = None
 
     def converge(self, items: Iterable[Item], dry: bool = False, out_of_reach: Unreachable = _nothing) -> list[str]:
-        """Sets what is not as wanted, then restores what is wanted no more; returns one line for each change.
+        """Set each item that differs, then restore what is no longer wanted; return one line per change.
 
-        What is out of reach now stays in the journal.
+        An entry that is out of reach now stays in the journal.
 
         Raises:
-            HostError: one was not taken; what this call had changed is as it was before the call.
+            HostError: the host refused a value; what this call had changed is restored.
         """
         items = list(items)
         lines: list[str] = []
@@ -82,7 +84,7 @@ class Ledger:
         )
 
     def lists_only(self, items: Iterable[Item], out_of_reach: Unreachable = _nothing) -> bool:
-        """Whether the journal has nothing but what is wanted, all of it read back, or out of reach."""
+        """Return whether every entry of the journal is wanted and was read back, or is out of reach."""
         wanted = {(item.kind, item.target) for item in items}
         return all(
             out_of_reach(entry) or (entry.phase is Phase.SET and (entry.knob, entry.target) in wanted)
@@ -90,7 +92,7 @@ class Ledger:
         )
 
     def differences(self, items: Iterable[Item]) -> list[str]:
-        """One line for each piece of state that is not as wanted; nothing is changed."""
+        """Return one line per piece of state that is not as wanted; change nothing."""
         found = [(self.settings[item.kind], item, self._read(item)) for item in items]
         return [
             f"{item.target} is {setting.show(now)}, should be {setting.show(item.wanted)}"
@@ -99,11 +101,11 @@ class Ledger:
         ]
 
     def restore(self, dry: bool = False, wanted: Callable[[Entry], bool] = lambda entry: True) -> list[str]:
-        """Restores every old state, the last change first; returns one line for each change.
+        """Restore every old state, the last change first; return one line per change.
 
         Raises:
-            HostError: somebody else changed one meanwhile, or it was not taken; this entry stays in the journal, the
-                others are restored.
+            HostError: somebody else changed a state meanwhile, or the host refused the old one. Its entry stays in the
+                journal; the others are restored.
         """
         results = Restorer(self.settings, self.boot, dry=dry).restore(self.path, wanted)
         refusals = [f"{each.target}: {each.text}" for each in results if not each.restored]
@@ -112,18 +114,18 @@ class Ledger:
         return [f"{each.target}: {each.text}" for each in results if each.written]
 
     def give_back(self, dry: bool = False) -> list[str]:
-        """As `restore`; where a play that failed is undone, only what that play changed.
+        """Restore as `restore` does; while a failed play is undone, restore only what that play changed.
 
         Raises:
-            HostError: as `restore`.
+            HostError: see `restore`.
         """
         return self.undo(marked(self.path.stem), dry) if is_undone() else self.restore(dry)
 
     def undo(self, before: Sequence[Entry], dry: bool = False) -> list[str]:
-        """Sets everything as it was when the journal listed `before`; returns one line for each change.
+        """Set everything as it was when the journal listed `before`; return one line per change.
 
         Raises:
-            HostError: one was not taken; the others are.
+            HostError: the host refused a state; the others are set.
         """
         earlier = {(entry.knob, entry.target): entry for entry in before}
         new = [entry for entry in load(self.path).pending if (entry.knob, entry.target) not in earlier]
@@ -141,14 +143,14 @@ class Ledger:
         return lines + [f"{entry.target}: {self.settings[entry.knob].show(entry.new)} again" for entry in changed]
 
     def _differs(self, entry: Entry) -> bool:
-        """Whether a state that an earlier play set is not there any more; what a reboot took was not this play's."""
+        """Return whether a state that an earlier play set is gone; a reboot that undid it does not count."""
         setting = self.settings[entry.knob]
         if setting.holder == "kernel" and entry.boot_id != self.boot:
             return False
         return bool(setting.read(entry.target) != (entry.new if entry.found is None else entry.found))
 
     def _set_again(self, entry: Entry) -> str:
-        """Why an earlier state could not be set again; empty when it is there."""
+        """Set an earlier state again; return the reason why that failed, empty if it did not."""
         setting, state = self.settings[entry.knob], entry.new if entry.found is None else entry.found
         try:
             announced = self._open().set(entry.knob, entry.target, entry.old, entry.new, self.boot, entry.device)
@@ -202,48 +204,13 @@ class Ledger:
 
 
 def header(boot: str) -> JournalHeader:
-    """Of a journal that this process makes."""
+    """Return the header of a journal that this process makes."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return JournalHeader("a play", __version__, os.getpid(), start_ticks(os.getpid()) or 0, boot, now)
 
 
-def take_over(path: Path, boot: str) -> None:
-    """Writes a journal of before (`NAME.json`) anew, so that what it lists is restored, too.
-
-    Raises:
-        HostError: it is none.
-    """
-    old = path.with_suffix(".json")
-    if not old.exists():
-        return
-    if not path.exists():
-        try:
-            document = json.loads(old.read_text())
-            if document["journal"] != 1:
-                raise ValueError(f"format {document['journal']}")
-            write_anew(path, document["entries"], boot)
-        except (ValueError, KeyError, TypeError) as error:
-            raise HostError(f"is no journal of pollscope: {error}", str(old), "look at it and move it away") from error
-    old.unlink()
-    sync_folder(old.parent)
-
-
-def write_anew(path: Path, entries: Iterable[Mapping[str, Any]], boot: str) -> None:
-    """Makes a journal of entries with `kind`, `target`, `old`, `new`, `found` (None: not read back), `boot_id`."""
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
-    journal = Journal.create(fresh, header(boot))
-    for each in entries:
-        entry = journal.set(each["kind"], each["target"], each["old"], each["new"], each["boot_id"])
-        if each["found"] is not None:
-            journal.done(entry, each["found"])
-    journal.close()
-    fresh.replace(path)
-    sync_folder(path.parent)
-
-
 def boot_id() -> str:
-    """The kernel's name for this boot."""
+    """Return the kernel's identifier of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -256,10 +223,10 @@ STATE_ARGUMENTS: dict[str, Any] = {
 def run_state(
     module: Any, settings: Mapping[str, Setting], items: Iterable[Item], out_of_reach: Unreachable = _nothing
 ) -> list[str]:
-    """Does what the module's `state` says; returns the lines of what was changed.
+    """Act on the module's `state`; return one line per change.
 
     Raises:
-        HostError: as `Ledger` says, and when `verified` finds a difference.
+        HostError: see `Ledger`; or `verified` found a difference.
     """
     ledger = Ledger(journal_path(module.params["journal"]), settings, boot_id())
     if module.params["state"] == "verified":
@@ -278,14 +245,17 @@ def run_state(
         return act(dry=True)
     wanted = [] if module.params["state"] == "absent" else items
     if not act(dry=True) and (is_undone() or ledger.lists_only(wanted, out_of_reach)):
-        return []  # a host that is only looked at may be measured on meanwhile
+        return []  # reading needs no lock, so a run may go on
     with HostLock("a play"):
         return act(dry=False)
 
 
 def report(module: Any, act: Callable[[], Sequence[str]]) -> None:
-    """Acts and ends the module with the lines of what was changed, or with why it cannot be done; the play goes on."""
-    with suppress(OSError):  # no play goes on, or it looks only
+    """Call `act` and end the module with its lines, or with the reason why it failed.
+
+    This also tells others on the host that the play is still alive (see SILENT_S in pollscope_journals).
+    """
+    with suppress(OSError):  # the play made no mark, because it only reads
         os.utime(mark_folder())
     try:
         lines = act()
@@ -295,31 +265,33 @@ def report(module: Any, act: Callable[[], Sequence[str]]) -> None:
 
 
 def offline_folder() -> Path:
-    """Where a host that reaches no mirror has packages; `current` in it holds `packages` and APT's `lists` of them."""
+    """Return the folder of the packages of a host without a mirror.
+
+    `current` in it holds `packages`, and `lists`, where APT keeps its lists of them.
+    """
     return state_folder() / "offline"
 
 
 def journal_path(name: str) -> Path:
-    """Where the journal of a task is."""
+    """Return the path of a task's journal."""
     return state_folder() / "playbooks" / f"{name}.journal"
 
 
 def mark_folder() -> Path:
-    """Where the journals of before a play are while it goes on."""
+    """Return the folder that holds copies of the journals while a play goes on."""
     return journal_path("any").parent / "before"
 
 
 def marked(name: str) -> list[Entry]:
-    """What the journal of a task listed when the play that goes on began."""
+    """Return the entries that a task's journal had when the present play began."""
     return load(mark_folder() / f"{name}.journal").pending
 
 
 def is_undone() -> bool:
-    """Whether the play is undone that goes on: what it changed is restored, what earlier ones set stays."""
+    """Return whether the present play is being undone: only what it changed is restored."""
     return os.environ.get(UNDO_VARIABLE) == "1" and mark_folder().is_dir()
 
 
 def pending(name: str) -> list[Entry]:
-    """What the journal of a task lists."""
-    take_over(journal_path(name), boot_id())
+    """Return the entries of a task's journal."""
     return load(journal_path(name)).pending

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kinds of state that more than one role changes (see pollscope_journal)."""
+"""Kinds of state that more than one role changes (see pollscope_journal)."""
 
 import os
 import shutil
@@ -15,15 +15,15 @@ from ansible.module_utils.pollscope.host.restore import Setting
 TOOL_LIMIT_S = 300
 MOST_CPUS = 8191  # CONFIG_NR_CPUS of the distributions
 
-# Runs a program and returns its standard output; raises HostError. Kinds take it as an argument, for other kernels.
+# Runs a program and returns its standard output; raises HostError. Tests give the kinds another one.
 Run = Callable[[Sequence[str]], str]
 
 
 def run(command: Sequence[str]) -> str:
-    """Runs a program and returns its standard output.
+    """Run a program and return its standard output.
 
     Raises:
-        HostError: it is not installed, failed (with the last line that it wrote) or took too long.
+        HostError: the program is not installed, failed (the message is the last line that it wrote) or took too long.
     """
     if shutil.which(command[0]) is None:
         raise HostError(f"{command[0]} is not installed on this host")
@@ -40,12 +40,12 @@ def run(command: Sequence[str]) -> str:
 
 
 def word_of(value: Any) -> str:
-    """A value as a tool takes it; on and off are booleans in YAML 1.1."""
+    """Return a value in the notation of tools; YAML 1.1 reads on and off as booleans."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 class Text(Setting):
-    """A file of the kernel (sysfs, procfs) that holds one value; its state is the value without the line's end."""
+    """A file of sysfs or procfs that holds one value; its state is the value without the line break."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = root
@@ -75,32 +75,32 @@ class Text(Setting):
 
 
 class CpuList(Text):
-    """A file of the kernel that holds a list of CPUs, in whatever notation."""
+    """A file of sysfs or procfs that holds a list of CPUs; two notations of one set are equal."""
 
     def same(self, found: str, wanted: str) -> bool:
         return cpus_of(found) == cpus_of(wanted)
 
 
 def cpus_of(text: str) -> set[int]:
-    """The CPUs of a list like `2-3,6`.
+    """Return the CPUs of a list such as `2-3,6`.
 
     Raises:
-        HostError: it is none.
+        HostError: the text is no such list.
     """
     found: set[int] = set()
     for part in filter(None, str(text).strip().split(",")):
         first, _, last = part.partition("-")
         last = last or first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= MOST_CPUS):
-            raise HostError(f"{text!r} is no list of CPUs (like 2-3,6)")
+            raise HostError(f"{text!r} is no list of CPUs", remedy="write it like 2-3,6")
         found.update(range(int(first), int(last) + 1))
     return found
 
 
 class CStateSwitches(Setting):
-    """Which idle states the kernel may use: `{CPU/STATE: disable}`; wanted is the longest exit latency in us.
+    """The idle states that the kernel may use: `{CPU/STATE: disable}`. Wanted is the longest exit latency in us.
 
-    Through the switches in sysfs, which stay without a process (the knob `c_states` lives with one).
+    This kind uses the switches in sysfs, because they hold without a process; the knob `c_states` needs one.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -158,7 +158,7 @@ class File(Setting):
 
 
 class Folder(Setting):
-    """A folder that is there (True) or not (False); one that others put files into stays."""
+    """A folder that exists (True) or not (False). A folder that holds files of others is not removed."""
 
     holder = "disk"
 
@@ -179,14 +179,14 @@ class Folder(Setting):
 
 
 class Link(Setting):
-    """A symbolic link; its state is what it points to, or None."""
+    """A symbolic link; its state is its target, or None."""
 
     holder = "disk"
 
     def read(self, target: str) -> str | None:
         path = Path(target)
         if path.exists() and not path.is_symlink():
-            raise HostError(f"{target} is there and is no link of ours: move it away")
+            raise HostError("is there, and is no link", target, "move it away")
         return str(path.readlink()) if path.is_symlink() else None
 
     def write(self, target: str, state: str | None) -> None:
@@ -201,10 +201,10 @@ class Link(Setting):
 
 
 class Release(Setting):
-    """A folder of files from an archive: there (True) or not (False).
+    """A folder with the files of an archive: it exists (True) or not (False).
 
     Args:
-        fill: puts the files into a new folder.
+        fill: writes the files into a new folder.
     """
 
     holder = "disk"
@@ -233,7 +233,7 @@ class Release(Setting):
 
 
 class KernelModule(Setting):
-    """A module of the kernel that is loaded (True, also when it is built in) or not (False)."""
+    """A module of the kernel that is loaded or built in (True), or not (False)."""
 
     def __init__(self, tool: Run = run, root: Path = Path("/")) -> None:
         self.run, self.root = tool, root
@@ -246,7 +246,7 @@ class KernelModule(Setting):
         try:
             self.run(["modprobe", target] if state else ["modprobe", "-r", target])
         except HostError:
-            # With vfio goes first what it names as a soft dependency, and with that vfio itself: then it finds none.
+            # modprobe -r first removes vfio's soft dependencies, and vfio with them; then it misses vfio and fails.
             if self.read(target) != state:
                 raise
 
@@ -260,7 +260,7 @@ class KernelModule(Setting):
 
 
 class Mount(Setting):
-    """A file system mounted at a folder; its state is `{"type", "options"}` as given to mount(8), or None."""
+    """A file system that is mounted on a folder; its state is `{"type", "options"}` as for mount(8), or None."""
 
     def __init__(self, tool: Run = run, root: Path = Path("/")) -> None:
         self.run, self.root = tool, root
@@ -283,7 +283,7 @@ class Mount(Setting):
 
 
 def common_kinds() -> dict[str, Setting]:
-    """The kinds by the name that journals have for them."""
+    """Return the kinds by the names that journals use."""
     return {
         "text": Text(),
         "cpus": CpuList(),

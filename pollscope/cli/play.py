@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope play`; in a checkout playbooks/play starts it, too."""
+"""The command `pollscope play`; in a checkout playbooks/play starts it as well."""
 
 from getpass import getpass
 from pathlib import Path
@@ -16,7 +16,7 @@ EXAMPLES = (
     "pollscope play provision -i lab-hosts.yml --check     what would change",
     "pollscope play provision -i lab-hosts.yml             make the hosts ready",
     "pollscope play iommu -i lab-hosts.yml -e mode=pt      set the IOMMU's mode",
-    "pollscope play restore -i lab-hosts.yml               everything as it was",
+    "pollscope play restore -i lab-hosts.yml               restore everything",
 )
 
 
@@ -26,15 +26,18 @@ def play(
         Path, typer.Option("-i", "--inventory", metavar="FILE", help="The hosts: see configs/testbeds/inventory-*.yml.")
     ],
     variables: Annotated[
-        list[str] | None, typer.Option("-e", "--set", metavar="KEY=VALUE", help="A variable; may be given again.")
+        list[str] | None, typer.Option("-e", "--set", metavar="KEY=VALUE", help="A variable; repeatable.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Say what would change, change nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="List the changes and make none.")] = False,
     limit: Annotated[str | None, typer.Option("--limit", metavar="HOST", help="Only this host.")] = None,
     ask: Annotated[
         bool, typer.Option("-K", "--ask-become-pass", help="Ask for the password of sudo; every host gets it.")
     ] = False,
 ) -> None:
-    """Runs an Ansible play on the hosts of an inventory and says what it changed."""
+    """Run an Ansible play on the hosts of an inventory and list its changes.
+
+    An inventory is code, as a script is: it can name commands that run here and on the hosts.
+    """
     options = [*(["--check"] if check else []), *(["--limit", limit] if limit else [])]
     given = {key: value for key, _, value in (each.partition("=") for each in variables or ())}
     hosts = load_inventory(inventory)
@@ -50,7 +53,7 @@ def play(
         raise typer.Exit(ExitCode.HOST) from failed
     except KeyboardInterrupt:
         if not check and name != "verify":
-            kept = f"what it did so far stays; `pollscope play {name}` again goes on"
+            kept = f"its changes so far stay; `pollscope play {name}` continues"
             say(f"{kept}, `pollscope play restore -i {inventory}` restores all")
         raise
     typer.echo("\n".join(result.changes) or "nothing to change")

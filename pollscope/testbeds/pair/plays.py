@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a play of playbooks/ on the hosts of an inventory: a line for each change, one for each host that failed."""
+"""Run a play of playbooks/ on the hosts of an inventory; report one line per change and one per failed host."""
 
 import getpass
 import json
@@ -23,7 +23,7 @@ from pollscope.host.lock import HostLock, conductor_lock_path
 from pollscope.testbeds.pair.inventory import Inventory
 
 PLAYS = ("provision", "verify", "restore", "iommu", "ddio")
-# What a play cannot do without: play -> variable -> its values.
+# Required variables: play -> variable -> its values.
 _REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "iommu": {"mode": ("off", "pt", "lazy", "strict", "default")},
     "ddio": {"state": ("on", "off")},
@@ -38,18 +38,18 @@ _KEPT = {
     )
 }
 _REMEDIES = (
-    ("Permission denied", "is the key right, and in the host's authorized_keys?"),
+    ("Permission denied", "check the key, and put it into the host's authorized_keys"),
     ("Host key verification failed", "put the host's key into known_hosts"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "compare the host's key"),
-    ("Missing sudo password", "let the user use sudo without a password, or use the play with --ask-become-pass"),
-    ("a password is required", "let the user use sudo without a password, or use the play with --ask-become-pass"),
+    ("Missing sudo password", "give --ask-become-pass, or let the user use sudo without a password"),
+    ("a password is required", "give --ask-become-pass, or let the user use sudo without a password"),
     ("sudo: not found", "install sudo there, or give ansible_user: root"),
 )
 
 
 @dataclass(frozen=True)
 class PlayResult:
-    """What a play did.
+    """The changes of a play.
 
     Attributes:
         changes: lines `HOST: TASK: what changed`.
@@ -83,20 +83,20 @@ def run_play(
     become_password: str | None = None,
     log: Path | None = None,
 ) -> PlayResult:
-    """Runs a play to its end.
+    """Run a play to its end.
 
     Args:
         name: one of PLAYS.
         inventory: of `load_inventory`.
         variables: extra variables (`mode` of iommu, `state` of ddio).
-        options: more words for ansible-playbook.
-        become_password: of the users on the hosts, for their sudo; goes through a pipe.
-        log: file for all of Ansible's own output; default: plays/NAME.log in the user's folder of logs.
+        options: more options of ansible-playbook.
+        become_password: for sudo on the hosts. Every host gets it; Ansible reads it from a pipe.
+        log: file for the output of Ansible; default: plays/NAME.log in the user's folder of logs.
 
     Raises:
         UsageError: there is no such play, or a variable that it needs is missing or wrong.
         HostError: another play of this user is on one of the hosts.
-        PlayFailed: on at least one host; what a failed role changed there is restored.
+        PlayFailed: it failed on at least one host. The changes of a failed role are restored there.
     """
     given = dict(variables or {})
     _check(name, given)
@@ -130,9 +130,9 @@ def _work_folder() -> Iterator[Path]:
 
 @contextmanager
 def _alone(name: str, inventory: Inventory, options: Sequence[str]) -> Iterator[list[int]]:
-    """Holds each host for the plays of this user, by which the hosts know them; gives what Ansible keeps open.
+    """Keep other plays of this user off the hosts; yield the descriptors that Ansible keeps open.
 
-    So a play whose pollscope was killed keeps the others away until it has ended.
+    If pollscope is killed, its play thus keeps others away until it has ended.
 
     Raises:
         HostError: another play of this user is on one of them.
@@ -149,16 +149,16 @@ def _alone(name: str, inventory: Inventory, options: Sequence[str]) -> Iterator[
 
 
 def conductor() -> str:
-    """Who works here: the user and this host's name."""
+    """Return the name of this user and of this host."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
+    except (KeyError, OSError):  # in a container the user may have no name
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
 
 
 def player() -> str:
-    """Who plays here: with what tells hosts of one name apart."""
+    """Return `conductor()` with a part of the machine's identifier, because several hosts may have one name."""
     machine = read_text(Path("/etc/machine-id")) or "no machine-id"
     return f"{conductor()} ({machine[:12]})"
 
@@ -223,7 +223,7 @@ def _result(name: str, code: int, records: Sequence[Mapping[str, Any]], log: Pat
 
 
 def _failure(name: str, records: Sequence[Mapping[str, Any]], log: Path) -> HostError:
-    """The last word of each host that failed at the end; before it, what a play had rescued in vain."""
+    """Return the error of a failed play: per failed host its last message, and before it those that did not help."""
     lost = {each["host"] for each in records if each["event"] == "stats" and each["failures"] + each["unreachable"]}
     reasons: dict[str, str] = {}
     for record in records:
@@ -239,13 +239,13 @@ def _failure(name: str, records: Sequence[Mapping[str, Any]], log: Path) -> Host
 
 
 def _one_line(message: str, empty: str = "failed without a message") -> str:
-    """The part of Ansible's message that says what is wrong."""
+    """Return the part of Ansible's message that names the problem."""
     lines = [line.strip() for line in message.splitlines() if line.strip() and not line.startswith("Warning:")]
     if not lines:
         return empty
     text = lines[-1] if message.startswith(("Failed to connect", "Task failed: Failed to connect")) else " ".join(lines)
     text = re.sub(r"^(Task failed: |Module failed: |Failed to connect to the host via ssh: )+", "", text)
-    return one_line(text)  # of a host, whose words a terminal must not obey
+    return one_line(text)  # a host wrote it, and a terminal must not obey it
 
 
 def _with_remedy(reason: str) -> str:

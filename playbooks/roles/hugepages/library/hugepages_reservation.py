@@ -2,43 +2,41 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ansible module: reserve 2 MB hugepages with a journal, and restore them exactly.
 
-Pages and mount have a journal each (see pollscope_journal), so that a host that forbids the mount keeps its pages.
+Pages and mount each have a journal (see pollscope_journal), so that a host that forbids the mount keeps its pages.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, PollscopeError, reason_of
-from ansible.module_utils.pollscope.host.files import sync_folder
 from ansible.module_utils.pollscope.host.journal import Phase, load
-from ansible.module_utils.pollscope.host.lock import HostLock, state_folder
+from ansible.module_utils.pollscope.host.lock import HostLock
 from ansible.module_utils.pollscope.host.restore import Setting
-from ansible.module_utils.pollscope_journal import Item, Ledger, boot_id, journal_path, write_anew
+from ansible.module_utils.pollscope_journal import Item, Ledger, boot_id, journal_path
 from ansible.module_utils.pollscope_kinds import Folder, Mount
 
 DOCUMENTATION = r"""
 module: hugepages_reservation
 short_description: Reserve 2 MB hugepages with a journal, and restore them exactly
 description:
-  - With C(present), raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow,
-    and mounts hugetlbfs when there is no mount of that page size. A larger reservation is left alone.
-  - With C(verified), fails when there are fewer pages or no mount; changes nothing.
-  - With C(absent), puts back the counts of before and unmounts what was mounted.
-  - A host that refuses hugepages is a warning, not a failure, because everything also runs without them.
+  - C(present) raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow, and
+    mounts hugetlbfs if no mount has that page size. A larger reservation is left alone.
+  - C(verified) fails if there are fewer pages or no mount, and changes nothing.
+  - C(absent) restores the former numbers and unmounts what was mounted.
+  - If the host refuses hugepages, the module warns and does not fail, because everything also runs without them.
 options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: What to do with pages.}
+  state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
   wanted_pages: {type: int, required: true, description: Pages of 2 MB in all.}
   memory_share: {type: float, required: true, description: Largest share of the memory to reserve.}
-  mount_point: {type: path, required: true, description: Where hugetlbfs is mounted if it is not mounted yet.}
+  mount_point: {type: path, required: true, description: Where to mount hugetlbfs if it is not mounted.}
   devices:
     type: list
     elements: str
     default: []
-    description: PCI addresses. The wanted pages are on the NUMA nodes of these, as far as these are known.
+    description: PCI addresses. The wanted pages are on their NUMA nodes, as far as these are known.
 author: [pollscope]
 """
 
@@ -51,12 +49,13 @@ Counts = dict[str, int]
 
 
 class Pages(Setting):
-    """Pages of 2 MB, `{node: pages}`, one entry `all` on a kernel without NUMA folders; wanted is the number in all, or
-    on the nodes of some devices.
+    """Pages of 2 MB: `{node: pages}`, with the single entry `all` on a kernel without NUMA folders.
+
+    The wanted value is the number of pages on the nodes of the devices.
 
     Args:
-        root: holds `proc` and `sys`.
-        devices: PCI addresses; what DPDK gets has to lie on their nodes. None there, or none known: all nodes.
+        root: folder that holds `proc` and `sys`.
+        devices: PCI addresses. Without any, or if no node is known, all nodes count.
     """
 
     def __init__(self, root: Path = Path("/"), devices: Sequence[str] = ()) -> None:
@@ -70,12 +69,14 @@ class Pages(Setting):
         wanted = state if isinstance(state, dict) else now | spread(self.near(now), int(state))
         free = self._counts("free_hugepages")
         if any(now[node] - wanted[node] > free[node] for node in wanted):
-            raise HostError(f"they are in use (free are {shown(free)}): end the programs that use them and try again")
+            raise HostError(
+                f"they are in use; free are {shown(free)}", remedy="end the programs that use them and try again"
+            )
         for node, folder in self._folders().items():
             try:
                 (folder / "nr_hugepages").write_text(f"{wanted[node]}\n")
             except OSError as error:
-                raise HostError(f"{folder}/nr_hugepages cannot be written: {error.strerror}") from error
+                raise HostError(f"cannot be written: {error.strerror}", f"{folder}/nr_hugepages") from error
 
     def verify(self, target: str, wanted: Any) -> Counts:
         return self.read(target)  # the kernel may have fewer to give
@@ -84,7 +85,7 @@ class Pages(Setting):
         return sum(self.near(found).values()) >= wanted
 
     def near(self, counts: Counts) -> Counts:
-        """Those of the devices' nodes; all where no node is known."""
+        """Return the numbers of the devices' nodes, or all if no node is known."""
         places = [self.root / "sys/bus/pci/devices" / each / "numa_node" for each in self.devices]
         nodes = {f"node{path.read_text().strip()}" for path in places if path.exists()}
         return {node: pages for node, pages in counts.items() if node in nodes} or counts
@@ -93,7 +94,7 @@ class Pages(Setting):
         return shown(state) if isinstance(state, dict) else f"{state} in all"
 
     def allowed(self, wanted_pages: int, memory_share: float) -> int:
-        """The wanted pages, as far as the share of the memory allows."""
+        """Return the wanted pages, as far as the share of the memory allows."""
         lines = (self.root / "proc/meminfo").read_text().splitlines()
         memory_bytes = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
         return min(wanted_pages, int(memory_bytes * memory_share) // PAGE_BYTES)
@@ -111,14 +112,14 @@ class Pages(Setting):
 
 
 def spread(now: Counts, total_pages: int) -> Counts:
-    """The counts per node that make `total_pages`: the missing ones spread evenly over the nodes, no node lowered."""
+    """Return numbers per node with `total_pages` in all; missing pages are spread evenly, and no node is lowered."""
     missing = max(0, total_pages - sum(now.values()))
     share, rest = divmod(missing, len(now))
     return {node: pages + share + (index < rest) for index, (node, pages) in enumerate(sorted(now.items()))}
 
 
 def shown(counts: Counts) -> str:
-    """Counts for a message: `node0: 12, node1: 0`."""
+    """Return numbers for a message: `node0: 12, node1: 0`."""
     return ", ".join(f"{node}: {pages}" for node, pages in counts.items())
 
 
@@ -126,9 +127,9 @@ class Reservation:
     """The pages and the mount of this host.
 
     Args:
-        root: holds `proc` and `sys`.
-        boot: the kernel's name for this boot.
-        mount_point: where hugetlbfs is mounted if it is not mounted yet.
+        root: folder that holds `proc` and `sys`.
+        boot: the kernel's identifier of this boot.
+        mount_point: where to mount hugetlbfs if it is not mounted.
         devices: see Pages.
     """
 
@@ -136,10 +137,9 @@ class Reservation:
         self.root, self.mount_point, self._boot = root, mount_point, boot
         self.pages = Pages(root, devices)
         self._paths = {name: journal_path(f"hugepages-{name}") for name in ("pages", "mount")}
-        take_over(state_folder() / "hugepages.json", self._paths, boot)
 
     def raise_to(self, pages: int, dry: bool = False) -> list[str]:
-        """Reserves; a larger reservation is left alone.
+        """Reserve pages; leave a larger reservation alone.
 
         Raises:
             HostError: the kernel's files cannot be written, or somebody else lowered the reservation meanwhile.
@@ -148,12 +148,14 @@ class Reservation:
         for entry in load(self._paths["pages"]).pending:
             if entry.boot_id == self._boot and entry.phase is Phase.SET and not self.pages.same(now, pages):
                 if entry.found != now:
-                    raise HostError(f"{TARGET} are left as they are: {shown(now)}, but {shown(entry.found)} after ours")
-                pages = sum(self.pages.near(now).values())  # the kernel had no more to give when it was asked
+                    raise HostError(
+                        f"left alone: they are {shown(now)}, after our change they were {shown(entry.found)}", TARGET
+                    )
+                pages = sum(self.pages.near(now).values())  # the kernel had no more to give before
         return self._ledger("pages").converge([Item("pages", TARGET, pages)], dry)
 
     def mount(self, dry: bool = False) -> list[str]:
-        """Mounts hugetlbfs unless there is one.
+        """Mount hugetlbfs unless it is mounted.
 
         Raises:
             HostError: mount(8) failed.
@@ -164,15 +166,15 @@ class Reservation:
         return self._ledger("mount").converge(items if here in mounts or not mounts else [], dry)
 
     def restore(self, dry: bool = False) -> list[str]:
-        """Unmounts and puts back the counts of before.
+        """Unmount hugetlbfs and restore the former numbers of pages.
 
         Raises:
-            HostError: they are in use, or not those that were set.
+            HostError: pages are in use, or somebody else changed their number.
         """
         return self._ledger("mount").give_back(dry) + self._ledger("pages").give_back(dry)
 
     def is_settled(self, pages: int) -> bool:
-        """Whether all is there, so that nothing has to be changed, restored or finished."""
+        """Return whether nothing has to be changed, restored or finished."""
         entries = [entry for path in self._paths.values() for entry in load(path).pending]
         try:
             self.verify(pages)
@@ -183,7 +185,7 @@ class Reservation:
         )
 
     def verify(self, pages: int) -> None:
-        """Compares.
+        """Check that pages and mount are there.
 
         Raises:
             HostError: there are fewer pages than wanted, or there is no mount.
@@ -197,7 +199,7 @@ class Reservation:
             raise HostError("hugetlbfs is not mounted")
 
     def _mounts(self) -> set[str]:
-        """Where hugetlbfs of 2 MB pages is mounted."""
+        """Return where hugetlbfs of 2 MB pages is mounted."""
         mounts = [line.split() for line in (self.root / "proc/mounts").read_text().splitlines()]
         return {
             place
@@ -210,40 +212,11 @@ class Reservation:
         return Ledger(self._paths[name], settings, self._boot)
 
 
-def take_over(old: Path, paths: Mapping[str, Path], boot: str) -> None:
-    """Writes the journal of earlier versions (one file for both) anew, so that what it lists is restored, too.
-
-    Raises:
-        HostError: it is none.
-    """
-    if not old.exists():
-        return
-    try:
-        before = json.loads(old.read_text())
-        same = {"boot_id": before["boot_id"]}
-        entries: dict[str, list[dict[str, Any]]] = {"pages": [], "mount": []}
-        if before["wanted"] != before["before"]:
-            counts = {"old": before["before"], "new": sum(before["wanted"].values()), "found": before["reserved"]}
-            entries["pages"].append({"kind": "pages", "target": TARGET, **counts, **same})
-        if before["mounted"]:
-            place = {"target": before["mounted"], "found": None, **same}
-            made = [{"kind": "folder", "old": False, "new": True, **place}] if before["created"] else []
-            entries["mount"] += [*made, {"kind": "mount", "old": None, "new": MOUNTED, **place}]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise HostError(f"is no journal of pollscope: {error}", str(old), "look at it and move it away") from error
-    for name, path in paths.items():
-        if entries[name] and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_anew(path, entries[name], boot)
-    old.unlink()
-    sync_folder(old.parent)
-
-
 def act(state: str, reservation: Reservation, pages: int, dry: bool = False) -> tuple[list[str], list[str]]:
-    """Does what `state` says: the lines of what was changed (or would be, if `dry`), and why something could not be.
+    """Act on `state`; return one line per change (with `dry`, per change that it would make), and the refusals.
 
     Raises:
-        HostError: with another state than `present`, for which that is no more than a warning.
+        HostError: something was refused. With `present` a refusal is a warning only, so it is returned.
     """
     if state == "verified":
         reservation.verify(pages)
@@ -277,7 +250,7 @@ def main() -> None:
         mount_point, devices = Path(module.params["mount_point"]), module.params["devices"]
         reservation = Reservation(Path("/"), boot_id(), mount_point, devices)
         pages = reservation.pages.allowed(module.params["wanted_pages"], module.params["memory_share"])
-        # A host that is only looked at may be measured on meanwhile.
+        # Reading needs no lock, so a run may go on.
         looks = module.check_mode or state == "verified" or (state == "present" and reservation.is_settled(pages))
         with nullcontext() if looks else HostLock("a play"):
             lines, refusals = act(state, reservation, pages, module.check_mode)
