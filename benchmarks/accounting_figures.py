@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws the two figures of docs/validity.md from the cells that accounting_truth.py wrote.
+"""Draw the two figures of docs/validity.md from the cells that accounting_truth.py wrote.
 
 python benchmarks/accounting_figures.py CELLS.csv docs/images
 """
@@ -10,11 +10,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from ratio import options
 
 from pollscope.analysis.figures.style import INK, LINES, MARKERS, MUTED, SETTINGS
 from pollscope.metrics.accounting import MISFIT_SHARE
 
-# Four cells that show no, positive and large interaction: queues, shape, arrivals, load, and how the label says it.
+# Four cells with no, positive and large interaction: queues, shape, arrivals, load, label.
 EXAMPLES = (
     (1, "FB", "poisson", 0.5, "1 queue\nhalf load"),
     (64, "FB", "poisson", 0.1, "64 queues\n10 %"),
@@ -25,7 +26,7 @@ SAVED: dict[str, Any] = {"metadata": {"Date": None}, "bbox_inches": "tight"}
 
 
 def draw_truth(cells: pd.DataFrame, path: Path) -> None:
-    """Estimate less truth over truth, in points of the window."""
+    """Draw estimate minus truth over the truth, in points of the window."""
     figure, axes = plt.subplots(figsize=(7.2, 3.0))
     axes.axhspan(-2, 2, color=LINES[0], alpha=0.08, lw=0)
     axes.axhline(0, color=INK, lw=0.7)
@@ -57,7 +58,7 @@ def draw_truth(cells: pd.DataFrame, path: Path) -> None:
 
 
 def draw_parts(cells: pd.DataFrame, path: Path) -> None:
-    """Both parts by themselves, stacked, against the whole."""
+    """Draw both parts alone, stacked, against the whole."""
     figure, axes = plt.subplots(figsize=(7.2, 2.8))
     for place, (queues, shape, arrivals, load, _) in enumerate(EXAMPLES):
         chosen = cells[
@@ -94,7 +95,11 @@ def draw_parts(cells: pd.DataFrame, path: Path) -> None:
 
 
 def main() -> int:
-    cells, folder = pd.read_csv(sys.argv[1]), Path(sys.argv[2])
+    parser = options(__doc__)
+    parser.add_argument("cells", type=Path, help="what accounting_truth.py --csv wrote")
+    parser.add_argument("folder", type=Path, help="where the figures go")
+    arguments = parser.parse_args()
+    cells, folder = pd.read_csv(arguments.cells), arguments.folder
     with plt.rc_context({**SETTINGS, "figure.facecolor": "white", "svg.hashsalt": "accounting"}):
         draw_truth(cells, folder / "accounting-truth.svg")
         draw_parts(cells, folder / "accounting-parts.svg")

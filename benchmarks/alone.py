@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a program that measures while nothing else of pollscope does: `alone.py PROGRAM...` (make bench).
+"""Run a program that measures while nothing else of pollscope does: `alone.py PROGRAM...` (make bench).
 
-It waits for a run, for tests that measure and for another benchmark, and says for which. The program has a state folder
-of its own, so that what it starts itself is not refused.
+Waits for a run, for tests that measure and for another benchmark, and says for which. The program gets a state folder
+of its own, so that the runs it starts are not refused.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -16,7 +17,11 @@ from pollscope.host.lock import STATE_VARIABLE, HostLock
 
 
 def main() -> int:
-    command = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="PROGRAM...")
+    command = parser.parse_args().command
+    if not command:
+        parser.error("PROGRAM is missing")
     try:
         with HostLock(f"benchmark {Path(command[0]).name}").wait(_say), tempfile.TemporaryDirectory() as state:
             return subprocess.run(command, env={**os.environ, STATE_VARIABLE: state}, check=False).returncode

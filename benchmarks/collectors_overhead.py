@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Throughput of a saturated loopback run with every collector that works here, at 10 Hz, against without.
+"""Measure the throughput of a saturated loopback run with all collectors of this host at 10 Hz over that without.
 
-The DUT does what it does in row S-F5, so that it, and not the generator, is the limit.
+The DUT does what it does in row S-F5, so that the DUT and not the generator is the limit. Trials with and without
+collectors alternate in one node. Each pair is with, without, without, with, or the other way round, so that drift
+cancels.
 
-Trials with and without collectors alternate in one node, in pairs of changing order, so that a host that drifts
-favours neither; each pair is with, without, without, with (or the other way round), so that a drift within it cancels
-out. Prints `ratio collectors_throughput MEDIAN LOW HIGH N`, then the CPU share of each collector, and ends with 1 when
-the interval's low end is below the target. Needs two idle cores: with no more than these the collectors run on the
-generator's.
-
-    benchmarks/collectors_overhead.py [PAIRS]
+Prints `ratio collectors_throughput MEDIAN LOW HIGH N` (goal: low end at least 0.98). With --details also the CPU share
+of each collector. Needs two idle cores: with only two, the collectors run on the generator's. Ends with 1 when the goal
+is missed.
 """
 
 import json
@@ -19,7 +17,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from ratio import print_ratio
+from ratio import options, print_ratio
 
 from pollscope.collectors.registry import probe_all
 from pollscope.metrics.derive import derive_trial
@@ -31,9 +29,9 @@ from pollscope.testbeds.base import Assignment
 from pollscope.testbeds.node_testbed import NodeTestbed
 
 TARGET = 0.98
-PAIRS = 200  # ten minutes: fewer leave an interval that is wider than what is looked for
+PAIRS = 200  # with fewer the interval is wider than the effect
 INTERVAL = "100 ms"
-# Two PCM tools program the same counters over each other, and perf-uncore does it to them: one of them at a time.
+# These tools overwrite each other's uncore counters, so only one of them runs at a time.
 EXCLUSIVE = ("pcm-iio", "pcm-pcie", "pcm-memory", "pcm", "pcm-power", "perf-uncore")
 SPEC = """\
 format: 1
@@ -49,21 +47,25 @@ collectors: COLLECTORS
 
 
 def main() -> int:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS
+    parser = options(__doc__, details=True)
+    parser.add_argument("pairs", type=int, nargs="?", default=PAIRS, help=f"default {PAIRS}: ten minutes")
+    arguments = parser.parse_args()
     testbed = make_testbed(DEFAULT)
     loaded = load_text(SPEC.replace("COLLECTORS", json.dumps(uses())), "collectors_overhead.py")
     assert isinstance(testbed, NodeTestbed)
     plan = make_plan(loaded.spec, testbed.refusal)
     with tempfile.TemporaryDirectory() as folder:
-        ratios, shares = measure_pairs(testbed, plan, Path(folder), pairs)
+        ratios, shares = measure_pairs(testbed, plan, Path(folder), arguments.pairs)
     estimate = print_ratio("collectors_throughput", ratios)
+    print(f"  goal: low end at least {TARGET:g}", file=sys.stderr)
     for name, several in shares.items():
-        print(f"# {name}: {median(several):.2%} of a core")
+        if arguments.details:
+            print(f"# {name}: {median(several):.2%} of a core")
     return 0 if estimate.low >= TARGET else 1
 
 
 def uses() -> list[dict[str, str]]:
-    """Every collector that works here, as a spec names them; DPDK's telemetry works once the node runs."""
+    """Return every collector that works here, as a spec names them; DPDK's telemetry works once the node runs."""
     available = [name for name, (there, _) in probe_all().items() if there and name != "dpdk-telemetry"]
     taken = [name for name in available if name in EXCLUSIVE]
     names = [name for name in available if name not in taken[1:]]
@@ -73,7 +75,7 @@ def uses() -> list[dict[str, str]]:
 def measure_pairs(
     testbed: NodeTestbed, plan: Plan, folder: Path, pairs: int
 ) -> tuple[list[float], dict[str, list[float]]]:
-    """Ratios of throughput with to without collectors, and what share of a core each collector used."""
+    """Return the ratios of throughput with and without collectors, and the share of a core that each collector used."""
     ratios: list[float] = []
     shares: dict[str, list[float]] = {}
     testbed.begin(Assignment(plan, folder, folder / "node.log", lambda host_check: {"host_check": 0, **host_check}))
@@ -95,7 +97,7 @@ def measure_pairs(
 
 
 def rate(record: TrialRecord) -> float:
-    """Packets a second that the DUT received; ends the program when the trial failed."""
+    """Return the packets per second that the DUT received; end the program when the trial failed."""
     metrics, _ = derive_trial(record.to_json())
     if "rx_pps" not in metrics:
         raise SystemExit(f"a trial failed: {record.reason}")
@@ -103,7 +105,7 @@ def rate(record: TrialRecord) -> float:
 
 
 def note_shares(record: TrialRecord, shares: dict[str, list[float]]) -> None:
-    """Adds the collectors' CPU shares; ends the program when one did not deliver, because then it cost nothing."""
+    """Add the collectors' CPU shares; end the program when one delivered nothing, because then it cost nothing."""
     for name, each in (record.collectors or {}).items():
         if each["status"] != "ok":
             raise SystemExit(f"the collector {name} is {each['status']}: {each['reason']}")

@@ -1,27 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find the held section from which a lock costs more than COREC (docs/queue-sharing-and-notification.md).
+"""Measure from which critical section on a lock costs two cores at one queue more than COREC does (docs/queue-sharing-and-notification.md).
 
-Loops of workload l3fwd as in corec.py. Receiving a burst takes some cycles longer than it does (EXTRA), under the lock
-where there is one and beside the other core's where there is none. Everything else stays as it is, so the share of
-a core's time for which the lock is held grows, and nothing but that.
+The loops are those of workload l3fwd in corec.py. Receiving a burst takes EXTRA cycles longer, under the lock where
+there is one, and in parallel where there is none. Everything else stays the same, so only the share of time for which
+the lock is held grows.
 
-Prints the ground as corec.py does, and, each with the 95 % interval of the median over the N rounds, for each of EXTRA,
-`ratio held_EXTRA ...`: the share of a core's time, but for waiting, for which it holds the lock;
-`ratio step_EXTRA ...`, `ratio bound_EXTRA ...`: what never to wait brings then, if all stays at the lock are alike, and
-if they differ as exponential ones do (corec.py, `lock_bound`);
-`ratio over_{locked,trylock}_EXTRA ...`: rx=corec over that, two cores each.
-Ends with 1 when a median over `locked` is not between a tenth below the first and a tenth above the second.
+Prints, with the 95 % interval of the median over N rounds, for each EXTRA,
+`ratio over_locked_EXTRA ...`: rx=corec over a spin lock, two cores each. Goal: from a tenth below `step` to a tenth
+above `bound`.
+With --details also the round-trip time of a cache line, and
+`ratio held_EXTRA ...`: the share of a core's time, without waiting, for which it holds the lock;
+`ratio step_EXTRA ...`, `ratio bound_EXTRA ...`: the gain of never waiting if all critical sections are equal, and if
+their lengths are exponential (corec.py, `lock_bound`);
+`ratio over_trylock_EXTRA ...`: rx=corec over a lock that is passed by when taken.
+Ends with 1 when the goal is missed.
 """
 
+import statistics
 import sys
 import tempfile
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from corec import LOCKS, host_state_line, lock_bound, rate, share
-from ratio import print_ratio
+from corec import LOCKS, lock_bound, rate, round_trip_line, share
+from ratio import Goal, options, print_ratio
 from wire_bench import Undisturbed, WireBench, two_cpus
 
 from pollscope.base.errors import PollscopeError
@@ -32,10 +36,10 @@ TOLERANCE = 0.1
 
 
 def measure(log: Path) -> dict[str, list[float]]:
-    """Ratios of each round, by name; `line`: nanoseconds."""
+    """Return the ratios of each round, by name; `line`: nanoseconds."""
     found: dict[str, list[float]] = defaultdict(list)
     undisturbed = Undisturbed()
-    with WireBench("both", two_cpus(), log) as pair:
+    with WireBench(two_cpus(), log) as pair:
         for _ in range(ROUNDS):
             found["line"].append(1e9 / undisturbed(partial(pair.run, "line", "01"))[0].per_cpu_s)
             for extra in EXTRA:
@@ -54,17 +58,19 @@ def measure(log: Path) -> dict[str, list[float]]:
 
 
 def main() -> int:
+    details = options(__doc__, details=True).parse_args().details
     with tempfile.TemporaryDirectory() as folder:
         found = measure(Path(folder) / "stderr.log")
-    print(host_state_line(found.pop("line")))
-    medians = {name: print_ratio(name, ratios).value for name, ratios in found.items()}
-    as_predicted = all(
-        medians[f"step_{extra}"] * (1 - TOLERANCE)
-        <= medians[f"over_locked_{extra}"]
-        <= medians[f"bound_{extra}"] * (1 + TOLERANCE)
-        for extra in EXTRA
-    )
-    return 0 if as_predicted else 1
+    print(round_trip_line(found.pop("line")), file=sys.stderr)
+    medians = {name: statistics.median(ratios) for name, ratios in found.items()}
+    met = []
+    for extra in EXTRA:
+        goal = Goal(medians[f"step_{extra}"] * (1 - TOLERANCE), medians[f"bound_{extra}"] * (1 + TOLERANCE))
+        met.append(goal.is_met(print_ratio(f"over_locked_{extra}", found.pop(f"over_locked_{extra}"), goal).value))
+    for name, ratios in found.items():
+        if details:
+            print_ratio(name, ratios)
+    return 0 if all(met) else 1
 
 
 if __name__ == "__main__":

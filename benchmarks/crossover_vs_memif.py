@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets per second of net_crossover against DPDK's own net_memif under stock dpdk-testpmd.
+"""Compare packets per second of net_crossover with those of DPDK's net_memif under stock dpdk-testpmd.
 
 Two ports joined in one process, one forwarding core, mode io, `start tx_first`, 64-byte frames, one queue of each
-driver's default size: every packet is received, sent and so brought across by the same core. Both are measured in
-turns: dma=copy against memif with copies, dma=swap against memif with zero-copy=yes. memif gets the memory layout that
-its zero-copy mode demands (--single-file-segments, hugepage files), and so does net_crossover.
+driver's default size. The same core receives, sends and so copies every packet. Rounds alternate: dma=copy against
+memif with copies, dma=swap against memif with zero-copy=yes. Both get the memory layout that memif's zero-copy mode
+needs (--single-file-segments, hugepage files).
 
 Prints `ratio crossover_copy_vs_memif MEDIAN LOW HIGH N` and `ratio crossover_swap_vs_memif_zero_copy MEDIAN LOW HIGH
-N`: packets per second a port over memif's, with the 95 % interval of the median over N pairs. Ends with 1 when a median
-is below 1.5.
+N`: packets per second and port over memif's, with the 95 % interval of the median over N pairs. Goal: at least 1.5.
+Ends with 1 when it is missed.
 """
 
 import sys
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ratio import print_ratio
+from ratio import Goal, options, print_ratio
 from testpmd import Testpmd
 
 from pollscope.base.errors import HostError, PollscopeError
@@ -27,38 +27,38 @@ from pollscope.host.memory import hugepages
 
 PAIRS = 13
 SETTLE_S, WINDOW_S = 0.1, 0.35
-WANTED = 1.5
+GOAL = Goal(least=1.5)
 OPTIONS = ["--total-num-mbufs=8192", "--burst=32", "--txpkts=64"]
 NEEDED_BYTES = 4 * 64 << 20
 
 
 def crossover(dma: str, log: Path) -> Testpmd:
-    """Two joined ports of net_crossover."""
+    """Start a testpmd with two joined ports of net_crossover."""
     plug_in = node_program().with_name("librte_net_crossover.so")
     if not plug_in.is_file():
         raise HostError("the plug-in is not built", str(plug_in), "make build")
     eal = ["--single-file-segments", "-d", str(plug_in), "--vdev", f"net_crossover0,dma={dma}"]
-    return Testpmd(f"crossover-{dma}", eal, OPTIONS, log)
+    return Testpmd(eal, OPTIONS, log)
 
 
 def memif(zero_copy: str, log: Path) -> Testpmd:
-    """Two joined ports of net_memif."""
+    """Start a testpmd with two joined ports of net_memif."""
     same = f"id=0,socket={log.parent}/memif-{zero_copy}.sock,socket-abstract=no"
     eal = ["--single-file-segments", "--vdev", f"net_memif0,role=server,{same}"]
     eal += ["--vdev", f"net_memif1,role=client,{same},zero-copy={zero_copy}"]
-    return Testpmd(f"memif-{zero_copy}", eal, OPTIONS, log)
+    return Testpmd(eal, OPTIONS, log)
 
 
 def forward_pps(testpmd: Testpmd) -> float:
-    """One measurement."""
+    """Return the rate of one measurement."""
     return testpmd.forward_pps("start tx_first", SETTLE_S, WINDOW_S)
 
 
 def measure_pairs(ours: Testpmd, theirs: Testpmd, name: str) -> list[float]:
-    """Our rate over theirs; who goes first changes from pair to pair.
+    """Return our rate over theirs; the order changes from pair to pair.
 
     Raises:
-        HostError: memif forwards nothing, so there is nothing to compare with.
+        HostError: memif forwards nothing.
     """
     ratios: list[float] = []
     for pair in range(PAIRS + 1):
@@ -67,21 +67,22 @@ def measure_pairs(ours: Testpmd, theirs: Testpmd, name: str) -> list[float]:
         print(f"{name}: {pps[ours] / 1e6:.1f} Mpps, memif {pps[theirs] / 1e6:.1f} Mpps", file=sys.stderr)
         if pps[theirs] == 0:
             raise HostError("net_memif forwards nothing here", name)
-        if pair > 0:  # the first one warms up
+        if pair > 0:  # the first pair warms up
             ratios.append(pps[ours] / pps[theirs])
     return ratios
 
 
 def compare(name: str, dma: str, zero_copy: str, log: Path) -> bool:
-    """One figure; whether it reaches what is wanted."""
+    """Print one figure and return whether it meets the goal."""
     with ExitStack() as stack:
         ours = stack.enter_context(crossover(dma, log))
         theirs = stack.enter_context(memif(zero_copy, log))
         ratios: Sequence[float] = measure_pairs(ours, theirs, name)
-    return print_ratio(name, ratios).value >= WANTED
+    return GOAL.is_met(print_ratio(name, ratios, GOAL).value)
 
 
 def main() -> int:
+    options(__doc__).parse_args()
     if sum(pages.free_bytes for pages in hugepages()) < NEEDED_BYTES:
         raise HostError(f"needs {NEEDED_BYTES >> 20} MiB of free hugepages", "/proc/meminfo", "make build")
     with tempfile.TemporaryDirectory() as folder:

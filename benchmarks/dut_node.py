@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A pollscope-node whose DUT forwards from one virtual NIC pair to another, for the programs of this folder."""
+"""Run a pollscope-node whose DUT forwards from one virtual NIC pair to another."""
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from eal import file_prefix
 
 from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
@@ -19,7 +20,7 @@ GENERATOR_LCORE, DUT_LCORE = 1, 2
 
 
 class DutNode:
-    """DUT on CPU 1; main lcore and generator (if any) on CPU 0."""
+    """A node with its DUT on CPU 1, and main lcore and generator on CPU 0."""
 
     def __init__(self, client: NodeClient) -> None:
         self._client = client
@@ -33,9 +34,9 @@ class DutNode:
         rx_port: Mapping[str, Any] | None = None,
         generator_adds: Mapping[str, Any] | None = None,
     ) -> None:
-        """One queue, or what `rx_port` says; `dut` and `generator_adds` add to the objects of these names.
+        """Configure one RX queue, or what `rx_port` says; `dut` and `generator_adds` add to the objects of these names.
 
-        `receives`: the generator takes back what the DUT sends.
+        With `receives` the generator receives what the DUT sends.
         """
         whole: dict[str, Any] = {
             "ports": [{"name": name, **(rx_port or {} if name == PORTS[1] else {})} for name in PORTS],
@@ -47,32 +48,32 @@ class DutNode:
         self._client.request("configure", LIMIT_S, **whole)
 
     def trial(self, window_s: float, pps: float = 0.0) -> dict[str, Any]:
-        """Runs one trial and returns the DUT's lcore."""
+        """Run one trial and return the DUT's lcore."""
         lcore: dict[str, Any] = self.result(window_s, pps)["dut"]["lcores"][0]
         return lcore
 
     def result(self, window_s: float, pps: float = 0.0, rate: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Runs one trial and returns the whole result; `rate` as in a start request, if not by `pps`."""
+        """Run one trial at `pps`, or at `rate` as in a start request, and return the whole result."""
         times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
         self._client.request("start", LIMIT_S, trial="bench", rate=rate or {"pps": pps}, **times)
         self._client.wait_trial("bench", LIMIT_S)
         return self._client.request("read", LIMIT_S)
 
     def oracle(self, bursts: Sequence[int], queues: int, passes: int, work_cycles: int) -> dict[str, Any]:
-        """Runs a script of polls (apps/tests/oracle.h)."""
+        """Run a script of polls (apps/tests/oracle.h)."""
         return self._client.request(
             "oracle", LIMIT_S, burst=list(bursts), queues=queues, passes=passes, work_cycles=work_cycles
         )
 
     def selftest(self) -> list[dict[str, Any]]:
-        """The rows of the node's self-test."""
+        """Return the rows of the node's self-test."""
         rows: list[dict[str, Any]] = self._client.request("selftest", LIMIT_S)["rows"]
         return rows
 
 
 @contextmanager
 def dut_node(feed: str, program: str = "pollscope-node") -> Iterator[DutNode]:
-    """A node of its own, ended when the block is left; `feed` of the first pair: wire or infinite."""
+    """Run a node until the block ends; `feed` of the first pair: wire or infinite."""
     command = [
         str(node_program().with_name(program)),
         "--lcores",
@@ -80,7 +81,7 @@ def dut_node(feed: str, program: str = "pollscope-node") -> Iterator[DutNode]:
         "--main-lcore",
         "0",
     ]
-    command += ["--no-pci", "--file-prefix", f"bench-dut-{os.getpid()}", "--log-level", "lib.*:error"]
+    command += ["--no-pci", *file_prefix(), "--log-level", "lib.*:error"]
     huge = any(pages.free_bytes >= NEEDED_BYTES for pages in hugepages())
     command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "1024"]
     command += ["--vdev", f"net_crossover0,feed={feed}", "--vdev", "net_crossover1"]

@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How well the generator keeps its rate: 0.1, 1 and 3 Mpps at constant distance, and Poisson arrivals at 0.1 Mpps.
+"""Measure how well the generator keeps its rate: 0.1, 1 and 3 Mpps at constant distance, and 0.1 Mpps Poisson.
 
-One lcore sends 64-byte frames into net_crossover0_a and receives them at net_crossover0_b. Rates take turns.
+One lcore sends 64-byte frames into net_crossover0_a and receives them at net_crossover0_b. Rates alternate.
 
 Prints, each with the 95 % interval of the median over N trials,
-`ratio generator_rate_R MEDIAN LOW HIGH N`: packets that left in the window over R times the window, less the time past
-the first 100 us (late_max_ns) of every gap in which the host took the CPU away, and
+`ratio generator_rate_R MEDIAN LOW HIGH N`: packets that left in the window over R times the window, less the time
+beyond the first 100 us (late_max_ns) of every gap in which the host took the CPU. Goal: 0.999 to 1.001;
 `ratio generator_poisson MEDIAN LOW HIGH N`: Kolmogorov-Smirnov distance of 10000 inter-departure times from the
-exponential distribution over the distance that 1 in 100 truly exponential samples exceeds. Departures next to a gap of
-the host (later than 1 us) are left out. Ends with 1 when a rate is off by more than 0.1 % or the last ratio is above 1.
+exponential distribution, over the distance that 1 in 100 truly exponential samples exceeds. Departures next to a gap of
+the host (later than 1 us) are left out. Goal: at most 1. Ends with 1 when a goal is missed.
 """
 
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from eal import file_prefix
+from ratio import Goal, options
 from scipy import stats
 
 from pollscope.base.errors import PollscopeError
@@ -29,7 +30,7 @@ from pollscope.stats.estimates import median_estimate
 
 TRIALS = 15
 RATES_PPS = {"100kpps": 1e5, "1Mpps": 1e6, "3Mpps": 3e6}
-RATE_ERROR = 0.001
+RATE_GOAL, POISSON_GOAL = Goal(0.999, 1.001), Goal(most=1)
 WINDOW_S = 0.4
 LIMIT_S = 30.0
 LATE_MAX_S = 100e-6  # the default of late_max_ns
@@ -41,14 +42,14 @@ class Generator:
 
     def __init__(self, log: Path) -> None:
         command = [str(node_program()), "--lcores", "0@0,1@1", "--main-lcore", "0", "--no-pci"]
-        command += ["--vdev", "net_crossover0", "--file-prefix", f"bench-rate-{os.getpid()}"]
+        command += ["--vdev", "net_crossover0", *file_prefix()]
         huge = any(pages.free_bytes >= 512 << 20 for pages in hugepages())
         command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "512"]
         self._client = NodeClient(command, log)
         self.tsc_hz = float(self._client.wait_hello()["tsc_hz"])
 
     def trial(self, pps: float, **gen: Any) -> dict[str, Any]:
-        """The generator's counters of one trial."""
+        """Return the generator's counters of one trial."""
         send, receive = "net_crossover0_a", "net_crossover0_b"
         ports = [{"name": name, "rx_queues": 1, "tx_queues": 1} for name in (send, receive)]
         whole = {"lcores": [1], "tx_port": send, "rx_port": receive, "target_port": receive, **gen}
@@ -90,11 +91,8 @@ def measure(generator: Generator) -> dict[str, list[float]]:
     return ratios
 
 
-def is_good(name: str, median: float) -> bool:
-    return median <= 1 if name == "generator_poisson" else abs(median - 1) <= RATE_ERROR
-
-
 def main() -> int:
+    options(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         generator = Generator(Path(folder) / "stderr.log")
         try:
@@ -102,9 +100,13 @@ def main() -> int:
         finally:
             generator.close()
     estimates = {name: median_estimate(values) for name, values in ratios.items()}
+    met = []
     for name, estimate in estimates.items():
-        print(f"ratio {name} {estimate.value:.6f} {estimate.low:.6f} {estimate.high:.6f} {estimate.n}")
-    return 0 if all(is_good(name, estimate.value) for name, estimate in estimates.items()) else 1
+        goal = POISSON_GOAL if name == "generator_poisson" else RATE_GOAL
+        print(f"ratio {name} {estimate.value:.6f} {estimate.low:.6f} {estimate.high:.6f} {estimate.n}", flush=True)
+        print(f"  goal: {goal}", file=sys.stderr)
+        met.append(goal.is_met(estimate.value))
+    return 0 if all(met) else 1
 
 
 if __name__ == "__main__":

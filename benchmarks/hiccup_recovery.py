@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hiccups that the DUT adds, found again in the latency histogram: 100 us with a probability of 1 %.
+"""Find hiccups that the DUT adds, 100 us with a probability of 1 %, in the latency histogram.
 
-Packets are 125 us apart, longer than a hiccup, so that no packet waits behind a delayed one and each hiccup shows as
-one latency. Nothing but the histograms is used: a delay is a latency less the median; the delays that hiccups make are
-where the histogram holds most above what trials without hiccups, before and after, hold at the same place (those the
-host makes by taking the core away), within a tenth of that place. The host pushes some delayed packets out of there, as
-it pushes packets of the trials without hiccups further than so much above their median: their share is made up for.
-Each trial draws other packets.
+Packets are 125 us apart, longer than a hiccup. So no packet waits behind a delayed one, and each hiccup shows as one
+latency. Only the histograms are used. A delay is a latency less the median. The delays of hiccups lie where the
+histogram holds most above the trials without hiccups before and after (whose delays the host makes), within a tenth of
+that place. The host moves some delayed packets out of that band, as it moves packets of the trials without hiccups:
+their share is corrected for. Each trial draws other packets.
 
 Prints, each the median over N trials with its 95 % interval:
 `ratio hiccup_share MEDIAN LOW HIGH N`     share of delayed packets over the configured probability,
-`ratio hiccup_count MEDIAN LOW HIGH N`     share of delayed packets over the share that the DUT says it delayed,
+`ratio hiccup_count MEDIAN LOW HIGH N`     share of delayed packets over the share that the DUT reports,
 `ratio hiccup_size MEDIAN LOW HIGH N`      median of their delays over 100 us.
-Exit status 1 when a median is off by more than 5 %.
+Goal: 0.95 to 1.05. Ends with 1 when it is missed.
 """
 
 from dataclasses import dataclass
@@ -21,18 +20,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from dut_node import DutNode, dut_node
-from ratio import between, main_of
+from ratio import Goal, between, main_of, options
 
 from pollscope.stats.histogram import parse_histogram
 
-# 160 hiccups a trial: the interval of 61 trials is about 3 % to each side.
+# 160 hiccups per trial: the interval over 61 trials is about 3 % to each side.
 TRIALS = 61
 WINDOW_S, PPS = 2.0, 8e3
 PROBABILITY, HICCUP_NS = 0.01, 100_000
 BAND = 0.1
-# Shorter delays are the ordinary spread of a path with a virtual machine under it.
+# Shorter delays are the ordinary spread of a path on a virtual machine.
 DELAY_MIN_NS = 5_000
-TOLERANCE = 0.05
+GOAL = Goal(0.95, 1.05)
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,17 @@ class Delays:
     injected: float
 
     def up_to(self, delay_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Share of the packets with at most these delays."""
+        """Return the share of packets with at most these delays."""
         place = np.searchsorted(self.ns, delay_ns, side="right")
         return np.concatenate(([0.0], self.share))[place]
 
     def around(self, delay_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Share of the packets with delays within a tenth of these."""
+        """Return the share of packets with delays within a tenth of these."""
         return self.up_to(delay_ns * (1 + BAND)) - self.up_to(delay_ns * (1 - BAND))
 
 
 def trial(node: DutNode, seed: int | None) -> Delays:
-    """One trial with the hiccups of that seed, or without any."""
+    """Run one trial with the hiccups of this seed, or without any."""
     delay = {"kind": "fixed", "ns": HICCUP_NS}
     hiccup = {"probability": PROBABILITY, "delay": delay, "seed": seed} if seed is not None else None
     node.configure({"workload": "io", "hiccup": hiccup}, generator=True, receives=True)
@@ -67,7 +66,7 @@ def trial(node: DutNode, seed: int | None) -> Delays:
 
 
 def found_hiccups(with_them: Delays, without: tuple[Delays, Delays]) -> tuple[float, float]:
-    """Share of the packets that hiccups delayed, and the median of their delays in ns."""
+    """Return the share of packets that hiccups delayed, and the median of their delays in ns."""
     places = with_them.ns[with_them.ns > DELAY_MIN_NS]
     excess = with_them.around(places) - (without[0].around(places) + without[1].around(places)) / 2
     best = int(np.argmax(excess))
@@ -78,7 +77,7 @@ def found_hiccups(with_them: Delays, without: tuple[Delays, Delays]) -> tuple[fl
 
 
 def measure() -> dict[str, list[float]]:
-    """Ratios of found over known."""
+    """Return found over known values."""
     ratios: dict[str, list[float]] = {"share": [], "count": [], "size": []}
     with dut_node(feed="wire") as node:
         for delayed, before, after in between(TRIALS, lambda: trial(node, None), lambda seed: trial(node, seed)):
@@ -90,4 +89,5 @@ def measure() -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    main_of(measure, TOLERANCE)
+    options(__doc__).parse_args()
+    main_of(measure, GOAL)

@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recorded latency against an independent check: a DUT that adds 1, 10 or 100 us to each packet shifts the median.
+"""Check recorded latency: a DUT that adds 1, 10 or 100 us to each packet shifts the median by as much.
 
-The DUT forwards (io) and waits on the TSC for a known number of cycles (`extra_cycles`) with each packet; trials with
-and without the wait take turns. Packets are further apart than the wait, so that none waits for another. The latency is
-that from the actual departure. Medians move by some 50 ns from one trial to the next: a short wait needs many trials.
+The DUT forwards (io) and waits on the TSC for a known number of cycles (`extra_cycles`) per packet. Trials with and
+without the wait alternate. Packets are further apart than the wait, so none waits for another. The latency is that from
+the actual departure. Medians move by some 50 ns between trials, so a short wait needs many trials.
 
 Prints `ratio latency_shift_K MEDIAN LOW HIGH N`: (median with the wait - mean of the medians without it before and
-after) over the wait. Exit status 1 when a median ratio is off by more than 2 %.
+after) over the wait. Goal: 0.98 to 1.02. Ends with 1 when it is missed.
 """
 
 from typing import NamedTuple
 
 from dut_node import DutNode, dut_node
-from ratio import between, main_of
+from ratio import Goal, between, main_of, options
 
 from pollscope.stats.histogram import parse_histogram
 
-TOLERANCE = 0.02
+GOAL = Goal(0.98, 1.02)
 
 
 class Wait(NamedTuple):
-    """How a wait is measured: its length, the traffic, and how many trials with it there are."""
+    """One length of wait, its traffic, and the number of trials with it."""
 
     ns: float
     pps: float
@@ -37,7 +37,7 @@ WAITS = {
 
 
 def median_ns(node: DutNode, wait: Wait, added_ns: float) -> float:
-    """Median latency of one trial."""
+    """Return the median latency of one trial."""
     cycles = round(added_ns * node.tsc_hz / 1e9)
     node.configure({"workload": "io", "extra_cycles": cycles}, generator=True, receives=True)
     (generator,) = node.result(wait.window_s, wait.pps)["gen"]["lcores"]
@@ -45,16 +45,17 @@ def median_ns(node: DutNode, wait: Wait, added_ns: float) -> float:
 
 
 def shifts(node: DutNode, wait: Wait) -> list[float]:
-    """Shift of the median over the wait, for every round."""
+    """Return the shift of the median over the wait, for every round."""
     trials = between(wait.rounds, lambda: median_ns(node, wait, 0), lambda _: median_ns(node, wait, wait.ns))
     return [(shifted - (before + after) / 2) / wait.ns for shifted, before, after in trials]
 
 
 def measure() -> dict[str, list[float]]:
-    """Ratios by wait."""
+    """Return the ratios by wait."""
     with dut_node(feed="wire") as node:
         return {f"latency_shift_{name}": shifts(node, wait) for name, wait in WAITS.items()}
 
 
 if __name__ == "__main__":
-    main_of(measure, TOLERANCE)
+    options(__doc__).parse_args()
+    main_of(measure, GOAL)

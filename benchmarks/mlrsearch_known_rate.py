@@ -1,26 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The search for the maximum throughput on a DUT whose rate is known.
+"""Check the search for the maximum throughput on a DUT whose rate is known.
 
-The DUT waits 52000 cycles on the TSC with each packet. What a packet costs beside them (less than 1 %) is measured
-apart, by saturating the same DUT with half of that wait. So the known rate is tsc_hz / (52000 + own cycles), times the
-share of the time that the host left to the DUT's core, as the node recorded it in the trials of that search (their
-median). One run of SEARCHES searches (7, about a minute each).
+The DUT waits 52000 cycles on the TSC per packet. The other cost of a packet (less than 1 %) is measured separately, by
+saturating the same DUT with half of that wait. The known rate is tsc_hz / (52000 + own cycles), times the share of time
+that the host left to the DUT's core, as the node recorded it in the trials of that search (their median). One run has
+SEARCHES searches (7, a minute each).
 
-    ratio throughput_loss_0_5   rate found at a loss ratio of 0.5 % over the known rate
+    ratio throughput_loss_0_5   rate found at a loss ratio of 0.5 % over the known rate. Goal: 0.99 to 1.01
     ratio throughput_loss_0     rate found without loss over the known rate
-    ratio loss_explained        what the trials below the known rate should have lost by the gaps recorded in them,
-                                over what they lost
+    ratio loss_explained        loss that the recorded gaps predict below the known rate, over the loss there. Goal: 0.5
+                                to 2
 
-The ring holds what arrives in 10 ms, longer than most gaps of a host, and 0.34 % of what arrives in a window: no more
-overload can hide in it. A gap lets packets lie until the ring is full; what comes then is lost. The expected loss comes
-from playing the recorded stretches of each trial on a ring of that size with the known service time. Needs two idle
-cores.
-
-    benchmarks/mlrsearch_known_rate.py [SEARCHES]
-
-Exit status 1 when the median at 0.5 % misses the known rate by more than 1 %, or when less than half or more than
-twice of the loss below the known rate is explained.
+The ring holds the arrivals of 10 ms, longer than most gaps of a host, and 0.34 % of the arrivals of a window: no more
+overload can hide in it. During a gap packets wait until the ring is full; later ones are lost. The expected loss comes
+from playing the recorded gaps of each trial on a ring of that size with the known service time. Needs two idle cores.
+Ends with 1 when a goal is missed.
 """
 
 import subprocess
@@ -32,7 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ratio import print_ratio
+from ratio import Goal, options, print_ratio
 
 from pollscope.metrics.derive import derive_trial
 from pollscope.run.search_trials import counts_of
@@ -40,8 +35,8 @@ from pollscope.store.run_folder import read_run
 from pollscope.store.trial_record import TrialRecord
 
 EXTRA_CYCLES, BURST, RING = 52_000, 8, 512
-RATE_TOLERANCE, EXPLAINED = 0.01, (0.5, 2.0)
-# With fewer lost packets than this a share of them says nothing.
+RATE_GOAL, EXPLAINED_GOAL = Goal(0.99, 1.01), Goal(0.5, 2)
+# A share of fewer lost packets than this means nothing.
 FEWEST_LOST = 100
 HEAD = "format: 1\nrow: S-F5\ntrial: {warmup: 5 ms, drain: 200 ms, window: 3 s}\nquick: {}\n"
 COMMON = f"workload: io, burst: {BURST}, rx_desc: {RING}, longest: 64"
@@ -63,7 +58,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Judged:
-    """One search: its rates, the known one, and packets lost and expected to be lost in its trials below that."""
+    """One search: its rates, the known rate, and the lost and expected losses of its trials below that."""
 
     none_pps: float
     half_percent_pps: float
@@ -73,7 +68,7 @@ class Judged:
 
 
 def run(text: str, folder: Path) -> list[Record]:
-    """The trials of a run of its own; one without a result is none of ours to judge."""
+    """Run a spec and return its trials that have a result."""
     spec = folder / "spec.yaml"
     spec.write_text(HEAD + text)
     command = [str(Path(sys.executable).with_name("pollscope")), "run", str(spec), "--out", str(folder)]
@@ -84,26 +79,26 @@ def run(text: str, folder: Path) -> list[Record]:
 
 
 def own_cycles(trials: list[Record]) -> float:
-    """What a packet costs a saturated DUT beside the added cycles, while the host leaves it its core."""
+    """Return what a packet costs a saturated DUT beside the added cycles, without interruptions."""
     found = [derive_trial(trial)[0] for trial in trials]
     cycles = [each["cycles_per_packet_all"] * (1 - each["interrupted_share"]) for each in found]
     return median(cycles) - EXTRA_CYCLES // 2
 
 
 def gaps(trial: Record, service_cycles: float) -> list[tuple[int, int]]:
-    """Beginning and end, on the TSC, of the recorded stretches in which the DUT did not poll."""
+    """Return begin and end, on the TSC, of the recorded gaps in which the DUT did not poll."""
     longest = trial["result"]["dut"]["lcores"][0]["longest"]
     usual = BURST * service_cycles
     return sorted((each["tsc"] - each["cycles"], each["tsc"]) for each in longest if each["cycles"] > 2 * usual)
 
 
 def expected_loss(trial: Record, service_cycles: float) -> float:
-    """Packets that do not fit into the ring while the DUT does nothing in its recorded gaps, and else serves it."""
+    """Return the packets that overflow the ring if the DUT stops in its recorded gaps and serves otherwise."""
     lcore = trial["result"]["dut"]["lcores"][0]
     now, end = lcore["window"]["start_tsc"], lcore["window"]["end_tsc"]
     arriving = trial["result"]["gen"]["lcores"][0]["sent"] / (end - now)
     long = gaps(trial, service_cycles)
-    # What was taken in shorter pieces slows the DUT evenly.
+    # Shorter interruptions slow the DUT evenly.
     taken = lcore["interruptions"]["cycles"] - sum(until - since for since, until in long)
     serving = (1 - max(0.0, taken / (end - now))) / service_cycles
     waiting = lost = 0.0
@@ -116,7 +111,7 @@ def expected_loss(trial: Record, service_cycles: float) -> float:
 
 
 def judge(search: Record, steps: Mapping[str, Record], service_cycles: float) -> Judged:
-    """What a search found against what its own trials say about the DUT."""
+    """Compare what a search found with what its own trials say about the DUT."""
     none, half = (goal["throughput_pps"] or 0.0 for goal in search["search"]["goals"])
     trials = [steps[name] for name in search["search"]["trials"]]
     found = [derive_trial(trial)[0] for trial in trials]
@@ -131,7 +126,7 @@ def judge(search: Record, steps: Mapping[str, Record], service_cycles: float) ->
 
 
 def tell(judged: Judged) -> None:
-    """One search in words, on standard error."""
+    """Describe one search on standard error."""
     none, half = (100 * (1 - pps / judged.known_pps) for pps in (judged.none_pps, judged.half_percent_pps))
     print(
         f"known {judged.known_pps:.0f} pps; short at 0.5 % by {half:.2f} %, at 0 by {none:.2f} %; "
@@ -141,7 +136,7 @@ def tell(judged: Judged) -> None:
 
 
 def measure(searches: int) -> list[Judged]:
-    """All searches that found a rate."""
+    """Return all searches that found a rate."""
     with tempfile.TemporaryDirectory() as folder:
         service = EXTRA_CYCLES + own_cycles(run(HALF, Path(folder)))
         trials = run(SEARCH.replace("REPEATS", str(searches)), Path(folder))
@@ -155,19 +150,21 @@ def measure(searches: int) -> list[Judged]:
 
 
 def main() -> int:
-    found = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
+    parser = options(__doc__)
+    parser.add_argument("searches", type=int, nargs="?", default=7)
+    found = measure(parser.parse_args().searches)
     if not found:
         return 1
     for each in found:
         tell(each)
-    half = print_ratio("throughput_loss_0_5", [each.half_percent_pps / each.known_pps for each in found])
+    half = print_ratio("throughput_loss_0_5", [each.half_percent_pps / each.known_pps for each in found], RATE_GOAL)
     print_ratio("throughput_loss_0", [each.none_pps / each.known_pps for each in found])
-    # All searches together: single ones lose too little for a share of it.
+    # All searches together, because one alone loses too little.
     lost, expected = sum(each.lost for each in found), sum(each.expected for each in found)
     if lost >= FEWEST_LOST:
-        print_ratio("loss_explained", [expected / lost])
-    explained = lost < FEWEST_LOST or EXPLAINED[0] <= expected / lost <= EXPLAINED[1]
-    return 0 if abs(half.value - 1) <= RATE_TOLERANCE and explained else 1
+        print_ratio("loss_explained", [expected / lost], EXPLAINED_GOAL)
+    explained = lost < FEWEST_LOST or EXPLAINED_GOAL.is_met(expected / lost)
+    return 0 if RATE_GOAL.is_met(half.value) and explained else 1
 
 
 if __name__ == "__main__":

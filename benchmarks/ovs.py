@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An Open vSwitch with DPDK in a folder of its own, for the programs of this folder that measure against it."""
+"""Run an Open vSwitch with DPDK in a folder of its own, to measure against it."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from pollscope.base.errors import HostError
+from pollscope.host.eal_folders import remove_folder
 
 SWITCH = Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -21,7 +22,7 @@ LIMIT_S, END_LIMIT_S = 30.0, 5.0
 
 @dataclass(frozen=True)
 class PmdCounts:
-    """What the PMD thread says of itself since it was cleared: `pmd-perf-show` and `pmd-stats-show`."""
+    """Counters of the PMD thread since they were cleared: `pmd-perf-show` and `pmd-stats-show`."""
 
     iterations: int
     idle_iterations: int  # received nothing
@@ -32,17 +33,17 @@ class PmdCounts:
 
 
 def ovs_is_missing() -> str | None:
-    """Why there is no Open vSwitch with DPDK here; None when there is one."""
+    """Return why there is no Open vSwitch with DPDK here; None if there is one."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     missing += [str(file) for file in (SWITCH, SCHEMA) if not file.is_file()]
     return f"{missing[0]} is not installed ({INSTALL})" if missing else None
 
 
 class Ovs:
-    """A switch with one port, whose packets are all dropped: one PMD thread on CPU 1, the rest on CPU 0.
+    """A switch with one port that drops all packets: one PMD thread on CPU 1, the rest on CPU 0.
 
     Raises:
-        HostError: it does not come up.
+        HostError: the switch does not start.
     """
 
     def __init__(self, folder: Path, port: str, devargs: str, memory: str) -> None:
@@ -67,7 +68,7 @@ class Ovs:
 
     @property
     def pid(self) -> int:
-        """The switch."""
+        """Return the process of the switch."""
         return self._processes[-1].pid
 
     def __enter__(self) -> Self:
@@ -87,16 +88,16 @@ class Ovs:
         self._run("ovs-ofctl", "add-flow", f"unix:{self._folder}/br0.mgmt", "actions=drop")
 
     def clear(self) -> None:
-        """Counts from now on."""
+        """Clear the counters."""
         self._appctl("dpif-netdev/pmd-stats-clear")
 
     def counts(self) -> PmdCounts:
-        """The counts since `clear`."""
+        """Return the counters since `clear`."""
         stats = self._appctl("dpif-netdev/pmd-stats-show")
         return parse_counts(self._appctl("dpif-netdev/pmd-perf-show", "-nh"), stats)
 
     def close(self) -> None:
-        """Ends the processes that this object started, the switch first."""
+        """End the processes that this object started, the switch first, and remove the folder of EAL."""
         for process in reversed(self._processes):
             process.terminate()
             try:
@@ -105,7 +106,7 @@ class Ovs:
                 process.kill()
                 process.wait()
         self._processes.clear()
-        shutil.rmtree(Path("/var/run/dpdk") / _prefix(self._folder), ignore_errors=True)
+        remove_folder(_prefix(self._folder))
 
     def _start(self, *command: str) -> None:
         with (self._folder / "processes.log").open("ab") as log:
@@ -142,10 +143,10 @@ class Ovs:
 
 
 def parse_counts(perf: str, stats: str) -> PmdCounts:
-    """The counts of `pmd-perf-show -nh` and `pmd-stats-show`, of the first PMD thread.
+    """Read the counters of the first PMD thread from `pmd-perf-show -nh` and `pmd-stats-show`.
 
     Raises:
-        HostError: another form than that of Open vSwitch 3.1.
+        HostError: the output differs from that of Open vSwitch 3.1.
     """
     said = {
         "iterations": (perf, r"Iterations: +(\d+)"),

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Speed and memory of the parsers on one core, first of all pcm-iio's: one continuous log of 100 MB, read from a file.
+"""Measure the speed and memory of the parsers on one core, above all of pcm-iio's on a continuous log of 100 MB.
 
-Prints for every tenth of the log its speed and the resident memory so far, then `ratio parser_speed MEDIAN LOW HIGH N`:
-MB per second of CPU time (so that another process on the core does not count) over the 50 MB/s that must be reached,
-with the 95 % interval of the median over the tenths. Ends with 1 when the interval's low end is below 1, or when memory
-grew by more than 1 MB after the first tenth.
+Prints `ratio parser_speed MEDIAN LOW HIGH N`: MB per second of CPU time over the 50 MB/s to be reached, with the 95 %
+interval of the median over the tenths of the log. Goals: low end at least 1, and memory grows by at most 1 MB after the
+first tenth. Ends with 1 when one is missed.
 
-Between them stand the speeds of the other parsers, each on a recording of 4 MB in its tool's form (samples of
-tests/collectors and ../shared/fixtures over and over), and of all together: bytes of all logs over the time of all.
-The bound is that of pcm-iio's log; the others are slower.
+With --details also the speed and resident memory after every tenth, the speed of the other parsers, each on a recording
+of 4 MB in its tool's form (samples of tests/collectors and ../shared/fixtures, repeated), and of all together: bytes of
+all logs over their time.
 """
 
 import io
@@ -24,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ratio import print_ratio
+from ratio import options, print_ratio
 
 from pollscope.base.names import COLLECTORS, load
 from pollscope.collectors.parsers.pcm.iio import parse
@@ -38,7 +37,7 @@ GROWTH_BYTES = 1 << 20
 OTHER_BYTES = 4_000_000
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (ROOT / "tests" / "collectors", ROOT.parent / "shared" / "fixtures")
-# what is recorded at every interval, by collector: label of the recording, sample
+# By collector: label of the recording, sample.
 SAMPLES = {
     "pcm-pcie": ("", "pcm-pcie/codegen/pcm-pcie_head2606_csv_e_B_icx.csv"),
     "pcm-memory": ("", "pcm-memory/codegen/pcm-memory_head2606_csv_partial_icx_8ch.csv"),
@@ -63,7 +62,7 @@ PARTS = ("1st x16/x8/x4", "2nd x4", "2nd x8/3rd x4", "4th x4") * 2
 
 
 def sample_lines(source: random.Random, second: int) -> Iterator[str]:
-    """One sample of a two-socket Ice Lake server, in the layout of pcm 202509: counts of 1 to 10 digits."""
+    """Yield one sample of a two-socket Ice Lake server, in the layout of pcm 202509: counts of 1 to 10 digits."""
     yield HEADER
     stamp = f"2026-11-{1 + second // 86400:02d},{second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}.152"
     for socket in (0, 1):
@@ -87,7 +86,7 @@ def resident_bytes() -> int:
 
 
 class CountedFile(io.FileIO):
-    """Notes bytes, CPU time and memory after every tenth of the log; counts blocks, for a line would cost too much."""
+    """A log that notes bytes, CPU time and memory after every tenth; per block, because per line costs too much."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -103,7 +102,7 @@ class CountedFile(io.FileIO):
 
 
 def measure(path: Path) -> list[tuple[int, float, int]]:
-    """(bytes so far, CPU time so far, resident memory) after every tenth of the log."""
+    """Return (bytes so far, CPU time so far, resident memory) after every tenth of the log."""
     counted = CountedFile(path)
     with io.TextIOWrapper(io.BufferedReader(counted), encoding="utf-8", errors="replace", newline="\n") as file:
         deque(parse(iter(file), Origin(path.name)), maxlen=0)
@@ -111,7 +110,7 @@ def measure(path: Path) -> list[tuple[int, float, int]]:
 
 
 def measure_others(size: int, cpu_s: float) -> None:
-    """Prints the speed of the other parsers, and of all together with the `size` bytes of pcm-iio's log."""
+    """Print the speed of the other parsers, and of all together with the `size` bytes of pcm-iio's log."""
     for name, (label, sample) in SAMPLES.items():
         path = next((folder / sample for folder in FOLDERS if (folder / sample).is_file()), None)
         if path is None:
@@ -130,6 +129,7 @@ def measure_others(size: int, cpu_s: float) -> None:
 
 
 def main() -> int:
+    details = options(__doc__, details=True).parse_args().details
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "pcm-iio.csv"
@@ -139,10 +139,13 @@ def main() -> int:
     for (size, cpu_s, _), (more, later_s, memory) in pairwise(marks):
         speed = (more - size) / (later_s - cpu_s)
         ratios.append(speed / REQUIRED_BYTES_PER_S)
-        print(f"# {more / 1e6:5.0f} MB: {speed / 1e6:5.1f} MB/s, {memory / 1e6:.1f} MB resident")
-    measure_others(marks[-1][0], marks[-1][1] - marks[0][1])
+        if details:
+            print(f"# {more / 1e6:5.0f} MB: {speed / 1e6:5.1f} MB/s, {memory / 1e6:.1f} MB resident")
+    if details:
+        measure_others(marks[-1][0], marks[-1][1] - marks[0][1])
     estimate = print_ratio("parser_speed", ratios)
     growth = marks[-1][2] - marks[1][2]
+    print("  goal: low end at least 1", file=sys.stderr)
     print(f"# memory grew by {growth} bytes after the first tenth")
     return 0 if estimate.low >= 1 and growth <= GROWTH_BYTES else 1
 

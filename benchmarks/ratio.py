@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs of this folder have in common: taking turns, and the one way in which they print a figure."""
+"""Print figures, take turns and read arguments in the same way for every program of this folder."""
 
+import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from pollscope.base.errors import PollscopeError
 from pollscope.stats.estimates import Estimate, median_estimate
@@ -11,19 +13,44 @@ from pollscope.stats.estimates import Estimate, median_estimate
 T = TypeVar("T")
 
 
-def print_ratio(name: str, ratios: Sequence[float]) -> Estimate:
-    """Prints `ratio NAME MEDIAN LOW HIGH N` and returns the median with its 95 % interval.
+class Goal(NamedTuple):
+    """The range in which a figure has to lie."""
 
-    Fewer than six values have no such interval: their extremes are printed.
+    least: float = -math.inf
+    most: float = math.inf
+
+    def is_met(self, value: float) -> bool:
+        return self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        if self.most == math.inf:
+            return f"at least {self.least:g}"
+        return f"at most {self.most:g}" if self.least == -math.inf else f"{self.least:g} to {self.most:g}"
+
+
+def options(description: str | None, details: bool = False) -> argparse.ArgumentParser:
+    """Return a parser that shows the program's docstring as its help; with `--details` where the program has some."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if details:
+        parser.add_argument("--details", action="store_true", help="also print the figures that only explain")
+    return parser
+
+
+def print_ratio(name: str, ratios: Sequence[float], goal: Goal | None = None) -> Estimate:
+    """Print `ratio NAME MEDIAN LOW HIGH N`, and the goal on standard error; return the median with its 95 % interval.
+
+    Fewer than six values have no such interval, so their extremes are printed.
     """
     estimate = median_estimate(ratios)
     low, high = (estimate.low, estimate.high) if estimate.has_interval else (min(ratios), max(ratios))
     print(f"ratio {name} {estimate.value:.4f} {low:.4f} {high:.4f} {estimate.n}", flush=True)
+    if goal is not None:
+        print(f"  goal: {goal}, {'met' if goal.is_met(estimate.value) else 'missed'}", file=sys.stderr, flush=True)
     return estimate
 
 
 def between(rounds: int, plain: Callable[[], T], changed: Callable[[int], T]) -> Iterator[tuple[T, T, T]]:
-    """`changed` of every round, and `plain` before and after it, so that drift cancels; one plain serves both sides."""
+    """Yield `changed` of every round with `plain` before and after it, so that drift cancels."""
     before = plain()
     for each in range(rounds):
         found = changed(each)
@@ -32,10 +59,10 @@ def between(rounds: int, plain: Callable[[], T], changed: Callable[[int], T]) ->
         before = after
 
 
-def main_of(measure: Callable[[], Mapping[str, Sequence[float]]], tolerance: float) -> NoReturn:
-    """Prints what `measure` found and ends: with 1 when a median is off 1 by more than the tolerance."""
+def main_of(measure: Callable[[], Mapping[str, Sequence[float]]], goal: Goal) -> NoReturn:
+    """Print what `measure` found and end the program, with status 1 when a median misses the goal."""
     try:
-        estimates = [print_ratio(name, ratios) for name, ratios in measure().items()]
+        estimates = [print_ratio(name, ratios, goal) for name, ratios in measure().items()]
     except PollscopeError as error:
         sys.exit(f"{sys.argv[0]}: {error}")
-    sys.exit(0 if all(abs(estimate.value - 1) <= tolerance for estimate in estimates) else 1)
+    sys.exit(0 if all(goal.is_met(estimate.value) for estimate in estimates) else 1)

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGKILL of the runner at a random moment, ten times: `--resume` completes each run.
+"""Kill the runner with SIGKILL at a random moment, ten times, and check that `--resume` completes each run.
 
 Prints `ratio resumed_complete MEDIAN LOW HIGH N`: the share of killed runs in which, after `--resume`, every planned
-trial is there exactly once; ends with 1 when it is not 1. Needs two cores.
-
-    benchmarks/resume_after_kill.py [KILLS]
+trial exists exactly once. Goal: 1. Ends with 1 when it is missed. Needs two cores.
 """
 
 import random
@@ -16,6 +14,8 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+from ratio import options
 
 from pollscope.store.run_folder import read_run
 
@@ -32,16 +32,19 @@ trial: {warmup: 10 ms, window: 60 ms, drain: 20 ms}
 repeats: {count: 4}
 maximum: {repeats: 2}
 """
-# A run of this spec takes about five seconds; before the first trial come imports and the look at the host's noise.
+# A run of this spec takes about five seconds; imports and the measurement of the host's noise precede the first trial.
 EARLIEST_S, LATEST_S = 2.0, 5.0
 POLLSCOPE = str(Path(sys.executable).with_name("pollscope"))
 
 
 def main() -> int:
-    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    parser = options(__doc__)
+    parser.add_argument("kills", type=int, nargs="?", default=10)
+    kills = parser.parse_args().kills
     complete = [one_kill(random.Random(seed)) for seed in range(kills)]
     share = sum(complete) / len(complete)
     print(f"ratio resumed_complete {share:.4f} {min(complete):.4f} {max(complete):.4f} {kills}")
+    print("  goal: 1", file=sys.stderr)
     return 0 if share == 1 else 1
 
 

@@ -1,29 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Busy shares as other programs count them, beside ours, at 0, 10, 25, 50, 75 and 100 % load.
+"""Compare busy shares as other programs count them with ours, at 0, 10, 25, 50, 75 and 100 % load.
 
-A generator (pollscope-node on CPU 0) sends 64-byte frames over net_memif, which leads into another process's port,
-whatever program it is; on CPU 1 they are sent on by our node or by stock `dpdk-testpmd` (both: io, bursts of 32) or
-dropped by Open vSwitch. 100 % is the most that the slower of two comes to. Frames sent on are taken by nobody.
+A generator (pollscope-node on CPU 0) sends 64-byte frames over net_memif into the port of another process. On CPU 1 our
+node or stock `dpdk-testpmd` forwards them (both: io, bursts of 32), or Open vSwitch drops them. 100 % is the rate that
+the slower of two reaches. Nothing receives the forwarded frames.
 
-Definitions. *testpmd* (`--record-core-cycles`): a call of the forwarding function counts when it received packets,
-from before the poll to after the sending: a latency. Ours is what the loop spends on packets, `useful`. *Open vSwitch*
-(`pmd-stats-show`): an iteration is busy, as a whole, when it received packets. *By counts*, ours for a program that
-only counts: the window without its empty polls (idle iterations), each at what one costs with no traffic, measured in
-turns with the load. That also contains what a loop costs between the end of one busy call and the beginning of the
-next.
+Definitions. *testpmd* (`--record-core-cycles`): a call of the forwarding function counts if it received packets, from
+before the poll to after the send: a latency. Ours is what the loop spends on packets, `useful`. *Open vSwitch*
+(`pmd-stats-show`): a whole iteration is busy if it received packets. *By counts*, our definition for a program that
+only counts: the window without its empty polls (idle iterations), each at the cost of one without traffic, measured in
+turns with the load. It also contains what a loop costs between two busy calls.
 
-Prints with the 95 % interval of the median over N rounds, for each load:
+Prints at 50 % load, with the 95 % interval of the median over N rounds (--details: at every load):
 
-  ratio testpmd_busy_share_LOAD   testpmd's own share over ours, the same packets per second through both programs
+  ratio testpmd_busy_share_LOAD     testpmd's own share over ours, at the same packets per second
   ratio testpmd_stamped_share_LOAD  testpmd's own share over ours by its definition (`tax_share_testpmd`)
-  ratio testpmd_by_counts_LOAD    testpmd's own share over that by its counts of polls
-  ratio ours_by_counts_LOAD       our useful share over that by our counts of polls
-  ratio ovs_busy_share_LOAD       Open vSwitch's own share over that by its counts of iterations
+  ratio testpmd_by_counts_LOAD      testpmd's own share over that by its counts of polls
+  ratio ours_by_counts_LOAD         our useful share over that by our counts of polls
+  ratio ovs_busy_share_LOAD         Open vSwitch's own share over that by its counts of iterations
 
-At 0 % all shares have to be 0. A look in which the polling thread or the generator waited for its CPU is taken again;
-when that is of no use, the round has no value for this load, so N tells how often the host let it. A program that is
-not here is `absent`, with the reason. Ends with 1 when a share at 0 % is not 0, or nothing could be observed.
+Goal: all shares are 0 at 0 % load. A look in which the polling thread or the generator waited for its CPU is repeated.
+If that does not help, the round has no value for this load, so N tells how often the host allowed it. A program that is
+not installed is `absent`, with the reason. Ends with 1 when the goal is missed, or when nothing could be observed.
 """
 
 import os
@@ -40,8 +39,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
+from eal import file_prefix
 from ovs import Ovs, ovs_is_missing
-from ratio import print_ratio
+from ratio import options, print_ratio
 from testpmd import Testpmd
 
 from pollscope.base.errors import HostError, PollscopeError
@@ -51,10 +51,10 @@ from pollscope.metrics.accounting import NoClasses, classes
 from pollscope.metrics.record import Part, timed_parts
 from pollscope.node.client import NodeClient
 
-LOADS = (0.1, 0.25, 0.5, 0.75, 1.0)
+LOADS, SHOWN = (0.1, 0.25, 0.5, 0.75, 1.0), "_50"
 ROUNDS, TIME_LIMIT_S = 9, 90.0  # for each program
 WARMUP_S, OBSERVE_S = 0.03, 0.3
-# Of the time observed; the generator's CPU has other things to do, and a gap only makes its traffic uneven.
+# Shares of the time observed. The generator's CPU does other work as well; a gap there only makes traffic uneven.
 MOST_WAITED, MOST_WAITED_BY_GENERATOR, TRIES = 0.01, 0.05, 5
 WORKER_1 = r"(rte-worker-|lcore-worker-|dpdk-worker)1"
 LIMIT_S = 30.0
@@ -62,16 +62,16 @@ BURST = 32
 NEEDED_BYTES = 1 << 30
 OURS, TESTPMD, OVS = 0, 1, 2  # numbers of the connections
 NAMES = {TESTPMD: "testpmd", OVS: "ovs"}
-# Open vSwitch has a TX queue for each thread, and the other end needs as many RX queues.
+# Open vSwitch has one TX queue per thread, and the other end needs as many RX queues.
 RX_QUEUES = 4
 Rate = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a program counted in a while of its own: polls are iterations where it has one queue.
+    """Counters of a program over an interval of its own; with one queue, polls are iterations.
 
-    `stamped_share`: of the polls that returned packets, from stamp to stamp, where the program tells it beside its own.
+    `stamped_share`: the share of polls that returned packets, from stamp to stamp, if the program reports it.
     """
 
     pps: float
@@ -82,40 +82,40 @@ class Seen:
     stamped_share: float | None = None
 
     def share_by_counts(self, empty_poll_cycles: float) -> float:
-        """The share of what is left when every empty poll is taken away at this price."""
+        """Return the share that is left when every empty poll is subtracted at this cost."""
         return 1 - self.empty_polls * empty_poll_cycles / self.cycles
 
 
 class Disturbed(Exception):
-    """The host did not let a look be had."""
+    """The host did not allow a look."""
 
 
 class Program(Protocol):
-    """Takes the packets, and counts."""
+    """A program that takes the packets, and counts."""
 
     def observe(self) -> Seen:
-        """Counts for OBSERVE_S."""
+        """Count for OBSERVE_S."""
 
     def waited_ns(self) -> int:
-        """How long its polling thread has waited for its CPU so far."""
+        """Return how long its polling thread has waited for its CPU so far."""
 
 
 def waited_ns(pid: int, name: str) -> int:
-    """Of the threads of this process with such a name (schedstat of the kernel, second field)."""
+    """Return the CPU wait of the threads with this name (schedstat of the kernel, second field)."""
     tasks = list(Path(f"/proc/{pid}/task").iterdir())
     named = [task for task in tasks if re.fullmatch(name, (task / "comm").read_text().strip())]
     return sum(int((task / "schedstat").read_text().split()[1]) for task in named)
 
 
 def memif(number: int, role: str, folder: Path) -> str:
-    """One end of a connection, for EAL's --vdev."""
+    """Return one end of a connection, for EAL's --vdev."""
     return f"net_memif{number},role={role},id={number},socket={folder}/memif{number}.sock,socket-abstract=no"
 
 
 def start_node(name: str, lcores: str, vdevs: list[str], folder: Path) -> NodeClient:
-    """A pollscope-node on these ports."""
+    """Start a pollscope-node on these ports."""
     command = [str(node_program()), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--in-memory"]
-    command += ["--file-prefix", f"bench-{name}-{folder.name}", "--log-level", "lib.*:error"]
+    command += [*file_prefix(), "--log-level", "lib.*:error"]
     for vdev in vdevs:
         command += ["--vdev", vdev]
     client = NodeClient(command, folder / f"{name}.log")
@@ -124,7 +124,7 @@ def start_node(name: str, lcores: str, vdevs: list[str], folder: Path) -> NodeCl
 
 
 class Generator:
-    """Sends into one of the connections."""
+    """A generator that sends into one of the connections."""
 
     def __init__(self, folder: Path) -> None:
         servers = [memif(number, "server", folder) for number in (OURS, TESTPMD, OVS)]
@@ -133,7 +133,7 @@ class Generator:
         self.aim(OURS)
 
     def aim(self, number: int) -> None:
-        """The connection that is sent into; all of them stay up."""
+        """Choose the connection to send into; all of them stay up."""
         if number == self._number:
             return
         ports = [{"name": f"net_memif{each}", "rx_queues": RX_QUEUES} for each in (OURS, TESTPMD, OVS)]
@@ -142,7 +142,7 @@ class Generator:
         self._number = number
 
     def wait_link(self, number: int) -> None:
-        """Waits until the other end is there; raises HostError when it does not come."""
+        """Wait until the other end is there; raise HostError if it does not come."""
         deadline = time.monotonic() + LIMIT_S
         while not self._client.request("links", LIMIT_S)["links"][f"net_memif{number}"]:
             if time.monotonic() > deadline:
@@ -151,7 +151,7 @@ class Generator:
 
     @contextmanager
     def sending(self, number: int, rate: Rate) -> Iterator[None]:
-        """Traffic while the block lasts."""
+        """Send while the block lasts."""
         self.aim(number)
         times = {"warmup_ns": 0, "window_ns": int(LIMIT_S * 1e9), "drain_max_ns": 0}
         self._client.request("start", LIMIT_S, trial="observed", rate=dict(rate), **times)
@@ -163,7 +163,7 @@ class Generator:
             self._client.wait_trial("observed", LIMIT_S)
 
     def waited_ns(self) -> int:
-        """Of its lcore."""
+        """Return the CPU wait of its lcore."""
         return waited_ns(self._client.pid, WORKER_1)
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ class Generator:
 
 
 class OurNode:
-    """Our DUT, and its own accounting."""
+    """Our DUT with its own accounting."""
 
     def __init__(self, folder: Path) -> None:
         self.client = start_node("dut", "0@0,1@1", [memif(OURS, "client", folder)], folder)
@@ -193,10 +193,10 @@ class OurNode:
 
 
 def parse_result(result: Mapping[str, Any]) -> Seen:
-    """What a result of pollscope-node with one lcore and one queue tells (docs/node-protocol.md).
+    """Read a result of pollscope-node with one lcore and one queue (docs/node-protocol.md).
 
     Raises:
-        Disturbed: its window has no polling tax.
+        Disturbed: the window has no polling tax.
     """
     (lcore,) = result["dut"]["lcores"]
     found = classes(lcore)
@@ -215,14 +215,14 @@ def parse_result(result: Mapping[str, Any]) -> Seen:
 
 
 class StockTestpmd:
-    """dpdk-testpmd at its prompt: what it counted is asked for while it goes on."""
+    """dpdk-testpmd at its prompt: it is asked for its counters while it forwards."""
 
     def __init__(self, tsc_hz: float, folder: Path) -> None:
         self._tsc_hz = tsc_hz
         options = ["--total-num-mbufs=8192", f"--burst={BURST}", "--port-topology=loop"]
         options += ["--record-core-cycles", "--record-burst-stats"]
         eal = ["--in-memory", "--vdev", memif(TESTPMD, "client", folder)]
-        self.prompt = Testpmd(f"observer-{folder.name}", eal, options, folder / "testpmd.log")
+        self.prompt = Testpmd(eal, options, folder / "testpmd.log")
 
     def observe(self) -> Seen:
         self.prompt.ask("start")
@@ -243,13 +243,13 @@ class StockTestpmd:
 
 
 def parse_forwarding(said: str, seconds: float, tsc_hz: float) -> Seen:
-    """What `show fwd stats all` tells of so many seconds; without packets testpmd leaves out what would be 0.
+    """Read `show fwd stats all`; without packets testpmd omits what would be 0.
 
     Raises:
-        HostError: it was started without --record-burst-stats, or says something else.
+        HostError: testpmd was started without --record-burst-stats, or has another format.
     """
     polls, packets = _number(r"RX-bursts *: *(\d+)", said), _number(r"RX-packets: *(\d+)", said)
-    # Each call that received sends once, so the bursts sent are the polls that were not empty.
+    # Each call that received sends once, so the bursts sent are the busy polls.
     busy = _number(r"TX-bursts *: *(\d+)", said, 0)
     cycles = _number(r"\((?:total|busy) cycles=(\d+)", said, 0)
     window = seconds * tsc_hz
@@ -264,7 +264,7 @@ def _number(pattern: str, said: str, otherwise: int | None = None) -> int:
 
 
 class Switch:
-    """Open vSwitch, whose port is polled as long as it is there."""
+    """Open vSwitch, which polls its port as long as the port exists."""
 
     def __init__(self, tsc_hz: float, folder: Path) -> None:
         self._tsc_hz = tsc_hz
@@ -288,7 +288,7 @@ class Switch:
 
 @dataclass
 class Ratios:
-    """Ratios by the names under which they are printed, and the shares that were not 0 without traffic."""
+    """Ratios by printed name, and the shares that were not 0 without traffic."""
 
     found: dict[str, list[float]]
     wrong: list[str]
@@ -298,7 +298,7 @@ class Ratios:
 
 
 class Bench:
-    """Generator, and the programs one at a time."""
+    """The generator and the programs, one at a time."""
 
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
@@ -306,13 +306,13 @@ class Bench:
         self.disturbed = 0
 
     def maximum_pps(self, number: int, program: Program) -> float:
-        """The most that comes through; the first look warms up."""
+        """Return the highest rate that comes through; the first look warms up."""
         self._generator.wait_link(number)
         with self._generator.sending(number, {"saturate": True}):
             return median([program.observe().pps for _ in range(4)][1:])
 
     def look(self, number: int, program: Program, pps: float) -> Seen:
-        """What a program sees at a rate; raises Disturbed when it or the generator never had its CPU for itself."""
+        """Return what a program sees at a rate; raise Disturbed if it or the generator never had a CPU of its own."""
         with self._generator.sending(number, {"pps": pps}):
             for _ in range(TRIES):
                 before = program.waited_ns(), self._generator.waited_ns()
@@ -324,7 +324,7 @@ class Bench:
         raise Disturbed(f"{shares[0]:.2%} of the look waited for CPU 1, {shares[1]:.2%} for CPU 0")
 
     def at(self, number: int, program: Program, name: str, pps: float) -> tuple[Seen, float]:
-        """What a program sees, and its share by its own counts: empty polls cost what they do just before."""
+        """Return what a program sees, and its share by counts, at the cost of an empty poll measured just before."""
         silent = self.look(number, program, 0)
         if silent.busy_share != 0 or silent.pps != 0:
             self.ratios.wrong.append(f"{name}: {silent.busy_share:.4%} busy without traffic")
@@ -333,13 +333,13 @@ class Bench:
         print(
             f"{name} {seen.pps / 1e6:.2f} Mpps: busy {seen.busy_share:.4f}, by counts {by_counts:.4f}, "
             f"{seen.empty_polls / seen.polls:.2%} of polls empty at {empty_poll_cycles:.1f} cycles, "
-            f"{seen.busy_share * seen.cycles / calls:.0f} cycles a busy call",
+            f"{seen.busy_share * seen.cycles / calls:.0f} cycles per busy call",
             file=sys.stderr,
         )
         return seen, by_counts
 
     def compare_testpmd(self, ours: OurNode, theirs: StockTestpmd) -> None:
-        """Both programs in turns at the same rates."""
+        """Compare both programs in turns at the same rates."""
         full = min(self.maximum_pps(OURS, ours), self.maximum_pps(TESTPMD, theirs))
         print(f"100 % is {full / 1e6:.2f} Mpps", file=sys.stderr)
 
@@ -355,7 +355,7 @@ class Bench:
         self._each(compare)
 
     def compare_ovs(self, switch: Switch) -> None:
-        """What the switch says of itself, two ways."""
+        """Compare two figures that the switch reports."""
         full = self.maximum_pps(OVS, switch)
         print(f"100 % is {full / 1e6:.2f} Mpps", file=sys.stderr)
 
@@ -366,7 +366,7 @@ class Bench:
         self._each(compare)
 
     def _each(self, compare: Callable[[float], None]) -> None:
-        """Round after round; a load at which the host disturbed is passed over."""
+        """Run all rounds; skip a load at which the host disturbed."""
         deadline = time.monotonic() + TIME_LIMIT_S
         for load in LOADS * ROUNDS:
             if time.monotonic() > deadline:
@@ -379,7 +379,7 @@ class Bench:
 
 
 def missing_programs() -> dict[int, str]:
-    """Why a program cannot be compared with, by its connection; empty when both are here."""
+    """Return why a program cannot be compared, by its connection; empty if both are here."""
     reasons = {
         TESTPMD: None if shutil.which("dpdk-testpmd") else "dpdk-testpmd is not installed (apt-get install dpdk-dev)",
         OVS: ovs_is_missing(),
@@ -388,7 +388,7 @@ def missing_programs() -> dict[int, str]:
 
 
 def observe_all(folder: Path, missing: Collection[int]) -> Ratios:
-    """All programs that are here, one after the other."""
+    """Observe all programs that are here, one after the other."""
     with ExitStack() as stack:
         generator = Generator(folder)
         stack.callback(generator.close)
@@ -408,6 +408,7 @@ def observe_all(folder: Path, missing: Collection[int]) -> Ratios:
 
 
 def main() -> int:
+    details = options(__doc__, details=True).parse_args().details
     missing = missing_programs()
     for number, reason in missing.items():
         print(f"absent {NAMES[number]}_busy_share: {reason}")
@@ -415,12 +416,13 @@ def main() -> int:
         return 0
     if sum(pages.free_bytes for pages in hugepages()) < NEEDED_BYTES:
         raise HostError(f"needs {NEEDED_BYTES >> 20} MiB of free hugepages", "/proc/meminfo", "make build")
-    # What is asked of the programs is asked from the CPU that does not poll.
+    # This process asks the programs from the CPU that does not poll.
     os.sched_setaffinity(0, {0})
     with tempfile.TemporaryDirectory() as folder:
         ratios = observe_all(Path(folder), missing)
     for name, values in ratios.found.items():
-        print_ratio(name, values)
+        if details or name.endswith(SHOWN):
+            print_ratio(name, values)
     for wrong in ratios.wrong:
         print(f"at 0 %: {wrong}", file=sys.stderr)
     return 1 if ratios.wrong or not ratios.found else 0

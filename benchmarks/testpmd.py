@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A stock dpdk-testpmd at its prompt, for the programs of this folder that measure against it."""
+"""Run a stock dpdk-testpmd at its prompt, to measure against it."""
 
 import os
 import re
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from pollscope.base.errors import HostError
+from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 
 LIMIT_S = 30.0
 PROMPT = "testpmd> "
@@ -22,15 +23,16 @@ class Testpmd:
     """One testpmd: main lcore on CPU 0, forwarding lcore on CPU 1, a file prefix of its own.
 
     Raises:
-        HostError: testpmd is not installed, does not come up or does not answer.
+        HostError: testpmd is not installed, does not start or does not answer.
     """
 
-    def __init__(self, role: str, eal: Sequence[str], options: Sequence[str], log: Path) -> None:
+    def __init__(self, eal: Sequence[str], options: Sequence[str], log: Path) -> None:
+        remove_stale_folders()
         program = shutil.which("dpdk-testpmd")
         if program is None:
             raise HostError("dpdk-testpmd is not installed", "dpdk-testpmd", "make build")
-        self._prefix = f"bench-{role}-{os.getpid()}"
-        # stdbuf: answers to the prompt come line by line although they go into a pipe.
+        self._prefix = new_file_prefix()
+        # stdbuf: answers come line by line although they go into a pipe.
         command = ["stdbuf", "-oL", program, "--lcores=0@0,1@1", "--main-lcore=0", "--no-pci", "--no-telemetry"]
         command += [f"--file-prefix={self._prefix}", *eal, "--", "--interactive", *options]
         with log.open("ab") as stderr:
@@ -41,7 +43,7 @@ class Testpmd:
 
     @property
     def pid(self) -> int:
-        """The process: stdbuf has become testpmd."""
+        """Return the process; stdbuf has become testpmd."""
         return self._process.pid
 
     def __enter__(self) -> Self:
@@ -51,12 +53,12 @@ class Testpmd:
         self.close()
 
     def ask(self, line: str) -> str:
-        """The answer to a command."""
+        """Return the answer to a command."""
         self._write(line)
         return self._until_prompt()
 
     def forward_pps(self, start: str, settle_s: float, window_s: float, counted: str = "Rx") -> float:
-        """Packets per second that port 0 receives (or sends: `Tx`) while forwarding, between two looks at it."""
+        """Return the packets per second that port 0 receives (or sends: `Tx`) between two readings while forwarding."""
         self.ask(start)
         time.sleep(settle_s)
         self.ask("show port stats 0")
@@ -69,7 +71,7 @@ class Testpmd:
         return float(rate[1])
 
     def close(self) -> None:
-        """End it and take away what EAL leaves behind: hugepage files and the runtime folder of the prefix."""
+        """End testpmd and remove what EAL leaves behind: hugepage files and the runtime folder of the prefix."""
         if self._process.poll() is None:
             try:
                 self._write("quit")
@@ -80,7 +82,7 @@ class Testpmd:
         for folder in _hugetlbfs_mounts():
             for left in folder.glob(f"{self._prefix}map_*"):
                 left.unlink()
-        shutil.rmtree(Path("/var/run/dpdk") / self._prefix, ignore_errors=True)
+        remove_folder(self._prefix)
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None

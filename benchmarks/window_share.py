@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Share of a run's wall time that lies inside measurement windows: 40 trials of 1 s, run as a user would.
+"""Measure the share of a run's wall time that lies inside measurement windows: 40 trials of 1 s, run as a user would.
 
-Prints `ratio window_share MEDIAN LOW HIGH N` (N runs) and ends with 1 when the median is below the target. Needs two
+Prints `ratio window_share MEDIAN LOW HIGH N` (N runs). Goal: at least 0.85. Ends with 1 when it is missed. Needs two
 idle cores.
-
-    benchmarks/window_share.py [RUNS]
 """
 
 import subprocess
@@ -14,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from ratio import print_ratio
+from ratio import Goal, options, print_ratio
 
 from pollscope.store.run_folder import read_run
 
-TARGET = 0.85
+GOAL = Goal(least=0.85)
 SPEC = """\
 format: 1
 name: window-share
@@ -34,9 +32,11 @@ repeats: {count: 5}
 
 
 def main() -> int:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    estimate = print_ratio("window_share", [share_of_one_run() for _ in range(runs)])
-    return 0 if estimate.value >= TARGET else 1
+    parser = options(__doc__)
+    parser.add_argument("runs", type=int, nargs="?", default=1)
+    runs = parser.parse_args().runs
+    estimate = print_ratio("window_share", [share_of_one_run() for _ in range(runs)], GOAL)
+    return 0 if GOAL.is_met(estimate.value) else 1
 
 
 def share_of_one_run() -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""build/wire-bench at its stdin (apps/bench/wire_bench.h says what it does)."""
+"""Run build/wire-bench (apps/bench/wire_bench.h describes its loops)."""
 
 import os
 import select
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
+from eal import file_prefix
+
 from pollscope.base.errors import HostError
 from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
@@ -16,7 +18,7 @@ from pollscope.host.memory import hugepages
 LIMIT_S = 30.0
 NEEDED_BYTES = 128 << 20  # two pools of 4095 mbufs, rings, and EAL's own
 WINDOW_MS = 80
-HAD_CPU = 0.9  # of the window; below that something else ran on the core
+HAD_CPU = 0.9  # of the window; below that another program ran on the core
 TRIES = 200
 
 T = TypeVar("T")
@@ -24,27 +26,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker did within the window."""
+    """The work of one worker within the window."""
 
     frames: int
     cpu_ns: int
 
     @property
     def per_cpu_s(self) -> float:
-        """Frames for each second in which the worker had its CPU."""
+        """Return the frames per second of CPU time."""
         return self.frames / self.cpu_ns * 1e9
 
     @property
     def had_cpu(self) -> bool:
-        """Whether the core was the worker's own."""
+        """Return whether the worker had its core for nearly the whole window."""
         return self.cpu_ns > HAD_CPU * WINDOW_MS * 1e6
 
 
 def two_cpus() -> tuple[int, int]:
-    """The CPUs to work on.
+    """Return the CPUs to work on.
 
     Raises:
-        HostError: there is only one.
+        HostError: there is only one CPU.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
@@ -56,16 +58,16 @@ class WireBench:
     """A process whose worker i is bound to the i-th of `cpus`.
 
     Raises:
-        HostError: it is not built, there are no hugepages, or it does not answer.
+        HostError: the program is not built, or does not answer.
     """
 
-    def __init__(self, role: str, cpus: Sequence[int], log: Path) -> None:
+    def __init__(self, cpus: Sequence[int], log: Path) -> None:
         program = node_program().with_name("wire-bench")
         if not program.is_file():
             raise HostError("the helper is not built", str(program), "make build")
         lcores = ",".join(f"{worker}@{cpu}" for worker, cpu in enumerate(cpus))
         command = [str(program), "--lcores", lcores, "--no-pci", "--no-telemetry", "--log-level", "lib.*:error"]
-        command += ["--file-prefix", f"bench-{role}-{os.getpid()}"]
+        command += file_prefix()
         huge = any(pages.free_bytes >= NEEDED_BYTES for pages in hugepages())
         command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "256"]
         with log.open("ab") as stderr:
@@ -87,13 +89,13 @@ class WireBench:
             self._process.wait()
 
     def start(self, loop: str, workers: str, longer_cycles: int = 0) -> None:
-        """Begin a loop, in which receiving a burst takes so much longer; `finish` waits for its end."""
+        """Begin a loop in which receiving a burst takes `longer_cycles` more; `finish` waits for its end."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{loop} {WINDOW_MS} {workers} {longer_cycles}\n")
         self._process.stdin.flush()
 
     def finish(self) -> list[Done]:
-        """What each worker did."""
+        """Return what each worker did."""
         assert self._process.stdout is not None
         while True:
             ready, _, _ = select.select([self._process.stdout], [], [], LIMIT_S)
@@ -101,17 +103,17 @@ class WireBench:
             if not line:
                 raise HostError(f"wire-bench does not answer: {self._log.read_text()[-300:]!r}", "build/wire-bench")
             numbers = line.split()
-            if numbers and all(word.isdigit() for word in numbers):  # not a line of EAL
+            if numbers and all(word.isdigit() for word in numbers):  # otherwise it is a line of EAL
                 return [Done(int(f), int(ns)) for f, ns in zip(numbers[::2], numbers[1::2], strict=True)]
 
     def run(self, loop: str, workers: str, longer_cycles: int = 0) -> list[Done]:
-        """One loop from its beginning to its end."""
+        """Run one loop from begin to end."""
         self.start(loop, workers, longer_cycles)
         return self.finish()
 
 
 class Undisturbed:
-    """Repeats what something else on the machine disturbed; says so when that happens too often.
+    """Repeat windows that other programs disturbed.
 
     Raises:
         HostError: the cores were taken away in nearly every try.

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Check what all programs of benchmarks/ have in common."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
+PROGRAMS = sorted(path.name for path in FOLDER.glob("*.py") if 'if __name__ == "__main__"' in path.read_text())
+LIMIT_S = 60.0
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_is_shown_and_nothing_is_measured(program: str, tmp_path: Path) -> None:
+    """`PATH` without the programs that a benchmark starts, so that one that starts anyway fails."""
+    environment = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(FOLDER.parent)}
+    done = subprocess.run(
+        [sys.executable, FOLDER / program, "--help"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()[:2]) == (0, ["usage:", program]), done.stderr[-500:]
+
+
+def test_the_goal_stands_behind_its_figure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    ratio = importlib.import_module("ratio")
+    assert ratio.print_ratio("speed", [1.0, 2.0, 4.0], ratio.Goal(least=3)).value == 2
+    assert capsys.readouterr() == ("ratio speed 2.0000 1.0000 4.0000 3\n", "  goal: at least 3, missed\n")
+    assert [str(ratio.Goal(0.5, 2)), str(ratio.Goal(most=1))] == ["0.5 to 2", "at most 1"]
+    assert [ratio.Goal(0.5, 2).is_met(value) for value in (0.4, 0.5, 2, 2.1)] == [False, True, True, False]
+
+
+MAKE_FOLDER = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from eal import file_prefix
+from pollscope.host.eal_folders import runtime_folder
+(runtime_folder() / file_prefix()[1]).mkdir(parents=True)
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_folder_of_eal_stays_behind(tmp_path: Path) -> None:
+    environment = {**os.environ, "RUNTIME_DIRECTORY": str(tmp_path), "PYTHONPATH": str(FOLDER.parent)}
+    left = []
+    for end in ("killed", "returns"):
+        subprocess.run([sys.executable, "-c", MAKE_FOLDER, str(FOLDER), end], env=environment, check=False)
+        left.append(len(list((tmp_path / "dpdk").iterdir())))
+    assert left == [1, 0], "the next benchmark removes the folder of a killed one, and its own"
+
+
+@pytest.mark.parametrize(("before", "after", "steady"), [(50e6, 54e6, True), (50e6, 56e6, False), (100e6, 50e6, False)])
+def test_a_limit_that_changes_within_a_pair_is_none(
+    monkeypatch: pytest.MonkeyPatch, before: float, after: float, steady: bool
+) -> None:
+    """One pair in five came from a host that moved a CPU in between, and then the driver beat its limit by far."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    assert importlib.import_module("line_limit").is_steady(before, after) is steady
