@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measure what it costs and what it gains when cores share one receive queue without a lock (docs/queue-sharing-and-notification.md).
+"""Measure what cores gain by sharing one receive queue without a lock (docs/queue-sharing-and-notification.md).
 
 The workloads l3fwd-lpm and ipsec of the node run on one core or two on what one RX queue of net_crossover delivers, by
 each way to share it. The cores also play the NIC: a core that has received sends a burst of fresh frames to the queue,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measure from which critical section on a lock costs two cores at one queue more than COREC does (docs/queue-sharing-and-notification.md).
+"""Find from which critical section on a lock costs more than COREC (docs/queue-sharing-and-notification.md).
 
 The loops are those of workload l3fwd in corec.py. Receiving a burst takes EXTRA cycles longer, under the lock where
 there is one, and in parallel where there is none. Everything else stays the same, so only the share of time for which
