@@ -2,8 +2,10 @@
 """What host-state checks say about the ground under trials: synthetic ones of known make."""
 
 import random
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +26,8 @@ from pollscope.metrics.host_state import BETWEEN, judge_host_state, standing, tr
 from pollscope.spec.predicates import Ratio, Within
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
+from pollscope.testbeds import host_state_watch
+from pollscope.testbeds.host_state_watch import HostStateWatch
 
 
 def labels(lines: Sequence[float], **more: Any) -> str:
@@ -301,3 +305,32 @@ def test_recorded_runs_read_as_before(checkout: Path) -> None:
         assert f"not known: run {run.run_id}: the run has no host-state checks" in comparison_text(
             compare_runs(run, run, ["rx_pps"])
         )
+
+
+def test_a_long_run_is_judged_in_bounded_memory() -> None:
+    checks = [host_check(i, line=300 * 1.0005**i) for i in range(3000)]
+    judge_host_state(checks[:2])
+    tracemalloc.start()
+    labels_found = list(judge_host_state(checks).labels.values())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert set(labels_found) == {"A", "B"}
+    assert labels_found == sorted(labels_found)
+    assert peak < 64 << 20
+
+
+def test_a_check_late_in_a_run_judges_no_more_than_an_early_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = list[int]()
+
+    def counted(checks: Sequence[Any]) -> Any:
+        judged.append(len(checks))
+        return judge_host_state(checks)
+
+    monkeypatch.setattr(host_state_watch, "judge_host_state", counted)
+    before = [host_check(i) for i in range(500)]
+    watch = HostStateWatch(
+        lambda _point: {"hosts": host_check(0)["hosts"]}, lambda each: {"host_check": 500, **each}, None, before
+    )
+    trial_to_come: Any = SimpleNamespace(point=None, kind="measurement", repeat=1)
+    assert watch.before(trial_to_come, {}) == 500
+    assert max(judged) <= 64

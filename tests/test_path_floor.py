@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The path's own floor: measured once for each kind of frame, absent with a reason where it cannot be."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ import synthetic_run as synthetic
 
 from pollscope.base.errors import TrialError
 from pollscope.metrics.derive import derive_trial
+from pollscope.node.client import NodeLost
 from pollscope.node.requests import Wiring, floor_request
 from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point
+from pollscope.testbeds.loopback import LoopbackTestbed
 from pollscope.testbeds.path_floor import PathFloors
 from pollscope.testbeds.session import TrialRequest
 
@@ -101,3 +105,34 @@ def test_no_dut_takes_part() -> None:
     assert (request["gen"]["tx_port"], request["gen"]["rx_port"], request["gen"]["lcores"]) == ("a", "b", [1])
     replayed = floor_request(params(trace="/tmp/one.pcap"), Wiring((1,), (2,), "a", "b", "c", "d"))
     assert replayed["gen"]["trace"] == "/tmp/one.pcap" and "frame" not in replayed["gen"]
+
+
+def test_repeats_measure_their_own_floor_and_their_own_calibration() -> None:
+    """One value copied into every repeat has an interval of width 0, whatever its error."""
+    session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
+    floors = PathFloors()
+    for repeat in (1, 1, 2):
+        floors.of(session, params(), repeat=repeat)
+    assert session.asked == 2
+
+    calibrated = list[int]()
+    session.configure = lambda _params: {}
+    session.calibrate = lambda _params: calibrated.append(1) or {"stamp_cycles": {"median": float(len(calibrated))}}
+    testbed = LoopbackTestbed.__new__(LoopbackTestbed)
+    testbed._calibrations = {}
+    point = Point("queues=1", {"queues": 1}, params())
+    found = [testbed._configured(session, trial(point, repeat))[1] for repeat in (1, 1, 2)]
+    assert [each["stamp_cycles"]["median"] for each in found] == [1, 1, 2]
+
+
+def trial(point: Point, repeat: int) -> Any:
+    return SimpleNamespace(point=point, repeat=repeat)
+
+
+def test_a_lost_floor_is_not_measured_again() -> None:
+    session: Any = FloorSession(NodeLost("hung"))
+    floors = PathFloors()
+    with pytest.raises(NodeLost):
+        floors.of(session, params())
+    assert "hung" in floors.of(session, params(), repeat=2)["absent"]
+    assert session.asked == 1

@@ -42,6 +42,8 @@ _SPREADS = 5.0
 # checks.
 _WITHIN_WEIGHT = 4
 LARGEST_P = 0.01
+# The trend takes memory and time by the square of the number of values, so longer runs are judged by medians of parts.
+_DRIFT_VALUES = 256
 # A normal sample's quartiles lie so many standard deviations apart.
 _QUARTILES = 1.349
 # A trial between two host-state checks that stand on different ground.
@@ -265,8 +267,12 @@ def _apart(modes: Sequence[Values], within: float, fewest: int) -> bool:
 
 
 def _drift(logs: Values) -> list[int]:
-    """Two levels when the values go one way all through the run, else one."""
+    """Return two levels if the values go one way all through the run, else one."""
     n = len(logs)
+    if n > _DRIFT_VALUES:
+        parts = np.array_split(logs, _DRIFT_VALUES)
+        levels = _drift(np.array([np.median(part) for part in parts]))
+        return [level for part, level in zip(parts, levels, strict=True) for _ in part]
     if n < 2 or trend([(list(range(n)), list(logs))]).p > LARGEST_P:
         return [0] * n
     first, second = np.triu_indices(n, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""When a run looks at the ground under it: before each block, within long ones, when knobs were turned, at the end."""
+"""Decide when a run checks the host state: before each block, within long ones, after knobs changed, at the end."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +10,13 @@ from pollscope.metrics.host_state import UNKNOWN, HostCheck, judge_host_state
 from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
 
-# A block of many trials may take minutes, and the ground was seen to change within seconds.
+# A block of many trials may take minutes, and the host state was seen to change within seconds.
 _EVERY_S = 5.0
-# A host-state check that tells another ground than the one before is taken again after this: it may have been a moment.
+# A check that finds another state than the check before is repeated after this time: the change may have been brief.
 _AGAIN_AFTER_S = 0.01
+# Number of recent checks that say whether the last one found another state. A judgement of all checks of a long run
+# would delay its trials.
+_JUDGED = 32
 
 Take = Callable[[Point], HostCheck]
 _Append = Callable[[HostCheck], dict[str, Any]]
@@ -74,7 +77,7 @@ class HostStateWatch:
 
     def _take(self, why: str, point: Point) -> None:
         self._one(why, point)
-        *_, before, now = [UNKNOWN, *judge_host_state(self.host_checks).labels.values()]
+        *_, before, now = [UNKNOWN, *judge_host_state(self.host_checks[-_JUDGED:]).labels.values()]
         if now != before and UNKNOWN not in (before, now):
             time.sleep(_AGAIN_AFTER_S)
             self._one("again", point)

@@ -46,7 +46,7 @@ class NodeTestbed(Testbed):
         self.collectors: RunCollectors | None = None
         self._knobs: Knobs = Knobs()
         self._floors = PathFloors()
-        self._calibrations: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._calibrations: dict[tuple[tuple[object, ...], int], dict[str, Any]] = {}
         self._session: Session | None = None
         self._corunner: CorunnerProgram | None = None
         self._count = 0
@@ -111,7 +111,7 @@ class NodeTestbed(Testbed):
         except HostError as error:
             return self.begun(trial, attempt).failed(f"its knobs could not be set: {error}", final=True)
         host_state = self._host_state.before(trial, settings)
-        floor = self._floor(trial.point)
+        floor = self._floor(trial)
         session = self._suitable_session(trial.point.params)
         record = self.begun(trial, attempt).having(host_state=host_state)
         self._left = {}
@@ -172,13 +172,14 @@ class NodeTestbed(Testbed):
         # Lines between cores, whose latency changes from second to second in some virtual machines, are then not used.
         return {"hosts": [{**host, "lines": []} for host in hosts] if self._one_core else hosts}
 
-    def _floor(self, point: Point) -> Parts:
-        """The path's floor at a point; a node that is lost over it costs no trial."""
+    def _floor(self, trial: Trial) -> Parts:
+        """Return the path's floor at a trial's point; a node that is lost over it costs no trial."""
+        point = trial.point
         if not runs_dut(point.params):
             return {}
         session = self._suitable_session(point.params)
         try:
-            return self._floors.of(session, point.params, knob_settings(point.factors))
+            return self._floors.of(session, point.params, knob_settings(point.factors), trial.repeat)
         except NodeLost as error:
             self._end_session()
             return {"absent": not_measured(error)}
@@ -203,13 +204,13 @@ class NodeTestbed(Testbed):
         }
 
     def _configured(self, session: Session, trial: Trial) -> tuple[Parts, Parts]:
-        """The request that configured the DUT and its calibration, if it takes part."""
+        """Configure the DUT and calibrate it once per repeat; return both, or why it takes no part."""
         params = trial.point.params
         if not runs_dut(params):
             return {}, {"absent": f"dut_core is {params.dut_core}: the DUT did not run"}
         config = session.configure(with_seeds_of(params, trial.repeat))
-        # Once per configuration and run: it takes longer than the configuration itself.
-        key = configuration_key(trial.point)
+        # A value that several repeats shared would have an interval of width 0. The attempts of one trial share it.
+        key = configuration_key(trial.point), trial.repeat
         if key not in self._calibrations:
             self._calibrations[key] = session.calibrate(params)
         return config, self._calibrations[key]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The path's own floor: the latency that the generator measures when its frames come straight back, with no DUT.
+"""Measure the path's own floor: the latency that the generator sees when its frames come straight back, with no DUT.
 
-Measured once for each kind of frame, placement and setting of the knobs in a run and stored beside every trial that
-shares them, so that a reader sees how much of a latency is the path and the instrument (docs/validity.md).
+Each repeat of a run measures it once per kind of frame, placement and setting of the knobs. The trials that share them
+store it, so that a reader sees how much of a latency is the path and the instrument (docs/validity.md).
 """
 
 import json
@@ -24,45 +24,49 @@ PARAMETERS = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_si
 
 
 class PathFloors:
-    """The floors of a run, each measured when the first trial needs it."""
+    """Measure the floors of a run, each when the first trial needs it."""
 
     def __init__(self) -> None:
-        self._found: dict[str, dict[str, Any]] = {}
+        self._found: dict[tuple[str, int], dict[str, Any]] = {}
+        self._lost: dict[str, dict[str, Any]] = {}
 
     def of(
-        self, session: Session, params: Parameters, knobs: Mapping[str, object] = MappingProxyType({})
+        self, session: Session, params: Parameters, knobs: Mapping[str, object] = MappingProxyType({}), repeat: int = 1
     ) -> dict[str, Any]:
-        """The record's `floor` for these parameters; may leave the session configured without a DUT.
+        """Return the record's `floor` for these parameters; may leave the session configured without a DUT.
 
         Args:
-            session: that suits the parameters.
-            params: of the point.
-            knobs: their settings at this point, which are in place.
+            session: a session that suits the parameters.
+            params: the point's.
+            knobs: the settings of this point, which are in place.
+            repeat: number of the trial's repeat. A value that several repeats shared would have an interval of width 0.
 
         Raises:
-            NodeLost: the node hung or died; the floor is absent from then on.
+            NodeLost: the node hung or died; the floor is absent for the rest of the run.
         """
         if not (has_generator(params) and params.generator_receives):
             return {"absent": "the generator does not receive in this set-up"}
         where = _frames(params) | params.only(PARAMETERS) | {"dispatchers": dispatchers(params)}
         where |= {"knobs": dict(knobs)} if knobs else {}
-        key = json.dumps(where)
-        if key not in self._found:
+        kind = json.dumps(where)
+        if kind in self._lost:
+            return self._lost[kind]
+        if (kind, repeat) not in self._found:
             try:
-                self._found[key] = _measured(session, params, where)
+                self._found[kind, repeat] = _measured(session, params, where)
             except NodeLost as error:
-                self._found[key] = {"absent": not_measured(error)}
+                self._lost[kind] = {"absent": not_measured(error)}
                 raise
-        return self._found[key]
+        return self._found[kind, repeat]
 
 
 def _frames(params: Parameters) -> dict[str, Any]:
-    """Which frames are sent: those of a trace take the place of the parameter's."""
+    """Say which frames are sent; those of a trace replace the parameter's."""
     return params.only(("frame",) if params.trace is None else ("trace",))
 
 
 def not_measured(error: TrialError) -> str:
-    """Why there is none after an error."""
+    """Say why there is no floor after an error."""
     return f"it could not be measured: {error}"
 
 
