@@ -17,6 +17,7 @@ from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.analysis.figures import asked_figure, figure_of, figures_of, refused_figures, save_figure
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.files import Target
+from pollscope.base.errors import UsageError
 from pollscope.base.names import FIGURES
 from pollscope.store.find import find_run, find_runs
 from pollscope.store.run_folder import RunFolder, read_run
@@ -181,7 +182,26 @@ def test_runs_are_found_by_latest_folder_name_and_id(tmp_path: Path, monkeypatch
     shutil.rmtree(of_row)
     assert find_run("20260101T120000Z-b0b0b0").resolve() == find_run("B0B0B0").resolve() == other
     assert [path.resolve() for path in find_runs("results")] == [newest, other]
+    assert [find_run(word).resolve() for word in ("latest~1", "bursts~1", "latest~2")] == [other, first, first]
+    with pytest.raises(UsageError, match="there is no run 2 before the newest"):
+        find_run("bursts~2")
     assert [path.resolve() for path in find_runs([str(first), str(first)])] == [first]
+
+
+def test_a_row_means_its_newest_measured_run_and_says_so(tmp_path: Path) -> None:
+    """A modelled run that is newer does not replace it; alone it is taken, and named as modelled."""
+    folder = tmp_path / "results" / "tax"
+    model = synthetic.write_run(
+        folder / "20260102T000000Z-aaaaaa",
+        burst_trials(),
+        rows=["S-F5"],
+        testbed={"name": "model", "kind": "model", "shared_tsc": False, "file": "model.yaml"},
+    )
+    alone = pollscope("claims", "S-F5", cwd=tmp_path)
+    assert f"S-F5: results/tax/{model.name} (modelled: no measured run of it is here)" in alone.stderr
+    measured = synthetic.write_run(folder / "20260101T000000Z-cccccc", burst_trials(), rows=["S-F5"])
+    beside = pollscope("claims", "S-F5", cwd=tmp_path)
+    assert f"S-F5: results/tax/{measured.name}\n" in beside.stderr
 
 
 def test_of_runs_that_lie_together_each_spec_has_its_newest(checkout: Path) -> None:

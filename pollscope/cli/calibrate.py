@@ -11,7 +11,7 @@ from pollscope.base.replacing import written
 from pollscope.base.units import human_number
 
 EXAMPLES = (
-    "pollscope run experiments/model/costs.yaml && pollscope calibrate latest --out here.yaml",
+    "pollscope run model-costs && pollscope calibrate latest --out here.yaml",
     "pollscope calibrate s-f9-latency --at shape=SQ --at queues=1,8,64 --out here.yaml",
     "pollscope run S-F9 --testbed here.yaml",
 )

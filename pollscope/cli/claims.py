@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import JsonFlag, PaperName, RunWords, say_unfinished
+from pollscope.cli.words import JsonFlag, PaperName, RunWords, runs_of, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.claims import Verdict
@@ -42,13 +42,11 @@ def claims(
     are.
     """
     from pollscope.analysis.claims import evaluate_run, judge_tables
-    from pollscope.store.find import find_runs
-    from pollscope.store.run_folder import read_run
 
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for what a paper's own tables say")
-    places = find_runs(runs or ())
-    folders = [read_run(path) for path in places]
+    folders = runs_of(runs or ())
+    places = [run.path for run in folders]
     say_unfinished(folders)
     judged = [evaluate_run(run) for run in folders]
     verdicts = [[each for each in of_run if paper in (None, each.claim.paper)] for of_run in judged]

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pollscope.store.run_folder import RunFolder
 
 EXAMPLES = (
-    "pollscope compare results/s-f8-poll-rate/20261120T162617Z-1a2b3c latest",
+    "pollscope compare latest~1 latest                    the two newest runs",
     "pollscope compare latest --by queues --metric tax_share",
     "pollscope compare i-iommu --by iommu --out iommu.pdf",
-    "pollscope compare results/s-f13/A results/s-f13/B --fail-if 'rx_pps < -2 %'",
+    "pollscope compare S-F13~1 S-F13 --fail-if 'cycles_per_packet_useful > 2 %'",
 )
 
 

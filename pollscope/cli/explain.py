@@ -9,7 +9,7 @@ import typer
 
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted
-from pollscope.cli.words import JsonFlag, PaperName, RunWords, say_unfinished
+from pollscope.cli.words import JsonFlag, PaperName, RunWords, runs_of, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.explain import Diagnosis, StageFinding
@@ -36,19 +36,16 @@ def explain(
     that paper's own table. The exit code is 0 whatever limits.
     """
     from pollscope.analysis.explain import explain_paper, explain_run
-    from pollscope.store.find import find_runs
     from pollscope.store.results_table import current_table
-    from pollscope.store.run_folder import read_run
 
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for a paper's own table")
     found = {} if paper is None else {f"paper {paper}": explain_paper(paper)}
     modelled = set()
-    for path in find_runs(runs or ()):
-        run = read_run(path)
+    for run in runs_of(runs or ()):
         say_unfinished([run])
-        found[str(path)] = explain_run(run, current_table(run))
-        modelled |= {str(path)} if run.modelled else set()
+        found[str(run.path)] = explain_run(run, current_table(run))
+        modelled |= {str(run.path)} if run.modelled else set()
     if as_json:
         plain = [
             {"of": of, "modelled": of in modelled, "points": [each.to_json() for each in points]}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import ModelFlag, PaperName, RunWords, say, say_unfinished
+from pollscope.cli.words import ModelFlag, PaperName, RunWords, runs_of, say, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.figures.figure import PaperFigure, TableFigure
@@ -67,8 +67,7 @@ def figures(
     """
     from pollscope.analysis.figures import table_figures
     from pollscope.cli.outputs import figure_out
-    from pollscope.store.find import RESULTS, find_runs
-    from pollscope.store.run_folder import read_run
+    from pollscope.store.find import RESULTS
 
     asked = {
         "x": x,
@@ -82,7 +81,7 @@ def figures(
     target = figure_out(out, not no_caption, absent == "show")
     tables = [] if asked else table_figures(paper)
     if paper is None or runs or asked or width != PAGE:
-        wanted = _wanted([read_run(path) for path in find_runs(runs or RESULTS)], paper, asked, width)
+        wanted = _wanted(runs_of(runs or str(RESULTS)), paper, asked, width)
     else:
         wanted = _every_row(paper, target.folder / "modelled" if model else None)
     if not wanted and not tables:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pollscope.cli.words import RunWords
-from pollscope.store.find import LATEST, find_runs
+from pollscope.cli.words import RunWords, runs_of
+from pollscope.store.find import LATEST
 
 EXAMPLES = (
     "pollscope report latest",
@@ -30,9 +30,8 @@ def report(
     """
     from pollscope.analysis.report import write_report
     from pollscope.cli.outputs import page_out
-    from pollscope.store.run_folder import read_run
 
     target = None if out is None else page_out(out)
-    folders = [read_run(path) for path in find_runs(runs or LATEST)]
+    folders = runs_of(runs or LATEST)
     target = target or (folders[0].path / "report.html" if len(folders) == 1 else Path("report.html"))
     typer.echo(write_report(folders, target))

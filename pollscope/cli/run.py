@@ -22,7 +22,7 @@ from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
 EXAMPLES = (
     "pollscope run S-F5 --quick",
-    "pollscope run experiments/sanity experiments/socc19 --out /data/results",
+    "pollscope run SANITY S-F5 S-F8 --out /data/results",
     "pollscope run S-F8 --set trial.window='2 s' --set factors.queues='[1, 1024]'",
     "pollscope run --resume results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
 )

@@ -9,7 +9,7 @@ from pollscope.spec import Overrides, SpecError, load_file
 
 EXAMPLES = (
     "pollscope validate S-F5",
-    "pollscope validate experiments",
+    "pollscope validate S-F5 S-F8 my.yaml",
     "pollscope validate my.yaml --set trial.window='200 ms'",
 )
 

@@ -52,7 +52,7 @@ OptionalSpecs = Annotated[
     list[str] | None,
     typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs),
 ]
-_RUN_HELP = "Run folders, folders of them (the newest of each spec), run ids, names of specs run here, or `latest`."
+_RUN_HELP = "Run folders, folders of them (the newest of each spec), ids, specs or rows run here, `latest`, `latest~1`."
 RunWords = Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help=_RUN_HELP, autocompletion=_known_runs)]
 Setting = Annotated[
     list[str] | None,
@@ -89,6 +89,26 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.
 def say(text: str) -> None:
     """A line beside the output, on standard error."""
     typer.echo(text, err=True)
+
+
+def runs_of(words: Iterable[str] | str) -> "list[RunFolder]":
+    """Return the runs that words mean; name on standard error the folder that a word other than a path means.
+
+    Raises:
+        UsageError: a word means no run.
+    """
+    from pollscope.store.find import find_runs, is_modelled
+    from pollscope.store.run_folder import read_run
+
+    places = dict[Path, None]()
+    for word in [words] if isinstance(words, str) else words:
+        found = find_runs(word)
+        places |= dict.fromkeys(found)
+        if not Path(word).exists():
+            for path in found:
+                modelled = " (modelled: no measured run of it is here)" if is_modelled(path) else ""
+                say(f"{word}: {path}{modelled}")
+    return [read_run(path) for path in places]
 
 
 def say_unfinished(runs: "Iterable[RunFolder]") -> None:

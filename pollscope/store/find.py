@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds run folders: by path, what holds them (`results`, `results/SPEC`), a spec, row or run id, or as `latest`."""
+"""Find run folders: by path, by what holds them (`results`), by spec, row or run id, or as `latest`.
+
+A spec or row means its newest measured run; a modelled one only where nothing was measured. `WORD~1` is the run before
+that one.
+"""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -38,15 +42,19 @@ def _runs_of(path: Path) -> list[Path]:
     is_spec = path.suffix in _SPEC_ENDINGS and path.is_file()
     if not is_spec and (path.exists() or path == RESULTS):
         return [path] if is_run(path) or path.is_file() else _newest_below(path)
-    if str(path).lower() == LATEST:
-        return [max(_newest_below(RESULTS), key=_age)]
+    word, _, back = str(path).rpartition("~")
+    if not (word and back.isdecimal()):
+        word, back = str(path), "0"
+    if word.lower() == LATEST:
+        return [_back(word, sorted((run for spec in _folders(RESULTS) for run in _runs_in(spec)), key=_age), int(back))]
     by_name = {folder.name.lower(): folder for folder in _folders(RESULTS)}
-    named = by_name.get(_name_in(path) if is_spec else str(path).lower())
+    named = by_name.get(_name_in(path) if is_spec else word.lower())
     if named is not None:
-        return _newest_below(named)
-    if of_row := [run for spec in by_name.values() for run in _newest(spec) if str(path).lower() in _rows(run)]:
-        return of_row
-    by_id = [run for spec in by_name.values() for run in _folders(spec) if _has_id(run, str(path)) and is_run(run)]
+        return [_back(word, _measured(_runs_in(named)), int(back), named)]
+    of_row = [[run for run in _runs_in(spec) if word.lower() in _rows(run)] for spec in by_name.values()]
+    if any(of_row):
+        return [_back(word, _measured(runs), int(back)) for runs in of_row if runs]
+    by_id = [run for spec in by_name.values() for run in _runs_in(spec) if _has_id(run, str(path))]
     if by_id:
         return by_id
     close = get_close_matches(str(path).lower(), [*by_name, LATEST], n=1)
@@ -54,6 +62,32 @@ def _runs_of(path: Path) -> list[Path]:
     raise UsageError(
         "there is no such run", str(path), f"{hint}{REMEDY}, its id, a spec or row that was run here, or `{LATEST}`"
     )
+
+
+def _back(word: str, runs: Sequence[Path], count: int, place: Path = RESULTS) -> Path:
+    """Return the newest of the runs, which are sorted by age, or the run that is so many before it."""
+    if not runs:
+        raise UsageError("holds no run folder", str(place), "measure with `pollscope run`")
+    if count >= len(runs):
+        raise UsageError(f"there is no run {count} before the newest", f"{word}~{count}", f"{word} has {len(runs)}")
+    return runs[-1 - count]
+
+
+def _measured(runs: Sequence[Path]) -> list[Path]:
+    """Return the runs that were measured; all of them where a model computed each."""
+    return [run for run in runs if not is_modelled(run)] or list(runs)
+
+
+def is_modelled(run: Path) -> bool:
+    """Return whether a run was computed by the testbed `model`."""
+    try:
+        return bool(read_meta(run).get("testbed", {}).get("kind") == "model")
+    except UsageError:
+        return False
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    return sorted((run for run in _folders(folder) if is_run(run)), key=_age)
 
 
 def _name_in(spec: Path) -> str:
@@ -91,7 +125,7 @@ def _newest_below(folder: Path) -> list[Path]:
 
 def _newest(folder: Path) -> list[Path]:
     """The newest run of each spec among those that lie in a folder: of one, where it is named as `run` names it."""
-    runs = sorted((run for run in _folders(folder) if is_run(run)), key=_age)
+    runs = _runs_in(folder)
     if not runs or _spec_of(runs[-1]) == folder.name:
         return runs[-1:]
     return list({_spec_of(run): run for run in runs}.values())
