@@ -93,7 +93,7 @@ def paper_rows() -> Iterator[str]:
 def stages() -> Iterator[str]:
     """Every stage that `pollscope explain` knows."""
     head = "stage", "limits when", "refuted if", "source"
-    return table(head, ((each.stage, each.when, each.refuted_by, each.source) for each in RULES))
+    return table(head, ((each.stage, "<br>".join(each.when), each.refuted_by, each.source) for each in RULES))
 
 
 TABLES = {

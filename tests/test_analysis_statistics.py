@@ -12,14 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.stats.estimates import (
+    STOPPED_CONFIDENCE,
     Estimate,
     _kendall_score,
     _kendall_variance,
     bimodality_warning,
+    difference_p,
     mean_estimate,
     median_estimate,
+    product_estimate,
     ratio_estimate,
-    relative_half_width,
+    stopping_half_width,
     trend,
 )
 
@@ -111,10 +114,35 @@ def test_a_ratio_to_something_near_zero_has_no_interval() -> None:
 
 def test_too_few_values_have_no_interval() -> None:
     assert not mean_estimate([5.0]).has_interval
-    assert relative_half_width([5.0]) == math.inf
-    assert relative_half_width([]) == math.inf
-    assert relative_half_width([5.0, 5.0, 5.0]) == 0
-    assert relative_half_width([9.0, 10.0, 11.0]) == pytest.approx(4.302653 / math.sqrt(3) / 10, rel=1e-5)
+    assert stopping_half_width([5.0]) == math.inf
+    assert stopping_half_width([]) == math.inf
+    assert stopping_half_width([5.0, 5.0, 5.0]) == math.inf
+    assert stopping_half_width([5.0] * 8) == 0
+    verdict = mean_estimate([9.0, 10.0, 11.0], STOPPED_CONFIDENCE)
+    assert stopping_half_width([9.0, 10.0, 11.0]) == verdict.relative_half_width > 4.302653 / math.sqrt(3) / 10
+
+
+@pytest.mark.parametrize(("n", "known"), [(2, False), (5, False), (6, True)])
+def test_equal_values_have_an_interval_where_there_are_enough(n: int, known: bool) -> None:
+    for found in (
+        mean_estimate([1000.0] * n),
+        ratio_estimate([1001.0] * n, [1000.0] * n),
+        product_estimate([[1001.0] * n], [[1000.0] * n]),
+    ):
+        assert found.has_interval is known
+        assert found.low == found.high if known else found.relative_half_width == math.inf
+
+
+def test_two_equal_repeats_of_each_side_do_not_tell_them_apart() -> None:
+    assert difference_p([1000.0, 1000.0], [1001.0, 1001.0]) == 0.5
+    assert difference_p([1000.0] * 6, [1001.0] * 6) == pytest.approx(2 / 64)
+    assert difference_p([1000.0, 1000.0], [1000.0, 1000.0]) == 1
+
+
+def test_values_at_a_limit_are_at_the_limit() -> None:
+    found = mean_estimate([0.0, 0.0], limits=(0.0, 1.0))
+    assert (found.low, found.high) == (0, 0)
+    assert not mean_estimate([0.0, 0.0]).has_interval
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))

@@ -37,7 +37,7 @@ from pollscope.spec.predicates import (
     TrendOver,
     Within,
 )
-from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE, mean_estimate, relative_half_width
+from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE, mean_estimate, stopping_half_width
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
 DATA_SETS = 150
@@ -410,7 +410,7 @@ def test_repeats_that_end_by_luck(ends: tuple[int, int]) -> None:
     for within in (0.2, 0.4, 0.8):
         outside = dict.fromkeys(worst, 0)
         for values in (10 + 4 * rng.standard_normal((STOPS, at_most))).tolist():
-            stops = (n for n in range(at_least, at_most) if relative_half_width(values[:n]) <= within)
+            stops = (n for n in range(at_least, at_most) if stopping_half_width(values[:n]) <= within)
             made = values[: next(stops, at_most)]
             for level in outside:
                 estimate = mean_estimate(made, level)

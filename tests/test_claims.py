@@ -778,3 +778,16 @@ def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
     assert pages(["S-F8", "S-F8", "bursts"]) == [
         "Experiments on S-F8, here and on modelled machines: docs/results.md#socc19"
     ]
+
+
+def test_an_average_over_some_of_the_levels_decides_nothing(tmp_path: Path) -> None:
+    spec = "format: 1\nname: synthetic\ntitle: t\nparameters: {workload: l3fwd-lpm}\nrepeats: {count: 3}\n"
+    spec += "factors: {queues: [1, 4], load_of_max: [10 %, 50 %, 90 %, 100 %]}\n"
+    predicate = {"kind": "average_ratio", "factor": "queues", "from": 1, "to": 4, "low": 1.5, "high": 2.5}
+    one = claim(metric="useful_share", where={"load_of_max": {"at_most": 0.9}}, predicate=predicate)
+    whole = {(queues, load): 0.1 * queues**0.5 for queues in (1, 4) for load in (0.1, 0.5, 0.9)}
+    few = {place: share for place, share in whole.items() if place[1] != 0.5}
+    assert judged(tmp_path / "whole", trials_of(whole), one, spec_text=spec).kind is VerdictKind.AGREES
+    found = judged(tmp_path / "few", trials_of(few), one, spec_text=spec)
+    assert found.kind is VerdictKind.INCONCLUSIVE
+    assert "an average over all levels, and these were not measured: load 50 %." in found.finding.sentence

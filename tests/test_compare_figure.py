@@ -15,7 +15,7 @@ from test_figures import words
 
 from pollscope.analysis.compare import _adjusted, _difference, compare_knobs, compare_levels, compare_runs
 from pollscope.analysis.figures import Target, save_comparison
-from pollscope.analysis.figures.comparison import draw_comparison
+from pollscope.analysis.figures.comparison import draw_comparison, told_most
 from pollscope.analysis.point_values import PointValues
 from pollscope.analysis.report import report_html
 from pollscope.analysis.run_differences import differences_of
@@ -45,17 +45,17 @@ def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
     text = drawn(iommu_run(tmp_path / "run"), tmp_path / "out")
     for word in ("iommu off", "iommu passthrough", "iommu strict", "Ratio to iommu off", "Received by the DUT", "0.8"):
         assert word in text
-    assert "1 of 4 differences are larger than noise" in text
+    assert "1 of 4 differences exceeds noise" in text
     assert "absent, because the first is zero" in text, "nothing was lost, so there is no ratio of losses"
     assert "3 trials a point" in text
 
 
 def test_of_many_equal_metrics_hardly_any_differs(tmp_path: Path) -> None:
-    """Four hundred points at which nothing differs: single intervals leave out 1 at some twenty, together at none."""
+    """Four hundred points at which nothing differs: single intervals leave out 0 at some twenty, together at none."""
     rng = np.random.default_rng(5)
     sides = [[PointValues({}, tuple(1e6 * (1 + 0.01 * rng.standard_normal(3)))) for _ in range(2)] for _ in range(400)]
     found = _adjusted([_difference("rx_pps", f"{at}", ("off", "strict"), *both) for at, both in enumerate(sides)])
-    assert sum(not each.ratio.low <= 1 <= each.ratio.high for each in found) >= 8
+    assert sum(not each.change.low <= 0 <= each.change.high for each in found) >= 8
     assert sum(each.beyond_noise for each in found) <= 1
     assert all(each.adjusted >= each.p for each in found)
 
@@ -80,6 +80,21 @@ def test_whiskers_are_the_intervals(tmp_path: Path) -> None:
     assert spans == [[each.ratio.low, each.ratio.high] for each in found]
 
 
+def test_a_figure_of_many_points_stays_on_a_page_and_spreads_wide_ratios(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    wide = [3.0**at for at in range(60)]
+    sides = [[PointValues({}, tuple(level * (1 + 0.01 * rng.standard_normal(3)))) for level in (1, by)] for by in wide]
+    every = _adjusted([_difference("rx_pps", f"{at}", ("off", "strict"), *both) for at, both in enumerate(sides)])
+    assert draw_comparison(every).get_figheight() <= 9
+    assert len(told_most(every)) < len(every)
+    assert {each.point for each in told_most(every)} >= {"59"}
+    assert draw_comparison(every[:4]).axes[1].get_xscale() == "log"
+    assert draw_comparison(every[:1]).axes[1].get_xscale() == "linear"
+    paths = save_comparison(every, [iommu_run(tmp_path / "run")], "t", Target(tmp_path / "out", "x", ("svg",)))
+    assert f"{len(told_most(every))} of them are drawn" in words(paths[0].read_text())
+    assert len(pd.read_csv(paths[1])) == len(every)
+
+
 def test_one_trial_a_side_has_no_interval_and_is_hollow(tmp_path: Path) -> None:
     trials = [synthetic.trial(mode, mode, 0, {"knob.iommu": mode}, pps=RATES[mode]) for mode in ("off", "strict")]
     run = read_run(synthetic.write_run(tmp_path / "run", trials, row="I-IOMMU"))
@@ -98,7 +113,7 @@ def test_two_runs_are_drawn(tmp_path: Path) -> None:
         ].read_text()
     )
     assert "Ratio to run A" in text
-    assert "0 of 3 differences are larger than noise" in text
+    assert "0 of 3 differences exceed noise" in text
     assert "Run first." in text
     assert "Run second." in text
 
@@ -200,5 +215,5 @@ def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:
         "What differs between them:",
         "  parameters.burst: 32 in A, 64 in B",
     ]
-    assert "intervals leave 1 out; chance alone would give about 0.15." in done.stdout
+    assert "their intervals leave 0 out. Chance alone gives about 0.15." in done.stdout
     assert done.stdout.split()[-2:] == ["c.svg", "c.csv"]

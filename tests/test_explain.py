@@ -348,19 +348,44 @@ def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
     assert found.summary.startswith("not told what limits it; it may be: ")
 
 
-def test_one_disturbed_trial_does_not_hide_what_limits_the_others(tmp_path: Path) -> None:
+def test_what_the_means_contradict_is_not_said_to_limit(tmp_path: Path) -> None:
     records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate((0.0, 0.3, 0.0, 0.0))]
     [found] = explained(tmp_path / "run", records)
-    assert limits(found) == ["generator"]
-    first, last = of(found, "generator").evidence[0], of(found, "generator").evidence[-1]
-    assert first.startswith("it sends as much as it can, and the DUT misses none of it: Offered load")
-    assert last == (
-        "those are numbers of one trial, as which most are: "
-        "by their means it does not limit, one by one it limits in 3 of 4"
-    )
-    ring = of(found, "RX ring")
-    assert ring.kind is RuleOutcome.CLEAR
-    assert ring.evidence[-1].endswith("by their means it limits, one by one it limits in 1 of 4")
+    assert limits(found) == []
+    told = {stage: of(found, stage) for stage in ("generator", "RX ring")}
+    assert {finding.kind for finding in told.values()} == {RuleOutcome.OPEN}
+    assert told["generator"].evidence[0].endswith("by their means it does not limit, one by one it limits in 3 of 4")
+    assert told["RX ring"].evidence[0].endswith("by their means it limits, one by one it limits in 1 of 4")
+    assert not any("misses none" in text for finding in found.findings for text in finding.evidence)
+
+
+def test_a_loss_is_not_explained_by_the_longest_of_sampled_gaps(tmp_path: Path) -> None:
+    found = alone(tmp_path / "run", {}, missed=0.3, busy=0.3)
+    evidence = " ".join(of(found, "RX ring").evidence)
+    assert "Longest stretch 10 us" in evidence
+    assert "maximum" not in evidence
+
+
+def test_copying_of_the_virtual_nic_is_a_stage_of_its_own() -> None:
+    rates = dict.fromkeys(("offered_pps", "rx_pps"), [1e6] * 3)
+    values = rates | {"wire_share": [0.69] * 3, "imissed_share": [0.3] * 3, "cycles_per_packet_useful": [53.1] * 3}
+    loads = [[CoreLoad("worker on CPU 2", "worker", 0.98, 0.0)]] * 3
+    found = diagnose(PointFacts("p", PARAMS, values, loads=loads, trial_count=3))
+    assert limits(found) == ["copying of the virtual NIC"]
+    said = " ".join(of(found, "copying of the virtual NIC").evidence)
+    assert "dma: swap" in said and "feed: infinite" in said
+    assert of(found, "core cycles").kind is RuleOutcome.CLEAR
+    few = diagnose(PointFacts("p", PARAMS, {**values, "wire_share": [0.2] * 3}, loads=loads, trial_count=3))
+    assert limits(few) == ["core cycles"]
+
+
+def test_a_busy_core_that_loses_nothing_says_how_much_is_left() -> None:
+    params = {**PARAMS, "saturate": None, "load_pps": 1e6}
+    for busy, left in ((0.95, "5 % of its time is left"), (0.4, "60 % of its time is left")):
+        loads = [[CoreLoad("worker on CPU 2", "worker", busy, 0.0)]] * 3
+        values = {"imissed_share": [0.0] * 3, "offered_pps": [1e6] * 3, "rx_pps": [1e6] * 3}
+        found = diagnose(PointFacts("p", params, values, loads=loads, trial_count=3))
+        assert left in of(found, "core cycles").evidence[0]
 
 
 def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None:

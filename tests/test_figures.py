@@ -189,7 +189,27 @@ def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> N
 
 def test_a_modelled_run_is_marked(tmp_path: Path) -> None:
     trials = [record | {"modelled": True} for record in tax_trials()]
-    assert "MODELLED" in words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
+    text = words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
+    assert text.count("MODELLED") == 2, "in the caption, and as a watermark that is not lost with it"
+
+
+def test_the_caption_says_what_makes_a_run_less_than_its_spec(tmp_path: Path) -> None:
+    spec = """
+format: 1
+name: synthetic
+title: t
+parameters: {workload: l3fwd-lpm}
+factors: {queues: [1, 8, 1000], load_of_max: [0 %, 25 %, 50 %, 100 %]}
+repeats: {count: 3}
+"""
+    asked = {"quick": True, "set": ["parameters.rx_desc=64"]}
+    left_out = [{"point": "queues=1000", "reason": "too few mbufs"}]
+    run = run_of(tmp_path / "run", "S-F5", tax_trials(), spec_text=spec, overrides=asked, left_out=left_out)
+    caption = figure_data("S-F5", run).caption
+    assert "Measured with --quick --set 'parameters.rx_desc=64'." in caption
+    assert "Not measured: queues 8, 1000; load 25 %." in caption
+    assert "1 point left out; the first: too few mbufs." in caption
+    assert "Measured with" not in figure_data("S-F5", run_of(tmp_path / "whole", "S-F5", tax_trials())).caption
 
 
 def test_the_papers_value_is_drawn_where_it_is_stated_and_no_other(poll_svg: str) -> None:

@@ -123,7 +123,7 @@ def test_the_command_ends_with_1_when_the_interval_says_so(tmp_path: Path) -> No
     [
         ("rx_pps < -2", "--fail-if 'rx_pps < -2': is no condition"),
         ("rx_pqs < -2 %", "no metric is called 'rx_pqs'"),
-        ("rx_pps < -2 %", "can be told at no point: frame 64: cannot be told: too few trials"),
+        ("rx_pps < -2 %", "can be told at no point: frame 64: cannot be told: its interval is unbounded"),
         ("loss_share > 1 %", "can be told at no point: frame 64: cannot be told: the first is not above 0"),
     ],
 )

@@ -289,22 +289,18 @@ def test_a_change_of_host_state_is_no_drift(tmp_path: Path) -> None:
     assert drift(without, current_table(without), "useful_share") is not None
 
 
-def test_recorded_runs_read_as_before(checkout: Path) -> None:
-    for folder in sorted((checkout / "tests/runs_of_before").iterdir()):
-        if not folder.is_dir():
-            continue
-        run = read_run(folder)
-        table = current_table(run)
-        assert run.host_checks == []
-        assert set(table["host_state"]) == {""}
-        assert not table["other_host_state"].any()
-        assert "no host-state checks" in host_state_table(run).absent
-        assert "absent, because the run has no host-state checks" in report_html([run])
-        assert not [caution for caution in cautions(run, table) if caution.topic == "host_state"]
-        assert all("host_state" not in verdict.finding.sentence for verdict in evaluate_run(run))
-        assert f"not known: run {run.run_id}: the run has no host-state checks" in comparison_text(
-            compare_runs(run, run, ["rx_pps"])
-        )
+def test_a_run_without_checks_says_so(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "run", [trial(f"t{repeat}", repeat=repeat) for repeat in range(3)]))
+    table = current_table(run)
+    assert run.host_checks == []
+    assert set(table["host_state"]) == {""}
+    assert not table["other_host_state"].any()
+    assert "no host-state checks" in host_state_table(run).absent
+    assert "absent, because the run has no host-state checks" in report_html([run])
+    assert not [caution for caution in cautions(run, table) if caution.topic == "host_state"]
+    assert all("host_state" not in verdict.finding.sentence for verdict in evaluate_run(run))
+    text = comparison_text(compare_runs(run, run, ["rx_pps"]))
+    assert f"not known: run {run.run_id}: the run has no host-state checks" in text
 
 
 def test_a_long_run_is_judged_in_bounded_memory() -> None:

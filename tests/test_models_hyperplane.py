@@ -7,12 +7,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import cuckoo
 import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
 from pollscope.base.errors import UsageError
-from pollscope.models import cuckoo, hyperplane, queues
+from pollscope.models import hyperplane, queues
 from pollscope.models.simulate import Arrivals, Outcome, PollingCores, QwaitCores, Service, simulate
 from pollscope.stats.estimates import Estimate
 

@@ -21,7 +21,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 from test_figures import poll_trials, tax_trials
 
-from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs, comparison_text, probability
+from pollscope.analysis.compare import (
+    _adjusted,
+    _difference,
+    compare_levels,
+    compare_pairs,
+    compare_runs,
+    comparison_text,
+)
 from pollscope.analysis.drift import drift
 from pollscope.analysis.explain import Diagnosis, explain_run
 from pollscope.analysis.page import TEMPLATES
@@ -34,7 +41,7 @@ from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.metrics.derive import COMPUTE
 from pollscope.metrics.record import TrialFacts
 from pollscope.run.execution import RunOutcome
-from pollscope.stats.estimates import difference_p
+from pollscope.stats.estimates import difference_estimate, difference_p
 from pollscope.store.results_table import current_table, derive_table
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -392,38 +399,57 @@ def test_two_modes_are_named(tmp_path: Path) -> None:
 
 
 def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
-    slow = synthetic.write_run(tmp_path / "slow", poll_trials(), run_id="slow")
     trials = poll_trials()
-    for record in trials:
-        record["result"]["dut"]["lcores"][0]["polls"]["empty"] *= 2
+    polls = [record["result"]["dut"]["lcores"][0]["polls"] for record in trials]
+    for own, record in zip(polls, trials, strict=True):
+        own["empty"] = round(own["empty"] * (1 + record["repeat"] / 1e6))  # equal repeats would say nothing of noise
+    slow = synthetic.write_run(tmp_path / "slow", trials, run_id="slow")
+    for own in polls:
+        own["empty"] *= 2
     fast = synthetic.write_run(tmp_path / "fast", trials, run_id="fast")
     found = compare_runs(read_run(slow), read_run(fast), ["poll_rate_hz"])
     assert len(found) == 11
     assert all(each.beyond_noise and each.ratio.value == pytest.approx(2) for each in found)
     text = comparison_text(found)
     assert "11 of 11 differences exceed noise" in text
-    assert "1 of 1 differences exceeds noise" in comparison_text(found[:1])
+    assert "1 of 1 difference exceeds noise" in comparison_text(found[:1])
     same = compare_runs(read_run(slow), read_run(slow), ["poll_rate_hz"])
     assert not any(each.beyond_noise for each in same)
 
 
 @given(
     sides=st.lists(st.lists(st.floats(0.1, 10), min_size=2, max_size=6), min_size=2, max_size=2),
-    errors=st.lists(st.sampled_from([0.0, 0.05, 1.0]), min_size=2, max_size=2),
+    error=st.sampled_from([0.0, 0.05, 1.0]),
 )
-@example(sides=[[2.0, 1.5, 3.75], [5.0, 5.0, 7.0]], errors=[0.0, 0.0])  # above 95 % the interval is unbounded
-def test_what_exceeds_noise_has_an_interval_without_1(sides: list[list[float]], errors: list[float]) -> None:
-    first, second = (PointValues({}, tuple(side), error) for side, error in zip(sides, errors, strict=True))
-    ratio, p = second.over(first), probability(first, second)
-    assert 0 < p <= 1
-    if ratio.has_interval and not 0.049 < p < 0.051:
-        assert (p < 0.05) == (not ratio.low <= 1 <= ratio.high)
+@example(sides=[[2.0, 1.5, 3.75], [5.0, 5.0, 7.0]], error=0.0)
+def test_what_exceeds_noise_has_a_difference_without_0(sides: list[list[float]], error: float) -> None:
+    change, p = difference_estimate(*sides, error), difference_p(*sides, error)
+    assert 0 <= p <= 1
+    if not 0.049 < p < 0.051:
+        assert (p < 0.05) == (not change.low <= 0 <= change.high)
 
 
-def test_a_ratio_without_an_interval_is_tested_by_its_means() -> None:
-    lost, kept = PointValues({}, (0.0, 0.0, 0.0)), PointValues({}, (0.2, 0.21, 0.22))
-    assert not kept.over(lost).has_interval
-    assert probability(lost, kept) == difference_p(lost.values, kept.values) < 0.01
+def test_losses_that_differ_a_hundredfold_keep_their_mark(tmp_path: Path) -> None:
+    """The ratio of 38 % to 0.1 % has no interval; the difference has one."""
+    lost, kept = PointValues({}, (0.0005, 0.001, 0.0015)), PointValues({}, (0.37, 0.38, 0.39))
+    found = _adjusted([_difference("loss_share", "p", ("A", "B"), lost, kept)])
+    assert found[0].beyond_noise
+    text = comparison_text(found)
+    assert "+37.9 points (35.4 points to 40.4 points)" in text
+    assert text.splitlines()[1].endswith("*")
+
+
+def test_counts_of_a_comparison_do_not_contradict_each_other() -> None:
+    rng = np.random.default_rng(1)
+    pairs = [[PointValues({}, tuple(rng.normal(level, 1, 5))) for level in (0.1, 0.1 + at)] for at in range(8)]
+    found = _adjusted([_difference("tx_pps", f"{at}", ("A", "B"), *both) for at, both in enumerate(pairs)])
+    marked = sum(each.beyond_noise for each in found)
+    alone = sum(not each.change.low <= 0 <= each.change.high for each in found)
+    assert 0 < marked <= alone
+    text = comparison_text(found)
+    assert f"{marked} of 8 differences exceed noise" in text
+    assert f"Without the correction, {alone} of 8 would" in text
+    assert "corrected for the 8 tested differences of this comparison" in text
 
 
 def test_levels_are_compared_with_the_first(tmp_path: Path) -> None:
@@ -454,15 +480,21 @@ def test_pairs_are_compared_by_baselines_with_the_trials_own_errors(tmp_path: Pa
         for repeat in range(3):
             for kind in ("baseline", "measure"):
                 at = f"{kind}:{pair}:{repeat}"
-                one = synthetic.trial(at, "p", repeat, {"queues": 1, "pair": pair}, useful_share=useful)
+                one = synthetic.trial(
+                    at,
+                    "p",
+                    repeat,
+                    {"queues": 1, "pair": pair},
+                    useful_share=useful + 1e-7 * repeat * (kind == "measure"),
+                )
                 trials.append(one | {"kind": kind, "pair": pair})
     run = read_run(synthetic.write_run(tmp_path / "run", trials))
     (found,) = compare_pairs(run, ["tax_share"])
     assert found.relative
     own = TIMED_INTERVAL_ERROR * 0.7
     for side in (found.first, found.second):
-        assert (side.value, (side.high - side.low) / 2) == pytest.approx((1, own))
-    assert (found.ratio.high - found.ratio.low) / 2 == pytest.approx(math.sqrt(2) * own)
+        assert (side.value, (side.high - side.low) / 2) == pytest.approx((1, own), rel=1e-4)
+    assert (found.ratio.high - found.ratio.low) / 2 == pytest.approx(math.sqrt(2) * own, rel=1e-4)
 
 
 def test_commands_end_to_end(tmp_path: Path) -> None:

@@ -221,16 +221,16 @@ def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:
 
 
 def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
-    until = "repeats: {until: {metric: rx_pps, within: 1 %, at_least: 2, at_most: 4}}"
+    until = "repeats: {until: {metric: rx_pps, within: 1 %, at_least: 2, at_most: 12}}"
     text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
     assert cli("run", cli.spec(text)).returncode == 0
-    assert len(cli.only_run().trials) == 4
+    assert len(cli.only_run().trials) == 2 * 8, "so many equal values make an interval"
     cli.faults = {"jitter": "on"}
     assert cli("run", cli.spec(text)).returncode == 0
     jittery = max(cli.run_folders(), key=lambda path: path.stat().st_mtime)
     meta = read_run(jittery).meta
-    assert len(meta["plan"]) == 8
-    said = "after 4 trials, 4 of which gave rx_pps, its 95 % interval is still +-"
+    assert len(meta["plan"]) == 2 * 12
+    said = "after 12 trials, 12 of which gave rx_pps, its 98.5 % interval is still +-"
     assert any(said in warning for warning in meta["warnings"])
 
 
@@ -239,7 +239,7 @@ def test_repeats_until_a_metric_that_no_trial_has_say_so(cli: Cli) -> None:
     text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
     done = cli("run", cli.spec(text))
     assert done.returncode == 0, done.stderr
-    said = "after 3 trials, 0 of which gave package_power_w, it has no 95 % interval (asked for +-1 %)"
+    said = "after 3 trials, 0 of which gave package_power_w, it has no 98.5 % interval (asked for +-1 %)"
     assert any(said in warning for warning in cli.only_run().meta["warnings"])
 
 

@@ -43,7 +43,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert not run.torn
 
 
-@pytest.mark.parametrize("folder", [*RUNS.glob("data/runs/*/"), *RUNS.glob("tests/runs_of_before/*/")], ids=str)
+@pytest.mark.parametrize("folder", [*RUNS.glob("data/runs/*/")], ids=str)
 def test_recorded_trials_lose_nothing_in_the_model(folder: Path) -> None:
     for line in read_run(folder).trials:
         assert json.loads(json.dumps(TrialRecord.from_json(line, str(folder)).to_json())) == line

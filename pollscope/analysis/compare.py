@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
-from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.host_state import UNKNOWN_FOOTING, Footing, footing, labelled_together
 from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, measured
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
-from pollscope.base.units import human_number, human_share
+from pollscope.base.units import counted, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.points import level_text
-from pollscope.stats.estimates import CONFIDENCE, Estimate, difference_p
+from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, Estimate, difference_estimate, difference_p
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
@@ -40,20 +39,22 @@ _RUN_NAMES = ("run A", "run B")
 _FEW_LEVELS = 3
 # Of the differences that are said to exceed noise, at most this share does so by chance.
 _FALSE_DISCOVERIES = 1 - CONFIDENCE
-# Probabilities are told apart down to this one, and by so many orders of magnitude.
-LEAST_P, P_DIGITS = 1e-12, 1e-3
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One metric at one point, on both sides.
+    """Hold one metric at one point, on both sides.
 
-    `ratio` is second over first; `relative`: both are shares of their own baselines, without a unit. `p` is the
-    probability of means so far apart if they are equal, NaN with too few trials: below 5 % exactly where the interval
-    of `ratio` leaves 1 out; `adjusted` is the same among all differences of the comparison (Benjamini & Hochberg 1995).
-    `footing` tells whether both sides stand on the same ground; `accounting_apart` names the side whose cycles were
-    accounted in the way of before, where the other's were not. `flagged` counts the disturbed trials of both sides;
-    `samples` are their values.
+    Attributes:
+        change: second minus first.
+        ratio: second over first.
+        p: probability of means so far apart if they are equal (Welch), NaN with fewer than two trials on a side. It is
+            below 5 % exactly where the interval of `change` leaves 0 out.
+        adjusted: the same among all differences of the comparison (Benjamini & Hochberg 1995).
+        relative: both sides are shares of their own baselines, without a unit.
+        footing: whether both sides belong to the same host state.
+        flagged: disturbed trials of both sides.
+        samples: the values of both sides.
     """
 
     metric: str
@@ -62,29 +63,28 @@ class Difference:
     second_name: str
     first: Estimate
     second: Estimate
+    change: Estimate
     ratio: Estimate
     p: float
     adjusted: float = math.nan
     relative: bool = False
     footing: Footing = UNKNOWN_FOOTING
-    accounting_apart: str = ""
     flagged: tuple[int, int] = (0, 0)
     samples: tuple[PointValues, ...] = ()
 
     def ratio_at(self, confidence: float) -> Estimate:
-        """Second over first with an interval of that level."""
+        """Return second over first with an interval of that level."""
         first, second = self.samples
         return second.over(first, confidence)
 
     @property
     def is_constant(self) -> bool:
-        """Whether both sides are one and the same number in every trial, which no comparison needs."""
-        ends = {each for side in (self.first, self.second) for each in (side.low, side.value, side.high)}
-        return len(ends) == 1
+        """Tell whether both sides are one and the same number in every trial, which no comparison needs."""
+        return len({value for sample in self.samples for value in sample.values}) == 1
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the difference stands out among all that were looked at; not where nothing is known of its noise."""
+        """Tell whether the difference is larger than noise among all of its comparison."""
         return self.adjusted <= _FALSE_DISCOVERIES
 
 
@@ -110,9 +110,6 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
         unknown = why
     if unknown:
         found = [replace(each, footing=Footing(None, unknown)) for each in found]
-    old = [name for name, run in zip(names, runs, strict=True) if trials_of_before(run)]
-    if len(old) == 1:
-        found = [replace(each, accounting_apart=old[0]) if each.metric in TOUCHED else each for each in found]
     if not found:
         swept = [", ".join(factors(current_table(run))) or "nothing" for run in runs]
         unlike = f": A swept {swept[0]}, B {swept[1]}" if swept[0] != swept[1] else ""
@@ -255,74 +252,52 @@ def _adjusted(found: Sequence[Difference]) -> list[Difference]:
 
 def _difference(metric: str, point: str, names: tuple[str, str], first: PointValues, second: PointValues) -> Difference:
     stand = footing([(names[0], first.host_states), (names[1], second.host_states)])
-    p = probability(first, second)
-    ratio = second.over(first)
-    sides = first.estimate, second.estimate
-    flagged = first.flagged, second.flagged
+    error = math.hypot(first.error, second.error)
     return Difference(
-        metric, point or "all", *names, *sides, ratio, p, footing=stand, flagged=flagged, samples=(first, second)
+        metric,
+        point or "all",
+        *names,
+        first.estimate,
+        second.estimate,
+        difference_estimate(first.values, second.values, error),
+        second.over(first),
+        difference_p(first.values, second.values, error),
+        footing=stand,
+        flagged=(first.flagged, second.flagged),
+        samples=(first, second),
     )
-
-
-def probability(first: PointValues, second: PointValues) -> float:
-    """How likely means so far apart are if they are equal, by the interval of their ratio: the two never contradict.
-
-    One minus the highest level at which the interval leaves 1 out; where the ratio has no interval it is Welch's test.
-    NaN where it cannot be known.
-    """
-    by_means = difference_p(first.values, second.values, math.hypot(first.error, second.error))
-
-    def leaves_out_1(probability: float) -> bool:
-        ratio = second.over(first, 1 - probability)
-        return not ratio.low <= 1 <= ratio.high if ratio.has_interval else by_means <= probability
-
-    if not second.over(first).has_interval:
-        return by_means
-    if not leaves_out_1(1 - CONFIDENCE):  # whatever the means say at levels at which there is no interval
-        least, most = math.log10(1 - CONFIDENCE), 0.0
-    elif leaves_out_1(LEAST_P):
-        return LEAST_P
-    else:
-        least, most = math.log10(LEAST_P), math.log10(1 - CONFIDENCE)
-    while most - least > P_DIGITS:
-        middle = (least + most) / 2
-        least, most = (least, middle) if leaves_out_1(10**middle) else (middle, most)
-    return float(10**most)
 
 
 def comparison_text(differences: Sequence[Difference]) -> str:
-    """The comparison as aligned text, one line per metric and point, marked where it exceeds noise."""
-    rows: list[tuple[str, ...]] = [("metric", "point", "first", "second", "ratio (95 % interval)", "")]
+    """Return the comparison as aligned text, one line per metric and point, marked where it exceeds noise."""
+    rows: list[tuple[str, ...]] = [("metric", "point", "first", "second", "difference (95 % interval)", "ratio", "")]
     rows += [_row(each) for each in differences]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
-    count = sum(each.beyond_noise for each in differences)
-    return "\n".join(
-        [
-            *lines,
-            f"{count} of {len(differences)} differences exceed{'s' if count == 1 else ''} noise (marked *; "
-            f"among so many, at most {human_share(_FALSE_DISCOVERIES)} of the marked ones by chance, "
-            "while each interval stands for itself).",
-            *_chance(differences),
-            *_flagged(differences),
-            *_host_state(differences),
-            *_accounting(differences),
-        ]
-    )
+    return "\n".join([*lines, *verdict_lines(differences), *_flagged(differences), *_host_state(differences)])
 
 
-def _chance(differences: Sequence[Difference]) -> list[str]:
-    """How many intervals would leave 1 out if nothing at all differed."""
-    known = [each for each in differences if each.ratio.has_interval]
-    apart = sum(not each.ratio.low <= 1 <= each.ratio.high for each in known)
-    if not known:
-        return []
-    return [
-        f"{apart} of {len(known)} intervals leave 1 out; chance alone would give about "
-        f"{human_number((1 - CONFIDENCE) * len(known))}."
+def verdict_lines(differences: Sequence[Difference]) -> list[str]:
+    """Return how many differences exceed noise, of which family, and how many would without a correction."""
+    tested = [each for each in differences if not math.isnan(each.p)]
+    marked = sum(each.beyond_noise for each in differences)
+    share = human_share(_FALSE_DISCOVERIES)
+    lines = [
+        f"{marked} of {counted(len(differences), 'difference')} exceed{'s' if marked == 1 else ''} noise (marked *): "
+        f"Welch's t test, corrected for the {len(tested)} tested differences of this comparison (false discovery rate "
+        f"{share})."
     ]
+    if len(tested) > 1:
+        alone = sum(each.p < _FALSE_DISCOVERIES for each in tested)
+        lines.append(
+            f"Without the correction, {alone} of {len(tested)} would: their intervals leave 0 out. Chance alone gives "
+            f"about {human_number(_FALSE_DISCOVERIES * len(tested))}."
+        )
+    if len(tested) < len(differences):
+        lines.append(f"{len(differences) - len(tested)} could not be tested: a side has one trial.")
+    return lines
 
 
 def _flagged(differences: Sequence[Difference]) -> list[str]:
@@ -349,6 +324,7 @@ def difference_rows(differences: Sequence[Difference]) -> list[dict[str, object]
         {"metric": each.metric, "unit": metric_dictionary()[each.metric].unit, "point": each.point}
         | _side("first", each.first_name, each.first)
         | _side("second", each.second_name, each.second)
+        | _side("difference", "", each.change)
         | _side("ratio", "", each.ratio)
         | {"p_adjusted": each.adjusted, "beyond_noise": each.beyond_noise}
         for each in differences
@@ -384,34 +360,36 @@ def _host_state(differences: Sequence[Difference]) -> list[str]:
     return lines
 
 
-def _accounting(differences: Sequence[Difference]) -> list[str]:
-    """What is to be said where only one side was accounted in the way of before."""
-    apart = [each for each in differences if each.accounting_apart]
-    if not apart:
-        return []
-    return [
-        f"{len(apart)} of {len(differences)} compare cycles that {apart[0].accounting_apart} accounted for in the way "
-        "of before (marked ~), which can make a difference of points by itself; measure it again (docs/validity.md)."
-    ]
-
-
 def _row(each: Difference) -> tuple[str, ...]:
     metric = metric_dictionary()[each.metric]
     show = (lambda value: f"{human_number(value, 4)} of its baseline") if each.relative else metric.text
     first = f"{each.first_name}: {show(each.first.value)}"
     second = f"{each.second_name}: {show(each.second.value)}"
-    return each.metric, each.point, first, second, _ratio_text(each.ratio), _marks(each)
+    return each.metric, each.point, first, second, change_text(each), _ratio_text(each.ratio), _marks(each)
 
 
 def _marks(each: Difference) -> str:
-    signs = {"*": each.beyond_noise, "!": each.footing.same is False, "~": bool(each.accounting_apart)}
+    signs = {"*": each.beyond_noise, "!": each.footing.same is False}
     return "".join(sign for sign, applies in signs.items() if applies)
 
 
+def change_text(each: Difference, *, interval: bool = True) -> str:
+    """Return the difference, with its interval or alone: `+1.2 Mpps (0.9 to 1.5 Mpps)`, `-3 points` of a share."""
+    metric = metric_dictionary()[each.metric]
+
+    def text(value: float) -> str:
+        if each.relative or metric.unit == "share":
+            return f"{human_number(100 * value)} points"
+        return metric.text(value, each.change.value)
+
+    change = each.change
+    sign = "+" if change.value > 0 else ""
+    if not interval:
+        return f"{sign}{text(change.value)}"
+    if not change.has_interval:
+        return f"{sign}{text(change.value)} ({NO_INTERVAL})"
+    return f"{sign}{text(change.value)} ({text(change.low)} to {text(change.high)})"
+
+
 def _ratio_text(ratio: Estimate) -> str:
-    if ratio.value != ratio.value:
-        return "no ratio: the first is zero"
-    value, low, high = (human_number(each, 4) for each in (ratio.value, ratio.low, ratio.high))
-    if not ratio.has_interval:
-        return f"{value} ({'too few trials for an interval' if ratio.n < 2 else 'its interval is unbounded'})"
-    return f"{value} ({low} to {high})"
+    return "none: the first is 0" if math.isnan(ratio.value) else human_number(ratio.value, 4)

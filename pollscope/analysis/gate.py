@@ -15,7 +15,7 @@ from pollscope.analysis.compare import Difference, Missing
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.stats.estimates import CONFIDENCE, Estimate, together_confidence
+from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, Estimate, together_confidence
 
 _FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
 _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(\d+\.?\d*|\.\d+))\s*%\s*", re.ASCII)
@@ -133,7 +133,7 @@ def _untold(each: Difference, ratio: Estimate) -> str:
     if not each.first.value > 0:
         return "the first is not above 0, so there is no change in percent"
     if math.isnan(ratio.value) or not ratio.has_interval:
-        return "too few trials for an interval, or the first cannot be told from 0"
+        return NO_INTERVAL
     return ""
 
 

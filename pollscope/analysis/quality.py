@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.collected import deliveries, doubts
 from pollscope.analysis.drift import drift
 from pollscope.analysis.host_metadata import HostMetadata
@@ -162,17 +161,6 @@ def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             "added cost",
             f"The spec adds {human_number(cost)} TSC cycles to each packet's processing, which the workload alone does "
             "not have: shares of cycles and maximum rates include them.",
-        )
-
-
-def _accounting_of_before(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
-    old = trials_of_before(run)
-    if old:
-        yield Caution(
-            "accounting of before",
-            f"{old} of {len(run.trials)} trials were recorded when visits were timed one by one and cut to fit the "
-            "window: on busy cores with many queues the polling tax came out too low, by 3 points and more. "
-            f"Touched: {', '.join(TOUCHED)}. Measure again (docs/validity.md).",
         )
 
 
@@ -395,7 +383,6 @@ def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 # What was disturbed or is not the DUT's comes first, then what is missing, then what the host is.
 _CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _modelled,
-    _accounting_of_before,
     _unfinished,
     _failed,
     _flagged,

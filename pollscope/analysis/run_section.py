@@ -206,7 +206,7 @@ def run_mark(run: RunFolder, table: pd.DataFrame) -> str:
     if bool(table["modelled"].any()):
         return "modelled"
     metadata = HostMetadata(run.meta)
-    return "emulated machines" if metadata.emulated else "emulated NIC" if metadata.virtual_nic else "hardware"
+    return "emulated machines" if metadata.emulated else "virtual NIC" if metadata.virtual_nic else "hardware"
 
 
 def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:

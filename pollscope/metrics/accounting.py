@@ -24,7 +24,6 @@ from pollscope.base.units import human_number, human_share
 ONE, EMPTY, TRANSITIONS, BUSY_POLLS, PACKETS, CYCLES, LOST = range(7)
 VARIABLES, QUIET_VARIABLES = 7, 3
 # Of runs whose node knew of no lost polls.
-VARIABLES_OF_BEFORE = 6
 # Fewer slices or blocks than these give no interval that means anything.
 MIN_TIMED_INTERVALS, MIN_BLOCKS = 64, 6
 # Lost polls so few that at this cost they are NEGLIGIBLE_SHARE at most need no measured one: a claim of 32 descriptors
@@ -347,15 +346,6 @@ def _places(variables: int) -> NDArray[np.int64]:
     return places
 
 
-def _timed_intervals(lcore: Mapping[str, Any]) -> tuple[Sums, Sums]:
-    """As _blocks(), of all variables: those of a run of before are padded with no lost polls."""
-    rows = lcore["timed_intervals"]["blocks"]
-    of_before = len(rows[0]) == 1 + VARIABLES_OF_BEFORE * (VARIABLES_OF_BEFORE + 1) // 2
-    timed_intervals, sums = _blocks(rows, VARIABLES_OF_BEFORE if of_before else VARIABLES)
-    missing = VARIABLES - sums.shape[1]
-    return timed_intervals, np.pad(sums, ((0, 0), (0, missing), (0, missing))) if missing else sums
-
-
 def _half_width(replicates: Sums) -> float:
     """Of the 95 % interval of a jackknife's estimate (Efron, Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
     n = len(replicates)
@@ -454,7 +444,7 @@ class _BusyPolls:
 def _busy_polls(
     lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float, measured: float, total: float
 ) -> "_BusyPolls":
-    timed_intervals, sums = _timed_intervals(lcore)
+    timed_intervals, sums = _blocks(lcore["timed_intervals"]["blocks"], VARIABLES)
     used, whole = timed_intervals > 0, sums.sum(0)
     if timed_intervals.sum() < MIN_TIMED_INTERVALS or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
         few = f"only {timed_intervals.sum():.0f} slices were timed: the window is too short"
@@ -491,7 +481,7 @@ def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float
     lost, total = float(counts[LOST]), float(lcore["cycles"]["total"])
     if lost * MOST_LOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
         return MeasuredCycles(lost * MOST_LOST_POLL_CYCLES / 2, lost * MOST_LOST_POLL_CYCLES / 2)
-    timed_intervals, sums = _timed_intervals(lcore)
+    timed_intervals, sums = _blocks(lcore["timed_intervals"]["blocks"], VARIABLES)
     used, whole = timed_intervals > 0, sums.sum(0)
     met = float(timed_intervals.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
     if np.count_nonzero(used) < MIN_BLOCKS or met < FEW_BUSY_POLLS:

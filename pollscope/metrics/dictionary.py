@@ -19,22 +19,12 @@ from pollscope.base.units import human, human_ns, human_number, human_share, wit
 
 # Names that a message offers for a wrong one.
 _MOST_CLOSE = 8
-_NOT_SCALED = {
-    "share",
-    "ns",
-    "cycles",
-    "cycles/packet",
-    "packets",
-    "instructions/cycle",
-    "misses/poll",
-    "misses/packet",
-    "count",
-    "ticks",
-}
+# Amounts with these short units, and rates, have SI prefixes; all others are written out: `1,500 polls`.
+_SCALED = ("B", "Hz", "W", "bit/s", "pps")
 
 
 class Metric(BaseModel):
-    """One metric: what it is, how it is computed, and in which unit it is stored."""
+    """Describe one metric: its definition, how it is computed, and the unit in which it is stored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,14 +42,16 @@ class Metric(BaseModel):
 
     @property
     def label(self) -> str:
-        """Title with its unit, for an axis or a table head: 'Poll rate (polls/s)'; shares are shown in percent."""
+        """Return the title with the unit, for an axis or a table head: 'Poll rate (polls/s)', 'Loss (%)'."""
         unit = "%" if self.unit == "share" else self.short_unit
         return f"{self.title} ({unit})" if unit else self.title
 
     def text(self, value: float, like: float | None = None) -> str:
-        """The value rounded for a human, with its unit: '41.3 %', '12.5 Mpps'. Stored numbers are never rounded.
+        """Return the value rounded for a reader, with its unit: '41.3 %', '12.5 Mpps'.
 
-        `like`: the unit's prefix is that of this value, so that values beside each other have the same one.
+        Args:
+            value: in the metric's unit.
+            like: the prefix is that of this value, so that values beside each other have the same one.
         """
         if self.unit == "share":
             return human_share(value)
@@ -67,13 +59,13 @@ class Metric(BaseModel):
             return human_ns(value, like)
         if self.type == "int" and float(value).is_integer():  # a mean of them need not be one
             return with_unit(f"{value:,.0f}", self.short_unit)
-        if self.unit in _NOT_SCALED:
-            return with_unit(human_number(value), self.short_unit)
-        return human(value, self.short_unit, like=like)
+        if self.short_unit in _SCALED or self.short_unit.endswith("/s"):
+            return human(value, self.short_unit, like=like)
+        return with_unit(human_number(value), self.short_unit)
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Between which values the metric lies by its nature: a share from 0 to 1, other amounts from 0 on."""
+        """Return the bounds that the metric has by its nature: 0 and 1 of a share, 0 and infinity of an amount."""
         if self.signed:
             return -math.inf, math.inf
         return 0.0, 1.0 if self.unit == "share" else math.inf

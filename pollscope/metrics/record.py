@@ -19,7 +19,6 @@ from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import (
     QUIET_VARIABLES,
     VARIABLES,
-    VARIABLES_OF_BEFORE,
     MeasuredCycles,
     NoClasses,
     classes,
@@ -31,8 +30,6 @@ NS_PER_S = 1e9
 # What JSON gives that is no object: it is not looked at for the mark of an absent value.
 PLAIN = (int, float, str, list)
 _NUMBERS = {int, float}
-# The parts of the accounting must sum to the window within this share (acceptance of the accounting itself).
-_CYCLE_SUM_TOLERANCE = 0.005
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
 USEFUL_PARTS = ("receive", "process", "transmit")
 _COUNTS_OF_LCORE = (
@@ -331,11 +328,6 @@ class TrialFacts:
         return self.once(_cycles)
 
     @property
-    def has_classes(self) -> bool:
-        """Whether the node made the classes itself, from visits timed one by one."""
-        return "useful" in keys_of(self.lcores[0]["cycles"])
-
-    @property
     def accounts(self) -> list["Account"]:
         """The classes of each lcore."""
         return self.once(_accounts)
@@ -352,8 +344,6 @@ class TrialFacts:
 
     def useful_part_share(self, name: str) -> float:
         """Share of receive, process or transmit in all cycles, where they can be told apart."""
-        if self.has_classes:
-            return self.dut_sum("cycles", name) / self.cycles["total"]
         return sum(one.part(name) for one in self.accounts) / self.cycles["total"]
 
     @cached_property
@@ -479,21 +469,10 @@ def _pmus(trial: TrialFacts) -> list[Part]:
 
 
 def _cycles(trial: TrialFacts) -> dict[str, float]:
-    if not trial.has_classes:
-        return {name: sum(getattr(one, name) for one in trial.accounts) for name in _CYCLE_CLASSES}
-    cycles = {name: trial.dut_sum("cycles", name) for name in ("total", "useful", *TAX_CLASSES)}
-    if cycles["total"] == 0:
-        raise NotMeasured("the DUT's window has no cycles")
-    cycles["waiting"] = trial.waiting_cycles
-    share = sum(cycles[name] for name in ("useful", "waiting", *TAX_CLASSES)) / cycles["total"]
-    if abs(share - 1) > _CYCLE_SUM_TOLERANCE:
-        raise NotMeasured(f"the cycle classes sum to {100 * share:.1f} % of the window, so none of them can be trusted")
-    return cycles | {"wire": 0.0}
+    return {name: sum(getattr(one, name) for one in trial.accounts) for name in _CYCLE_CLASSES}
 
 
 def _accounts(trial: TrialFacts) -> list["Account"]:
-    if trial.has_classes:
-        raise NotMeasured("recorded before slices were taken")
     return [Account(lcore, trial.wire_cycles_per_frame) for lcore in trial.lcores]
 
 
@@ -579,7 +558,7 @@ def _recorded(lcore: Part) -> dict[str, object]:
             "lock": {"cycles": lcore["lock"]["cycles"].number() if "lock" in keys_of(lcore) else 0.0},
             "empty_poll_cycles": _or_absent(lcore, "empty_poll_cycles"),
             "timed_intervals": {
-                "blocks": _sums(lcore["timed_intervals"]["blocks"], VARIABLES, VARIABLES_OF_BEFORE),
+                "blocks": _sums(lcore["timed_intervals"]["blocks"], VARIABLES),
                 "quiet": _sums(lcore["timed_intervals"]["quiet"], QUIET_VARIABLES),
             },
         }
@@ -613,13 +592,12 @@ def _series(lcore: Part) -> dict[str, NDArray[np.float64]]:
     return {name: lcore["series"][name].array() for name in ("cycles", "sweeps")}
 
 
-def _sums(blocks: Part, *variables: int) -> NDArray[np.float64]:
-    """A number of slices and sums of products, of one of these numbers of variables: a row for each block."""
+def _sums(blocks: Part, variables: int) -> NDArray[np.float64]:
+    """Return, per block, a number of timed intervals and the sums of products of that many variables."""
     rows = blocks.table()
-    columns = [1 + one * (one + 1) // 2 for one in variables]
-    if rows.shape[1] not in columns:
-        numbers = " or ".join(map(str, columns))
-        raise UsageError(f"is no list of blocks with {numbers} numbers each", blocks.path)
+    columns = 1 + variables * (variables + 1) // 2
+    if rows.shape[1] != columns:
+        raise UsageError(f"is no list of blocks with {columns} numbers each", blocks.path)
     return rows
 
 

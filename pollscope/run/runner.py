@@ -10,7 +10,8 @@ from threading import Event
 from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
 from pollscope.base.units import human_share
-from pollscope.metrics.host_state import judge_host_state, standing, trial_labels
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.host_state import UNKNOWN, Standing, judge_host_state, standing, trial_labels
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
@@ -20,7 +21,7 @@ from pollscope.run.progress import Progress
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
 from pollscope.run.trace_identity import SameTraces
 from pollscope.spec.points import Point
-from pollscope.stats.estimates import relative_half_width
+from pollscope.stats.estimates import STOPPED_CONFIDENCE, stopping_half_width
 from pollscope.store.run_folder import resume_command
 from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
@@ -249,8 +250,9 @@ class Runner:
         if until is None:
             return
         for repeat in range(until.at_least, until.at_most):
-            widths = ((point, relative_half_width(self._values(point, until.metric))) for point in self.plan.points)
-            wide = [point for point, width in widths if width > until.within]
+            limits = metric_dictionary()[until.metric].limits
+            values = self._values(until.metric)
+            wide = [point for point, sample in values if stopping_half_width(sample, limits) > until.within]
             if not wide:
                 return
             self._progress.further(len(wide), sum(trial.seconds for trial in self.plan.further_round(wide, repeat)))
@@ -296,32 +298,48 @@ class Runner:
         return f"the ground under the run changed ({'; '.join(judge_host_state(self.testbed.host_checks).changes())})"
 
     def _short_of_host_state(self) -> list[Point]:
-        """The points that were not seen on one ground as often as repeats ask."""
-        judgement = judge_host_state(self.testbed.host_checks)
-        seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
-        if len(judgement.host_states) < 2:
-            return []
-        labels = trial_labels(judgement, self.testbed.host_checks, [{"host_state": kept.host_state} for kept in seen])
-        planned = {trial.repeat for trial in self.plan.trials if trial.kind == "measure"}
-        found = standing([(kept.point, label) for kept, label in zip(seen, labels, strict=True)], len(planned))
+        """Return the points that were not seen on one host state as often as repeats ask."""
+        _, found = self._seen()
         return [point for point in self.plan.points if point.id in found.short]
 
-    def _values(self, point: Point, metric: str) -> list[float]:
-        here = (each for each in self._kept.values() if each.kind == "measure" and each.point == point.id)
-        return [each.metrics[metric] for each in here if metric in each.metrics]
+    def _seen(self) -> tuple[list[tuple[Kept, str]], Standing]:
+        """Return the trials that are data, each with its host state, and how often each point was seen on the main one.
+
+        Without several host states there is no main one, and no point is short.
+        """
+        judgement = judge_host_state(self.testbed.host_checks)
+        seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
+        labels = trial_labels(judgement, self.testbed.host_checks, [{"host_state": kept.host_state} for kept in seen])
+        labelled = list(zip(seen, labels, strict=True))
+        if len(judgement.host_states) < 2:
+            return labelled, Standing(UNKNOWN, {})
+        planned = {trial.repeat for trial in self.plan.trials if trial.kind == "measure"}
+        return labelled, standing([(kept.point, label) for kept, label in labelled], len(planned))
+
+    def _values(self, metric: str) -> list[tuple[Point, list[float]]]:
+        """Return the values of each point that a claim would be judged by if the run ended now.
+
+        Trials on other host states are left out where each point was seen often enough on the main one.
+        """
+        seen, found = self._seen()
+        anywhere = found.main == UNKNOWN or bool(found.short)
+        counted = [kept for kept, label in seen if metric in kept.metrics and (anywhere or label == found.main)]
+        return [
+            (point, [kept.metrics[metric] for kept in counted if kept.point == point.id]) for point in self.plan.points
+        ]
 
     def _warn_of_width(self) -> None:
         until = self.plan.spec.repeats.until
         assert until is not None
-        for point in self.plan.points:
-            values = self._values(point, until.metric)
-            width = relative_half_width(values)
+        level, limits = human_share(STOPPED_CONFIDENCE), metric_dictionary()[until.metric].limits
+        for point, values in self._values(until.metric):
+            width = stopping_half_width(values, limits)
             after = f"'{point.id}': after {until.at_most} trials, {len(values)} of which gave {until.metric},"
             if math.isinf(width):
-                self.warnings.append(f"{after} it has no 95 % interval (asked for +-{human_share(until.within)})")
+                self.warnings.append(f"{after} it has no {level} interval (asked for +-{human_share(until.within)})")
             elif width > until.within:
                 wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
-                self.warnings.append(f"{after} its 95 % interval is still {wide}")
+                self.warnings.append(f"{after} its {level} interval is still {wide}")
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

@@ -20,6 +20,7 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
 Values = npt.NDArray[np.float64]
 
@@ -67,7 +68,7 @@ def early_change(values: Sequence[float] | Values) -> ChangePoint | None:
     series = np.asarray(values, dtype=float)
     if len(series) < FEWEST_VALUES or np.ptp(series) == 0:
         return None
-    scores = _normal_scores(_ranks(series)[None, :])
+    scores = _normal_scores(scipy.stats.rankdata(series)[None, :])
     found = _statistics(scores, len(series) // 2)[0]
     best = int(np.argmax(np.abs(found)))
     count = best + _FEWEST_BEFORE
@@ -90,7 +91,7 @@ def level_changes(values: Sequence[float]) -> list[int]:
     n = len(series)
     if n < FEWEST_OF_HISTORY or np.ptp(series) == 0:
         return []
-    scores = _normal_scores(_ranks(series)[None, :])
+    scores = _normal_scores(scipy.stats.rankdata(series)[None, :])
     found = np.abs(_statistics(scores, n - _FEWEST_BEFORE)[0])
     cut = int(np.argmax(found)) + _FEWEST_BEFORE
     independence = _independence(scores[0], cut)
@@ -111,21 +112,6 @@ def median(values: Values) -> float:
     """As np.median() of at least one number, none of them NaN; of a few dozen it takes a quarter of the time."""
     ordered = np.sort(values)
     return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
-
-
-def _ranks(series: Values) -> Values:
-    """Ranks from 1 on; equal values share their mean rank."""
-    order = series.argsort()
-    ordered = series[order]
-    different = ordered[1:] != ordered[:-1]
-    ranks: Values = np.empty(len(series))
-    if different.all():
-        ranks[order] = np.arange(1.0, len(series) + 1)
-        return ranks
-    ends = np.append(np.flatnonzero(different) + 1, len(series))  # ranks of the last of those that are equal
-    counts = np.diff(ends, prepend=0)
-    ranks[order] = np.repeat(ends - (counts - 1) / 2, counts)
-    return ranks
 
 
 def _normal_scores(ranks: Values) -> Values:

@@ -21,6 +21,9 @@ CONFIDENCE = 0.95
 # (Chow & Robbins 1965). Holds from two repeats on (simulated in tests/test_claim_truths.py).
 STOPPED_CONFIDENCE = 0.985
 NO_LIMITS = (-math.inf, math.inf)
+# For a reader, wherever an interval has no ends: too few trials, or a quantity that cannot be told from zero.
+NO_INTERVAL = "its interval is unbounded"
+ALL_EQUAL, FEW_EQUAL = "all equal", "all equal, too few for an interval"
 # Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
 _TRANSFORMED_MIN_N = 5
 # Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
@@ -35,6 +38,8 @@ _FORMULA_MIN_N = 100
 _NORMALITY_MAX_N = 5000
 # Values that differ by less than this share are equal but for rounding: a bootstrap of them divides 0 by 0.
 _ROUNDING = 16 * float(np.finfo(float).eps)
+# Student's distribution with so many degrees of freedom is the normal one.
+_MOST_DEGREES = 1e9
 # Ashman's D of the two modes found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
 # (simulated in tests/test_analysis_statistics.py).
 _BIMODAL_SEPARATION = 7.5
@@ -81,10 +86,29 @@ class Estimate:
         return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.method)
 
 
+def _equal_p(n: int) -> float:
+    """Return how likely n values are all on one side of the median of what they are drawn from.
+
+    Equal values say nothing of a spread that is smaller than their resolution. So many of them bound the median (and
+    the mean, which is then their value) at a level of one minus this, by the order statistics of `median_estimate`.
+    """
+    return float(2 * 0.5**n)
+
+
+def _of_equal(value: float, n: int, confidence: float) -> Estimate:
+    """Return an interval of width zero where there are enough equal values for one, else none."""
+    if _equal_p(n) <= 1 - confidence:
+        return Estimate(value, value, value, n, ALL_EQUAL)
+    return Estimate(value, -math.inf, math.inf, n, FEW_EQUAL)
+
+
 def mean_estimate(
     values: Sequence[float], confidence: float = CONFIDENCE, limits: tuple[float, float] = NO_LIMITS
 ) -> Estimate:
-    """Mean with Student's t interval, or with a BCa bootstrap interval when the sample is plainly not normal.
+    """Return the mean with Student's t interval, or a BCa bootstrap interval if the sample is plainly not normal.
+
+    Values that are all equal have an interval, of width zero, from six on (at 95 %); two or more that are all equal to
+    a limit are at the limit.
 
     An end that would leave what is possible is taken from the interval on a logit scale (on a log scale where only one
     limit is finite); with fewer than five values it is the limit, because so few say nothing of a shape.
@@ -99,7 +123,7 @@ def mean_estimate(
     if n == 1:
         return Estimate(mean, -math.inf, math.inf, 1, "one value")
     if np.ptp(sample) <= _ROUNDING * abs(mean):
-        return Estimate(mean, mean, mean, n, "all equal")
+        return Estimate(mean, mean, mean, n, ALL_EQUAL) if mean in limits else _of_equal(mean, n, confidence)
     if n > _NORMALITY_MAX_N or (n >= _NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < _NORMALITY_P):
         return _bootstrap_mean(sample, confidence) if n < _FORMULA_MIN_N else _bootstrap_formula(sample, confidence)
     half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
@@ -159,20 +183,22 @@ def median_estimate(values: Sequence[float]) -> Estimate:
     return Estimate(median, float(sample[rank - 1]), float(sample[n - rank]), n, "order statistics")
 
 
-def relative_half_width(values: Sequence[float]) -> float:
-    """Half width of the mean's 95 % interval as a share of the mean; infinite for fewer than two values.
+def stopping_half_width(values: Sequence[float], limits: tuple[float, float] = NO_LIMITS) -> float:
+    """Return half the width of the mean's interval over the mean; infinite for fewer than two values.
 
-    This is what `repeats.until` of a spec compares with `within`.
+    This is what `repeats.until` of a spec compares with `within`. The interval is the one that claims about such a run
+    are judged by, of STOPPED_CONFIDENCE.
     """
-    return mean_estimate(values).relative_half_width if len(values) > 1 else math.inf
+    return mean_estimate(values, STOPPED_CONFIDENCE, limits).relative_half_width if len(values) > 1 else math.inf
 
 
 def ratio_estimate(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Ratio of two independent means with Fieller's interval (Fieller 1954; degrees of freedom by Welch).
+    """Return the ratio of two independent means with Fieller's interval (Fieller 1954; degrees of freedom by Welch).
 
-    The interval is infinite when the denominator's mean cannot be told from zero.
+    The interval is infinite when the denominator's mean cannot be told from zero, and when nothing varies in fewer
+    trials than `mean_estimate` wants of equal values. Zeros over something are exactly zero.
     """
     above, below = np.asarray(numerator, dtype=float), np.asarray(denominator, dtype=float)
     n = min(len(above), len(below))
@@ -182,8 +208,10 @@ def ratio_estimate(
     if n < 2:
         return Estimate(ratio, -math.inf, math.inf, n, "one value")
     variances = above.var(ddof=1) / len(above), below.var(ddof=1) / len(below)
-    if variances[0] + ratio**2 * variances[1] == 0:  # nothing varies, or zeros over something
-        return Estimate(ratio, ratio, ratio, n, "all equal")
+    if ratio == 0 and variances[0] == 0:
+        return Estimate(0.0, 0.0, 0.0, n, ALL_EQUAL)
+    if variances[0] + ratio**2 * variances[1] == 0:
+        return _of_equal(ratio, n, confidence)
     t = float(scipy.special.stdtrit(_welch_degrees(variances, ratio, len(above), len(below)), (1 + confidence) / 2))
     g = t**2 * variances[1] / below.mean() ** 2
     if g >= 1:
@@ -203,24 +231,48 @@ def together_confidence(confidence: float, count: int) -> float:
 
 
 def difference_p(first: Sequence[float], second: Sequence[float], error: float = 0.0) -> float:
-    """Probability of means so far apart if they are equal: Welch's t test, two-sided; NaN when it cannot be known.
+    """Return the probability of means so far apart if they are equal; NaN when it cannot be known.
+
+    It is that of Welch's t test, two-sided. Where nothing varies on either side it is the probability that an interval
+    of equal values misses, which two repeats of a side cannot bring below 50 %.
 
     Args:
         first: values of one side.
         second: values of the other.
         error: half-width of a 95 % interval that the difference has besides the spread of the values.
     """
-    sides = [np.asarray(values, dtype=float) for values in (first, second)]
-    if min(len(values) for values in sides) < 2:
+    n = min(len(first), len(second))
+    if n < 2:
         return math.nan
-    variances = [values.var(ddof=1) / len(values) for values in sides]
+    apart, deviation, degrees = _welch(first, second, error)
+    if deviation == 0:
+        return 1.0 if apart == 0 else _equal_p(n)
+    return float(2 * scipy.special.stdtr(degrees, -abs(apart) / deviation))
+
+
+def difference_estimate(
+    first: Sequence[float], second: Sequence[float], error: float = 0.0, confidence: float = CONFIDENCE
+) -> Estimate:
+    """Return second minus first with Welch's interval, which leaves 0 out exactly where `difference_p` is below 5 %."""
+    n, apart = min(len(first), len(second)), float(np.mean(second) - np.mean(first))
+    if n < 2:
+        return Estimate(apart, -math.inf, math.inf, n, "one value")
+    apart, deviation, degrees = _welch(first, second, error)
+    if deviation == 0:
+        return _of_equal(apart, n, confidence)
+    half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * deviation
+    return Estimate(apart, apart - half, apart + half, n, "Welch")
+
+
+def _welch(first: Sequence[float], second: Sequence[float], error: float) -> tuple[float, float, float]:
+    """Return second minus first, its standard deviation with an error of its own, and its degrees of freedom."""
+    sides = [np.asarray(values, dtype=float) for values in (first, second)]
+    variances = [float(values.var(ddof=1)) / len(values) for values in sides]
     own = (error / float(scipy.special.ndtri((1 + CONFIDENCE) / 2))) ** 2
-    apart, spread = abs(float(sides[0].mean() - sides[1].mean())), sum(variances) + own
-    if spread == 0:
-        return float(apart == 0)
     parts = sum(variance**2 / (len(values) - 1) for variance, values in zip(variances, sides, strict=True))
-    degrees = spread**2 / parts if parts else math.inf
-    return float(2 * scipy.special.stdtr(degrees, -apart / math.sqrt(spread)))
+    spread = sum(variances) + own
+    degrees = min(spread**2 / parts, _MOST_DEGREES) if parts else _MOST_DEGREES
+    return float(sides[1].mean() - sides[0].mean()), math.sqrt(spread), degrees
 
 
 def product_estimate(
@@ -239,7 +291,7 @@ def product_estimate(
         return Estimate(value, -math.inf, math.inf, n, "one value")
     parts = [float(v.var(ddof=1)) / len(v) / mean**2 for v, mean in zip(samples, means, strict=True)]
     if sum(parts) == 0:
-        return Estimate(value, value, value, n, "all equal")
+        return _of_equal(value, n, confidence)
     degrees = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, samples, strict=True))
     spread = math.exp(float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(sum(parts)))
     return Estimate(value, value / spread, value * spread, n, "delta method on logarithms")

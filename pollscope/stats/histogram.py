@@ -7,8 +7,6 @@ come from the `hdrh` package, so that any HdrHistogram tool reads what is stored
 """
 
 import base64
-import ctypes
-import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -284,47 +282,13 @@ def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
     return counts if inside and min(counts.values()) > 0 and max(counts.values()) <= LARGEST_VALUE else None
 
 
-class _Scratch(threading.local):
-    """Room for the counts of a histogram, all 0 when nobody uses it.
-
-    A histogram has a quarter of a megabyte of them, nearly all 0: to clear new memory for each took a tenth of the time
-    in which a trial is judged.
-    """
-
-    def __init__(self) -> None:
-        self.counts = (ctypes.c_ulonglong * 0)()
-
-    def of(self, length: int) -> ctypes.Array[ctypes.c_ulonglong]:
-        if len(self.counts) < length:
-            self.counts = (ctypes.c_ulonglong * length)()
-        return self.counts
-
-    def taken(self, first: int, last: int) -> tuple[Integers, Integers]:
-        """Indices and counts between two indices that are not 0, which they are then."""
-        used = np.frombuffer(memoryview(self.counts), np.uint64)[first : last + 1]
-        places = np.flatnonzero(used)
-        counts = used[places].astype(np.int64)
-        used[:] = 0
-        return places + first, counts
-
-
-_scratch = _Scratch()
-
-
-class _Payload(HdrPayload):  # type: ignore[misc]  # the package has no types
-    """A histogram in V2 form whose counts go to the scratch."""
-
-    def _init_counts(self) -> None:
-        self.counts = _scratch.of(self.counts_len)
-
-
-def _payload(text: str) -> _Payload:
-    """As the package's decode(), which makes a whole histogram around the counts."""
+def _payload(text: str) -> HdrPayload:
+    """Return the payload of a text, as the package's decode() does, without a whole histogram around it."""
     packed = base64.b64decode(text)
     header = ExternalHeader.from_buffer_copy(packed)
     if get_cookie_base(header.cookie) != V2_COMPRESSION_COOKIE_BASE or header.length != len(packed) - ext_header_size:
         raise HdrCookieException("its header is no V2 header, or is of another length")
-    return _Payload(8, compressed_payload=packed[ext_header_size:])
+    return HdrPayload(8, compressed_payload=packed[ext_header_size:])
 
 
 def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, Integers]:
@@ -338,10 +302,13 @@ def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, 
             raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
         ends = read.init_counts(_empty(layout).counts_len)
     except _UNREADABLE as error:
-        _scratch.counts = (ctypes.c_ulonglong * 0)()  # what it has of this one goes with it
         raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
     first, last = ends["min_nonzero_index"], ends["max_nonzero_index"]
-    return _scratch.taken(first, last) if first >= 0 else NOTHING
+    if first < 0:
+        return NOTHING
+    counts = np.frombuffer(memoryview(read.counts), np.uint64)[first : last + 1]
+    places = np.flatnonzero(counts)
+    return places + first, counts[places].astype(np.int64)
 
 
 def _natural(raw: Mapping[str, object], key: str, place: str) -> int:

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pandas as pd
 from pydantic import ValidationError
 
-from pollscope.analysis.accounting_of_before import TOUCHED, trials_of_before
 from pollscope.analysis.claims.model import Claim, claims_of, own_claim
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.host_state import counts_text, of_samples, whole_mix
 from pollscope.analysis.papers import differences
+from pollscope.analysis.planned import missing_levels, missing_text
 from pollscope.analysis.point_values import PAIR, absence, by_point, data_of, factors, places, several_pairs
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.errors import UsageError
@@ -22,7 +22,7 @@ from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.points import level_text
-from pollscope.spec.predicates import LOAD, EveryTrial, Need, OwnClaim, Range, Where, Within
+from pollscope.spec.predicates import LOAD, AverageRatio, EveryTrial, Need, OwnClaim, Range, Where, Within
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
@@ -56,7 +56,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
         Verdict(
             claim,
             run.run_id,
-            _by_construction(claim, run, _by_old_accounting(claim, run, _finding(claim, run, table))),
+            _by_construction(claim, run, _finding(claim, run, table)),
             differences(claim.paper, claim.row, run),
             run.modelled,
         )
@@ -72,14 +72,6 @@ def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
         return finding
     text = f"The model's costs come from this {what} ({source})."
     return replace(finding, kind=VerdictKind.CONSISTENT, sentence=f"{finding.sentence} {text}")
-
-
-def _by_old_accounting(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
-    """No decision rests on shares of cycles that were cut to fit the window."""
-    if finding.kind not in _DECIDED or {claim.metric, claim.beside}.isdisjoint(TOUCHED) or not trials_of_before(run):
-        return finding
-    text = "The run timed visits one by one and cut them to fit the window, which makes a tax too low: measure again."
-    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
 
 
 def rows_of(run: RunFolder) -> list[str]:
@@ -123,6 +115,7 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
         if selected.empty:
             return _not_measurable(f"no point stands for its load; {left_out[0]}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), _stopped(run))
+    finding = _of_all_levels(claim, run, selected, finding)
     if several_pairs(table) and not several_pairs(selected):
         finding = replace(
             finding, sentence=f"{finding.sentence} Only pair {selected[f'factor.{PAIR}'].iloc[0]} has it."
@@ -131,6 +124,23 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
         return finding
     # The levels that the predicate needs are not there: perhaps because the testbed has no room for them.
     return replace(finding, sentence=" ".join([finding.sentence, *_left_out(claim, run)]))
+
+
+def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding: Finding) -> Finding:
+    """Return the finding, undecided where it is about an average and levels that the average is over are missing."""
+    predicate = claim.predicate
+    if not isinstance(predicate, AverageRatio) or finding.kind not in _DECIDED:
+        return finding
+    missing = {
+        factor: [level for level in levels if _fits(level, claim.where[factor])] if factor in claim.where else levels
+        for factor, levels in missing_levels(run, selected).items()
+        if factor != predicate.factor
+    }
+    lacks = "; ".join(missing_text(factor, levels) for factor, levels in missing.items() if levels)
+    if not lacks:
+        return finding
+    text = f"It is stated of an average over all levels, and these were not measured: {lacks}."
+    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
 
 
 def _lacking(claim: Claim, run: RunFolder) -> str:

@@ -9,7 +9,7 @@ from pollscope.analysis.point_values import Level, PointValues, groups
 from pollscope.base.units import human_number, human_share
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import AverageRatio, Ratio, RiseShare, StatedBounds
-from pollscope.stats.estimates import Estimate, together_confidence
+from pollscope.stats.estimates import NO_INTERVAL, Estimate, together_confidence
 
 Text = Callable[[float], str]
 # Predicates on two levels of a factor.
@@ -91,8 +91,7 @@ def not_swept(factor: str) -> Finding:
 def number(label: str, estimate: Estimate, text: Text) -> Number:
     """An estimate as a number of a verdict."""
     if not estimate.has_interval:
-        why = "one value, no interval" if estimate.n < 2 else "its interval is unbounded"
-        return Number(label, estimate.value, None, None, estimate.n, f"{text(estimate.value)} ({why})")
+        return Number(label, estimate.value, None, None, estimate.n, f"{text(estimate.value)} ({NO_INTERVAL})")
     written = text(estimate.value)
     if estimate.low != estimate.high:
         written += f" ({text(estimate.low)} to {text(estimate.high)})"

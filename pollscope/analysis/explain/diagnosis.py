@@ -2,7 +2,7 @@
 """All rules on all points: what limits the DUT at each, what may, what does not, and what was not measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -119,28 +119,21 @@ def _told(rule: Rule, point: PointFacts) -> Told:
 
 
 def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
-    """What the means of all trials say, unless the trials one by one say otherwise too often.
+    """Return the finding by the means of all trials, open if over a third of the trials contradict it one by one.
 
-    Where two thirds and more do, they are believed: one trial that the host disturbed moves a mean, but not them. Where
-    fewer do, it is open.
+    A mean that one trial moved, and the numbers of the other trials, must not stand beside each other as two facts.
     """
-    judged = [(kind, trial) for trial in trials if (kind := _kind(rule, trial)) is not RuleOutcome.ABSENT]
+    judged = [kind for trial in trials if (kind := _kind(rule, trial)) is not RuleOutcome.ABSENT]
     if not judged or said.kind is RuleOutcome.OPEN:
         return said
     by_means = said.kind is RuleOutcome.LIMITS
-    otherwise = [(kind, trial) for kind, trial in judged if (kind is RuleOutcome.LIMITS) != by_means]
-    if len(otherwise) <= _DISAGREEING_SHARE * len(judged):
+    limits = sum(kind is RuleOutcome.LIMITS for kind in judged)
+    otherwise = len(judged) - limits if by_means else limits
+    if otherwise <= _DISAGREEING_SHARE * len(judged):
         return said
     whole = "limits" if by_means else "does not limit"
-    limits = sum(kind is RuleOutcome.LIMITS for kind, _ in judged)
     disagree = f"by their means it {whole}, one by one it limits in {limits} of {len(judged)}"
-    if len(judged) - len(otherwise) > _DISAGREEING_SHARE * len(judged):
-        return Told(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
-    kinds = [kind for kind, _ in otherwise]
-    kind = max(kinds, key=kinds.count)
-    first = next(trial for found, trial in otherwise if found is kind)
-    alone = rule.judge(replace(first, in_words=True)).evidence
-    return Told(kind, (*alone, f"those are numbers of one trial, as which most are: {disagree}"))
+    return Told(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
 
 
 def _kind(rule: Rule, trial: PointFacts) -> RuleOutcome:

@@ -38,14 +38,14 @@ class Rule:
 
     Attributes:
         stage: its name, as a reader sees it.
-        when: what has to hold so that it limits, in words.
+        when: the conditions under which it limits or may limit, one sentence part each.
         judge: from numbers to what they say; raises NotMeasured with the reason where one is absent.
         source: where the rule comes from.
         refuted_by: a measurement that would show that the stage does not limit.
     """
 
     stage: str
-    when: str
+    when: tuple[str, ...]
     judge: Callable[["PointFacts"], Told]
     source: str
     refuted_by: str

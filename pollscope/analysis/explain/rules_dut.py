@@ -11,6 +11,8 @@ from pollscope.plan.search import SATURATED_MISSED_SHARE
 # Waiting for a lock is what limits from this share of an lcore's time on: without it the same core does 11 % more.
 _LOCK_SHARE = 0.1
 _LOST_CLAIMS_SHARE = 0.5
+# Of a busy core's time: where more of it is the virtual NIC's, that limits and not the forwarder.
+_MOSTLY_WIRE_SHARE = 0.5
 # So few packets are lost for want of an mbuf or of room in the TX queue by chance of a start.
 _FEW_SHARE = 0.001
 _AWAY_SHARE = 0.01
@@ -26,9 +28,15 @@ def _core_cycles(point: PointFacts) -> Told:
     within = f" +-{human_share(core.error)}" if core.error else ""
     busy = f"{core.name} is busy for {human_share(core.busy)}{within} of the time in which it runs"
     if not point.core_bound and core.busy >= BUSY_SHARE:
-        return told(RuleOutcome.OPEN, f"{busy}, and misses nothing: larger bursts may carry more", _cycles_text(point))
+        return told(
+            RuleOutcome.OPEN,
+            f"{busy} and misses nothing; {_left(core)}, and larger bursts may carry more",
+            _cycles_text(point),
+        )
     if not point.core_bound:
-        return told(RuleOutcome.CLEAR, f"{busy}, the busiest of {len(point.cores)}")
+        return told(RuleOutcome.CLEAR, f"{busy}, the busiest of {len(point.cores)}; {_left(core)}")
+    if _wire(point) >= _MOSTLY_WIRE_SHARE * core.busy:
+        return told(RuleOutcome.CLEAR, f"{busy}, but most of that is the virtual NIC's copying")
     waiting = _waits_most(point)
     if waiting.waiting >= _LOCK_SHARE:
         # An unfair lock keeps one core busy and starves the others: with less work a packet it would be held as long.
@@ -38,6 +46,30 @@ def _core_cycles(point: PointFacts) -> Told:
         busy,
         _cycles_text(point),
         *(point.text_if_known(name) for name in ("wire_share", "ipc_useful")),
+    )
+
+
+def _left(core: CoreLoad) -> str:
+    return f"{human_share(1 - core.busy)} of its time is left"
+
+
+def _wire(point: PointFacts) -> float:
+    """Return the share of time that the DUT's cores spend as the virtual NIC's DMA engine."""
+    return point.known("wire_share") or 0.0
+
+
+def _copying(point: PointFacts) -> Told:
+    wire = _wire(point)
+    if not wire:
+        return told(RuleOutcome.CLEAR, "the DUT's cores copy nothing for a virtual NIC")
+    share = point.text("wire_share")
+    if not point.core_bound or wire < _MOSTLY_WIRE_SHARE * point.busiest.busy:
+        return told(RuleOutcome.CLEAR, f"{share} of the cores' time")
+    return told(
+        RuleOutcome.LIMITS,
+        f"{share} of the cores' time goes into copying frames, which a NIC's DMA engine does by itself",
+        _cycles_text(point),
+        "a run with `dma: swap` (buffers change hands) or `feed: infinite` (nobody sends) measures the rest alone",
     )
 
 
@@ -166,58 +198,79 @@ def _tx_queue(point: PointFacts) -> Told:
 DUT_RULES = (
     Rule(
         "core cycles",
-        "the busiest core works for 90 % of its time and packets are missed, or for 95 % at 100 % load; may without, or"
-        " where a lock limits",
+        (
+            "limits if the busiest core is busy for 90 % of its time and packets are missed",
+            "limits if it is busy for 95 % at 100 % load",
+            "may limit if it is busy for 95 % at a lower load, or if it waits for a queue's lock",
+        ),
         _core_cycles,
         "SoCC'19 section 4.1 (useful cycles and polling tax); docs/validity.md",
         "the same point with less work on a packet, or with more cores, is no faster",
     ),
     Rule(
+        "copying of the virtual NIC",
+        ("limits if the busiest core has no time left and spends half of its busy time on the wire",),
+        _copying,
+        "wire cycles of the node; docs/net-crossover.md",
+        "with `dma: swap` or smaller frames it is no faster",
+    ),
+    Rule(
         "shared queue",
-        "waits for its lock take 10 % of a core; with `trylock` and `corec` it may where claims are mostly lost",
+        (
+            "limits if waits for its lock take 10 % of a core's time and packets are missed",
+            "may limit with `trylock` and `corec` if over half of the reservations are lost",
+        ),
         _shared_queue,
         "COREC section 2 (lock-based sharing of a queue); lock cycles of the node",
         "the same cores with a queue each are no faster",
     ),
     Rule(
         "sweep over the queues",
-        "the fullest queue gives 90 % of what its visits can take, packets are missed, and the core has idle polls",
+        (
+            "limits if the fullest queue gives 90 % of what its polls can take, packets are missed, and the core has "
+            "idle polls",
+        ),
         _sweep,
         "SoCC'19 section 5 (queue heads polled per second); bursts x visits of one queue",
         "the same traffic with fewer queues, or larger bursts, is no faster",
     ),
     Rule(
         "ring between cores",
-        "over 1 % of packets find no room in it, and the workers have time left",
+        ("limits if over 1 % of packets find no room in it and the workers have time left",),
         _ring_between,
         "DPDK rte_ring_enqueue_burst (packets not enqueued)",
         "a longer ring, or another ring_sync, is no faster",
     ),
     Rule(
         "RX ring",
-        "over 1 % of packets are missed while the core has idle polls and empties the queues",
+        (
+            "limits if over 1 % of packets are missed while the core has idle polls and empties the queues",
+            "may limit if the host has the core for half as large a share of the time",
+        ),
         _rx_ring,
         "DPDK rte_eth_stats.imissed (no free descriptor)",
         "with more descriptors (rx_desc) as many packets are missed",
     ),
     Rule(
         "host takes the core",
-        "packets are missed, and the core is away for half as large a share of time, or for 25 %; or it only sends, all"
-        " it can, and is away for 25 %",
+        (
+            "limits if packets are missed and the host has the core for half as large a share of the time",
+            "limits if packets are missed, or the core sends all it can, and the host has the core for 25 %",
+        ),
         _host,
         "docs/validity.md (interruptions)",
         "on isolated CPUs as many packets are missed",
     ),
     Rule(
         "mbuf pool",
-        "over 0.1 % of packets or polls find no mbuf",
+        ("limits if over 0.1 % of packets or polls find no mbuf",),
         _mbufs,
         "DPDK rte_eth_stats.rx_nombuf",
         "with a larger pool as many polls find no mbuf",
     ),
     Rule(
         "TX queue",
-        "over 1 % of packets are dropped",
+        ("limits if over 1 % of packets are dropped",),
         _tx_queue,
         "DPDK app/test-pmd (TX-dropped)",
         "with more TX descriptors as many packets are dropped",

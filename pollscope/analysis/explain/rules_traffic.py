@@ -118,29 +118,31 @@ def _line(point: PointFacts) -> Told:
 TRAFFIC_RULES = (
     Rule(
         "offered load",
-        "nothing is missed and the busiest core has time left",
+        ("limits if nothing is missed and the busiest core has time left",),
         _offered_load,
         "RFC 2285 section 3.5 (intended and offered load)",
         "a higher load is not received",
     ),
     Rule(
         "generator",
-        "it was asked for all it can send, or sends over 1 % less than due, and nothing is missed; may where the host "
-        "has its CPU for half of that",
+        (
+            "limits if it was asked for all it can send, or sends over 1 % less than due, and nothing is missed",
+            "may limit if the host has its CPU for half of what is not sent, or the DUT has no time left either",
+        ),
         _generator,
         "FD.io CSIT (unsent counted apart from lost)",
         "with a second generator, or a lighter one (larger bursts, nothing received), the DUT is no faster",
     ),
     Rule(
         "line",
-        "98 % of the line's speed",
+        ("limits if 98 % of the line's speed is used",),
         _line,
         "IEEE 802.3 clause 4 (frame, preamble and gap)",
         "larger frames have as many packets a second",
     ),
     Rule(
         "NIC port",
-        "it discards over 1 % of what is sent",
+        ("limits if it discards over 1 % of what is sent",),
         _nic_port,
         "driver counters (rx_discards_phy, port.rx_dropped), docs/collectors.md",
         "with a longer RX ring or the IOMMU off it discards as much",

@@ -170,8 +170,6 @@ def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object)
             return [_load(alone, idle / running, 0.0, _error(metrics.get("accounting_misfit_share", 0.0)) / running)]
         if alone is not None and isinstance(no_empty_polls, str) and not no_empty_polls.endswith(WOULD_TELL):
             return no_empty_polls
-        if trial.has_classes:
-            raise NotMeasured("recorded before slices were taken")
         return [_load_of(lcore, trial.wire_cycles_per_frame) for lcore in trial.lcores]
     except NotMeasured as absent:
         return str(absent)

@@ -9,16 +9,16 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from pollscope.analysis.claims.evaluate import rows_of
-from pollscope.analysis.compare import Difference, difference_rows
+from pollscope.analysis.compare import Difference, difference_rows, verdict_lines
 from pollscope.analysis.figures import files
-from pollscope.analysis.figures.comparison import draw_comparison
+from pollscope.analysis.figures.comparison import draw_comparison, told_most
 from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
 from pollscope.analysis.figures.files import Target
 from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.in_words import comparison_in_words, in_words
 from pollscope.analysis.figures.model_error import ModelError, model_error
-from pollscope.analysis.figures.style import absent_reason, look
+from pollscope.analysis.figures.style import absent_reason, look, watermark
 from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
 from pollscope.analysis.point_values import factors, measured
 from pollscope.base.names import FIGURES, load
@@ -176,6 +176,8 @@ def _finished(figure: PaperFigure, data: FigureData, keeps_absent: bool) -> Figu
     """The drawing in its last form; what it does not show is among the remarks of the data from then on."""
     drawn = figure.draw(data)
     data.remarks.extend(finish(drawn, keeps_absent))
+    if data.modelled and data.drawn:
+        watermark(drawn)
     return drawn
 
 
@@ -192,7 +194,14 @@ def save_comparison(
     """
     with look():
         words = f"{title}.\n{_comparison_caption(differences, runs)}"
-        return files.save(draw_comparison(differences), words, _origins(differences, runs), target)
+        return files.save(_comparison(differences, runs), words, _origins(differences, runs), target)
+
+
+def _comparison(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> Figure:
+    drawn = draw_comparison(differences)
+    if all(run.modelled for run in runs):
+        watermark(drawn)
+    return drawn
 
 
 def _origin(rows: Sequence[Mapping[str, Any]], **marks: bool) -> list[dict[str, Any]]:
@@ -208,13 +217,14 @@ def _origins(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> li
 def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> InlineFigure:
     """A comparison for a page."""
     with look():
-        svg = files.svg_text(draw_comparison(differences), opaque=False)
+        svg = files.svg_text(_comparison(differences, [run]), opaque=False)
     return InlineFigure(svg, _comparison_caption(differences, [run]), comparison_in_words(differences))
 
 
 def _comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> str:
-    """How many differences are larger than noise, and what was measured where."""
-    count = sum(each.beyond_noise for each in differences)
-    verdict = f"{count} of {len(differences)} differences are larger than noise"
+    """Return how many differences exceed noise, which are drawn, and what was measured where."""
     about = [figure_data(str(run.meta["spec_name"]), run, False).caption for run in runs]
-    return " ".join([f"{verdict} among so many (false discovery rate 5 %).", *dict.fromkeys(about)])
+    drawn, few = len(told_most(differences)), []
+    if drawn < len(differences):
+        few = [f"{drawn} of them are drawn, those that differ most; the CSV file has all."]
+    return " ".join([*verdict_lines(differences), *few, *dict.fromkeys(about)])

@@ -10,6 +10,7 @@ import pandas as pd
 
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.papers import load_paper
+from pollscope.analysis.planned import shortened_text
 from pollscope.analysis.point_values import (
     PAIR,
     PointValues,
@@ -28,7 +29,7 @@ from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-_INTERVALS_OF_SOME = " with 95 % intervals where there are enough"
+_INTERVALS_OF_SOME = " with 95 % intervals, some of them unbounded"
 # What axes show, of packets and of what is stored in ns.
 MILLION, US_PER_NS = 1e6, 1e-3
 # Less time than this taken away from the DUT is not worth a sentence.
@@ -155,14 +156,14 @@ class FigureData:
         if self.modelled:
             return "MODELLED: computed by a simulation, not measured"
         if HostMetadata(self.run.meta).virtual_nic:
-            return "emulated NIC (net_crossover), measured on a real CPU"
+            return "virtual NIC (net_crossover), measured on a real CPU"
         if HostMetadata(self.run.meta).emulated:
             return "emulated machines: no measure of any hardware"
         return "measured on hardware"
 
     @property
     def caption(self) -> str:
-        """Testbed, machine, trials, run: what a reader needs beside the picture."""
+        """Return what a reader needs beside the picture: testbed, machine, trials, options, run."""
         facts = HostMetadata(self.run.meta)
         machine = "" if facts.modelled else f" {facts.processor}; {facts.machine}; {facts.software}."
         where = f"Testbed {facts.testbed_name}: {self.mark}.{machine}"
@@ -171,6 +172,7 @@ class FigureData:
             self.pairs,
             self._trials(),
             *self.remarks,
+            shortened_text(self.run, self.rows),
             self.interrupted,
             self._maximum_note(),
             f"Run {self.run.run_id}.",
@@ -190,7 +192,7 @@ class FigureData:
         if max(sizes) == 1:
             return f"One trial a point, so there are no intervals.{note}"
         known = {row["low"] is not None for row in self.drawn}
-        said = {frozenset({False}): ", too few for intervals", frozenset({True, False}): _INTERVALS_OF_SOME}
+        said = {frozenset({False}): ", whose intervals are unbounded", frozenset({True, False}): _INTERVALS_OF_SOME}
         intervals = {frozenset[bool](): ""} | said  # nothing is drawn, so nothing has one
         return f"Means of {repeats} trials a point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
 

@@ -28,6 +28,7 @@ from pollscope.analysis.figures.style import (
     absent_reason,
 )
 from pollscope.base.units import human_number
+from pollscope.stats.estimates import NO_INTERVAL
 
 # Of the height of a figure, what is no panel: legend and axis labels. Of the width of a panel, what the labels take.
 AROUND_INCH = 0.5
@@ -54,7 +55,7 @@ _HANDLE_CHARACTERS = 8
 _LEGEND_LINE_INCH = 0.16
 _THOUSAND = 1000
 # What marks mean that any figure may have: label of the artist -> (marker, words).
-MARKS = {HOLLOW: ("o", "hollow: too few trials for an interval"), CUT: ("^", "the interval goes on beyond the axis")}
+MARKS = {HOLLOW: ("o", f"hollow: {NO_INTERVAL}"), CUT: ("^", "the interval goes on beyond the axis")}
 
 
 def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
@@ -69,6 +70,8 @@ def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
         _hold(axes)
         _separate_thousands(axes)
     said += _stated(figure)
+    for axes in figure.axes:
+        _mark_cuts(axes)
     said += _without_hidden_floor(figure)
     _legend(figure)
     return said
@@ -134,10 +137,11 @@ def _arrange(figure: Figure, kept: Sequence[Axes], most_columns: int, rows_befor
 
 
 def _hold(axes: Axes) -> None:
-    """Sets limits between which values are told apart; intervals end inside, or are cut with a mark that says so."""
+    """Set limits between which values are told apart: intervals end inside or are cut (see `_mark_cuts`)."""
     whiskers = [line for line in axes.lines if line.get_label() == WHISKER]
     scale = _Log() if axes.get_yscale() == "log" else _Linear()
-    values = [scale.of(value) for value in _heights(axes) if scale.has(value)]
+    sharing = axes.get_shared_y_axes().get_siblings(axes)
+    values = [scale.of(value) for each in sharing for value in _heights(each) if scale.has(value)]
     if not whiskers or not values:
         return
     bottom, top = (scale.of(max(edge, scale.least)) for edge in axes.get_ylim())
@@ -145,7 +149,9 @@ def _hold(axes: Axes) -> None:
     low, high = min([*values, 0.0] if from_zero else values), max(values)
     span = max(high - low, scale.least_span) or abs(high) or 1.0
     room = min(_ROOM * span, scale.most_room)
-    ends = [[scale.of(end) if scale.has(end) else -math.inf for end in _numbers(line.get_ydata())] for line in whiskers]
+    every = [line for each in sharing for line in each.lines if line.get_label() == WHISKER]
+    reach = {line: [scale.of(y) if scale.has(y) else -math.inf for y in _numbers(line.get_ydata())] for line in every}
+    ends = list(reach.values())
     before = top if top <= high + room else high + BEHIND * span
     top = min(high + room, max(before, *(end + BEHIND * span for _, end in ends)))
     if not from_zero:
@@ -153,11 +159,17 @@ def _hold(axes: Axes) -> None:
         short = max(0.0, scale.least_span - (top - bottom)) / 2
         bottom, top = bottom - short, top + short
     axes.set_ylim(scale.back(bottom), scale.back(top))
-    _side_by_side(axes, whiskers, ends, _MARKER_SHARE * (top - bottom))
-    for line, (lower, upper) in zip(whiskers, ends, strict=True):
-        x = _numbers(line.get_xdata())[0]
-        _cut(axes, line, x, scale.back(top) if upper > top else None, "^")
-        _cut(axes, line, x, scale.back(bottom) if lower < bottom - BEHIND * span else None, "v")
+    _side_by_side(axes, whiskers, [reach[line] for line in whiskers], _MARKER_SHARE * (top - bottom))
+
+
+def _mark_cuts(axes: Axes) -> None:
+    """Mark the intervals that leave the axes, at their edge, once nothing moves it any more."""
+    bottom, top = axes.get_ylim()
+    below = bottom / (top / bottom) ** BEHIND if axes.get_yscale() == "log" else bottom - BEHIND * (top - bottom)
+    for line in [line for line in axes.lines if line.get_label() == WHISKER]:
+        x, (lower, upper) = _numbers(line.get_xdata())[0], _numbers(line.get_ydata())
+        _cut(axes, line, x, top if upper > top else None, "^")
+        _cut(axes, line, x, bottom if lower < below else None, "v")
 
 
 def _side_by_side(axes: Axes, whiskers: Sequence[Line2D], ends: Sequence[Sequence[float]], marker: float) -> None:

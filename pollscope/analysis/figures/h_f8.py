@@ -111,13 +111,25 @@ def _panel(axes: Axes, data: FigureData, lines: Sequence[Line], factor: str, sca
 
 
 def draw_peaks(data: FigureData) -> Figure:
-    """H-F8: a panel for each task, a line for each shape and notification."""
-    figure = new_figure(4.6)
-    panels = figure.subplots(-(-len(TASKS) // COLUMNS), COLUMNS)
-    for axes, (task, title) in zip(panels.flat, TASKS.items(), strict=True):
-        axes.set_title(title)
-        lines = [Line(name, "tx_pps", {"workload": task, "shape": shape}) for shape, name in SHAPES.items()]
-        _panel(axes, data, lines, "queues", (QUEUES, _MPPS))
+    """H-F8: for each task a line per traffic shape; spinning and QWAIT in panels of their own with one scale."""
+    compared: dict[str, tuple[str, Any]] = _compared(data, "tx_pps")
+    if len(compared) < 2:
+        compared = {"": ("", None)}
+    columns = 2 * len(compared) if len(compared) > 1 else COLUMNS
+    figure = new_figure(6.4 if len(compared) > 1 else 4.6)
+    panels = figure.subplots(-(-len(TASKS) * len(compared) // columns), columns)
+    places = iter(panels.flat)
+    for task, title in TASKS.items():
+        own = [next(places) for _ in compared]
+        for axes, (notification, (words, _)) in zip(own, compared.items(), strict=True):
+            levels = {"workload": task, **({"notification": notification} if notification else {})}
+            if axes is not own[0]:
+                axes.sharey(own[0])
+            axes.set_title("\n".join(filter(None, (title, words))))
+            lines = [Line(name, "tx_pps", {**levels, "shape": shape}) for shape, name in SHAPES.items()]
+            _panel(axes, data, lines, "queues", (QUEUES._replace(label="RX queues"), _MPPS))
+            if axes is not own[0]:
+                axes.set_ylabel("")
     return figure
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pollscope.base.units import human_number
-from pollscope.stats.estimates import Estimate
+from pollscope.stats.estimates import NO_INTERVAL, Estimate
 
 # Line of marks -> what each of them is; style.interval_line fills it.
 ESTIMATES: WeakKeyDictionary[Line2D, tuple[str, Sequence[Estimate]]] = WeakKeyDictionary()
@@ -35,7 +35,8 @@ def _texts(axes: Axes, line: Line2D) -> list[str]:
     title = axes.get_title(loc="left") or axes.get_title()
     # Panels above each other share an axis, which only the last of them labels.
     shared = axes.get_shared_x_axes().get_siblings(axes)
-    along, up = next(filter(None, (each.get_xlabel() for each in shared)), ""), axes.get_ylabel()
+    along = next(filter(None, (each.get_xlabel() for each in shared)), "")
+    up = next(filter(None, (each.get_ylabel() for each in axes.get_shared_y_axes().get_siblings(axes))), "")
     labelled = next((each for each in shared if each.get_xticklabels()), axes)
     ticks = zip(labelled.get_xticks(), (label.get_text() for label in labelled.get_xticklabels()), strict=False)
     words = {float(place): text for place, text in ticks if text}
@@ -49,7 +50,7 @@ def _texts(axes: Axes, line: Line2D) -> list[str]:
 def _said(estimate: Estimate) -> str:
     value = human_number(estimate.value)
     if not estimate.has_interval:
-        return f"{value}, too few values for an interval (n = {estimate.n})"
+        return f"{value}, {NO_INTERVAL} (n = {estimate.n})"
     return f"{value} (95 %: {human_number(estimate.low)} to {human_number(estimate.high)}; n = {estimate.n})"
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What theory says of a polling core, from the same run: its latency by cyclic polling, its poll rate by caches.
+"""Predict a polling core from the same run: its latency by cyclic polling, its poll rate by the sizes of caches.
 
-Both start from what was measured with the fewest queues; there they are right by construction.
+The latency that does not depend on queues is the median over all points of what the theory leaves over. The poll rate
+starts from the fewest queues, where it is right by construction.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -38,8 +40,8 @@ def draw_latency(axes: Axes, data: FigureData, found: Sequence[PointValues], sha
             waits[_key(sample)] = gated_mean_wait_ns(rates, service_ns, service_ns**2, poll_ns)
     told = [sample for sample in found if _key(sample) in waits]
     if len(told) > 1:
-        first = told[0]
-        rest_ns = first.estimate.value - waits[_key(first)]
+        # The median over all points: a single mean may be off by the interval that it has.
+        rest_ns = median(sample.estimate.value - waits[_key(sample)] for sample in told)
         values = [rest_ns + waits[_key(sample)] for sample in told]
         _draw(axes, data, "latency_sent_mean_ns", "ns", told, values, scale, "cyclic polling (Takagi)")
 

@@ -11,6 +11,7 @@ from pollscope.analysis.figures.style import (
     absent_panel,
     floor_line,
     interval_line,
+    log_y_axis,
     mean_line,
     new_figure,
     queue_axis,
@@ -27,7 +28,7 @@ METRICS = {"latency_sent_mean_ns": "Mean latency", "latency_sent_p50_ns": "Media
 
 
 def draw(data: FigureData) -> Figure:
-    """Mean and median, each in microseconds and relative to one queue."""
+    """Draw mean and median, each in microseconds and relative to one queue."""
     figure = new_figure(4.9)
     for (absolute, relative), (metric, title) in zip(figure.subplots(2, 2), METRICS.items(), strict=True):
         _absolute(absolute, data, metric, title)
@@ -55,7 +56,7 @@ def _absolute(axes: Axes, data: FigureData, metric: str, title: str) -> None:
     floor_line(axes, data.floor_ns)
     queue_axis(axes, all_queues(shapes))
     axes.set_ylabel("Latency (µs)")
-    axes.set_ylim(bottom=0)
+    log_y_axis(axes)  # a sweep over 512 queues takes hundreds of times as long as one poll
 
 
 def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
@@ -70,7 +71,7 @@ def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
         interval_line(axes, queues_of(found), ratios, list(NAMES).index(shape))
     queue_axis(axes, all_queues(shapes))
     axes.set_ylabel("Latency / latency at 1 queue")
-    axes.set_ylim(bottom=0)
+    log_y_axis(axes)
 
 
 def _stated(axes: Axes) -> None:

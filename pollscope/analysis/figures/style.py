@@ -303,6 +303,14 @@ def queue_axis(axes: Axes, levels: Sequence[float]) -> None:
     axes.set_xlabel("RX queues polled by the core")
 
 
+def watermark(figure: Figure) -> None:
+    """Write across a figure that its numbers were computed; the caption may be cut off when a figure is passed on."""
+    figure.text(
+        0.5, 0.5, "MODELLED", ha="center", va="center", rotation=20, fontsize=44, fontweight="bold", color=MUTED,
+        alpha=0.16, zorder=10,
+    )  # fmt: skip
+
+
 def absent_figure(reason: str, height_inch: float) -> Figure:
     """A figure that has nothing to show, with the reason."""
     figure = new_figure(height_inch)

@@ -89,23 +89,18 @@ def _burst_mean(trial: TrialFacts) -> float:
 
 
 def _sampled_gap_share(trial: TrialFacts) -> float:
-    if trial.has_classes:
-        gaps = trial.dut_sum("cycles_sampled", "host_gap_cycles")
-        return gaps / nonzero(gaps + trial.dut_sum("cycles_sampled", "cycles"), "no sweep was sampled")
     gaps = trial.dut_sum("timed_intervals", "left_out_cycles")
     return gaps / nonzero(gaps + trial.dut_sum("timed_intervals", "cycles"), "no slice was timed")
 
 
 def _busy_cycles_testpmd(trial: TrialFacts) -> float:
     """Calls that returned packets, stamp to stamp, as testpmd books them."""
-    if trial.has_classes:
-        return trial.dut_sum("busy_cycles_testpmd")
     return sum(sum(timed_parts(lcore).values()) for lcore in trial.lcores)
 
 
 def _tax_share_testpmd(trial: TrialFacts) -> float:
     spent = (_busy_cycles_testpmd(trial) + trial.waiting_cycles) / trial.total_cycles
-    if spent > 1 and not trial.has_classes:
+    if spent > 1:
         waits = " with the waits between them" if trial.waiting_cycles else ""
         raise NotMeasured(
             f"timed one by one visits{waits} take {100 * spent:.1f} % of the window, because they overlap in the loop"
@@ -114,8 +109,6 @@ def _tax_share_testpmd(trial: TrialFacts) -> float:
 
 
 def _idle_iteration_cycles(trial: TrialFacts) -> float:
-    if trial.has_classes:
-        return trial.dut_sum("idle_iteration_cycles")
     return sum(one.idle_iterations for one in trial.accounts)
 
 
@@ -139,9 +132,6 @@ def _misfit_share(trial: TrialFacts) -> float:
 
 
 def _tax_share_running(trial: TrialFacts) -> float:
-    """An old record's estimates could overlap by parts of a per cent on a busy core."""
-    if trial.has_classes:
-        return max(0.0, 1 - trial.cycles["useful"] / trial.running_cycles)
     tax = sum(trial.cycles[name] for name in TAX_CLASSES) - trial.interrupted_cycles
     return tax / trial.running_cycles
 
