@@ -290,8 +290,8 @@ class Runner:
         if points:
             few = f"{len(points)} of {len(self.plan.points)} points, '{points[0].id}' the first,"
             self.warnings.append(
-                f"{self._host_state_text()}, and after {len(extra)} extra blocks {few} have not been seen on one ground "
-                "as often as repeats ask: their trials on different ground are pooled"
+                f"{self._host_state_text()}, and after {len(extra)} extra blocks {few} have not been seen in one host "
+                "state as often as repeats ask: their trials in different host states are pooled"
             )
 
     def _host_state_text(self) -> str:
