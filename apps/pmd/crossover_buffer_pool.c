@@ -7,10 +7,8 @@
 #include <rte_prefetch.h>
 #include <rte_ring.h>
 
-#include "crossover_compat.h"
-#include "crossover_log.h"
-#include "crossover_buffer_pool.h"
-#include "crossover_take.h"
+#include "crossover.h"
+#include "crossover_receive.h"
 
 struct crossover_buffer_pool {
 	struct rte_ring *ring; /* mode shared: that of queue 0 */
@@ -98,19 +96,14 @@ static __rte_always_inline uint16_t queue_poll(struct crossover_rx_queue *rxq, s
 	return received;
 }
 
-static uint16_t burst_supplied(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+uint16_t crossover_burst_supplied(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	return queue_poll(queue, pkts, nb_pkts, false);
 }
 
-static uint16_t burst_supplied_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+uint16_t crossover_burst_supplied_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	return queue_poll(queue, pkts, nb_pkts, true);
-}
-
-eth_rx_burst_t crossover_buffer_pool_burst(bool described)
-{
-	return described ? burst_supplied_described : burst_supplied;
 }
 
 /* Frames that the wire carries and the port takes, with their tags. */
@@ -120,25 +113,17 @@ struct chunk {
 	uint32_t count;
 };
 
-/* Counts all as sent but for those that no NIC would send. */
+/* Counts all frames as sent, except those that no NIC would send. */
 static void judge(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, const uint64_t *tags,
                   uint32_t count, struct chunk *chunk)
 {
-	chunk->count = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t length = pkts[i]->pkt_len;
+	const uint32_t longest = txq->peer->max_frame_bytes;
 
-		txq->chained |= pkts[i]->nb_segs > 1;
-		if (length < CROSSOVER_MIN_FRAME || length > CROSSOVER_MAX_MTU + CROSSOVER_L2_BYTES) {
-			txq->counts.errors++;
+	chunk->count = 0;
+	crossover_count_and_judge(txq, pkts, count);
+	for (uint32_t i = 0; i < count; i++) {
+		if (pkts[i]->pkt_len < CROSSOVER_MIN_FRAME || pkts[i]->pkt_len > longest)
 			continue;
-		}
-		txq->counts.packets++;
-		txq->counts.bytes += length;
-		if (length > txq->peer->max_frame_bytes) {
-			txq->counts.peer_oversize++;
-			continue;
-		}
 		chunk->pkts[chunk->count] = pkts[i];
 		chunk->tags[chunk->count++] = tags[i];
 	}

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "crossover_control.h"
-#include "crossover_log.h"
+#include "crossover.h"
 
 int crossover_control_init(struct crossover_pair *pair)
 {
@@ -39,4 +42,53 @@ int crossover_control_lock(struct crossover_pair *pair)
 void crossover_control_unlock(struct crossover_pair *pair)
 {
 	pthread_mutex_unlock(&pair->control);
+}
+
+static int membarrier(int command)
+{
+	return (int)syscall(__NR_membarrier, command, 0, 0);
+}
+
+void crossover_quiesce_register(struct crossover_port *port)
+{
+	if (membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0)
+		return;
+	CROSSOVER_LOG(INFO, "no membarrier(2) (errno %d): senders use a full fence per burst", errno);
+	__atomic_store_n(&port->full_fence, 1, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int wait_idle(const struct crossover_tx_queue *txq, uint64_t deadline_ns)
+{
+	while (__atomic_load_n(&txq->busy, __ATOMIC_ACQUIRE)) {
+		if (monotonic_ns() > deadline_ns) {
+			CROSSOVER_LOG(ERR,
+			              "port %u: TX queue %u stays inside a burst; is its process stopped?",
+			              txq->port->port_id, txq->queue_id);
+			return -EBUSY;
+		}
+		sched_yield();
+	}
+	return 0;
+}
+
+int crossover_quiesce(struct crossover_port *port)
+{
+	uint64_t deadline_ns = monotonic_ns() + CROSSOVER_QUIESCE_MAX_NS;
+	int ret = 0;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!port->full_fence && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
+		CROSSOVER_LOG(ERR, "membarrier(2) failed after it was registered (errno %d)", errno);
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES && ret == 0; i++)
+		if (port->peer->tx_queues[i] != NULL)
+			ret = wait_idle(port->peer->tx_queues[i], deadline_ns);
+	return ret;
 }

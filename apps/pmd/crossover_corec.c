@@ -7,10 +7,8 @@
 #include <rte_malloc.h>
 #include <rte_prefetch.h>
 
-#include "crossover_compat.h"
-#include "crossover_corec.h"
-#include "crossover_log.h"
-#include "crossover_take.h"
+#include "crossover.h"
+#include "crossover_receive.h"
 
 typedef struct rte_mbuf *corec_frame;
 typedef bool corec_how; /* types and checksums are told, too */
@@ -163,19 +161,14 @@ static __rte_always_inline uint16_t poll_if_started(const struct crossover_rx_qu
 	return (uint16_t)corec_poll(&rxq->corec->queue, pkts, nb_pkts, described);
 }
 
-static uint16_t burst_corec(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+uint16_t crossover_burst_corec(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	return poll_if_started(queue, pkts, nb_pkts, false);
 }
 
-static uint16_t burst_corec_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
+uint16_t crossover_burst_corec_described(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	return poll_if_started(queue, pkts, nb_pkts, true);
-}
-
-eth_rx_burst_t crossover_corec_burst(bool described)
-{
-	return described ? burst_corec_described : burst_corec;
 }
 
 int crossover_corec_check_size(const struct crossover_port *port, uint16_t queue_id, uint32_t size)

@@ -7,8 +7,7 @@
 #include <rte_common.h>
 #include <rte_kvargs.h>
 
-#include "crossover_devargs.h"
-#include "crossover_log.h"
+#include "crossover.h"
 
 enum key { KEY_DMA, KEY_FEED, KEY_RX, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
 

@@ -5,9 +5,7 @@
 #include <rte_memcpy.h>
 #include <rte_prefetch.h>
 
-#include "crossover_compat.h"
-#include "crossover_dma.h"
-#include "crossover_sent.h"
+#include "crossover.h"
 
 /*
  * Buffers fetched before they are written, with the intent to write: the receiver's core holds their lines, and a line
@@ -47,25 +45,8 @@ static inline uint64_t tag_of(const uint64_t *tags, uint32_t i)
 	return tags == NULL ? 0 : tags[i];
 }
 
-void crossover_count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
-{
-	uint32_t chained = 0;
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		bytes += pkts[i]->pkt_len;
-		chained |= pkts[i]->nb_segs > 1;
-	}
-	txq->chained |= chained;
-	txq->counts.packets += count;
-	txq->counts.bytes += bytes;
-}
-
-/*
- * Counts frames as sent, but for those that no NIC would send. Returns how many of them the peer would take: their length is
- * right for it.
- */
-static uint32_t count_and_judge(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
+uint32_t crossover_count_and_judge(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts,
+                                   uint32_t count)
 {
 	uint32_t longest = txq->peer->max_frame_bytes, sent = 0, oversize = 0, chained = 0;
 	uint64_t bytes = 0;
@@ -351,7 +332,7 @@ static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct c
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t descriptors = (m->pkt_len + nic->buffer_bytes - 1) / nic->buffer_bytes, position;
 
-	if (count_and_judge(txq, &m, 1) == 0)
+	if (crossover_count_and_judge(txq, &m, 1) == 0)
 		return 0;
 	if (!claim_all(ring, descriptors, txq->shared, &position))
 		return 1;
@@ -363,52 +344,6 @@ static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct c
 static inline bool is_running(const struct crossover_rx_nic *nic)
 {
 	return __atomic_load_n(&nic->running, __ATOMIC_ACQUIRE) != 0;
-}
-
-static __rte_always_inline uint32_t copy_frames(struct crossover_tx_queue *txq,
-                                                struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
-                                                const uint64_t *tags, uint32_t count, bool shared)
-{
-	struct crossover_rx_nic *nic = &ring->nic;
-	uint32_t done = 0, missed = 0;
-
-	if (unlikely(!is_running(nic)))
-		return count_and_judge(txq, pkts, count);
-	while (done < count) {
-		struct span span = find_span(ring, pkts + done, count - done, false, shared);
-		const uint64_t *rest = tags == NULL ? NULL : tags + done;
-		uint32_t copied;
-
-		if (unlikely(span.count == 0 && !span.odd))
-			return missed + count_and_judge(txq, pkts + done, count - done);
-		copied = span.odd ? 0 : copy_plain(txq, nic, pkts + done, rest, &span, shared);
-		if (unlikely(shared ? span.odd : copied < span.count)) {
-			missed += copy_any(txq, ring, pkts[done + copied], tag_of(rest, copied));
-			copied++;
-		}
-		done += copied;
-	}
-	return missed;
-}
-
-/* In functions of their own, so that the one does not cost the other registers. */
-static __rte_noinline uint32_t copy_shared(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                                           struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
-{
-	return copy_frames(txq, ring, pkts, tags, count, true);
-}
-
-static __rte_noinline uint32_t copy_alone(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
-{
-	return copy_frames(txq, ring, pkts, tags, count, false);
-}
-
-uint32_t crossover_dma_copy(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                            struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count)
-{
-	return unlikely(txq->shared) ? copy_shared(txq, ring, pkts, tags, count)
-	                             : copy_alone(txq, ring, pkts, tags, count);
 }
 
 /* As copy_run(); the buffers of the descriptors go to 'posted', those of the frames in their place. */
@@ -447,10 +382,10 @@ static __rte_always_inline uint32_t swap_plain(struct crossover_tx_queue *txq, s
 	return swapped;
 }
 
-static __rte_always_inline uint32_t swap_frames(struct crossover_tx_queue *txq,
-                                                struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
-                                                const uint64_t *tags, uint32_t count,
-                                                struct crossover_leftovers *left, bool shared)
+static __rte_always_inline uint32_t deliver(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                            struct rte_mbuf *const *pkts, const uint64_t *tags,
+                                            uint32_t count, struct crossover_leftovers *left, const bool swap,
+                                            const bool shared)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t done = 0, missed = 0;
@@ -458,43 +393,50 @@ static __rte_always_inline uint32_t swap_frames(struct crossover_tx_queue *txq,
 	while (done < count) {
 		struct span span = {0};
 		const uint64_t *rest = tags == NULL ? NULL : tags + done;
-		uint32_t swapped;
+		uint32_t step = 0;
 
 		if (likely(is_running(nic)))
-			span = find_span(ring, pkts + done, count - done, true, shared);
+			span = find_span(ring, pkts + done, count - done, swap, shared);
 		if (unlikely(span.count == 0 && !span.odd)) {
-			crossover_leftovers_keep(left, pkts + done, count - done);
-			return missed + count_and_judge(txq, pkts + done, count - done);
+			if (swap)
+				crossover_leftovers_keep(left, pkts + done, count - done);
+			return missed + crossover_count_and_judge(txq, pkts + done, count - done);
 		}
-		swapped = span.odd ? 0 : swap_plain(txq, nic, pkts + done, rest, &span, left, shared);
-		if (unlikely(shared ? span.odd : swapped < span.count)) {
-			crossover_leftovers_keep(left, &pkts[done + swapped], 1);
-			missed += copy_any(txq, ring, pkts[done + swapped], tag_of(rest, swapped));
-			swapped++;
+		if (!span.odd)
+			step = swap ? swap_plain(txq, nic, pkts + done, rest, &span, left, shared)
+			            : copy_plain(txq, nic, pkts + done, rest, &span, shared);
+		if (unlikely(shared ? span.odd : step < span.count)) {
+			if (swap)
+				crossover_leftovers_keep(left, &pkts[done + step], 1);
+			missed += copy_any(txq, ring, pkts[done + step], tag_of(rest, step));
+			step++;
 		}
-		done += swapped;
+		done += step;
 	}
 	return missed;
 }
 
-static __rte_noinline uint32_t swap_shared(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                                           struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
-                                           struct crossover_leftovers *left)
-{
-	return swap_frames(txq, ring, pkts, tags, count, left, true);
-}
+/* Each combination is a function of its own, so that the others do not cost it registers. */
+#define DELIVER(name, swap, shared)                                                                          \
+	static __rte_noinline uint32_t name(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,  \
+	                                    struct rte_mbuf *const *pkts, const uint64_t *tags,              \
+	                                    uint32_t count, struct crossover_leftovers *left)                \
+	{                                                                                                    \
+		return deliver(txq, ring, pkts, tags, count, left, swap, shared);                            \
+	}
 
-static __rte_noinline uint32_t swap_alone(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
-                                          struct crossover_leftovers *left)
-{
-	return swap_frames(txq, ring, pkts, tags, count, left, false);
-}
+DELIVER(copy_alone, false, false)
+DELIVER(copy_shared, false, true)
+DELIVER(swap_alone, true, false)
+DELIVER(swap_shared, true, true)
 
-uint32_t crossover_dma_swap(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                            struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
-                            struct crossover_leftovers *left)
+uint32_t crossover_dma_deliver(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                               struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                               struct crossover_leftovers *left)
 {
-	return unlikely(txq->shared) ? swap_shared(txq, ring, pkts, tags, count, left)
-	                             : swap_alone(txq, ring, pkts, tags, count, left);
+	if (txq->swap)
+		return unlikely(txq->shared) ? swap_shared(txq, ring, pkts, tags, count, left)
+		                             : swap_alone(txq, ring, pkts, tags, count, left);
+	return unlikely(txq->shared) ? copy_shared(txq, ring, pkts, tags, count, left)
+	                             : copy_alone(txq, ring, pkts, tags, count, left);
 }

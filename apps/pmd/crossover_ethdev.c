@@ -3,29 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "crossover_classify.h"
-#include "crossover_compat.h"
-#include "crossover_control.h"
-#include "crossover_describe.h"
-#include "crossover_ethdev.h"
-#include "crossover_filter.h"
-#include "crossover_link.h"
-#include "crossover_log.h"
-#include "crossover_probe.h"
-#include "crossover_queue.h"
-#include "crossover_rx.h"
-#include "crossover_stats.h"
-#include "crossover_tx.h"
+#include <bus_vdev_driver.h>
+#include <rte_malloc.h>
+
+#include "crossover.h"
+#include "net_crossover.h"
 
 #define RX_OFFLOADS      (RTE_ETH_RX_OFFLOAD_RSS_HASH | RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_CHECKSUM)
 #define TX_OFFLOADS      (RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE)
 #define MIN_BUFFER_BYTES 128
 #define DEFAULT_BURST    32
-
-static struct crossover_port *port_of(const struct rte_eth_dev *dev)
-{
-	return dev->data->dev_private;
-}
 
 static int infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 {
@@ -45,12 +32,12 @@ static int infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_tx_queues = RTE_MAX_QUEUES_PER_PORT;
 	info->max_mac_addrs = CROSSOVER_MAX_MACS;
 	info->rx_offload_capa = RX_OFFLOADS;
-	if (port_of(dev)->rx_mode != CROSSOVER_RX_STANDARD)
+	if (crossover_port_of(dev)->rx_mode != CROSSOVER_RX_STANDARD)
 		info->rx_offload_capa &= ~(uint64_t)RTE_ETH_RX_OFFLOAD_SCATTER;
 	info->tx_offload_capa = TX_OFFLOADS;
 	info->tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	info->dev_capa = RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP | RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
-	info->reta_size = (uint16_t)(port_of(dev)->reta_mask + 1);
+	info->reta_size = (uint16_t)(crossover_port_of(dev)->reta_mask + 1);
 	info->hash_key_size = CROSSOVER_RSS_KEY_BYTES;
 	info->flow_type_rss_offloads = crossover_rss_types();
 	info->rx_desc_lim = limits;
@@ -84,7 +71,7 @@ static int check_modes(const struct crossover_port *port, const struct rte_eth_c
 
 static int configure(struct rte_eth_dev *dev)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret = check_modes(port, &dev->data->dev_conf);
 
 	if (ret == 0)
@@ -102,7 +89,7 @@ static int configure(struct rte_eth_dev *dev)
 
 static int start(struct rte_eth_dev *dev)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_pair *pair = port->pair;
 	bool changed;
 	int ret = crossover_control_lock(pair);
@@ -117,7 +104,7 @@ static int start(struct rte_eth_dev *dev)
 		port->started = 1;
 	}
 	changed = crossover_link_refresh(pair);
-	crossover_describe_select(dev);
+	crossover_receive_select(dev);
 	crossover_control_unlock(pair);
 	if (changed)
 		crossover_link_announce(pair);
@@ -126,7 +113,7 @@ static int start(struct rte_eth_dev *dev)
 
 static int stop(struct rte_eth_dev *dev)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_pair *pair = port->pair;
 	bool changed;
 	int ret = crossover_control_lock(pair);
@@ -146,9 +133,22 @@ static int stop(struct rte_eth_dev *dev)
 	return ret;
 }
 
-int crossover_ethdev_close(struct rte_eth_dev *dev)
+/* The pair's memory goes with its second port. */
+static void detach_port(struct crossover_port *port)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_pair *pair = port->pair;
+
+	port->attached = 0;
+	if (!port->peer->attached) {
+		pthread_mutex_destroy(&pair->control);
+		rte_free(pair);
+	}
+}
+
+/* Stops and releases everything of the port; in a secondary process only the process's own view of it. */
+static int close_port(struct rte_eth_dev *dev)
+{
+	struct crossover_port *port = crossover_port_of(dev);
 
 	if (rte_eal_process_type() != RTE_PROC_PRIMARY || port == NULL)
 		return 0;
@@ -163,7 +163,7 @@ int crossover_ethdev_close(struct rte_eth_dev *dev)
 	/* Both lie in the memory of the pair, which ethdev must not free. */
 	dev->data->dev_private = NULL;
 	dev->data->mac_addrs = NULL;
-	crossover_pair_detach(port);
+	detach_port(port);
 	return 0;
 }
 
@@ -172,14 +172,14 @@ static int set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
 	int ret = crossover_check_mtu(dev, mtu);
 
 	if (ret == 0)
-		crossover_apply_mtu(port_of(dev), mtu);
+		crossover_apply_mtu(crossover_port_of(dev), mtu);
 	return ret;
 }
 
 static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode, const char *rx,
                       const char *more)
 {
-	const struct crossover_options *options = &port_of(dev)->pair->options;
+	const struct crossover_options *options = &crossover_port_of(dev)->pair->options;
 
 	snprintf(mode->info, sizeof(mode->info), "Scalar, dma=%s, feed=%s%s%s",
 	         options->dma == CROSSOVER_DMA_SWAP ? "swap" : "copy",
@@ -190,8 +190,8 @@ static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *
 static int rx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused,
                          struct rte_eth_burst_mode *mode)
 {
-	bool described = dev->rx_pkt_burst == crossover_rx_burst(port_of(dev), true);
-	bool corec = port_of(dev)->rx_mode == CROSSOVER_RX_COREC;
+	bool described = crossover_receives_described(dev);
+	bool corec = crossover_port_of(dev)->rx_mode == CROSSOVER_RX_COREC;
 
 	return burst_mode(dev, mode, corec ? ", rx=corec" : "", described ? ", types and checksums" : "");
 }
@@ -199,7 +199,15 @@ static int rx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused
 static int tx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused,
                          struct rte_eth_burst_mode *mode)
 {
-	return burst_mode(dev, mode, "", "");
+	static const char *const programs[] = {
+	        [CROSSOVER_PROGRAM_DIRECT] = ", frames not classified",
+	        [CROSSOVER_PROGRAM_SORTED] = ", frames sorted by queue",
+	        [CROSSOVER_PROGRAM_IN_ORDER] = ", frames in order",
+	};
+	const struct crossover_port *port = crossover_port_of(dev);
+	bool fed = port->pair->options.feed == CROSSOVER_FEED_INFINITE;
+
+	return burst_mode(dev, mode, fed ? "" : programs[crossover_program_of(port->peer)], "");
 }
 
 static crossover_queue_count rx_queue_count(void *queue)
@@ -211,7 +219,7 @@ static const struct eth_dev_ops operations = {
         .dev_configure = configure,
         .dev_start = start,
         .dev_stop = stop,
-        .dev_close = crossover_ethdev_close,
+        .dev_close = close_port,
         .dev_infos_get = infos_get,
         .dev_set_link_up = crossover_link_up,
         .dev_set_link_down = crossover_link_down,
@@ -252,12 +260,330 @@ static const struct eth_dev_ops operations = {
         .xstats_reset = crossover_stats_reset,
 };
 
-void crossover_ethdev_select(struct rte_eth_dev *dev)
+/* Primary and secondary processes use the same functions. */
+static void select_functions(struct rte_eth_dev *dev)
 {
 	dev->dev_ops = &operations;
-	crossover_describe_select(dev);
+	crossover_receive_select(dev);
 	dev->tx_pkt_burst = crossover_tx_burst;
 	dev->rx_queue_count = rx_queue_count;
 	dev->rx_descriptor_status = crossover_rx_descriptor_status;
 	dev->tx_descriptor_status = crossover_tx_descriptor_status;
+}
+
+RTE_LOG_REGISTER(crossover_logtype, pmd.net.crossover, NOTICE);
+
+static const char *const suffixes[2] = {"_a", "_b"};
+
+static int port_name(char *name, size_t size, const struct rte_vdev_device *vdev, unsigned int side)
+{
+	int length = snprintf(name, size, "%s%s", vdev->device.name, suffixes[side]);
+
+	if (length < (int)size)
+		return 0;
+	CROSSOVER_LOG(ERR, "device name '%s' is too long for a port name", vdev->device.name);
+	return -EINVAL;
+}
+
+static void init_port(struct crossover_pair *pair, unsigned int side)
+{
+	struct crossover_port *port = &pair->ports[side];
+
+	port->pair = pair;
+	port->peer = &pair->ports[!side];
+	port->reta_mask = CROSSOVER_RETA_SIZE - 1;
+	port->rx_mode = (uint8_t)pair->options.rx;
+	crossover_hash_init(&port->hash[0], crossover_default_rss_key, 0);
+	port->mac_addrs[0] = pair->options.macs[side];
+	if (rte_is_zero_ether_addr(&port->mac_addrs[0]))
+		rte_eth_random_addr(port->mac_addrs[0].addr_bytes);
+	port->unicast[0] = crossover_mac_number(&port->mac_addrs[0]);
+}
+
+static struct crossover_pair *create_pair(const struct rte_vdev_device *vdev,
+                                          const struct crossover_options *options)
+{
+	struct crossover_pair *pair = rte_zmalloc_socket("crossover_pair", sizeof(*pair),
+	                                                 CROSSOVER_LINE_BYTES, vdev->device.numa_node);
+
+	if (pair == NULL) {
+		CROSSOVER_LOG(ERR, "no %zu bytes of DPDK memory for a pair", sizeof(*pair));
+		return NULL;
+	}
+	pair->options = *options;
+	pair->socket_id = vdev->device.numa_node;
+	if (crossover_control_init(pair) != 0) {
+		rte_free(pair);
+		return NULL;
+	}
+	for (unsigned int side = 0; side < 2; side++)
+		init_port(pair, side);
+	return pair;
+}
+
+static int create_port(struct rte_vdev_device *vdev, struct crossover_port *port, unsigned int side)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	struct rte_eth_dev *dev;
+
+	if (port_name(name, sizeof(name), vdev, side) != 0)
+		return -EINVAL;
+	dev = rte_eth_dev_allocate(name);
+	if (dev == NULL)
+		return -ENOMEM;
+	dev->device = &vdev->device;
+	dev->data->dev_private = port;
+	dev->data->mac_addrs = port->mac_addrs;
+	dev->data->numa_node = vdev->device.numa_node;
+	dev->data->dev_flags |= RTE_ETH_DEV_INTR_LSC;
+	dev->data->dev_link = (struct rte_eth_link){.link_duplex = RTE_ETH_LINK_FULL_DUPLEX};
+	port->port_id = dev->data->port_id;
+	port->attached = 1;
+	crossover_quiesce_register(port);
+	select_functions(dev);
+	return 0;
+}
+
+static struct rte_eth_dev *find_port(const struct rte_vdev_device *vdev, unsigned int side)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+
+	return port_name(name, sizeof(name), vdev, side) == 0 ? rte_eth_dev_allocated(name) : NULL;
+}
+
+static int remove_ports(struct rte_vdev_device *vdev)
+{
+	for (unsigned int side = 0; side < 2; side++) {
+		struct rte_eth_dev *dev = find_port(vdev, side);
+
+		if (dev != NULL) {
+			close_port(dev);
+			rte_eth_dev_release_port(dev);
+		}
+	}
+	return 0;
+}
+
+static int probe_primary(struct rte_vdev_device *vdev)
+{
+	struct crossover_options options;
+	struct crossover_pair *pair;
+	int ret = crossover_devargs_parse(rte_vdev_device_args(vdev), &options);
+
+	if (ret != 0)
+		return ret;
+	if (vdev->device.numa_node == SOCKET_ID_ANY)
+		vdev->device.numa_node = (int)rte_socket_id();
+	pair = create_pair(vdev, &options);
+	if (pair == NULL)
+		return -ENOMEM;
+	ret = create_port(vdev, &pair->ports[0], 0);
+	if (ret != 0) {
+		rte_free(pair);
+		return ret;
+	}
+	ret = create_port(vdev, &pair->ports[1], 1);
+	if (ret != 0) {
+		remove_ports(vdev);
+		return ret;
+	}
+	for (unsigned int side = 0; side < 2; side++)
+		rte_eth_dev_probing_finish(find_port(vdev, side));
+	return 0;
+}
+
+static int attach_port(struct rte_vdev_device *vdev, unsigned int side)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	struct rte_eth_dev *dev;
+
+	if (port_name(name, sizeof(name), vdev, side) != 0)
+		return -EINVAL;
+	dev = rte_eth_dev_attach_secondary(name);
+	if (dev == NULL) {
+		CROSSOVER_LOG(ERR, "the primary process has no port '%s'", name);
+		return -ENODEV;
+	}
+	dev->device = &vdev->device;
+	crossover_quiesce_register(dev->data->dev_private);
+	select_functions(dev);
+	rte_eth_dev_probing_finish(dev);
+	return 0;
+}
+
+static int probe(struct rte_vdev_device *vdev)
+{
+	int ret = 0;
+
+	if (rte_eal_process_type() == RTE_PROC_PRIMARY)
+		return probe_primary(vdev);
+	for (unsigned int side = 0; side < 2 && ret == 0; side++)
+		ret = attach_port(vdev, side);
+	return ret;
+}
+
+static struct rte_vdev_driver net_crossover_driver = {
+        .probe = probe,
+        .remove = remove_ports,
+};
+
+RTE_PMD_REGISTER_VDEV(net_crossover, net_crossover_driver);
+RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
+
+static bool is_ours(uint16_t port_id)
+{
+	const struct rte_eth_dev *dev;
+
+	if (!rte_eth_dev_is_valid_port(port_id))
+		return false;
+	dev = &rte_eth_devices[port_id];
+	return dev->rx_pkt_burst != NULL && strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) == 0;
+}
+
+static int find_rx_queue(uint16_t port_id, uint16_t queue_id, struct crossover_rx_queue **rxq)
+{
+	const struct rte_eth_dev *dev;
+
+	if (!is_ours(port_id))
+		return -ENODEV;
+	dev = &rte_eth_devices[port_id];
+	if (queue_id >= dev->data->nb_rx_queues)
+		return -EINVAL;
+	*rxq = dev->data->rx_queues[queue_id];
+	return *rxq == NULL ? -EINVAL : 0;
+}
+
+int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
+{
+	struct crossover_rx_queue *rxq;
+	int ret = find_rx_queue(port_id, queue_id, &rxq);
+
+	if (ret == 0)
+		*counter = &rxq->refill_failures;
+	return ret;
+}
+
+int net_crossover_feed_queue_polls(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
+{
+	struct crossover_rx_queue *rxq;
+	int ret = find_rx_queue(port_id, queue_id, &rxq);
+
+	if (ret != 0)
+		return ret;
+	if (!rxq->infinite)
+		return -ENOTSUP;
+	ret = crossover_control_lock(rxq->port->pair);
+	if (ret != 0)
+		return ret;
+	ret = crossover_feed_set_queue_polls(rxq, probability, seed);
+	crossover_control_unlock(rxq->port->pair);
+	return ret;
+}
+
+int net_crossover_rx_corec(uint16_t port_id, bool on)
+{
+	struct crossover_port *port;
+	struct rte_eth_dev *dev;
+	int ret;
+
+	if (!is_ours(port_id))
+		return -ENODEV;
+	dev = &rte_eth_devices[port_id];
+	port = crossover_port_of(dev);
+	if (on && port->pair->options.feed == CROSSOVER_FEED_INFINITE)
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	if (port->started) {
+		ret = -EBUSY;
+	} else {
+		port->rx_mode = on ? CROSSOVER_RX_COREC : CROSSOVER_RX_STANDARD;
+		crossover_receive_select(dev);
+	}
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
+static int set_buffers(struct rte_eth_dev *dev, enum net_crossover_buffers buffers, uint16_t buffer_pool)
+{
+	struct crossover_port *port = crossover_port_of(dev);
+
+	if (port->started || (buffers != NET_CROSSOVER_POSTED && port->notifies))
+		return -EBUSY;
+	if (buffers == NET_CROSSOVER_POSTED)
+		port->rx_mode = crossover_has_buffer_pool(port) ? CROSSOVER_RX_STANDARD : port->rx_mode;
+	else
+		port->rx_mode = buffers == NET_CROSSOVER_SHARED ? CROSSOVER_RX_SHARED : CROSSOVER_RX_SPLIT;
+	port->buffer_pool = buffer_pool;
+	crossover_receive_select(dev);
+	return 0;
+}
+
+int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t buffer_pool)
+{
+	const struct crossover_options *options;
+	struct crossover_port *port;
+	int ret;
+
+	if (!is_ours(port_id))
+		return -ENODEV;
+	port = rte_eth_devices[port_id].data->dev_private;
+	options = &port->pair->options;
+	if (buffers != NET_CROSSOVER_POSTED &&
+	    (buffer_pool < CROSSOVER_BUFFER_POOL_MIN || buffer_pool > CROSSOVER_RING_MAX))
+		return -EINVAL;
+	if (buffers != NET_CROSSOVER_POSTED &&
+	    (options->feed == CROSSOVER_FEED_INFINITE || options->dma == CROSSOVER_DMA_SWAP))
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	ret = set_buffers(&rte_eth_devices[port_id], buffers, buffer_pool);
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
+int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count)
+{
+	struct crossover_port *port;
+	int ret;
+
+	if (!is_ours(port_id))
+		return -ENODEV;
+	port = rte_eth_devices[port_id].data->dev_private;
+	if (bells != NULL && count == 0)
+		return -EINVAL;
+	if (bells != NULL &&
+	    (port->pair->options.feed == CROSSOVER_FEED_INFINITE || crossover_has_buffer_pool(port)))
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	port->notifies = 0;
+	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
+	/* a sender that came through the gate of before may still ring the bells of before */
+	if (port->bells != NULL)
+		ret = crossover_quiesce(port);
+	if (ret == 0) {
+		port->bells = bells;
+		port->nb_bells = count;
+		port->notifies = bells != NULL;
+		crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
+	}
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
+int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
+{
+	struct crossover_rx_queue *rxq;
+	int ret = find_rx_queue(port_id, queue_id, &rxq);
+
+	if (ret != 0)
+		return ret;
+	if (rxq->corec == NULL)
+		return -ENOTSUP;
+	*counter = crossover_corec_race_lost(rxq, lcore);
+	return 0;
 }

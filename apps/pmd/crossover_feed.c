@@ -9,9 +9,7 @@
 #include <rte_udp.h>
 
 #include "../lib/routes.h"
-#include "crossover_describe.h"
-#include "crossover_feed.h"
-#include "crossover_log.h"
+#include "crossover.h"
 
 /* RFC 2544 appendix C: 198.18.0.0/15 is set aside for benchmarks. Destinations are such that a DUT has routes for. */
 #define SOURCE_NETWORK   RTE_IPV4(198u, 18, 0, 0)

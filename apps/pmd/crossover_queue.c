@@ -1,26 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <string.h>
 
 #include <rte_malloc.h>
 
-#include "crossover_control.h"
-#include "crossover_corec.h"
-#include "crossover_feed.h"
-#include "crossover_log.h"
-#include "crossover_queue.h"
-#include "crossover_quiesce.h"
-#include "crossover_rx.h"
-#include "crossover_sent.h"
-#include "crossover_stats.h"
-#include "crossover_buffer_pool.h"
-#include "crossover_wire.h"
+#include "crossover.h"
 
 #define DEFAULT_FREE_THRESH 32
-
-static struct crossover_port *port_of(const struct rte_eth_dev *dev)
-{
-	return dev->data->dev_private;
-}
 
 static int check_size(const struct crossover_port *port, const char *kind, uint16_t queue_id,
                       uint16_t nb_desc)
@@ -90,7 +76,7 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
                              unsigned int socket_id, const struct rte_eth_rxconf *conf,
                              struct rte_mempool *pool)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_rx_queue *rxq;
 	int ret;
 
@@ -122,7 +108,7 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_dev *dev, uint16_t nb_desc,
                           const struct rte_eth_txconf *conf)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	uint64_t offloads = conf->offloads | dev->data->dev_conf.txmode.offloads;
 
 	txq->port = port;
@@ -146,7 +132,7 @@ static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_d
 int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_t nb_desc,
                              unsigned int socket_id, const struct rte_eth_txconf *conf)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_tx_queue *txq;
 	int ret;
 
@@ -189,7 +175,7 @@ static int check_buffers(const struct rte_eth_dev *dev, const struct crossover_r
 
 static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	struct crossover_rx_queue *rxq = port_of(dev)->rx_queues[queue_id];
+	struct crossover_rx_queue *rxq = crossover_port_of(dev)->rx_queues[queue_id];
 	int ret;
 
 	if (rxq->started)
@@ -255,7 +241,7 @@ static int check_alone(const struct crossover_port *port, uint16_t queue_id)
 
 int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret = check_alone(port, queue_id);
 
 	if (ret == 0)
@@ -271,7 +257,7 @@ int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 
 int crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_rx_queue *rxq = port->rx_queues[queue_id];
 	int ret = check_alone(port, queue_id);
 
@@ -325,7 +311,7 @@ static int settle_sharing(struct crossover_port *port, uint32_t senders)
 
 static void start_tx(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	__atomic_store_n(&port_of(dev)->tx_queues[queue_id]->started, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&crossover_port_of(dev)->tx_queues[queue_id]->started, 1, __ATOMIC_RELEASE);
 	dev->data->tx_queue_state[queue_id] = RTE_ETH_QUEUE_STATE_STARTED;
 }
 
@@ -338,7 +324,7 @@ static void stop_tx(struct rte_eth_dev *dev, struct crossover_tx_queue *txq)
 
 int crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret = crossover_control_lock(port->pair);
 
 	if (ret != 0)
@@ -354,7 +340,7 @@ int crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 
 int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret = crossover_control_lock(port->pair);
 
 	if (ret != 0)
@@ -368,7 +354,7 @@ int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 
 void crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_rx_queue *rxq = dev->data->rx_queues[queue_id];
 
 	if (rxq == NULL || crossover_control_lock(port->pair) != 0)
@@ -389,7 +375,7 @@ void crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 
 void crossover_tx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_tx_queue *txq = dev->data->tx_queues[queue_id];
 
 	if (txq == NULL || crossover_control_lock(port->pair) != 0)
@@ -404,7 +390,7 @@ void crossover_tx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 
 static int start_all_rx(struct rte_eth_dev *dev)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret = 0;
 
 	for (uint16_t i = 0; i < port->nb_rx_queues && ret == 0; i++)
@@ -429,7 +415,7 @@ static uint32_t count_starting(const struct crossover_port *port)
 
 int crossover_queues_start(struct rte_eth_dev *dev)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret = start_all_rx(dev);
 
 	if (ret == 0)
@@ -446,7 +432,7 @@ int crossover_queues_start(struct rte_eth_dev *dev)
 
 int crossover_queues_stop(struct rte_eth_dev *dev)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret;
 
 	for (uint16_t i = 0; i < port->nb_rx_queues; i++)
@@ -468,7 +454,7 @@ int crossover_queues_stop(struct rte_eth_dev *dev)
 
 int crossover_check_mtu(const struct rte_eth_dev *dev, uint16_t mtu)
 {
-	const struct crossover_port *port = port_of(dev);
+	const struct crossover_port *port = crossover_port_of(dev);
 	int ret = 0;
 
 	for (uint16_t i = 0; i < port->nb_rx_queues && ret == 0; i++)

@@ -2,9 +2,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "crossover_control.h"
-#include "crossover_corec.h"
-#include "crossover_stats.h"
+#include "crossover.h"
 
 struct counter {
 	const char *name;
@@ -35,11 +33,6 @@ static const struct counter queue_tx[] = {TX("packets", packets),
                                           TX("wire_sampled_cycles", wire_cycles),
                                           TX("wire_sampled_frames", wire_frames),
                                           TX("wire_interrupted_samples", wire_interrupted)};
-
-static struct crossover_port *port_of(const struct rte_eth_dev *dev)
-{
-	return dev->data->dev_private;
-}
 
 static uint64_t load(const uint64_t *counter)
 {
@@ -152,7 +145,7 @@ static void fill_queues(const struct crossover_port *port, crossover_queue_stats
 
 CROSSOVER_STATS_GET(crossover_stats_get)
 {
-	const struct crossover_port *port = port_of(dev);
+	const struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_tx_counts tx, peer;
 	struct crossover_rx_counts rx;
 	int ret = crossover_control_lock(port->pair);
@@ -195,7 +188,7 @@ static void reset_tx(struct crossover_tx_queue *txq, bool own)
 
 int crossover_stats_reset(struct rte_eth_dev *dev)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	int ret = crossover_control_lock(port->pair);
 
 	if (ret != 0)
@@ -247,7 +240,7 @@ static unsigned int put_values(struct rte_eth_xstat *xstats, unsigned int at, co
 
 static unsigned int put_queues(const struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int at)
 {
-	const struct crossover_port *port = port_of(dev);
+	const struct crossover_port *port = crossover_port_of(dev);
 
 	for (unsigned int i = 0; i < dev->data->nb_rx_queues; i++) {
 		struct crossover_rx_counts rx = {0};
@@ -268,7 +261,7 @@ static unsigned int put_queues(const struct rte_eth_dev *dev, struct rte_eth_xst
 
 int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
 {
-	const struct crossover_port *port = port_of(dev);
+	const struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_tx_counts tx, peer;
 	struct crossover_rx_counts rx;
 	unsigned int at = 0;

@@ -68,6 +68,33 @@ static void tells_about_queues(void)
 	CHECK(rte_eth_tx_queue_info_get(port_a, 1, &tx) < 0, "tells about a queue that is not there");
 }
 
+/* What a frame costs its sender differs between these programs (crossover.h), so the port says which one runs. */
+static void the_burst_mode_names_the_program_of_the_wire(void)
+{
+	static const struct {
+		uint16_t queues;
+		uint64_t rss_types;
+		const char *program;
+	} ports[] = {{1, 0, "frames not classified"},
+	             {1, RSS_UDP, "frames not classified"},
+	             {2, RSS_UDP, "frames sorted by queue"},
+	             {4, RSS_UDP, "frames sorted by queue"},
+	             {5, RSS_UDP, "frames in order"}};
+	struct rte_eth_burst_mode mode;
+
+	for (unsigned int i = 0; i < RTE_DIM(ports); i++) {
+		struct port_setup setup = {.rx_queues = ports[i].queues, .rss_types = ports[i].rss_types};
+
+		pair_up(NULL, &setup);
+		CHECK_SO_FAR();
+		CHECK_EQUAL(rte_eth_tx_burst_mode_get(port_a, 0, &mode), 0);
+		CHECK(strstr(mode.info, ports[i].program) != NULL, "%u queues: %s", ports[i].queues,
+		      mode.info);
+		CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
+		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	}
+}
+
 static void deferred_queues_wait(void)
 {
 	struct port_setup deferred = {.rx_deferred = true, .tx_deferred = true};
@@ -310,6 +337,8 @@ const struct driver_case driver_queue_cases[] = {
         {"queue: ring sizes are checked", "", sizes_are_checked},
         {"queue: thresholds are checked", "", thresholds_are_checked},
         {"queue: information", "dma=swap", tells_about_queues},
+        {"queue: the burst mode names the program of the wire", "",
+         the_burst_mode_names_the_program_of_the_wire},
         {"queue: deferred ones wait", "", deferred_queues_wait},
         {"queue: polls before the first start find nothing", "", polls_before_the_first_start_find_nothing},
         {"queue: polls before the first start find nothing", "rx=corec",

@@ -8,7 +8,7 @@
 #include <rte_thash.h>
 #include <rte_udp.h>
 
-#include "crossover_rss.h"
+#include "crossover_port.h"
 #include "driver_suite.h"
 
 #define QUEUES      16

@@ -102,7 +102,7 @@ def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover_buffer_pool.h)."""
+    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover.h)."""
     where = params.rx_buffers
     if where == "posted":
         if _in_vain(params, spec, "rx_buffer_pool", "rx_buffers"):

@@ -3,16 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "crossover_classify.h"
-#include "crossover_control.h"
-#include "crossover_filter.h"
-#include "crossover_log.h"
-#include "crossover_quiesce.h"
-
-static struct crossover_port *port_of(const struct rte_eth_dev *dev)
-{
-	return dev->data->dev_private;
-}
+#include "crossover.h"
 
 /* Shows a changed configuration to the senders, if the port has carrier. */
 static void filter_changed(struct crossover_port *port)
@@ -34,34 +25,35 @@ static int set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
 
 int crossover_promiscuous_enable(struct rte_eth_dev *dev)
 {
-	return set_flag(port_of(dev), &port_of(dev)->promiscuous, 1);
+	return set_flag(crossover_port_of(dev), &crossover_port_of(dev)->promiscuous, 1);
 }
 
 int crossover_promiscuous_disable(struct rte_eth_dev *dev)
 {
-	return set_flag(port_of(dev), &port_of(dev)->promiscuous, 0);
+	return set_flag(crossover_port_of(dev), &crossover_port_of(dev)->promiscuous, 0);
 }
 
 int crossover_allmulticast_enable(struct rte_eth_dev *dev)
 {
-	return set_flag(port_of(dev), &port_of(dev)->allmulticast, 1);
+	return set_flag(crossover_port_of(dev), &crossover_port_of(dev)->allmulticast, 1);
 }
 
 int crossover_allmulticast_disable(struct rte_eth_dev *dev)
 {
-	return set_flag(port_of(dev), &port_of(dev)->allmulticast, 0);
+	return set_flag(crossover_port_of(dev), &crossover_port_of(dev)->allmulticast, 0);
 }
 
 int crossover_mac_add(struct rte_eth_dev *dev, struct rte_ether_addr *mac, uint32_t index,
                       uint32_t pool __rte_unused)
 {
-	__atomic_store_n(&port_of(dev)->unicast[index], crossover_mac_number(mac), __ATOMIC_RELAXED);
+	__atomic_store_n(&crossover_port_of(dev)->unicast[index], crossover_mac_number(mac),
+	                 __ATOMIC_RELAXED);
 	return 0;
 }
 
 void crossover_mac_remove(struct rte_eth_dev *dev, uint32_t index)
 {
-	__atomic_store_n(&port_of(dev)->unicast[index], 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&crossover_port_of(dev)->unicast[index], 0, __ATOMIC_RELAXED);
 }
 
 int crossover_mac_set(struct rte_eth_dev *dev, struct rte_ether_addr *mac)
@@ -71,7 +63,7 @@ int crossover_mac_set(struct rte_eth_dev *dev, struct rte_ether_addr *mac)
 
 int crossover_multicast_set(struct rte_eth_dev *dev, struct rte_ether_addr *macs, uint32_t count)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 
 	if (count > CROSSOVER_MAX_MULTICAST) {
 		CROSSOVER_LOG(ERR, "port %u: %u multicast addresses; allowed: up to %u", port->port_id, count,
@@ -115,7 +107,7 @@ static int check_reta(const struct crossover_port *port, const struct rte_eth_rs
 
 int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 
 	if (check_reta_size(port, size) != 0 || check_reta(port, groups, size) != 0)
 		return -EINVAL;
@@ -130,7 +122,7 @@ int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry
 
 int crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
 {
-	const struct crossover_port *port = port_of(dev);
+	const struct crossover_port *port = crossover_port_of(dev);
 
 	if (check_reta_size(port, size) != 0)
 		return -EINVAL;
@@ -169,7 +161,7 @@ static int replace_hash(struct crossover_port *port, const uint8_t *key, uint64_
 
 int crossover_rss_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 {
-	struct crossover_port *port = port_of(dev);
+	struct crossover_port *port = crossover_port_of(dev);
 	const uint8_t *key = conf->rss_key;
 	int ret;
 
@@ -185,7 +177,7 @@ int crossover_rss_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 
 int crossover_rss_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 {
-	const struct crossover_port *port = port_of(dev);
+	const struct crossover_port *port = crossover_port_of(dev);
 	const struct crossover_hash *hash = &port->hash[port->active_hash];
 
 	conf->rss_hf = port->rss_on ? hash->types : 0;
@@ -213,4 +205,82 @@ int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_co
 	port->report_hash = (conf->rxmode.offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0;
 	return replace_hash(port, on && rss->rss_key != NULL ? rss->rss_key : crossover_default_rss_key,
 	                    on ? rss->rss_hf : 0);
+}
+
+static bool has_carrier(const struct crossover_pair *pair)
+{
+	bool carrier = true;
+
+	for (unsigned int i = 0; i < 2; i++)
+		carrier = carrier && pair->ports[i].started && !pair->ports[i].admin_down;
+	return carrier;
+}
+
+static int set_status(struct crossover_port *port, bool carrier)
+{
+	struct rte_eth_link link = {
+	        .link_speed = carrier ? CROSSOVER_LINK_MBPS : RTE_ETH_SPEED_NUM_NONE,
+	        .link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
+	        .link_autoneg = RTE_ETH_LINK_FIXED,
+	        .link_status = carrier ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN,
+	};
+
+	return port->attached ? rte_eth_linkstatus_set(&rte_eth_devices[port->port_id], &link) : 0;
+}
+
+bool crossover_link_refresh(struct crossover_pair *pair)
+{
+	bool carrier = has_carrier(pair);
+	bool changed = (pair->ports[0].gate != CROSSOVER_GATE_DOWN) != carrier;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		crossover_gate_update(&pair->ports[i], carrier);
+		set_status(&pair->ports[i], carrier);
+	}
+	return changed;
+}
+
+void crossover_link_announce(struct crossover_pair *pair)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct crossover_port *port = &pair->ports[i];
+		struct rte_eth_dev *dev = &rte_eth_devices[port->port_id];
+
+		if (port->attached && dev->data->dev_conf.intr_conf.lsc)
+			rte_eth_dev_callback_process(dev, RTE_ETH_EVENT_INTR_LSC, NULL);
+	}
+}
+
+int crossover_link_update(struct rte_eth_dev *dev, int wait __rte_unused)
+{
+	struct crossover_port *port = crossover_port_of(dev);
+
+	return set_status(port, has_carrier(port->pair));
+}
+
+static int set_admin_down(struct rte_eth_dev *dev, uint8_t down)
+{
+	struct crossover_port *port = crossover_port_of(dev);
+	struct crossover_pair *pair = port->pair;
+	int ret = crossover_control_lock(pair);
+	bool changed;
+
+	if (ret != 0)
+		return ret;
+	port->admin_down = down;
+	changed = crossover_link_refresh(pair);
+	crossover_control_unlock(pair);
+	if (changed)
+		crossover_link_announce(pair);
+	return 0;
+}
+
+int crossover_link_up(struct rte_eth_dev *dev)
+{
+	return set_admin_down(dev, 0);
+}
+
+int crossover_link_down(struct rte_eth_dev *dev)
+{
+	return set_admin_down(dev, 1);
 }

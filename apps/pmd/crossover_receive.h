@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a filled descriptor becomes an mbuf. Inlined into the burst functions. */
-#ifndef CROSSOVER_TAKE_H
-#define CROSSOVER_TAKE_H
+#ifndef CROSSOVER_RECEIVE_H
+#define CROSSOVER_RECEIVE_H
 
 #include <rte_branch_prediction.h>
 

@@ -6,12 +6,8 @@
 #include <rte_power_intrinsics.h>
 #include <rte_prefetch.h>
 
-#include "crossover_compat.h"
-#include "crossover_corec.h"
-#include "crossover_feed.h"
-#include "crossover_rx.h"
-#include "crossover_buffer_pool.h"
-#include "crossover_take.h"
+#include "crossover.h"
+#include "crossover_receive.h"
 
 /* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
 static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t first,
@@ -188,15 +184,35 @@ static uint16_t burst_fed_described(void *queue, struct rte_mbuf **pkts, uint16_
 	return queue_poll(queue, pkts, nb_pkts, true, true);
 }
 
-eth_rx_burst_t crossover_rx_burst(const struct crossover_port *port, bool described)
+/* Which receive function a port has: by its mode, and by whether types and checksums are wanted. Only the standard mode can be fed. */
+static eth_rx_burst_t receive_function(const struct crossover_port *port, bool described)
 {
-	if (port->rx_mode == CROSSOVER_RX_COREC)
-		return crossover_corec_burst(described);
-	if (crossover_has_buffer_pool(port))
-		return crossover_buffer_pool_burst(described);
-	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
-		return described ? burst_fed_described : burst_fed;
-	return described ? burst_described : burst;
+	static const eth_rx_burst_t functions[][2] = {
+	        [CROSSOVER_RX_STANDARD] = {burst, burst_described},
+	        [CROSSOVER_RX_COREC] = {crossover_burst_corec, crossover_burst_corec_described},
+	        [CROSSOVER_RX_SHARED] = {crossover_burst_supplied, crossover_burst_supplied_described},
+	        [CROSSOVER_RX_SPLIT] = {crossover_burst_supplied, crossover_burst_supplied_described},
+	};
+	static const eth_rx_burst_t fed[2] = {burst_fed, burst_fed_described};
+
+	return (port->pair->options.feed == CROSSOVER_FEED_INFINITE ? fed
+	                                                            : functions[port->rx_mode])[described];
+}
+
+bool crossover_receives_described(const struct rte_eth_dev *dev)
+{
+	return dev->rx_pkt_burst == receive_function(crossover_port_of(dev), true);
+}
+
+void crossover_receive_select(struct rte_eth_dev *dev)
+{
+	const struct crossover_port *port = crossover_port_of(dev);
+
+	dev->rx_pkt_burst =
+	        receive_function(port, port->described || rte_eal_process_type() != RTE_PROC_PRIMARY);
+	/* ethdev took its copy at the start. Pollers find the old function or the new one; both are right. */
+	if (dev->data->dev_started)
+		rte_eth_fp_ops[dev->data->port_id].rx_pkt_burst = dev->rx_pkt_burst;
 }
 
 /* The next descriptor to be taken, and how many are posted from there on. */
