@@ -76,16 +76,16 @@ class Walk:
 
 
 def add_to_table(file: Path, table: str, code: str) -> None:
-    head, line, rest = re.split(
-        rf"^({table}\b.*?[{{(\[]\n(?=        ))", file.read_text(), maxsplit=1, flags=re.M | re.S
-    )
+    """Add lines at the head of a mapping of YAML, or of a table of Python, whose entries begin with a quote."""
+    begin = rf"^({table}:\n)" if file.suffix == ".yaml" else rf"^({table}\b.*?[{{(\[]\n(?= +[\"']))"
+    head, line, rest = re.split(begin, file.read_text(), maxsplit=1, flags=re.M | re.S)
     file.write_text(head + line + code + rest)
 
 
 def sections() -> dict[str, str]:
-    """The walks of the page by their titles."""
+    """Return the walks of the page by their titles: the sections that add something."""
     parts = re.split(r"^## (.*)\n", PAGE.read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {title: text for title, text in zip(parts[1::2], parts[2::2], strict=True) if STEP.search(text)}
 
 
 def copied(checkout: Path, to: Path) -> Path:
@@ -119,8 +119,16 @@ def of(title: str) -> pytest.MarkDecorator:
 def test_a_walk_takes_three_files_at_most(title: str) -> None:
     steps = STEP.findall(sections()[title])
     assert 1 <= len({path for path, _, _ in steps}) <= MOST_FILES
-    assert sum(line.count("\n") for _, table, line in steps if table) <= 1, "one line registers it"
+    lines = sum(line.count("\n") for path, table, line in steps if table and path.endswith(".py"))
+    assert lines <= 1, "one line registers it"
     assert sections()[title].count("```") == 2 * (len(steps) + len(COMMANDS.findall(sections()[title])))
+
+
+@of("A metric")
+def test_a_new_metric_is_derived_and_answered(walk: Walk) -> None:
+    _, answer = walk.outputs()
+    assert re.search(r"^ +\d", answer, re.MULTILINE), answer
+    assert "| `packets_per_poll` |" in walk.docs("metrics.md")
 
 
 @of("A collector")
@@ -189,7 +197,7 @@ def test_a_new_figure_is_drawn_and_its_claim_is_judged(walk: Walk) -> None:
     facts = json.loads((walk.tree / "recorded/run.json").read_text())
     (walk.tree / "recorded/run.json").write_text(json.dumps(facts | {"row": "Q-SWEEP", "rows": ["Q-SWEEP"]}))
     walk.shell("pollscope figures recorded --out drawn")
-    assert "One turn over all queues (ns)" in (walk.tree / "drawn/Q-SWEEP.svg").read_text()
+    assert "One sweep over all queues (ns)" in (walk.tree / "drawn/Q-SWEEP.svg").read_text()
     (verdict,) = json.loads(walk.shell("pollscope claims recorded --json"))
     assert (verdict["claim"], verdict["verdict"]) == ("Q-SWEEP.longer-with-queues", "agrees")
 
