@@ -4,6 +4,7 @@
 import fcntl
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from run_helpers import Cli
 from ssh_host import SshHost, running_sshd
 
 from pollscope.cli import GARBAGE_EVERY
+from pollscope.host.eal_folders import runtime_folder
 from pollscope.host.lock import HostLock
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -49,6 +51,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_EVERY)
+
+
+def pytest_sessionfinish() -> None:
+    """Remove the folders of EAL that this process's tests left behind."""
+    for path in runtime_folder().glob(f"*-{os.getpid()}"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -113,7 +113,7 @@ def test_what_was_collected_outlives_a_full_disk(cli: Cli, disk: Path) -> None:
     done = cli(*words, disk / "samples.csv")
     assert done.returncode == 3, done.stderr
     (line,) = done.stderr.splitlines()
-    found = re.search(rf"{NO_SPACE} \(what was recorded is kept: pollscope collect NAME --replay (.*)/NAME.raw", line)
+    found = re.search(rf"{NO_SPACE} \(the recordings are kept: pollscope collect NAME --replay (.*)/NAME.raw", line)
     assert found, line
     raw = Path(found[1])
     done = cli(*words, cli.folder / "samples.csv", "--replay", raw / "kernel-load.raw")

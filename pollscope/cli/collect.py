@@ -42,15 +42,21 @@ def collect(
     replay: Annotated[
         Path | None, typer.Option(help="Feed the one collector from this file instead of the host.")
     ] = None,
+    file_prefix: Annotated[
+        str, typer.Option(metavar="NAME", help="For dpdk-telemetry: of several DPDK applications, the one so named.")
+    ] = "",
 ) -> None:
-    """Reads counters of this host for some seconds and prints a line per metric; --out keeps every sample.
+    """Read counters of this host for some seconds and print a line per metric; --out keeps every sample.
 
-    Ctrl-C ends it early: what was recorded until then is written and printed.
+    Ctrl-C ends it early; the samples until then are written and printed.
     """
     if not names:
         _list()
         return
-    collectors = [create(name) for name in names]
+    if file_prefix and "dpdk-telemetry" not in names:
+        raise UsageError("--file-prefix chooses an application for dpdk-telemetry", "", "name that collector")
+    options = {"dpdk-telemetry": {"file_prefix": file_prefix}}
+    collectors = [create(name, **options.get(name, {})) for name in names]
     if replay is not None:
         if len(collectors) != 1:
             raise UsageError("--replay feeds one collector", "", "name one")
@@ -78,10 +84,10 @@ def collect(
 
 @contextmanager
 def _alone(what: str) -> Iterator[None]:
-    """Keeps off what is measured: counters are few. Where this user may not open the host's lock, nobody is kept off.
+    """Hold the host's lock, because counters are few; do without where this user may not open it.
 
     Raises:
-        HostError: a run or another one measures on the host, or a play changes it.
+        HostError: a run or another collection measures on the host, or a play changes it.
     """
     from pollscope.knobs import KnobHost
     from pollscope.knobs.session import require_nobody_between
@@ -113,10 +119,10 @@ def _refuse_absent(collectors: list[Collector]) -> None:
 
 @contextmanager
 def _recordings(raw: Path | None) -> Iterator[Path]:
-    """The folder of the recordings; ours goes with them, unless the samples found no place: hours may be in them.
+    """Give the folder of the recordings; a temporary one is removed unless the samples could not be written.
 
     Raises:
-        HostError: as the block, with where they are.
+        HostError: as the block, with the folder of the kept recordings.
     """
     if raw is not None:
         yield raw
@@ -126,7 +132,7 @@ def _recordings(raw: Path | None) -> Iterator[Path]:
         yield folder
     except HostError as error:
         again = f"pollscope collect NAME --replay {folder}/NAME.raw --out FILE"
-        raise HostError(error.what, error.where, f"what was recorded is kept: {again}") from error
+        raise HostError(error.what, error.where, f"the recordings are kept: {again}") from error
     except BaseException:
         shutil.rmtree(folder)
         raise
@@ -134,7 +140,7 @@ def _recordings(raw: Path | None) -> Iterator[Path]:
 
 
 def _record(session: CollectorSession, seconds: float) -> bool:
-    """Whether it lasted so long. The collectors are stopped in any case: a tool left behind would keep the counters."""
+    """Record, and return whether it lasted `seconds`; always stop the tools, which would keep the counters."""
     session.start()
     try:
         session.mark("window")
@@ -163,7 +169,7 @@ def _value(series: Series) -> str:
 
 
 def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> bool:
-    """Outcomes and what is not plausible, on standard error; whether every collector delivered."""
+    """Print outcomes and what is not plausible on standard error; return whether every collector delivered."""
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)
         cost = "CPU use not measured" if share is None else f"{share:.2%} of a core"

@@ -29,6 +29,7 @@ from pollscope.host.boot_note import boot_note, remove_boot_note, write_boot_not
 from pollscope.host.corunner_placement import place_corunners
 from pollscope.host.cpus import Cpu, online_cpus
 from pollscope.host.disk_folder import folder_on_disk
+from pollscope.host.eal_folders import remove_stale_folders
 from pollscope.host.metadata import build_metadata, host_metadata
 from pollscope.host.placement import Wanted, place, room_beside
 from pollscope.host.restore import signals_put_off
@@ -240,6 +241,7 @@ def serve(lines: RemoteLines) -> None:
             Agent(Path(folder)) as agent,
             suppress(BrokenPipeError),  # nobody listens any more
         ):
+            remove_stale_folders()
             hello = {"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()}
             lines.say(json.dumps(hello))
             _answer(lines, agent)

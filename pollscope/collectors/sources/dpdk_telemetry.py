@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collector of DPDK's telemetry socket (version 2): a SOCK_SEQPACKET socket, a request a packet."""
+"""Collect from DPDK's telemetry socket (version 2), a SOCK_SEQPACKET socket with one request per packet."""
 
 import json
 import socket
@@ -17,10 +17,10 @@ _TIMEOUT_S = 2.0
 
 
 class DpdkTelemetry(PollingCollector):
-    """Statistics of every port and cycles of every lcore of one running DPDK application."""
+    """Collect statistics of every port and cycles of every lcore of one running DPDK application."""
 
     name, summary = "dpdk-telemetry", "statistics and lcore cycles of a running DPDK application"
-    notes = "counter (socket v2); one application: choose it by `file_prefix`"
+    notes = "counter (socket v2); of several applications choose one by `file_prefix`, or `collect --file-prefix`"
     parser = staticmethod(dpdk_telemetry.parse)
 
     def __init__(self, file_prefix: str = "") -> None:
@@ -30,7 +30,7 @@ class DpdkTelemetry(PollingCollector):
         self._limit = 16384
 
     def _sockets(self) -> list[Path]:
-        """`:1` and so on are instances with --in-memory under the same prefix."""
+        """Return the sockets that answer; `:1` and so on are instances with --in-memory under the same prefix."""
         pattern = f"{self._prefix or '*'}/dpdk_telemetry.v2*"
         return [path for path in sorted(self._runtime.glob(pattern)) if _answers(path)]
 
@@ -41,14 +41,14 @@ class DpdkTelemetry(PollingCollector):
             return ProbeResult(False, f"no DPDK application {what}offers telemetry now")
         if len(found) > 1:
             names = ", ".join(path.parent.name for path in found)
-            return ProbeResult(False, f"several DPDK applications run ({names}): choose one by its file prefix")
+            return ProbeResult(False, f"several DPDK applications run ({names}): choose one by --file-prefix NAME")
         return ProbeResult(True, str(found[0]))
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
         try:
             yield from self._snapshot()
         except OSError:
-            # the application restarted: the next snapshot connects anew
+            # The application restarted. The next snapshot connects again.
             self.release()
             raise
 
@@ -81,7 +81,7 @@ class DpdkTelemetry(PollingCollector):
 
 
 def _connect(path: Path) -> socket.socket:
-    """Connects; EAL listens with a backlog of one, so a full one is waited for (EAGAIN on a socket with a timeout)."""
+    """Connect, and wait while the backlog of one that EAL has is full (EAGAIN on a socket with a timeout)."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(_TIMEOUT_S)
     deadline = time.monotonic() + _TIMEOUT_S
@@ -100,7 +100,7 @@ def _connect(path: Path) -> socket.socket:
 
 
 def _answers(path: Path) -> bool:
-    """A socket file outlives its application; only a connection tells."""
+    """Tell whether an application is behind a socket file, which outlives it."""
     try:
         _connect(path).close()
     except OSError:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Folders of EAL: which ones are removed, and how a collection chooses one of several applications."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from command_line import pollscope
+
+from pollscope.host.eal_folders import new_file_prefix, remove_stale_folders
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "dpdk"
+
+
+@contextmanager
+def application(folder: Path) -> Iterator[None]:
+    """Answer on a telemetry socket, as a DPDK application with one lcore and no port."""
+    folder.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(folder / "dpdk_telemetry.v2"))
+        listener.listen(1)
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection = listener.accept()[0]
+                except OSError:
+                    return
+                with connection, suppress(OSError):  # a probe closes without reading
+                    connection.send(json.dumps({"max_output_len": 16384}).encode())
+                    while request := connection.recv(1024).decode():
+                        usage = {"lcore_ids": [1], "total_cycles": [100], "busy_cycles": [50]}
+                        answer = usage if request.startswith("/eal/lcore") else []
+                        connection.send(json.dumps({request.partition(",")[0]: answer}).encode())
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_folders_of_ended_nodes_are_removed(runtime: Path) -> None:
+    own = new_file_prefix()
+    for name in (own, "pollscope-1-1-abcdef", "pollscope-lab-77-dut", "another-program"):
+        (runtime / name).mkdir(parents=True)
+    for name in ("pollscope-lab-77-dut", "another-program"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as ended:
+            ended.bind(str(runtime / name / "dpdk_telemetry.v2"))
+    with application(runtime / "pollscope-lab-78-dut"):
+        remove_stale_folders()
+        left = {path.name for path in runtime.iterdir()}
+    assert left == {own, "pollscope-lab-78-dut", "another-program"}
+
+
+def test_collect_chooses_one_of_several_applications(runtime: Path) -> None:
+    short = ("collect", "dpdk-telemetry", "--seconds", "0.2", "--interval", "0.1")
+    with application(runtime / "first"), application(runtime / "second"):
+        refused = pollscope(*short, cwd=runtime)
+        assert refused.returncode == 3
+        assert "several DPDK applications run (first, second): choose one by --file-prefix NAME" in refused.stderr
+        chosen = pollscope(*short, "--file-prefix", "second", cwd=runtime)
+        assert chosen.returncode == 0, chosen.stderr
+        assert "dpdk-telemetry: ok" in chosen.stderr
+    wrong = pollscope("collect", "kernel-load", "--file-prefix", "second", cwd=runtime)
+    assert wrong.returncode == 2
