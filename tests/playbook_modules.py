@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Ansible modules of playbooks/ as Python modules, as Ansible itself names them."""
+"""Load the Ansible modules of playbooks/ under the names that Ansible gives them."""
 
 import importlib
 import importlib.util
@@ -13,8 +13,8 @@ PLAYBOOKS = Path(__file__).resolve().parent.parent / "playbooks"
 
 
 def load(name: str) -> ModuleType:
-    """A module of playbooks/module_utils or playbooks/library."""
-    # As `module_utils` of ansible.cfg has it: pollscope's own engine is ansible.module_utils.pollscope there.
+    """Load a module of playbooks/module_utils or playbooks/library."""
+    # `module_utils` of ansible.cfg makes pollscope's own engine ansible.module_utils.pollscope.
     for folder in (PLAYBOOKS / "module_utils", PLAYBOOKS.parent):
         if str(folder) not in ansible.module_utils.__path__:
             ansible.module_utils.__path__.append(str(folder))

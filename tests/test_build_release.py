@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The archive that brings pollscope to other hosts (playbooks/build-release)."""
+"""Check the archive that brings pollscope to other hosts (playbooks/build-release)."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def small_checkout(folder: Path) -> Path:
 
 
 def packed(home: Path, out: Path) -> dict[str, str]:
-    """The files of `--sources`, with what a link points to."""
+    """Return the files of `--sources` with the targets of links."""
     done = subprocess.run([home / "playbooks/build-release", "--sources", out], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with tarfile.open(out) as archive:
@@ -35,7 +35,7 @@ def packed(home: Path, out: Path) -> dict[str, str]:
 
 
 def test_unpacked_sources_pack_to_the_same_files(checkout: Path, tmp_path: Path) -> None:
-    """The host that builds has no git, and packs what it unpacked once more."""
+    """A host that builds has no git, and packs the unpacked files again."""
     first = packed(checkout, tmp_path / "first.tar")
     assert first["collectors"] == "pollscope/collectors"
     unpacked = tmp_path / "unpacked"
@@ -52,8 +52,8 @@ def test_unpacked_sources_pack_to_the_same_files(checkout: Path, tmp_path: Path)
         ("Illegal instruction\n", "Illegal instruction"),
     ],
 )
-def test_why_it_cannot_be_built_is_said(checkout: Path, tmp_path: Path, said: str, reason: str) -> None:
-    """The log goes with the folder in which it was tried."""
+def test_the_reason_for_a_failed_build_is_reported(checkout: Path, tmp_path: Path, said: str, reason: str) -> None:
+    """The log itself is removed with the working folder."""
     (tmp_path / "said").write_text(said)
     (tmp_path / "meson").write_text(f"#!/bin/sh\ncat {tmp_path / 'said'}\nexit 1\n")
     (tmp_path / "meson").chmod(0o755)
@@ -66,7 +66,7 @@ def test_why_it_cannot_be_built_is_said(checkout: Path, tmp_path: Path, said: st
 
 
 def test_only_tracked_files_are_packed(tmp_path: Path) -> None:
-    """The attack: what lies in a checkout by chance, a private key for instance, travels to every host that builds."""
+    """The attack: a private key that lies in the checkout by chance travels to every host that builds."""
     home = small_checkout(tmp_path)
     (home / "playbooks/lab.pem").write_text("-----BEGIN PRIVATE KEY-----\n")
     subprocess.run(["git", "-C", home, "add", "playbooks/build-release"], check=True)
@@ -74,7 +74,7 @@ def test_only_tracked_files_are_packed(tmp_path: Path) -> None:
 
 
 def test_a_git_that_lists_nothing_is_an_error(tmp_path: Path) -> None:
-    """As of a checkout of another user, which git does not trust: then all files would be packed."""
+    """git does not trust the checkout of another user. All its files must not be packed instead."""
     home = small_checkout(tmp_path)
     (home / ".git/HEAD").unlink()
     done = subprocess.run([home / "playbooks/build-release", "--sources", tmp_path / "out.tar"], **CAPTURED)
@@ -93,7 +93,7 @@ def test_what_is_built_is_not_packed_without_a_git(tmp_path: Path) -> None:
 
 
 def test_the_archive_is_not_written_through_a_link(checkout: Path, tmp_path: Path) -> None:
-    """The attack: a user of the host puts links to a file of root where root is going to write an archive."""
+    """The attack: a user puts a link to a file of root where root is going to write an archive."""
     victim = tmp_path / "victim"
     victim.write_text("root's")
     for name in ("out.tar", "out.tar.new"):
@@ -104,7 +104,7 @@ def test_the_archive_is_not_written_through_a_link(checkout: Path, tmp_path: Pat
 
 
 def test_no_other_user_can_write_to_what_is_packed(tmp_path: Path) -> None:
-    """Also where everything in the checkout was made under a umask of 0."""
+    """The checkout was made under a umask of 0."""
     home = small_checkout(tmp_path)
     (home / "playbooks").chmod(0o777)
     (home / "playbooks/build-release").chmod(0o777)
@@ -141,7 +141,7 @@ def test_the_program_imports_nothing_from_the_current_folder(checkout: Path, tmp
 
 
 def test_the_build_imports_nothing_from_the_current_folder(checkout: Path, tmp_path: Path) -> None:
-    """The attack, which hits by chance as well: a folder `venv` where `build-release` is started."""
+    """The attack: a folder `venv` where `build-release` is started. It may also be there by chance."""
     evil = tmp_path / "evil"
     plant(evil / "venv", tmp_path / "ran")
     stand_in = tmp_path / "bin"

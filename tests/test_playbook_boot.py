@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Boot parameters: what a mode of the IOMMU needs, what the kernel has, and what may stand in GRUB's file."""
+"""Check the boot parameters of IOMMU modes, the mode that the kernel has, and the contents of GRUB's file."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ iommu = playbook_modules.load("pollscope_iommu")
 
 
 def host(root: Path, table: str | None, types: dict[str, str] | None = None) -> Path:
-    """A made-up /sys: the firmware's table and the groups; `{device: type of its group}`."""
+    """Write a /sys with the firmware's table and the groups, `{device: type of its group}`."""
     (root / "sys/firmware/acpi/tables").mkdir(parents=True)
     if table:
         (root / "sys/firmware/acpi/tables" / table).write_text("")
@@ -68,7 +68,7 @@ def test_mode_from_the_groups(tmp_path: Path, types: dict[str, str], devices: li
     assert iommu.found_mode(host(tmp_path, "DMAR", types), devices) == mode
 
 
-def test_a_device_without_a_group_is_said(tmp_path: Path) -> None:
+def test_a_device_without_a_group_is_refused(tmp_path: Path) -> None:
     host(tmp_path, "DMAR", {"a": "DMA"})
     (tmp_path / "sys/bus/pci/devices/b").mkdir()
     with pytest.raises(journal.HostError, match="b has no IOMMU group"):
@@ -77,7 +77,7 @@ def test_a_device_without_a_group_is_said(tmp_path: Path) -> None:
         iommu.found_mode(tmp_path, ["c"])
 
 
-def test_another_mode_is_said_with_the_known_reason() -> None:
+def test_another_mode_is_reported_with_the_known_reason() -> None:
     iommu.verify("pt", "pt")
     with pytest.raises(journal.HostError, match="is off, should be pt"):
         iommu.verify("pt", "off")
@@ -118,13 +118,13 @@ def test_one_of_several_packages_is_enough() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "a b", 'a="b"', "$(reboot)", "a=`id`", "a=b\n", "a;b", "a=b\\"])
-def test_what_a_shell_would_read_is_refused(word: str) -> None:
+def test_a_word_that_a_shell_would_interpret_is_refused(word: str) -> None:
     with pytest.raises(journal.HostError, match="is no kernel parameter"):
         boot.check_words([word])
 
 
 class Grub:
-    """A made-up host whose update-grub writes the menu from its files, and can be cut off before it does."""
+    """A host whose update-grub writes the menu from its files; it can be cut off before that."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.defaults, self.drop_ins = root / "default/grub", root / "default/grub.d"
@@ -141,7 +141,7 @@ class Grub:
     def run(self, command: Sequence[str]) -> str:
         assert command == ["update-grub"]
         if self.dead:
-            raise KeyboardInterrupt  # as a lost connection: nothing of the play goes on
+            raise KeyboardInterrupt  # as after a lost connection, nothing of the play runs on
         files = [self.defaults, *sorted(self.drop_ins.glob("*.cfg"))]
         line = ""
         for text in (path.read_text() for path in files):
@@ -160,7 +160,7 @@ def grub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Grub:
     return Grub(tmp_path, monkeypatch)
 
 
-def test_a_revert_that_was_cut_off_leaves_no_parameter_in_the_menu(grub: Grub) -> None:
+def test_a_restore_that_was_cut_off_leaves_no_parameter_in_the_menu(grub: Grub) -> None:
     before = grub.menu.read_text()
     grub.play("present", "iommu=pt")
     assert "iommu=pt" in grub.menu.read_text()
@@ -184,7 +184,7 @@ def test_a_change_that_was_cut_off_reaches_the_menu(grub: Grub) -> None:
     assert "iommu=pt" in grub.menu.read_text()
 
 
-def test_a_menu_that_keeps_a_parameter_is_said(grub: Grub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_menu_that_keeps_a_parameter_is_an_error(grub: Grub, monkeypatch: pytest.MonkeyPatch) -> None:
     grub.play("present", "iommu=pt")
     monkeypatch.setattr(boot, "run", lambda command: "")
     with pytest.raises(journal.HostError, match=r"still boots with 'iommu=pt'"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NICs are bound, tuned and restored, and those of the management are never touched; on a made-up kernel."""
+"""Check on a simulated kernel that NICs are bound, tuned and restored, and that management NICs are not touched."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic")
 
 
 class Kernel:
-    """A /sys with plain files, whose driver core reacts to what is written, and an ip(8), modprobe(8), ethtool(8)."""
+    """A /sys of plain files that reacts to writes as the driver core does, with ip(8), modprobe(8) and ethtool(8)."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -96,7 +96,7 @@ class Kernel:
         return (self.root / "sys/class/net" / name / "flags").read_text() == "0x1003\n"
 
     def react(self) -> None:
-        """Does what the kernel does once something was written to `unbind` or `drivers_probe`."""
+        """Do what the kernel does after a write to `unbind` or `drivers_probe`."""
         for unbind in (self.root / "sys/bus/pci/drivers").glob("*/unbind"):
             if address := unbind.read_text():
                 folder = self.root / "sys/bus/pci/devices" / address
@@ -114,7 +114,7 @@ class Kernel:
             probe.write_text("")
 
     def take(self, name: str) -> None:
-        """The interface goes, and what stands on it; a name that comes back is a new interface."""
+        """Remove the interface and the links on top of it. A later interface of that name is a new one."""
         net = self.root / "sys/class/net" / name
         (net / "mtu").unlink(missing_ok=True)
         for upper in net.glob("upper_*"):
@@ -124,7 +124,7 @@ class Kernel:
                 shutil.rmtree(self.root / "sys/class/net" / name)
             upper.rmdir()
 
-    def run(self, command: Sequence[str]) -> str:  # noqa: C901 - one case for each program
+    def run(self, command: Sequence[str]) -> str:  # noqa: C901 - one case per program
         self.said.append(list(command))
         match list(command):
             case ["ip", "-json", "-4", "route", "show", "default"]:
@@ -186,7 +186,7 @@ class Kernel:
 
 
 class Devices(device_utils.Devices):  # type: ignore[misc, name-defined]  # loaded while it runs
-    """The devices of a made-up kernel, which reacts before it is looked at."""
+    """The devices of a simulated kernel, which reacts before each reading."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel.root, kernel.run, lambda: kernel.reached_at)
@@ -228,7 +228,7 @@ def test_binds_once_and_restores_with_the_interface_up(kernel: Kernel) -> None:
     assert kernel.snapshot() == before
 
 
-def test_a_nic_less_in_the_list_is_restored(kernel: Kernel) -> None:
+def test_a_nic_that_left_the_list_is_restored(kernel: Kernel) -> None:
     bind(kernel, NIC, OTHER)
     assert bind(kernel, NIC) == [f"{OTHER}: e1000e again"]
     assert Devices(kernel).driver(OTHER) == "e1000e"
@@ -262,13 +262,13 @@ def test_a_nic_below_the_bond_of_the_management_is_refused(kernel: Kernel) -> No
 
 @pytest.mark.parametrize(("name", "address"), [("eth1", OTHER), ("eth3", MELLANOX)])
 def test_a_nic_with_an_address_is_refused(kernel: Kernel, name: str, address: str) -> None:
-    """Also where it stays with its driver: DPDK takes its packets all the same."""
+    """This includes a NIC that stays with its driver, because DPDK takes its packets all the same."""
     kernel.addresses[name] = ["198.51.100.1"]
     refused(kernel, f"{address} .* is in use: it has 198.51.100.1", NIC, address)
 
 
 @pytest.mark.parametrize("upper", ["vlan7", "br0"])
-def test_a_nic_with_an_address_above_it_is_refused(kernel: Kernel, upper: str) -> None:
+def test_a_nic_below_a_link_with_an_address_is_refused(kernel: Kernel, upper: str) -> None:
     kernel.stand("bond0", "eth1")
     kernel.stand(upper, "bond0")
     kernel.names["above"] = upper
@@ -286,14 +286,14 @@ def test_a_nic_whose_virtual_function_is_used_is_refused(kernel: Kernel) -> None
     refused(kernel, r"\(eth1v0\) is the management interface", OTHER)
 
 
-def test_a_nic_whose_virtual_function_is_given_away_is_refused(kernel: Kernel) -> None:
+def test_a_nic_whose_virtual_function_a_program_holds_is_refused(kernel: Kernel) -> None:
     kernel.add_function(OTHER, "0000:02:10.0", "eth1v0", "vfio-pci")
     refused(kernel, "vfio-pci has its virtual function 0000:02:10.0", OTHER)
 
 
 @pytest.mark.parametrize("function", [False, True])
 def test_a_nic_whose_interface_a_container_has_is_refused(kernel: Kernel, function: bool) -> None:
-    """It is not seen from here, as if there were none; so with that of a virtual function."""
+    """The interface of the NIC or of a virtual function is invisible in this namespace."""
     address = OTHER
     if function:
         address = "0000:02:10.0"
@@ -305,8 +305,8 @@ def test_a_nic_whose_interface_a_container_has_is_refused(kernel: Kernel, functi
     )
 
 
-def test_a_nic_on_which_a_container_stands_is_refused(kernel: Kernel) -> None:
-    """By a macvlan, which its parent does not show; a veth pair stands on nothing."""
+def test_a_nic_below_a_link_of_a_container_is_refused(kernel: Kernel) -> None:
+    """The parent does not show a macvlan on top of it. A veth pair needs no link below."""
     (kernel.root / "sys/class/net/eth1/ifindex").write_text("7\n")
     for pid, name in (("self", 1), ("1", 1), ("20", 2), ("21", 2)):
         (kernel.root / f"proc/{pid}/ns").mkdir(parents=True)
@@ -323,7 +323,7 @@ def test_the_management_nic_is_refused_where_dpdk_would_drive_it_beside_the_kern
     refused(kernel, rf"{MELLANOX} \(eth3\) is the management interface", MELLANOX)
 
 
-def test_vlans_and_mtu_come_back(kernel: Kernel) -> None:
+def test_vlans_and_mtu_are_restored(kernel: Kernel) -> None:
     kernel.up("eth1")
     (kernel.root / "sys/class/net/eth1/mtu").write_text("9000\n")
     kernel.add_vlan("eth1", "eth1.7", 7)
@@ -338,7 +338,7 @@ def test_vlans_and_mtu_come_back(kernel: Kernel) -> None:
     assert kernel.snapshot() == before
 
 
-def test_virtual_functions_are_made_again(kernel: Kernel) -> None:
+def test_virtual_functions_are_restored(kernel: Kernel) -> None:
     kernel.add_function(OTHER, "0000:02:10.0", "eth1v0")
     folder = kernel.root / "sys/bus/pci/devices" / OTHER
     state = binding.Binding(Devices(kernel), kernel.run, lambda seconds: None).read(OTHER)
@@ -351,7 +351,7 @@ def test_virtual_functions_are_made_again(kernel: Kernel) -> None:
 
 
 def put_card(kernel: Kernel, address: str, device: str = "0x1593", serial: bytes = bytes(range(8))) -> None:
-    """A card with a serial number, as PCI Express has it, behind an address."""
+    """Place a card with a PCI Express serial number at an address."""
     folder = kernel.root / "sys/bus/pci/devices" / address
     (folder / "device").write_text(f"{device}\n")
     config = bytearray(4096)
@@ -383,7 +383,7 @@ def test_another_card_at_the_address_gets_nothing_of_the_old_one(
 
 
 def show_mac(kernel: Kernel, address: str, kind: str = "0") -> None:
-    """The kernel's interface of the Mellanox card; `kind` 0: the address is the hardware's, 3: somebody set it."""
+    """Show the interface of the Mellanox card. With `kind` 0 its MAC is the hardware's, with 3 somebody set it."""
     net = kernel.root / "sys/class/net/eth3"
     (net / "address").write_text(f"{address}\n")
     (net / "addr_assign_type").write_text(f"{kind}\n")
@@ -412,7 +412,7 @@ def test_firmware_never_reaches_another_card(kernel: Kernel, tmp_path: Path, kno
     path = tmp_path / "nic.journal"
     journal.Ledger(path, {"firmware": kind}, "boot").converge(item)
     put(2)
-    held["SRIOV_EN"] = "2"  # of the new card
+    held["SRIOV_EN"] = "2"  # the new card's value
     ledger = journal.Ledger(path, {"firmware": kind}, "next boot")
     for change in (ledger.restore, lambda: ledger.converge(item)):
         with pytest.raises(journal.HostError, match=f"another device is there now: {known_by} "):
@@ -420,23 +420,23 @@ def test_firmware_never_reaches_another_card(kernel: Kernel, tmp_path: Path, kno
     assert held == {"SRIOV_EN": "2"}
 
 
-def test_a_mac_that_somebody_set_tells_no_card(kernel: Kernel) -> None:
+def test_a_mac_that_somebody_set_does_not_identify_a_card(kernel: Kernel) -> None:
     show_mac(kernel, "b8:ce:f6:00:00:01")
     assert Devices(kernel).device(MELLANOX) == {"mac": "b8:ce:f6:00:00:01"}
-    show_mac(kernel, "b8:ce:f6:00:00:01", kind="3")  # a bond has given it its own
+    show_mac(kernel, "b8:ce:f6:00:00:01", kind="3")  # the MAC of a bond
     assert Devices(kernel).device(MELLANOX) == {}
 
 
 @pytest.mark.parametrize("address", ["01:00.0", "0000:01:00.8", "0000:AB:00.0", "../../etc", ""])
-def test_no_address_is_refused(kernel: Kernel, address: str) -> None:
+def test_a_text_that_is_no_address_is_refused(kernel: Kernel, address: str) -> None:
     refused(kernel, "is no PCI address", address)
 
 
-def test_no_device_is_refused(kernel: Kernel) -> None:
+def test_an_address_without_a_device_is_refused(kernel: Kernel) -> None:
     refused(kernel, "0000:7f:00.0: there is no such PCI device", "0000:7f:00.0")
 
 
-def test_without_an_iommu_group_only_with_consent(kernel: Kernel) -> None:
+def test_a_nic_without_an_iommu_group_needs_consent(kernel: Kernel) -> None:
     (kernel.root / "sys/bus/pci/devices" / NIC / "iommu_group").unlink()
     refused(kernel, "has no IOMMU group .*vfio_no_iommu_consent", NIC)
     before = kernel.snapshot()
@@ -448,7 +448,7 @@ def test_without_an_iommu_group_only_with_consent(kernel: Kernel) -> None:
     assert kernel.snapshot() == before
 
 
-def test_a_kernel_without_no_iommu_mode_gives_the_nic_to_uio_on_consent(kernel: Kernel) -> None:
+def test_with_consent_a_kernel_without_no_iommu_mode_uses_uio(kernel: Kernel) -> None:
     kernel.has_no_iommu_mode = False
     (kernel.root / "sys/bus/pci/devices" / NIC / "iommu_group").unlink()
     refused(kernel, "has no IOMMU group .*vfio_no_iommu_consent", NIC)
@@ -471,7 +471,7 @@ def test_mellanox_stays_with_its_driver(kernel: Kernel) -> None:
     assert Devices(kernel).driver(MELLANOX) == "mlx5_core"
 
 
-def test_a_driver_that_does_not_come_leaves_all_as_it_was(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_does_not_load_changes_nothing(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     before = kernel.snapshot()
     attach = kernel.attach
     monkeypatch.setattr(
@@ -503,7 +503,7 @@ def tune(kernel: Kernel, restore: bool = False, **parameters: Any) -> list[str]:
     return list(ledger.converge(nic.items_for(devices, given), out_of_reach=far))
 
 
-def test_rings_and_flow_control_come_back(kernel: Kernel) -> None:
+def test_rings_and_flow_control_are_restored(kernel: Kernel) -> None:
     kernel.settings["-geth0"] = {"RX": "256", "TX": "256"}
     kernel.settings["-aeth0"] = {"Autonegotiate": "on", "RX": "on", "TX": "off"}
     before = json.dumps(kernel.settings)
@@ -522,13 +522,13 @@ def test_the_settings_of_the_management_nic_are_not_touched(kernel: Kernel) -> N
     assert not any(each[0] == "ethtool" for each in kernel.said)
 
 
-def test_a_nic_of_dpdk_is_left_alone(kernel: Kernel) -> None:
+def test_a_nic_that_dpdk_holds_is_left_alone(kernel: Kernel) -> None:
     bind(kernel, NIC)
     assert tune(kernel, rings={"rx": 64}) == []
 
 
-def test_settings_outlast_the_time_in_which_dpdk_has_the_nic(kernel: Kernel) -> None:
-    """Provisioning again finds the NIC on vfio, where its rings can be neither read nor restored."""
+def test_settings_are_restored_after_dpdk_returns_the_nic(kernel: Kernel) -> None:
+    """A second provision finds the NIC bound to vfio, so its rings can be neither read nor restored."""
     kernel.settings["-geth0"] = {"RX": "256", "TX": "256"}
     tune(kernel, rings={"rx": 1024})
     bind(kernel, NIC)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Inventories: the examples are good, and what is wrong in one is said in one line with file, line and key."""
+"""Check inventories: the examples are valid, and an error is one line with file, line and key."""
 
 import json
 import os
@@ -80,7 +80,7 @@ BAD: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("part", "instead", "message"), BAD)
-def test_bad_inventories_are_said_in_one_line(tmp_path: Path, part: str, instead: str, message: str) -> None:
+def test_a_bad_inventory_gives_one_line(tmp_path: Path, part: str, instead: str, message: str) -> None:
     path = tmp_path / "inventory.yml"
     assert part in GOOD
     path.write_text(GOOD.replace(part, instead, 1))
@@ -98,7 +98,7 @@ def test_addresses_that_ansible_reads_as_such_need_no_quotes(tmp_path: Path) -> 
         assert load_inventory(path).hosts["one"]["pollscope_nics"] == read
 
 
-def test_bytes_that_are_no_text_are_said(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "inventory.yml"
     path.write_bytes(b"dut: \xff")
     for load in (load_inventory, lambda path: make_testbed(str(path))):
@@ -106,7 +106,7 @@ def test_bytes_that_are_no_text_are_said(tmp_path: Path) -> None:
             load(path)
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.yml: cannot be read: No such file"):
         load_inventory(tmp_path / "nowhere.yml")
 
@@ -153,7 +153,7 @@ exit {code}
 
 @pytest.fixture
 def fake_ansible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keeps its words and its input in `words` and `typed`."""
+    """Put a program in the place of Ansible that writes its arguments to `words` and its input to `typed`."""
     program = tmp_path / "bin/ansible-playbook"
     program.parent.mkdir()
     program.write_text(FAKE_ANSIBLE.format(folder=tmp_path, code=0))
@@ -179,8 +179,8 @@ def test_the_password_of_sudo_is_asked_for_and_goes_through_a_pipe(
 
 
 @pytest.mark.parametrize(("options", "said"), [(["--check"], "would be done"), ([], "done")])
-def test_check_mode_says_of_nothing_that_it_was_done(fake_ansible: Path, options: list[str], said: str) -> None:
-    """Ansible's own module for a reboot has no word for either."""
+def test_check_mode_reports_no_change_as_done(fake_ansible: Path, options: list[str], said: str) -> None:
+    """Ansible's module for a reboot gives no message of its own."""
     event = json.dumps({"event": "changed", "host": "one", "task": "iommu : Reboot", "message": ""})
     program = fake_ansible / "bin/ansible-playbook"
     program.write_text(program.read_text().replace("exit 0", f"echo '{event}' >$POLLSCOPE_EVENTS"))
@@ -188,8 +188,10 @@ def test_check_mode_says_of_nothing_that_it_was_done(fake_ansible: Path, options
     assert done.stdout.strip() == f"one: iommu : Reboot: {said}"
 
 
-def test_no_password_at_all_is_an_interrupt(fake_ansible: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-D where it is asked for."""
+def test_an_ended_input_instead_of_a_password_is_an_interrupt(
+    fake_ansible: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user types Ctrl-D."""
 
     def ended(_prompt: str) -> str:
         raise EOFError
@@ -201,7 +203,7 @@ def test_no_password_at_all_is_an_interrupt(fake_ansible: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("words", "lines"), [(["provision"], 2), (["provision", "--check"], 1), (["verify"], 1)])
-def test_an_interrupted_play_says_what_becomes_of_what_it_did(
+def test_an_interrupted_play_says_that_its_changes_stay(
     fake_ansible: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], lines: int
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
@@ -219,7 +221,7 @@ def test_without_a_password_nothing_is_typed(fake_ansible: Path) -> None:
     assert (fake_ansible / "typed").read_text() == ""
 
 
-def test_variables_and_a_host_go_to_ansible(fake_ansible: Path) -> None:
+def test_variables_and_a_host_are_passed_to_ansible(fake_ansible: Path) -> None:
     inventory = fake_ansible / "inventory.yml"
     assert (
         pollscope("play", "iommu", "-i", inventory, "-e", "mode=pt", "--limit", "one", cwd=fake_ansible).returncode == 0
@@ -230,7 +232,7 @@ def test_variables_and_a_host_go_to_ansible(fake_ansible: Path) -> None:
 
 
 def test_a_user_has_one_play_at_a_time_on_a_host(fake_ansible: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second ends before it has said a word to any of its hosts."""
+    """The second play ends before it connects to a host."""
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(fake_ansible / "state"))
     words = "play", "provision", "-i", fake_ansible / "inventory.yml"
     with HostLock("play restore of other.yml", conductor_lock_path("play-two-22")):
@@ -244,7 +246,7 @@ def test_a_user_has_one_play_at_a_time_on_a_host(fake_ansible: Path, monkeypatch
 def test_a_play_whose_pollscope_was_killed_keeps_others_away_until_it_has_ended(
     fake_ansible: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when the runner of a sweep of IOMMU modes is killed in a reboot, and the next run is to restore the mode."""
+    """For example a runner is killed while the play of an IOMMU mode reboots, and the next run restores the mode."""
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(fake_ansible / "state"))
     monkeypatch.setattr(lock, "_DYING_S", 0.0)
     program, goes_on = fake_ansible / "bin/ansible-playbook", fake_ansible / "goes-on"
@@ -269,7 +271,7 @@ def test_a_play_whose_pollscope_was_killed_keeps_others_away_until_it_has_ended(
 
 @pytest.mark.parametrize("error", [KeyError("getpwuid(): uid not found"), OSError("No username set")])
 def test_a_player_may_have_no_name(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """As who runs a container: Python 3.11 raises the one, 3.13 the other."""
+    """A user in a container may have none. Python 3.11 raises KeyError, 3.13 OSError."""
 
     def nobody() -> str:
         raise error
@@ -278,13 +280,13 @@ def test_a_player_may_have_no_name(monkeypatch: pytest.MonkeyPatch, error: Excep
     assert player().startswith(f"{os.getuid()}@")
 
 
-def test_a_play_that_is_none_is_refused_in_one_line(fake_ansible: Path) -> None:
+def test_an_unknown_play_is_refused_in_one_line(fake_ansible: Path) -> None:
     done = pollscope("play", "provison", "-i", fake_ansible / "inventory.yml", cwd=fake_ansible)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "there is no play 'provison'" in done.stderr
 
 
-def test_remedies_that_name_an_option_of_play_name_one_that_it_takes(fake_ansible: Path) -> None:
+def test_options_in_remedies_exist(fake_ansible: Path) -> None:
     options = {word for _, remedy in _REMEDIES for word in re.findall(r"--[a-z-]+", remedy)}
     assert options
     for option in options:
@@ -313,7 +315,7 @@ def test_variables_of_ansible_that_weaken_a_play_are_dropped(
     assert "ANSIBLE_FORKS=3" in lines
 
 
-def test_what_was_rescued_is_no_failure_of_another_host(tmp_path: Path) -> None:
+def test_a_rescued_failure_is_no_failure_of_another_host(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("")
     stats = {"event": "stats", "ok": 1, "changed": 0, "unreachable": 0}
     records: list[dict[str, Any]] = [
@@ -340,5 +342,5 @@ def test_what_was_rescued_is_no_failure_of_another_host(tmp_path: Path) -> None:
         ("", "failed without a message"),
     ],
 )
-def test_ansibles_messages_become_a_line(message: str, line: str | None) -> None:
+def test_messages_of_ansible_become_one_line(message: str, line: str | None) -> None:
     assert _one_line(message) == (line or "ssh: connect to host h port 1: Connection refused")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the roles set comes back exactly: journal first, read back, nothing half-set."""
+"""Check that roles restore state exactly: the journal is written first, values are read back, nothing is half set."""
 
 import os
 import tempfile
@@ -17,7 +17,7 @@ kinds = playbook_modules.load("pollscope_kinds")
 
 
 class Memory(journal.Setting):  # type: ignore[misc, name-defined]  # loaded while it runs
-    """State in a dict; `broken` targets take nothing, `refusing` ones raise."""
+    """State in a dict; writing has no effect on `broken` targets and raises for `refusing` ones."""
 
     def __init__(self, values: dict[str, Any], journal_file: Path | None = None) -> None:
         self.values, self.journal_file = dict(values), journal_file
@@ -91,14 +91,14 @@ def test_a_failed_second_change_keeps_the_first_old_value(tmp_path: Path) -> Non
     assert kind.values == {"a": 0, "b": 0}
 
 
-def test_what_is_wanted_no_more_is_restored(tmp_path: Path) -> None:
+def test_an_item_that_is_no_longer_wanted_is_restored(tmp_path: Path) -> None:
     kind = Memory({"a": 0, "b": 0})
     ledger(tmp_path, kind).converge(items(a=1, b=1))
     assert ledger(tmp_path, kind).converge(items(a=1)) == ["b: 0 again"]
     assert kind.values == {"a": 1, "b": 0}
 
 
-def test_others_changes_are_left_alone_and_the_rest_comes_back(tmp_path: Path) -> None:
+def test_changes_of_others_stay_and_the_rest_is_restored(tmp_path: Path) -> None:
     kind = Memory({"a": 0, "b": 0})
     ledger(tmp_path, kind).converge(items(a=1, b=1))
     kind.values["a"] = 7
@@ -110,7 +110,7 @@ def test_others_changes_are_left_alone_and_the_rest_comes_back(tmp_path: Path) -
     assert kind.values == {"a": 0, "b": 0}
 
 
-def test_a_cut_off_write_is_restored_whatever_stands_there(tmp_path: Path) -> None:
+def test_a_write_that_was_cut_off_is_restored_whatever_the_value(tmp_path: Path) -> None:
     kind = Memory({"a": 0})
     ledger(tmp_path, kind).converge(items(a=1))
     path = tmp_path / "state/playbooks/x.journal"
@@ -121,7 +121,7 @@ def test_a_cut_off_write_is_restored_whatever_stands_there(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("holder", ["kernel", "disk"])
-def test_what_a_reboot_took_is_not_restored(tmp_path: Path, holder: str) -> None:
+def test_state_that_a_reboot_undid_is_not_restored(tmp_path: Path, holder: str) -> None:
     kind = Memory({"a": 0})
     kind.holder = holder
     ledger(tmp_path, kind).converge(items(a=1))
@@ -139,7 +139,7 @@ def test_after_a_reboot_the_old_value_is_read_again(tmp_path: Path) -> None:
     assert kind.values == {"a": 4}
 
 
-@settings(deadline=None, max_examples=40)  # every step waits for the disk
+@settings(deadline=None, max_examples=40)  # each step waits for the disk
 @given(
     st.lists(
         st.one_of(
@@ -151,7 +151,7 @@ def test_after_a_reboot_the_old_value_is_read_again(tmp_path: Path) -> None:
     )
 )
 def test_any_sequence_ends_as_it_began(steps: list[Any]) -> None:
-    """Converges (some with a target that refuses) and restores in any order; a last restore restores everything."""
+    """Converge, at times with a target that refuses, and restore in any order. The last restore restores everything."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as name:
@@ -193,7 +193,7 @@ def test_a_full_disk_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert kind.values == {"a": 0}
 
 
-def test_the_host_lock_is_the_runs_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plays_and_runs_share_one_host_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pollscope.host.lock import HostLock
 
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
@@ -232,7 +232,9 @@ def test_a_play_with_nothing_to_change_leaves_a_run_alone(tmp_path: Path, monkey
         assert play("absent", kind) == []
 
 
-def test_a_play_that_was_cut_off_is_finished_with_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_play_that_finishes_one_that_was_cut_off_takes_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pollscope.host.lock import HostLock
 
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
@@ -252,7 +254,7 @@ def test_a_play_that_was_cut_off_is_finished_with_the_lock(tmp_path: Path, monke
     before=st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3)),
     then=st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3)),
 )
-def test_a_play_that_failed_leaves_what_earlier_ones_set(before: dict[str, int], then: dict[str, int]) -> None:
+def test_a_play_that_failed_keeps_changes_of_earlier_plays(before: dict[str, int], then: dict[str, int]) -> None:
     with tempfile.TemporaryDirectory() as name:
         kind = Memory(dict.fromkeys("abcd", 0))
         first = ledger(Path(name), kind)
@@ -267,7 +269,7 @@ def test_a_play_that_failed_leaves_what_earlier_ones_set(before: dict[str, int],
         assert set(kind.values.values()) == {0}
 
 
-def test_what_cannot_be_set_again_is_said_and_the_rest_is(tmp_path: Path) -> None:
+def test_state_that_cannot_be_set_again_is_reported_and_the_rest_is_set(tmp_path: Path) -> None:
     kind = Memory({"a": 0, "b": 0})
     ledger(tmp_path, kind).converge(items(a=1, b=1))
     entries = journal.load(ledger(tmp_path, kind).path).pending
@@ -278,7 +280,7 @@ def test_what_cannot_be_set_again_is_said_and_the_rest_is(tmp_path: Path) -> Non
     assert kind.values == {"a": 2, "b": 1}
 
 
-def test_files_folders_and_links_come_back(tmp_path: Path) -> None:
+def test_files_folders_and_links_are_restored(tmp_path: Path) -> None:
     old = tmp_path / "old.conf"
     old.write_text("before\n")
     old.chmod(0o640)
@@ -298,7 +300,7 @@ def test_files_folders_and_links_come_back(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "old.conf"]
 
 
-def test_a_folder_that_others_use_stays(tmp_path: Path) -> None:
+def test_a_folder_with_files_of_others_stays(tmp_path: Path) -> None:
     path, folder = tmp_path / "x.journal", tmp_path / "new"
     journal.Ledger(path, kinds.common_kinds(), "b").converge([journal.Item("folder", str(folder), True)])
     (folder / "theirs").write_text("")

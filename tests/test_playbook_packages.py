@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packages of the plays: services that must not start, and runs that must not be disturbed."""
+"""Check that packages of plays start no services where they must not, and disturb no run."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ with packages.services_off(True, Path({journal!r})):
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module, with a policy and journals below tmp_path; every package is there."""
+    """Return the module with its policy and journals below tmp_path."""
     module = playbook_modules.load("pollscope_packages")
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(module, "POLICY", tmp_path / "policy-rc.d")
@@ -51,7 +51,7 @@ def journal_of(module: ModuleType) -> Path:
 
 
 class Call:
-    """What Ansible hands to a module."""
+    """The parameters that Ansible hands to the module."""
 
     check_mode = False
 
@@ -64,7 +64,7 @@ class Call:
         }
 
 
-def test_services_are_kept_from_starting_only_meanwhile(packages: ModuleType) -> None:
+def test_services_do_not_start_during_the_installation_only(packages: ModuleType) -> None:
     with packages.services_off(True, journal_of(packages)):
         assert (packages.POLICY.read_text(), packages.POLICY.stat().st_mode & 0o777) == (REFUSAL, 0o755)
         journal = packages.policy_ledger(journal_of(packages)).path
@@ -81,7 +81,7 @@ def test_a_policy_of_the_host_is_not_touched(packages: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("state", ["absent", "present"])
-def test_what_a_killed_play_left_is_restored_by_the_next(
+def test_the_next_play_restores_the_policy_of_a_killed_one(
     packages: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     text = CUT_OFF.format(
@@ -107,9 +107,7 @@ def test_a_host_on_which_a_run_measures_is_left_alone(
         assert packages.act(Call("present", "mtr")) == []
 
 
-def test_a_play_that_failed_purges_what_it_brought_and_nothing_of_an_earlier_one(
-    packages: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_play_that_failed_purges_only_its_own_packages(packages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     host = {"mtr"}
 
     def apt(verb: str, *words: str) -> str:

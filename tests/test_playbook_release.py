@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Unpacking of an archive on a host: what other users of the host, and what the archive itself can do."""
+"""Attack the unpacking of an archive on a host: as another user of the host, and with the archive itself."""
 
 import hashlib
 import io
@@ -73,7 +73,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, to: str = "", mode: int = 0
 def test_an_archive_that_is_exchanged_after_the_digest_check_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attack: a user of the host renames an archive of his own over the checked one."""
+    """The attack: a user of the host renames his own archive over the checked one."""
     archive, evil = tmp_path / "release.tar.gz", tmp_path / "evil.tar.gz"
     make_archive(archive)
     make_archive(evil, program=Path("/bin/false").read_bytes())
@@ -92,7 +92,7 @@ def test_an_archive_that_is_exchanged_after_the_digest_check_is_not_installed(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_an_archive_of_another_user_is_refused(tmp_path: Path) -> None:
-    """Its owner can write into it while it is unpacked."""
+    """Its owner could write to it while root unpacks it."""
     archive = packed(tmp_path / "release.tar.gz")
     os.chown(archive, NOBODY, NOBODY)
     with pytest.raises(release.HostError, match="is not a regular file of user 0"):
@@ -116,8 +116,8 @@ def test_an_archive_that_was_cut_off_on_the_way_is_refused(tmp_path: Path) -> No
     assert not (tmp_path / "opt").exists()
 
 
-def test_nobody_else_can_write_to_what_was_unpacked(tmp_path: Path) -> None:
-    """Also where the archive was made under a umask of 0, and the host has one."""
+def test_no_other_user_can_write_to_unpacked_files(tmp_path: Path) -> None:
+    """The archive was made under a umask of 0, and the host has a umask of 0."""
     archive = packed(
         tmp_path / "release.tar.gz",
         member("lib", tarfile.DIRTYPE, mode=0o1777),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plays over a real SSH connection to this machine: converge, converge again, verify, restore; and what can go wrong.
+"""Play over a real SSH connection to this machine: converge, converge again, verify, restore, and fail.
 
 Only roles whose whole effect lies below a folder of the test are run here; the others run in tests/chroot.
 """
@@ -32,19 +32,19 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the roles need root on the host, which is this one"),
     pytest.mark.timeout(900),
 ]
-# Their reboot would be this machine's.
+# These roles would reboot this machine.
 REBOOTING = {"cpu_isolation", "iommu"}
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A host to play on: everything that it has lies in `folder`."""
+    """A host whose files all lie in `folder`."""
 
     folder: Path
     host: SshHost
 
     def inventory(self, hosts: Mapping[str, Mapping[str, Any]] = {"here": {}}, **variables: Any) -> Inventory:
-        """An inventory in which the host is DUT and generator, under each of these names."""
+        """Return an inventory in which the host is DUT and generator under each of the names."""
         remote = self.host.remote()
         common = {
             "ansible_host": remote["host"],
@@ -69,7 +69,7 @@ class Bench:
         return run_play(name, self.inventory(**variables), options=options, log=self.folder / f"{name}.log")
 
     def snapshot(self) -> dict[str, str]:
-        """Every file, link and folder below `opt` and the journals."""
+        """Return every file, link and folder below `opt` and of the journals."""
         found = {}
         for top in (self.folder / "opt", self.folder / "state/playbooks"):
             for path in sorted(top.rglob("*")):
@@ -83,7 +83,7 @@ def _digest(path: Path) -> str:
 
 
 def make_archive(path: Path, distribution: str | None = None, program: bytes = Path("/bin/true").read_bytes()) -> None:
-    """An archive as playbooks/build-release makes it, with another program in the place of the node."""
+    """Write an archive like those of playbooks/build-release, with another program in the place of the node."""
     own = dict(line.partition("=")[::2] for line in Path("/etc/os-release").read_text().splitlines())
     here = f"{own['ID']} {own.get('VERSION_ID', 'testing')}".replace('"', "")
     with tarfile.open(path, "w:gz") as archive:
@@ -137,7 +137,7 @@ def test_check_converge_again_verify_restore(bench: Bench) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_as_it_should_be_is_left(bench: Bench) -> None:
+def test_correct_state_is_left_alone(bench: Bench) -> None:
     bench.play("provision")
     assert bench.play("provision", "--check").changes == ()
     bench.play("restore")
@@ -146,9 +146,7 @@ def test_what_is_as_it_should_be_is_left(bench: Bench) -> None:
 
 
 @pytest.mark.thorough
-def test_a_failed_provision_leaves_an_earlier_one_as_it_was_and_a_good_one_takes_its_place(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_failed_provision_keeps_the_earlier_one_and_a_good_one_replaces_it(bench: Bench, tmp_path: Path) -> None:
     bench.play("provision")
     before = bench.snapshot()
     newer, pktgen = bench.folder / "newer.tar.gz", tmp_path / "pktgen-24.10.3.tar.gz"
@@ -179,7 +177,7 @@ def test_an_archive_for_another_release_is_refused(bench: Bench) -> None:
     fails(bench, "the archive was built on debian 4, this host is", pollscope_apps_archive=str(foreign))
 
 
-@pytest.mark.thorough  # what fails in the middle of a role is restored: test_a_full_disk_leaves_nothing
+@pytest.mark.thorough  # test_a_full_disk_leaves_nothing covers a failure in the middle of a role
 def test_a_broken_archive_is_refused(bench: Bench) -> None:
     broken = bench.folder / "broken.tar.gz"
     broken.write_bytes((bench.folder / "release.tar.gz").read_bytes()[:100_000])
@@ -215,15 +213,15 @@ def test_a_run_that_has_the_host_reboot_keeps_other_plays_away(bench: Bench) -> 
     remove_boot_note(bench.folder / "state")
 
 
-def test_what_a_program_said_is_the_reason(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not Ansible's word that it failed; what lies behind it may be an hour of building."""
+def test_the_output_of_a_program_is_the_reason(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ansible itself only reports that the task failed."""
     monkeypatch.setattr("pollscope.testbeds.pair.plays.cache_folder", lambda: Path("/dev/null/cache"))
     with pytest.raises(PlayFailed, match="mkdir: cannot create directory"):
         bench.play("provision", pollscope_apps_archive="")
 
 
 def test_somebody_elses_play_keeps_ours_away(bench: Bench) -> None:
-    """Between its tasks it does not hold the host's lock, and a build may take long. Restoring is refused as well."""
+    """Between its tasks a play does not hold the host's lock, and a build may take long. This holds for restore too."""
     mark = bench.folder / "state/playbooks/before"
     mark.mkdir(parents=True)
     (mark / "player").write_text("ada@elsewhere")
@@ -283,7 +281,7 @@ def test_pages_of_1_gb_are_reserved_where_the_nics_are(
 
 
 def test_a_host_keeps_memory_to_boot_with(bench: Bench) -> None:
-    """The kernel would take all that there is, and nobody could log in to change it."""
+    """The kernel would take all memory, and nobody could log in to change that."""
     inventory = bench.inventory(pollscope_roles=["hugepages"], hugepages_boot_1g=100_000, hugepages_reboot=False)
     with pytest.raises(PlayFailed, match=r"would take 100000 of \d+ GiB while the host boots, .* Nothing was changed"):
         run_play("provision", inventory, options=["--check"], log=bench.folder / "log")
@@ -291,7 +289,7 @@ def test_a_host_keeps_memory_to_boot_with(bench: Bench) -> None:
 
 
 def test_each_host_that_cannot_be_used_has_its_reason(bench: Bench) -> None:
-    """One play over all: starting Ansible takes longer than what it finds."""
+    """One play covers all hosts, because starting Ansible takes longest."""
     missing = bench.folder / "sudo"
     other = "-F none -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no"
     hosts: dict[str, dict[str, Any]] = {
@@ -316,9 +314,9 @@ def test_each_host_that_cannot_be_used_has_its_reason(bench: Bench) -> None:
     assert bench.snapshot() == {}, "nothing may stay half-set"
 
 
-# Always with --check: a test must not reboot this machine, even when what it tests is broken.
+# Always with --check: a test must not reboot this machine, even if the code under test is broken.
 def iommu_off(bench: Bench, roles: Sequence[str], **variables: Any) -> str:
-    """Why the play for `mode=off` fails on this host."""
+    """Return the reason why the play for `mode=off` fails on this host."""
     nics = [path.name for path in sorted(Path("/sys/bus/pci/devices").glob("*"))[:1]]
     if not nics:
         pytest.skip("no PCI device here")
@@ -331,13 +329,13 @@ def iommu_off(bench: Bench, roles: Sequence[str], **variables: Any) -> str:
     return ""
 
 
-def test_without_consent_no_reboot_into_a_host_whose_nics_cannot_be_bound(bench: Bench) -> None:
+def test_without_consent_the_mode_off_is_refused_where_nics_are_bound(bench: Bench) -> None:
     assert "give -e vfio_no_iommu_consent=true if you mean it; nothing was changed" in iommu_off(bench, ["vfio"])
     assert bench.snapshot() == {}
 
 
 @pytest.mark.parametrize(("roles", "variables"), [(["vfio"], {"vfio_no_iommu_consent": "true"}), ([], {})])
-def test_with_consent_or_without_binding_the_mode_is_set(
+def test_with_consent_or_without_bound_nics_the_mode_is_set(
     bench: Bench, roles: list[str], variables: dict[str, str]
 ) -> None:
     assert "vfio_no_iommu_consent" not in iommu_off(bench, roles, **variables)
@@ -353,8 +351,8 @@ def test_bad_arguments_of_a_role(bench: Bench) -> None:
         run_play("provision", replace(inventory), log=bench.folder / "log")
 
 
-def test_the_program_says_a_line_and_ends_with_3(bench: Bench, checkout: Path, tmp_path: Path) -> None:
-    """With the environment of this test: a checkout need not have one of its own."""
+def test_the_program_writes_one_line_and_ends_with_3(bench: Bench, checkout: Path, tmp_path: Path) -> None:
+    """It uses the environment of this test, because a checkout need not have one."""
     (tmp_path / "playbooks").mkdir()
     program = shutil.copy(checkout / "playbooks/play", tmp_path / "playbooks")
     (tmp_path / ".venv").symlink_to(sys.prefix)
@@ -375,7 +373,7 @@ executable('pktgen', 'main.c', install: get_option('enable_lua'))
 
 @pytest.mark.thorough
 def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -> None:
-    """With a small program in the place of pktgen-dpdk, which cannot be had here."""
+    """A small program stands for pktgen-dpdk, which is not available here."""
     source = tmp_path / "pktgen-24.10.3"
     source.mkdir()
     (source / "meson.build").write_text(MESON)

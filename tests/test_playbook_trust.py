@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks on plays: by a host on another one, by users of a host, by the environment of the controller."""
+"""Attack plays: from one host on another, as a user of a host, and by the environment of the controller."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 CHECKOUT = Path(__file__).resolve().parent.parent
 GOOD, EVIL = Path("/bin/true").read_bytes(), Path("/bin/false").read_bytes()
-# In the place of what compiles: a host returns the archive that its environment names.
+# Stands for the compilation: a host returns the archive that its environment names.
 BUILD_RELEASE = """#!/bin/sh
 set -eu
 [ "$1" != --sources ] || exec tar -C "$(dirname "$0")/.." -cf "$2" playbooks/build-release
@@ -36,7 +36,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the playbooks with another build-release, from which the plays are run."""
+    """Run plays from a copy of the playbooks with another build-release."""
     tree = tmp_path / "tree"
     shutil.copytree(CHECKOUT / "playbooks", tree / "playbooks", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(CHECKOUT / "ansible.cfg", tree)
@@ -48,7 +48,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def bench(folder: Path, name: str, program: bytes = GOOD, **more: Any) -> Iterator[Bench]:
-    """A host that builds an archive with this program."""
+    """Start a host that builds an archive with this program."""
     here = folder / name
     (here / "ssh").mkdir(parents=True)
     (here / "opt").mkdir()
@@ -63,7 +63,7 @@ def build_folders() -> set[Path]:
 
 
 def test_a_host_does_not_install_what_another_host_built(tree: Path, tmp_path: Path) -> None:
-    """The attack: a host in the hands of somebody else returns an archive of his own for the next host to install."""
+    """The attack: a compromised host returns its own archive, and the next host installs it."""
     cache, before = tmp_path / "cache", build_folders()
     given = {"pollscope_apps_archive": "", "pollscope_apps_cache": str(cache)}
     with bench(tmp_path, "evil", EVIL) as evil, bench(tmp_path, "victim") as victim:
@@ -88,7 +88,7 @@ def test_a_host_installs_what_the_builder_of_its_inventory_built(tree: Path, tmp
 
 
 def test_a_host_names_no_file_of_the_controller(tree: Path, tmp_path: Path) -> None:
-    """The attack: VERSION_ID leads out of the cache, to where the controller then writes what the host has built."""
+    """The attack: VERSION_ID leads out of the cache, and the controller writes the host's archive there."""
     release = tmp_path / "os-release"
     release.write_text('ID=debian\nVERSION_ID="12/../../../escaped"\n')
     mount = ["unshare", "-m", "sh", "-c", f'mount --bind {release} /etc/os-release && exec "$@"', "sh"]
@@ -102,7 +102,7 @@ def test_a_host_names_no_file_of_the_controller(tree: Path, tmp_path: Path) -> N
 
 
 def test_a_user_of_the_host_does_not_bring_the_archive(tmp_path: Path) -> None:
-    """The attack: the name of the copy is known beforehand, and a file that a user makes first stays his own."""
+    """The attack: a user knows the name of the copy beforehand, and owns the file because he made it first."""
     with bench(tmp_path, "host") as host:
         digest = hashlib.sha256((host.folder / "release.tar.gz").read_bytes()).hexdigest()
         known = Path(f"/var/tmp/pollscope-archive-{digest}.tar.gz")
@@ -116,7 +116,7 @@ def test_a_user_of_the_host_does_not_bring_the_archive(tmp_path: Path) -> None:
         assert list(Path("/var/tmp").glob("pollscope-archive-*")) == []
 
 
-def test_what_a_host_says_does_not_reach_the_terminal_as_commands(tmp_path: Path) -> None:
+def test_a_terminal_gets_no_control_characters_of_a_host(tmp_path: Path) -> None:
     release = tmp_path / "os-release"
     release.write_text('ID="\033]0;owned\007\033[2J"\n')
     mount = ["unshare", "-m", "sh", "-c", f'mount --bind {release} /etc/os-release && exec "$@"', "sh"]
@@ -163,7 +163,7 @@ def ssh_agent(socket: Path) -> Iterator[None]:
 
 
 def test_the_agent_is_not_forwarded_and_no_local_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The attack: a host uses the keys of the user, whose own settings of ssh forward them."""
+    """The attack: a host uses the keys of a user whose ssh settings forward the agent."""
     seen, ran, config, socket = (tmp_path / name for name in ("seen", "ran", "config", "agent"))
     config.write_text(f"Host *\nForwardAgent yes\nForwardX11 yes\nPermitLocalCommand yes\nLocalCommand touch {ran}\n")
     log = f'ForceCommand env >>{seen}; exec sh -c "$SSH_ORIGINAL_COMMAND"\nX11Forwarding yes\nX11UseLocalhost yes\n'
@@ -178,7 +178,7 @@ def test_the_agent_is_not_forwarded_and_no_local_command_runs(tmp_path: Path, mo
     assert not ran.exists()
 
 
-# In the place of a role that reboots: what a run does that begins between two tasks of the play.
+# Stands for a role that reboots: it begins a run, as another user could between two tasks of the play.
 BEGINS = """---
 - name: Begin a run
   ansible.builtin.command:
@@ -201,7 +201,7 @@ except HostError as error:
 def test_no_run_begins_between_the_tasks_of_a_play_that_reboots(
     tree: Path, tmp_path: Path, name: str, variables: dict[str, str]
 ) -> None:
-    """The run would be killed by the reboot, which is a task of its own and holds no lock."""
+    """The reboot is a task of its own that holds no lock. It would kill the run."""
     script, log = tmp_path / "run.py", tmp_path / "log"
     script.write_text(RUN.format(checkout=str(CHECKOUT), log=str(log)))
     tasks = tree / "playbooks/roles/iommu/tasks"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The set-up's first step: what it does without Ansible, and what it says when it cannot go on."""
+"""Check the first step of the set-up, which needs no Ansible, and its messages when it has to stop."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ def bootstrap(folder: Path, *arguments: str, **environment: str) -> subprocess.C
 
 @pytest.fixture
 def copy(checkout: Path, tmp_path: Path) -> Path:
-    """The inputs of the set-up in a folder without .venv and stamps."""
+    """Copy the inputs of the set-up into a folder without .venv and stamps."""
     folder = tmp_path / "copy"
     folder.mkdir()
     names = [
@@ -51,7 +51,7 @@ def copy(checkout: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stubs(tmp_path: Path) -> Path:
-    """Programs for the front of PATH: an ordinary user, a sudo that refuses, no package installed."""
+    """Write programs for PATH: the user is an ordinary one, sudo refuses, and no package is installed."""
     folder = tmp_path / "stubs"
     folder.mkdir()
     for name, line in {"id": "echo 1000", "sudo": "exit 1", "dpkg-query": "exit 1"}.items():
@@ -60,7 +60,7 @@ def stubs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_list_is_the_roles_lists(checkout: Path) -> None:
+def test_the_list_joins_the_lists_of_the_roles(checkout: Path) -> None:
     done = bootstrap(checkout, "--list")
     assert done.stdout.split() == packages(checkout, *ROLES)
 
@@ -72,7 +72,7 @@ def test_unknown_option_is_bad_usage(checkout: Path) -> None:
 
 
 def test_second_time_only_looks(checkout: Path) -> None:
-    """It takes 0.05 s on an idle machine; what a busy one can be asked is that nothing was done."""
+    """It takes 0.05 s on an idle machine. On a busy one the test can only check that nothing was done."""
     assert bootstrap(checkout, "--dev").returncode == 0
     stamps = {path: path.stat().st_mtime_ns for path in (checkout / ".cache/setup").iterdir() if path.name != "lock"}
     assert len(stamps) >= 3
@@ -81,8 +81,8 @@ def test_second_time_only_looks(checkout: Path) -> None:
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
 
 
-def test_hugepages_given_up_by_hand_are_noticed(copy: Path) -> None:
-    """The play itself is a stub here: what counts is that it is run again, although boot and inputs are the same."""
+def test_hugepages_that_a_user_released_are_reserved_again(copy: Path) -> None:
+    """The play, a stub here, runs again although boot and inputs are the same."""
     stamps, programs = copy / ".cache/setup", copy / ".venv/bin"
     for folder in (stamps, programs):
         folder.mkdir(parents=True)
@@ -100,8 +100,8 @@ def test_hugepages_given_up_by_hand_are_noticed(copy: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("option", [(), ("--clean-host",)])
-def test_the_venv_of_another_place_is_made_anew(copy: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
-    """As a copied checkout has it: its Python works, and its scripts run the programs of the other place."""
+def test_the_venv_of_another_place_is_made_again(copy: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
+    """In a copied checkout Python works, and the scripts run the programs of the other place."""
     programs, called = copy / ".venv/bin", tmp_path / "called"
     programs.mkdir(parents=True)
     for name in ("python", "pollscope", "ansible-playbook"):
@@ -138,7 +138,7 @@ def test_without_root_the_missing_packages_are_listed(checkout: Path, copy: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another /etc/os-release needs a mount namespace, which needs root")
-def test_unknown_distribution_lists_what_is_needed(checkout: Path, copy: Path, tmp_path: Path) -> None:
+def test_an_unknown_distribution_gets_the_list_of_needs(checkout: Path, copy: Path, tmp_path: Path) -> None:
     other = tmp_path / "os-release"
     other.write_text('ID=slackware\nVERSION_ID="15.0"\n')
     inside = 'mount --bind "$1" /etc/os-release && exec "$2"'
@@ -155,7 +155,7 @@ def test_unknown_distribution_lists_what_is_needed(checkout: Path, copy: Path, t
 
 
 @pytest.mark.parametrize("built_in", ["here", "elsewhere"])
-def test_a_checkout_that_was_moved_is_built_anew(checkout: Path, tmp_path: Path, built_in: str) -> None:
+def test_a_checkout_that_was_moved_is_built_again(checkout: Path, tmp_path: Path, built_in: str) -> None:
     """Meson's files name the folder in which they were made."""
     here = tmp_path / "here"
     (here / "build").mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hugepages are reserved with a journal and restored exactly (the Ansible module of the role `hugepages`)."""
+"""Check that the role `hugepages` reserves pages with a journal and restores them exactly."""
 
 import importlib.util
 import os
@@ -36,7 +36,7 @@ def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Tree:
-    """A made-up /proc and /sys with plain files."""
+    """A /proc and /sys of plain files."""
 
     def __init__(self, root: Path, nodes: dict[str, int], memory_kb: int = 8 << 20) -> None:
         self.root, self.boot = root, "first"
@@ -165,7 +165,9 @@ def test_restores_after_a_crash_between_write_and_read_back(module: ModuleType, 
     assert tree.pages("node0") == 5
 
 
-def test_takes_what_a_short_kernel_gives(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepts_fewer_pages_if_the_kernel_has_no_more(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree = Tree(tmp_path, {"node0": 0})
     write = module.Pages.write
     monkeypatch.setattr(
@@ -188,7 +190,7 @@ def test_refuses_when_somebody_else_changed_the_pages(module: ModuleType, tmp_pa
     assert tree.journal.exists()
 
 
-def test_does_not_raise_again_what_somebody_else_lowered(module: ModuleType, tmp_path: Path) -> None:
+def test_does_not_raise_a_number_that_somebody_else_lowered(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 0})
     reserve(module, tree)
     tree.set("node0", 10)
@@ -231,17 +233,17 @@ def test_a_host_that_forbids_writing_leaves_no_journal(
     assert not tree.journal.exists()
 
 
-def test_a_kernel_without_hugepages_is_said(module: ModuleType, tmp_path: Path) -> None:
+def test_a_kernel_without_hugepages_is_reported(module: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(HostError, match="no 2 MB hugepages"):
         reserve(module, Tree(tmp_path, {}))
 
 
-def test_a_refusal_is_a_warning_and_does_not_keep_the_mount_from_being_made(module: ModuleType, tmp_path: Path) -> None:
+def test_refused_pages_are_a_warning_and_the_mount_is_made(module: ModuleType, tmp_path: Path) -> None:
     lines, refusals = module.act("present", of(module, Tree(tmp_path, {})), 10)
     assert (lines, refusals) == ([], ["this kernel shows no 2 MB hugepages"])
 
 
-def test_check_mode_says_what_would_be_reserved(module: ModuleType, tmp_path: Path) -> None:
+def test_check_mode_lists_the_pages_to_reserve(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 2})
     assert module.act("present", of(module, tree), 10, dry=True)[0] == ["hugepages of 2 MB: node0: 2 -> 10 in all"]
     reserve(module, tree, 10)
@@ -262,7 +264,7 @@ def test_a_mount_of_2_mb_pages_is_recognised(module: ModuleType, tmp_path: Path)
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_mounts_and_unmounts_on_the_real_kernel(checkout: Path, tmp_path: Path) -> None:
-    """In a mount namespace of its own, without the hugetlbfs mounts that this host has; no page is reserved."""
+    """It runs in a mount namespace without this host's mounts of hugetlbfs, and reserves no page."""
     script = """
 import pathlib, subprocess, sys
 sys.path[:0] = sys.argv[1:3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lock files: every package pinned and hashed, no address, and the two agree."""
+"""Check the lock files: each package is pinned and hashed, no address is given, and both files agree."""
 
 import re
 import tomllib
@@ -25,7 +25,7 @@ def test_every_line_is_a_pinned_and_hashed_package(checkout: Path, name: str) ->
     assert ENTRY.sub("", text).strip() == ""
 
 
-def test_the_dev_lock_holds_the_other_with_the_same_versions(checkout: Path) -> None:
+def test_the_dev_lock_includes_the_other_lock_with_the_same_versions(checkout: Path) -> None:
     run, dev = (entries(checkout / name) for name in LOCKS)
     assert {name: dev.get(name) for name in run} == run
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A checkout, and an archive of it that knows neither git nor links (test_installed_wheel.py: a wheel of such)."""
+"""Check a checkout, and an archive of it without git and links. test_installed_wheel.py checks wheels."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Shows which files run, then runs a command of them.
+# Prints the files that run, then runs a command.
 CODE = "import pollscope, sys; from pollscope.cli import main; print(pollscope.__file__, flush=True); main()"
 
 
@@ -26,13 +26,13 @@ def output(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def files_in_git(checkout: Path) -> list[str]:
-    """Tracked files, and new ones that are not ignored."""
+    """Return the tracked files and new ones that git does not ignore."""
     return output("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=checkout).rstrip("\0").split("\0")
 
 
 @pytest.fixture(scope="module")
 def archive(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is in git, but links, unpacked where there is no git."""
+    """Copy the files of git, without links, to a folder without git."""
     copy = tmp_path_factory.mktemp("archive")
     present = [name for name in files_in_git(checkout) if (checkout / name).is_file()]
     output(

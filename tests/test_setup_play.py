@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plays and roles: they parse, their variables are declared and carry the role's name."""
+"""Check that plays and roles parse, and that variables are declared and begin with the name of the role."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_every_role_has_a_state_and_a_restore(role: str) -> None:
     assert restore[0]["vars"] == {f"{role}_state": "absent"}
 
 
-def test_plays_name_every_role_in_both_directions() -> None:
+def test_plays_set_and_restore_every_role() -> None:
     names = load(PLAYBOOKS / "vars/roles.yml")
     assert isinstance(names, dict)
     only_local = {"test_tools", "vm_tools"}
@@ -51,8 +51,8 @@ def test_plays_name_every_role_in_both_directions() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_journal_is_found_again_by_the_name_of_its_role(role: str) -> None:
-    """As library/pollscope_journals.py does."""
+def test_the_name_of_a_journal_begins_with_its_role(role: str) -> None:
+    """library/pollscope_journals.py relies on it."""
     tasks = "".join(path.read_text() for path in (PLAYBOOKS / "roles" / role / "tasks").glob("*.yml"))
     names = re.findall(r"^ +journal: (.*)$", tasks, re.MULTILINE)
     assert all(name.partition("-")[0] == role for name in names), names
@@ -64,10 +64,10 @@ DEFAULT = "as the role ships"
 @pytest.mark.parametrize(
     ("found", "most", "wanted"), [("4\n", DEFAULT, "2"), ("4\n", 1, "1"), ("1\n", 2, "1"), ("-1\n", "2", "-1")]
 )
-def test_users_may_count_no_less_than_before_and_no_more_than_needed(
+def test_users_keep_the_permission_to_count_or_get_the_least_needed(
     checkout: Path, found: str, most: object, wanted: str
 ) -> None:
-    """2 lets them count their own programs (kernel documentation, admin-guide/perf-security)."""
+    """With 2 they count events of their own programs (kernel documentation, admin-guide/perf-security)."""
     most = load(PLAYBOOKS / "roles/perf/defaults/main.yml")["perf_event_paranoid"] if most == DEFAULT else most
     (task,) = (each for each in load(PLAYBOOKS / "roles/perf/tasks/main.yml") if each["name"] == "Let users count")
     variables = {"perf_event_paranoid": most, "perf_found": {"content": b64encode(found.encode()).decode()}}
@@ -83,8 +83,8 @@ def test_users_may_count_no_less_than_before_and_no_more_than_needed(
     assert f"msg: '{wanted}'" in done.stdout
 
 
-def test_what_was_installed_last_is_removed_first() -> None:
-    """Packages of a role may need those of one before it."""
+def test_packages_that_were_installed_last_are_removed_first() -> None:
+    """Packages of a role may need those of an earlier role."""
     names = load(PLAYBOOKS / "vars/roles.yml")
     assert isinstance(names, dict)
     forward, back = (re.findall(r"'([a-z_]{3,})'", names[key]) for key in ("all_roles", "restore_order"))
@@ -99,7 +99,7 @@ def role_tasks(role: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(PLAYBOOKS.rglob("*.yml")), ids=lambda path: str(path.relative_to(PLAYBOOKS)))
 def test_no_loop_loses_its_order(path: Path) -> None:
-    """Ansible makes sets of its lists for these filters, and the order of roles is their meaning."""
+    """Ansible turns lists into sets for these filters, but the order of roles matters."""
     for line in path.read_text().splitlines():
         assert not re.match(r" *loop: .*\| *(intersect|difference|union|symmetric_difference|unique)\(", line), line
 
@@ -121,8 +121,8 @@ def test_playbook_parses(checkout: Path, playbook: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_headers_to_build_with_are_fetched_for_a_checkout_only() -> None:
-    """Their folder is one of this machine: on another host nothing reads it, and a user there cannot write it."""
+def test_driver_headers_are_fetched_for_a_checkout_only() -> None:
+    """Their folder is on this machine. On another host nothing reads it, and the user may not write it."""
     assert load(PLAYBOOKS / "roles/dpdk/defaults/main.yml")["dpdk_fetch_driver_sdk"] is False
     (play,) = load(PLAYBOOKS / "local.yml")
     assert (play["hosts"], play["connection"]) == ("localhost", "local")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The roles in a Debian of its own, over SSH: its packages and its GRUB; and back to what it was.
+"""Play the roles over SSH in a Debian of its own, with its packages and its GRUB, and restore it.
 
 /proc and /sys there are this machine's. So no role that writes to them runs here, and none that reboots.
 """
@@ -21,14 +21,14 @@ from pollscope.testbeds.pair.plays import PlayFailed, PlayResult, run_play
 pytestmark = [pytest.mark.chroot, pytest.mark.timeout(3600)]
 PACKAGES = ["openssh-server", "python3", "grub2-common", "dpdk", "ca-certificates"]
 SUITES = ["trixie"]
-# The disk of a chroot is no device that GRUB could find; its scripts are the real ones.
+# GRUB finds no device for the disk of a chroot. Its scripts are the real ones.
 GRUB_PROBE = """#!/bin/sh
 case "$*" in *--target=device*) echo /dev/vda1 ;; *uuid*) exit 1 ;; *--target=fs*) echo ext2 ;; *) exit 1 ;; esac
 """
-# Written by the programs of the system itself, whatever is installed.
+# Programs of the system write these, whatever is installed.
 OWN = ["/var/log", "/var/cache", "/var/lib/apt", "/var/lib/dpkg", "/run", "/tmp", "/var/tmp", "/proc", "/sys", "/dev"]
 OWN += ("/etc/ld.so.cache", "/root/.ansible", "/etc/machine-id")
-# Debian's packages leave the system users that they made.
+# Debian's packages do not remove the system users that they made.
 OWN += ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid", "/etc/subgid")
 
 
@@ -63,7 +63,7 @@ class Bench:
         return run_play(name, load_inventory(path), log=self.folder / f"{name}.log")
 
     def run(self, script: str) -> str:
-        """Runs a script there; what it wrote. Through SSH: a second overlay on the same layer would be undefined."""
+        """Run a script there over SSH and return its output. A second overlay on the same layer would be undefined."""
         remote = self.host.remote()
         options = ["-F", "none", "-i", remote["key"], "-o", f"UserKnownHostsFile={remote['known_hosts']}"]
         command = ["ssh", *options, "-p", str(remote["port"]), "root@127.0.0.1", script]
@@ -72,7 +72,7 @@ class Bench:
         return done.stdout
 
     def snapshot(self) -> dict[str, str]:
-        """Mode and content of every file that is not the package manager's, and the packages."""
+        """Return the packages, and mode and content of each file that does not belong to the package manager."""
         script = "find / -xdev ! -type d -printf '%p %m %s %l\\n' | sort; dpkg-query -W"
         lines = [
             line
@@ -100,7 +100,7 @@ def bench(request: pytest.FixtureRequest, checkout: Path, tmp_path_factory: pyte
 
 
 def prepare(system: debian.System) -> None:
-    """A kernel to boot, and a GRUB that finds its disk."""
+    """Install a kernel to boot, and a GRUB that finds its disk."""
     script = f"""set -e
     cat >/usr/sbin/grub-probe <<'END'\n{GRUB_PROBE}END
     mkdir -p /boot/grub && touch /boot/vmlinuz-6.12.0-test && mkdir -p /etc/default
@@ -111,7 +111,7 @@ def prepare(system: debian.System) -> None:
 
 
 def cycle(bench: Bench, *roles: str, **variables: Any) -> dict[str, str]:
-    """Converge, converge again, verify, restore; returns what the system was in between."""
+    """Converge, converge again, verify and restore; return the snapshot taken in between."""
     before = bench.snapshot()
     assert bench.play("provision", list(roles), **variables).changes
     between = bench.snapshot()
@@ -145,7 +145,7 @@ def test_boot_parameters_come_and_go(bench: Bench) -> None:
 
 
 def test_pages_of_1_gb_at_boot_come_and_go(bench: Bench) -> None:
-    """Only the boot parameters: the kernel is this host's, so no number of pages may be changed."""
+    """Set only boot parameters. The kernel is this host's, so no number of pages may change."""
     wanted = {"hugepages_boot_1g": 4, "hugepages_wanted_pages": 0}
     before = menu(bench)
     changed = cycle(bench, "hugepages", **wanted)
