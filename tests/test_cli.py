@@ -256,3 +256,30 @@ def test_a_shell_completes_commands_and_names(
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
     assert set(cli().stdout.split()) == wanted
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "pollscope", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "pollscope")
+
+
+def test_validate_shows_an_unknown_key_and_what_depends_on_other_keys(cli: Cli) -> None:
+    """One kind of problem does not hide the other."""
+    spec = SPEC.replace("format: 1\n", "format: 1\ncolour: red\n") + "zip: [[cores, burst]]\n"
+    done = cli("validate", cli.spec(spec))
+    assert done.returncode == 2
+    assert "colour: unknown key" in done.stderr
+    assert "zip.0: 'cores' is not a factor of this spec" in done.stderr
+
+
+def test_validate_warns_of_a_figure_that_could_not_be_drawn(cli: Cli) -> None:
+    swept = (
+        "format: 1\nname: x\ntitle: t\nparameters: {load_pps: 0}\n"
+        "factors: {frame: [64 B, 128 B], burst: [8, 32], queues: [1, 2]}\n"
+    )
+    done = cli("validate", cli.spec(swept + "show: {x: burst, y: [rx_pps], by: frame}\n"))
+    assert done.returncode == 0
+    assert "show[0]: queues has several levels and is neither x, by nor at" in done.stderr
+    assert "(by: [frame, queues], or at: {queues: 1})" in done.stderr
+    for fixed in ("by: [frame, queues]", "by: frame, at: {queues: 1}"):
+        assert cli("validate", cli.spec(swept + f"show: {{x: burst, y: [rx_pps], {fixed}}}\n")).stderr == ""

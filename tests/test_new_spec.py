@@ -7,6 +7,7 @@ import pytest
 from command_line import pollscope
 from shipped_specs import EXPERIMENTS, shipped
 
+from pollscope.base.names import WORKLOADS
 from pollscope.base.paths import data_folder
 from pollscope.spec import load_file
 
@@ -17,6 +18,11 @@ def test_the_template_is_valid_commented_and_borrows_no_row(tmp_path: Path) -> N
     spec = load_file(tmp_path / "bursts.yaml").spec
     assert (spec.name, spec.all_rows, len(spec.show), len(spec.claims)) == ("bursts", (), 1, 1)
     assert (tmp_path / "bursts.yaml").read_text().count("#") > 10
+
+
+def test_the_template_names_every_workload(tmp_path: Path) -> None:
+    assert pollscope("new", "mine", cwd=tmp_path).returncode == 0
+    assert ", ".join(WORKLOADS) in (tmp_path / "mine.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)

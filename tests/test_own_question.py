@@ -163,6 +163,18 @@ def test_a_table_without_a_row_has_none(tmp_path: Path) -> None:
     assert current_table(read_run(tmp_path / "run"))["row"].isna().all()
 
 
+def test_figures_that_differ_in_lines_or_held_levels_are_different_files(tmp_path: Path) -> None:
+    run = own_run(tmp_path / "run")
+    asked = ({}, {"by": ("queues",)}, {"at": {"queues": "1"}}, {"at": {"queues": "4"}})
+    names = [asked_figure(run, {"x": "burst", "y": ("rx_pps",)} | each, narrow=False).row for each in asked]
+    assert names == [
+        "rx_pps-by-burst",
+        "rx_pps-by-burst-lines-queues",
+        "rx_pps-by-burst-at-queues-1",
+        "rx_pps-by-burst-at-queues-4",
+    ]
+
+
 def test_runs_are_found_by_latest_folder_name_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = own_run(tmp_path / "results" / "bursts" / "20260101T000000Z-aaaaaa").path
     newest = own_run(tmp_path / "results" / "bursts" / "20260102T000000Z-aaaaaa").path

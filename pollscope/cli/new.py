@@ -9,6 +9,7 @@ import typer
 
 from pollscope.base.document import read_text
 from pollscope.base.errors import HostError, UsageError
+from pollscope.base.names import WORKLOADS
 from pollscope.base.paths import data_folder
 from pollscope.cli.words import say
 from pollscope.spec import find_specs, known_specs, load_text
@@ -36,8 +37,7 @@ def new(
     if not NAME.fullmatch(stem):
         raise UsageError("is no name of a spec", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
     path = Path(f"{stem}.yaml")
-    template = data_folder("configs") / "new-spec.yaml"
-    text = _like(like, stem) if like is not None else read_text(template).replace("NAME", stem)
+    text = _like(like, stem) if like is not None else _from_template(stem)
     load_text(text, str(path))  # what is written is valid
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -48,6 +48,11 @@ def new(
         raise HostError(f"cannot be written: {error.strerror}", str(path), "go to another folder") from None
     typer.echo(path)
     say(f"next: pollscope plan {path}")
+
+
+def _from_template(name: str) -> str:
+    text = read_text(data_folder("configs") / "new-spec.yaml")
+    return text.replace("NAME", name).replace("WORKLOADS", ", ".join(WORKLOADS))
 
 
 def _like(word: str, name: str) -> str:

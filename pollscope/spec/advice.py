@@ -52,6 +52,7 @@ def advice(spec: Spec) -> list[str]:
         *_long_intervals(spec),
         *_few_turns(spec),
         *_strange_levels(spec),
+        *_undrawn(spec),
     ]
 
 
@@ -122,6 +123,22 @@ def _strange(spec: Spec, named: _Named) -> str:
     offered = "; ".join(f"{name}: {', '.join(map(str, spec.levels[name]))}" for name in named.factors)
     level = named.level.text(str) if isinstance(named.level, Range) else named.level
     return f"{named.place}: no level is {level}, so {named.consequence} (levels of {offered})"
+
+
+def _undrawn(spec: Spec) -> Iterator[str]:
+    """Yield why a figure could not be drawn after the run: it says lines by some factors and leaves out others."""
+    for index, show in enumerate(spec.show):
+        named = {show.x, *show.by, *show.at}
+        together = {name for group in spec.zip if named & set(group) for name in group}
+        left = [name for name, levels in spec.levels.items() if len(levels) > 1 and name not in named | together]
+        if show.by and left:
+            whole = f"by: [{', '.join([*show.by, *left])}]"
+            held = ", ".join(f"{name}: {spec.levels[name][0]}" for name in left)
+            yield (
+                f"show[{index}]: {' and '.join(left)} {'has' if len(left) == 1 else 'have'} several levels and "
+                f"{'is' if len(left) == 1 else 'are'} neither x, by nor at, so this figure cannot be drawn "
+                f"({whole}, or at: {{{held}}})"
+            )
 
 
 def _shown_levels(spec: Spec, place: str, show: Show) -> Iterator[_Named]:

@@ -88,11 +88,28 @@ def _check(document: Document) -> Spec:
         # A list that lost its bad items is too short for that reason only.
         deeper = {each["loc"][: len(each["loc"]) - depth] for each in found for depth in range(1, len(each["loc"]))}
         told = [each for each in found if not (each["type"] == "too_short" and each["loc"] in deeper)]
-        raise SpecError([_key_error(document, each) for each in told]) from error
+        hidden = _behind(document, found)
+        raise SpecError([*(_key_error(document, each) for each in told), *hidden]) from error
     problems = cross_checks(spec)
     if problems:
         raise SpecError([_at(document, document.locate(each.path), each.what) for each in problems])
     return spec
+
+
+def _behind(document: Document, found: Sequence[Any]) -> list[UsageError]:
+    """Return what cross checks find in the sections that have no error of their own."""
+    wrong = {each["loc"][0] for each in found if each["loc"]}
+    if any(not each["loc"] or each["type"] == "missing" for each in found):
+        return []
+    try:
+        spec = Spec.model_validate({key: value for key, value in document.data.items() if key not in wrong})
+    except (ValidationError, AttributeError):
+        return []
+    return [
+        _at(document, document.locate(each.path), each.what)
+        for each in cross_checks(spec)
+        if each.path and each.path[0] not in wrong and each.path[0] in document.data
+    ]
 
 
 def _key_error(document: Document, error: Mapping[str, Any]) -> UsageError:

@@ -2,6 +2,7 @@
 """A figure for any run: metrics over a factor, a line for each level of others (`show:`, `pollscope figures`)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -105,7 +106,15 @@ def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> Pape
     if show is None:
         what = "--at holds every factor that was swept" if asked.get("at") else "the run swept no factor"
         raise UsageError(what, str(run.path), "--x and --y say what to draw")
-    return _sweep_figure(show, run, narrow)
+    figure = _sweep_figure(show, run, narrow)
+    # Figures of one run that differ in lines or in held levels only are different files.
+    lines = [f"lines-{name}" for name in asked.get("by", ())]
+    held = [f"at-{name}-{level}" for name, level in asked.get("at", {}).items()]
+    return replace(figure, row=_file_name("-".join([figure.row, *lines, *held])))
+
+
+def _file_name(text: str) -> str:
+    return "".join(each if each.isalnum() or each in "-_." else "-" for each in text)
 
 
 def _sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigure:
@@ -122,11 +131,10 @@ def _sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigu
     for name in show.y:
         metric_dictionary()[name]
     by = f"{'-'.join(show.y)}-by-{show.x}" + (f"-over-{show.ratio_to}" if show.ratio_to is not None else "")
-    name = "".join(each if each.isalnum() or each in "-_." else "-" for each in by)
     running = {"running" in metric for metric in show.y}
     away = None if len(running) > 1 else running.pop()
     draw = partial(_draw, show, narrow)
-    return PaperFigure(name, None, title_of(show), draw, leaves_out_interruptions=away, every_pair=True)
+    return PaperFigure(_file_name(by), None, title_of(show), draw, leaves_out_interruptions=away, every_pair=True)
 
 
 def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
