@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pair_hosts import SPEC, host_config, written
+from ruamel.yaml import YAML
 from run_helpers import Cli, assert_complete
 from ssh_host import SshHost
 
@@ -156,3 +157,23 @@ def test_the_example_of_several_pairs_is_a_testbed(cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     assert "@first" in done.stdout
     assert "@second" in done.stdout
+
+
+def test_the_examples_of_testbeds_and_of_inventories_match(checkout: Path) -> None:
+    """Somebody who fills in one of each need not translate between them."""
+    folder = checkout / "configs/testbeds"
+    load = YAML(typ="safe").load
+    pairs = {"inventory-mlx5.yml": [load(folder / "pair.example.yaml")]}
+    pairs["inventory-pairs.yml"] = list(load(folder / "pairs.example.yaml")["pairs"].values())
+    for file, testbeds in pairs.items():
+        inventory = load(folder / file)
+        for role in ("dut", "generator"):
+            hosts = inventory[role]["hosts"]
+            for testbed in testbeds:
+                variables = {**inventory["all"]["vars"], **hosts[testbed[role]["ssh"]["host"]]}
+                assert testbed[role]["ssh"]["user"] == variables["ansible_user"]
+                assert testbed[role]["ports"]["rx"] in variables["pollscope_nics"]
+                assert variables.get("cpu_isolation_cpus") in (None, testbed[role]["cpus"])
+    for name in ("intel", "mlx5", "pairs"):
+        text = (folder / f"inventory-{name}.yml").read_text()
+        assert "hugepages_per_node" in text and "hugepages_wanted_pages" not in text
