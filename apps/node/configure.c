@@ -14,7 +14,7 @@
 #include "ports/ports.h"
 #include "runner.h"
 
-/* What a request asks for. */
+/* The parts of a request. */
 struct configuration {
 	struct ports_plan ports;
 	bool has_dut;
@@ -25,7 +25,7 @@ struct configuration {
 	struct gen_feed feed;
 };
 
-/* Each part by itself, against lcores and devices of this process, which stay as they are. */
+/* Parse each part alone, against lcores and devices of this process, which do not change. */
 static int parse(json_t *request, struct configuration *c, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "ports", "dut", "gen", "feed", NULL};
@@ -42,7 +42,7 @@ static int parse(json_t *request, struct configuration *c, struct node_error *er
 	       (feed && gen_feed_parse(feed, &c->feed, err));
 }
 
-/* The parts against each other. */
+/* Check the parts against each other. */
 static int resolve(struct configuration *c, struct node_error *err)
 {
 	if ((c->has_dut && dut_config_resolve(&c->dut, &c->ports, err)) ||
@@ -58,14 +58,14 @@ static int resolve(struct configuration *c, struct node_error *err)
 
 static void drop_roles(void)
 {
-	struct node_error ignored; /* taking a role away cannot fail */
+	struct node_error ignored; /* removing a role cannot fail */
 
 	dut_apply(NULL, &ignored);
 	gen_apply(NULL, &ignored);
 	gen_feed_apply(NULL, &ignored);
 }
 
-/* From here on the configuration before is gone. What fails now is memory or a device: then there are no roles. */
+/* From here on the earlier configuration is gone. Only memory or a device can fail now: then there are no roles. */
 static int apply(const struct configuration *c, struct node_error *err)
 {
 	struct poller **pollers;

@@ -28,7 +28,7 @@ static json_t *lcores_json(void)
 	return list;
 }
 
-/* Each missing counter with its reason; one line when all are missing for the same one. */
+/* Each missing counter with its reason; one line if all are missing for the same one. */
 static void add_absent_counters(json_t *absent)
 {
 	struct pmu_event events[PMU_COUNTERS];

@@ -16,7 +16,7 @@
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
 #define MEET_NS    300000 /* until all lcores of a round are awake */
-/* Where a round trip takes 1400 cycles, all of them take 0.6 ms; a core that the host takes away may come back. */
+/* All round trips take 0.6 ms at 1400 cycles each; the limit leaves time for a host that takes a core away. */
 #define LINE_MAX_NS 5000000
 
 struct place {
@@ -47,7 +47,7 @@ static int buffer_open(struct node_error *err)
 	if (!host_state_work.buffer)
 		return node_fail(err, "", "no memory for the %zu bytes to be read",
 		                 host_state_work.buffer_bytes);
-	/* small pages do as well: reading in order misses the TLB once in 64 lines */
+	/* small pages are fine as well: reading in order misses the TLB once in 64 lines */
 	madvise(host_state_work.buffer, host_state_work.buffer_bytes, MADV_HUGEPAGE);
 	memset(host_state_work.buffer, 1,
 	       host_state_work.buffer_bytes); /* a page that was never written is the zero page */
@@ -120,7 +120,7 @@ static uint64_t soon(void)
 	return cycles_stamp() + cycles_of_ns(MEET_NS, clock_tsc_hz());
 }
 
-/* How many of the places before this one are on its CPU: so many rounds pass before its own. */
+/* Return how many earlier places are on the same CPU: as many rounds pass before this one's. */
 static unsigned int round_of(unsigned int index)
 {
 	unsigned int before = 0;
@@ -130,7 +130,7 @@ static unsigned int round_of(unsigned int index)
 	return before;
 }
 
-/* All CPUs at once, as they work in a trial; lcores of one CPU one after the other. */
+/* Run all CPUs at once, as they work in a trial, and lcores of one CPU one after the other. */
 static int run_cores(struct node_error *err)
 {
 	unsigned int rounds = 1;
@@ -161,7 +161,10 @@ static bool is_free(unsigned int index, const bool *taken)
 	return !taken[PLACES[index].cpu] && !taken[PLACES[index + 1].cpu];
 }
 
-/* As many lines as have CPUs of their own: with a CPU an lcore every other one. Returns their number, or -1 with err. */
+/*
+ * Run as many lines as have CPUs of their own, each between every second lcore with a CPU. Returns their number, or -1 with
+ * err.
+ */
 static int run_some_lines(struct node_error *err)
 {
 	static bool taken[CPU_SETSIZE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ground under a block of trials: what this host's cores, and the way between them, are like at this moment. */
+/* Measure the host state before a block of trials: this host's cores, and the path between them. */
 #ifndef HOST_STATE_H
 #define HOST_STATE_H
 
@@ -8,8 +8,8 @@
 #include "node_error.h"
 
 /*
- * The object `host_state` of a ground request, or NULL with err. Blocks (asleep) for some milliseconds; no trial may run.
- * Main lcore only.
+ * Return the object `host_state` of a request, or NULL with err. Blocks (asleep) for some milliseconds; no trial may run. Main
+ * lcore only.
  */
 json_t *host_state(json_t *request, struct node_error *err);
 

@@ -20,7 +20,7 @@
 #include "telemetry.h"
 #include "stop_signals.h"
 
-/* Standard output is for the protocol alone: what libraries print there goes to standard error. */
+/* Standard output is for the protocol only: what libraries print there goes to standard error. */
 static int claim_output(void)
 {
 	const int out = dup(STDOUT_FILENO);
@@ -45,7 +45,7 @@ static int serve(int out, const struct conversation_command *own, const volatile
 	if (status == 0)
 		status = control_run(STDIN_FILENO, out, own, stop);
 	if (status == -ETIMEDOUT) {
-		/* what they use must not be freed, and rte_eal_cleanup() would wait for them */
+		/* memory that they use must not be freed, and rte_eal_cleanup() would wait for them */
 		fprintf(stderr, "pollscope-node: an lcore hangs: ended without cleaning up\n");
 		_exit(1);
 	}

@@ -86,7 +86,7 @@ static int launch(uint64_t duration_ns, struct node_error *err)
 		if (rte_eal_remote_launch(run_spin, spin, lcore) < 0)
 			status = node_fail(err, "lcores", "lcore %u cannot be launched", lcore);
 	}
-	/* not lcore_wait_all() alone: waking up now and then would be noise on the CPU of the main lcore */
+	/* not lcore_wait_all() alone, whose wake-ups would be noise on the main lcore's CPU */
 	const struct timespec duration = {.tv_sec = (time_t)(duration_ns / NS_PER_S),
 	                                  .tv_nsec = (long)(duration_ns % NS_PER_S)};
 

@@ -19,18 +19,20 @@
 #include "lcore.h"
 #include "ports/ports.h"
 
-#define LAUNCH_MARGIN_NS 1000000 /* per lcore: until all are in their loops */
+#define LAUNCH_MARGIN_NS 1000000 /* per lcore, until all are in their loops */
 #define DRAIN_LOOK_MS    1
-/* So many looks without movement, and with empty rings, end the drain: a host can take a core away for tens of ms, and
- * the frames that lie in its rings meanwhile are not lost. */
+/*
+ * This many looks without movement and with empty rings end the drain: a host can take a core away for tens of ms, and frames
+ * that lie in its rings meanwhile are not lost.
+ */
 #define DRAIN_QUIET_LOOKS 5
-#define OVERDUE_NS        5000000000 /* a trial that far behind its planned end has failed */
-#define CLOSE_LIMIT_NS    2000000000 /* clients wait 3 s for the end of a node that was asked to quit */
+#define OVERDUE_NS        5000000000               /* a trial this far behind its planned end has failed */
+#define CLOSE_LIMIT_NS    2000000000               /* clients wait 3 s for the end of a node after `quit` */
 #define NS_MAX            UINT64_C(86400000000000) /* a day */
 #define WINDOW_MIN_NS     1000
 #define RATE_PPS_MAX      1e9
 
-/* that lcores are on their way back is of no interest to a reader */
+/* readers do not need to know that lcores are returning */
 static const char *const state_names[] = {
         [RUNNER_IDLE] = "idle",       [RUNNER_RUNNING] = "running", [RUNNER_DRAINING] = "draining",
         [RUNNER_ENDING] = "draining", [RUNNER_DONE] = "done",       [RUNNER_STOPPED] = "stopped",
@@ -40,14 +42,14 @@ static const char *const state_names[] = {
 static struct {
 	enum runner_state state;
 	bool stopped_early;
-	bool hold; /* the lcores go on after their windows, until `stop` */
+	bool hold; /* the lcores run on after their windows, until `stop` */
 	struct trial trial;
 	uint64_t drain_max_ns;
 	uint64_t drain_end_tsc;
-	uint64_t limit_tsc; /* a trial that is not over by then has failed; set anew by `stop` */
+	uint64_t limit_tsc; /* a trial that is not over by then has failed; `stop` sets it again */
 	unsigned int lcores[RTE_MAX_LCORE];
 	unsigned int lcores_n;
-	bool launched;                     /* not all of them have been waited for yet */
+	bool launched;                     /* not all lcores have been waited for yet */
 	atomic_bool closed[RTE_MAX_LCORE]; /* by lcore: its window is closed */
 	uint64_t movement;
 	unsigned int quiet_looks;
@@ -154,7 +156,7 @@ static void list_lcores(void)
 		atomic_store(&runner.closed[runner.lcores[i]], false);
 }
 
-/* The DUT first: it should be polling when the first packet comes. */
+/* Launch the DUT first: it should be polling when the first packet comes. */
 static int launch(struct node_error *err)
 {
 	struct poller **pollers;
@@ -251,13 +253,13 @@ bool runner_busy(void)
 	return runner.launched;
 }
 
-/* Those that did not close their window; after that, those that did not return. */
+/* Return whether the lcore did not close its window or, after that, did not return. */
 static bool hangs(unsigned int lcore)
 {
 	return runner.state == RUNNER_RUNNING ? !atomic_load(&runner.closed[lcore]) : lcore_is_out(lcore);
 }
 
-/* The lcores are told to return, for the case that they ever look. */
+/* Tell the lcores to return, in case they ever look. */
 static json_t *fail(void)
 {
 	json_t *hung = json_array();
@@ -293,7 +295,7 @@ static json_t *step_ending(void)
 static json_t *step_draining(void)
 {
 	const uint64_t movement = ports_movement();
-	/* a DUT elsewhere may hold packets for longer than a few looks, where nobody here can see them */
+	/* a DUT elsewhere may hold packets, unseen, for longer than a few looks */
 	const bool quiet = movement == runner.movement && !dut_frames_waiting() && !gen_frames_waiting() &&
 	                   !gen_packets_out();
 
@@ -312,7 +314,7 @@ static json_t *step_running(void)
 	uint64_t wakes;
 
 	if (read(runner.trial.wake_fd, &wakes, sizeof(wakes)) < 0) {
-		/* nobody has woken us: a look now and then */
+		/* nothing has woken this lcore: look from time to time */
 	}
 	dut_step();
 	if (is_closed()) {
@@ -326,7 +328,7 @@ static json_t *step_running(void)
 	return now < runner.limit_tsc ? NULL : fail();
 }
 
-/* They have come back after all. */
+/* The lcores of a failed trial have returned after all. */
 static json_t *step_failed(void)
 {
 	if (runner.launched && !any_out())
@@ -404,7 +406,7 @@ int runner_close(void)
 
 	atomic_store(&runner.trial.phase, TRIAL_OVER);
 	if (!lcore_wait_until(limit))
-		return -ETIMEDOUT; /* with the eventfd open: they may still write to it */
+		return -ETIMEDOUT; /* keep the eventfd open, because lcores may still write to it */
 	dut_rings_end();
 	runner.state = RUNNER_IDLE;
 	close(runner.trial.wake_fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs one trial at a time: launches the lcores, waits asleep, drains, ends them. The main lcore may share its CPU with a
- * polling lcore, so nothing here spins; runner_step() is called when wake_fd is readable or the time-out is over.
+ * Run one trial at a time: launch the lcores, wait asleep, drain, end them. The main lcore may share its CPU with a polling
+ * lcore, so nothing here spins; runner_step() is called when wake_fd is readable or the time-out has passed.
  */
 #ifndef RUNNER_H
 #define RUNNER_H
@@ -11,7 +11,7 @@
 
 #include "node_error.h"
 
-/* FAILED: lcores hang. When they come back after all, the next trial may start. */
+/* FAILED: lcores hang. If they return after all, the next trial may start. */
 enum runner_state {
 	RUNNER_IDLE,
 	RUNNER_RUNNING,
@@ -31,31 +31,31 @@ int runner_wake_fd(void);
 /* Begin the trial of a `start` request. Returns 0, or -1 with err and nothing started. */
 int runner_start(json_t *request, struct node_error *err);
 
-/* End a running trial early. Returns 0, or -1 with err when none runs. */
+/* End a running trial early. Returns 0, or -1 with err if none runs. */
 int runner_stop(struct node_error *err);
 
-/* True while lcores are launched, also those of a trial that has failed. */
+/* Return whether lcores are launched, including those of a failed trial. */
 bool runner_busy(void);
 
-/* Go on. Returns an event to be written (new reference), or NULL. */
+/* Advance the trial. Returns an event to be written (new reference), or NULL. */
 json_t *runner_step(void);
 
-/* How long the main lcore may sleep in poll(): milliseconds, -1 for ever. */
+/* Return how long the main lcore may sleep in poll(): milliseconds, -1 without limit. */
 int runner_timeout_ms(void);
 
 /* For display. */
 const char *runner_trial_name(void);
 const char *runner_state_name(void);
 
-/* The reply of `read`, or NULL with err when there was no trial. */
+/* Return the reply of `read`, or NULL with err if there was no trial. */
 json_t *runner_read(struct node_error *err);
 
-/* A new configuration: results of earlier trials are gone. */
+/* Forget the results of earlier trials, after a new configuration. */
 void runner_forget(void);
 
 /*
- * End what runs, wait for the lcores. Returns 0, or -ETIMEDOUT when one does not come back: then nothing that an lcore
- * uses may be freed.
+ * End a running trial and wait for the lcores. Returns 0, or -ETIMEDOUT if one does not return: then nothing that an lcore uses
+ * may be freed.
  */
 int runner_close(void);
 

@@ -3,7 +3,7 @@
 #define STATE_LOCK_H
 
 /*
- * Configuration (which pollers exist) is changed by the main lcore and read by DPDK's telemetry thread: the main lcore holds
+ * The main lcore changes the configuration (which pollers exist); the telemetry thread of DPDK reads it. The main lcore holds
  * this lock while it handles a request, the telemetry thread while it reads. Polling lcores never take it.
  */
 void state_lock(void);

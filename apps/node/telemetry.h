@@ -2,7 +2,7 @@
 /*
  * Live counters on DPDK's telemetry socket:
  *   /pollscope/lcores       the polling lcores
- *   /pollscope/lcore,ID     counters of one, all of the present trial
+ *   /pollscope/lcore,ID     counters of one over the present trial
  *   /pollscope/trial        name and state
  */
 #ifndef TELEMETRY_H

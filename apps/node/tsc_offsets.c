@@ -12,7 +12,7 @@
 #include "lcore.h"
 #include "tsc_offset.h"
 
-#define LIMIT_NS 50000000 /* of one CPU, which somebody else may have */
+#define LIMIT_NS 50000000 /* per CPU, which may be busy with other work */
 
 static struct tsc_ball ball;
 

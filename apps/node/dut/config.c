@@ -19,7 +19,7 @@
 #define RING_SLOTS_DEFAULT    1024
 #define WAIT_AFTER_DEFAULT_NS 50000 /* about the time of a sleep and a wake-up */
 #define WAIT_AFTER_MAX_NS     1000000000
-/* Those of RSS++'s own configuration for DPDK (github.com/rsspp/fastclick: TIMER 100, IMBALANCE_THRESHOLD 0.02). */
+/* The defaults of RSS++ for DPDK (github.com/rsspp/fastclick: TIMER 100, IMBALANCE_THRESHOLD 0.02). */
 #define REBALANCE_PERIOD_DEFAULT_NS 100000000
 #define REBALANCE_THRESHOLD_DEFAULT 0.02
 #define REBALANCE_PERIOD_MIN_NS     1000000
@@ -123,7 +123,7 @@ static int read_composition(json_t *object, struct dut_config *config, struct no
 	return 0;
 }
 
-/* QWAIT_WEIGHTED asks for them, and nothing else does. */
+/* Only QWAIT_WEIGHTED has weights, and it requires them. */
 static int read_weights(const json_t *object, struct dut_config *config, struct node_error *err)
 {
 	const json_t *list = json_object_get(object, "queue_weights");
@@ -146,7 +146,7 @@ static int read_weights(const json_t *object, struct dut_config *config, struct 
 	return 0;
 }
 
-/* The name of a port; null and an absent key leave *name alone. */
+/* Read the name of a port; null and an absent key leave *name unchanged. */
 static int read_port(json_t *object, const char *key, const char **name, struct node_error *err)
 {
 	const json_t *value = json_object_get(object, key);
@@ -215,7 +215,7 @@ unsigned int dut_config_rings(const struct dut_config *config)
 	return config->organisation == SCALE_UP ? 1 : config->dispatchers.n;
 }
 
-/* The worker's NUMA node, counted among those that workers are on in the order in which they first come. */
+/* Return the worker's NUMA node as an index, in the order in which the workers' nodes first appear. */
 static unsigned int node_of(const struct dut_config *config, unsigned int worker)
 {
 	const unsigned int node = rte_lcore_to_socket_id(config->workers.lcores[worker]);
@@ -251,7 +251,7 @@ unsigned int dut_config_groups(const struct dut_config *config)
 	return groups;
 }
 
-/* All workers poll all RX queues. */
+/* Return whether all workers poll all RX queues. */
 static bool shares_queues(const struct dut_config *config)
 {
 	return config->organisation == LOCKED || config->organisation == TRYLOCK ||
@@ -287,7 +287,7 @@ static bool is_of(const struct workload *workload, const struct workload *const 
 	return *of;
 }
 
-/* Keys of the organisation that rebalances mean nothing with others. */
+/* Keys of organisation rebalanced are refused with others. */
 static int check_rebalancing(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
 	static const struct {
@@ -303,7 +303,7 @@ static int check_rebalancing(const json_t *object, const struct dut_config *conf
 	return 0;
 }
 
-/* Keys of some workloads mean nothing with others. */
+/* Keys of some workloads are refused with others. */
 static int check_own_keys(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
 	static const struct {
@@ -346,7 +346,7 @@ static int check_halt(const struct dut_config *config, struct node_error *err)
 	return 0;
 }
 
-/* Who is told which queue is next reads RX queues of its own; and what the telling is like means nothing to who spins. */
+/* A notified worker reads RX queues of its own, and options of notification are refused with spin. */
 static int check_notification(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
 	static const struct {
@@ -380,7 +380,7 @@ static int check_notification(const json_t *object, const struct dut_config *con
 	return check_halt(config, err);
 }
 
-/* More than the look-up that routes a packet. */
+/* Return whether there is more work than the look-up that routes a packet. */
 static bool works_further(const struct dut_config *config)
 {
 	return config->lookups > 1 || config->checksum != CHECKSUM_NONE;
@@ -487,7 +487,7 @@ static int check_frames(const struct dut_config *config, const struct ports_plan
 	return 0;
 }
 
-/* Every lcore that polls RX queues alone needs one at least, and every worker a TX queue. */
+/* Every lcore that polls RX queues alone needs at least one, and every worker needs a TX queue. */
 static int check_queues(const struct dut_config *config, const struct ports_plan *plan,
                         struct node_error *err)
 {
@@ -580,7 +580,7 @@ int dut_config_parse(json_t *object, struct dut_config *config, struct node_erro
 	       read_weights(object, config, err) || check_loop(config, err);
 }
 
-/* By the RSS hash of a packet its RETA entry is known, and so its queue (workload/queue_data.h). */
+/* The RSS hash of a packet gives its RETA entry and so its queue (workload/queue_data.h). */
 static int ask_for_hashes(const struct dut_config *config, const char *where, struct ports_plan *plan,
                           struct node_error *err)
 {
@@ -598,7 +598,7 @@ static int ask_for_hashes(const struct dut_config *config, const char *where, st
 	return 0;
 }
 
-/* Buffers apart from descriptors: one lcore at a time polls a queue, and nobody rings. */
+/* Buffers apart from descriptors need one lcore at a time per queue, and no doorbells. */
 static int check_buffers(const struct dut_config *config, const struct port_spec *spec,
                          struct node_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The "dut" object of a `configure` request (docs/node-protocol.md), parsed by itself, then resolved beside the ports. */
+/* The "dut" object of a `configure` request (docs/node-protocol.md), first parsed alone, then resolved with the ports. */
 #ifndef DUT_CONFIG_H
 #define DUT_CONFIG_H
 
@@ -16,23 +16,23 @@
 #include "ports/plan.h"
 
 enum organisation { SCALE_OUT, SCALE_UP, LOCKED, TRYLOCK, COREC, REBALANCED, ORGANISATIONS };
-/* How workers learn of packets. All but SPIN and QWAIT poll all queues and wait after sweeps without a packet (loop/quiet.h). */
+/* How workers learn of packets. All but SPIN and QWAIT poll all queues, and wait after sweeps without a packet (loop/quiet.h). */
 enum notification {
 	NOTIFICATION_SPIN,
 	NOTIFICATION_QWAIT,
-	NOTIFICATION_INTERRUPT,     /* waits after one such sweep */
-	NOTIFICATION_ADAPTIVE,      /* after wait_after_ns of them */
-	NOTIFICATION_MONITOR,       /* as INTERRUPT, halted instead of asleep */
-	NOTIFICATION_MONITOR_MULTI, /* the same on a line of each queue, so that nobody rings */
-	NOTIFICATION_SLEEP_RAMP     /* as INTERRUPT, but for time */
+	NOTIFICATION_INTERRUPT,     /* waits after one empty sweep */
+	NOTIFICATION_ADAPTIVE,      /* waits after wait_after_ns of empty sweeps */
+	NOTIFICATION_MONITOR,       /* as INTERRUPT, but halted instead of asleep */
+	NOTIFICATION_MONITOR_MULTI, /* the same on one line per queue, so that the sender rings no doorbell */
+	NOTIFICATION_SLEEP_RAMP     /* as INTERRUPT, but for a time */
 };
 
-/* NOTIFICATION_QWAIT: whose ready sets are. */
+/* NOTIFICATION_QWAIT: owners of ready sets. */
 enum ready_set_sharing {
-	SHARING_OWN,     /* each worker has one, of queues that it alone reads */
-	SHARING_ALL,     /* one for all workers and queues */
-	SHARING_NUMA,    /* one for the workers of a NUMA node, who share its part of the queues */
-	SHARING_STEALING /* each worker has one, and takes from the others' when it has nothing to do */
+	SHARING_OWN,     /* each worker has a set of queues that it alone reads */
+	SHARING_ALL,     /* one set for all workers and queues */
+	SHARING_NUMA,    /* one set for the workers of a NUMA node, who share its part of the queues */
+	SHARING_STEALING /* each worker has a set, and takes from those of others when it is idle */
 };
 
 enum tx_pool { TX_POOL_PER_CORE, TX_POOL_SHARED };
@@ -51,19 +51,18 @@ struct lcore_list {
 struct dut_config {
 	struct lcore_list workers;
 	struct lcore_list dispatchers;
-	const char *rx_name; /* lives as long as the request; NULL: workload tx */
+	const char *rx_name; /* valid as long as the request; NULL: workload tx */
 	const char *tx_name; /* NULL: none */
-	uint16_t rx_port;    /* resolved, NO_PORT where there is no name */
+	uint16_t rx_port;    /* resolved; NO_PORT without a name */
 	uint16_t tx_port;
 	enum organisation organisation;
 	enum handoff_sync ring_sync;
 	enum notification notification;
-	uint64_t wait_after_ns;       /* NOTIFICATION_ADAPTIVE; NOTIFICATION_QWAIT that sleeps */
+	uint64_t wait_after_ns;       /* NOTIFICATION_ADAPTIVE; NOTIFICATION_QWAIT with idle sleep */
 	uint64_t rebalance_period_ns; /* REBALANCED */
-	double rebalance_threshold; /* REBALANCED: excess of the fullest queue over the mean that is left alone */
-	unsigned int service_order; /* enum qwait_policy */
-	uint32_t queue_weights
-	        [QUEUE_WEIGHTS_MAX]; /* QWAIT_WEIGHTED: RX queue q has the one at q % nb_weights */
+	double rebalance_threshold;   /* REBALANCED: tolerated excess of the fullest queue over the mean */
+	unsigned int service_order;   /* enum qwait_policy */
+	uint32_t queue_weights[QUEUE_WEIGHTS_MAX]; /* QWAIT_WEIGHTED: RX queue q has weight q % nb_weights */
 	uint32_t nb_weights;
 	unsigned int ready_set; /* enum qwait_ready_set */
 	unsigned int idle;      /* enum qwait_idle */
@@ -86,37 +85,37 @@ struct dut_config {
 	uint64_t burst;
 	uint64_t sample_every;
 	uint64_t longest;
-	bool has_service; /* also when all it adds is 0 */
+	bool has_service; /* true also if all added delays are 0 */
 	bool has_hiccup;
-	enum poller_source source; /* where the workers' packets come from; follows from the above */
+	enum poller_source source; /* source of the workers' packets; follows from the above */
 	struct delays_config delays;
 };
 
-/* Read `object`, and check what can be told from it alone. Returns 0, or -1 with err (where begins with "dut"). */
+/* Read `object`, and check what it alone determines. Returns 0, or -1 with err (where begins with "dut"). */
 int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err);
 
-/* Find its ports among those of `plan`, check what it asks of them, and tell `plan` what its rings hold. As above. */
+/* Find the ports among those of `plan`, check what they need, and record in `plan` what the rings hold. Returns as above. */
 int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struct node_error *err);
 
 bool dut_config_has_lcore(const struct dut_config *config, unsigned int lcore);
 
-/* Workers of one group share a part of the RX queues, all of them alike; NOTIFICATION_QWAIT. */
+/* Workers of one group share a part of the RX queues (NOTIFICATION_QWAIT). */
 unsigned int dut_config_groups(const struct dut_config *config);
 unsigned int dut_config_group(const struct dut_config *config, unsigned int worker);
 
-/* The name of its notification. */
+/* Return the name of its notification. */
 const char *dut_config_notification(const struct dut_config *config);
 
-/* Packets are delayed on purpose. */
+/* Return whether packets are delayed on purpose. */
 bool dut_config_delays(const struct dut_config *config);
 
-/* What called_loops call. */
+/* Return the function that called_loops call. */
 process_fn dut_config_process(const struct dut_config *config);
 
-/* The loop of its workers; NULL: there is none for this combination. */
+/* Return the loop of its workers; NULL: no loop for this combination. */
 poll_loop_fn dut_config_loop(const struct dut_config *config);
 
-/* Number of rings between dispatchers and workers. */
+/* Return the number of rings between dispatchers and workers. */
 unsigned int dut_config_rings(const struct dut_config *config);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "loop/loop.h"
 
-/* What the ring does not take is dropped: its workers are behind. */
+/* Drop what the ring does not take: its workers are behind. */
 static __rte_always_inline void send_ring(struct poller *p, struct rte_mbuf **packets, uint16_t n,
                                           uint64_t bytes)
 {

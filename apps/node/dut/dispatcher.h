@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A dispatcher reads its RX queues and hands every burst on through poller->ring. */
+/* A dispatcher reads its RX queues and puts every burst into poller->ring. */
 #ifndef DISPATCHER_H
 #define DISPATCHER_H
 
 #include "loop/poller.h"
 
-/* In mode sampled, as the workers that take from the ring. */
+/* Mode sampled, like the workers that take from the ring. */
 extern const poll_loop_fn dispatcher_loop;
 
 #endif

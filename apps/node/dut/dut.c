@@ -21,10 +21,10 @@
 #include "workload/workload.h"
 
 #define CYCLES_PER_EVENT_LOADED                                                                              \
-	65536 /* a busy loop looks at the TSC after packets worth about so many cycles */
+	65536 /* a busy loop reads the TSC after packets worth about this many cycles */
 #define CYCLES_PER_PACKET_GUESS 64
 #define CYCLES_PER_LOOKUP_GUESS 16
-#define UNINSTRUMENTED_FACTOR   4 /* mode none looks only for the end of its window */
+#define UNINSTRUMENTED_FACTOR   4 /* mode none reads the TSC only to find the end of its window */
 
 static struct {
 	struct dut_config config;
@@ -106,7 +106,7 @@ static bool reads_rx_queues(const struct poller *p)
 	return source_reads_rx_queues(p->source);
 }
 
-/* The driver counts lost claims by lcore and queue. */
+/* Find the driver's counters of lost reservations, by lcore and queue. */
 static int find_race_counters(struct poller *p, struct node_error *err)
 {
 	for (uint16_t q = 0; p->source == SOURCE_COREC && q < p->queues; q++)
@@ -115,7 +115,7 @@ static int find_race_counters(struct poller *p, struct node_error *err)
 	return 0;
 }
 
-/* Counters of a queue that several lcores read do not say whose refill failed. */
+/* Counters of a shared queue do not say whose refill failed. */
 static void find_refill_counters(struct poller *p)
 {
 	uint16_t found = 0;
@@ -137,7 +137,7 @@ static void deal_queues(struct poller *p, unsigned int i, unsigned int n, uint16
 	p->end_queue = (uint16_t)(i + (uint32_t)p->queues * n);
 }
 
-/* What all lcores have in common. */
+/* Assign what all lcores have in common. */
 static void assign(struct poller *p, unsigned int i, const struct dut_config *config)
 {
 	p->rx_port = config->rx_port;
@@ -288,7 +288,10 @@ static bool poller_frames_waiting(const struct poller *p)
 	return false;
 }
 
-/* Received and not yet passed on: in a burst that waits for its delays. Counters of a running lcore are a snapshot. */
+/*
+ * Return whether a burst was received and not yet passed on, because it waits for its delays. Counters of a running lcore are a
+ * snapshot.
+ */
 static bool poller_holds_packets(const struct poller *p)
 {
 	uint64_t held = 0;
@@ -328,7 +331,7 @@ int dut_timeout_ms(void)
 	return dut_rebalancer_timeout_ms();
 }
 
-/* Counters belong to a thread: the lcore opens its own, once. */
+/* Hardware counters belong to a thread, so the lcore opens its own, once. */
 static void open_counters(struct poller *p)
 {
 	struct pmu_event events[PMU_COUNTERS];

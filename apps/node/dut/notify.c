@@ -14,19 +14,18 @@
 
 static struct {
 	uint16_t port;
-	struct qwait_doorbell
-	        *bells; /* qwait: by RX queue of the port; else by poller; NULL: there is none */
-	bool told;      /* qwait */
-	struct qwait *sets[RTE_MAX_LCORE];           /* qwait: by group; else by poller */
+	struct qwait_doorbell *bells; /* qwait: by RX queue of the port; otherwise by poller; NULL: none */
+	bool told;                    /* qwait */
+	struct qwait *sets[RTE_MAX_LCORE];           /* qwait: by group; otherwise by poller */
 	struct qwait_waiter *victims[RTE_MAX_LCORE]; /* by poller; NULL: it does not steal */
 	struct rte_power_monitor_cond
-	        *lines[RTE_MAX_LCORE]; /* by poller; NULL: it does not halt on several */
+	        *lines[RTE_MAX_LCORE]; /* by poller; NULL: it does not halt on several lines */
 	unsigned int n;
 } notify;
 
 void dut_notify_free(void)
 {
-	/* the port may be gone; what a sender that is stuck in a burst may still ring has to stay, the eventfd too */
+	/* the port may be gone; a sender stuck in a burst may still ring, so bells and eventfd must stay */
 	const bool stuck = notify.bells != NULL && net_crossover_notify(notify.port, NULL, 0) == -EBUSY;
 
 	for (unsigned int i = 0; i < notify.n && !stuck; i++) {
@@ -45,7 +44,7 @@ void dut_notify_free(void)
 	notify.n = 0;
 }
 
-/* Workers that are told have a set of their queues. */
+/* Notified workers have a set of their queues. */
 static struct qwait_config set_of_queues(const struct dut_config *config, const struct poller *p)
 {
 	return (struct qwait_config){
@@ -55,11 +54,11 @@ static struct qwait_config set_of_queues(const struct dut_config *config, const 
 	        .idle = (enum qwait_idle)config->idle,
 	        .sleep_after_ns = config->wait_after_ns,
 	        .one_waiter = p->alone,
-	        .one_poster = true, /* a port's only sender, see crossover_tx.c */
+	        .one_poster = true, /* the port has one sender, see crossover_tx.c */
 	};
 }
 
-/* One that is woken has a set of one, which says no more than that something came; it has spun before it sleeps. */
+/* A worker that is woken has a set of one queue, which only says that something came; it has spun before it sleeps. */
 static struct qwait_config set_of_one(void)
 {
 	return (struct qwait_config){.queues = 1, .idle = QWAIT_SLEEP};
@@ -82,7 +81,7 @@ static int add_shared_bell(struct poller *p, struct qwait *set, unsigned int i, 
 	if (qwait_add(set, 0, &notify.bells[i], 1) != 0)
 		return node_fail(err, "dut.notification", "lcore %u has no doorbell", p->lcore);
 	qwait_waiter_init(&p->waiter, set);
-	qwait_next(&p->waiter); /* which was made ready once; the lcore looks by itself */
+	qwait_next(&p->waiter); /* it was made ready once; the lcore looks by itself */
 	return 0;
 }
 
@@ -103,7 +102,7 @@ static int add_queues(const struct dut_config *config, const struct poller *p, s
 	return 0;
 }
 
-/* From the next worker's set, then the one after ... (steal() in loop/notified.h counts on that order) */
+/* Add the sets of the next workers in order (steal() in loop/notified.h relies on that order). */
 static int add_victims(struct poller *const *pollers, unsigned int n, struct node_error *err)
 {
 	for (unsigned int i = 0; i < n && n > 1; i++) {
@@ -124,7 +123,7 @@ static int add_victims(struct poller *const *pollers, unsigned int n, struct nod
 
 static const char no_set[] = "no memory or no eventfd for %u queues";
 
-/* A set for each group, in which its first worker adds the queues. */
+/* Make one set per group; the group's first worker adds the queues. */
 static int make_sets_of_groups(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
                                struct node_error *err)
 {
@@ -210,7 +209,7 @@ static int make_lines(struct poller *const *pollers, unsigned int n, struct node
 	return 0;
 }
 
-/* What the loops of SOURCE_WAITING look at (loop/quiet.h). */
+/* Set what the loops of SOURCE_WAITING need (loop/quiet.h). */
 static void set_waits(const struct dut_config *config, struct poller *p)
 {
 	static const enum poller_wait waits[] = {
@@ -256,7 +255,7 @@ int dut_notify_make(const struct dut_config *config, struct poller *const *polle
 	return -1;
 }
 
-/* What is armed and ready at once could be rung while it is served, and be given to two. */
+/* A queue that is armed and ready at once could be rung while it is served, and be given to two workers. */
 static void make_ready(struct qwait *set, uint32_t qid)
 {
 	qwait_take_back(set, qid);

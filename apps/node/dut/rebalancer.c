@@ -16,7 +16,7 @@
 
 static struct {
 	uint16_t port;
-	uint16_t entries; /* of its RETA; 0: nothing is rebalanced */
+	uint16_t entries; /* of the RETA; 0: no rebalancing */
 	uint16_t queues;
 	uint16_t home[RSS_RETA_MAX];    /* the RETA when the DUT was set up */
 	uint16_t present[RSS_RETA_MAX]; /* and now */
@@ -27,7 +27,7 @@ static struct {
 	double threshold;
 	uint64_t next_tsc;
 	const struct trial *trial;
-	/* of the window, but for the first */
+	/* of the window, except the first */
 	uint64_t moved_before; /* entries moved since the trial began */
 	uint64_t rounds;       /* looks at the loads */
 	uint64_t moved;
@@ -52,7 +52,7 @@ void dut_rebalancer_free(void)
 	rebalancer.entries = 0;
 }
 
-/* What of an entry's hash is its number needs a power of two. */
+/* The RETA index of a hash is a mask, which needs a power of two. */
 static int read_table(const struct dut_config *config, struct node_error *err)
 {
 	struct rte_eth_dev_info info;
@@ -109,7 +109,7 @@ int dut_rebalancer_make(const struct dut_config *config, struct poller *const *p
 	return status;
 }
 
-/* Relaxed: each count has one writer, and about how many is enough. */
+/* Relaxed: each count has one writer, and an approximate value is enough. */
 static uint64_t packets_of(unsigned int entry)
 {
 	uint64_t sum = 0;
@@ -136,7 +136,7 @@ void dut_rebalancer_begin(const struct trial *trial)
 	rebalancer.next_tsc = later(cycles_stamp());
 }
 
-/* Packets of each entry since the last look. */
+/* Get the packets of each entry since the last look. */
 static void look(uint64_t *loads)
 {
 	for (unsigned int i = 0; i < rebalancer.entries; i++) {

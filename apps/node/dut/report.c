@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the DUT tells about a window: the object L of docs/node-protocol.md. */
+/* The report of the DUT about a window: the object L of docs/node-protocol.md. */
 #include "dut.h"
 #include "rebalancer.h"
 #include "rings.h"
@@ -17,7 +17,7 @@ static json_t *absent(const char *reason)
 	return json_pack("{s:s}", "absent", reason);
 }
 
-/* Slices by block: number, then the sums of products in the order of the upper triangle (see accounting.h). */
+/* Timed intervals by block: number, then sums of products in the order of the upper triangle (accounting.h). */
 static json_t *timed_intervals_json(const struct account *a)
 {
 	json_t *blocks = json_array(), *quiet = json_array();
@@ -38,7 +38,7 @@ static json_t *timed_intervals_json(const struct account *a)
 	                 "left_out_cycles", (json_int_t)a->left_out_cycles);
 }
 
-/* What all visits would have taken one by one: latencies of the timed ones, scaled up by burst size. */
+/* What all busy polls would take one by one: latencies of the timed ones, scaled up by burst size. */
 static json_t *timed_json(const struct account *a, double stamp_cycles)
 {
 	double weight[ACCOUNT_BURST_MAX + 1] = {0}, mean[3][ACCOUNT_BURST_MAX + 1] = {0};
@@ -68,7 +68,7 @@ static double less_stamps(uint64_t cycles, uint64_t intervals, double stamp_cycl
 	return (double)cycles - (double)intervals * stamp_cycles;
 }
 
-/* Mode full: all visits, one by one. */
+/* Mode full: all busy polls, one by one. */
 static json_t *full_json(const struct account *a, double stamp_cycles)
 {
 	return json_pack("{s:I,s:f,s:f,s:f,s:f}", "busy_polls", (json_int_t)a->process_intervals,
@@ -87,10 +87,10 @@ static json_t *refill_absent(const struct poller *p)
 }
 
 /*
- * Polls by outcome. An empty poll whose refill failed looks empty and is counted by the driver. So is one that lost the race for packets to
- * another lcore (corec); with trylock the loop counts those that found the lock taken. Elsewhere nobody returns empty from a
- * lost race: an RX queue has one reader or its lock is waited for, and who loses the race for the head of a ring tries again
- * until it has packets or finds the ring empty.
+ * Polls by outcome. A poll whose refill failed looks empty; the driver counts it. So does one that lost the race for packets to
+ * another lcore (corec); with trylock the loop counts polls that found the lock taken. Otherwise no poll loses a race: an RX
+ * queue has one reader or its lock is waited for, and a poller that loses the race for the head of a ring tries again until it
+ * has packets or finds the ring empty.
  */
 static json_t *polls_json(const struct poller *p, const struct account *a)
 {
@@ -112,7 +112,7 @@ static json_t *polls_json(const struct poller *p, const struct account *a)
 	return object;
 }
 
-/* Packets per poll; empty polls are the difference of counts (see accounting.h). */
+/* Packets per poll; empty polls are a difference of counts (accounting.h). */
 static json_t *burst_json(const struct poller *p, const struct account *a)
 {
 	uint64_t polls[ACCOUNT_BURST_MAX + 1];
@@ -122,7 +122,7 @@ static json_t *burst_json(const struct poller *p, const struct account *a)
 	return value_counts_to_json(polls, p->burst + 1u, "packets");
 }
 
-/* Cycles-per-iteration and visit gaps exist where something was recorded. */
+/* Histograms of iterations and gaps between polls exist only if something was recorded. */
 static json_t *histograms_json(const struct poller *p, const struct account *a)
 {
 	json_t *object = json_object();
@@ -168,7 +168,7 @@ static json_t *pmu_window(const struct poller *p, double window[PMU_COUNTERS], b
 	return object;
 }
 
-/* Counter i of all useful visits, scaled up from the sampled ones like cycles. */
+/* Return counter i of all busy polls, scaled up from the sampled ones like cycles. */
 static double pmu_useful(const struct account *a, unsigned int i)
 {
 	double weight[ACCOUNT_BURST_MAX + 1] = {0};
@@ -232,7 +232,7 @@ static json_t *calibrated_json(double cycles)
 	return cycles > 0 ? json_real(cycles) : absent("packets came while it was calibrated");
 }
 
-/* What the classes are estimated from: counts, slices, timed visits, and the calibrated cost of a stamp. */
+/* Add what the classes are estimated from: counts, timed intervals, timed busy polls, and the calibrated cost of a stamp. */
 static void add_accounting(json_t *object, const struct poller *p, const struct account *a)
 {
 	json_object_set_new(object, "cycles",
@@ -253,8 +253,9 @@ static void add_accounting(json_t *object, const struct poller *p, const struct 
 		json_object_set_new(object, "timed", full_json(a, p->stamp_cycles));
 		return;
 	}
-	json_object_set_new(object, "packets",
-	                    integer(a->rx_packets)); /* those that are made, too: slices count them */
+	json_object_set_new(
+	        object, "packets",
+	        integer(a->rx_packets)); /* includes packets that the poller makes, because timed intervals count them */
 	json_object_set_new(object, "event_cycles", integer(a->event_cycles));
 	json_object_set_new(object, "sampling_cycles", integer(a->sampling_cycles));
 	json_object_set_new(object, "empty_poll_cycles", calibrated_json(p->empty_poll_cycles));
@@ -281,7 +282,8 @@ static json_t *traffic_json(const struct poller *p, const struct account *a)
 	                                      [SOURCE_COUNTED] = "rx-queues",
 	                                      [SOURCE_RING] = "ring",
 	                                      [SOURCE_MADE] = "made"};
-	const bool receives = p->source != SOURCE_MADE; /* what is made counts as received inside */
+	const bool receives =
+	        p->source != SOURCE_MADE; /* packets that the poller makes count as received inside */
 	json_t *object = json_pack(
 	        "{s:i,s:i,s:s,s:s,s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "lcore", (int)p->lcore, "cpu",
 	        lcore_cpu(p->lcore), "role", is_dispatcher(p) ? "dispatcher" : "worker", "source",
@@ -300,14 +302,14 @@ static json_t *traffic_json(const struct poller *p, const struct account *a)
 	return object;
 }
 
-/* Sums over timed turns. */
+/* Sums over timed iterations of a notified loop. */
 static json_t *notice_json(const struct account_notice *notice)
 {
 	return json_pack("{s:I,s:f,s:f}", "samples", (json_int_t)notice->samples, "cycles", notice->cycles,
 	                 "squared_cycles", notice->squared_cycles);
 }
 
-/* What a loop that does not only spin did beside its polls. */
+/* Add what a loop that does not only spin did besides its polls. */
 static void add_notification(json_t *object, const struct poller *p, const struct account *a)
 {
 	if (p->source != SOURCE_NOTIFIED && p->source != SOURCE_WAITING)
@@ -327,7 +329,7 @@ static void add_notification(json_t *object, const struct poller *p, const struc
 	                              (json_int_t)(p->edges[1].vain_wakes - p->edges[0].vain_wakes)));
 }
 
-/* The seed of a stream from which something is drawn. */
+/* The seed of a random stream; null if nothing is drawn. */
 static json_t *seed_json(const struct delay_distribution *d, uint64_t seed)
 {
 	return d->kind == DELAY_FIXED ? json_null() : integer(seed);
@@ -354,7 +356,7 @@ static void add_delays(json_t *object, const struct poller *p, const struct acco
 		                              (json_int_t)streams->hiccup_seed));
 }
 
-/* One array per counter, an element for each part of the window. */
+/* One array per counter, with one element per part of the window. */
 static json_t *series_json(const struct poller *p)
 {
 	const struct series *s = &p->series;

@@ -17,7 +17,7 @@
 #define LATE_MAX_NS_DEFAULT 100000
 #define SLEEP_NS_MAX        10000000
 #define NIC_STAMPS_NS_MIN                                                                                    \
-	100000 /* reading stamps takes microseconds: more often the lcore does little else */
+	100000 /* reading stamps takes microseconds; with a shorter distance the lcore would do little else */
 #define NIC_STAMPS_NS_MAX 10000000000
 #define FLOWS_DEFAULT     1024
 #define BURST_DEFAULT     32
@@ -80,7 +80,7 @@ static int read_lcores(const json_t *spec, struct gen_config *config, struct nod
 	return 0;
 }
 
-/* The name of a port; null and an absent key leave *name alone. */
+/* Read the name of a port; null and an absent key leave *name unchanged. */
 static int read_port(const json_t *spec, const char *key, const char **name, struct node_error *err)
 {
 	if (json_object_get(spec, key) == NULL || json_is_null(json_object_get(spec, key)))
@@ -138,7 +138,7 @@ static int read_pace(const json_t *spec, struct gen_config *config, struct node_
 	return 0;
 }
 
-/* A trace takes the place of what would otherwise say which packets are sent. */
+/* A trace replaces the keys that otherwise determine which packets are sent. */
 static int read_trace(const json_t *spec, struct gen_config *config, struct node_error *err)
 {
 	static const char *const replaced[] = {"frame", "flows"};
@@ -158,7 +158,7 @@ static int read_trace(const json_t *spec, struct gen_config *config, struct node
 	return fields_string(spec, "gen", "trace", PATH_MAX - 1, &config->trace, err);
 }
 
-/* The driver of a real port drops or truncates frames above its MTU; better to say so before. */
+/* The driver of a real port drops or truncates frames above its MTU, so refuse them here. */
 static int check_mtu(struct gen_config *config, uint16_t mtu, struct node_error *err)
 {
 	const uint32_t overhead = RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES;
@@ -224,7 +224,7 @@ int gen_config_resolve(struct gen_config *config, struct ports_plan *plan, struc
 	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err) ||
 	    ask_for_stamps(config, plan, err))
 		return -1;
-	/* How many flows a trace has is known when it is read. */
+	/* The number of flows of a trace is known after it was read. */
 	return config->trace == NULL ? gen_config_check_flows(config, target_queues(config, plan), err) : 0;
 }
 

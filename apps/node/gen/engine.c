@@ -16,7 +16,7 @@ static __rte_always_inline uint64_t to_ns(const struct gen_engine *e, uint64_t c
 	return (uint64_t)(((unsigned __int128)cycles * e->ns_per_cycle_q32) >> 32);
 }
 
-/* The same of a lateness, which fits the 24 bits of the stamp: one multiplication, for several at once. */
+/* The same for a lateness, which fits the 24 bits of the stamp: one multiplication, several at once. */
 static __rte_always_inline uint64_t lateness_to_ns(const struct gen_engine *e, uint64_t cycles)
 {
 	return cycles * e->ns_per_cycle_q32 >> 32;
@@ -40,7 +40,7 @@ static __rte_always_inline uint64_t begin_iteration(struct gen_engine *e)
 	return now;
 }
 
-/* Have mbufs[0..n-1] allocated; what an earlier iteration could not send is still there. */
+/* Ensure that mbufs[0..n-1] are allocated; those that an earlier iteration could not send are still there. */
 static __rte_always_inline bool hold_mbufs(struct gen_engine *e, unsigned int n)
 {
 	if (n > e->held) {
@@ -53,11 +53,11 @@ static __rte_always_inline bool hold_mbufs(struct gen_engine *e, unsigned int n)
 	return true;
 }
 
-/* Write n frames for the slots intended[], or for `now` when there is no schedule. Returns their bytes. */
+/* Write n frames for the slots intended[], or for `now` without a schedule. Returns their bytes. */
 static __rte_always_inline uint64_t write_burst(struct gen_engine *e, const enum gen_list_kind list,
                                                 uint64_t now, unsigned int n, const bool paced)
 {
-	/* Copies, because the compiler must take it that the stores into frames may change *e. */
+	/* Copies: otherwise the compiler must assume that the stores into frames change *e. */
 	const struct packet_template *templates = e->templates;
 	const struct packet_flow *flows = e->traffic.flows;
 	const struct gen_entry *entries = &e->traffic.lists[list].entries[e->place[list]];
@@ -68,7 +68,7 @@ static __rte_always_inline uint64_t write_burst(struct gen_engine *e, const enum
 
 	for (unsigned int i = 0; i < n; i++, stamp.sequence++) {
 		const struct packet_template *template = &templates[entries[i].size];
-		/* An mbuf of our own pool: its buffer follows it, whatever frame it carried last. */
+		/* The mbuf is from this lcore's pool, so its buffer follows it, whatever it carried last. */
 		uint8_t *frame = (uint8_t *)(mbufs[i] + 1) + RTE_PKTMBUF_HEADROOM;
 
 		if (paced) {
@@ -81,8 +81,7 @@ static __rte_always_inline uint64_t write_burst(struct gen_engine *e, const enum
 	return bytes;
 }
 
-/* What the driver did not accept stays for the next iteration, in front; it will be written anew. Returns its
- * bytes. */
+/* Keep what the driver refused, in front, for the next iteration, which writes it again. Returns its bytes. */
 static uint64_t keep_refused(struct gen_engine *e, unsigned int sent, unsigned int n)
 {
 	uint64_t bytes = 0;
@@ -103,7 +102,7 @@ static void keep_departures(struct gen_engine *e, uint64_t now, unsigned int sen
 		        (struct gen_departure){.sent = now, .lateness = now - e->intended[i]};
 }
 
-/* Histograms of a paced burst; before the refused ones are moved up. */
+/* Record histograms of a paced burst, before the refused frames are moved up. */
 static __rte_always_inline void record_departures(struct gen_engine *e, uint64_t now, unsigned int sent)
 {
 	uint64_t lateness_ns[GEN_BURST_MAX];
@@ -115,7 +114,7 @@ static __rte_always_inline void record_departures(struct gen_engine *e, uint64_t
 	histogram_record_all(&e->lateness_ns, lateness_ns, sent);
 	if (e->last_departure_tsc != 0)
 		histogram_record(&e->interdeparture_ns, to_ns(e, now - e->last_departure_tsc));
-	/* the others of the burst left at the same read of the TSC */
+	/* the rest of the burst left at the same read of the TSC */
 	histogram_record_times(&e->interdeparture_ns, 0, sent - 1);
 	e->last_departure_tsc = now;
 	if (unlikely(e->departures_count < e->departures_max))
@@ -149,8 +148,7 @@ static __rte_always_inline unsigned int send_burst(struct gen_engine *e, const e
 	return sent;
 }
 
-/* Slots that waited in vain for the driver or an mbuf count as unsent once they are too late; oldest first.
- */
+/* Slots that waited for the driver or an mbuf count as unsent once they are too late; oldest first. */
 static void expire_waiting(struct gen_engine *e, uint64_t now)
 {
 	unsigned int expired = 0;
@@ -162,7 +160,7 @@ static void expire_waiting(struct gen_engine *e, uint64_t now)
 	e->counts.unsent += expired;
 }
 
-/* Send what is due before `limit`. Returns true when no slot before `limit` is left. */
+/* Send what is due before `limit`. Returns true if no slot before `limit` is left. */
 static __rte_always_inline bool send_due(struct gen_engine *e, uint64_t now, uint64_t limit)
 {
 	uint64_t skipped = 0;
@@ -179,7 +177,7 @@ static __rte_always_inline bool send_due(struct gen_engine *e, uint64_t now, uin
 	return e->waiting == 0 && pacer_next(&e->pacer) >= limit;
 }
 
-/* The rate of packets for cold queues follows the rate of visits. */
+/* The rate of packets for cold queues follows the rate of polls. */
 static __rte_noinline void look_at_queue_polls(struct gen_engine *e, uint64_t now)
 {
 	if (!gen_queue_polls_look(&e->queue_polls, now))
@@ -206,7 +204,7 @@ static __rte_noinline void send_cold_due(struct gen_engine *e, uint64_t now, uin
 	e->counts.intended += sent;
 }
 
-/* A burst for the next hot queue, after what is due for cold ones. */
+/* Send a burst to the next hot queue, after what is due for cold ones. */
 static __rte_always_inline void send_backlog(struct gen_engine *e, uint64_t now, uint64_t limit)
 {
 	if (e->cold_due > 0 || pacer_next(&e->pacer) <= now)
@@ -237,7 +235,7 @@ static __rte_always_inline void receive_frame(struct gen_engine *e, const struct
 	histogram_record(&e->latency_sent_ns, to_ns(e, arrival - begin - stamp.intended - stamp.lateness));
 }
 
-/* Returns how many frames came. */
+/* Returns the number of frames. */
 static __rte_always_inline unsigned int receive(struct gen_engine *e)
 {
 	struct rte_mbuf *mbufs[RX_BURST];
@@ -264,7 +262,7 @@ static void nap(const struct gen_engine *e)
 	nanosleep(&length, NULL);
 }
 
-/* No gap: nothing was due meanwhile. */
+/* The sleep is no gap: nothing was due meanwhile. */
 static __rte_noinline void sleep_between(struct gen_engine *e, bool receives)
 {
 	while (receives && receive(e) > 0)
@@ -275,8 +273,7 @@ static __rte_noinline void sleep_between(struct gen_engine *e, bool receives)
 
 enum sending { PACED, SATURATED, BACKLOG };
 
-/* Send until `limit`. Returns the TSC at which everything before `limit` was dealt with, or 0 for an early
- * stop. */
+/* Send until `limit`. Returns the TSC at which everything before `limit` was handled, or 0 for an early stop. */
 static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t limit, const enum sending how,
                                                const bool receives)
 {
@@ -305,7 +302,7 @@ static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t li
 	}
 }
 
-/* A gap that reached over the window's start made slots of the window late: its part inside is the window's. */
+/* A gap across the start of the window delayed slots of the window, so the part inside counts for it. */
 static void count_gap_over_start(struct gen_engine *e, uint64_t now)
 {
 	const uint64_t inside = RTE_MIN(e->last_gap, now - e->trial->start_tsc);
@@ -339,7 +336,7 @@ static void close_window(struct gen_engine *e)
 	atomic_store(&e->closed_tsc, now);
 }
 
-/* Slots that an early stop left behind: those whose time had come are unsent. */
+/* After an early stop, slots whose time has come are unsent. */
 static void give_up_slots(struct gen_engine *e, uint64_t now)
 {
 	const uint64_t due = pacer_skip_until(&e->pacer, now);
@@ -363,7 +360,7 @@ static __rte_always_inline void send_trial(struct gen_engine *e, const enum send
 		close_window(e);
 }
 
-/* The loop in its six forms, chosen once: nothing of it is decided packet by packet. */
+/* The loop in its six forms, chosen once, so that nothing is decided per packet. */
 #define SEND_LOOP(name, how, receives)                                                                       \
 	static void name(struct gen_engine *e)                                                               \
 	{                                                                                                    \
@@ -384,7 +381,7 @@ static enum sending sending_of(const struct gen_engine *e)
 	return e->backlog ? BACKLOG : SATURATED;
 }
 
-/* Whether a frame may still come whose latency or order would be recorded. */
+/* Return whether a frame may still come whose latency or order would be recorded. */
 static bool is_expecting(const struct gen_engine *e)
 {
 	uint64_t sent = 0, arrived = 0;
@@ -399,7 +396,7 @@ static bool is_expecting(const struct gen_engine *e)
 	return arrived < sent;
 }
 
-/* The CPU is left to the main lcore, which may share it, when nothing is measured any more: not while frames are on their way. */
+/* Leave the CPU to the main lcore, which may share it, once nothing is measured any more: not while frames are on their way. */
 static void drain(struct gen_engine *e)
 {
 	while (trial_phase(e->trial) != TRIAL_OVER) {

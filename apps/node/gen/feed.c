@@ -32,7 +32,7 @@ static int set_queue(uint16_t queue, double probability, uint64_t seed, struct n
 	return 0;
 }
 
-/* Each queue draws from a stream of its own; splitmix64 makes unlike ones of neighbouring seeds. */
+/* Each queue draws from a stream of its own; splitmix64 turns neighbouring seeds into unrelated ones. */
 static int set_queues(uint64_t seed, struct node_error *err)
 {
 	const unsigned int queues = ports_rx_queues(feed.port);
@@ -48,7 +48,7 @@ static int set_queues(uint64_t seed, struct node_error *err)
 	return 0;
 }
 
-/* Ports that are not touched by a configure keep what their queues were set to. */
+/* A port that a configure does not touch keeps the settings of its queues. */
 static void forget(void)
 {
 	for (unsigned int i = 0; feed.is_set && i < ports_rx_queues(feed.port); i++)

@@ -31,11 +31,11 @@
 
 #define QUEUE_POLLS_PER_S_MAX 1e9
 
-/* A trace's distances are stretched to at most so many times their length, or shrunk; what a pacer's fixed point bears. */
+/* The largest stretch or shrinkage of a trace's distances that the fixed point of a pacer allows. */
 #define STRETCH_MAX 1e6
 
 #define POOL_CACHE      RTE_MEMPOOL_CACHE_MAX_SIZE
-#define POOL_SPARE      2048 /* mbufs of an lcore beyond those that rings hold: bursts in flight and its cache */
+#define POOL_SPARE      2048 /* mbufs per lcore beyond those in rings: bursts in flight and its cache */
 #define HIGHEST_TIME_NS 10000000000ull
 
 static struct gen_config config;
@@ -59,7 +59,7 @@ static uint32_t rx_descriptors(uint16_t port)
 	return descriptors;
 }
 
-/* Of the queues that are sent on: all are alike. */
+/* All TX queues in use have the same size. */
 static uint32_t tx_descriptors(uint16_t port)
 {
 	struct rte_eth_txq_info queue;
@@ -76,7 +76,7 @@ static uint32_t pool_mbufs(void)
 	return mbufs;
 }
 
-/* Zeros after the stamp, once: the loop writes no byte beyond it. */
+/* Clear the bytes after the stamp once: the loop does not write them. */
 static void clear_buffer(struct rte_mempool *mp, void *bytes, void *object, unsigned int index)
 {
 	(void)mp;
@@ -87,7 +87,7 @@ static void clear_buffer(struct rte_mempool *mp, void *bytes, void *object, unsi
 
 static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
 {
-	static unsigned int generation; /* the pool before may not be free of its name yet */
+	static unsigned int generation; /* the earlier pool may still hold its name */
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	snprintf(name, sizeof(name), "gen.%u", generation++);
@@ -186,7 +186,7 @@ static int take_class(void *error)
 	return 0;
 }
 
-/* Who sleeps shares a CPU with an lcore that never does: awake, it goes first. */
+/* A generator that sleeps shares a CPU with an lcore that never does, so it must run first when it wakes. */
 static int prepare_class(struct node_error *err)
 {
 	int error = 0;
@@ -363,7 +363,7 @@ static int line_rate_pps(double share, double *pps, struct node_error *err)
 	return 0;
 }
 
-/* As it was recorded. */
+/* The rate at which the trace was recorded. */
 static double trace_pps(void)
 {
 	return 1e9 * trace->packets / (double)trace->duration_ns;
@@ -398,7 +398,7 @@ static int resolve_rate(const struct trial_rate *rate, double *pps, struct node_
 	return 0;
 }
 
-/* The fields of the stamp that bound a trial: 40 bits of sequence number, 48 bits of time. */
+/* The fields of the stamp limit a trial: 40 bits of sequence number, 48 bits of time. */
 static int check_stamp_range(const struct trial *trial, double pps, struct node_error *err)
 {
 	const uint64_t cycles =
@@ -412,7 +412,7 @@ static int check_stamp_range(const struct trial *trial, double pps, struct node_
 	return 0;
 }
 
-/* For cold queues, once the rate of visits is known. The processes of several lcores are independent. */
+/* Pace cold queues once the rate of polls is known. The processes of several lcores are independent. */
 static void start_cold_pacer(struct pacer *pacer, const struct trial *trial, uint64_t late_max,
                              unsigned int place)
 {
@@ -443,7 +443,7 @@ static void free_pattern(void)
 	pattern.gaps = NULL;
 }
 
-/* None for what has no rate, or none that comes again. */
+/* No pattern without a rate, or if the arrivals do not repeat. */
 static int prepare_pattern(const struct trial *trial, double pps, struct node_error *err)
 {
 	free_pattern();
@@ -457,7 +457,7 @@ static int make_templates(struct gen_engine *engine, unsigned int place, struct 
 	const uint16_t mark = (uint16_t)(engine->mark + place);
 	struct rte_ether_addr source, destination;
 
-	memset(&destination, 0xff, sizeof(destination)); /* nobody in particular: broadcast */
+	memset(&destination, 0xff, sizeof(destination)); /* no particular receiver: broadcast */
 	if (config.has_target)
 		destination = config.target.mac;
 	if (rte_eth_macaddr_get(config.tx_port, &source) != 0)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Parts of a cycle that a gap tells apart, as far as its 32 bits go. */
+/* Parts of a cycle that a gap resolves, as far as its 32 bits allow. */
 #define UNITS_PER_CYCLE  1024
 #define PERIOD_UNITS_MAX (1u << 30)
 

@@ -8,10 +8,10 @@
 
 #define LOOKS_PER_S 1000
 
-/* 4 sweeps and 1 ms serve at first; with each estimate twice as many, up to these. */
+/* 4 sweeps and 1 ms are enough at first; each estimate doubles them, up to these limits. */
 #define FIRST_COUNT 4
 #define MOST_COUNT  64
-#define MOST_LOOKS  8 /* ms: sweeps are booked every 25 us or more, so their number is known to 1 % then */
+#define MOST_LOOKS  8 /* ms: sweeps are booked every 25 us or more, so their number is then known to 1 % */
 
 static bool polls(const struct poller *p, uint16_t port)
 {
@@ -29,7 +29,7 @@ static uint64_t polls_of(const struct poller *p)
 	return p->source == SOURCE_NOTIFIED ? counted : sweeps * p->queues;
 }
 
-/* Visits of the port's queues by the DUT lcores of this node since the trial began; the mean of a queue. */
+/* Return the mean number of polls per queue of the port, by the DUT lcores of this node since the trial began. */
 static double count_here(uint16_t port)
 {
 	struct poller **pollers;

@@ -16,7 +16,7 @@ static json_t *integer(uint64_t value)
 	return json_integer((json_int_t)value);
 }
 
-/* Counts between opening and closing of the window; up to now while it is open, nothing before. */
+/* Counts of the window; up to now while it is open, nothing before. */
 static struct gen_counts window_counts(const struct gen_engine *e)
 {
 	struct gen_counts counts = atomic_load(&e->closed_tsc) != 0 ? e->at_close : e->counts;
@@ -59,9 +59,9 @@ static json_t *host_gaps(const struct gen_engine *e, const struct gen_counts *c)
 	                 "longest_ns", integer(cycles_to_ns(e->longest_gap, tsc_hz)));
 }
 
-/* Flows with a fault of each kind, and the one that lost the largest share. */
+/* Number of flows with a fault of each kind, and the flow that lost the largest share. */
 struct flow_faults {
-	uint32_t sent; /* flows that any packet was sent of */
+	uint32_t sent; /* flows with at least one packet sent */
 	uint32_t lossy;
 	uint32_t duplicated;
 	uint32_t reordered;
@@ -70,7 +70,7 @@ struct flow_faults {
 	uint64_t worst_lost;
 };
 
-/* `number`: of the flow among its sender's. */
+/* `number`: index of the flow among its sender's. */
 static void judge_flow(struct flow_faults *faults, const struct sequence *s, uint32_t flow, uint32_t number,
                        uint64_t sent)
 {
@@ -119,7 +119,7 @@ static json_t *flow_faults(const struct gen_config *config, const struct gen_eng
 	return flows_to_json(&faults);
 }
 
-/* Pairs of displacement and packets that have it; those in place (0) are the rest of all that arrived. */
+/* Pairs of displacement and number of packets; the packets in place (0) are the rest. */
 static json_t *displaced(const struct sequence *s)
 {
 	json_t *list = json_array();
@@ -160,7 +160,7 @@ static int add_departure_times(const struct gen_engine *e, json_t *report)
 	                           histogram_to_json(&e->interdeparture_ns, "ns"));
 }
 
-/* What became of the packets of the lcore at `place`, whichever lcores received them. */
+/* Report the packets of the lcore at `place`, whichever lcores received them. */
 static json_t *gathered_report(const struct gen_config *config, struct gen_engine *const *engines,
                                unsigned int place)
 {
@@ -192,7 +192,7 @@ static int add_reception(const struct gen_config *config, struct gen_engine *con
 	                                     histogram_to_json(&e->latency_sent_ns, "ns")));
 }
 
-/* TSC cycles after the window's start, and lateness, of the first packets that left in the window. */
+/* TSC cycles since the start of the window, and lateness, of the first packets that left in it. */
 static int add_departures(const struct gen_engine *e, json_t *report)
 {
 	json_t *list;
@@ -219,8 +219,8 @@ static double window_queue_polls(const struct gen_engine *e)
 }
 
 /*
- * How well the shape was kept: what hot queues were sent, and what their visits would have taken; the same of cold queues.
- * Where visits are not known there is nothing to hold it against.
+ * Report how well the shape was kept: packets sent to hot queues, and packets that their polls would have taken; the same for
+ * cold queues. If polls are unknown there is nothing to compare with.
  */
 static int add_shape(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
                      json_t *report)
@@ -254,7 +254,7 @@ static int add_stamps(const struct gen_engine *e, json_t *report)
 	               : json_object_set_new(report, "nic_stamps", gen_stamps_report(&e->stamps));
 }
 
-/* What is replayed, and how often it came round. */
+/* Report what is replayed, and how often it was repeated. */
 static int add_trace(const struct gen_engine *e, json_t *report)
 {
 	const struct gen_trace *const t = e->trace;

@@ -34,7 +34,7 @@ int gen_shape_read(const json_t *spec, const char *where, struct gen_shape *shap
 	return 0;
 }
 
-/* Of a cold queue's visit to find something. */
+/* The probability that a poll of a cold queue finds something. */
 static double cold_probability(const struct gen_shape *shape)
 {
 	return shape->kind == GEN_SINGLE_QUEUE ? 0 : shape->background_probability;
@@ -69,7 +69,7 @@ void gen_shape_draw(const struct gen_shape *shape, unsigned int queues, struct r
 	for (unsigned int i = 0; i < queues; i++)
 		drawn->queue[i] = (uint16_t)i;
 	rng_shuffle(rng, drawn->queue, queues, sizeof(drawn->queue[0]));
-	/* what is always there is hot, however it is called */
+	/* a queue that always has packets is hot */
 	drawn->hot = drawn->probability < 1 ? hot_queues(shape, queues) : queues;
 	drawn->count = gen_shape_loaded(shape, queues);
 }

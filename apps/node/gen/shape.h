@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How traffic is spread over the RX queues of a port (HyperPlane, MICRO'20, section II-C). A queue is hot: always
- * backlogged, so that a visit (one poll of it) gets as many packets as it asks for. Or it is cold: a visit finds something
- * with probability `background_probability`. FB: all queues are hot. PC: `concentrated_share` of them (rounded, at least
- * one). NC: `concentrated_queues` of them, all when there are fewer. SQ: one, and the others get nothing.
+ * Distribution of traffic over the RX queues of a port (HyperPlane, MICRO'20, section II-C). A hot queue is always backlogged,
+ * so that a poll gets as many packets as it asks for. A poll of a cold queue finds something with probability
+ * `background_probability`. FB: all queues are hot. PC: `concentrated_share` of them (rounded, at least one). NC:
+ * `concentrated_queues` of them, all if there are fewer. SQ: one, and the others get nothing.
  */
 #ifndef GEN_SHAPE_H
 #define GEN_SHAPE_H
@@ -34,30 +34,30 @@ struct gen_shape {
 #define GEN_SHAPE_KEYS                                                                                       \
 	"shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability"
 
-/* Which queues are hot: queue[0..hot-1]. The others of the `count` may get packets, queues beyond get none. */
+/* The hot queues: queue[0..hot-1]. The others of the `count` may get packets; queues beyond get none. */
 struct gen_shape_queues {
 	uint16_t queue[RSS_QUEUES_MAX];
 	unsigned int count;
 	unsigned int hot;
-	double probability; /* of a cold queue's visit */
+	double probability; /* of a poll of a cold queue */
 };
 
 extern const struct gen_shape gen_shape_defaults;
 
-/* Read the shape's keys out of `spec`, the object at `where`, on top of what *shape holds. Returns 0, or -1 with err. */
+/* Read the shape's keys from `spec`, the object at `where`, over what *shape holds. Returns 0, or -1 with err. */
 int gen_shape_read(const json_t *spec, const char *where, struct gen_shape *shape, struct node_error *err);
 
-/* How many of the queues 0..queues-1 may get packets. */
+/* Return how many of the queues 0..queues-1 may get packets. */
 unsigned int gen_shape_loaded(const struct gen_shape *shape, unsigned int queues);
 
 /* Draw the hot ones of queues 0..queues-1 with `rng`, which the caller has seeded with shape->seed. */
 void gen_shape_draw(const struct gen_shape *shape, unsigned int queues, struct rng *rng,
                     struct gen_shape_queues *drawn);
 
-/* Mean number of arrivals between two visits at which a Poisson process leaves a visit empty with 1 - probability. */
+/* Return the mean number of arrivals between two polls for which a Poisson process leaves a poll empty with 1 - probability. */
 double gen_shape_arrivals(double probability);
 
-/* The numbers of the hot queues as a JSON array, ascending. */
+/* Return the numbers of the hot queues as a JSON array, ascending. */
 json_t *gen_shape_hot_json(const struct gen_shape_queues *queues);
 
 #endif

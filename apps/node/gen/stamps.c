@@ -17,13 +17,16 @@
 
 #define HIGHEST_TIME_NS 10000000000ull
 
-/* What is not back by then is lost, or counts as late when it comes after all. */
+/* A frame that is not back by then is lost, or counts as late if it comes after all. */
 #define PATIENCE_NS 100000000
 
 /* Rounds in which two clocks are compared; the quickest counts. */
 #define COMPARISONS 16
 
-/* Clocks of NIC and host may run apart by a thousandth, and the NIC's may have steps of a microsecond, before a sample is not believed. */
+/*
+ * A sample is implausible if the clocks of NIC and host differ by more than a thousandth, plus a microsecond for steps of the
+ * NIC's clock.
+ */
 #define RATE_TOLERANCE 1000
 #define STEP_MAX_NS    1000
 
@@ -75,8 +78,8 @@ static void refuse(struct gen_stamps *stamps, uint16_t port, const char *why)
 }
 
 /*
- * The clock of the port that receives, less that of the one that sends, from a reading of the former between two of the latter.
- * *width_ns: how long the quickest round took, to half of which this is exact. Returns 0 or a negative error number.
+ * Compare the clocks of the receiving and the sending port: one reading of the former between two of the latter. *width_ns:
+ * length of the quickest round, to half of which the result is exact. Returns 0 or a negative error number.
  */
 static int compare_clocks(const struct gen_stamps *stamps, int64_t *apart_ns, uint64_t *width_ns)
 {
@@ -101,7 +104,7 @@ static int compare_clocks(const struct gen_stamps *stamps, int64_t *apart_ns, ui
 	return 0;
 }
 
-/* Two ports may have one clock, as those of a card do, or one each: then a difference of their stamps says nothing. */
+/* Two ports share one clock, like those of a card, or have one each: then a difference of their stamps means nothing. */
 static void require_one_clock(struct gen_stamps *stamps)
 {
 	int64_t apart_ns = 0;
@@ -175,7 +178,7 @@ void gen_stamps_address(struct gen_stamps *stamps, const struct rte_ether_addr *
 	stamps->frame[PTP_OFFSET] = PTP_SYNC;
 	stamps->frame[PTP_OFFSET + 1] = PTP_VERSION;
 	memcpy(stamps->frame + PTP_LENGTH_AT, &bytes, sizeof(bytes));
-	/* An EUI-64 of the MAC address, which tells these frames from those of a PTP daemon. */
+	/* An EUI-64 of the MAC address distinguishes these frames from those of a PTP daemon. */
 	memcpy(stamps->frame + PTP_CLOCK_ID_AT, source->addr_bytes, 3);
 	memcpy(stamps->frame + PTP_CLOCK_ID_AT + 3, "\xff\xfe", 2);
 	memcpy(stamps->frame + PTP_CLOCK_ID_AT + 5, source->addr_bytes + 3, 3);
@@ -194,7 +197,7 @@ void gen_stamps_send(struct gen_stamps *stamps, uint64_t now)
 	mbuf = rte_pktmbuf_alloc(stamps->pool);
 	if (mbuf == NULL)
 		return;
-	if (stamps->is_out) /* lost; its stamp would be taken for the next one's */
+	if (stamps->is_out) /* lost; its stamp would be taken for that of the next frame */
 		rte_eth_timesync_read_tx_timestamp(stamps->tx_port, &stale);
 	sequence = rte_cpu_to_be_16(++stamps->sequence);
 	memcpy(rte_pktmbuf_append(mbuf, GEN_STAMPS_FRAME_BYTES), stamps->frame, GEN_STAMPS_FRAME_BYTES);

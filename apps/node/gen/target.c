@@ -17,7 +17,7 @@
 static_assert(RTE_MAX_QUEUES_PER_PORT <= RSS_QUEUES_MAX, "each queue of a port must fit struct rss_inverse");
 static_assert(UINT8_MAX <= RSS_KEY_BYTES_MAX, "hash_key_size is a uint8_t");
 
-/* Hash types that leave the hash of a UDP/IPv4 frame to the addresses alone. */
+/* Hash types for which the hash of a UDP/IPv4 frame depends on the addresses only. */
 #define ADDRESS_TYPES (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_OTHER)
 
 static int read_key(uint16_t port, const struct rte_eth_dev_info *info, struct rss_target *target,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port that a generator's frames are for: how it spreads them over its RX queues, and its MAC address. Read through the
- * ethdev API when it is a port of this node; of another node it comes as JSON, which that node wrote (docs/node-protocol.md).
+ * The destination port of a generator's frames: its distribution over RX queues, and its MAC address. A port of this node is
+ * read through ethdev; that of another node comes as JSON, which that node wrote (docs/node-protocol.md).
  */
 #ifndef GEN_TARGET_H
 #define GEN_TARGET_H
@@ -19,12 +19,12 @@ struct gen_target {
 };
 
 /*
- * Read key, hash types, RETA and MAC address of a configured port. A port with one RX queue needs no RSS (reta_size
- * 0). Returns 0, or -1 with err (where "gen.target_port") when frames for this port cannot be steered, and why.
+ * Read key, hash types, RETA and MAC address of a configured port. A port with one RX queue needs no RSS (reta_size 0). Returns
+ * 0, or -1 with err (where "gen.target_port") and the reason if frames for this port cannot be steered.
  */
 int gen_target_read(uint16_t port, struct gen_target *target, struct node_error *err);
 
-/* The same of a port as a `target` object; {"absent": reason} when frames for it cannot be steered. */
+/* Return a port as a `target` object; {"absent": reason} if frames for it cannot be steered. */
 json_t *gen_target_json(uint16_t port);
 
 /* Check and take over a `target` object. Returns 0, or -1 with err (where begins with "gen.target"). */

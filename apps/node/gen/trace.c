@@ -20,9 +20,9 @@
 
 #include "packets.h"
 
-#define SLOTS_LOG2    18 /* four for each flow number: a search is short */
+#define SLOTS_LOG2    18 /* four per flow number, so that a search is short */
 #define SLOTS         (1u << SLOTS_LOG2)
-#define POPULATE      (UINT64_C(64) << 20) /* loaded before the trial, of each file */
+#define POPULATE      (UINT64_C(64) << 20) /* loaded before the trial, per file */
 #define GAP_MAX_NS    UINT32_MAX
 #define IPV4_OFFSET   0x1fff
 #define IPV6_BYTES    40
@@ -30,7 +30,7 @@
 #define VLAN_TAGS_MAX 2
 #define WHERE         "gen.trace"
 
-/* What tells flows apart; zeroed before it is filled, so that it can be hashed whole. */
+/* The key of a flow; zeroed before it is filled, so that it can be hashed whole. */
 struct flow_key {
 	uint8_t source[16];
 	uint8_t destination[16];
@@ -40,23 +40,23 @@ struct flow_key {
 };
 
 struct slot {
-	uint64_t hash; /* 0: free. 65536 flows have equal ones with a probability of 10^-10 */
+	uint64_t hash; /* 0: free. 65536 flows contain equal ones with a probability of 10^-10 */
 	uint16_t flow;
 };
 
-/* While the trace is read. */
+/* State while the trace is read. */
 struct reading {
 	struct gen_trace *trace;
 	FILE *entries;
 	FILE *gaps;
 	struct slot *slots;
-	uint16_t *size_of; /* index + 1 of a size in bytes; 0: none yet */
+	uint16_t *size_of; /* index + 1 by size in bytes; 0: none yet */
 	uint32_t frame_max;
 	uint64_t bytes;
 	uint64_t last_ns;
 };
 
-/* The trace that was read last, and of which file. */
+/* The trace that was read last, and its file. */
 static struct {
 	struct gen_trace trace;
 	char path[PATH_MAX];
@@ -109,7 +109,7 @@ static void read_ipv6(struct flow_key *key, const uint8_t *packet, uint32_t leng
 {
 	if (length < IPV6_BYTES)
 		return;
-	key->protocol = packet[6]; /* of the first header behind; extension headers stand for themselves */
+	key->protocol = packet[6]; /* of the first header behind; extension headers are not followed */
 	memcpy(key->source, packet + 8, 16);
 	memcpy(key->destination, packet + 24, 16);
 	if (has_ports(key->protocol) && length >= IPV6_BYTES + PORTS_BYTES)
@@ -124,7 +124,7 @@ static void read_network(struct flow_key *key, const uint8_t *packet, uint32_t l
 		read_ipv6(key, packet, length);
 }
 
-/* The flow of a frame; of VLANs only what they carry counts. */
+/* Read the flow of a frame; of VLANs only the payload counts. */
 static void read_ethernet(struct flow_key *key, const uint8_t *frame, uint32_t length)
 {
 	uint32_t at = 2 * RTE_ETHER_ADDR_LEN;
@@ -202,7 +202,7 @@ static bool add_packet(struct reading *r, int link, const struct pcap_pkthdr *he
 	struct flow_key key;
 	struct gen_entry entry;
 	uint32_t gap;
-	/* The link's header is that of the frames which are sent; libpcap gives nanoseconds as asked for. */
+	/* Sent frames have an Ethernet header; libpcap gives nanoseconds as requested. */
 	const uint32_t added = link == DLT_EN10MB ? PACKET_FCS_BYTES : RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES;
 
 	memset(&key, 0, sizeof(key));
@@ -246,7 +246,7 @@ static int read_packets(struct reading *r, pcap_t *capture, const char *path, st
 	return 0;
 }
 
-/* A file that vanishes with its last user; read and written by us alone. */
+/* A file that disappears with its last user; only this process reads and writes it. */
 static FILE *unnamed_file(void)
 {
 	const char *const folder = getenv("TMPDIR");
@@ -271,7 +271,7 @@ static const void *mapped(FILE *file, uint64_t bytes)
 	return memory;
 }
 
-/* The list goes on with its beginning, so that a burst never wraps. */
+/* The list ends with a copy of its beginning, so that a burst never wraps. */
 static bool append_beginning(struct reading *r)
 {
 	for (uint32_t i = 0; i < GEN_BURST_MAX; i++) {
@@ -286,7 +286,7 @@ static bool append_beginning(struct reading *r)
 	return fflush(r->entries) == 0;
 }
 
-/* The turn begins anew a mean gap after its last packet. */
+/* The repetition begins a mean gap after the last packet. */
 static bool close_turn(struct reading *r)
 {
 	struct gen_trace *trace = r->trace;
@@ -383,7 +383,7 @@ int gen_trace_open(const char *path, uint32_t frame_max, const struct gen_trace 
 		return node_fail(err, WHERE, "%s is no file", path);
 	if (!is_kept(path, &file, frame_max)) {
 		gen_trace_close();
-		kept.is_open = true; /* also what was half read is freed */
+		kept.is_open = true; /* also frees a partly read trace */
 		kept.path[0] = '\0';
 		if (read_trace(path, frame_max, err)) {
 			gen_trace_close();

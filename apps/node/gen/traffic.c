@@ -18,17 +18,17 @@
 #define ENTRIES_MIN          32768
 #define ENTRIES_PER_FLOW_MIN 8
 
-/* A cold queue's weight may be a thousandth of a hot one's, and each should have some entries: then the list is longer. */
+/* A cold queue's weight can be a thousandth of a hot one's, and each should have some entries, which makes the list longer. */
 #define ENTRIES_PER_COLD_QUEUE 4
 #define ENTRIES_MAX            (UINT32_C(1) << 20)
 
-/* Of a list that several lcores share, each has its own part in memory, 8 bytes a packet. */
+/* Of a shared list each lcore has its own part in memory, 8 bytes per packet. */
 #define SHARED_ENTRIES_MAX (UINT32_C(1) << 26)
 
 static const struct rss_freedom freedom = {
         .source = 0x000f0000, .destination = 0xff, .source_port = UINT16_MAX};
 
-/* Of a cold queue, where a hot one has 1. */
+/* The weight of a cold queue relative to a hot one. */
 static double cold_weight(const struct gen_config *config, const struct gen_shape_queues *queues)
 {
 	const double weight = gen_shape_arrivals(queues->probability) / config->busy_poll_packets;
@@ -86,7 +86,7 @@ static struct rss_tuple draw_tuple(const struct gen_config *config, uint32_t flo
 	};
 }
 
-/* Flow f goes to queue number f modulo the queues that get traffic. */
+/* Flow f goes to queue number f modulo the number of queues with traffic. */
 static void make_flows(const struct gen_config *config, const struct gen_shape_queues *w,
                        const struct rss_inverse *inverse, struct rng *rng, struct packet_flow *flows)
 {
@@ -126,7 +126,7 @@ static uint32_t own_flows_of(const struct gen_config *config, const struct gen_s
 	return own;
 }
 
-/* One of the queue's flows that are own; there is one. */
+/* Draw one of this lcore's flows of the queue, which has at least one. */
 static uint16_t draw_own_flow(const struct gen_config *config, const struct gen_shape_queues *w,
                               unsigned int place, unsigned int i, struct rng *rng)
 {
@@ -147,8 +147,10 @@ static void count_parts(const struct gen_config *config, unsigned int place, str
 		        (double)own_flows_of(config, w, place, i) / flows_of(config, w, i);
 }
 
-/* Each flow's share of the entries: its queue's weight, divided among the flows of that queue. Queue by queue, so that
- * roundings even out within a queue. */
+/*
+ * Each flow's share of the entries: the weight of its queue, divided among the queue's flows. Queue by queue, so that rounding
+ * evens out within a queue.
+ */
 static void deal_flows(const struct gen_config *config, const struct gen_shape_queues *w,
                        struct gen_list *list)
 {
@@ -176,7 +178,7 @@ static int allocate_list(uint32_t count, struct gen_list *list)
 	return list->entries == NULL ? -1 : 0;
 }
 
-/* The flows are there; sizes are dealt out, and the list goes on with its beginning. */
+/* The flows are set: deal out sizes, and append a copy of the beginning. */
 static int finish_list(const struct gen_config *config, struct rng *rng, struct gen_list *list)
 {
 	uint8_t *sizes = calloc(list->count, sizeof(*sizes));
@@ -214,7 +216,7 @@ static int make_mixed(const struct gen_config *config, const struct gen_shape_qu
 	return finish_list(config, rng, list);
 }
 
-/* Laps over the hot queues with own flows, in each a run of one burst for every queue; its flows are drawn. */
+/* Rounds over the hot queues with own flows; in each round every queue has a run of one burst, with random flows. */
 static int make_hot(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int place,
                     struct rng *rng, struct gen_list *list)
 {
@@ -236,7 +238,7 @@ static int make_hot(const struct gen_config *config, const struct gen_shape_queu
 	return finish_list(config, rng, list);
 }
 
-/* Of all flows of cold queues those that are own, each as often as if all were. */
+/* This lcore's share of all flows of cold queues, each as often as if all were its own. */
 static int make_cold(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int place,
                      struct rng *rng, struct gen_list *list)
 {
@@ -257,7 +259,7 @@ static int make_cold(const struct gen_config *config, const struct gen_shape_que
 
 static void lend_trace(const struct gen_trace *trace, struct gen_list *list)
 {
-	/* Nobody writes to a list that was made. */
+	/* no list is written after it was made */
 	*list = (struct gen_list){.entries = (struct gen_entry *)(uintptr_t)trace->entries,
 	                          .count = trace->packets,
 	                          .is_lent = true};
@@ -285,7 +287,7 @@ static uint32_t own_entries(const struct gen_config *config, unsigned int place,
 	return own;
 }
 
-/* What is left of the play list of all lcores is one's own, in its order and at its places. */
+/* Keep this lcore's entries of the common play list, in their order and at their places. */
 static void keep_own(const struct gen_config *config, unsigned int place, const struct gen_list *all,
                      struct gen_traffic *traffic)
 {
@@ -372,7 +374,7 @@ void gen_list_count_flows(const struct gen_list *list, uint64_t sent, uint64_t *
 	const uint64_t rounds = list->count == 0 ? 0 : sent / list->count;
 	const uint64_t begun = sent - rounds * list->count;
 
-	/* Of a long list what was never reached is not looked at. */
+	/* entries of a long list that were never reached are not counted */
 	const uint64_t reached = rounds == 0 ? begun : list->count;
 
 	for (uint64_t entry = 0; entry < reached; entry++)

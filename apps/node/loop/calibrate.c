@@ -21,8 +21,8 @@
 #define CLOCK_READS  2000
 #define WAITS        64
 #define WAIT_CYCLES  500
-#define ROUND_POLLS  8192   /* at least; whole sweeps */
-#define LOOP_CYCLES  500000 /* of a round of the real loop: some events long */
+#define ROUND_POLLS  8192   /* at least; in whole sweeps */
+#define LOOP_CYCLES  500000 /* of a round of the real loop: several events long */
 
 struct costs {
 	struct median tsc_read;
@@ -43,7 +43,7 @@ struct job {
 	void (*measure)(struct job *job);
 };
 
-/* Polls as the loops do and frees what comes; returns the number of packets: the round is of no use then. */
+/* Poll as the loops do and free what comes. Return the number of packets: a round with packets is discarded. */
 static __rte_always_inline uint16_t poll_once(struct poller *p, enum poller_source source, uint32_t queue)
 {
 	struct rte_mbuf *packets[ACCOUNT_BURST_MAX];
@@ -79,7 +79,9 @@ static __rte_always_inline uint32_t sweeps_of(const struct job *job, enum poller
 			if (between == BETWEEN_STAMP) {
 				uint64_t stamp = cycles_stamp();
 
-				__asm__ volatile("" : "+r"(stamp)); /* the stamp is wanted, its value not */
+				__asm__ volatile(
+				        ""
+				        : "+r"(stamp)); /* keeps the stamp although its value is unused */
 			} else if (between == BETWEEN_FENCE) {
 				__asm__ volatile("lfence" ::: "memory");
 			}
@@ -88,7 +90,7 @@ static __rte_always_inline uint32_t sweeps_of(const struct job *job, enum poller
 	return packets;
 }
 
-/* Specialised by source, as the loops are. */
+/* Specialised by source, like the loops. */
 static __rte_always_inline uint32_t sweeps_between(const struct job *job, enum between between,
                                                    uint32_t sweeps)
 {
@@ -121,7 +123,7 @@ static __rte_noinline uint32_t fenced_sweeps(const struct job *job, uint32_t swe
 	return sweeps_between(job, BETWEEN_FENCE, sweeps);
 }
 
-/* Cycles per poll of a round, or -1 when packets came. */
+/* Return the cycles per poll of a round, or -1 if packets came. */
 static double time_sweeps(const struct job *job, uint32_t (*sweep)(const struct job *, uint32_t),
                           uint32_t sweeps)
 {
@@ -165,7 +167,7 @@ static double time_fence(void)
 	return (double)(cycles_serialised() - start) / CLOCK_READS;
 }
 
-/* The two kinds of round alternate, so that drift of the machine hits both. Returns false when packets came. */
+/* Alternate the two kinds of round, so that drift of the machine affects both. Return false if packets came. */
 static bool measure_polls(struct job *job, bool all)
 {
 	const uint32_t sweeps = (ROUND_POLLS + job->queues - 1) / job->queues;
@@ -173,7 +175,7 @@ static bool measure_polls(struct job *job, bool all)
 
 	plain_sweeps(job, sweeps);
 	for (unsigned int i = 0; i < job->rounds; i++) {
-		/* in every round: a host gap in the only one would spoil the median of all */
+		/* measured in every round: a host gap in a single measurement would shift the median of all rounds */
 		const double fence = all ? time_fence() : 0;
 
 		plain[i] = time_sweeps(job, plain_sweeps, sweeps);
@@ -224,19 +226,25 @@ static bool measure_loop(struct job *job)
 	return packets == 0;
 }
 
-/* What the accounting of trials needs: a stamp in the loop, an empty poll in the very loop, and in a bare one. */
+/*
+ * Keep what the accounting of trials needs: the cost of a stamp in the loop, of an empty poll in that loop, and of
+ * one in a bare loop.
+ */
 static void keep_costs(const struct job *job)
 {
 	struct poller *p = job->poller;
 
 	p->stamp_cycles = RTE_MAX(job->costs.stamp.median, 0.0);
-	/* a turn of a loop that is told, with nothing to do, is a wait; one that waits after sweeps does not while it is calibrated */
+	/*
+	 * a notified loop with nothing to do waits, so its loop gives no cost of an empty poll; a loop that waits
+	 * after empty sweeps does not wait during calibration
+	 */
 	p->empty_poll_cycles = p->source == SOURCE_NOTIFIED ? job->costs.empty_poll_overlapped.median
 	                                                    : job->costs.idle_iteration.median / job->queues;
 	p->overlapped_poll_cycles = job->costs.empty_poll_overlapped.median;
 }
 
-/* lcore: all costs. */
+/* Runs on the lcore: measure all costs. */
 static void measure_all(struct job *job)
 {
 	measure_clock(job);
@@ -244,7 +252,7 @@ static void measure_all(struct job *job)
 		job->error = "packets arrived: calibrate without traffic";
 }
 
-/* What a wait takes beyond the time between its own two stamps: mostly the way out of its loop. */
+/* Measure what a wait takes beyond the time between its own two stamps, mostly the exit from its loop. */
 static double time_waits(struct poller *p)
 {
 	const uint64_t before = p->aside_cycles;
@@ -267,7 +275,10 @@ static void measure_wait(struct job *job)
 	job->poller->wait_cost_cycles = (int64_t)median_of(cost, job->rounds).median;
 }
 
-/* lcore: what its loop has to know. A port that is not silent: the clock's own cost stands in for a stamp's. */
+/*
+ * Runs on the lcore: measure what its loop needs. If the port is not silent, the cost of the clock stands in for that
+ * of a stamp.
+ */
 static void measure_stamps(struct job *job)
 {
 	measure_wait(job);
@@ -280,7 +291,7 @@ static void measure_stamps(struct job *job)
 	job->poller->empty_poll_cycles = job->poller->overlapped_poll_cycles = 0;
 }
 
-/* Jobs that run; the neighbour's lcore spins beside them. */
+/* The number of running jobs; the neighbour's lcore spins meanwhile. */
 static atomic_uint running;
 
 static int spin_beside(void *arg)
@@ -322,7 +333,7 @@ void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned in
 		                       .measure = measure_stamps};
 		share |= poller_shares_queues(pollers[i]);
 	}
-	/* one after another where they would meet at the same queues */
+	/* one after another if they would poll the same queues */
 	for (unsigned int i = 0; i < n; i += share ? 1 : n)
 		run_jobs(&jobs[i], share ? 1 : n, neighbour);
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the measuring and the polling cost on this machine, port and number of queues when no packet comes. Measured on
- * the DUT's own lcore: medians over rounds, a round being long against the clock and short against host gaps. The neighbour,
- * an lcore that will be busy in trials (LCORE_ID_ANY: none), spins meanwhile: a core's clock and what two threads of it share
- * depend on who else runs (17 cycles beside an idle one, 28 beside a busy one were seen).
+ * Measure what accounting and polling cost on this machine, port and number of queues when no packet comes.
+ *
+ * The DUT's own lcore measures. The results are medians over rounds; a round is long against the clock and short
+ * against host gaps. The neighbour, an lcore that will be busy in trials (LCORE_ID_ANY: none), spins meanwhile,
+ * because the clock of a core and what two hardware threads share depend on their neighbours (17 cycles beside an
+ * idle thread, 28 beside a busy one were seen).
  *
  *   tsc_read             one of many plain rdtsc in a row
  *   tsc_read_serialised  one of many rdtscp with fences in a row
  *   stamp                what one stamp per poll adds to a sweep, per poll
  *   empty_poll_overlapped  a sweep over the queues, per poll: polls overlap out of order
- *   empty_poll_serialised  the same with a fence after each poll, less the fence: a poll's latency
+ *   empty_poll_serialised  the same with a fence after each poll, less the fence: the latency of a poll
  *   idle_iteration       one iteration of the loop that trials run, in the configured accounting mode
  *   sweep                one bare sweep over the queues
  */
@@ -21,10 +23,10 @@
 #include "node_error.h"
 #include "poller.h"
 
-/* Measure what the loops of n pollers have to know of their own cost, on their lcores (about 2 ms). */
+/* Measure what the loops of n pollers need to know of their own cost, on their lcores (about 2 ms). */
 void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned int neighbour);
 
-/* The object `costs` of a calibrate request for this poller (NULL: there is none), or NULL with err. */
+/* Return the object `costs` of a calibrate request for this poller (NULL: there is none), or NULL with err. */
 json_t *calibrate(struct poller *poller, unsigned int neighbour, json_t *request, struct node_error *err);
 
 #endif

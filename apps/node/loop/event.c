@@ -41,7 +41,7 @@ uint64_t poll_boundary(const struct poller *p)
 	}
 }
 
-/* Close the stage at `now` and open the next; what that costs belongs to neither. */
+/* Close the stage at `now` and open the next. The time that this takes belongs to neither. */
 static void next_stage(struct poller *p, uint64_t now)
 {
 	const bool ends_window = p->stage == STAGE_WINDOW;
@@ -63,7 +63,10 @@ static void next_stage(struct poller *p, uint64_t now)
 		p->busy_poll_stamps[i] = 0;
 }
 
-/* A mean over about this many values; one value moves it by no more than its own size: a gap is not taken for work. */
+/*
+ * A mean over about this many values. One value moves it by at most its own size, so that a host gap is not taken for
+ * work.
+ */
 #define MEAN_OF 16
 static void follow(double *mean, double value)
 {
@@ -92,7 +95,7 @@ static void book_interruption(struct poller *p, uint64_t polls, uint64_t packets
 	p->account->interrupted_cycles += cycles;
 }
 
-/* What the interval since the last event tells about the cost of polls and packets, and whether it was interrupted. */
+/* Learn the cost of polls and packets from the interval since the last event, and book an interruption. */
 static void judge_interval(struct poller *p, uint64_t polls, uint64_t elapsed)
 {
 	const uint64_t packets = p->account->rx_packets - p->event_packets;
@@ -107,7 +110,7 @@ static void judge_interval(struct poller *p, uint64_t polls, uint64_t elapsed)
 }
 
 #define TIMED_INTERVAL_CYCLES                                                                                \
-	16384 /* longest slices take about this: 6 us at 2.6 GHz, short of a timer interrupt's distance */
+	16384 /* the longest timed intervals: 6 us at 2.6 GHz, short against the distance of timer interrupts */
 #define LEAD_CYCLES 4096
 
 static void plan_timed_intervals(struct poller *p, uint64_t polls, uint64_t elapsed)
@@ -116,13 +119,13 @@ static void plan_timed_intervals(struct poller *p, uint64_t polls, uint64_t elap
 
 	p->event_polls = (uint32_t)(EVENT_CYCLES * polls / (elapsed + 1) + 1);
 	p->lead_polls = (uint32_t)(LEAD_CYCLES * polls / (elapsed + 1) + 1);
-	/* two lengths at least: else what each slice costs beside its polls could not be told from these */
+	/* at least two lengths: otherwise the fixed cost of a timed interval could not be separated from its polls */
 	p->timed_interval_lengths =
 	        1 + (uint32_t)rte_log2_u64(RTE_MIN(RTE_MAX(in_timed_interval, 2ul),
 	                                           ACCOUNT_TIMED_INTERVAL_POLLS / poll_unit(p)));
 }
 
-/* Sweeps that take about EVENT_CYCLES, by doubling and halving. */
+/* Adapt the number of sweeps that take about EVENT_CYCLES, by doubling and halving. */
 static void adapt(struct poller *p, uint32_t sweeps, uint64_t elapsed)
 {
 	if (elapsed > EVENT_CYCLES && p->steady_sweeps > 1)
@@ -133,13 +136,13 @@ static void adapt(struct poller *p, uint32_t sweeps, uint64_t elapsed)
 }
 
 /*
- * Sweeps to the next sampled one: random, so that these do not beat with the traffic. When sweeps are short about every
- * second event of an idle loop, of a loaded one every eighth: a sampled sweep costs some 400 cycles and disturbs what
- * follows, which is to stay below half a per cent of the rate.
+ * Sweeps to the next sampled one, random so that sampling does not beat with the traffic. With short sweeps about
+ * every second event of an idle loop is sampled, and every eighth of a loaded loop: a sampled sweep costs about 400
+ * cycles and disturbs the polls after it, and that must stay below half a per cent of the rate.
  */
 #define SAMPLE_EVENTS_IDLE   2
 #define SAMPLE_EVENTS_LOADED 8
-/* A loop that waits has an event for each wait, and a sampled sweep keeps it awake. */
+/* A loop that waits has one event per wait, and a sampled sweep keeps it awake. */
 #define SAMPLE_EVENTS_WAITING 32
 static uint64_t mean_sample_distance(const struct poller *p)
 {
@@ -149,13 +152,13 @@ static uint64_t mean_sample_distance(const struct poller *p)
 	return RTE_MAX((uint64_t)p->sample_every, events * p->steady_sweeps);
 }
 
-/* The time since the last event without waits: what the loop itself took. */
+/* The time since the last event without waits. */
 static uint64_t own_cycles(const struct poller *p, uint64_t now)
 {
 	return now - p->event_tsc - (p->aside_cycles - p->event_aside);
 }
 
-/* That nothing comes makes no iteration long. */
+/* Waiting because nothing comes does not make an iteration long. */
 static void offer(struct poller *p, uint64_t now, uint32_t sweeps)
 {
 	const bool waits = p->source == SOURCE_NOTIFIED || p->source == SOURCE_WAITING;
@@ -172,15 +175,18 @@ static void plan_sampling(struct poller *p, uint32_t sweeps)
 {
 	if (!samples(p))
 		return;
-	/* a loop that is told has nothing to sample until a queue is ready: it stays due */
+	/* a notified loop has nothing to sample until a queue is ready, so the sample stays due */
 	p->sample_due |= p->sample_countdown <= sweeps;
 	p->sample_countdown -= RTE_MIN(p->sample_countdown, (uint64_t)sweeps);
-	/* a distance drawn while sweeps were shorter is drawn anew: do not wait for it through long ones */
+	/*
+	 * a distance that was drawn while sweeps were shorter is drawn again instead of being waited for through long
+	 * ones
+	 */
 	if (p->sample_due || p->sample_countdown > 2 * mean_sample_distance(p))
 		p->sample_countdown = 1 + rng_below(&p->rng, 2 * mean_sample_distance(p));
 }
 
-/* Sweeps until the next event; fewer when the window's edge is nearer than that. */
+/* Plan the sweeps until the next event; fewer if the edge of the window is nearer. */
 static void plan(struct poller *p, uint32_t sweeps, uint64_t elapsed, uint64_t now)
 {
 	const uint64_t boundary = poll_boundary(p);
@@ -195,7 +201,7 @@ static void plan(struct poller *p, uint32_t sweeps, uint64_t elapsed, uint64_t n
 	p->busy_sweep = UINT32_MAX;
 }
 
-/* Of the first intervals; the means are at home long before the window begins. */
+/* For the first intervals; the means settle long before the window begins. */
 #define POLL_CYCLES_GUESS   20
 #define PACKET_CYCLES_GUESS 500
 
@@ -256,7 +262,7 @@ uint32_t poll_event(struct poller *p)
 	if (p->sample_due)
 		plan_timed_intervals(p, (uint64_t)sweeps * poller_polls_at_once(p), own);
 	plan(p, sweeps, elapsed, now);
-	/* what is sampled, and the loop as it is calibrated, does not end in a wait */
+	/* neither a sampled sweep nor a calibrated loop ends in a wait */
 	if (p->source == SOURCE_WAITING)
 		quiet_plan(p, !p->sample_due && !p->no_drain);
 	note_event(p);
@@ -280,14 +286,14 @@ void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now)
 	note_event(p);
 }
 
-/* Of the window, in which `now` lies. */
+/* Return the block of the window in which `now` lies. */
 static unsigned int block_of(const struct poller *p, uint64_t now)
 {
 	return (unsigned int)RTE_MIN((now - p->account->first_tsc) / p->block_cycles,
 	                             (uint64_t)ACCOUNT_BLOCKS - 1);
 }
 
-/* True, and booked, when what was timed was interrupted. */
+/* Return true, and book it, if a timed interval was interrupted. */
 static bool left_out(struct poller *p, uint64_t polls, uint64_t packets, uint64_t cycles)
 {
 	if (poll_interruption(p, polls, packets, cycles) == 0)
@@ -319,7 +325,7 @@ void poll_timed_turn(struct poller *p, uint16_t n, const uint64_t stamp[6])
 {
 	const uint64_t now = cycles_stamp();
 	struct account *a = p->account;
-	/* of a visit, two intervals lie round its parts */
+	/* a busy poll has two notification intervals around its parts */
 	const uint64_t notice = n ? stamp[1] - stamp[0] + stamp[5] - stamp[4] : stamp[5] - stamp[0];
 	const double stamps = n ? 2 : 1;
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The poll loop, written once and specialised at compile time: every function here is inlined with a constant
- * struct loop_kind, so that a loop holds no branch on its accounting mode and no indirect call but the driver's and called_loops', and loops
- * without delays have no trace of them. WORKLOAD_LOOPS() makes the loops of a workload.
+ * The poll loop, written once and specialised at compile time.
  *
- * A new way to receive (an organisation) is a receive function, a new workload a process function. Which queue is next is
- * queue_after() in the loops that sweep, and next_turn() in take_turns() of those that are told (notified.h). Loops that sweep and
- * wait when nothing comes (quiet.h) do so between sweeps.
+ * Every function here is inlined with a constant struct loop_kind. So a loop has no branch on its accounting mode, no
+ * indirect call except those of the driver and of called_loops, and no trace of delays if it has none.
+ * WORKLOAD_LOOPS() makes the loops of a workload.
+ *
+ * A new way to receive (an organisation) is a receive function; a new workload is a process function. Sweeping loops
+ * take the next queue from queue_after(), notified loops from next_turn() (notified.h). Sweeping loops that wait when
+ * nothing comes (quiet.h) do so between sweeps.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -20,19 +22,19 @@
 #include "quiet.h"
 #include "wait.h"
 
-/* Fill up to p->burst packets from `queue`. */
+/* Receive up to p->burst packets from `queue`. */
 typedef uint16_t (*receive_fn)(struct poller *p, uint16_t queue, struct rte_mbuf **packets);
 
-/* Pass n packets of `bytes` in all on, or free them. */
+/* Send n packets of `bytes` together, or free them. */
 typedef void (*send_fn)(struct poller *p, struct rte_mbuf **packets, uint16_t n, uint64_t bytes);
 
-/* Poll the queues [from, to) in sweep number `sweep`, which counts down. */
+/* Poll the queues [from, to) in sweep number `sweep`; sweep numbers count down. */
 typedef void (*range_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t from, uint32_t to,
                          uint32_t sweep);
 
 /*
- * Whole sweeps, the first of which has the number `sweep`, until the next one would be `last` or packets_left are used up.
- * Returns the number of the sweep that would have come next.
+ * Run whole sweeps from number `sweep` on, until the next one would be `last` or packets_left is used up. Returns the
+ * number of the sweep that would have come next.
  */
 typedef uint32_t (*sweeps_fn)(struct poller *p, struct rte_mbuf **packets, uint32_t sweep, uint32_t last);
 
@@ -42,14 +44,14 @@ struct loop_kind {
 	bool delays;
 	receive_fn receive;
 	process_fn process;
-	bool resizes; /* process changes the size of packets where the poller says so */
+	bool resizes; /* process changes the size of packets if the poller says so */
 	send_fn send;
-	/* mode sampled: not inlined, so that what is timed is the very code that runs when nothing is */
+	/* mode sampled: not inlined, so that timed code and untimed code are the same */
 	range_fn range;
 	sweeps_fn sweeps;
 };
 
-/* The clock of intervals: it stands still while this lcore waits. */
+/* The clock of timed intervals; it stands still while this lcore waits. */
 static __rte_always_inline uint64_t own_stamp(const struct poller *p, const struct loop_kind kind)
 {
 	const bool waits = kind.delays || kind.source == SOURCE_LOCKED;
@@ -63,7 +65,7 @@ static __rte_always_inline uint16_t poll_receive(struct poller *p, const struct 
 	return kind.receive(p, (uint16_t)queue, packets);
 }
 
-/* Returns how many of the n packets are to be sent; *bytes becomes their bytes. */
+/* Return how many of the n packets are to be sent; *bytes becomes their bytes. */
 static __rte_always_inline uint16_t poll_process(struct poller *p, const struct loop_kind kind,
                                                  struct rte_mbuf **packets, uint16_t n, uint64_t *bytes)
 {
@@ -82,15 +84,15 @@ static __rte_always_inline uint16_t poll_process(struct poller *p, const struct 
 	return kept;
 }
 
-/* Which queue is next, in a sweep. */
+/* The next queue of a sweep. */
 static __rte_always_inline uint32_t queue_after(const struct poller *p, uint32_t queue)
 {
 	return queue + p->queue_step;
 }
 
 /*
- * Polls have ascending numbers from one sweep to the next: a visit whose number is not the one after the last visit's came
- * behind an empty poll.
+ * Poll numbers ascend from one sweep to the next. A busy poll whose number does not follow that of the last busy poll
+ * came after an empty poll.
  */
 static __rte_always_inline void poll_count(struct poller *p, const struct loop_kind kind, uint16_t n,
                                            uint32_t queue, uint32_t sweep)
@@ -118,7 +120,7 @@ static __rte_always_inline void poll_forward(struct poller *p, const struct loop
 	kind.send(p, packets, kept, bytes);
 }
 
-/* Polls of the queues [from, to). Modes none, count, sampled. */
+/* Poll the queues [from, to) in the modes none, count and sampled. */
 static __rte_always_inline void plain_range(struct poller *p, const struct loop_kind kind,
                                             struct rte_mbuf **packets, uint32_t from, uint32_t to,
                                             uint32_t sweep)
@@ -134,7 +136,7 @@ static __rte_always_inline void plain_range(struct poller *p, const struct loop_
 	}
 }
 
-/* Mode full: book an interval that holds one stamp, unless the host interrupted it. */
+/* Mode full: book an interval that contains one stamp, unless the host interrupted it. */
 static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint64_t cycles, uint64_t *sum,
                                               uint64_t *intervals)
 {
@@ -162,7 +164,7 @@ static __rte_always_inline void full_forward(struct poller *p, const struct loop
 	full_interval(p, n, end - processed, &a->transmit_cycles, &a->transmit_intervals);
 }
 
-/* Returns the number of packets met. Bookkeeping lies outside the intervals: it is loop overhead of this mode. */
+/* Return the number of packets. Bookkeeping lies outside the intervals: it is loop overhead of this mode. */
 static __rte_always_inline uint16_t full_busy_poll(struct poller *p, const struct loop_kind kind,
                                                    struct rte_mbuf **packets, uint16_t queue, uint16_t index)
 {
@@ -219,7 +221,7 @@ static __rte_always_inline uint32_t plain_sweeps(struct poller *p, const struct 
 	return sweep;
 }
 
-/* The same of a loop that waits: until it is quiet, at most. Then it waits. */
+/* The same for a loop that waits: sweep until it has been quiet long enough, then wait. */
 static __rte_always_inline uint32_t sweeps_or_wait(struct poller *p, const struct loop_kind kind,
                                                    struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
 {
@@ -256,13 +258,13 @@ static __rte_always_inline uint32_t sweeps_to(struct poller *p, const struct loo
 	return sweep;
 }
 
-/* Where a sampled sweep is: polls from here on, round and round the queues. */
+/* The place of a sampled sweep, which may go on over several sweeps. */
 struct sweep_place {
 	uint32_t queue;
 	uint32_t sweep; /* counts down from SAMPLED_SWEEP */
 };
 
-/* The next place, maybe in the next sweep. */
+/* Move to the next place, possibly in the next sweep. */
 static __rte_always_inline void place_after(const struct poller *p, struct sweep_place *at)
 {
 	at->queue = queue_after(p, at->queue);
@@ -272,7 +274,7 @@ static __rte_always_inline void place_after(const struct poller *p, struct sweep
 	}
 }
 
-/* At least `polls` polls from `at` on: whole sweeps where sweeps are short. Returns how many. */
+/* Make at least `polls` polls from `at` on, in whole sweeps if sweeps are short. Returns how many. */
 static __rte_always_inline uint32_t poll_on(struct poller *p, const struct loop_kind kind,
                                             struct rte_mbuf **packets, struct sweep_place *at, uint32_t polls)
 {
@@ -295,7 +297,7 @@ static __rte_always_inline uint32_t poll_on(struct poller *p, const struct loop_
 	return polls;
 }
 
-/* To the end of the sweep. */
+/* Poll to the end of the sweep. */
 static __rte_always_inline void poll_to_end(struct poller *p, const struct loop_kind kind,
                                             struct rte_mbuf **packets, struct sweep_place *at)
 {
@@ -305,7 +307,7 @@ static __rte_always_inline void poll_to_end(struct poller *p, const struct loop_
 	at->queue = p->first_queue;
 }
 
-/* Polls in front of what is timed, so that it begins as it ends, with neighbours in flight, and a random number more. */
+/* Polls before a timed interval, so that it begins as it ends, with neighbours in flight. A random number is added. */
 #define LEAD_POLLS 64
 static __rte_always_inline void poll_lead(struct poller *p, const struct loop_kind kind,
                                           struct rte_mbuf **packets, struct sweep_place *at, uint32_t spread)
@@ -314,7 +316,7 @@ static __rte_always_inline void poll_lead(struct poller *p, const struct loop_ki
 	        RTE_MIN(LEAD_POLLS, p->lead_polls) + (uint32_t)rng_below(&p->rng, spread));
 }
 
-/* To a random queue of the sweep. */
+/* Poll to a random queue of the sweep. */
 static __rte_always_inline void poll_to_random(struct poller *p, const struct loop_kind kind,
                                                struct rte_mbuf **packets, struct sweep_place *at)
 {
@@ -346,7 +348,7 @@ static __rte_always_inline void sample_timed_interval(struct poller *p, const st
 		poll_timed_interval(p, &timed_interval);
 }
 
-/* Long sweeps have room for several slices. */
+/* A long sweep has room for several timed intervals. */
 static __rte_always_inline void sample_timed_intervals(struct poller *p, const struct loop_kind kind,
                                                        struct rte_mbuf **packets, struct sweep_place *at)
 {
@@ -358,7 +360,7 @@ static __rte_always_inline void sample_timed_intervals(struct poller *p, const s
 	} while (at->sweep == sweep && p->queues > p->event_polls);
 }
 
-/* The first visit within ACCOUNT_TIMED_POLLS polls, timed by itself with its parts. */
+/* Time the first busy poll within ACCOUNT_TIMED_POLLS polls, alone and with its parts. */
 static __rte_always_inline void sample_busy_poll(struct poller *p, const struct loop_kind kind,
                                                  struct rte_mbuf **packets, struct sweep_place *at)
 {
@@ -384,7 +386,7 @@ static __rte_always_inline void sample_busy_poll(struct poller *p, const struct 
 	}
 }
 
-/* One sweep from begin to end. */
+/* Time one sweep from begin to end. */
 static __rte_always_inline void sample_iteration(struct poller *p, const struct loop_kind kind,
                                                  struct rte_mbuf **packets, struct sweep_place *at)
 {
@@ -395,7 +397,7 @@ static __rte_always_inline void sample_iteration(struct poller *p, const struct 
 	p->account->stamps += 2;
 }
 
-/* From one visit of a random queue to the next. */
+/* Time the gap from one poll of a random queue to the next. */
 static __rte_always_inline void sample_poll_gap(struct poller *p, const struct loop_kind kind,
                                                 struct rte_mbuf **packets, struct sweep_place *at)
 {
@@ -410,7 +412,10 @@ static __rte_always_inline void sample_poll_gap(struct poller *p, const struct l
 	p->account->stamps += 2;
 }
 
-/* Hardware counters of one poll of a random queue, less what reading them counts; kept when it met packets. */
+/*
+ * Count the hardware events of one poll of a random queue, less those of reading the counters. Kept if the poll was
+ * busy.
+ */
 static __rte_always_inline void sample_counters(struct poller *p, const struct loop_kind kind,
                                                 struct rte_mbuf **packets, struct sweep_place *at)
 {
@@ -437,8 +442,9 @@ static __rte_always_inline void sample_counters(struct poller *p, const struct l
 }
 
 /*
- * Of 32 sampled sweeps two time a visit, one an iteration, one a visit gap, four (where they can be read) read hardware
- * counters; the rest are slices. Ends at the end of a sweep and returns the number of the next one.
+ * Of 32 sampled sweeps two time a busy poll, one times an iteration, one a gap between polls, and four read hardware
+ * counters (if possible). The others are timed intervals. Ends at the end of a sweep and returns the number of the
+ * next one.
  */
 #define SAMPLED_SWEEP (UINT32_MAX - 1)
 static __rte_always_inline uint32_t sampled_sweep(struct poller *p, const struct loop_kind kind,
@@ -462,7 +468,7 @@ static __rte_always_inline uint32_t sampled_sweep(struct poller *p, const struct
 	return at.sweep;
 }
 
-/* Sweeps are numbered anew: whether the last poll was a visit must not be forgotten. */
+/* Renumber the sweeps without forgetting whether the last poll was busy. */
 static __rte_always_inline void renumber(struct poller *p, uint32_t sweep, uint32_t anew)
 {
 	const bool follows = p->next_number == p->first_queue - sweep * p->sweep_span;
@@ -491,7 +497,7 @@ static __rte_always_inline void poll_loop(struct poller *p, const struct loop_ki
 	}
 }
 
-/* What a loop that is told has instead of polls in ascending order. */
+/* Count a poll of a notified loop, whose polls have no ascending order. */
 static __rte_always_inline void turn_count(struct poller *p, uint16_t n)
 {
 	struct account *a = p->account;
@@ -504,7 +510,7 @@ static __rte_always_inline void turn_count(struct poller *p, uint16_t n)
 	p->packets_left -= n;
 }
 
-/* Up to `turns` turns, less where packets_left are used up or there was nothing to do. Returns how many are left. */
+/* Run up to `turns` iterations, fewer if packets_left is used up or nothing was ready. Returns how many are left. */
 static __rte_always_inline uint32_t take_turns(struct poller *p, const struct loop_kind kind,
                                                struct rte_mbuf **packets, uint32_t turns)
 {
@@ -529,7 +535,7 @@ static __rte_always_inline uint32_t take_turns(struct poller *p, const struct lo
 	return turns;
 }
 
-/* The same once, with stamps in between, when a queue is ready; a wait in front of it is not timed with it. */
+/* Run one iteration with stamps in between once a queue is ready; a wait before it is not timed. */
 static __rte_always_inline void sample_turn(struct poller *p, const struct loop_kind kind,
                                             struct rte_mbuf **packets)
 {
@@ -592,7 +598,7 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 		poll_loop(p, kind);                                                                          \
 	}
 
-/* The loop that samples, and the pieces of it that are timed. Arguments: struct loop_kind from `source` on. */
+/* The sampling loop and the pieces of it that are timed. Arguments: struct loop_kind from `source` on. */
 #define SAMPLED_LOOP(name, ...)                                                                              \
 	static __rte_noinline void name##_range(struct poller *p, struct rte_mbuf **packets, uint32_t from,  \
 	                                        uint32_t to, uint32_t sweep)                                 \
@@ -618,7 +624,7 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 		poll_loop(p, kind);                                                                          \
 	}
 
-/* A loop for each accounting mode. Arguments: struct loop_kind from `source` on. */
+/* One loop per accounting mode. Arguments: struct loop_kind from `source` on. */
 #define LOOPS_OF_MODES(name, ...)                                                                            \
 	POLL_LOOP(name##_none, ACCOUNTING_NONE, __VA_ARGS__)                                                 \
 	POLL_LOOP(name##_count, ACCOUNTING_COUNT, __VA_ARGS__)                                               \
@@ -626,8 +632,8 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 	POLL_LOOP(name##_full, ACCOUNTING_FULL, __VA_ARGS__)
 
 /*
- * Mode sampled, which all claims rest on, goes with everything: SAMPLED_LOOPS. The other modes are there where the accounting
- * itself is judged and where counting is enough, with packets that no other lcore has to do with, and without delays:
+ * Mode sampled, on which all claims rest, exists for every source: SAMPLED_LOOPS. The other modes exist where the
+ * accounting itself is judged or counting is enough: without delays, and with packets that no other lcore touches:
  * ALL_LOOPS. Arguments from `receive` on.
  */
 #define SAMPLED_LOOPS(name, source, ...)                                                                     \
@@ -651,7 +657,7 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 /* clang-format on */
 
 /* clang-format off */
-/* Defines the loops of a workload that receives, and the loop_table `name` of them. */
+/* Define the loops of a workload that receives, and the loop_table `name` of them. */
 #define WORKLOAD_LOOPS(name, process, resizes)                                                               \
 	ALL_LOOPS(name##_alone, SOURCE_RX_QUEUES, receive_alone, process, resizes, send_port)                \
 	SAMPLED_LOOPS(name##_locked, SOURCE_LOCKED, receive_locked, process, resizes, send_port)             \

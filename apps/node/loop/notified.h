@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loops that are told which queue has packets (notification qwait), for SOURCE_NOTIFIED. loop.h makes one for every workload.
+ * Notified loops (notification qwait, SOURCE_NOTIFIED). loop.h makes one for every workload.
  *
- * A turn is: the next ready queue, one poll of it, work, and the queue is armed or made ready again. The doorbell has no counter, the DD
- * bit of the next descriptor says whether the queue is empty. So what qwait.h calls verify is the poll itself, and reconsider
- * is arm_or_activate(). With nothing ready the lcore waits, and that time is set aside (accounting.h).
+ * An iteration takes the next ready queue, polls it once, works, and arms the queue or makes it ready again. The
+ * doorbell has no counter; the DD bit of the next descriptor says whether the queue is empty. So the poll itself is
+ * what qwait.h calls verify, and arm_or_activate() is reconsider. With nothing ready the lcore waits, and that time
+ * is set aside (accounting.h).
  */
 #ifndef NOTIFIED_H
 #define NOTIFIED_H
@@ -16,17 +17,17 @@
 #include "event.h"
 #include "wait.h"
 
-/* So long at most without a look at the trial's phase. */
+/* The longest sleep without a look at the phase of the trial. */
 #define SLEEP_MAX_NS UINT64_C(1000000)
 
-/* A ready queue: which of `of`'s set, and which RX queue that is. */
+/* A ready queue: the waiter whose set has it, its number there, and the RX queue. */
 struct turn {
 	struct qwait_waiter *of;
 	uint32_t qid;
 	uint16_t queue;
 };
 
-/* Of the set of the v-th worker behind this one. */
+/* Take a queue from the set of a later worker. */
 static __rte_noinline bool steal(struct poller *p, struct turn *turn)
 {
 	uint32_t v;
@@ -41,7 +42,7 @@ static __rte_noinline bool steal(struct poller *p, struct turn *turn)
 	return true;
 }
 
-/* True: this is the next turn. */
+/* Return true if *turn is the next queue. */
 static __rte_always_inline bool next_turn(struct poller *p, struct turn *turn)
 {
 	turn->of = &p->waiter;
@@ -50,7 +51,7 @@ static __rte_always_inline bool next_turn(struct poller *p, struct turn *turn)
 	return likely(turn->qid != QWAIT_NONE) || (p->nb_victims > 0 && steal(p, turn));
 }
 
-/* Something may be ready. */
+/* Return whether a queue may be ready. */
 static __rte_always_inline bool any_ready(struct poller *p)
 {
 	bool any = qwait_look(&p->waiter);
@@ -60,7 +61,7 @@ static __rte_always_inline bool any_ready(struct poller *p)
 	return any;
 }
 
-/* Nothing is ready: wait, but not beyond the next look at the TSC. True: something is. */
+/* Wait because nothing is ready, but not beyond the next read of the TSC. Returns true if a queue is ready. */
 static __rte_always_inline bool wait_for_ring(struct poller *p)
 {
 	const struct qwait *set = p->waiter.set;
@@ -88,8 +89,9 @@ static __rte_always_inline bool wait_for_ring(struct poller *p)
 }
 
 /*
- * Behind a poll that found n packets. A full burst left more behind, as a rule: the next turn of the queue looks. Otherwise it is
- * armed first and looked at then, or an arrival in between would be lost; unless an event comes of each arrival, and it is still armed.
+ * Decide about a queue after a poll of n packets. A full burst usually leaves packets behind, so the queue is made
+ * ready again. Otherwise it is armed first and then looked at, or an arrival in between would be lost. If every
+ * arrival raises an event and the queue is still armed, nothing is to be done.
  */
 static __rte_always_inline void arm_or_activate(struct poller *p, const struct turn *turn, uint16_t n)
 {

@@ -13,7 +13,7 @@
 
 #define QUIET_LIMIT_MAX UINT32_MAX
 
-/* WAIT_RAMP: the first and the longest nap; each is twice the one before. */
+/* WAIT_RAMP: the first and the longest wait; each is twice the one before. */
 #define NAP_MIN_NS UINT64_C(1000)
 #define NAP_MAX_NS UINT64_C(256000)
 
@@ -26,13 +26,13 @@ void quiet_plan(struct poller *p, bool waits)
 	        waits ? 1 + (uint32_t)RTE_MIN(sweeps, (double)(QUIET_LIMIT_MAX - 2)) : QUIET_LIMIT_MAX;
 }
 
-/* Who sends is to say when a packet comes: a doorbell is armed for that. */
+/* Return whether the sender ends the wait, so that a doorbell must be armed. */
 static bool needs_ring(const struct poller *p)
 {
 	return p->wait == WAIT_INTERRUPT || p->wait == WAIT_MONITOR;
 }
 
-/* Of a packet that came while the doorbell was not armed nobody said anything. */
+/* Return whether a packet came while the doorbell was not armed. */
 static bool look(const struct poller *p)
 {
 	for (uint32_t q = p->first_queue; q < p->end_queue; q += p->queue_step)
@@ -41,7 +41,10 @@ static bool look(const struct poller *p)
 	return false;
 }
 
-/* The lcore polls: nobody needs to ring. A ring that is under way ends the next wait early, which is a spurious one. */
+/*
+ * Disarm, because a polling lcore needs no ring. A ring already under way ends the next wait early (a spurious
+ * wake-up).
+ */
 static void disarm(struct poller *p)
 {
 	if (!qwait_take_back(p->waiter.set, 0))
@@ -64,7 +67,10 @@ static void halt(struct poller *p, uint64_t end_tsc)
 	rte_power_monitor(&on_summary, end_tsc);
 }
 
-/* Where the next packet of each queue will be seen. What is there already, or comes meanwhile, lets nobody halt. */
+/*
+ * Find the lines of the next packets of all queues. A packet that is there already, or comes meanwhile, prevents the
+ * halt.
+ */
 static void find_lines(const struct poller *p)
 {
 	uint32_t i = 0;
@@ -100,7 +106,7 @@ void quiet_wait(struct poller *p)
 
 	if (needs_ring(p)) {
 		qwait_rearm(p->waiter.set, 0);
-		/* also takes a ring of before, and with it what else would end the wait at once */
+		/* also takes an old ring, which would otherwise end the wait at once */
 		waits = qwait_next(&p->waiter) == QWAIT_NONE && !look(p);
 	} else if (p->wait == WAIT_MONITORS) {
 		find_lines(p);
@@ -125,7 +131,7 @@ void quiet_wait(struct poller *p)
 		disarm(p);
 	const uint64_t now = cycles_stamp();
 
-	/* arming, looking and disarming are no polls: they are what the loop needs to wait */
+	/* arming, looking and disarming are no polls; the loop needs them to wait */
 	a->event_cycles += (now - begin) - (end - start);
 	p->aside_cycles += now - begin;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the packets of a poll loop come from (receive functions, one for each enum poller_source but SOURCE_MADE) and where
- * they go to (send functions), and the work that is none. All are inlined into the loops.
+ * The receive functions of a poll loop (one per enum poller_source except SOURCE_MADE), the send functions, and the
+ * work that does nothing. All are inlined into the loops.
  */
 #ifndef RECEIVE_SEND_H
 #define RECEIVE_SEND_H
@@ -20,15 +20,15 @@ static __rte_always_inline uint64_t packets_bytes(struct rte_mbuf *const *packet
 	return bytes;
 }
 
-/* This lcore alone reads its RX queues. */
+/* No other lcore reads these queues. */
 static __rte_always_inline uint16_t receive_alone(struct poller *p, uint16_t queue, struct rte_mbuf **packets)
 {
 	return rte_eth_rx_burst(p->rx_port, queue, packets, p->burst);
 }
 
 /*
- * The same, and packets are counted by the RETA entry that brought them. Relaxed: nobody else writes a count, and who reads it
- * wants no more than about how many. What was not hashed did not come by the RETA.
+ * The same, counting packets by the RETA entry that brought them. Relaxed stores: no other lcore writes a count, and
+ * the reader needs it only approximately. A packet without a hash did not come through the RETA.
  */
 static __rte_always_inline uint16_t receive_counted(struct poller *p, uint16_t queue,
                                                     struct rte_mbuf **packets)
@@ -44,7 +44,7 @@ static __rte_always_inline uint16_t receive_counted(struct poller *p, uint16_t q
 	return n;
 }
 
-/* Sweeps of several lcores begin at different queues, or each would run into the one before it. */
+/* Sweeps of several lcores begin at different queues; otherwise each would follow right behind the one before. */
 static __rte_always_inline uint16_t shared_queue(const struct poller *p, uint16_t place)
 {
 	const uint32_t queue = (uint32_t)p->sweep_begin + place;
@@ -52,7 +52,7 @@ static __rte_always_inline uint16_t shared_queue(const struct poller *p, uint16_
 	return (uint16_t)(queue < p->queues ? queue : queue - p->queues);
 }
 
-/* Several lcores read the queue at this place of the sweep, one at a time. */
+/* Several lcores read this queue, one at a time. */
 static __rte_always_inline uint16_t receive_locked(struct poller *p, uint16_t place,
                                                    struct rte_mbuf **packets)
 {
@@ -66,7 +66,7 @@ static __rte_always_inline uint16_t receive_locked(struct poller *p, uint16_t pl
 	return n;
 }
 
-/* The same, but who finds another lcore there goes on to the next queue. */
+/* The same, but a taken lock is passed by. */
 static __rte_always_inline uint16_t receive_trylock(struct poller *p, uint16_t place,
                                                     struct rte_mbuf **packets)
 {
@@ -83,7 +83,7 @@ static __rte_always_inline uint16_t receive_trylock(struct poller *p, uint16_t p
 	return n;
 }
 
-/* Several lcores read the queue at this place of the sweep at once; the driver sees to it. */
+/* Several lcores read this queue at once; the driver allows it. */
 static __rte_always_inline uint16_t receive_corec(struct poller *p, uint16_t place, struct rte_mbuf **packets)
 {
 	return rte_eth_rx_burst(p->rx_port, shared_queue(p, place), packets, p->burst);
@@ -95,7 +95,7 @@ static __rte_always_inline uint16_t receive_ring(struct poller *p, uint16_t queu
 	return handoff_take(p->ring, packets, p->burst);
 }
 
-/* Packets go on as they are. */
+/* Leave the packets unchanged. */
 static __rte_always_inline uint16_t process_nothing(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	RTE_SET_USED(p);
@@ -103,7 +103,7 @@ static __rte_always_inline uint16_t process_nothing(struct poller *p, struct rte
 	return n;
 }
 
-/* What the TX queue does not take at once is dropped: a retry would turn a slow peer into a slow DUT. */
+/* Drop what the TX queue does not take at once: a retry would turn a slow peer into a slow DUT. */
 static __rte_always_inline void send_port(struct poller *p, struct rte_mbuf **packets, uint16_t n,
                                           uint64_t bytes)
 {

@@ -23,10 +23,10 @@
 #define BURST        32
 #define NEVER        UINT32_MAX
 
-/* From near idle to a packet in every other poll: stamps at changes distort the middle most. */
+/* From nearly idle to a packet in every other poll. Stamps at transitions distort the middle most. */
 static const uint32_t distances[] = {NEVER, 256, 64, 16, 8, 4, 2};
 
-/* The one packet, which the polling lcore sends to itself. */
+/* The one packet that the polling lcore sends to itself. */
 struct ball {
 	uint32_t every;
 	uint32_t polls;          /* since it was sent */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much each accounting mode distorts what it measures, on this machine: the loops that trials run, on a net_ring port, fed
- * by the polling lcore itself with one packet every k polls. Rounds of the modes are interleaved; what a mode adds is the median
- * of the differences to mode none in the same round.
+ * Measure how much each accounting mode distorts on this machine: the loops of trials run on a net_ring port, and the
+ * polling lcore itself feeds one packet every k polls. Rounds of the modes are interleaved. The cost of a mode is the
+ * median difference from mode none in the same round.
  */
 #ifndef SELFTEST_H
 #define SELFTEST_H
@@ -11,10 +11,10 @@
 
 #include "node_error.h"
 
-/* The array `rows` of the reply to a selftest request, or NULL with err. Takes about a second. */
+/* Return the array `rows` of the reply to a selftest request, or NULL with err. Takes about a second. */
 json_t *selftest(struct node_error *err);
 
-/* The same as a table on `standard output`. Returns the exit status of the program. */
+/* Print the rows as a table to `fd`. Returns the exit status of the program. */
 int selftest_print(int fd);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting inside the loop: for delays that are added on purpose and for locks. What is waited is set aside (see accounting.h). */
+/* Waiting inside the loop, for delays added on purpose and for locks. The time is set aside (accounting.h). */
 #ifndef WAIT_H
 #define WAIT_H
 
@@ -7,7 +7,10 @@
 
 #include "poller.h"
 
-/* A wait overshoots by one read of the TSC, tens of cycles. By more than this: an interrupt or the host prolonged it. */
+/*
+ * A wait overshoots by one read of the TSC, tens of cycles. If it overshoots by more than this, an interrupt or the
+ * host prolonged it.
+ */
 #define WAIT_OVERSHOOT_CYCLES 2000
 
 static __rte_always_inline void set_aside(struct poller *p, uint64_t cycles)
@@ -16,8 +19,8 @@ static __rte_always_inline void set_aside(struct poller *p, uint64_t cycles)
 }
 
 /*
- * The window should have ended a second ago: a slice goes on for hundreds of packets, each of which may have a delay of its own.
- * Without a trial it is calibrated what a wait costs.
+ * Return whether the window should have ended a second ago: a timed interval can go on for hundreds of packets, each
+ * with a delay. Without a trial the cost of a wait is being calibrated.
  */
 static __rte_always_inline bool is_overdue(const struct poller *p, uint64_t now)
 {
@@ -25,8 +28,8 @@ static __rte_always_inline bool is_overdue(const struct poller *p, uint64_t now)
 }
 
 /*
- * Wait since `start` for all that is owed. A wait takes a little longer than it is told to; this is known when it is over and
- * taken off the next one, so that on average a delay of c cycles adds c cycles.
+ * Wait since `start` for all that is owed. A wait takes slightly longer than requested; the excess is subtracted from
+ * the next one, so that a delay of c cycles adds c cycles on average.
  */
 static __rte_always_inline void wait_since(struct poller *p, uint64_t start)
 {
@@ -38,15 +41,15 @@ static __rte_always_inline void wait_since(struct poller *p, uint64_t start)
 	while (waited < wanted);
 	if (unlikely(waited > wanted + WAIT_OVERSHOOT_CYCLES))
 		waited = RTE_MAX(wanted, INT64_C(0));
-	/* delays shorter than a wait can be: do not save up for the longer ones */
+	/* delays shorter than the shortest wait must not accumulate credit for longer ones */
 	p->owed_cycles = RTE_MAX(wanted - waited, (int64_t)-WAIT_OVERSHOOT_CYCLES);
 	p->account->waited_cycles += (uint64_t)waited;
 	set_aside(p, (uint64_t)waited);
 }
 
 /*
- * The delays of n packets. Drawing service times takes time itself, which belongs to the wait. Fixed ones that are shorter than the
- * cost of a wait gather until they are worth one.
+ * Wait for the delays of n packets. Drawing service times takes time, which counts as part of the wait. Fixed delays
+ * shorter than the cost of a wait accumulate until they are worth one.
  */
 static __rte_always_inline void wait_for_packets(struct poller *p, uint16_t n)
 {
@@ -60,7 +63,7 @@ static __rte_always_inline void wait_for_packets(struct poller *p, uint16_t n)
 		wait_since(p, cycles_stamp());
 }
 
-/* Get the lock, and count and time the wait when another lcore has it. */
+/* Take the lock; count and time the wait if another lcore holds it. */
 static __rte_always_inline void wait_for_lock(struct poller *p, rte_spinlock_t *lock)
 {
 	if (likely(rte_spinlock_trylock(lock)))

@@ -44,7 +44,7 @@ int port_counters_learn(uint16_t port, const char *at, struct node_error *err)
 	return 0;
 }
 
-/* values[id] = value for each of p->xstats; false when the driver does not deliver them. */
+/* Set values[id] for each of p->xstats; false if the driver does not deliver them. */
 static bool read_xstats(uint16_t port, uint64_t values[])
 {
 	const int n = counters[port].xstats;
@@ -81,7 +81,7 @@ static json_t *stats_json(uint16_t port)
 #undef SINCE
 }
 
-/* The queue of a per-queue packet counter ("rx_q7_packets"), or -1. */
+/* Return the queue of a per-queue packet counter ("rx_q7_packets"), or -1. */
 static int queue_of(const char *name)
 {
 	unsigned int queue;
@@ -109,7 +109,7 @@ static json_t *queue_packets(uint16_t port, uint16_t rx_queues, const uint64_t v
 	return list;
 }
 
-/* Counters that did not move are left out: 1024 queues have thousands of them. */
+/* Counters that did not change are omitted: 1024 queues have thousands of them. */
 static json_t *xstats_json(uint16_t port, const uint64_t values[])
 {
 	const struct counters *p = &counters[port];

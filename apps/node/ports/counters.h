@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The counters of a port over a trial: since the last mark. Main lcore only. */
+/* Counters of a port over a trial, since the last mark. Main lcore only. */
 #ifndef PORT_COUNTERS_H
 #define PORT_COUNTERS_H
 
@@ -9,20 +9,20 @@
 #include "node_error.h"
 
 /*
- * Learn the names of the port's extended statistics; they change with the number of queues only. `at` is the JSON path of
- * the port's object. Returns 0, or -1 with err.
+ * Learn the names of the port's extended statistics, which change only with the number of queues. `at` is the JSON path of the
+ * port's object. Returns 0, or -1 with err.
  */
 int port_counters_learn(uint16_t port, const char *at, struct node_error *err);
 
 void port_counters_forget(uint16_t port);
 
-/* Remember the counters: the zero of port_counters_report(). */
+/* Remember the counters as the zero of port_counters_report(). */
 void port_counters_mark(uint16_t port);
 
-/* Counters since the mark: the P object of docs/node-protocol.md for a port with so many RX queues. */
+/* Return the counters since the mark: the P object of docs/node-protocol.md for a port with this many RX queues. */
 json_t *port_counters_report(uint16_t port, uint16_t rx_queues);
 
-/* Grows with each frame received, missed or sent. */
+/* Return a number that grows with each frame received, missed or sent. */
 uint64_t port_counters_movement(uint16_t port);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the `ports` of a configure request ask for; nothing is set up yet. */
+/* The request of `ports` in a configure request; nothing is set up yet. */
 #ifndef PLAN_H
 #define PLAN_H
 
@@ -19,7 +19,7 @@ struct ports_plan {
 		struct port_spec spec;
 		char at[32]; /* JSON path of its object */
 	} ports[RTE_MAX_ETHPORTS];
-	/* Mbufs that were received on a port and wait in rings outside of ports: its pool must have them besides the others. */
+	/* Mbufs of a port that wait in rings outside ports; its pool must have them in addition. */
 	uint16_t held_port; /* NO_PORT: none */
 	uint32_t held_mbufs;
 };
@@ -27,7 +27,7 @@ struct ports_plan {
 /* Read the list. Returns 0, or -1 with err (where begins with "ports"). */
 int ports_plan_parse(const json_t *list, struct ports_plan *plan, struct node_error *err);
 
-/* The port of this name if it is wanted: 0 and *port, or -1 with err at `where`. No name (NULL): 0 and NO_PORT. */
+/* Find the port of this name if it is wanted: 0 and *port, or -1 with err at `where`. Without a name (NULL): 0 and NO_PORT. */
 int ports_plan_find(const struct ports_plan *plan, const char *name, const char *where, uint16_t *port,
                     struct node_error *err);
 

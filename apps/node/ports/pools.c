@@ -13,7 +13,7 @@ struct retired {
 
 static struct retired *waiting;
 
-/* Past the cache of this lcore, which would keep the last ones in order. */
+/* Bypass the cache of this lcore, which would keep the last objects in order. */
 void pool_mix(struct rte_mempool *pool)
 {
 	void **objects = malloc(pool->size * sizeof(*objects));

@@ -19,7 +19,7 @@
 #include "reta.h"
 #include "spec.h"
 
-#define POOL_CACHE     512 /* mbufs per lcore: the most that rte_mempool allows; LIFO, keeps buffers warm */
+#define POOL_CACHE     512 /* mbufs per lcore: the most that rte_mempool allows; LIFO, so buffers stay warm */
 #define MIN_DATA_BYTES 2048
 #define MBITS          UINT64_C(1000000)
 
@@ -27,9 +27,9 @@ struct port {
 	struct rte_mempool *pool;
 	unsigned int pool_generation;
 	struct port_spec spec;
-	bool configured; /* `spec` is what the device has */
+	bool configured; /* `spec` describes the device */
 	bool running;
-	int timesync; /* 0: its clock runs; else a negative error number */
+	int timesync; /* 0: its clock runs; otherwise a negative error number */
 };
 
 static struct port ports[RTE_MAX_ETHPORTS];
@@ -97,7 +97,7 @@ static int stop_port(uint16_t port)
 	return rte_eth_dev_stop(port);
 }
 
-/* Buffers that a frame of this MTU fits into whole: Ethernet header, two VLAN tags, FCS. */
+/* Return the size of a buffer that holds a whole frame of this MTU: Ethernet header, two VLAN tags, FCS. */
 static uint16_t data_room(const struct port_spec *spec)
 {
 	const uint32_t frame = spec->mtu + RTE_ETHER_HDR_LEN + 8u + RTE_ETHER_CRC_LEN;
@@ -106,13 +106,13 @@ static uint16_t data_room(const struct port_spec *spec)
 	                  RTE_ALIGN_CEIL(RTE_MAX(frame, (uint32_t)MIN_DATA_BYTES), 64u));
 }
 
-/* Posted buffers, those waiting in any TX ring or outside of ports, those in the caches and bursts of the lcores. */
+/* Count posted buffers, those in any TX ring or outside ports, and those in the caches and bursts of the lcores. */
 static unsigned int pool_size(uint16_t port)
 {
 	const struct port_spec *next = &plan.ports[port].spec;
 	uint32_t sum = (uint32_t)next->rx_queues * next->rx_desc;
 
-	/* besides what was delivered and not polled yet */
+	/* in addition to what was delivered and not yet polled */
 	if (next->buffers != PORT_BUFFERS_POSTED)
 		sum += (uint32_t)next->rx_queues * next->buffer_pool;
 	if (port == plan.held_port)
@@ -123,7 +123,7 @@ static unsigned int pool_size(uint16_t port)
 	return sum + rte_lcore_count() * (POOL_CACHE * 3 / 2 + ACCOUNT_BURST_MAX);
 }
 
-/* The pool of the port, large enough; *old becomes the one to be released once its queues are set up anew. */
+/* Give the port a pool that is large enough; *old becomes the one to release once its queues are set up again. */
 static int ensure_pool(uint16_t port, struct rte_mempool **old, struct node_error *err)
 {
 	struct port *p = &ports[port];
@@ -166,7 +166,7 @@ static int set_buffers(uint16_t port, struct node_error *err)
 	                         : rte_strerror(-status));
 }
 
-/* Before the device is configured: the mode decides what it offers. */
+/* Before the device is configured, because the mode decides what it offers. */
 static int set_rx_mode(uint16_t port, struct node_error *err)
 {
 	const bool corec = plan.ports[port].spec.corec;
@@ -198,7 +198,7 @@ static int setup_device(uint16_t port, struct node_error *err)
 		conf.rx_adv_conf.rss_conf.rss_key = plan.ports[port].spec.key;
 		conf.rx_adv_conf.rss_conf.rss_key_len = next->key_bytes;
 	}
-	if (next->timesync) /* some drivers stamp none without */
+	if (next->timesync) /* without this, some drivers stamp nothing */
 		conf.rxmode.offloads |= info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP;
 	if (next->rss_hash)
 		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
@@ -281,7 +281,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 	pool_retire(old);
 	if (status)
 		return -1;
-	/* what DUT and generator address to any MAC must arrive */
+	/* frames of DUT and generator must arrive whatever their MAC address */
 	if (rte_eth_promiscuous_enable(port) < 0 && rte_eth_promiscuous_get(port) != 1)
 		return node_fail(err, plan.ports[port].at, "promiscuous mode is refused");
 	p->spec = plan.ports[port].spec;
@@ -289,7 +289,7 @@ static int setup_port(uint16_t port, struct node_error *err)
 	return 0;
 }
 
-/* It runs as the plan has it. */
+/* Return whether the port runs as the plan says. */
 static bool is_ready(uint16_t port)
 {
 	const struct port *p = &ports[port];

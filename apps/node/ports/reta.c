@@ -6,7 +6,7 @@
 
 #include <rte_ethdev.h>
 
-/* All entries selected; NULL: out of memory. */
+/* Return a table with all entries selected; NULL when out of memory. */
 static struct rte_eth_rss_reta_entry64 *whole_table(uint16_t size)
 {
 	const size_t groups = (size + RTE_ETH_RETA_GROUP_SIZE - 1u) / RTE_ETH_RETA_GROUP_SIZE;

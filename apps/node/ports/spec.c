@@ -92,7 +92,7 @@ static int parse_numbers(const json_t *object, const char *at, const struct rte_
 	return 0;
 }
 
-/* A supply is no larger than a queue, whose descriptors its buffers go to. */
+/* A buffer pool is at most as large as a queue, because its buffers go to the queue's descriptors. */
 static int parse_buffers(const json_t *object, const char *at, struct port_spec *spec, struct node_error *err)
 {
 	uint64_t buffer_pool = spec->buffer_pool;

@@ -11,7 +11,7 @@
 
 #define PORT_KEY_MAX_BYTES 64
 
-/* Where empty buffers of RX queues lie (net_crossover.h, enum net_crossover_buffers, in this order). */
+/* Place of the empty buffers of RX queues (net_crossover.h, enum net_crossover_buffers, in the same order). */
 enum port_buffers { PORT_BUFFERS_POSTED, PORT_BUFFERS_SHARED, PORT_BUFFERS_SPLIT };
 
 extern const char *const port_buffers_names[]; /* ends with NULL */
@@ -23,10 +23,10 @@ struct port_spec {
 	uint16_t tx_desc;
 	uint16_t mtu;
 	unsigned int buffers; /* enum port_buffers */
-	uint16_t buffer_pool; /* buffers of a supply; where they are posted: of no meaning */
-	bool corec;    /* several lcores poll an RX queue at once; follows from the DUT, not in the object */
-	bool rss_hash; /* packets come with their hash; follows from the DUT, too */
-	bool timesync; /* its clock stamps PTP frames, if it can; follows from the generator */
+	uint16_t buffer_pool; /* buffers of a buffer pool; unused if buffers are posted */
+	bool corec;    /* several lcores poll an RX queue at once; set from the DUT, not from the object */
+	bool rss_hash; /* packets come with their hash; set from the DUT */
+	bool timesync; /* its clock stamps PTP frames if it can; set from the generator */
 	uint8_t key_bytes; /* 0: the driver's own key */
 	uint8_t key[PORT_KEY_MAX_BYTES];
 };

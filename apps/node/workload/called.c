@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loops that call a workload's process function, once a burst, instead of holding it. */
+/* Loops that call the process function of a workload once per burst, instead of inlining it. */
 #include "loop/loop.h"
 #include "workload.h"
 

@@ -61,7 +61,7 @@ void coder_free(struct coder *coder)
 	rte_free(coder);
 }
 
-/* The data buffers of this size are filled; fill the parity buffers behind them. */
+/* Fill the parity buffers behind the data buffers of this size. */
 static bool make_parity(struct coder *coder, uint32_t bytes)
 {
 	const uint32_t data = coder->spec.data, parity = coder->spec.parity;

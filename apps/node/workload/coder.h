@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parity by software (ISA-L) for one lcore. A packet's payload is cut into data buffers of the same size, a multiple of 32 bytes, the
- * last of them filled up with zeros; their parity buffers leave behind the payload. Arithmetic is in GF(2^8) modulo
- * x^8 + x^4 + x^3 + x^2 + 1.
+ * Parity in software (ISA-L) for one lcore. A packet's payload is cut into data buffers of equal size, a multiple of 32 bytes,
+ * and the last one is filled up with zeros. Their parity buffers leave behind the payload. Arithmetic is in GF(2^8) modulo x^8
+ * + x^4 + x^3 + x^2 + 1.
  *
  *	Reed-Solomon  parity i is the sum over j of data j / ((data buffers + i) + j), a Cauchy matrix (+ and / of the field)
  *	P+Q           P is the sum of all data, Q the sum of 2^j x data j
@@ -34,13 +34,16 @@ struct coder_spec {
 	struct rte_ether_hdr next_hop;
 };
 
-/* Main lcore. NULL with err: out of memory, or built without ISA-L. */
+/* Main lcore. NULL with err when out of memory, or if built without ISA-L. */
 struct coder *coder_new(const struct coder_spec *spec, struct node_error *err);
 
 /* NULL is allowed. */
 void coder_free(struct coder *coder);
 
-/* Append the parity of its payload to the packet, and forward it. False, and it is to be dropped: as payload_bytes(), or no room. */
+/*
+ * Append the parity of its payload to the packet, and forward it. False: drop the packet, because payload_bytes() refuses it or
+ * there is no room.
+ */
 bool coder_encode(struct coder *coder, struct rte_mbuf *packet);
 
 #endif

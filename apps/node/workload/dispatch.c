@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* clang-format off */
 /*
- * Request dispatching (HyperPlane section V-A): the type of a request is identified, and the remote procedure call that it becomes is
- * prepared and sent to a back end of that type. The type is the low half byte of byte 2 of the UDP payload, in the generator's
- * stamp the lowest of the sequence number. The call is one of ONC RPC (RFC 5531) over UDP, in XDR (RFC 4506), with
- * neither credentials nor verifier; its argument is the payload (payload.h), as variable-length opaque data:
+ * Request dispatching (HyperPlane section V-A): identify the type of a request, make the remote procedure call for it and send
+ * that to a back end of the type. The type is the low half byte of byte 2 of the UDP payload, which is the lowest of the
+ * sequence number in the generator's stamp. The call is ONC RPC (RFC 5531) over UDP, in XDR (RFC 4506), without credentials and
+ * verifier. Its argument is the payload (payload.h), as variable-length opaque data:
  *
  *	headers, stamp | xid, 0 (call), 2, program, version, procedure, 0, 0, 0, 0 | length | payload, to a multiple of 4 |
  *	            60 |                                                      40 |      4 |                             |
@@ -19,7 +19,7 @@
 
 #define TYPES           16
 #define TYPE_OFFSET     (RTE_ETHER_HDR_LEN + sizeof(struct rte_ipv4_hdr) + sizeof(struct rte_udp_hdr) + 2)
-#define BACK_ENDS       4 /* of a type */
+#define BACK_ENDS       4 /* per type */
 #define BACK_END_PORT   4000
 #define FIRST_PROGRAM   0x20000000u /* defined by the user (RFC 5531 section 13) */
 #define RPC_VERSION     2
@@ -27,7 +27,7 @@
 #define CALL_WORDS      11 /* with the length of the argument */
 #define XDR_UNIT        4
 
-/* What is the same in all calls of a type, network byte order. */
+/* The part that all calls of a type share, in network byte order. */
 struct request_type {
 	uint32_t call[CALL_WORDS];
 	rte_be32_t back_ends[BACK_ENDS];
@@ -35,7 +35,7 @@ struct request_type {
 };
 
 struct dispatcher_table {
-	uint32_t calls; /* prepared so far: the next xid */
+	uint32_t calls; /* made so far: the next xid */
 	struct request_type types[TYPES];
 };
 
@@ -67,7 +67,7 @@ static inline bool prepare_call(struct dispatcher_table *table, const struct rte
 	struct rte_ipv4_hdr *ip = payload_ipv4(packet);
 	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)(ip + 1);
 
-	/* A client stays with one back end of a type. */
+	/* A client keeps one back end per type. */
 	ip->dst_addr = type->back_ends[rte_jhash_1word(ip->src_addr, udp->src_port) % BACK_ENDS];
 	udp->dst_port = type->port;
 	payload_forward(packet, next_hop, (uint32_t)sizeof(type->call) + padding);
@@ -99,7 +99,7 @@ static void make_type(struct request_type *type, uint8_t number)
 
 	memcpy(type->call, call, sizeof(call));
 	type->port = rte_cpu_to_be_16((uint16_t)(BACK_END_PORT + number));
-	/* 198.19.TYPE.1 and following, of the range for benchmarks (RFC 2544) */
+	/* 198.19.TYPE.1 and following, from the range for benchmarks (RFC 2544) */
 	for (uint8_t i = 0; i < BACK_ENDS; i++)
 		type->back_ends[i] = rte_cpu_to_be_32(RTE_IPV4(198, 19, number, i + 1));
 }

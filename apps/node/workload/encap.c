@@ -23,7 +23,7 @@ static uint16_t process_encap(struct poller *p, struct rte_mbuf **packets, uint1
 
 static int prepare(const struct workload_spec *spec, struct poller *poller, struct node_error *err)
 {
-	static struct tunnel tunnel; /* one for all lcores, which only read it */
+	static struct tunnel tunnel; /* shared by all lcores, which only read it */
 	const bool over_ipv6 = spec->encapsulation == ENCAPSULATION_GRE_IPV6;
 	struct rte_ether_hdr ethernet;
 

@@ -12,12 +12,9 @@
 #include "accounting.h"
 #include "payload.h"
 
-/*
- * The interface is that of DPDK 22.11 and later, where a session is made in one call; what differs between releases stays in
- * this file.
- */
+/* The interface of DPDK 22.11 and later, where one call makes a session. Differences between releases stay in this file. */
 
-#define QUEUE_PAIR_SLOTS 2048 /* more than a burst, so that a burst is taken as a whole */
+#define QUEUE_PAIR_SLOTS 2048 /* more than a burst, so that the device takes a burst as a whole */
 #define OP_IV_OFFSET     (sizeof(struct rte_crypto_op) + sizeof(struct rte_crypto_sym_op))
 #define KEY_BYTES        16
 #define LONG_KEY_BYTES   32
@@ -36,10 +33,10 @@ struct encryptor {
 	uint16_t queue_pair;
 	void *session;
 	struct rte_mempool *op_pool;
-	struct rte_crypto_op *ops[ACCOUNT_BURST_MAX]; /* all of them between two bursts, in any order */
+	struct rte_crypto_op *ops[ACCOUNT_BURST_MAX]; /* all in use during a burst, in any order */
 };
 
-/* One for all lcores, made when the first encryptor is, and kept. */
+/* One device for all lcores, made with the first encryptor and kept. */
 static struct {
 	const char *driver; /* NULL: not made yet */
 	uint8_t id;
@@ -51,7 +48,10 @@ const char *encryptor_driver(void)
 	return device.driver;
 }
 
-/* Any keys do where nothing is secret: bytes 0, 1, 2 ..., the first one the number of the SA. GCM's salt follows the key. */
+/*
+ * No secret is protected, so any key will do: bytes 0, 1, 2 ..., the first one the number of the SA. GCM's salt follows the
+ * key.
+ */
 static void make_key(uint8_t *key, unsigned int bytes, uint8_t number)
 {
 	key[0] = number;
@@ -59,7 +59,7 @@ static void make_key(uint8_t *key, unsigned int bytes, uint8_t number)
 		key[i] = (uint8_t)i;
 }
 
-/* The first of these drivers that is there: the name of a new device, or NULL. */
+/* Create a device with the first driver that is available. Returns its name, or NULL. */
 static const char *create_device(char name[RTE_CRYPTODEV_NAME_MAX_LEN])
 {
 	static const char *const drivers[] = {"crypto_aesni_mb", "crypto_openssl"};
@@ -75,7 +75,7 @@ static const char *create_device(char name[RTE_CRYPTODEV_NAME_MAX_LEN])
 	return NULL;
 }
 
-/* A queue pair for each lcore of the process. */
+/* One queue pair per lcore of the process. */
 static int start_device(uint8_t id, struct rte_mempool *sessions)
 {
 	struct rte_cryptodev_config config = {.socket_id = (int)rte_socket_id(),
@@ -187,7 +187,7 @@ static void *new_session(const struct encryptor_spec *spec)
 	return spec->transform == ESP_AES_GCM ? new_gcm_session(spec->number) : new_cbc_session(spec->number);
 }
 
-/* What does not change from packet to packet: the session, and the IV of CBC (0) or the salt of GCM. */
+/* Prepare what all packets share: the session, and the IV of CBC (0) or the salt of GCM. */
 static int make_ops(struct encryptor *e, unsigned int lcore)
 {
 	uint8_t salted_key[KEY_BYTES + GCM_SALT_BYTES];
@@ -244,15 +244,15 @@ void encryptor_free(struct encryptor *e)
 {
 	if (!e)
 		return;
-	rte_mempool_free(e->op_pool); /* with the operations in it */
+	rte_mempool_free(e->op_pool); /* contains the operations */
 	if (e->session)
 		rte_cryptodev_sym_session_free(e->device, e->session);
 	rte_free(e);
 }
 
 /*
- * CBC needs an IV that cannot be foretold (RFC 3602 section 3). NIST SP 800-38A appendix C: a count, encrypted with the same key.
- * With an IV of 0 in the operation the first block of CBC is just that, and what follows is CBC with this IV.
+ * CBC needs an unpredictable IV (RFC 3602 section 3). By NIST SP 800-38A appendix C a counter encrypted with the same key is
+ * one. With an IV of 0 in the operation, the first block of CBC is exactly that, and the rest is CBC with this IV.
  */
 static void fill_cbc(const struct encryptor *e, struct rte_crypto_sym_op *sym, uint32_t encrypted)
 {
@@ -266,7 +266,7 @@ static void fill_cbc(const struct encryptor *e, struct rte_crypto_sym_op *sym, u
 	sym->auth.digest.phys_addr = rte_pktmbuf_iova_offset(sym->m_src, ESP_IV_OFFSET + bytes);
 }
 
-/* SPI and sequence number are authenticated where they stand, in front of the IV. */
+/* SPI and sequence number are authenticated in place, before the IV. */
 static void fill_gcm(const struct encryptor *e, struct rte_crypto_op *op, uint32_t encrypted)
 {
 	struct rte_crypto_sym_op *sym = op->sym;
@@ -283,7 +283,10 @@ static void fill_gcm(const struct encryptor *e, struct rte_crypto_op *op, uint32
 	sym->aead.aad.phys_addr = rte_pktmbuf_iova_offset(sym->m_src, ESP_OFFSET);
 }
 
-/* Forward the packet with room for an IV in front of its payload and padding behind. Returns what is to be encrypted; 0: drop it. */
+/*
+ * Forward the packet with room for an IV before its payload and padding after it. Returns the bytes to be encrypted; 0: drop
+ * it.
+ */
 static uint32_t enter_payload(struct encryptor *e, struct rte_mbuf *packet)
 {
 	const uint32_t payload = payload_bytes(packet), padding = CBC_IV_BYTES - payload % CBC_IV_BYTES;
@@ -301,7 +304,7 @@ static uint32_t enter_payload(struct encryptor *e, struct rte_mbuf *packet)
 	return CBC_IV_BYTES + payload + padding;
 }
 
-/* The IV comes about as in fill_cbc(). */
+/* The IV is made as in fill_cbc(). */
 static void fill_payload(struct rte_crypto_sym_op *sym, uint32_t encrypted)
 {
 	sym->cipher.data.offset = PAYLOAD_OFFSET;
@@ -327,8 +330,8 @@ static bool prepare_op(struct encryptor *e, struct rte_crypto_op *op, struct rte
 }
 
 /*
- * All n operations to the device and back. A software driver does the work within these calls, so the wait is work. An operation
- * comes back to a place of `ops` that was handed in before: no more can come back than went in.
+ * Pass all n operations to the device and back. A software driver works inside these calls, so the wait is work. An operation
+ * comes back to a place of `ops` that was passed in earlier, because no more come back than went in.
  */
 static void run_ops(struct encryptor *e, uint16_t n)
 {

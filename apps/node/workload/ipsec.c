@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mix of COREC's IPsec gateway (section 4: a third forwarded, a third dropped, a third encrypted and forwarded). What happens to a
- * packet is decided by its route, and so by its flow: the next hop of route i is i modulo 3. Packets of a flow stay in order; in a
- * burst those that are encrypted, all at once, leave after those that are not.
+ * The mix of COREC's IPsec gateway (section 4: a third forwarded, a third dropped, a third encrypted and forwarded). The route
+ * of a packet, and so its flow, decides: the next hop of route i is i modulo 3. Packets of a flow stay in order. The encrypted
+ * packets of a burst leave together, after the others.
  */
 #include "encryptor.h"
 #include "ipv4.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * IPv4 routing by longest prefix match (rte_lpm, routes of routes.h): MAC addresses rewritten, TTL decremented, header
- * checksum updated incrementally. Packets that are not IPv4, whose TTL is 1 or less, or that have no route are dropped.
+ * IPv4 routing by longest prefix match (rte_lpm, routes of routes.h): MAC addresses are rewritten, TTL is decremented, the
+ * header checksum is updated incrementally. A packet is dropped if it is not IPv4, has a TTL of at most 1, or has no route.
  *
- * Heavier work is further look-ups in the same table, by a function of their own. Each waits for the one before, as the stages of a
- * pipeline of tables do: the address is made from what was found, so that they neither overlap nor are left out. Or it is the UDP
- * checksum of each packet, as a forwarder makes it that has changed what the packet carries.
+ * Heavier work has a function of its own. It is either further look-ups in the same table, each of which waits for the one
+ * before, as in a pipeline of tables: the address is made from the result, so that they neither overlap nor are optimised away.
+ * Or it is the UDP checksum of each packet, as a forwarder computes it after changing the payload.
  */
 #include <netinet/in.h>
 
@@ -21,7 +21,7 @@
 
 #define MIX 2654435761u /* 2^32 / golden ratio, odd: spreads addresses over the table (Knuth 6.4) */
 
-/* Whether all of them found a route. */
+/* Return whether all look-ups found a route. */
 static __rte_always_inline bool further_lookups(const struct poller *p, uint32_t address, uint32_t hop)
 {
 	for (uint32_t i = 1; i < p->lookups; i++) {
@@ -34,7 +34,7 @@ static __rte_always_inline bool further_lookups(const struct poller *p, uint32_t
 	return true;
 }
 
-/* Of a datagram in one piece (RFC 768), from all its bytes; others stay as they are. */
+/* Compute the checksum of an unfragmented datagram (RFC 768) over all its bytes; leave other packets unchanged. */
 static void make_checksum(struct rte_mbuf *packet)
 {
 	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(packet, struct rte_ipv4_hdr *, RTE_ETHER_HDR_LEN);
@@ -48,11 +48,11 @@ static void make_checksum(struct rte_mbuf *packet)
 	             at + sizeof(*udp) > packet->data_len || end > packet->pkt_len ||
 	             at + rte_be_to_cpu_16(udp->dgram_len) != end))
 		return;
-	/* With what stands in its field, which is taken away again: a store just before would stall the wide loads of the sum. */
+	/* The old checksum is included and then subtracted: a store just before would stall the wide loads of the sum. */
 	rte_raw_cksum_mbuf(packet, at, end - at, &sum);
 	sum = (uint16_t)~packet_fold((uint64_t)sum + (uint16_t)~udp->dgram_cksum +
 	                             rte_ipv4_phdr_cksum(ip, 0));
-	udp->dgram_cksum = sum ? sum : UINT16_MAX; /* 0 says that there is none */
+	udp->dgram_cksum = sum ? sum : UINT16_MAX; /* 0 means that there is no checksum */
 }
 
 static __rte_always_inline bool route(const struct poller *p, struct rte_mbuf *packet, bool further)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for coder.c where there is no ISA-L: there is no coder, and so none to be used. */
+/* Replaces coder.c if ISA-L is missing: no coder can be made, so none is used. */
 #include <stddef.h>
 
 #include "coder.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for encryptor.c where DPDK was built without its cryptodev library: there is no encryptor, and so none to be used. */
+/* Replaces encryptor.c if DPDK was built without cryptodev: no encryptor can be made, so none is used. */
 #include <stddef.h>
 
 #include "encryptor.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* clang-format off */
 /*
- * What tasks work on: the payload of an IPv4/UDP packet behind the generator's stamp (lib/packets.h), which stays where it is, so
- * that the generator knows its packets again.
+ * Tasks work on the payload of an IPv4/UDP packet behind the generator's stamp (lib/packets.h). The stamp stays in place, so
+ * that the generator recognises its packets.
  *
  *	byte  length
  *	   0      42  Ethernet, IPv4 without options, UDP
@@ -35,8 +35,8 @@ static inline struct rte_ipv4_hdr *payload_ipv4(struct rte_mbuf *packet)
 }
 
 /*
- * Bytes of payload; the padding of a short frame is gone then. 0, and the packet is to be dropped: not IPv4/UDP in one piece, TTL 1
- * or less, malformed, or nothing behind the stamp.
+ * Return the bytes of payload, and remove the padding of a short frame. 0: drop the packet. It is not unfragmented IPv4/UDP,
+ * its TTL is at most 1, it is malformed, or nothing follows the stamp.
  */
 static inline uint32_t payload_bytes(struct rte_mbuf *packet)
 {
@@ -60,7 +60,7 @@ static inline uint32_t payload_bytes(struct rte_mbuf *packet)
 	return end - PAYLOAD_OFFSET;
 }
 
-/* Room for `bytes` between stamp and payload; NULL: there is none. The headers do not know of it before payload_forward(). */
+/* Make room for `bytes` between stamp and payload; NULL if there is none. payload_forward() updates the headers later. */
 static inline uint8_t *payload_open(struct rte_mbuf *packet, uint16_t bytes)
 {
 	uint8_t *frame = (uint8_t *)rte_pktmbuf_prepend(packet, bytes);
@@ -73,7 +73,7 @@ static inline uint8_t *payload_open(struct rte_mbuf *packet, uint16_t bytes)
 
 /*
  * Pass the packet on to the next hop: MAC addresses, TTL, lengths (it has grown by `more` bytes since payload_bytes()), header
- * checksum. A payload that has changed goes without an UDP checksum, as IPv4 allows (RFC 768).
+ * checksum. A changed payload leaves without a UDP checksum, as IPv4 allows (RFC 768).
  */
 static inline void payload_forward(struct rte_mbuf *packet, const struct rte_ether_hdr *next_hop,
                                    uint32_t more)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The packets of a burst are fetched into the cache some packets ahead of the work on them. */
+/* Fetch the packets of a burst into the cache a few packets ahead of the work on them. */
 #ifndef PREFETCH_H
 #define PREFETCH_H
 

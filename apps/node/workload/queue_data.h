@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that belongs to an RX queue and that each task of that queue works on, as the state of a tenant: all of it is read, its
- * first line is written. The queue of a packet follows from its RSS hash, which the NIC delivers, and the port's RETA. Each
- * lcore has its own, so that none writes what another reads.
+ * Memory of an RX queue on which each task of the queue works, like the state of a tenant: a task reads all of it and writes
+ * its first line. The queue of a packet follows from its RSS hash and the port's RETA. Each lcore has its own memory, so none
+ * writes what another reads.
  */
 #ifndef QUEUE_DATA_H
 #define QUEUE_DATA_H
@@ -19,12 +19,12 @@
 /* The beginning of a queue's memory. */
 struct queue_state {
 	uint64_t tasks; /* of this queue so far */
-	uint64_t sum;   /* of what the last one read */
+	uint64_t sum;   /* of what the last task read */
 };
 
 struct queue_data {
 	uint8_t *memory;
-	uint32_t bytes; /* of each queue; whole lines */
+	uint32_t bytes; /* per queue, in whole lines */
 	uint16_t queues;
 	uint16_t reta_entries; /* 0: one queue */
 	uint16_t reta[QUEUE_DATA_RETA_MAX];
@@ -36,13 +36,13 @@ struct queue_data_spec {
 	unsigned int lcore;
 };
 
-/* Main lcore, after the port was set up. NULL with err: out of memory, or the port does not say where its hashes lead. */
+/* Main lcore, after the port was set up. NULL with err when out of memory, or if the port does not tell its RETA. */
 struct queue_data *queue_data_new(const struct queue_data_spec *spec, struct node_error *err);
 
 /* NULL is allowed. */
 void queue_data_free(struct queue_data *data);
 
-/* {"queues": with a task so far, "tasks": of all queues so far}. */
+/* {"queues": number with a task so far, "tasks": of all queues so far}. */
 json_t *queue_data_json(const struct queue_data *data);
 
 static inline uint16_t queue_data_queue(const struct queue_data *data, const struct rte_mbuf *packet)
@@ -52,7 +52,7 @@ static inline uint16_t queue_data_queue(const struct queue_data *data, const str
 	return data->reta[packet->hash.rss % data->reta_entries];
 }
 
-/* A burst's tasks work on the memory of their queues. `data` NULL: there is none. */
+/* Run the tasks of a burst on the memory of their queues. `data` NULL: there is none. */
 static inline void queue_data_use(struct queue_data *data, struct rte_mbuf **packets, uint16_t n)
 {
 	for (uint16_t i = 0; data && i < n; i++) {

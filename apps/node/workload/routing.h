@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The IPv4 routing table of a DUT (rte_lpm, routes of routes.h), and the look-up of a packet in it. */
+/* The IPv4 routing table of a DUT (rte_lpm, routes of routes.h), and the look-up of a packet. */
 #ifndef ROUTING_H
 #define ROUTING_H
 
@@ -16,12 +16,12 @@
 #define ROUTING_HOPS 3 /* the next hop of route i is i modulo this */
 
 /*
- * The table of so many routes in the memory of `socket`, the same one until other ones are asked for; NULL with err. It outlives
- * configurations: building it takes longer than all the rest of a configure.
+ * Return a table with this many routes in the memory of `socket`; NULL with err. It is kept across configurations until other
+ * routes are requested, because building it takes longer than the rest of a configure.
  */
 struct rte_lpm *routing_table(uint32_t routes, int socket, struct node_error *err);
 
-/* Find the next hop of a packet. False: it is not IPv4, its TTL is 1 or less, or it has no route. */
+/* Find the next hop of a packet. False: it is not IPv4, its TTL is at most 1, or it has no route. */
 static __rte_always_inline bool routing_look_up(const struct rte_lpm *lpm, const struct rte_mbuf *packet,
                                                 uint32_t *next_hop)
 {

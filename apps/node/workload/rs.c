@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Storage tasks (HyperPlane section V-A): a packet's payload is cut into data buffers and leaves with parity buffers behind it. rs is
- * Reed-Solomon erasure coding with a Cauchy matrix, raid is P+Q (coder.h).
+ * Storage tasks (HyperPlane section V-A): a packet's payload is cut into data buffers and leaves with parity buffers behind it.
+ * rs is Reed-Solomon erasure coding with a Cauchy matrix; raid is P+Q (coder.h).
  */
 #include "coder.h"
 #include "prefetch.h"

@@ -15,18 +15,18 @@
 #include "workload.h"
 
 /*
- * A ring and no cache per lcore: buffers are taken in the order in which they came back, so that all of them, and with them all
- * flows, are used. From a cache the same few would go out for ever. Taken by one lcore, freed by any.
+ * A ring without lcore caches: buffers are taken in the order in which they came back, so all of them, and so all flows, are
+ * used. A cache would send the same few forever. One lcore takes, any lcore frees.
  */
 #define POOL_OPS "ring_mp_sc"
-/* A pool that several lcores take from is as applications have it, with a cache for each; without, they would fight for its ring. */
+/* A pool that several lcores take from has one cache per lcore, as in applications; otherwise they would contend for its ring. */
 #define SHARED_OPS     "ring_mp_mc"
 #define SHARED_CACHE   256
 #define POOL_SPARE     ACCOUNT_BURST_MAX /* in the burst being made */
-#define SOURCE_NETWORK 0xac100000u       /* 172.16.0.0/12, as the generator */
+#define SOURCE_NETWORK 0xac100000u       /* 172.16.0.0/12, as in the generator */
 #define SEED           1
 
-/* What the buffers of one pool are written with. */
+/* The content of the buffers of one pool. */
 struct preparation {
 	const struct sender_spec *spec;
 	struct packet_template template;
@@ -72,7 +72,7 @@ static uint32_t pool_mbufs(const struct sender_spec *spec)
 static struct rte_mempool *new_pool(const struct sender_spec *spec, uint32_t frame_bytes,
                                     struct node_error *err)
 {
-	static unsigned int generation; /* the pool before may not be free of its name yet */
+	static unsigned int generation; /* the earlier pool may still hold its name */
 	struct preparation preparation = {.spec = spec, .room = RTE_MAX(frame_bytes, 2048u)};
 	const uint32_t mbufs = pool_mbufs(spec);
 	char name[RTE_MEMPOOL_NAMESIZE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prepared packets for a lcore that only sends (workload tx). Every buffer of a pool was written once, before the trial, with
- * one frame; a packet then costs what it costs any sender: a buffer from the pool, its mbuf set up, a descriptor. There is a
- * pool for each frame size, so that buffers of any size can be taken in any order.
+ * Prepared packets for an lcore that only sends (workload tx). Every buffer of a pool is written once, before the trial, with
+ * one frame. A packet then costs what it costs any sender: a buffer from the pool, its mbuf set up, a descriptor. There is one
+ * pool per frame size, so that buffers of any size can be taken in any order.
  */
 #ifndef SENDER_H
 #define SENDER_H
@@ -16,12 +16,12 @@
 #include "frame_sizes.h"
 #include "node_error.h"
 
-#define SENDER_ORDER 4096 /* a power of two: so many sizes in a random order in which each has its share */
+#define SENDER_ORDER 4096 /* a power of two: sizes in a random order in which each has its share */
 
 struct sender {
 	unsigned int sizes;
 	bool owns;      /* its pools */
-	uint16_t kept;  /* of `keep`: offered to the TX queue and not taken */
+	uint16_t kept;  /* in `keep`: refused by the TX queue */
 	uint32_t place; /* of the next packet's size in `order` */
 	struct rte_mempool *pools[FRAME_SIZES_MAX];
 	uint32_t bytes[FRAME_SIZES_MAX]; /* of the mbuf: without FCS */
@@ -35,14 +35,17 @@ struct sender_spec {
 	uint32_t routes;
 	uint16_t tx_port;
 	unsigned int lcore;
-	unsigned int shared_by;     /* so many senders take from its pools */
-	const struct sender *owner; /* whose pools it takes from; NULL: its own */
+	unsigned int shared_by;     /* number of senders that take from its pools */
+	const struct sender *owner; /* owner of its pools; NULL: itself */
 };
 
-/* A sender for a lcore, with pools on its port's socket; NULL with err. The owner of its pools is freed before it or after it. */
+/*
+ * Return a sender for an lcore, with pools on its port's socket; NULL with err. The owner of its pools may be freed before or
+ * after it.
+ */
 struct sender *sender_new(const struct sender_spec *spec, struct node_error *err);
 
-/* Free what was kept and the pools. NULL is allowed. */
+/* Free the kept packets and the pools. NULL is allowed. */
 void sender_free(struct sender *sender);
 
 static __rte_always_inline struct rte_mbuf *sender_make_one(struct sender *s)
@@ -64,7 +67,7 @@ static __rte_always_inline uint16_t sender_make_alike(struct sender *s, struct r
 	return n;
 }
 
-/* Packets to be sent: those kept and new ones, n in all; fewer when no buffer is free. */
+/* Return packets to be sent: kept ones and new ones, n together; fewer if no buffer is free. */
 static __rte_always_inline uint16_t sender_make(struct sender *s, struct rte_mbuf **packets, uint16_t n)
 {
 	uint16_t made = s->kept;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packet steering (HyperPlane section V-A): a hash table says which server a session is bound to. A session is an IPv4 flow; the first
- * packet of one binds it to the next server in turn. A packet goes to its server unchanged but for MAC addresses, as in
- * direct routing. Sessions are never forgotten: a full table leaves those that come later without an entry, and they go to
- * the server that their hash names.
+ * Packet steering (HyperPlane section V-A): a hash table maps sessions to servers. A session is an IPv4 flow; its first packet
+ * binds it to the next server, round-robin. A packet goes to its server unchanged except for the MAC addresses, as in direct
+ * routing. Sessions are never removed. When the table is full, later sessions have no entry and go to the server that their
+ * hash selects.
  */
 #include <rte_errno.h>
 #include <rte_hash.h>
@@ -51,7 +51,7 @@ static inline bool read_key(const struct rte_mbuf *packet, struct session_key *k
 	return true;
 }
 
-/* The server of a session that was not in the table a moment ago. */
+/* Bind a session that was not in the table a moment ago. Returns its server. */
 static __rte_noinline uintptr_t bind_session(struct steering *steering, const struct session_key *key)
 {
 	void *server;
@@ -71,7 +71,7 @@ static inline void redirect(const struct task *task, struct rte_mbuf *packet, ui
 {
 	struct rte_ether_hdr *ethernet = rte_pktmbuf_mtod(packet, struct rte_ether_hdr *);
 
-	/* locally administered: 02:00:00:00:01 and the server's number */
+	/* locally administered: 02:00:00:00:01, then the number of the server */
 	ethernet->dst_addr = (struct rte_ether_addr){{0x02, 0, 0, 0, 1, (uint8_t)server}};
 	ethernet->src_addr = task->next_hop.src_addr;
 }
@@ -134,7 +134,7 @@ static json_t *report_steering(const void *own)
 
 static struct steering *new_steering(uint32_t sessions, unsigned int lcore, struct node_error *err)
 {
-	static unsigned int generation; /* the table before may not be free of its name yet */
+	static unsigned int generation; /* the earlier table may still hold its name */
 	const int socket = (int)rte_lcore_to_socket_id(lcore);
 	char name[RTE_HASH_NAMESIZE];
 	const struct rte_hash_parameters parameters = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends prepared packets as fast as it can and receives nothing. */
+/* Send prepared packets as fast as possible and receive nothing. */
 #include "loop/loop.h"
 #include "sender.h"
 #include "workload.h"
 
-/* Packets are made until the window is over. */
+/* Make packets until the window is over. */
 static __rte_always_inline uint16_t receive_made(struct poller *p, uint16_t queue, struct rte_mbuf **packets)
 {
 	RTE_SET_USED(queue);
@@ -16,7 +16,7 @@ static __rte_always_inline uint16_t receive_made(struct poller *p, uint16_t queu
 	return n;
 }
 
-/* What the TX queue does not take is offered again: it is this sender that is too fast. */
+/* Offer refused packets again: here the sender is too fast, not the peer too slow. */
 static __rte_always_inline void send_made(struct poller *p, struct rte_mbuf **packets, uint16_t n,
                                           uint64_t bytes)
 {
