@@ -267,7 +267,7 @@ def test_what_is_absent_takes_no_room_but_a_sentence(tmp_path: Path) -> None:
     run = gallery_run(tmp_path / "run", "S-F8", "without-pmu")
     figure, data = finished(paper_figure("S-F8"), run)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["Poll rate", "Poll rate relative to one queue", "Time of one sweep over all queues"]
+    assert titles == ["Poll rate while running", "Poll rate while running, relative to one queue", "Time of a sweep"]
     assert f"Absent, so not drawn: LLC loads, because {synthetic.NO_PMU}." in data.caption
     kept, data = finished(paper_figure("S-F8"), run, keeps_absent=True)
     assert [absent_reason(axes) for axes in kept.axes] == ["", "", "", synthetic.NO_PMU]

@@ -52,7 +52,7 @@ def test_latency_is_drawn_for_both_shapes_with_what_the_text_states(tmp_path: Pa
     for word in (
         "traffic in all queues",
         "all traffic in one queue",
-        "Median latency",
+        "Latency from departure, median",
         "SoCC'19: more than 6 times at 512 queues",
     ):
         assert word in text

@@ -34,6 +34,8 @@ _INTERVALS_OF_SOME = " with 95 % intervals, some of them unbounded"
 MILLION, US_PER_NS = 1e6, 1e-3
 # Less time than this taken away from the DUT is not worth a sentence.
 INTERRUPTED_LIMIT = 0.01
+# A figure of more has a panel for each, whose title names it.
+_MOST_METRICS = 4
 # Who fills the RX rings, where a run compares that.
 FEEDS = {
     "": "",
@@ -172,12 +174,20 @@ class FigureData:
             self.pairs,
             self._trials(),
             *self.remarks,
+            self._metrics(),
             shortened_text(self.run, self.rows),
             self.interrupted,
             self._maximum_note(),
             f"Run {self.run.run_id}.",
         ]
         return " ".join(each for each in said if each)
+
+    def _metrics(self) -> str:
+        """Name the metrics that are drawn as the tables do, where they are few."""
+        names = dict.fromkeys(str(row["metric"]).partition(" ")[0] for row in self.drawn)
+        known = metric_dictionary().metrics
+        titles = [f"{known[name].title} ({name})" for name in names if name in known]
+        return f"Shown: {', '.join(titles)}." if 0 < len(titles) <= _MOST_METRICS else ""
 
     def _trials(self) -> str:
         """How many trials stand behind a point, and whether that gives intervals of what is drawn."""

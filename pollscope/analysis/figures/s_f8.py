@@ -23,6 +23,7 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
+from pollscope.metrics.dictionary import metric_dictionary
 
 
 def draw(data: FigureData) -> Figure:
@@ -30,10 +31,11 @@ def draw(data: FigureData) -> Figure:
     figure = new_figure(4.6)
     (rate, relative), (sweep, loads) = figure.subplots(2, 2)
     _plain(rate, data, "poll_rate_running_hz", 1e-6, "Poll rate (million polls/s)")
-    rate.set_title("Poll rate")
-    relative.set_title("Poll rate relative to one queue")
+    title = metric_dictionary()["poll_rate_running_hz"].title
+    rate.set_title(title)
+    relative.set_title(f"{title}, relative to one queue")
     _relative(relative, data)
-    sweep.set_title("Time of one sweep over all queues")
+    sweep.set_title(metric_dictionary()["sweep_time_ns"].title)
     _sweep(sweep, data)
     loads.set_title("LLC loads")
     _plain(loads, data, "llc_loads_per_s", 1e-6, "LLC loads (million/s)")

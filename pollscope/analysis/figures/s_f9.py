@@ -20,17 +20,19 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
+from pollscope.metrics.dictionary import metric_dictionary
 
 NAMES = {"SQ": "all traffic in one queue (the paper's single flow)", "FB": "traffic in all queues (its multi flow)"}
 # The paper shows the average; the median is beside it because short absences of a core do not move it.
 # Both from the actual departure, as its generator stamps packets.
-METRICS = {"latency_sent_mean_ns": "Mean latency", "latency_sent_p50_ns": "Median latency"}
+METRICS = ("latency_sent_mean_ns", "latency_sent_p50_ns")
 
 
 def draw(data: FigureData) -> Figure:
     """Draw mean and median, each in microseconds and relative to one queue."""
     figure = new_figure(4.9)
-    for (absolute, relative), (metric, title) in zip(figure.subplots(2, 2), METRICS.items(), strict=True):
+    for (absolute, relative), metric in zip(figure.subplots(2, 2), METRICS, strict=True):
+        title = metric_dictionary()[metric].title
         _absolute(absolute, data, metric, title)
         _relative(relative, data, metric, title)
     _stated(figure.axes[1])
@@ -60,7 +62,7 @@ def _absolute(axes: Axes, data: FigureData, metric: str, title: str) -> None:
 
 
 def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
-    axes.set_title(f"{title} relative to one queue")
+    axes.set_title(f"{title}, relative to one queue")
     shapes = {shape: found for shape, found in _by_shape(data, metric).items() if queues_of(found)[0] == 1}
     if not shapes:
         reason = "the run has no point with one queue" if data.by_point(metric) else data.absence(metric)
