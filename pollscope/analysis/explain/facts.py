@@ -62,7 +62,7 @@ class PointFacts:
         values: metric -> one value for each trial that has it.
         why_absent: tells of a metric why no trial has it; `not_there` where it is None.
         loads: of each trial, the DUT's lcores; empty where none has cycles, `no_loads` says why.
-        busy_polls_filled: of each trial, of the fullest queue (with doorbells, of all queues): packets over what its busy
+        busy_polls_filled: of each trial, of the fullest queue (with doorbells, of all): packets over what its busy
             polls could have taken.
         links: (name of the line, metric of what goes over it, bits a second); `no_link` says why there is none.
         limits: what there is at most, where it is known and no metric of the run: tags, wqes, dram_bytes_per_s.
