@@ -74,7 +74,7 @@ static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place,
 	return found;
 }
 
-static inline uint32_t corec_buffer_pool(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+static inline uint32_t corec_get_buffers(struct corec_queue *q, corec_frame *buffers, uint32_t n)
 {
 	(void)q;
 	memcpy(buffers, spare, n * sizeof(*buffers));

@@ -109,7 +109,7 @@ struct corec_queue {
 static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n);
 
 /* Puts up to n buffers into the array; returns how many. */
-static inline uint32_t corec_buffer_pool(struct corec_queue *q, corec_frame *buffers, uint32_t n);
+static inline uint32_t corec_get_buffers(struct corec_queue *q, corec_frame *buffers, uint32_t n);
 
 /* The claim was lost: takes the buffers back, and counts. */
 static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n);
@@ -210,7 +210,7 @@ COREC_INLINE uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uin
 	uint32_t n = corec_look(q, most, &first);
 
 	if (n > 0)
-		n = corec_buffer_pool(q, frames, n);
+		n = corec_get_buffers(q, frames, n);
 	if (n == 0)
 		return 0;
 	if (!corec_claim(q, first, n)) {

@@ -44,7 +44,7 @@ static __rte_noinline uint32_t put_fresh(struct crossover_rx_queue *rxq, uint32_
 	return done;
 }
 
-static inline void buffer_pool_shared(struct crossover_rx_queue *rxq, uint32_t received)
+static inline void refill_shared_pool(struct crossover_rx_queue *rxq, uint32_t received)
 {
 	struct crossover_buffer_pool *buffer_pool = rxq->buffer_pool;
 
@@ -54,7 +54,7 @@ static inline void buffer_pool_shared(struct crossover_rx_queue *rxq, uint32_t r
 }
 
 /* At every poll: who receives nothing lends buffers, too. */
-static inline void buffer_pool_own(struct crossover_rx_queue *rxq)
+static inline void refill_own_pool(struct crossover_rx_queue *rxq)
 {
 	const struct crossover_buffer_pool *buffer_pool = rxq->buffer_pool;
 	const uint32_t there = rte_ring_count(buffer_pool->ring);
@@ -90,9 +90,9 @@ static __rte_always_inline uint16_t queue_poll(struct crossover_rx_queue *rxq, s
 		crossover_ring_post(&rxq->ring, rxq->tail);
 	}
 	if (rxq->buffer_pool->shared)
-		buffer_pool_shared(rxq, received);
+		refill_shared_pool(rxq, received);
 	else
-		buffer_pool_own(rxq);
+		refill_own_pool(rxq);
 	return received;
 }
 

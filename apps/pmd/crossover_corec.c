@@ -81,7 +81,7 @@ static __rte_always_inline uint32_t corec_filled(const struct corec_queue *q, ui
 	return found;
 }
 
-static __rte_noinline uint32_t buffer_pool_fewer(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+static __rte_noinline uint32_t get_fewer_buffers(struct corec_queue *q, corec_frame *buffers, uint32_t n)
 {
 	const unsigned int lcore = rte_lcore_id();
 	struct consumer *consumer = consumer_of(q, lcore);
@@ -94,11 +94,11 @@ static __rte_noinline uint32_t buffer_pool_fewer(struct corec_queue *q, corec_fr
 	return 0;
 }
 
-static inline uint32_t corec_buffer_pool(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+static inline uint32_t corec_get_buffers(struct corec_queue *q, corec_frame *buffers, uint32_t n)
 {
 	if (likely(rte_mempool_get_bulk(rxq_of(q)->pool, (void **)buffers, n) == 0))
 		return n;
-	return buffer_pool_fewer(q, buffers, n);
+	return get_fewer_buffers(q, buffers, n);
 }
 
 static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n)

@@ -13,15 +13,6 @@
 /* In two lines of cache: their only waiter looks at them all, and can do without a summary. */
 #define FEW_LEAVES (2 * QWAIT_LINE_BYTES / sizeof(qwait_u64))
 
-static inline void pause_once(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield" ::: "memory");
-#endif
-}
-
 static uint64_t monotonic_ns(void)
 {
 	struct timespec now;
@@ -176,80 +167,6 @@ bool qwait_park(struct qwait *set, uint32_t qid)
 	return qwait_load(&queue->disabled) || !qwait_exchange(&queue->parked, 0);
 }
 
-static void list_lock(struct qwait_list *list)
-{
-	while (qwait_exchange(&list->lock, 1))
-		while (qwait_peek(&list->lock))
-			pause_once();
-}
-
-static void list_unlock(struct qwait_list *list)
-{
-	qwait_store(&list->lock, 0);
-}
-
-void qwait_list_set(struct qwait *set, uint32_t qid)
-{
-	struct qwait_list *list = &set->list;
-	uint32_t i = 0;
-
-	list_lock(list);
-	while (i < list->count && list->qids[i] != qid)
-		i++;
-	if (i == list->count) {
-		list->qids[i] = qid;
-		qwait_store(&list->count, i + 1);
-	}
-	list_unlock(list);
-}
-
-/* The list is not sorted: the next one in circular order is found by looking at all. */
-uint32_t qwait_list_take(struct qwait *set, uint32_t from)
-{
-	struct qwait_list *list = &set->list;
-	uint32_t best = QWAIT_NONE, nearest = UINT32_MAX, at = 0;
-
-	if (qwait_load(&list->count) == 0)
-		return QWAIT_NONE;
-	list_lock(list);
-	const uint32_t count = list->count;
-
-	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t qid = list->qids[i];
-		const uint32_t distance = qid >= from ? qid - from : qid + set->config.queues - from;
-
-		if (distance < nearest) {
-			nearest = distance;
-			best = qid;
-			at = i;
-		}
-	}
-	if (best != QWAIT_NONE) {
-		list->qids[at] = list->qids[count - 1];
-		qwait_store(&list->count, count - 1);
-	}
-	list_unlock(list);
-	return best;
-}
-
-bool qwait_list_take_one(struct qwait *set, uint32_t qid)
-{
-	struct qwait_list *list = &set->list;
-	uint32_t i = 0;
-
-	list_lock(list);
-	while (i < list->count && list->qids[i] != qid)
-		i++;
-	const bool found = i < list->count;
-
-	if (found) {
-		list->qids[i] = list->qids[list->count - 1];
-		qwait_store(&list->count, list->count - 1);
-	}
-	list_unlock(list);
-	return found;
-}
-
 void qwait_wake(const struct qwait *set)
 {
 	const uint64_t one = 1;
@@ -267,7 +184,7 @@ static bool look_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 		for (int i = 0; i < PAUSES_PER_LOOK; i++) {
 			if (qwait_look(waiter))
 				return true;
-			pause_once();
+			qwait_pause();
 		}
 	return qwait_look(waiter);
 }

@@ -4,7 +4,7 @@
  *   qwait - wait for the next of many queues, in software
  *
  * SYNOPSIS
- *   #include "qwait.h"            cc -D_GNU_SOURCE PROGRAM.c qwait.c -pthread
+ *   #include "qwait.h"            cc -D_GNU_SOURCE PROGRAM.c qwait.c qwait_linear.c -pthread
  *
  *   control:   size_t qwait_bytes(queues);              int qwait_init(set, config);   void qwait_close(set);
  *              int qwait_add(set, qid, bell, weight);   int qwait_remove(set, qid);
@@ -216,6 +216,15 @@ bool qwait_park(struct qwait *set, uint32_t qid);
 
 /* Wakes a sleeper. Here, because a driver that rings is a library of its own. */
 void qwait_wake(const struct qwait *set);
+
+static inline void qwait_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
 
 static inline void qwait_waiter_init(struct qwait_waiter *waiter, struct qwait *set)
 {

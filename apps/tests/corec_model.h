@@ -90,7 +90,7 @@ static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place,
 	return found;
 }
 
-static inline uint32_t corec_buffer_pool(struct corec_queue *q, corec_frame *buffers, uint32_t n)
+static inline uint32_t corec_get_buffers(struct corec_queue *q, corec_frame *buffers, uint32_t n)
 {
 	struct model *m = model_of(q);
 	const int consumer = consumer_of(buffers);

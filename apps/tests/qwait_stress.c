@@ -54,7 +54,8 @@ typedef uint32_t qwait_u32;
 #ifdef UMWAIT_IN_SOFTWARE
 #include "umwait_in_software.h"
 #endif
-#include "../qwait/qwait.c" /* with the atomics above. NOLINT(bugprone-suspicious-include) */
+#include "../qwait/qwait.c"        /* with the atomics above. NOLINT(bugprone-suspicious-include) */
+#include "../qwait/qwait_linear.c" /* NOLINT(bugprone-suspicious-include) */
 
 /* Filled by one producer, emptied by whoever serves it. */
 struct queue {
