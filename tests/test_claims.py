@@ -162,6 +162,19 @@ def test_a_trend_needs_more_groups_than_not(tmp_path: Path, falling: int, kind: 
     assert verdict.kind is kind, verdict.finding.sentence
 
 
+def test_a_level_is_found_beside_levels_that_are_words(tmp_path: Path) -> None:
+    """`frame: [64 B, imix]`: a table's column has one type, so 64 is the text "64" there."""
+    trials = [
+        synthetic.trial(f"t{size}{repeat}", f"frame={size}", repeat, {"frame": size}, pps=1e6)
+        for size in (64, 1500, "imix")
+        for repeat in range(3)
+    ]
+    one = {"metric": "rx_pps", "predicate": {"kind": "every_trial", "low": 1.0}}
+    for where in ({"frame": 64}, {"frame": "imix"}, {"frame": {"above": 100.0}}):
+        assert judged(tmp_path / str(where), trials, claim(where=where, **one)).kind is AGREES
+    assert judged(tmp_path / "none", trials, claim(where={"frame": 65}, **one)).kind is NOT_MEASURABLE
+
+
 def test_factors_that_a_spec_zips_are_one(tmp_path: Path) -> None:
     """As cores with a queue each: the growth is that of both, and not lost because queues differ, too."""
     trials = [

@@ -192,6 +192,21 @@ def test_cycles_and_histograms_of_a_node_become_metrics(cli: Cli) -> None:
         assert played[f"metric.{name}"] == pytest.approx(recorded[f"metric.{name}"]), name
 
 
+def test_a_defect_of_the_program_ends_the_run_and_its_nodes(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    end = LoopbackTestbed.end
+
+    def fails(*_given: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(LoopbackTestbed, "measure", fails)
+    monkeypatch.setattr(LoopbackTestbed, "end", lambda testbed: (ended.append("ended"), end(testbed)))
+    with pytest.raises(ValueError, match="a defect"):
+        cli("run", cli.spec())
+    meta = cli.only_run().meta
+    assert (meta["status"], meta["reason"], ended) == ("failed", "ValueError: a defect", ["ended"])
+
+
 def test_noise_flags_and_repeats(cli: Cli) -> None:
     cli.faults = {"t2": "noisy"}
     text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 2}\n"
@@ -203,6 +218,18 @@ def test_noise_flags_and_repeats(cli: Cli) -> None:
     assert_complete_after_flag(run.meta["plan"], [record["trial"] for record in run.trials])
     table = current_table(run).set_index("trial")
     assert table["status"].to_dict() == {name: record["status"] for name, record in last_attempts(run).items()}
+
+
+def test_a_flagged_trial_whose_repeat_fails_stays_data(cli: Cli) -> None:
+    cli.faults = {"t2": "noisy", "t3": "give-up"}
+    text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 1}\nfailures: {tries: 1}\n"
+    done = cli("run", cli.spec(text))
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    attempts = [record["status"] for record in run.trials if record["trial"] == "maximum:queues=2:0"]
+    assert attempts == ["flagged", "failed"]
+    table = current_table(run).set_index("trial")
+    assert (table.loc["maximum:queues=2:0", "status"], run.meta["status"]) == ("flagged", "complete")
 
 
 def test_nothing_is_repeated_for_the_noise_of_emulated_machines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

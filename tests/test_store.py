@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import synthetic_run as synthetic
 
-from pollscope.base.errors import HostError, UsageError
-from pollscope.store import run_folder
+from pollscope.base.errors import DiskError, HostError, UsageError
+from pollscope.store import run_folder, writer
+from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import read_run
 from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RESERVE_BYTES, RunWriter, new_run_id
@@ -61,6 +62,34 @@ def test_what_is_no_trial_is_said_in_one_line(change: dict[str, object], reason:
 def test_run_ids_are_dated_and_differ() -> None:
     assert re.fullmatch(r"\d{8}T\d{6}Z-[0-9a-f]{6}", new_run_id())
     assert len({new_run_id() for _ in range(20)}) == 20
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_set_up_that_fails_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path / "run", "a")
+
+    def fails(_path: Path) -> None:
+        raise DiskError("broken")
+
+    monkeypatch.setattr(writer, "sync_folder", fails)
+    before = open_files()
+    with pytest.raises(DiskError, match="broken"):
+        RunWriter.create(tmp_path / "new", META)
+    with pytest.raises(DiskError, match="broken"):
+        RunWriter.resume(tmp_path / "run")
+    assert open_files() == before
+
+
+def test_a_failed_attempt_does_not_replace_data() -> None:
+    """A flagged trial is measured again, and the second time its node is lost."""
+    flagged, other = {"trial": "a", "status": "flagged"}, {"trial": "b", "status": "ok"}
+    failed = {"trial": "a", "status": "failed"}
+    assert last_attempts([flagged, failed, other]) == [flagged, other]
+    assert last_attempts([failed, flagged]) == [flagged]
+    assert last_attempts([failed, dict(failed, reason="again")]) == [dict(failed, reason="again")]
 
 
 def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:

@@ -35,6 +35,22 @@ def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
     assert cli("run", cli.spec()).returncode == 0
 
 
+def test_a_run_waits_for_the_host(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    holder = HostLock("run first-spec", tmp_path / "state" / "host.lock").acquire()
+    process = cli.start("run", cli.spec(), "--wait")
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert (process.poll(), "waiting: this host is in use by pid" in said, "run first-spec" in said) == (
+        None,
+        True,
+        True,
+    )
+    holder.release()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+
+
 def test_who_resumes_a_run_does_not_make_again_what_another_one_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,7 +104,10 @@ def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, names))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield connection
+        try:
+            yield connection
+        except duckdb.Error as error:  # a table that is damaged behind its head
+            raise sql_error(error) from None
 
 
 def check_reads_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:

@@ -45,6 +45,7 @@ def run(
     restore_first: Annotated[
         bool, typer.Option("--restore-first", help="Restore the knobs that an ended run left behind, then start.")
     ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait while another run holds this host, then start.")] = False,
 ) -> None:
     """Measures specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
 
@@ -61,7 +62,7 @@ def run(
     if resume is not None:
         if quick or settings or dask:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
-        _leave([_resume(find_run(resume), restore_first, testbed)])
+        _leave([_resume(find_run(resume), restore_first, testbed, wait)])
         return
     loaded = _checked(specs or [], Overrides(quick, tuple(settings or ())))
     place = testbed or DEFAULT
@@ -73,7 +74,7 @@ def run(
         with closing(make_testbed(place)) as chosen:
             if dask is not None:
                 _compute_on(dask, chosen)
-            return _report(start_run(each, chosen, folder, say, restore_first))
+            return _report(start_run(each, chosen, folder, say, restore_first, wait))
 
     if len(loaded) == 1:
         (only,) = loaded.values()
@@ -83,6 +84,7 @@ def run(
         _leave([ended])
     else:
         options = [*_options(testbed, quick, out, settings or (), restore_first), *(["--dask", dask] if dask else [])]
+        options += ["--wait"] if wait else []
         _leave(run_several(loaded, out, run_one, options))
 
 
@@ -105,7 +107,7 @@ def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
     return loaded
 
 
-def _resume(folder: Path, restore_first: bool, testbed: str | None) -> Ended:
+def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool) -> Ended:
     """Complete a run; where it is complete, say so and measure nothing."""
     if complete_already(folder):
         say(f"{folder}: is complete; nothing is left to measure")
@@ -113,7 +115,7 @@ def _resume(folder: Path, restore_first: bool, testbed: str | None) -> Ended:
         say(next_steps(folder))
         return Ended(f"was complete: {folder}")
     with said_how_to_go_on(folder):
-        return _report(resume_run(folder, say, restore_first, testbed))
+        return _report(resume_run(folder, say, restore_first, testbed, wait))
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:

@@ -6,15 +6,33 @@ a play the run releases this host, so that the note is also what keeps other pla
 carry this file to hosts that have no pollscope yet: it names other modules relatively.
 """
 
+import os
+import re
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ..base.errors import HostError
 from .files import write_through
+from .lock import start_ticks
 
+_AUTHOR = re.compile(r"pid (\d+)/(\d+) on (\S+)")
 # What is said of a note to whom it keeps away, and what to do.
 CHANGES_MODE = "changes the mode of this host's IOMMU"
 AFTER_MODE = "wait for it; after one that was killed: pollscope run --restore-first, or pollscope play restore"
+
+
+def author() -> str:
+    """Return which process writes a note, for `author_lives`."""
+    return f"pid {os.getpid()}/{start_ticks(os.getpid())} on {socket.gethostname()}"
+
+
+def author_lives(note: str) -> bool:
+    """Return whether another process of this host, which still runs, wrote a note; of other hosts nothing is known."""
+    found = _AUTHOR.search(note)
+    if found is None or found[3] != socket.gethostname() or int(found[1]) == os.getpid():
+        return False
+    return start_ticks(int(found[1])) == int(found[2])
 
 
 def boot_note(state: Path) -> str:

@@ -104,6 +104,10 @@ class Owner:
         return f"pid {self.pid} ({self.what}, since {self.since_utc}){ending}"
 
 
+class InUse(HostError):
+    """Another process holds the host; waiting helps."""
+
+
 class HostLock:
     """Mutual exclusion of everything that measures on this host or changes it.
 
@@ -173,9 +177,8 @@ class HostLock:
         while not _try_lock(descriptor, self.path):
             holder = owner(self.path)
             if (holder and holder.alive) or time.monotonic() >= deadline:
-                raise HostError(
-                    f"this host is in use by {holder or 'an unknown process'}", str(self.path), "wait for it"
-                )
+                what = f"this host is in use by {holder or 'an unknown process'}"
+                raise InUse(what, str(self.path), "--wait of `pollscope run` waits for it")
             time.sleep(_RETRY_S)
 
     def __enter__(self) -> Self:

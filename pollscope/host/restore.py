@@ -159,7 +159,7 @@ class Restorer:
         """Restores one entry of an open journal."""
         try:
             result = self._try(journal, entry)
-        except (HostError, OSError) as error:
+        except Exception as error:  # whatever one knob raises, the others are restored
             result = _result(entry, False, f"cannot be restored ({reason_of(error)})")
         if not result.restored and self.policy is Policy.KEEP:
             journal.restored(entry, "kept")

@@ -95,11 +95,11 @@ class Plan:
 
     @property
     def seconds_at_most(self) -> float:
-        """Expected duration with all that may be added: repeats, extra blocks, flagged trials, longer searches."""
+        """Return the expected duration with all that may be added: rounds, extra blocks, repeats, long searches."""
         until = self.spec.repeats.until
         extra = (until.at_most - until.at_least if until is not None else 0) + self.spec.noise.extra_blocks
         again = (1 + self.spec.noise.repeat_flagged) if self.spec.noise.repeat_flagged else 1
-        measured = sum(trial.seconds for trial in self.trials if trial.kind == "measure" and trial.repeat == 0)
+        measured = sum(trial.seconds for trial in self.further_round(self.points, 0))
         return (self.seconds + extra * measured + self._searching_at_most()) * again
 
     def _searching_at_most(self) -> float:

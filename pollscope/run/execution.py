@@ -93,7 +93,7 @@ class Execution:
         except KeyboardInterrupt:
             self._finish("interrupted")
             raise
-        except (PollscopeError, OSError) as error:
+        except BaseException as error:  # also a defect: its run has ended, and its nodes and knobs are given back
             self._finish("failed", _ended_by(error))
             raise
         return self._finish("failed" if any(runner.failures() for runner in self._runners) else "complete")
@@ -203,11 +203,11 @@ class Execution:
         }
 
 
-def _ended_by(error: PollscopeError | OSError) -> str:
-    """What ended a run, without the advice that its last line gave."""
+def _ended_by(error: BaseException) -> str:
+    """Return what ended a run, without the advice that its last line gave."""
     if isinstance(error, PollscopeError):
         return f"{error.where}: {error.what}" if error.where else error.what
-    return reason_of(error)
+    return reason_of(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
 def knobs_after(knobs: Knobs) -> Mapping[str, Mapping[str, str]]:

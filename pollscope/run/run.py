@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One run: from a loaded spec to a finished run folder, and from an interrupted run folder to the same."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pollscope import __version__
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, UsageError
 from pollscope.base.paths import is_shipped
+from pollscope.host.lock import InUse
 from pollscope.knobs import Knobs
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
@@ -24,6 +26,7 @@ from pollscope.store.run_meta import check_resumable
 from pollscope.store.writer import RunWriter, new_run_id
 from pollscope.testbeds import Testbed, make_testbed
 
+_ASK_EVERY_S = 0.5
 # Of the reasons why a plan has no point.
 MOST_REASONS = 3
 
@@ -34,11 +37,17 @@ def new_run_folder(out: Path, spec_name: str) -> Path:
 
 
 def start_run(
-    loaded: LoadedSpec, testbed: Testbed, folder: Path, say: Callable[[str], None], restore_first: bool = False
+    loaded: LoadedSpec,
+    testbed: Testbed,
+    folder: Path,
+    say: Callable[[str], None],
+    restore_first: bool = False,
+    wait: bool = False,
 ) -> RunOutcome:
-    """Runs a spec into a new folder, see `new_run_folder`.
+    """Run a spec into a new folder, see `new_run_folder`.
 
-    `restore_first`: restores the knobs that an ended run left behind, instead of refusing to start.
+    `restore_first`: restore the knobs that an ended run left behind, instead of refusing to start.
+    `wait`: wait while another run holds the host, instead of refusing to start.
 
     Raises:
         HostError: a node does not start.
@@ -47,9 +56,10 @@ def start_run(
     """
     spec = loaded.spec
     testbed.require_named(loaded.name, spec.testbeds)
-    testbed.check()
-    plans = plan_parts(spec, [(part.name, part.refusal) for part in testbed.parts])
-    with testbed.knobs(f"run {spec.name}", restore_first) as knobs:
+    with _held(testbed, f"run {spec.name}", restore_first, say if wait else None) as hold:
+        testbed.check()
+        plans = plan_parts(spec, [(part.name, part.refusal) for part in testbed.parts])
+        knobs = hold()
         _say_restored(knobs, say)
         meta = _first_meta(loaded, plans, testbed, folder.name, knobs.snapshot())
         with RunWriter.create(folder, meta) as writer:
@@ -58,7 +68,11 @@ def start_run(
 
 
 def resume_run(
-    path: Path, say: Callable[[str], None], restore_first: bool = False, confirmed: str | None = None
+    path: Path,
+    say: Callable[[str], None],
+    restore_first: bool = False,
+    confirmed: str | None = None,
+    wait: bool = False,
 ) -> RunOutcome:
     """Complete a run that was interrupted: every planned trial is there once; failed ones are made again.
 
@@ -74,8 +88,11 @@ def resume_run(
     check_resumable(stored.meta, f"{path}/run.json")
     file = _stored_testbed(stored, confirmed)
     loaded = load_text(stored.meta["spec_text"], f"{path}/run.json", Overrides.from_json(stored.meta["overrides"]))
-    with closing(make_testbed(file)) as testbed:
-        return _resumed(stored, loaded, testbed, say, restore_first)
+    with (
+        closing(make_testbed(file)) as testbed,
+        _held(testbed, f"resume {path}", restore_first, say if wait else None) as hold,
+    ):
+        return _resumed(stored, loaded, testbed, say, hold)
 
 
 def _stored_testbed(stored: RunFolder, confirmed: str | None) -> str:
@@ -89,7 +106,7 @@ def _stored_testbed(stored: RunFolder, confirmed: str | None) -> str:
 
 
 def _resumed(
-    stored: RunFolder, loaded: LoadedSpec, testbed: Testbed, say: Callable[[str], None], restore_first: bool
+    stored: RunFolder, loaded: LoadedSpec, testbed: Testbed, say: Callable[[str], None], hold: Callable[[], Knobs]
 ) -> RunOutcome:
     path = stored.path
     testbed.check()
@@ -103,16 +120,39 @@ def _resumed(
         raise UsageError(
             f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
         )
-    with (
-        testbed.knobs(f"resume {path}", restore_first) as knobs,
-        RunWriter.resume(path) as writer,
-    ):
+    knobs = hold()
+    with RunWriter.resume(path) as writer:
         stored = read_run(path)  # another one may have gone on with it until now
         _say_restored(knobs, say)
         refuse_another_machine(stored.meta, testbed.machine(), str(path))
         if writer.torn:
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
         return _execute(plans, testbed, writer, knobs, stored)
+
+
+@contextmanager
+def _held(
+    testbed: Testbed, what: str, restore_first: bool, say_waiting: Callable[[str], None] | None
+) -> Iterator[Callable[[], Knobs]]:
+    """Yield what takes the hosts of a testbed until the block ends.
+
+    A run that waits takes them before it checks the testbed, because the other run may have what is missing.
+    """
+    with ExitStack() as stack:
+        if say_waiting is None:
+            yield lambda: stack.enter_context(testbed.knobs(what, restore_first))
+            return
+        said = ""
+        while True:
+            try:
+                knobs = stack.enter_context(testbed.knobs(what, restore_first))
+                break
+            except InUse as error:
+                if error.what != said:
+                    say_waiting(f"waiting: {error.what}")
+                said = error.what
+            time.sleep(_ASK_EVERY_S)
+        yield lambda: knobs
 
 
 def no_point_left(plans: Sequence[Plan], testbed: str) -> CannotHost:

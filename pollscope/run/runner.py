@@ -4,7 +4,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
@@ -230,6 +230,11 @@ class Runner:
             )
 
     def _keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
+        before = self._kept.get(record.trial)
+        if before is not None and record.status == "failed" != before.status:
+            # A flagged trial was measured again, in vain: it stays data.
+            self._kept[record.trial] = replace(before, attempt=record.attempt)
+            return
         counted = record.kind == "search" and record.status != "failed"
         self._kept[record.trial] = Kept(
             status=record.status,

@@ -22,6 +22,7 @@ _OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing",
 _UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
 _IPSEC_ROUTES = 3
+_WORKLOAD_PARAMETERS = tuple(dict.fromkeys(name for each in WORKLOADS.values() for name in each.parameters))
 # A frame that holds the generator's stamp and nothing behind it (apps/lib/packets.h), with FCS.
 _STAMPED_FRAME_BYTES = 64
 # Tasks on what is behind the stamp, and what these add (apps/node/workload).
@@ -187,28 +188,15 @@ def _nic_timestamps(params: Parameters, _spec: Spec) -> _Contradiction | None:
     return None
 
 
-def _workload_keys(params: Parameters, _spec: Spec) -> _Contradiction | None:
-    """What one workload has and others have not."""
-    if params.lookups > 1 and params.workload != "l3fwd-lpm":
-        return "lookups", f"the workload {params.workload} looks nothing up; only l3fwd-lpm does"
-    if params.checksum != "none" and params.workload != "l3fwd-lpm":
-        return "checksum", f"the workload {params.workload} makes no checksum; only l3fwd-lpm does"
-    if params.tx_pool != "per-core" and params.workload != "tx":
-        return "tx_pool", f"the workload {params.workload} makes no packets; only tx does"
-    if params.transform != "aes-cbc-sha1" and params.workload != "ipsec":
-        return "transform", f"the workload {params.workload} encrypts nothing; only ipsec does"
+def _workload_keys(params: Parameters, spec: Spec) -> _Contradiction | None:
+    """Find a parameter that the workload does not read."""
+    own = WORKLOADS[params.workload].parameters
+    for name in _WORKLOAD_PARAMETERS:
+        if name not in own and _in_vain(params, spec, name, "workload"):
+            those = ", ".join(sorted(each for each in WORKLOADS if name in WORKLOADS[each].parameters))
+            return name, f"the workload {params.workload} does not use it; it is for {those}"
     if params.workload == "ipsec" and params.routes < _IPSEC_ROUTES:
         return "routes", f"ipsec decides by routes, so it needs at least {_IPSEC_ROUTES}, not {params.routes}"
-    return None
-
-
-def _task_keys(params: Parameters, _spec: Spec) -> _Contradiction | None:
-    """What HyperPlane's tasks have, each its own."""
-    own = WORKLOADS[params.workload].parameters
-    for name in ("sessions", "task_buffers", "parity_buffers", "task_data"):
-        if getattr(params, name) != Parameters.model_fields[name].default and name not in own:
-            those = ", ".join(sorted(each for each in WORKLOADS if name in WORKLOADS[each].parameters))
-            return name, f"the workload {params.workload} has none; those that have: {those}"
     return None
 
 
@@ -314,7 +302,6 @@ _CHECKS: tuple[Callable[[Parameters, Spec], _Contradiction | None], ...] = (
     _generator_sleep,
     _nic_timestamps,
     _workload_keys,
-    _task_keys,
     _payload,
     _hiccup,
     _service,

@@ -101,9 +101,12 @@ def flags_of(table: pd.DataFrame) -> list[list[Flag]]:
 
 
 def last_attempts(trials: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """The trials without those that were measured again later under the same name, in the order of measurement."""
+    """Return the last attempt of each trial in the order of measurement; a failed one does not replace data."""
     kept: dict[object, dict[str, object]] = {}
     for record in trials:
+        before = kept.get(record["trial"])
+        if before is not None and record["status"] == "failed" != before["status"]:
+            continue
         kept.pop(record["trial"], None)
         kept[record["trial"]] = record
     return list(kept.values())

@@ -4,7 +4,7 @@
 import gc
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +17,9 @@ from pollscope.base.paths import is_shipped
 from pollscope.host.files import read_plain
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.store.run_meta import check_meta
+from pollscope.store.trial_record import CheckRecord, TrialRecord, checked
 
 FORMAT = 1
-_TRIAL_KEYS = ("trial", "point", "repeat", "kind", "status", "factors", "testbed", "modelled")
 LARGE_BYTES = 8 << 20  # of trials.jsonl
 REMEDY = "give the folder that `pollscope run` printed"
 
@@ -65,8 +65,8 @@ def read_run(path: Path) -> RunFolder:
     """
     meta = read_meta(path)
     with _without_collections(path):
-        trials, torn, size = _read_lines(path / "trials.jsonl", _TRIAL_KEYS)
-        host_checks, _, _ = _read_lines(path / "host_states.jsonl", ("host_check",))
+        trials, torn, size = _read_lines(path / "trials.jsonl", TrialRecord)
+        host_checks, _, _ = _read_lines(path / "host_states.jsonl", CheckRecord)
     return RunFolder(path, meta, trials, torn, host_checks, size)
 
 
@@ -144,7 +144,7 @@ def _check_units(units: Mapping[str, str], file: Path) -> None:
             raise UsageError(what, f"{file}: units.{name}", "read it with the version that wrote it")
 
 
-def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], bool, int]:
+def _read_lines(file: Path, kind: type[TrialRecord | CheckRecord]) -> tuple[list[dict[str, Any]], bool, int]:
     """The records of a file, whether its last line is torn, and its length in bytes."""
     try:
         content = read_plain(file)
@@ -156,22 +156,22 @@ def _read_lines(file: Path, keys: Sequence[str]) -> tuple[list[dict[str, Any]], 
     # A whole line ends with a newline, so what follows the last newline is empty or torn.
     torn = lines.pop() != b""
     return (
-        [_parse_line(line, keys, f"{file}: line {number}") for number, line in enumerate(lines, 1)],
+        [_parse_line(line, kind, f"{file}: line {number}") for number, line in enumerate(lines, 1)],
         torn,
         len(content),
     )
 
 
-def _parse_line(line: bytes, keys: Sequence[str], place: str) -> dict[str, Any]:
+def _parse_line(line: bytes, kind: type[TrialRecord | CheckRecord], place: str) -> dict[str, Any]:
     try:
         record = _loads(line)
     except (ValueError, RecursionError):
         raise UsageError("is not JSON, so the run folder is damaged", place) from None
     if not isinstance(record, dict):
         raise UsageError("is not a JSON object, so the run folder is damaged", place)
-    for key in keys:
-        if key not in record:
-            raise UsageError(f"has no '{key}'", place)
+    checked(kind, record, place)
+    if kind is TrialRecord and "status" not in record:  # one that is being made has none yet
+        raise UsageError("has no 'status'", place)
     return record
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The record of one trial: a line of trials.jsonl (docs/store-format.md)."""
+"""The record of one trial, and that of one host-state check: lines of a run folder (docs/store-format.md)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -12,6 +12,36 @@ from pollscope.plan.plan import TrialKind
 
 # What a node, a co-runner or a collector said, as it came.
 _Said = dict[str, Any]
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+
+def checked(kind: type[_Kind], line: Mapping[str, Any], place: str) -> _Kind:
+    """Return a line as a record.
+
+    Raises:
+        UsageError: it is no such record.
+    """
+    try:
+        return kind.model_validate(dict(line))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{key}: {first['msg']}", place) from None
+
+
+class CheckRecord(BaseModel):
+    """A host-state check: its number, and what each host measured."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    host_check: int
+    why: str = ""
+    block: str = ""
+    pair: str | None = None
+    started_utc: str | None = None
+    started_monotonic_ns: int | None = None
+    knobs: _Said | None = None
+    hosts: list[_Said] = []
 
 
 class TrialRecord(BaseModel):
@@ -24,7 +54,7 @@ class TrialRecord(BaseModel):
     repeat: int
     kind: TrialKind
     factors: _Said
-    params: _Said
+    params: _Said = {}
     status: Status = "ok"
     attempt: int = 0
     testbed: str
@@ -58,12 +88,7 @@ class TrialRecord(BaseModel):
         Raises:
             UsageError: it is no record of a trial.
         """
-        try:
-            return cls.model_validate(dict(line))
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            raise UsageError(f"{key}: {first['msg']}", f"{place}: trial {line.get('trial')}") from None
+        return checked(cls, line, f"{place}: trial {line.get('trial')}")
 
     def to_json(self) -> dict[str, Any]:
         """The line, histograms as the node wrote them."""

@@ -8,7 +8,7 @@ another kind in a JSON document) reach what comes behind it.
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 SPICE = (
@@ -155,7 +155,7 @@ def _json_edit(source: random.Random, text: str) -> str:
             document = json.loads(text if whole else lines[place])
         except (ValueError, RecursionError):
             continue
-        _edit_node(source, document)
+        edit_node(source, document)
         if whole:
             return json.dumps(document)
         lines[place] = json.dumps(document)
@@ -163,8 +163,8 @@ def _json_edit(source: random.Random, text: str) -> str:
     return text
 
 
-def _edit_node(source: random.Random, node: Any) -> None:
-    """Goes down at random and changes one entry."""
+def edit_node(source: random.Random, node: Any, odd: Sequence[Any] = ODD_JSON) -> None:
+    """Go down at random and change one entry."""
     while isinstance(node, (dict, list)) and node:
         key = source.choice(list(node)) if isinstance(node, dict) else source.randrange(len(node))
         if not isinstance(node[key], (dict, list)) or not node[key] or source.random() < 0.2:
@@ -174,7 +174,7 @@ def _edit_node(source: random.Random, node: Any) -> None:
             elif what == 1 and isinstance(node, dict):
                 node[source.choice(["name", "x", "", "é"])] = node.pop(key)
             else:
-                node[key] = source.choice(ODD_JSON)
+                node[key] = source.choice(odd)
             return
         node = node[key]
 

@@ -8,6 +8,7 @@ another host sees it: it takes the DUT's lock, sets the mode, and every connecti
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from run_helpers import Cli, assert_complete
 from ssh_host import SshHost, running_sshd
 
 from pollscope.base.errors import HostError
-from pollscope.host.lock import HostLock
+from pollscope.host.lock import HostLock, start_ticks
 from pollscope.knobs import RestoreResult
 from pollscope.run.execution import NOT_RESTORED
 from pollscope.store.run_folder import RunFolder, read_run
@@ -113,7 +114,7 @@ class Bench:
 
     def resume(self, run: RunFolder, *options: str) -> tuple[int, list[str]]:
         """As `run`."""
-        return self._pollscope("run", "--resume", run.path, *options)
+        return self._pollscope("run", "--resume", run.path, "--testbed", self.testbed, *options)
 
     def _pollscope(self, *words: str | Path) -> tuple[int, list[str]]:
         done = pollscope(*words, cwd=self.folder)
@@ -145,6 +146,16 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         made = Bench(tmp_path, dut, generator)
         monkeypatch.setattr(pair_inventory, "run_play", made.machine.play)
         yield made
+
+
+def test_the_note_of_a_run_that_goes_on_is_not_taken_for_that_of_a_dead_one(bench: Bench) -> None:
+    """Another pair with this DUT releases the host while its play reboots it."""
+    other = os.getppid()
+    bench.note.parent.mkdir(parents=True, exist_ok=True)
+    bench.note.write_text(f"run other, pid {other}/{start_ticks(other)} on {socket.gethostname()}, of 2026-01-01\n")
+    code, said = bench.run(SWEEP, "--restore-first")
+    assert (code, "wait for it: it still goes on" in said[-1]) == (3, True), said
+    assert (bench.note.exists(), bench.machine.modes) == (True, [])
 
 
 def test_modes_are_set_by_few_plays_and_restored(bench: Bench) -> None:

@@ -284,9 +284,12 @@ def _selected(data: pd.DataFrame, where: Where, run: RunFolder) -> pd.DataFrame:
 
 
 def _fits(level: object, condition: float | int | str | Range) -> bool:
-    if level is None or isinstance(level, str) or isinstance(condition, str):
+    if level is None or isinstance(condition, str):
         return level == condition
-    value = float(level)  # type: ignore[arg-type]
+    try:
+        value = float(level)  # type: ignore[arg-type]  # a factor whose other levels are words has texts: "64", "imix"
+    except ValueError:
+        return False
     return condition.contains(value) if isinstance(condition, Range) else math.isclose(value, condition, abs_tol=1e-9)
 
 

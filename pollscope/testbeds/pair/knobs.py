@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pollscope.base.errors import HostError, UsageError
+from pollscope.host.boot_note import author, author_lives
 from pollscope.host.lock import HostLock
 from pollscope.knobs import Holding, LeftBehind, RestoreResult
 from pollscope.testbeds.base import HostAway
@@ -86,6 +87,8 @@ class PairKnobs(Holding):
         what = f"{left} did not restore: {boot_mode.KNOB}"
         if host.name not in self._modes:
             raise LeftBehind(what, str(host), "start with --restore-first and a testbed file that names the inventory")
+        if author_lives(left):  # it released the host for its play alone
+            raise LeftBehind(what, str(host), "wait for it: it still goes on")
         if not self._restore_first:
             raise LeftBehind(what, str(host), "wait if it still goes on; else start with --restore-first")
         result = self._restore_mode(host)
@@ -135,7 +138,7 @@ class PairKnobs(Holding):
             if not mode.needs_play(value):
                 continue
             self._require_agent(host)
-            host.ask("write_boot_note", what=self._what)
+            host.ask("write_boot_note", what=f"{self._what}, {author()},")
             mode.changed = True
             try:
                 self._play(host, partial(mode.set, value))
