@@ -27,12 +27,14 @@ SELECTED = $(NOT_HERE) and not thorough
 MEASURING = $(if $(TESTS:tests=),$(TESTS),$(shell grep -rl --include='test_*.py' 'pytest\.mark\.measure' tests | sort))
 # Exit code of pytest when nothing was selected.
 NO_TEST := 5
+# Also files that git does not know yet.
+C_FILES := git ls-files --cached --others --exclude-standard --deduplicate --
 UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run opening test test-all lint tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test walk-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run opening test test-all lint lint-fast tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test walk-test lock clean clean-host ready ready-dev ready-vm programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,9 +87,7 @@ machine-test: ready-dev ## the set-up, `make run` and `make test` and what walk-
 walk-test: ready-dev ready-vm programs ## docs/first-hour.md by its commands, in chroots and on emulated machines (root, network, 1.5 h)
 	@$(PYTEST) -m machine tests/chroot/test_first_hour_walk.py tests/chroot/test_first_hour_machines.py
 
-lint: ready-dev programs ## format, style, types, imports and scripts of everything in git
-	$(VENV)/ruff check .
-	$(VENV)/ruff format --check .
+lint: ready-dev programs lint-fast ## format, style, words, types, imports and scripts of all files (8 min)
 	$(VENV)/mypy -p pollscope
 	MYPYPATH=benchmarks $(VENV)/mypy benchmarks tests/test_second_observer.py
 	@# Each folder with a conftest.py of its own apart: two modules of one name are no program.
@@ -96,10 +96,15 @@ lint: ready-dev programs ## format, style, types, imports and scripts of everyth
 	MYPYPATH=tests $(VENV)/mypy tests/chroot
 	@# Ansible puts these together under ansible.module_utils, where mypy does not see them.
 	$(VENV)/mypy --allow-subclassing-any --no-warn-return-any playbooks/library playbooks/module_utils playbooks/callback_plugins
-	$(VENV)/lint-imports --no-cache
-	git ls-files 'apps/*.[ch]' | xargs -r $(VENV)/clang-format --dry-run -Werror
-	git ls-files 'apps/*.c' | xargs -r -P 2 -n 4 $(VENV)/clang-tidy --quiet --warnings-as-errors='*' -p build
+	$(C_FILES) 'apps/*.c' | xargs -r -P 2 -n 4 $(VENV)/clang-tidy --quiet --warnings-as-errors='*' -p build
 	PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/ansible-lint --offline playbooks
+
+lint-fast: ready-dev ## the part of lint that takes a minute: format, style, words, imports, scripts
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/python tests/words.py
+	$(VENV)/lint-imports --no-cache
+	$(C_FILES) 'apps/*.[ch]' | xargs -r $(VENV)/clang-format --dry-run -Werror
 	git grep -lIE '^#!(/usr)?/bin/(env )?(ba|da)?sh' | xargs -r $(VENV)/shellcheck
 
 tables: ready ## write the tables of docs/ again that are made from the code
@@ -108,7 +113,7 @@ tables: ready ## write the tables of docs/ again that are made from the code
 format: ready-dev ## bring Python and C into the house format
 	$(VENV)/ruff check --quiet --fix-only .
 	$(VENV)/ruff format .
-	git ls-files 'apps/*.[ch]' | xargs -r $(VENV)/clang-format -i
+	$(C_FILES) 'apps/*.[ch]' | xargs -r $(VENV)/clang-format -i
 
 bench: ready programs ## all programs of benchmarks/, one after another
 	@failed=''; for program in $$(find benchmarks -maxdepth 1 -type f -executable | sort); do \

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The sentences and the table that sum up runs: numbers with intervals, verdicts, and what was not measurable."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 from command_line import pollscope
+from markupsafe import escape
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
-from pollscope.analysis.findings import MOST_FINDINGS, findings, folded, verdict_lines
+from pollscope.analysis.findings import MOST_FINDINGS, findings, folded, run_command, verdict_lines
 from pollscope.analysis.point_values import by_point, measured
+from pollscope.analysis.report import report_html
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -59,3 +62,21 @@ def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[Ru
     short = pollscope("claims", run, "--summary", cwd=tmp_path).stdout
     assert short.startswith("Findings\n- With all traffic in one queue, 512 queues instead of 1 leave ")
     assert "  finding:" not in short
+
+
+def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder]) -> None:
+    run = recorded[1]
+    assert run_command(run).startswith("pollscope run S-F5 --quick")
+    other = dataclasses.replace(
+        run,
+        meta=run.meta
+        | {
+            "rows": [],
+            "row": None,
+            "spec_name": "mine",
+            "testbed": {"name": "lab"},
+            "overrides": {"quick": False, "set": ["factors.queues=[1, 8]"]},
+        },
+    )
+    assert run_command(other) == "pollscope run mine.yaml --testbed lab --set 'factors.queues=[1, 8]'"
+    assert f"<code>{escape(run_command(run))}</code>" in report_html([run])

@@ -376,6 +376,25 @@ def test_a_warm_up_in_the_window_is_told_once_with_the_number_of_trials(tmp_path
     assert f"warning: first\nwarning: warm-up: {text}\n" in screen.getvalue()
 
 
+def test_the_table_of_a_run_fits_the_screen_with_whole_names(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", tax_trials(), title="t")
+    outcome = RunOutcome(tmp_path / "run", 18, 0, 0, {}, [])
+
+    def shown(width: int, *columns: str) -> str:
+        screen = io.StringIO()
+        show_summary(outcome, Console(file=screen, width=width), columns)
+        return screen.getvalue()
+
+    narrow = shown(80)
+    head = narrow.splitlines()[2]
+    assert "rx_pps" in head and "…" not in narrow
+    assert all(len(line) <= 80 for line in narrow.splitlines() if line.startswith("│"))
+    left = re.search(r"not shown: (.*) \(--columns NAME", narrow)
+    assert left and "loss_share" in left[1] and "loss_share" not in head
+    assert "not shown" not in shown(300)
+    assert "loss_share" in shown(80, "loss_share").splitlines()[2]
+
+
 def test_a_quiet_machine_gets_no_false_alarm(tmp_path: Path) -> None:
     host = {"hypervisor": "none", "smt": False, "governor": "performance", "turbo": "off"}
     hello = {"tsc_hz": synthetic.TSC_HZ, "ports": [{"driver": "mlx5_pci"}], "absent": {}}

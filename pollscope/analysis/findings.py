@@ -2,6 +2,7 @@
 """State in a few sentences what runs measured, and sum up their verdicts."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -76,6 +77,17 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
     text = f"{len(checks) - len(broken)} of {counted(len(checks), 'check')} of this testbed hold"
     wrong = [f"{verdict.claim.id}: {verdict.claim.statement}" for verdict in broken]
     return [(kind.value, SANITY, "; ".join([text, *wrong])), *lines]
+
+
+def run_command(run: RunFolder) -> str:
+    """Return the command line that measures the same again."""
+    meta = run.meta
+    asked = meta.get("overrides") or {}
+    words = ["pollscope", "run", str((meta.get("rows") or [meta.get("row") or f"{meta['spec_name']}.yaml"])[0])]
+    words += ["--testbed", str(meta["testbed"]["name"])] if meta["testbed"]["name"] != "loopback" else []
+    words += ["--quick"] if asked.get("quick") else []
+    words += [word for setting in asked.get("set", ()) for word in ("--set", str(setting))]
+    return shlex.join(words)
 
 
 def findings(runs: Sequence[RunFolder]) -> list[str]:

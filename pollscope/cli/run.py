@@ -14,6 +14,7 @@ from pollscope.cli.resume import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.several import Ended, run_several
 from pollscope.cli.summary import failed_claims, show_summary
 from pollscope.cli.words import OptionalSpecs, QuickFlag, Setting, TestbedName, say, say_of, specs_of
+from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, load_file
@@ -42,6 +43,10 @@ def run(
         str | None,
         typer.Option("--dask", metavar="ADDRESS", help="Simulate on this Dask cluster (testbeds of kind model)."),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", metavar="METRIC,...", help="Metrics of the table; default: those that fit."),
+    ] = None,
     restore_first: Annotated[
         bool, typer.Option("--restore-first", help="Restore the knobs that an ended run left behind, then start.")
     ] = False,
@@ -59,10 +64,11 @@ def run(
     if (resume is None) == (not specs):
         what = "a run goes on by itself, without specs" if specs else "give specs to run, or --resume RUN"
         raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
+    shown = _metrics(columns or ())
     if resume is not None:
         if quick or settings or dask:
             raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
-        _leave([_resume(find_run(resume), restore_first, testbed, wait)])
+        _leave([_resume(find_run(resume), restore_first, testbed, wait, shown)])
         return
     loaded = _checked(specs or [], Overrides(quick, tuple(settings or ())))
     place = testbed or DEFAULT
@@ -74,7 +80,7 @@ def run(
         with closing(make_testbed(place)) as chosen:
             if dask is not None:
                 _compute_on(dask, chosen)
-            return _report(start_run(each, chosen, folder, say, restore_first, wait))
+            return _report(start_run(each, chosen, folder, say, restore_first, wait), shown)
 
     if len(loaded) == 1:
         (only,) = loaded.values()
@@ -86,6 +92,18 @@ def run(
         options = [*_options(testbed, quick, out, settings or (), restore_first), *(["--dask", dask] if dask else [])]
         options += ["--wait"] if wait else []
         _leave(run_several(loaded, out, run_one, options))
+
+
+def _metrics(words: Sequence[str]) -> list[str]:
+    """Return the metrics that `--columns` names.
+
+    Raises:
+        UsageError: there is no such metric.
+    """
+    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    for name in names:
+        metric_dictionary()[name]
+    return names
 
 
 def _compute_on(address: str, testbed: Testbed) -> None:
@@ -107,7 +125,7 @@ def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
     return loaded
 
 
-def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool) -> Ended:
+def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool, columns: Sequence[str]) -> Ended:
     """Complete a run; where it is complete, say so and measure nothing."""
     if complete_already(folder):
         say(f"{folder}: is complete; nothing is left to measure")
@@ -115,7 +133,7 @@ def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool) 
         say(next_steps(folder))
         return Ended(f"was complete: {folder}")
     with said_how_to_go_on(folder):
-        return _report(resume_run(folder, say, restore_first, testbed, wait))
+        return _report(resume_run(folder, say, restore_first, testbed, wait), columns)
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:
@@ -129,9 +147,9 @@ def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str
     ]
 
 
-def _report(outcome: RunOutcome) -> Ended:
-    """Shows how a run went."""
-    show_summary(outcome)
+def _report(outcome: RunOutcome, columns: Sequence[str]) -> Ended:
+    """Show how a run went."""
+    show_summary(outcome, columns=columns)
     typer.echo(outcome.folder)
     if outcome.ok + outcome.flagged:
         say(next_steps(outcome.folder))

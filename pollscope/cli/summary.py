@@ -47,10 +47,12 @@ _OF_CLAIMS = ("tx_pps",)
 MOST_ROWS = 60
 MOST_REASONS = 5
 _PLAIN_WIDTH = 160
+# Blanks and the line between two cells.
+_AROUND_CELL = 3
 
 
-def show_summary(outcome: RunOutcome, console: Console | None = None) -> None:
-    """Prints the table, failures and warnings of a run."""
+def show_summary(outcome: RunOutcome, console: Console | None = None, columns: Sequence[str] = ()) -> None:
+    """Print the table (of the metrics in `columns`, or of those that fit), failures and warnings of a run."""
     # A table in a file or a pipe has no screen to fit.
     screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     run = read_run(outcome.folder)
@@ -58,7 +60,7 @@ def show_summary(outcome: RunOutcome, console: Console | None = None) -> None:
         table = current_table(run)
         unsent = generator_bound_points(table)
         title = str(run.meta["title"]) + (" (modelled, not measured)" if table["modelled"].any() else "")
-        screen.print(_table(measured(table), title, _metrics_of(run, bool(unsent))))
+        _show_table(screen, measured(table), title, columns or _metrics_of(run, bool(unsent)), bool(columns))
         if unsent:
             worst = max(unsent, key=lambda point: unsent[point])
             text = (
@@ -95,18 +97,27 @@ def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
     return list(dict.fromkeys([*asked, *offered, *(name for name in _OF_CLAIMS if name in claimed), *METRICS]))
 
 
-def _table(data: pd.DataFrame, title: str, wanted: Sequence[str]) -> Table:
+def _show_table(screen: Console, data: pd.DataFrame, title: str, wanted: Sequence[str], all_of_them: bool) -> None:
+    """Print the points with as many of the wanted metrics as fit on the screen, or with all of them."""
     names = factors(data)
-    shown = [name for name in wanted if f"metric.{name}" in data.columns and data[f"metric.{name}"].notna().any()]
-    per_metric = {name: {_key(sample, names): sample for sample in by_point(data, name)} for name in shown}
+    present = [name for name in wanted if f"metric.{name}" in data.columns and data[f"metric.{name}"].notna().any()]
+    per_metric = {name: {_key(sample, names): sample for sample in by_point(data, name)} for name in present}
     keys = list(dict.fromkeys(key for by_key in per_metric.values() for key in by_key))
+    columns = {name: [level_text(name, key[place]) for key in keys[:MOST_ROWS]] for place, name in enumerate(names)}
+    columns |= {name: [_cell(name, per_metric[name].get(key)) for key in keys[:MOST_ROWS]] for name in present}
+    widths = [max(map(len, [name, *cells])) + _AROUND_CELL for name, cells in columns.items()]
+    fitting = len(columns)
+    while not all_of_them and fitting > len(names) + 1 and 1 + sum(widths[:fitting]) > screen.width:
+        fitting -= 1
+    shown = dict(list(columns.items())[:fitting])
     table = Table(title=title, caption=_caption(len(keys)))
-    for name in [*names, *shown]:
-        table.add_column(name, justify="right")
-    for key in keys[:MOST_ROWS]:
-        levels = [level_text(name, level) for name, level in zip(names, key, strict=True)]
-        table.add_row(*levels, *(_cell(name, per_metric[name].get(key)) for name in shown))
-    return table
+    for name in shown:
+        table.add_column(name, justify="right", no_wrap=not all_of_them, overflow="fold")
+    for row in zip(*shown.values(), strict=True):
+        table.add_row(*row)
+    screen.print(table)
+    if left := list(columns)[fitting:]:
+        screen.print(f"not shown: {', '.join(left)} (--columns NAME,..., or the report)", markup=False, soft_wrap=True)
 
 
 def _key(sample: PointValues, names: Sequence[str]) -> tuple[float | int | str | bool, ...]:
