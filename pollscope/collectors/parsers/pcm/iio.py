@@ -10,15 +10,12 @@ Layouts by version (COLLECTORS 1.1): no `Part` in the header 202109-202203, `Soc
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice, repeat, takewhile
-from operator import itemgetter
-from types import MappingProxyType
 from typing import NamedTuple
 
 from pollscope.collectors.parsing import (
-    WRAPPED,
+    LONGEST_PLAIN,
     Cell,
     Origin,
     Stamps,
@@ -65,44 +62,31 @@ _LISTED = re.compile(r"\s*(IIO Stack\s+\d+\s*-.*?)\s+(?:domain 0x|root bus:).*")
 _DEVICE = re.compile(r"\b([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\s*\|\s*Gen(?:.*;\s*Part:\s*([\d, ]+))?")
 _RULER = re.compile(r"[\s|_-]*")
 _BEHIND = SourceMetric("device", "", Kind.STATE)
-_STAMP_CHARACTERS = len("2026-11-20,15:39:40.152,")
-_END = "the end of the log"
-_MOST_ROWS = 4096  # no server has so many parts; a log without headers shall not be read into memory whole
-_NO_REASONS: MappingProxyType[int, str] = MappingProxyType({})
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads CSV (any layout, any one-character delimiter, human-readable or not) or the boxes of the text output.
+    """Read CSV (any layout, any one-character delimiter, human-readable or not) or the boxes of the text output.
 
     Raises:
-        ParseError: no header, a header that is broken, or a row that is longer than its header.
+        ParseError: there is no header, a broken one, or a row that is longer than its header.
     """
-    return chain.from_iterable(_parts(lines, origin))
-
-
-def _parts(text_lines: Iterable[str], origin: Origin) -> Iterator[Iterable[Reading]]:
-    """What `parse` chains: a generator in between would cost more than a reading."""
-    lines = without_mark(text_lines, origin)
+    lines = without_mark(lines, origin)
     for number, line in enumerate(lines, 1):
         text = clean(line)
         if _HEADER.match(text):
             yield from _parse_csv(lines, text, number, origin)
             return
         if text.startswith("|IIO Stack") or _SOCKET_LINE.fullmatch(text):
-            yield _parse_boxes(lines, text, number, origin)
+            yield from _parse_boxes(lines, text, number, origin)
             return
-        failure = recognise_failure(text)
-        if failure:
+        if failure := recognise_failure(text):
             raise origin.refuse(number, *failure)
     raise origin.refuse(0, "no pcm-iio header in it", "record with: pcm-iio 1.0 -csv=FILE")
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The columns of one header; `columns.order` is None in every version so far: traffic first, then the IOMMU's.
-
-    `known` maps what stands before the values to the unit paths of part and stack, and the number of minus signs in it.
-    """
+    """The columns of one header; `known` maps the cells that name a row's unit to the paths of part and stack."""
 
     header: str
     delimiter: str
@@ -110,15 +94,7 @@ class _Layout:
     socket: int
     name: int
     columns: "_IioColumns"
-    known: dict[str, tuple[str, str, int]]
-
-    @property
-    def bandwidth(self) -> tuple[SourceMetric, ...]:
-        return self.columns.bandwidth
-
-    @property
-    def iommu(self) -> tuple[SourceMetric, ...]:
-        return self.columns.iommu
+    known: dict[tuple[str, ...], tuple[str, str]]
 
 
 class _IioColumns(NamedTuple):
@@ -174,226 +150,64 @@ def _metric(column: str) -> SourceMetric:
     return SourceMetric(name, unit, Kind.RATE)
 
 
-@dataclass
-class _Piece:
-    """What has been read so far: the latest header, the number of the last line, the time of the sample.
-
-    `again`: `_rows` stopped at another header.
-    """
-
-    header: str
-    number: int
-    layout: _Layout
-    t_ns: int | None
-    stamp: str = ""
-    again: bool = False
-
-
-def _parse_csv(lines: Iterator[str], header: str, number: int, origin: Origin) -> Iterator[Iterable[Reading]]:
-    """Cuts the stream at its repeated headers (the only sample boundary there is) and reads a sample at a time.
-
-    A sample in the shape of the one before it is read whole (`_whole`), every other row by row (`_rows`).
-    """
-    stamps, sample, shape = Stamps(), 0, None
-    piece = _Piece(header, number, _layout(header, number, origin), origin.now(None, sample))
-    lines = chain(lines, (_END,))
-    while True:
-        header = piece.header
-        block = list(takewhile(f"{header}\n".__ne__, islice(lines, _MOST_ROWS)))
-        ended, whole = bool(block) and block[-1] is _END, len(block) < _MOST_ROWS
-        block = block[:-1] if ended else block
-        readings = _whole(block, shape, piece, stamps, origin) if shape and whole else None
-        if readings is None:
-            rows, headers, problems = iter(block), sample, origin.problems.count
-            yield _rows(rows, piece, stamps, origin)
-            while piece.again:
-                sample += 1
-                if piece.header != piece.layout.header:
-                    piece.layout = _layout(piece.header, piece.number, origin)
-                piece.t_ns = origin.now(piece.t_ns if piece.layout.dated else None, sample)
-                yield _rows(rows, piece, stamps, origin)
-            simple = whole and sample == headers and origin.problems.count == problems
-            shape = _shape(block, piece.layout) if simple else None
-        else:
-            yield readings
-            piece.number += len(block)
-        if ended:
-            return
-        if whole:  # the header that ended the sample; rows under another one may have come in between
-            piece.header, piece.number, piece.stamp, sample = header, piece.number + 1, "", sample + 1
-            if header != piece.layout.header:
-                piece.layout = _layout(header, piece.number, origin)
-            piece.t_ns = origin.now(piece.t_ns if piece.layout.dated else None, sample)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """A whole sample, as one row of cells: what is always the same in it, and where its values stand.
-
-    Of each reading: unit path, metrics, place of its values, and its row.
-    """
-
-    layout: _Layout
-    lines: int
-    cells: int
-    names: Callable[[list[str]], tuple[str, ...]]
-    named: tuple[str, ...]
-    values: Callable[[list[str]], tuple[str, ...]]
-    times: Callable[[list[str]], tuple[str, ...]]
-    paths: list[str]
-    metrics: list[tuple[SourceMetric, ...]]
-    slices: list[slice]
-    rows: list[int]
-
-
-def _cells(block: list[str], layout: _Layout) -> list[str]:
-    """All cells of a sample in one list; the newline stays at the front of every row's first, so that it counts."""
-    return ("\n" + "".join(block)).replace("\n", f"{layout.delimiter}\n").split(layout.delimiter)
-
-
-def _shape(block: list[str], layout: _Layout) -> _Shape | None:
-    """The shape of a sample that was just read row by row; None when it has rows that `_whole` could not read."""
-    lead, before = layout.name + 2, 2 if layout.dated else 0
-    narrow, wide = len(layout.bandwidth), len(layout.bandwidth) + len(layout.iommu)
-    at, names, value_at, times = 1, [0], list[int](), list[int]()
-    plan: list[tuple[str, tuple[SourceMetric, ...], slice, int]] = []
-    for index, line in enumerate(block):
-        found = line.removesuffix("\n").split(layout.delimiter)
-        paths = layout.known.get(layout.delimiter.join(found[before:lead]))
-        width, first = len(found) - lead, len(value_at)
-        if paths is None or width not in (narrow, wide) or not line.endswith("\n"):
-            return None
-        times += range(at, at + 2)  # Date and Time, where there are any
-        names += range(at + before, at + lead)
-        value_at += range(at + lead, at + len(found))
-        at += len(found)
-        plan.append((paths[0], layout.bandwidth, slice(first, first + narrow), index))
-        if width > narrow:
-            plan.append((paths[1], layout.iommu, slice(first + narrow, first + wide), index))
-    if len(value_at) < 2:  # one value alone: itemgetter would give no tuple
-        return None
-    cells, named = _cells(block, layout), itemgetter(*names, at)
-    columns = map(list, zip(*plan, strict=True))
-    values, when = itemgetter(*value_at), itemgetter(*times)
-    return _Shape(layout, len(block), len(cells), named, named(cells), values, when, *columns)
-
-
-def _whole(block: list[str], shape: _Shape, piece: _Piece, stamps: Stamps, origin: Origin) -> list[Reading] | None:
-    """The readings of a sample whose rows name the same units in the same order; None when it is not that simple.
-
-    Every value is of the digits 0 to 9 alone: int() would take more.
-    """
-    layout = shape.layout
-    if layout is not piece.layout or len(block) != shape.lines:
-        return None
-    cells = _cells(block, layout)
-    if len(cells) != shape.cells or shape.names(cells) != shape.named:
-        return None
-    if layout.dated and "\r" in "".join(shape.times(cells)):
-        return None  # a line torn inside its time
-    printed = shape.values(cells)
-    digits = "".join(printed)
-    if not (digits.isdecimal() and digits.isascii() and all(printed)):
-        return None
-    values = list(map(int, printed))
-    if max(values) >= WRAPPED:
-        return None
-    times: Iterable[int | None] = repeat(piece.t_ns)
-    if layout.dated and origin.clock is None:
-        times = _times(shape, cells, piece, stamps)
-    # as [Reading(...) for ...], in a third of the time
-    rows = zip(times, shape.paths, shape.metrics, map(values.__getitem__, shape.slices), repeat(_NO_REASONS))
-    return list(map(tuple.__new__, repeat(Reading), rows))
-
-
-def _times(shape: _Shape, cells: list[str], piece: _Piece, stamps: Stamps) -> Iterable[int | None]:
-    """The time of each reading; newer versions print one for each row."""
-    printed = shape.times(cells)
-    if len({*printed[::2]}) == 1 and len({*printed[1::2]}) == 1:
-        piece.t_ns = stamps.ns(*printed[:2])
-        return repeat(piece.t_ns)
-    rows = [stamps.ns(*pair) for pair in zip(printed[::2], printed[1::2], strict=True)]
-    piece.t_ns = rows[-1]
-    return map(rows.__getitem__, shape.rows)
-
-
-def _rows(lines: Iterator[str], piece: _Piece, stamps: Stamps, origin: Origin) -> Iterator[Reading]:
-    """A row of plain integers whose unit is known is read here, everything else in `_slow_row`."""
-    piece.again, number = False, piece.number
-    layout, t_ns = piece.layout, piece.t_ns
-    delimiter, bandwidth, iommu, known = layout.delimiter, layout.bandwidth, layout.iommu, layout.known
-    narrow, wide = len(bandwidth), len(bandwidth) + len(iommu)
-    before = _STAMP_CHARACTERS if layout.dated else 0
-    stamped = layout.dated and origin.clock is None
-    make, stamp, limit, no_reasons = tuple.__new__, piece.stamp, WRAPPED, _NO_REASONS
-    for number, line in enumerate(lines, piece.number + 1):
-        if stamped and line[:before] != stamp:
-            stamp = piece.stamp = line[:before]
-            t_ns = piece.t_ns = stamps.ns(*_stamp_cells(line, delimiter))
-        cells = line.rsplit(delimiter, narrow)
-        paths = known.get(cells[0][before:])
-        if paths is None:
-            cells = line.rsplit(delimiter, wide)
-            paths = known.get(cells[0][before:])
-        # int() takes more than digits: no underscore, no minus but those of the known part, nothing beyond ASCII.
-        if (
-            paths is not None
-            and line[-1] == "\n"
-            and "_" not in line
-            and line.count("-") == paths[2]
-            and line.isascii()
-        ):
-            try:
-                values = list(map(int, cells[1:]))
-            except ValueError:
-                values = []
-            if values and sum(values) < limit:
-                if len(values) == narrow:
-                    yield make(Reading, (t_ns, paths[0], bandwidth, values, no_reasons))
-                else:
-                    yield make(Reading, (t_ns, paths[0], bandwidth, values[:narrow], no_reasons))
-                    yield make(Reading, (t_ns, paths[1], iommu, values[narrow:], no_reasons))
-                continue
+def _parse_csv(lines: Iterator[str], header: str, at: int, origin: Origin) -> Iterator[Reading]:
+    """Read rows under the latest header; a repeated header is the only sample boundary there is."""
+    stamps, sample, ended = Stamps(), 0, False
+    layout, t_ns = _layout(header, at, origin), origin.now(None, sample)
+    for number, line in enumerate(lines, at + 1):
         text = clean(line)
         if _HEADER.match(text):
-            piece.header, piece.number, piece.again, piece.stamp = text, number, True, ""
+            if text != layout.header:
+                layout = _layout(text, number, origin)
+            sample += 1
+            t_ns = origin.now(None, sample)
+            continue
+        found = text.split(layout.delimiter, layout.name + 2)
+        if len(found) < layout.name + 3 or not _SOCKET.match(found[layout.socket]):
+            if text.strip():
+                origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
+            continue
+        if layout.dated and origin.clock is None:
+            t_ns = stamps.ns(*found[:2])
+        printed = found.pop().split(layout.delimiter)
+        if ended and not line.endswith("\n"):
+            origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
             return
-        yield from _slow_row(line, text, t_ns, layout, number, origin)
-    piece.number = number
+        ended = ended or line.endswith("\n")
+        yield from _row(printed, found, t_ns, layout, number, origin)
 
 
-def _stamp_cells(line: str, delimiter: str) -> tuple[str, str]:
-    date, time, *_ = [*line.split(delimiter, 2), "", ""]
-    return date, time
-
-
-def _slow_row(
-    line: str, text: str, t_ns: int | None, layout: _Layout, number: int, origin: Origin
+def _row(
+    printed: list[str], found: list[str], t_ns: int | None, layout: _Layout, number: int, origin: Origin
 ) -> Iterator[Reading]:
-    """A new unit, blanks, suffixes, missing or wrapped values. What is no row is noted and left out."""
-    found = text.split(layout.delimiter, layout.name + 2)
-    if len(found) < layout.name + 3 or not _SOCKET.match(found[layout.socket]):
-        if text.strip():
-            origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
-        return
-    printed = found[-1].split(layout.delimiter)
-    narrow, wide = len(layout.bandwidth), len(layout.bandwidth) + len(layout.iommu)
+    """Read a row of the values `printed` behind the cells `found`; leave out a torn one and note it."""
+    bandwidth, iommu, _ = layout.columns
+    narrow, wide = len(bandwidth), len(bandwidth) + len(iommu)
     if len(printed) > wide:
         raise origin.refuse(number, f"the row has {len(printed)} values, its header {wide}", "do not mix two pcm runs")
-    of_stack = _is_total(found[layout.name + 1], len(printed), layout.columns)
-    if (len(printed) not in (narrow, wide) and not of_stack) or (not line.endswith("\n") and layout.known):
-        origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
+    of_stack = _is_total(found[-1], len(printed), layout.columns)
+    if len(printed) not in (narrow, wide) and not of_stack:
+        origin.leave_out(number, f"the row is cut off: {layout.delimiter.join(printed)[-60:]!r}")
         return
-    part, stack = _paths(found, layout, number, origin)
+    unit = found[layout.socket], *found[layout.name :]
+    if unit not in layout.known:
+        layout.known[unit] = _paths(found, layout, number, origin)
+    part, stack = layout.known[unit]
+    values = _values(printed)
     if of_stack:
-        yield row(t_ns, stack, layout.iommu, [parse_cell(cell, human=True) for cell in printed])
+        yield row(t_ns, stack, iommu, values)
         return
-    cells = layout.columns.sorted([parse_cell(cell, human=True) for cell in printed])
-    if line.endswith("\n") and "-" not in found[-1] and layout.columns.order is None:
-        layout.known[layout.delimiter.join(found[layout.socket : -1])] = part, stack, line.count("-")
-    yield row(t_ns, part, layout.bandwidth, cells[:narrow])
+    cells = layout.columns.sorted(values)
+    yield row(t_ns, part, bandwidth, cells[:narrow])
     if len(cells) > narrow:
-        yield row(t_ns, stack, layout.iommu, cells[narrow:])
+        yield row(t_ns, stack, iommu, cells[narrow:])
+
+
+def _values(printed: list[str]) -> list[Cell]:
+    digits = "".join(printed)
+    if digits.isdecimal() and digits.isascii() and all(printed) and max(map(len, printed)) <= LONGEST_PLAIN:
+        return [(int(cell), "") for cell in printed]
+    return [parse_cell(cell, human=True) for cell in printed]
 
 
 def _is_total(part: str, width: int, columns: _IioColumns) -> bool:
