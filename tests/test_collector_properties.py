@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollscope.collectors.parsers.pcm import iio
-from pollscope.collectors.parsing import Origin, ParseError, Problems, parse_cell, slug
-from pollscope.collectors.sample import Reading, tidy
+from pollscope.collectors.parsing import Origin, ParseError, parse_cell, slug
+from pollscope.collectors.sample import tidy
 
 COUNT = st.integers(0, 2**47 - 1)
 
@@ -47,35 +47,6 @@ def test_pcm_iio_restores_what_was_printed(rows: list[tuple[int, ...]], torn: in
         else []
     )
     assert cut == [row[5] for row in rows][: len(cut)]
-
-
-HARM = st.sampled_from(["-", "_", "+", " ", "\r", "٣", "x", ",", "\n", "9" * 15, "\x1b[2J", ".5", "K"])
-
-
-@given(place=st.integers(0, 10**6), length=st.integers(0, 30), harm=HARM, dated=st.booleans(), several=st.booleans())
-def test_a_sample_read_whole_is_the_same_as_read_row_by_row(
-    place: int, length: int, harm: str, dated: bool, several: bool
-) -> None:
-    text = ""
-    for sample in range(4):
-        text += f"{'Date,Time,' if dated else ''}Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup\n"
-        for part in range(3):
-            stamp = f"2026-11-20,10:00:0{sample}.{part if several else 0:03d}," if dated else ""
-            text += f"{stamp}Socket0,IIO Stack 0 - PCIe0,Part{part},{sample},20,3,4{',77' if part == 0 else ''}\n"
-    place %= len(text)
-    text = text[:place] + harm + text[place + length :]
-
-    def outcome() -> tuple[list[Reading], Problems] | str:
-        origin = Origin("text")
-        try:
-            return list(iio.parse(iter(text.splitlines(keepends=True)), origin)), origin.problems
-        except ParseError as error:
-            return str(error)
-
-    whole = outcome()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iio, "_MOST_ROWS", 1)
-        assert whole == outcome()
 
 
 def test_make_fuzz_and_the_nightly_run_reach_every_parser(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ text or register content that stood there, enough to put it back byte for byte.
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -173,34 +173,3 @@ class FileKnob(Knob):
 
     def write(self, target: str, state: str) -> None:
         write_text(self.file(target), state)
-
-
-class SwitchFile(FileKnob):
-    """A knob that is one file for the whole host, whose content is one of a few words.
-
-    Attributes:
-        words: value -> content of the file.
-    """
-
-    words: ClassVar[Mapping[str, str]]
-
-    def __init_subclass__(cls) -> None:
-        cls.values = ", ".join(cls.words)
-
-    @abstractmethod
-    def file(self, target: str = HOST_TARGET) -> Path:
-        """The file, which need not exist."""
-
-    def targets(self) -> list[str]:
-        return [HOST_TARGET] if self.file().exists() else []
-
-    @classmethod
-    def parse(cls, value: object) -> str:
-        return parse_choice(cls, value, list(cls.words))
-
-    def show(self, state: str) -> str:
-        content = state.strip()
-        return next((value for value, word in self.words.items() if word == content), content)
-
-    def state_for(self, value: str, state: str, target: str) -> str:
-        return super().state_for(self.words[value], state, target)

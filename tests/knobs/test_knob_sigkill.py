@@ -17,8 +17,8 @@ from knob_tree import PORT, Command, Tree
 
 from pollscope.host.lock import HostLock
 from pollscope.knobs import Knob, KnobSession, LeftBehind, NotRestored, Policy, knobs_of, restore_all
-from pollscope.knobs.numa_balancing import NumaBalancing
 from pollscope.knobs.session import left_behind, run_journal
+from pollscope.knobs.sysfs import NumaBalancing
 
 pytestmark = pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci is not installed (pciutils)")
 

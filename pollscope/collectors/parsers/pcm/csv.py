@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The CSV of `pcm`, `pcm-memory` and `pcm-power`: two header rows; only the pair of names makes a column unique."""
+"""Read the CSV of `pcm`, `pcm-memory` and `pcm-power`: a pair of names from two header rows identifies a column."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
-from operator import add
 
 from pollscope.collectors.parsing import (
-    LONGEST_PLAIN,
     Cell,
     Origin,
     Stamps,
@@ -21,12 +18,11 @@ from pollscope.collectors.parsing import (
 from pollscope.collectors.sample import Reading, SourceMetric, row
 
 _DELIMITERS = ",;\t"
-_EXPONENTS = {1: "", 10**6: "e6", 10**9: "e9", 0.01: "e-2", 1e-9: "e-9"}
 
 
 @dataclass(frozen=True)
 class Column:
-    """What one column means: which unit, which metric, and the factor to base units (None: not data)."""
+    """What one column means: its unit, its metric, and the factor to base units."""
 
     path: str
     metric: SourceMetric
@@ -35,50 +31,22 @@ class Column:
 
 @dataclass(frozen=True)
 class Unit:
-    """The metrics of a unit path, and where its cells stand among those of all units."""
+    """The metrics of a unit path, the places of their cells in a row, and their factors to base units."""
 
     path: str
     metrics: tuple[SourceMetric, ...]
-    cells: slice
-
-
-class Columns:
-    """The columns of all units, one after the other: places in the row and factors to base units."""
-
-    def __init__(self, places: list[int], scales: list[float]) -> None:
-        self._places, self._scales = places, scales
-        self._set_apart([])
-
-    def _set_apart(self, odd: list[int]) -> None:
-        """Columns that once held something else than a plain decimal are parsed on their own from then on."""
-        self._odd = odd
-        plain = [index for index in range(len(self._places)) if index not in set(odd)]
-        self._plain = [self._places[index] for index in plain]
-        self._exponents = [_EXPONENTS.get(self._scales[index], "x") for index in plain]
+    places: tuple[int, ...]
+    scales: tuple[float, ...]
 
     def read(self, row: list[str]) -> list[Cell]:
-        """The cells in base units."""
-        values = _decimals([row[place] for place in self._plain], self._exponents)
-        if values is None:
-            texts = [row[place] for place in self._places]
-            exponents = [_EXPONENTS.get(scale, "x") for scale in self._scales]
-            self._set_apart(
-                [
-                    i
-                    for i, pair in enumerate(zip(texts, exponents, strict=True))
-                    if not _decimals(*([each] for each in pair))
-                ]
-            )
-            return self.read(row)
-        cells: list[Cell] = list(zip(values, repeat(""), strict=False))
-        for index in self._odd:
-            cells.insert(index, scaled(parse_cell(row[self._places[index]]), self._scales[index]))
-        return cells
+        """Return the cells in base units."""
+        places = zip(self.places, self.scales, strict=True)
+        return [scaled(parse_cell(row[place]), scale) for place, scale in places]
 
 
 @dataclass(frozen=True)
 class Header:
-    """Two header rows as they stand there; `date` and `time` are the positions of their columns."""
+    """Two header rows; `date` and `time` are the positions of their columns."""
 
     rows: tuple[str, str]
     delimiter: str
@@ -87,31 +55,30 @@ class Header:
     date: int
     time: int
     units: list[Unit]
-    columns: Columns
 
 
 class Meaning:
-    """How a tool's pair of names is understood; one subclass a tool."""
+    """Understand a tool's pair of names; one subclass per tool."""
 
     tool = ""
     first_row_starts: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()  # names below that the tool prints twice for one unit: the first is kept
 
     def column(self, upper: str, lower: str) -> Column:
-        """The meaning of the column headed (upper, lower)."""
+        """Return the meaning of the column headed (upper, lower)."""
         raise NotImplementedError
 
     def check(self, metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
-        """A last look at a unit of which a value is absent: here a tool's subclass recognises its dead counters."""
+        """Check a unit of which a value is absent; a subclass recognises its tool's dead counters here."""
         return cells
 
 
 def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) -> Iterator[Reading]:
-    """Reads rows under the latest pair of header rows; blank lines mean nothing.
+    """Read rows under the latest pair of header rows, and skip blank lines.
 
     Raises:
-        ParseError: no header, a header that is not unique or not rectangular, a row that is longer than it, or rows
-            of which none is as long.
+        ParseError: there is no header, a header that is not unique or not rectangular, a row that is longer than its
+            header, or rows that are all shorter.
     """
     header: Header | None = None
     upper, ended, rows = "", False, _Rows(meaning)
@@ -143,7 +110,7 @@ def _is_first_row(text: str, meaning: Meaning) -> bool:
 
 
 def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) -> Header:
-    """Pairs the two rows; refuses rows of different widths and pairs that are not unique."""
+    """Pair the two rows; refuse rows of different widths and pairs that are not unique."""
     delimiter = max(_DELIMITERS, key=upper.count)
     above, below = ([cell.strip() for cell in row.split(delimiter)] for row in (upper, lower))
     ends_open = not above[-1] and not below[-1]
@@ -157,32 +124,31 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
         raise origin.refuse(number, f"two columns are headed {twice}", "record again with another set of columns")
     if "Date" not in below or "Time" not in below:
         raise origin.refuse(number, "no Date and Time in the second header row", "record again")
-    units, places, scales = _units(pairs, meaning)
+    units = _units(pairs, meaning)
     date, time = below.index("Date"), below.index("Time")
-    return Header((upper, lower), delimiter, len(pairs), ends_open, date, time, units, Columns(places, scales))
+    return Header((upper, lower), delimiter, len(pairs), ends_open, date, time, units)
 
 
-def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> tuple[list[Unit], list[int], list[float]]:
-    """The units, and of all their columns one after the other the places in the row and the factors to base units."""
+def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> list[Unit]:
     columns: dict[str, list[tuple[int, Column]]] = {}
     for index, pair in enumerate(pairs):
         again = pair[1] in meaning.repeated and pairs.index(pair) != index
         if pair != ("", "") and pair[1] not in ("Date", "Time") and not again:
             column = meaning.column(*pair)
             columns.setdefault(column.path, []).append((index, column))
-    units: list[Unit] = []
-    places: list[int] = []
-    scales: list[float] = []
-    for path, several in columns.items():
-        cells = slice(len(places), len(places) + len(several))
-        units.append(Unit(path, tuple(column.metric for _, column in several), cells))
-        places += [index for index, _ in several]
-        scales += [column.scale for _, column in several]
-    return units, places, scales
+    return [
+        Unit(
+            path,
+            tuple(column.metric for _, column in several),
+            tuple(index for index, _ in several),
+            tuple(column.scale for _, column in several),
+        )
+        for path, several in columns.items()
+    ]
 
 
 def _filled(above: list[str], below: list[str]) -> list[str]:
-    """Older versions name a group once, above its first column: `System;;;;Socket0;;;`."""
+    """Repeat the name of a group, which older versions print once: `System;;;;Socket0;;;`."""
     filled, name = [], ""
     for upper, lower in zip(above, below, strict=False):
         name = upper or name
@@ -192,7 +158,7 @@ def _filled(above: list[str], below: list[str]) -> list[str]:
 
 @dataclass
 class _Rows:
-    """The rows so far: how many, how many of them were left out, and where the first of these stood."""
+    """Count the rows, those left out, and the line of the first of these."""
 
     meaning: Meaning
     stamps: Stamps = field(default_factory=Stamps)
@@ -201,7 +167,7 @@ class _Rows:
     first_left_out: int = 0
 
     def read(self, text: str, header: Header, number: int, origin: Origin) -> Iterator[Reading]:
-        """The readings of a row; none of one that is torn."""
+        """Return the readings of a row; none of a torn one."""
         cells = text.split(header.delimiter)
         if len(cells) > header.width:
             raise origin.refuse(number, f"the row has {len(cells)} cells, its header {header.width}", "record again")
@@ -213,33 +179,14 @@ class _Rows:
             origin.leave_out(number, f"no row of {header.width} cells with date and time: {text[:60]!r}")
             return
         t_ns = origin.now(stamp, self.sample - 1)
-        found = header.columns.read(cells)
         for unit in header.units:
-            values = found[unit.cells]
+            values = unit.read(cells)
             if any(value is None for value, _ in values):
                 values = self.meaning.check(unit.metrics, values)
             yield row(t_ns, unit.path, unit.metrics, values)
 
     def refuse_if_all_are_short(self, origin: Origin) -> None:
-        """Before 202207 inactive channels were left out of the rows but not of the header, which says not which."""
+        """Refuse rows without inactive channels; before 202207 the header had these and did not say which they are."""
         if self.left_out == self.sample > 1:
             what = "no row is as wide as its header, with date and time"
             raise origin.refuse(self.first_left_out, what, "record with pcm 202207 or later")
-
-
-def _decimals(printed: list[str], exponents: list[str]) -> list[float] | None:
-    """Values in base units where every cell is of digits and one point; None when one is not that simple.
-
-    `2.11e9` is 2110000000 Hz; 2.11 times 10^9 is not.
-    """
-    joined = "".join(printed)
-    if (
-        joined.count(".") != len(printed)
-        or joined.strip("0123456789. ")
-        or max(map(len, printed), default=0) > LONGEST_PLAIN
-    ):
-        return None
-    try:
-        return list(map(float, map(add, printed, exponents)))
-    except ValueError:
-        return None
