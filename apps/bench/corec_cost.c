@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * corec-cost: what one core's poll of a full burst costs on a ring that nobody else touches, without mempool, mbufs and frames: TSC cycles of
- * the receive algorithm alone. Built three times (apps/meson.build): as it is, with COST_NO_LOOK without the pass over the descriptors
- * that counts the filled ones, and with COST_STANDARD in the one pass that a queue with one reader takes.
+ * corec-cost: cost of one core's poll of a full burst on a ring that no other core touches, without mempool, mbufs and frames:
+ * TSC cycles of the receive algorithm alone. Built three times (apps/meson.build): as it is; with COST_NO_LOOK without the pass
+ * that counts the filled descriptors; with COST_STANDARD in the one pass of a queue with one reader.
  *
- * Prints the 10th percentile of many turns, the lowest of several rounds: what a disturbed host adds is left out.
+ * Prints the 10th percentile of many repetitions, the lowest of several rounds, which excludes disturbance by the host.
  */
 #include <stdalign.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 #define RING   512
 #define BURST  32
-#define BURSTS 8 /* timed at once */
+#define BURSTS 8 /* timed together */
 #define TURNS  20000
 #define ROUNDS 15
 
@@ -44,7 +44,7 @@ static corec_u16 done[RING];
 static corec_u64 tail = RING;
 static struct corec_queue queue = {.done = done, .tail = &tail, .mask = RING - 1};
 
-/* As the driver does, crossover_corec.c. */
+/* As in the driver (crossover_corec.c). */
 #define LOOKS 8
 
 static inline bool filled_together(uint32_t place)
@@ -141,7 +141,7 @@ static void fill(uint32_t *head)
 		ring[(*head)++ % RING].filled = 1;
 }
 
-/* Cycles of BURSTS polls; 0: a frame was missing. */
+/* Return the cycles of BURSTS polls; 0: a frame was missing. */
 static uint64_t turn(uint32_t *head)
 {
 	void *frames[BURST];
@@ -154,7 +154,7 @@ static uint64_t turn(uint32_t *head)
 	_mm_lfence();
 	for (int i = 0; i < BURSTS; i++) {
 		found += poll_burst(frames);
-		__asm__ volatile("" ::"r"(frames) : "memory"); /* somebody may look at them */
+		__asm__ volatile("" ::"r"(frames) : "memory"); /* keeps the frames */
 	}
 	_mm_lfence();
 	end = __rdtsc();

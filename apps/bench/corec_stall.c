@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two threads poll one ring by corec_protocol.h; now and then the first one stalls between its claim and READ_DONE
- * (benchmarks/corec_stall.py, tests/test_corec.py). A frame is nothing but work: a thread waits so long for each that it takes.
- * Who polls fills the ring first, as the NIC would.
+ * Two threads poll one ring by corec_protocol.h; from time to time the first one stalls between its reservation and READ_DONE
+ * (benchmarks/corec_stall.py, tests/test_corec.py). A frame is only work: a thread spins for a fixed time per frame. A polling
+ * thread fills the ring first, as the NIC would.
  *
  * usage: corec-stall PLACES WORK_NS STALL_NS|stuck EVERY_NS WINDOW_NS
- * STALL_NS 0: never; `stuck`: until the other has found nothing many times in a row. Prints, of the window, `FRAMES CPU_NS` of both
- * threads, then the number of stalls, their length together (ns), and the least and the most
- * descriptors that were claimed when one ended, from the first of the batch that stalled on.
- * Exit codes: 0 done, 1 no thread to be had, 2 bad usage.
+ * STALL_NS 0: never; `stuck`: until the other has found nothing many times in a row. Prints, for the window, `FRAMES CPU_NS` of
+ * both threads, then the number of stalls, their total length (ns), and the least and the most descriptors that were reserved
+ * when one ended, counted from the first of the stalled batch. Exit codes: 0 done, 1 no thread available, 2 bad usage.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -55,7 +54,7 @@ static alignas(COREC_APART_BYTES) corec_u64 tail;
 static uint64_t dd[PLACES_MAX];
 static struct poller pollers[2];
 static pthread_barrier_t ready;
-/* Of whoever fills the ring. */
+/* State of the thread that fills the ring. */
 static struct {
 	alignas(128) uint32_t busy;
 	uint64_t filled;
@@ -98,7 +97,7 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 	(void)n;
 }
 
-/* So many descriptors are claimed from the one at `place` on, 1 to all of the ring. */
+/* Return how many descriptors are reserved from `place` on, 1 to all of the ring. */
 static uint64_t claimed_from(uint32_t place)
 {
 	const uint64_t claimed = (corec_load_relaxed(&queue.taken) - place) & queue.mask;
@@ -106,7 +105,7 @@ static uint64_t claimed_from(uint32_t place)
 	return claimed ? claimed : settings.places;
 }
 
-/* The claim is won, nothing is marked as done. `place` is that of its first descriptor. */
+/* The reservation is made and nothing is marked as done. `place` is that of its first descriptor. */
 static void stall(struct poller *p, uint32_t place)
 {
 	const struct poller *other = &pollers[!p->number];
@@ -149,7 +148,7 @@ static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)
 	(void)tail;
 }
 
-/* Every posted descriptor gets a frame. Who finds somebody at it goes on. */
+/* Give every posted descriptor a frame. A thread that finds the other at it goes on. */
 static void fill_ring(void)
 {
 	if (__atomic_exchange_n(&nic.busy, 1, __ATOMIC_ACQUIRE))
@@ -174,7 +173,7 @@ static void bind_to(unsigned int number)
 	cpu_set_t all, one;
 	int cpu = 0;
 
-	/* the first CPU that there is, or the last one */
+	/* the first CPU that is available, or the last one */
 	if (sched_getaffinity(0, sizeof(all), &all) < 0)
 		return;
 	for (int i = 0; i < CPU_SETSIZE; i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gen-cost: what the generator's own loop costs a packet, without a NIC: the driver takes every burst and frees the buffers. TSC cycles
- * of saturated sending, and of sending to a schedule that always has a full burst due.
+ * gen-cost: cost per packet of the generator's own loop, without a NIC: the driver takes every burst and frees the buffers. TSC
+ * cycles of saturated sending, and of sending to a schedule that always has a full burst due.
  *
  *	gen-cost		prints a line for each: NAME CYCLES
  *	gen-cost NAME TRIALS	one of them, TRIALS times, for a program that counts instructions; prints PACKETS
  *
- * Prints the 10th percentile of many short trials: what a disturbed host adds is left out. Exit codes: 0 done, 1 no memory, 2 bad usage.
+ * Prints the 10th percentile of many short trials, which excludes disturbance by the host. Exit codes: 0 done, 1 no memory, 2
+ * bad usage.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -29,9 +30,9 @@
 #define MBUFS      4095
 #define TRIALS     2000
 #define TRIAL_US   50
-#define PACED_PPS  5e8 /* more than any core sends: a full burst is always due */
+#define PACED_PPS  5e8 /* more than any core sends, so a full burst is always due */
 #define HIGHEST_NS 10000000000ull
-#define LATE_MAX_S 1e3 /* nothing is given up, however slowly this runs */
+#define LATE_MAX_S 1e3 /* nothing is given up, however slow this runs */
 
 struct kind {
 	const char *name;
@@ -46,7 +47,7 @@ static struct gen_engine *engine;
 static struct trial trial = {.wake_fd = -1};
 static double tsc_hz;
 
-/* The engine's other room: no shape here has cold queues. */
+/* Replaces another part of the engine: no shape here has cold queues. */
 bool gen_queue_polls_look(struct gen_queue_polls *busy_polls, uint64_t now)
 {
 	(void)busy_polls;
@@ -54,7 +55,7 @@ bool gen_queue_polls_look(struct gen_queue_polls *busy_polls, uint64_t now)
 	return false;
 }
 
-/* Nor are frames that NICs stamp. */
+/* Replaces the frames that NICs stamp: there are none. */
 void gen_stamps_send(struct gen_stamps *stamps, uint64_t now)
 {
 	(void)stamps;
@@ -76,7 +77,7 @@ double gen_queue_polls_count(const struct gen_queue_polls *busy_polls, uint64_t 
 	return 0;
 }
 
-/* In place of that of trial.c: nobody is on the main lcore to end the trial. */
+/* Replaces that of trial.c: no main lcore ends the trial. */
 void trial_wake(const struct trial *over)
 {
 	(void)over;
@@ -140,7 +141,7 @@ static void make_engine(void)
 	engine->ns_per_cycle_q32 = (uint64_t)llround(ldexp(1e9 / tsc_hz, 32));
 }
 
-/* TSC cycles a packet of one short trial. */
+/* Return the TSC cycles per packet of one short trial. */
 static double run(const struct kind *kind, uint64_t *packets)
 {
 	const double interval = tsc_hz / PACED_PPS;
@@ -192,7 +193,7 @@ static const struct kind *kind_of(const char *name)
 	return NULL;
 }
 
-/* On the CPU that it happens to run on. */
+/* Start EAL on the present CPU. */
 static void start_eal(char *program)
 {
 	char lcores[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workers that do a workload of pollscope-node on what they receive, and play the NIC. */
+/* Workers that run a workload of pollscope-node on what they receive, and play the NIC. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,16 +20,16 @@
 #include "workload/workload.h"
 
 #define FRAME_BYTES 64                  /* FCS included */
-#define DRY_POLLS   256                 /* empty ones in a row, after which a worker sends, too */
-#define LINE_LIMIT  (UINT64_C(1) << 23) /* cycles, some 3 ms: whose answer does not come leaves */
+#define DRY_POLLS   256                 /* empty polls in a row after which a worker sends as well */
+#define LINE_LIMIT  (UINT64_C(1) << 23) /* cycles, about 3 ms: a worker without an answer leaves */
 #define LINE_TRIPS  (HOST_CHECK_LINE_BATCHES * HOST_CHECK_LINE_TRIPS)
 
-/* What one worker writes is two lines from what the other has: prefetchers fetch lines in pairs. */
+/* What one worker writes is two lines from the other's data: prefetchers fetch lines in pairs. */
 #define APART_BYTES 128
 
 static struct host_check_line line;
 
-/* Only read while workers work. */
+/* Read-only while workers run. */
 static struct {
 	alignas(APART_BYTES) const struct workload *workload;
 	uint64_t longer_cycles;
@@ -45,13 +45,16 @@ static struct worker {
 	uint32_t empty; /* polls in a row */
 } workers[BENCH_QUEUES];
 
-/* Which RX queues a sender's frames go to. */
+/* The RX queues for a sender's frames. */
 struct aim {
 	enum bench_feed feed;
 	unsigned int sender;
 };
 
-/* A buffer of a sender's pool, which gives them in this order for ever, gets the first source port that brings it where it is aimed. */
+/*
+ * Give a buffer of a sender's pool, which hands them out in this order forever, the first source port that steers it to its
+ * queue.
+ */
 static void aim_frame(struct rte_mempool *pool, void *argument, void *object, unsigned int index)
 {
 	const struct aim *aim = argument;
@@ -87,7 +90,7 @@ static bool init_worker(unsigned int number, unsigned int lcore, enum bench_feed
 		return false;
 	if (feed != BENCH_FEED_ONE)
 		rte_mempool_obj_iter(worker->sender->pools[0], aim_frame, &aim);
-	worker->poller->tx_queue = (uint16_t)number; /* its SA is of this number */
+	worker->poller->tx_queue = (uint16_t)number; /* its SA has this number */
 	return what.workload->prepare(&spec, worker->poller, err) == 0;
 }
 
@@ -100,7 +103,7 @@ bool bench_work_init(const char *name, enum bench_feed feed, uint64_t longer_cyc
 		if (strcmp(workload_names[i], name) == 0)
 			what.workload = workloads[i];
 	what.longer_cycles = longer_cycles;
-	RTE_LCORE_FOREACH (lcore) /* the main one is the first: wire_bench.h */
+	RTE_LCORE_FOREACH (lcore) /* the main lcore is the first: wire_bench.h */
 		if (!init_worker(number++, lcore, feed, &err)) {
 			fprintf(stderr, "wire-bench: %s: %s: %s\n", name, err.where, err.text);
 			return false;
@@ -120,7 +123,7 @@ void bench_work_exit(void)
 	}
 }
 
-/* What its TX queue does not take is sent next time; what the RX queue has no descriptor for is dropped, as by a NIC. */
+/* Send next time what the TX queue refuses; frames without an RX descriptor are dropped, as by a NIC. */
 static __rte_always_inline void feed(unsigned int worker)
 {
 	struct sender *sender = workers[worker].sender;
@@ -149,7 +152,7 @@ static __rte_always_inline uint32_t work(unsigned int worker, struct rte_mbuf **
 	return n;
 }
 
-/* What the driver does, and as much longer as was asked for. */
+/* Receive as the driver does, and wait for the requested cycles. */
 static __rte_always_inline uint16_t receive(uint16_t rx_queue, struct rte_mbuf **burst)
 {
 	const uint16_t n = rte_eth_rx_burst(bench_ports[1], rx_queue, burst, BENCH_BURST);
@@ -200,7 +203,7 @@ uint32_t bench_work_trylock_step(unsigned int worker)
 	return work(worker, burst, n);
 }
 
-/* Until what was written under the lock is to be seen: no sooner can the other worker have it. */
+/* Timed until the writes under the lock are visible: the other worker cannot have it earlier. */
 uint32_t bench_work_held_step(unsigned int worker)
 {
 	struct rte_mbuf *burst[BENCH_BURST];
@@ -231,7 +234,7 @@ uint32_t bench_work_waited_step(unsigned int worker)
 	return (uint32_t)waited;
 }
 
-/* The follower may be back before the leader begins anew: it waits for the first turn then. */
+/* The follower may return before the leader begins again; then it waits for the first round. */
 uint32_t bench_line_step(unsigned int worker)
 {
 	if (worker == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workers with an RX queue each of both ports, and what RSS++ does beside them (organisation rebalanced of the node). */
+/* Workers with one RX queue each of both ports, and RSS++ beside them (organisation rebalanced of the node). */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "rebalance.h"
 #include "wire_bench.h"
 
-#define ENTRIES       512 /* of the RETA of a port with so few queues */
+#define ENTRIES       512 /* of the RETA of a port with this few queues */
 #define LOOK_STEPS    256
-#define PERIODS_PER_S 100 /* ten times as often as by default: windows are short */
+#define PERIODS_PER_S 100 /* ten times as often as by default, because windows are short */
 #define THRESHOLD     0.02
 #define GROUPS        (ENTRIES / RTE_ETH_RETA_GROUP_SIZE)
 #define COUNTS_APART  64 /* lines between the counts of two workers */
@@ -21,7 +21,7 @@ static struct {
 	uint64_t apart[COUNTS_APART * 8];
 } counts[BENCH_QUEUES][2]; /* by worker and port */
 
-/* Worker 0's alone. */
+/* Used by worker 0 only. */
 static uint64_t seen[2][ENTRIES], next_tsc;
 static uint16_t reta[2][ENTRIES];
 static uint32_t steps;
@@ -61,7 +61,7 @@ static void write_reta(unsigned int port)
 		fprintf(stderr, "wire-bench: the RETA is refused\n");
 }
 
-/* Relaxed: each count has one writer, and about how many is enough. */
+/* Relaxed: each count has one writer, and an approximate value is enough. */
 static void rebalance_port(unsigned int port)
 {
 	uint64_t loads[ENTRIES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workers that share one RX queue a port, and route what they get from it. */
+/* Workers that share one RX queue per port, and route what they get from it. */
 #include <stdalign.h>
 #include <stdio.h>
 
@@ -14,7 +14,7 @@
 
 static struct rte_lpm *lpm;
 
-/* Two lines apart: prefetchers fetch them in pairs. */
+/* Two lines apart, because prefetchers fetch lines in pairs. */
 static struct side {
 	alignas(128) rte_spinlock_t lock;
 } sides[2];
@@ -47,7 +47,7 @@ static void route(struct rte_mbuf *m)
 	rte_lpm_lookup(lpm, rte_be_to_cpu_32(ip->dst_addr), &hop);
 	ether->src_addr.addr_bytes[0] = 2;
 	ether->dst_addr.addr_bytes[5] = (uint8_t)hop;
-	ip->time_to_live--; /* round and round */
+	ip->time_to_live--; /* so that frames circulate forever */
 	ip->hdr_checksum += rte_cpu_to_be_16(1 << 8);
 }
 
@@ -68,7 +68,7 @@ uint32_t bench_route_and_send(struct rte_mbuf **burst, uint16_t count, unsigned 
 	return sent;
 }
 
-/* Each begins at its own side, as sweeps of the node do (receive_send.h), or both would always meet. */
+/* Each worker begins at its own side, as sweeps of the node do (receive_send.h); otherwise both would always meet. */
 uint32_t bench_share_step(unsigned int worker)
 {
 	struct rte_mbuf *burst[BENCH_BURST];

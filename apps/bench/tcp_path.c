@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp-path: the way of a kernel's packets through cores that share a receive queue, or have one each (testbed namespaces).
+ * tcp-path: a path for kernel packets through cores that share a receive queue, or have one each (testbed namespaces).
  *
  *	net_af_packet0 -> pump -> net_crossover0_a => net_crossover0_b -> workers -> net_af_packet1
  *
- * The first worker lcore is the pump, the others are the workers. Without `--share` worker i polls RX queue i, and RSS deals out the flows;
- * with it all poll queue 0, whose ring then must be one for several (rx=corec). A worker sends through a TX queue of its own.
- * An lcore that finds nothing yields its CPU: kernel and lcores share few.
+ * The first worker lcore is the pump, the others are the workers. Without `--share` worker i polls RX queue i, and RSS
+ * distributes the flows; with it all poll queue 0, whose ring must then allow several readers (rx=corec). A worker sends
+ * through its own TX queue. An lcore that finds nothing yields its CPU, because kernel and lcores share few CPUs.
  *
- * Prints "ready" when packets are forwarded; ends at the end of standard input, and prints what was received, sent and dropped.
+ * Prints "ready" once packets are forwarded; ends at the end of standard input, and prints what was received, sent and dropped.
  */
 #include <inttypes.h>
 #include <sched.h>

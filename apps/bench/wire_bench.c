@@ -18,12 +18,13 @@
 #include "net_crossover.h"
 #include "wire_bench.h"
 
-#define POOL_MBUFS  4095
-#define POOL_CACHE  256
-#define MARGIN_MS   40 /* before the window, for caches, and after it, so that others' windows end before */
+#define POOL_MBUFS 4095
+#define POOL_CACHE 256
+#define MARGIN_MS                                                                                            \
+	40 /* before the window, for the caches, and after it, so that other processes' windows end before */
 #define STEPS_BLOCK 64 /* between looks at the clock */
 
-/* Nobody polls: the ring is full, frames are dropped where the sender finds no descriptor. */
+/* No core polls: the ring is full, and frames are dropped where the sender finds no descriptor. */
 static uint32_t drop_step(unsigned int worker)
 {
 	struct rte_mbuf *burst[BENCH_BURST];
@@ -43,13 +44,13 @@ static uint32_t forward(unsigned int from, unsigned int worker)
 	return count == 0 ? 0 : rte_eth_tx_burst(bench_ports[!from], (uint16_t)worker, burst, count);
 }
 
-/* Both directions, as `testpmd --forward-mode=io` over a joined pair. */
+/* Forward in both directions, like `testpmd --forward-mode=io` over a joined pair. */
 static uint32_t forward_step(unsigned int worker)
 {
 	return forward(0, worker) + forward(1, worker);
 }
 
-/* All mbufs of a pool become frames. Their sender never writes them again: FAST_FREE gives them back as they were sent. */
+/* Make frames of all mbufs of a pool. Their sender never writes them again: FAST_FREE returns them unchanged. */
 static void make_frame(struct rte_mempool *pool, void *argument, void *object, unsigned int index)
 {
 	struct rte_mbuf *m = object;
@@ -58,7 +59,7 @@ static void make_frame(struct rte_mempool *pool, void *argument, void *object, u
 	m->data_len = (uint16_t)(m->pkt_len = BENCH_FRAME_BYTES);
 }
 
-/* As a generator whose frames are made beforehand: nobody but this sender has the pool. */
+/* Send like a generator whose frames are prepared: no other sender uses the pool. */
 static uint32_t send_step(void)
 {
 	struct rte_mbuf *burst[BENCH_BURST];
@@ -76,7 +77,7 @@ static uint32_t receive_step(void)
 
 	for (uint16_t i = 0; i < count; i++)
 		sum += *rte_pktmbuf_mtod(burst[i], const uint64_t *);
-	__asm__ volatile("" ::"r"(sum)); /* so that it is read */
+	__asm__ volatile("" ::"r"(sum)); /* keeps the loads */
 	if (count > 0)
 		rte_mempool_put_bulk(bench_pools[0], (void *const *)burst, count);
 	return count;
@@ -88,7 +89,7 @@ static uint32_t cross_step(unsigned int worker)
 	return worker == 0 ? send_step() : receive_step();
 }
 
-/* Frames of all queues have one pool. */
+/* Frames of all queues share one pool. */
 #define HASHED(loop, arguments, queues, what, kind, where, buffers_of)                                       \
 	{.name = loop,                                                                                       \
 	 .devargs = arguments,                                                                               \
@@ -100,12 +101,12 @@ static uint32_t cross_step(unsigned int worker)
 	 .flows = kind,                                                                                      \
 	 .buffers = where,                                                                                   \
 	 .buffer_pool = buffers_of}
-/* A queue a worker, by the flows that go round. */
+/* One queue per worker, by the flows that circulate. */
 #define EACH(way, what, ...)                                                                                 \
 	HASHED(way "-even", "dma=copy", BENCH_QUEUES, what, BENCH_EVEN, __VA_ARGS__),                        \
 	        HASHED(way "-skewed", "dma=copy", BENCH_QUEUES, what, BENCH_SKEWED, __VA_ARGS__),            \
 	        HASHED(way "-one", "dma=copy", BENCH_QUEUES, what, BENCH_ONE, __VA_ARGS__)
-/* One queue for all, whose frames are hashed, too. */
+/* One queue for all workers, with hashed frames. */
 #define TOGETHER(way, arguments, what)                                                                       \
 	HASHED(way "-hashed", arguments, 1, what, BENCH_EVEN, NET_CROSSOVER_POSTED, 0)
 
@@ -119,7 +120,10 @@ static uint32_t cross_step(unsigned int worker)
 	 .one_pool = true,                                                                                   \
 	 .workload = node_name,                                                                              \
 	 __VA_ARGS__}
-/* By the ways to share what workers receive; then an RX queue each, and what that is to be compared with, one for all whose frames are hashed, too. */
+/*
+ * A workload by each way to share an RX queue; then with one RX queue per worker, and, to compare with, one queue for all with
+ * hashed frames.
+ */
 #define WORKLOAD(loop, name)                                                                                 \
 	WORKED("standard-" loop, "dma=copy", 1, bench_work_step, name),                                      \
 	        WORKED("corec-" loop, "dma=copy,rx=corec", 1, bench_work_step, name),                        \
@@ -140,8 +144,8 @@ static const struct loop {
 	bool fill, at_home, one_pool;
 	const char *workload; /* of the node; NULL: none */
 	enum bench_feed feed; /* of a workload */
-	bool cycles;          /* are counted in place of frames */
-	bool hashed;          /* frames are hashed on the way; without a workload it is of what follows */
+	bool cycles;          /* the step counts cycles instead of frames */
+	bool hashed;          /* frames are hashed on the way; without a workload the next fields apply */
 	enum bench_flows flows;
 	unsigned int buffers;
 	uint16_t buffer_pool;
@@ -168,7 +172,7 @@ static const struct loop {
 
 static struct run {
 	bench_step step;
-	uint64_t begin, end, last; /* TSC: the window, and when to leave */
+	uint64_t begin, end, last; /* TSC: the window, and the end of the loop */
 	atomic_uint ready;
 	unsigned int count;
 } run;
@@ -213,7 +217,7 @@ static int work(void *argument)
 	return 0;
 }
 
-/* Worker 0 is the main lcore, worker 1 the other; `workers` has a bit for each that works. */
+/* Worker 0 is the main lcore, worker 1 the other; `workers` has one bit per worker. */
 static void run_workers(bench_step step, uint64_t window_ms, unsigned int workers)
 {
 	uint64_t ms = rte_get_tsc_hz() / 1000, now = rte_rdtsc();
@@ -231,7 +235,7 @@ static void run_workers(bench_step step, uint64_t window_ms, unsigned int worker
 	rte_eal_mp_wait_lcore();
 }
 
-/* Half of what a ring holds: it never overflows, and bursts are full. */
+/* Fill half of a ring, so that it never overflows and bursts are full. */
 static bool fill_rings(const struct loop *loop, unsigned int workers, uint64_t longer_cycles)
 {
 	if (loop->workload != NULL)
@@ -284,7 +288,7 @@ static const struct loop *find_loop(const char *name)
 	return NULL;
 }
 
-/* "0", "1" or "01", as far as there are lcores; 0: anything else. */
+/* Read "0", "1" or "01", as far as there are lcores; 0: anything else. */
 static unsigned int parse_workers(const char *text)
 {
 	unsigned int workers = 0;

@@ -11,7 +11,7 @@
 #include "wire_bench.h"
 
 #define PAIR_NAME    "net_crossover0"
-#define FILL_FRAMES  128u /* a queue; two bursts' worth in flight and still far below the ring's size */
+#define FILL_FRAMES  128u /* per queue; two bursts in flight, and still far below the ring's size */
 #define FLOWS_TRIED  100000u
 #define FIRST_PORT   1024
 #define DISCARD_PORT 9
@@ -76,7 +76,7 @@ void bench_remove_pair(void)
 	rte_vdev_uninit(PAIR_NAME);
 }
 
-/* A frame of UDP from `flow`; NULL: no mbuf. */
+/* Make a UDP frame of `flow`; NULL: no mbuf. */
 static struct rte_mbuf *make_frame(struct rte_mempool *pool, uint32_t flow)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
@@ -101,7 +101,7 @@ static struct rte_mbuf *make_frame(struct rte_mempool *pool, uint32_t flow)
 	return m;
 }
 
-/* Sends a frame from `side`; the queue on which it arrives. The rings are empty before and after. */
+/* Send a frame from `side` and return the queue on which it arrives. The rings are empty before and after. */
 static unsigned int queue_of_frame(struct rte_mbuf *m, unsigned int side)
 {
 	if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
@@ -175,7 +175,7 @@ static bool send_routed(unsigned int side, uint32_t route)
 
 bool bench_fill_flows(enum bench_flows flows, unsigned int frames)
 {
-	uint32_t routes[BENCH_RING], found = 0; /* keys and RETAs are alike on either side */
+	uint32_t routes[BENCH_RING], found = 0; /* keys and RETAs are the same on both sides */
 
 	for (uint32_t route = 0; route < FLOWS_TRIED && found < frames && found < BENCH_RING; route++)
 		if (flows == BENCH_EVEN || queue_of_frame(make_routed_frame(route), 0) == 0)

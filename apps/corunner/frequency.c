@@ -13,7 +13,7 @@
 
 #define MSR_MPERF 0xe7
 #define MSR_APERF 0xe8
-/* cpufreq is asked once in so many marks: some kernels interrupt the CPU or sleep for an answer. */
+/* Read cpufreq once per this many marks: some kernels interrupt the CPU or sleep for an answer. */
 #define CPUFREQ_EVERY 64
 
 const char *const frequency_sources[] = {
@@ -97,7 +97,7 @@ static enum frequency_source open_msr(struct frequency *frequency, unsigned int 
 	return FREQUENCY_ABSENT;
 }
 
-/* scaling_cur_freq in kHz; 0 when it cannot be read. */
+/* Return scaling_cur_freq in kHz; 0 if it cannot be read. */
 static uint64_t cpufreq_khz(int fd)
 {
 	char text[32] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pollscope-corunner: work beside the DUT, told what to do on standard input. See docs/corunner.md. */
+/* pollscope-corunner works beside the DUT, as requests on standard input say (docs/corunner.md). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

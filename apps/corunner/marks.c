@@ -23,7 +23,7 @@ void marks_clear(struct marks *marks, uint64_t every_cycles)
 	marks->every_cycles = every_cycles;
 }
 
-/* Keep the marks with even numbers; the longest step of a dropped one moves on to the next. */
+/* Keep the marks with even numbers; the longest step of a dropped mark moves to the next. */
 static void thin_out(struct marks *marks)
 {
 	size_t kept = 1;
@@ -45,7 +45,7 @@ void marks_add(struct marks *marks, const struct mark *mark)
 	struct mark new = *mark;
 
 	if (marks->n == MARKS_MOST) {
-		/* the last mark has an odd number and goes, too */
+		/* the last mark has an odd number and is dropped as well */
 		const uint64_t last = marks->mark[MARKS_MOST - 1].longest_cycles;
 
 		thin_out(marks);
@@ -55,7 +55,7 @@ void marks_add(struct marks *marks, const struct mark *mark)
 	marks->mark[marks->n++] = new;
 }
 
-/* The last mark at or before tsc; there is one. */
+/* Return the last mark at or before tsc; there is one. */
 static size_t mark_before(const struct marks *marks, uint64_t tsc)
 {
 	size_t low = 0, high = marks->n;
@@ -71,7 +71,7 @@ static size_t mark_before(const struct marks *marks, uint64_t tsc)
 	return low;
 }
 
-/* What counts moved between mark i and tsc. */
+/* Return how far a count moved between mark i and tsc. */
 static double moved_since(const struct marks *marks, size_t i, uint64_t tsc, unsigned int count)
 {
 	const struct mark *from = &marks->mark[i], *to = from + 1;

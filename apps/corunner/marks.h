@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far a worker was, and when: a mark about every millisecond, so that any window can be cut out afterwards. Counts at
- * a border are interpolated between the two marks around it, hence right to about (rate x distance of marks).
- * Written by one thread; read after it has ended.
+ * Progress of a worker: one mark about every millisecond, so that any window can be cut out afterwards. Counts at a border are
+ * interpolated between the two marks around it, so their error is about (rate x distance of marks). One thread writes; read
+ * after it has ended.
  */
 #ifndef MARKS_H
 #define MARKS_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum mark_count {
-	MARK_DONE,         /* what steps have counted */
+	MARK_DONE,         /* what steps count */
 	MARK_CORE,         /* APERF, or its stand-in */
 	MARK_BASE,         /* MPERF, or its stand-in */
 	MARK_INSTRUCTIONS, /* user mode */
@@ -25,7 +25,7 @@ struct mark {
 	uint64_t tsc;
 	uint64_t count[MARK_COUNTS];
 	uint64_t
-	        longest_cycles; /* longest step since the mark before: far above the usual when the CPU was away */
+	        longest_cycles; /* longest step since the mark before; far above the usual if the CPU was taken away */
 };
 
 #define MARKS_MOST 65536
@@ -33,7 +33,7 @@ struct mark {
 struct marks {
 	struct mark *mark; /* [0, n), ascending */
 	size_t n;
-	uint64_t every_cycles; /* doubles each time that the list is full */
+	uint64_t every_cycles; /* doubles each time the list is full */
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -41,7 +41,7 @@ int marks_open(struct marks *marks, uint64_t every_cycles);
 void marks_close(struct marks *marks);
 void marks_clear(struct marks *marks, uint64_t every_cycles);
 
-/* Add a mark; when the list is full every second one is dropped first. */
+/* Add a mark; a full list first drops every second one. */
 void marks_add(struct marks *marks, const struct mark *mark);
 
 static inline bool marks_due(const struct marks *marks, uint64_t tsc)
@@ -55,7 +55,7 @@ struct marks_window {
 	size_t marks;            /* inside the window */
 };
 
-/* Cut out [start, end). Returns false when the marks do not reach over all of it. */
+/* Cut out [start, end). Returns false if the marks do not cover all of it. */
 bool marks_cut(const struct marks *marks, uint64_t start, uint64_t end, struct marks_window *window);
 
 #endif

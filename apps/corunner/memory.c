@@ -11,14 +11,14 @@
 
 void *memory_map(size_t bytes)
 {
-	/* a whole number of huge pages, or none: the last one would be made of small pages */
+	/* a whole number of huge pages, or none, because the last one would consist of small pages */
 	const size_t unit = bytes < HUGE_PAGE_BYTES ? 4096 : HUGE_PAGE_BYTES;
 	const size_t whole = (bytes + unit - 1) / unit * unit;
 	void *memory = aligned_alloc(unit, whole);
 
 	if (!memory)
 		return NULL;
-	/* advice: where it is refused the pages are small, and huge_bytes says so */
+	/* advice only: if it is refused the pages are small, and huge_bytes says so */
 	madvise(memory, whole, MADV_HUGEPAGE);
 	memset(memory, 0, whole);
 	return memory;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define PROGRAM "stress-ng"
-/* It ends within tens of ms; longer means that it hangs. */
+/* stress-ng ends within tens of ms; after this time it hangs. */
 #define END_LIMIT_MS 5000
 
 const char *stress_ng_absent(void)
@@ -41,7 +41,7 @@ static void give_default_signals(void)
 	sigaction(SIGPIPE, &usual, NULL);
 }
 
-/* In the child: bound to its CPU, ended with its parent, silent on the parent's protocol. Does not return. */
+/* Become stress-ng in the child: bound to its CPU, ended with its parent, silent on the parent's protocol. Does not return. */
 static void become(const struct stress_ng *stress, pid_t parent)
 {
 	char option[STRESSOR_NAME_MAX + 3], file[64];
@@ -103,7 +103,7 @@ bool stress_ng_died(struct stress_ng *stress)
 	return stress->problem[0] != '\0';
 }
 
-/* Returns whether it has ended within the limit. */
+/* Return whether it has ended within the limit. */
 static bool wait_for_end(pid_t pid)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -129,7 +129,7 @@ void stress_ng_stop(struct stress_ng *stress)
 	stress->pid = 0;
 }
 
-/* The value of `key: value` in what stress-ng wrote (YAML, one stressor); -1 when it is not there. */
+/* Return the value of `key: value` in the output of stress-ng (YAML, one stressor); -1 if it is missing. */
 static double value_of(const char *text, const char *key)
 {
 	char line[64];

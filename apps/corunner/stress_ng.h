@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stress-ng as the general benchmark, bound to one CPU. It counts over its own run, which contains the window, so its rate
+ * stress-ng as a general benchmark, bound to one CPU. It counts over its whole run, which contains the window, so its rate
  * cannot be cut to the window.
  */
 #ifndef STRESS_NG_H
@@ -22,19 +22,19 @@ struct stress_ng {
 	char problem[128];
 };
 
-/* NULL when stress-ng can be run, else why not. */
+/* Return NULL if stress-ng can run, otherwise why not. */
 const char *stress_ng_absent(void);
 
-/* Returns 0, or -1 with err. It ends when the calling thread ends, by whatever. */
+/* Returns 0, or -1 with err. stress-ng ends when the calling thread ends, for whatever reason. */
 int stress_ng_start(struct stress_ng *stress, const char *at, struct node_error *err);
 
-/* End it and wait until it has written its numbers. */
+/* End stress-ng and wait until it has written its numbers. */
 void stress_ng_stop(struct stress_ng *stress);
 
-/* True once it has ended without being told to. */
+/* Return whether it has ended by itself. */
 bool stress_ng_died(struct stress_ng *stress);
 
-/* {bogo_ops, run_s, bogo_ops_per_s} of the last run, or NULL with err. */
+/* Return {bogo_ops, run_s, bogo_ops_per_s} of the last run, or NULL with err. */
 json_t *stress_ng_result(const struct stress_ng *stress, const char *at, struct node_error *err);
 
 void stress_ng_close(struct stress_ng *stress);

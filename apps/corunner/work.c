@@ -24,7 +24,7 @@ const char *const stream_operations[STREAM_OPERATIONS + 1] = {
         [STREAM_COPY] = "copy",
 };
 
-/* Three 64 x 64 matrices fit an L2 cache; 32 MiB and 64 MiB are beyond most; a spinner needs one line. */
+/* Three 64 x 64 matrices fit an L2 cache; 32 MiB and 64 MiB exceed most; a spinner needs one line. */
 static const size_t default_bytes[WORK_KINDS] = {
         [WORK_MATMUL] = 96 * KIB,
         [WORK_POINTER_CHASE] = 32 * MIB,
@@ -47,7 +47,7 @@ static int check(const struct work_request *request, size_t bytes, const char *a
 	if (bytes < least_bytes[request->kind])
 		return node_fail(err, path, "%s needs at least %zu bytes, not %zu", work_names[request->kind],
 		                 least_bytes[request->kind], bytes);
-	/* the rest belongs to the host, which would otherwise start to swap or to kill */
+	/* the rest belongs to the host, which would otherwise start to swap or to kill processes */
 	if (bytes > free_bytes / 4 * 3)
 		return node_fail(err, path,
 		                 "%zu bytes are more than three quarters of the %" PRIu64 " that are free",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hops through memory in random order: each load needs the one before, so that its rate is the latency of memory. */
+/* Hops through memory in random order. Each load depends on the one before, so the rate is the latency of memory. */
 #include "work.h"
 
 #include "rng.h"
@@ -13,7 +13,7 @@ void chase_link(struct chase_element *elements, size_t n, uint64_t seed)
 	rng_seed(&rng, seed);
 	for (size_t i = 0; i < n; i++)
 		elements[i].next = &elements[i];
-	/* Sattolo (IPL 22(6), 1986): partners from below i only, so that one cycle holds all elements */
+	/* Sattolo (IPL 22(6), 1986): partners from below i only, so that one cycle contains all elements */
 	for (size_t i = n - 1; i > 0; i--) {
 		struct chase_element *partner = &elements[rng_below(&rng, i)], *held = elements[i].next;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multiplication of two matrices of doubles again and again: the same work each time, so that its rate is its speed. */
+/* Multiplication of two matrices of doubles, repeated: the same work each time, so the rate is the speed. */
 #include "work.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Multiplications and additions of a step, about 10 us. */
+/* Multiplications and additions per step, about 10 us. */
 #define STEP_PRODUCTS 65536
 
 static void matmul_row(const double *restrict a, const double *restrict b, double *restrict c, size_t n,
@@ -40,7 +40,7 @@ void matmul_prepare(struct work *work)
 	const size_t n = (size_t)sqrt((double)work->footprint_bytes / (3 * sizeof(double)));
 	double *a = work->memory;
 
-	/* small whole numbers: products and sums are exact, and nothing grows into infinities or denormals */
+	/* small integers: products and sums are exact, and nothing becomes infinite or denormal */
 	for (size_t i = 0; i < 2 * n * n; i++)
 		a[i] = (double)(i % 7);
 	work->size = n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks in vain at the heads of empty queues in turn, one cache line each: what a polling core does without traffic. With
- * one line (the default) it spins on one queue.
+ * Polls of the heads of empty queues in turn, one cache line each, like a polling core without traffic. With one line (the
+ * default) it spins on one queue.
  */
 #include "work.h"
 

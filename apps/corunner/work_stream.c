@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reads, writes or copies through its memory in order. Bytes count as the program sees them, a copied byte twice (read and
- * written); the lines that a write loads first are not counted.
+ * written); lines loaded by a write do not count.
  */
 #include "work.h"
 
 #include <string.h>
 
-/* Far below the size from which the C library writes past the caches. */
+/* Far below the size at which the C library bypasses the caches. */
 #define CHUNK_BYTES ((size_t)128 * 1024)
 
 static uint64_t sum_of(const void *memory, size_t bytes)

@@ -12,7 +12,7 @@
 
 #include "clock.h"
 
-/* 1 ms: a border is right to a thousandth of a window of 1 s, and the marks themselves cost next to nothing. */
+/* 1 ms: a border is right to a thousandth of a window of 1 s, and the marks cost next to nothing. */
 #define MARKS_A_SECOND 1000
 
 const char *const worker_schedulings[] = {"normal", "idle", NULL};
@@ -51,7 +51,7 @@ void worker_thread_close(struct worker_thread *worker)
 	work_close(&worker->work);
 }
 
-/* Instructions and cycles alone: more counters would have to take turns. */
+/* Open only instructions and cycles, because more counters would be multiplexed. */
 static void open_pmu(struct pmu *pmu)
 {
 	struct pmu_event events[PMU_COUNTERS];
@@ -63,7 +63,7 @@ static void open_pmu(struct pmu *pmu)
 	pmu_open(pmu, events);
 }
 
-/* Second field of schedstat; 0 in a kernel without it. */
+/* Read the second field of schedstat; 0 in a kernel without it. */
 static uint64_t waited_ns(int schedstat)
 {
 	char text[96] = {0};
@@ -98,7 +98,7 @@ static void work_on(struct worker_thread *worker)
 
 	add_mark(worker, last, done, 0);
 	sem_post(&worker->begun);
-	/* a step more after the end is seen: the last mark then lies behind it */
+	/* one more step after the end is seen, so that the last mark lies behind it */
 	for (bool stop = false; !stop;) {
 		stop = atomic_load_explicit(&worker->stop, memory_order_acquire);
 		done += worker->work.step(&worker->work);
@@ -167,7 +167,7 @@ int worker_thread_start(struct worker_thread *worker)
 void worker_thread_wait_begun(struct worker_thread *worker)
 {
 	while (sem_wait(&worker->begun) < 0)
-		; /* a signal: it is dealt with after the reply */
+		; /* a signal: it is handled after the reply */
 }
 
 void worker_thread_stop(struct worker_thread *worker)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One worker that is a thread, on a CPU of its own; it works from worker_thread_start() to worker_thread_stop() and leaves marks behind. */
+/* One worker that is a thread, on its own CPU. It works from worker_thread_start() to worker_thread_stop() and leaves marks. */
 #ifndef WORKER_THREAD_H
 #define WORKER_THREAD_H
 
@@ -23,12 +23,12 @@ extern const char *const worker_schedulings[]; /* normal, idle (SCHED_IDLE); end
 struct worker_thread {
 	char name[WORKER_NAME_MAX + 1];
 	unsigned int cpu;
-	bool idle; /* scheduling idle: works only while nobody else wants the CPU */
+	bool idle; /* scheduling idle: works only while no other thread needs the CPU */
 	struct work work;
 	struct marks marks;
 	pthread_t thread;
 	atomic_bool stop;
-	sem_t begun;               /* posted with the first mark, or when there will be none */
+	sem_t begun;               /* posted with the first mark, or if there will be none */
 	atomic_uint_fast64_t done; /* for display while it runs */
 	/* Written by the thread, read after it has ended. */
 	struct pmu pmu;
@@ -38,7 +38,7 @@ struct worker_thread {
 	long involuntary_switches;
 };
 
-/* The memory of the work is made on the worker's CPU. Returns 0, or -1 with err. */
+/* Make the worker; the memory of its work is made on its CPU. Returns 0, or -1 with err. */
 int worker_thread_open(struct worker_thread *worker, const struct work_request *request, const char *at,
                        struct node_error *err);
 void worker_thread_close(struct worker_thread *worker);
@@ -46,16 +46,16 @@ void worker_thread_close(struct worker_thread *worker);
 /* Returns 0 or -errno. */
 int worker_thread_start(struct worker_thread *worker);
 
-/* Returns when it works. */
+/* Wait until the worker works. */
 void worker_thread_wait_begun(struct worker_thread *worker);
 
-/* Returns when the thread has ended: after the step that it is in. */
+/* Wait until the thread has ended, after its present step. */
 void worker_thread_stop(struct worker_thread *worker);
 
-/* What it is: an element of the reply of `configure`. */
+/* Return the worker's element of the reply of `configure`. */
 json_t *worker_thread_describe(const struct worker_thread *worker);
 
-/* Its part of the result of a window, or NULL with err. */
+/* Return the worker's part of the result of a window, or NULL with err. */
 json_t *worker_thread_result(const struct worker_thread *worker, uint64_t start_tsc, uint64_t end_tsc,
                              struct node_error *err);
 

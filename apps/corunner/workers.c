@@ -19,13 +19,13 @@
 #define TRIAL_NAME_MAX 128
 #define FOOTPRINT_MOST ((uint64_t)1 << 42)
 #define TIME_MOST_NS   ((uint64_t)24 * 3600 * 1000000000)
-/* How soon it is noticed that stress-ng has ended. */
+/* Within this time the end of stress-ng is noticed. */
 #define LOOK_MS 100
 
 /* A thread of this process, or stress-ng. */
 struct worker {
 	enum work_kind kind;
-	struct worker_thread thread; /* its name and cpu also for stress-ng */
+	struct worker_thread thread; /* name and cpu are also those of stress-ng */
 	struct stress_ng stress;
 };
 
@@ -86,7 +86,7 @@ bool workers_busy(void)
 	return workers.phase == PHASE_OPEN || workers.phase == PHASE_WARMUP || workers.phase == PHASE_WINDOW;
 }
 
-/* The keys that each kind of work has besides name, cpu and work. */
+/* The keys of each kind of work besides name, cpu and work. */
 static int check_keys(const json_t *object, const char *at, enum work_kind kind, struct node_error *err)
 {
 	static const char *const keys[WORK_KINDS][7] = {
@@ -234,7 +234,7 @@ static json_t *describe_all(void)
 	return json_pack("{s:o}", "workers", list);
 }
 
-/* The present workers stay when the new ones are refused. */
+/* If the new workers are refused, the present ones stay. */
 json_t *workers_configure(json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "workers", NULL};
@@ -320,12 +320,12 @@ json_t *workers_start(json_t *request, struct node_error *err)
 	for (size_t i = 0; i < workers.n; i++)
 		if (workers.worker[i].kind != WORK_STRESS_NG)
 			worker_thread_wait_begun(&workers.worker[i].thread);
-	/* 1 ns: a timer of 0 is never due */
+	/* 1 ns, because a timer of 0 never fires */
 	workers.phase = window_ns && arm(warmup_ns ? warmup_ns : 1) == 0 ? PHASE_WARMUP : PHASE_OPEN;
 	return json_object();
 }
 
-/* Stop all workers; the window that is open ends here. */
+/* Stop all workers; an open window ends here. */
 static void end_trial(void)
 {
 	if (workers.phase == PHASE_WINDOW)

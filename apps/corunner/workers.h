@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The workers that were configured, and one trial of them at a time (docs/corunner.md). A trial runs until `stop`, or over
- * a warm-up and a window of its own.
+ * The configured workers, and one trial of them at a time (docs/corunner.md). A trial runs until `stop`, or over its own
+ * warm-up and window.
  */
 #ifndef WORKERS_H
 #define WORKERS_H
@@ -15,7 +15,7 @@
 int workers_open(void);
 void workers_close(void);
 
-/* The requests of the same names: the reply without `id` and `ok` (new reference), or NULL with err. */
+/* Handle the requests of the same names. Return the reply without `id` and `ok` (new reference), or NULL with err. */
 json_t *workers_configure(json_t *request, struct node_error *err);
 json_t *workers_start(json_t *request, struct node_error *err);
 json_t *workers_stop(json_t *request, struct node_error *err);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* 2^40 cycles are minutes: no gap is ever out of range. Three digits: 0.1 %. */
+/* 2^40 cycles are minutes, so no gap is out of range. Three digits: 0.1 %. */
 #define HISTOGRAM_HIGHEST_CYCLES (UINT64_C(1) << 40)
 #define HISTOGRAM_DIGITS         3
 
@@ -109,7 +109,7 @@ void account_add_notice(struct account *a, bool busy_poll, double cycles)
 	notice->squared_cycles += cycles * cycles;
 }
 
-/* Mean at size n between the nearest sampled sizes below (0: none) and above (0: none). */
+/* Return the mean at size n between the nearest sampled sizes below (0: none) and above (0: none). */
 static double between(const double mean[], int below, int above, int n)
 {
 	if (below && above)

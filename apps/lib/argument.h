@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* False for what is no whole number from `least` to `most`, sign and white space included. */
+/* Read a whole number from `least` to `most`; false for anything else, including signs and white space. */
 static inline bool argument_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
 {
 	char *rest;

@@ -18,7 +18,7 @@ static uint64_t raw_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Both clocks at about the same time: of some tries the one in which the two reads lay closest together. */
+/* Read both clocks at about the same time: of several tries, the one in which the two reads were closest. */
 static struct pair read_pair(void)
 {
 	struct pair best = {0, 0};

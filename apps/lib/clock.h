@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The time-stamp counter, on which all windows are cut: the same for all processes of a host. */
+/* The time-stamp counter that cuts all windows; the same for all processes of a host. */
 #ifndef CLOCK_H
 #define CLOCK_H
 
@@ -12,9 +12,9 @@ static inline uint64_t clock_tsc(void)
 }
 
 /*
- * Its frequency, measured against CLOCK_MONOTONIC_RAW for 20 ms at the first call: right to some millionths. That of
- * DPDK, rte_get_tsc_hz(), may be rounded to 10 MHz (eal_common_timer.c), which is 0.15 % on a host of 2596 MHz. The first
- * call belongs to the start of a program, before its threads.
+ * Return its frequency, measured against CLOCK_MONOTONIC_RAW for 20 ms at the first call and right to a few millionths. DPDK's
+ * rte_get_tsc_hz() can be rounded to 10 MHz (eal_common_timer.c), which is 0.15 % on a host of 2596 MHz. Make the first call at
+ * the start of a program, before its threads.
  */
 uint64_t clock_tsc_hz(void);
 

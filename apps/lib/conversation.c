@@ -11,7 +11,8 @@
 #include "fields.h"
 #include "jsonline.h"
 
-#define PARENT_LOOK_MS          1000 /* a parent that died without closing our input is noticed so soon */
+#define PARENT_LOOK_MS                                                                                       \
+	1000 /* the death of a parent that did not close our input is noticed within this time */
 #define COMMANDS_MAX            16
 #define HEARTBEAT_TIMEOUT       "heartbeat_timeout"
 #define HEARTBEAT_TIMEOUT_MAX_S 86400
@@ -20,7 +21,7 @@ struct conversation {
 	const struct conversation_program *program;
 	struct jsonline_reader reader;
 	int out;
-	int heartbeat_timeout_ms; /* how long the client may be silent; -1: for ever */
+	int heartbeat_timeout_ms; /* how long the client may be silent; -1: without limit */
 	uint64_t silent_ms;
 	bool quit;
 };
@@ -40,14 +41,14 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* The client may be there and its network not: whoever is waited for must not find the host taken for ever. */
+/* The client may exist while its network does not: the host must not stay taken forever. */
 static void end_silence(struct conversation *c)
 {
 	fprintf(stderr, "the client was silent for %d s: ended\n", c->heartbeat_timeout_ms / 1000);
 	c->quit = true;
 }
 
-/* Returns 0, or -errno; a client that takes nothing any more is a silent one. */
+/* Write a message. Returns 0, or -errno; a client that does not read any more counts as silent. */
 static int say(struct conversation *c, json_t *message)
 {
 	const int status = jsonline_write(c->out, message, c->heartbeat_timeout_ms);
@@ -58,7 +59,7 @@ static int say(struct conversation *c, json_t *message)
 	return 0;
 }
 
-/* {"cmd":"lease","silent_s":N}: from now on the client is heard of every N seconds at least, or it is gone. */
+/* {"cmd":"lease","silent_s":N}: from now on the client sends something at least every N seconds, or it is considered gone. */
 static json_t *set_heartbeat_timeout(struct conversation *c, const json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "silent_s", NULL};
@@ -163,7 +164,7 @@ static int answer(struct conversation *c, const char *line, size_t length)
 	return say(c, reply);
 }
 
-/* Answer all requests that are complete. */
+/* Answer all complete requests. */
 static int answer_all(struct conversation *c)
 {
 	size_t length;
@@ -173,7 +174,7 @@ static int answer_all(struct conversation *c)
 	while (status == 0 && !c->quit) {
 		switch (jsonline_next(&c->reader, &line, &length)) {
 		case JSONLINE_LINE:
-			if (length > 0) /* an empty line only says that the client is there */
+			if (length > 0) /* an empty line is only a sign of life */
 				status = answer(c, line, length);
 			break;
 		case JSONLINE_TOO_LONG:
@@ -205,7 +206,7 @@ static int sleep_ms(const struct conversation_program *program)
 	return wanted_ms >= 0 && wanted_ms < PARENT_LOOK_MS ? wanted_ms : PARENT_LOOK_MS;
 }
 
-/* Time in which this program did not run, or was busy, is not held against the client. */
+/* Time in which this program did not run, or was busy, does not count as silence. */
 static void count_silence(struct conversation *c, uint64_t since_ms)
 {
 	const uint64_t passed_ms = now_ms() - since_ms;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The clock of every measurement: the time-stamp counter of this core, in cycles of tsc_hz (not of the core's clock).
- */
+/* The clock of every measurement: the time-stamp counter of this core, in cycles of tsc_hz (not of the core's clock). */
 #ifndef CYCLES_H
 #define CYCLES_H
 
@@ -9,16 +7,16 @@
 #include <rte_cycles.h>
 
 /*
- * A stamp: plain rdtsc. It does not wait for earlier instructions, so a stamp marks when they were issued, not when they
- * were done; over a loop the parts that lap over a stamp cancel. It costs a fraction of a serialised read and lets
- * neighbouring polls overlap as they do without it.
+ * Read a stamp with plain rdtsc. It does not wait for earlier instructions, so it marks when they were issued, not when they
+ * completed; over a loop the parts that overlap a stamp cancel. It costs a fraction of a serialised read, and neighbouring
+ * polls overlap as they do without it.
  */
 static __rte_always_inline uint64_t cycles_stamp(void)
 {
 	return rte_rdtsc();
 }
 
-/* A read that waits for all earlier instructions and holds back the later ones; for calibration. */
+/* Read after all earlier instructions and before all later ones; for calibration. */
 static inline uint64_t cycles_serialised(void)
 {
 	const uint64_t now = rte_rdtsc_precise();

@@ -59,8 +59,8 @@ double delays_mean(const struct delays_config *config)
 }
 
 /*
- * Packets up to and with the next hiccup: geometric on 1, 2, ..., by inversion. 1 - u lies in (0, 1]; with probability 1 the
- * logarithm below is minus infinity and every packet has one.
+ * Draw the packets up to and including the next hiccup: geometric on 1, 2, ..., by inversion. 1 - u lies in (0, 1]. With
+ * probability 1 the logarithm below is minus infinity, and every packet has a hiccup.
  */
 static uint64_t draw_distance(double probability, struct rng *rng)
 {
@@ -71,7 +71,7 @@ static uint64_t draw_distance(double probability, struct rng *rng)
 	return distance < 0x1p63 ? 1 + (uint64_t)distance : UINT64_MAX;
 }
 
-/* Stream number `stream` of a seed: neighbouring seeds and lcores are spread by rng_seed(). */
+/* Return the seed of stream `stream`: rng_seed() spreads neighbouring seeds and lcores. */
 static uint64_t stream_seed(uint64_t seed, unsigned int stream)
 {
 	struct rng rng;

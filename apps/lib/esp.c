@@ -15,7 +15,7 @@ void esp_init(struct esp_association *association, enum esp_transform transform,
 
 	*association = (struct esp_association){
 	        .ethernet = *ethernet,
-	        /* 192.0.2.1 to 192.0.2.2: for documentation (RFC 5737) */
+	        /* 192.0.2.1 to 192.0.2.2, for documentation (RFC 5737) */
 	        .ipv4 = {.version_ihl = RTE_IPV4_VHL_DEF,
 	                 .fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
 	                 .time_to_live = TUNNEL_HOP_LIMIT,

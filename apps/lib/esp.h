@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* clang-format off */
 /*
- * The sending end of a security association (SA) of ESP in tunnel mode over IPv4 (RFC 4303): everything but the cryptography.
+ * The sending end of a security association (SA) of ESP in tunnel mode over IPv4 (RFC 4303), without the cryptography.
  *
  *	Ethernet  IPv4  SPI, sequence number  IV  | IPv4 packet  padding  pad length, next header |  ICV
  *	      14    20                     8 8,16 |                                             2 | 12,16
@@ -26,7 +26,7 @@
 /* AES-128-CBC with HMAC-SHA1-96 (RFC 3602, RFC 2404); AES-128-GCM with an ICV of 16 bytes (RFC 4106). */
 enum esp_transform { ESP_AES_CBC_SHA1, ESP_AES_GCM };
 
-#define ESP_OFFSET        (RTE_ETHER_HDR_LEN + sizeof(struct rte_ipv4_hdr)) /* of the SPI in the frame */
+#define ESP_OFFSET        (RTE_ETHER_HDR_LEN + sizeof(struct rte_ipv4_hdr)) /* offset of the SPI in the frame */
 #define ESP_IV_OFFSET     (ESP_OFFSET + sizeof(struct rte_esp_hdr))
 #define ESP_TRAILER_BYTES 2 /* pad length, next header */
 #define ESP_MORE_BYTES_MAX                                                                                   \
@@ -34,19 +34,19 @@ enum esp_transform { ESP_AES_CBC_SHA1, ESP_AES_GCM };
 
 struct esp_association {
 	struct rte_ether_hdr ethernet; /* outer */
-	struct rte_ipv4_hdr ipv4;      /* type of service, length and checksum are of the packet */
+	struct rte_ipv4_hdr ipv4;      /* type of service, length and checksum come from the packet */
 	rte_be32_t spi;
-	uint64_t packets; /* sent so far; the sequence number is the low half */
+	uint64_t packets; /* sent so far; the low half is the sequence number */
 	uint8_t iv_bytes;
 	uint8_t icv_bytes;
-	uint8_t block_bytes; /* what is encrypted is a multiple of it */
+	uint8_t block_bytes; /* the encrypted length is a multiple of this */
 };
 
-/* SA number `number` (0..255) of this host: its SPI is 256 + number (RFC 4303: 1 to 255 are reserved). */
+/* Make SA number `number` (0..255) of this host: its SPI is 256 + number (RFC 4303: 1 to 255 are reserved). */
 void esp_init(struct esp_association *association, enum esp_transform transform, uint8_t number,
               const struct rte_ether_hdr *ethernet);
 
-/* Outer headers up to the IV, which is made of the count of packets and so never comes twice in an SA. */
+/* Write outer headers up to the IV, which contains the packet count and so never repeats in an SA. */
 static inline void esp_put_headers(const struct esp_association *a, uint8_t *head, uint8_t type_of_service,
                                    uint16_t ipv4_bytes)
 {
@@ -64,7 +64,7 @@ static inline void esp_put_headers(const struct esp_association *a, uint8_t *hea
 	memcpy(head + ESP_IV_OFFSET + a->iv_bytes - sizeof(count), &count, sizeof(count));
 }
 
-/* Padding 1, 2, 3 ... (RFC 4303 section 2.4), pad length, next header; `tail` is behind the inner packet. */
+/* Write padding 1, 2, 3 ... (RFC 4303 section 2.4), pad length, next header; `tail` is behind the inner packet. */
 static inline void esp_put_trailer(uint8_t *tail, uint8_t padding)
 {
 	for (uint8_t i = 0; i < padding; i++)
@@ -74,8 +74,8 @@ static inline void esp_put_trailer(uint8_t *tail, uint8_t padding)
 }
 
 /*
- * Forward `packet` into the tunnel, all but encrypted and with room for the ICV. Returns the number of bytes to be encrypted, which
- * begin behind the IV; 0, and the packet is to be dropped: as tunnel_inner(), several segments, or no room.
+ * Put `packet` into the tunnel, all but encrypted and with room for the ICV. Returns the number of bytes to be encrypted, which
+ * begin behind the IV. 0: drop the packet, because tunnel_inner() refuses it, it has several segments, or there is no room.
  */
 static inline uint32_t esp_enter(struct esp_association *a, struct rte_mbuf *packet)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strict reading of JSON objects: unknown keys, wrong types and values out of range are errors that name the place.
- * A reader leaves *value as it was when the key is absent, so defaults are set by the caller before the call.
- * `at` is the JSON path of `object` ("dut", "ports[0]", "" for the request itself).
- * Each function returns 0, or -1 with `err` filled.
+ * Strict reading of JSON objects: unknown keys, wrong types and values out of range are errors that name the place. If the key
+ * is absent, *value is unchanged, so the caller sets defaults before the call. `at` is the JSON path of `object` ("dut",
+ * "ports[0]", "" for the request itself). Each function returns 0, or -1 with `err` filled.
  */
 #ifndef FIELDS_H
 #define FIELDS_H
@@ -15,25 +14,25 @@
 
 #include "node_error.h"
 
-/* `object` is an object and has no key outside `keys` (NULL-terminated). */
+/* Check that `object` is an object and has no key outside `keys` (NULL-terminated). */
 int fields_only(const json_t *object, const char *at, const char *const keys[], struct node_error *err);
 
-/* `object` has `key`. */
+/* Check that `object` has `key`. */
 int fields_require(const json_t *object, const char *at, const char *key, struct node_error *err);
 
-/* An integer in [min, max]. */
+/* Read an integer in [min, max]. */
 int fields_u64(const json_t *object, const char *at, const char *key, uint64_t min, uint64_t max,
                uint64_t *value, struct node_error *err);
 
-/* An integer or a real in [min, max]. */
+/* Read an integer or a real in [min, max]. */
 int fields_real(const json_t *object, const char *at, const char *key, double min, double max, double *value,
                 struct node_error *err);
 
-/* A string of 1..max_length bytes; *value points into `object`. */
+/* Read a string of 1..max_length bytes; *value points into `object`. */
 int fields_string(const json_t *object, const char *at, const char *key, size_t max_length,
                   const char **value, struct node_error *err);
 
-/* One of `names` (NULL-terminated); *value becomes its index. */
+/* Read one of `names` (NULL-terminated); *value becomes its index. */
 int fields_choice(const json_t *object, const char *at, const char *key, const char *const names[],
                   unsigned int *value, struct node_error *err);
 

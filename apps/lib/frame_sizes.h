@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mix of frame sizes, as the key `frame` of `gen` and `dut` gives it (docs/node-protocol.md). */
+/* A mix of frame sizes: the key `frame` of `gen` and `dut` (docs/node-protocol.md). */
 #ifndef FRAME_SIZES_H
 #define FRAME_SIZES_H
 
@@ -10,7 +10,7 @@
 
 #define FRAME_SIZES_MAX 16
 
-/* Frames of one size, FCS included, and how many of them go out in proportion to those of other sizes. */
+/* One size, FCS included, and its weight against other sizes. */
 struct frame_size {
 	uint32_t bytes;
 	uint32_t weight;
@@ -21,16 +21,16 @@ struct frame_sizes {
 	unsigned int count;
 };
 
-/* Read `list`, found at the JSON path `at`; NULL leaves *sizes alone. Returns 0, or -1 with err. */
+/* Read `list`, found at the JSON path `at`; NULL leaves *sizes unchanged. Returns 0, or -1 with err. */
 int frame_sizes_read(const json_t *list, const char *at, struct frame_sizes *sizes, struct node_error *err);
 
-/* Mean size in bytes, FCS included. */
+/* Return the mean size in bytes, FCS included. */
 double frame_sizes_mean(const struct frame_sizes *sizes);
 
-/* Largest size in bytes, FCS included. */
+/* Return the largest size in bytes, FCS included. */
 uint32_t frame_sizes_largest(const struct frame_sizes *sizes);
 
-/* Put the indexes of the sizes into `order`, each as often as its weight says, in a random order. */
+/* Put the indexes of the sizes into `order`, each as often as its weight says, in random order. */
 struct rng;
 void frame_sizes_deal(const struct frame_sizes *sizes, struct rng *rng, uint8_t *order, uint32_t count);
 

@@ -22,7 +22,7 @@ static unsigned int ring_flags(enum handoff_sync sync)
 
 size_t handoff_bytes(uint32_t slots)
 {
-	/* rte_ring_get_memsize() writes to the log when it is no power of two */
+	/* rte_ring_get_memsize() logs an error if it is no power of two */
 	const bool is_allowed =
 	        slots >= HANDOFF_SLOTS_MIN && slots <= HANDOFF_SLOTS_MAX && rte_is_power_of_2(slots);
 	const ssize_t bytes = is_allowed ? rte_ring_get_memsize(slots) : 0;
@@ -34,7 +34,7 @@ struct rte_ring *handoff_init(void *memory, uint32_t slots, enum handoff_sync sy
 {
 	struct rte_ring *ring = memory;
 
-	/* fails for slots only that handoff_bytes() refuses */
+	/* fails only for slots that handoff_bytes() refuses */
 	rte_ring_init(ring, "handoff", slots, ring_flags(sync));
 	return ring;
 }

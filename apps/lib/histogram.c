@@ -12,7 +12,7 @@ static unsigned int log2_ceil(uint64_t value)
 	return value <= 1 ? 0 : 64 - (unsigned int)__builtin_clzll(value - 1);
 }
 
-/* Doublings that it takes from the top of bucket 0 until `highest` fits. */
+/* Return the doublings from the top of bucket 0 until `highest` fits. */
 static uint32_t bucket_count(uint64_t highest, uint64_t bucket0_end)
 {
 	uint32_t count = 1;
@@ -24,7 +24,7 @@ static uint32_t bucket_count(uint64_t highest, uint64_t bucket0_end)
 
 int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsigned int significant_digits)
 {
-	uint64_t single_unit_values = 2; /* values that must be told apart one by one: 2 * 10^digits */
+	uint64_t single_unit_values = 2; /* values that must be distinguished one by one: 2 * 10^digits */
 	uint64_t sub_bucket_count;
 
 	if (significant_digits < 1 || significant_digits > 5 || lowest < 1 || highest > HIGHEST_MAX ||
@@ -55,7 +55,7 @@ int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsig
 
 void histogram_reset(struct histogram *h)
 {
-	/* Nothing lies above the largest value; a histogram of large range mostly holds small ones. */
+	/* Nothing lies above the largest value, and a histogram of large range mostly holds small ones. */
 	if (h->total > 0)
 		memset(h->counts, 0, (histogram_index(h, h->max) + 1) * sizeof(*h->counts));
 	h->total = h->refused = h->max = h->sum = 0;
@@ -68,7 +68,7 @@ void histogram_free(struct histogram *h)
 	h->counts = NULL;
 }
 
-/* Width of the range of values that share index `index`, as a power of two. */
+/* Return the width of the range of values that share index `index`, as a power of two. */
 static unsigned int width_log2_at(const struct histogram *h, uint32_t index)
 {
 	const uint32_t bucket = index >> h->sub_bucket_half_count_magnitude;
@@ -101,7 +101,7 @@ uint64_t histogram_percentile(const struct histogram *h, double percentile)
 	return 0;
 }
 
-/* [[index,count],...] of the counts that are not zero. */
+/* Return [[index,count],...] of the counts that are not zero. */
 static json_t *sparse_counts(const uint64_t *counts, size_t n)
 {
 	json_t *list = json_array();

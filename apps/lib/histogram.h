@@ -2,13 +2,12 @@
 /*
  * Histograms of non-negative integers.
  *
- * `struct histogram` has the counts-array layout of the public HdrHistogram algorithm (hdrhistogram.org): a
- * value keeps `significant_digits` decimal digits whatever its size, so percentiles of latencies from 10 ns
- * to 10 s are equally sharp. A reader that builds a HdrHistogram with the same three parameters finds every
- * count at the same index.
+ * `struct histogram` has the counts-array layout of the public HdrHistogram algorithm (hdrhistogram.org): a value keeps
+ * `significant_digits` decimal digits whatever its size, so percentiles of latencies from 10 ns to 10 s are equally precise. A
+ * reader that builds an HdrHistogram with the same three parameters finds every count at the same index.
  *
- * One lcore records; another thread may read counters meanwhile and sees each counter whole, though not all
- * of the same moment. Recording allocates nothing and logs nothing.
+ * One lcore records. Another thread may read meanwhile and sees each counter whole, but not all of the same moment. Recording
+ * allocates and logs nothing.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
@@ -35,21 +34,19 @@ struct histogram {
 };
 
 /*
- * Make an empty histogram that tells values apart from `lowest` (>= 1; below it all are one) up to at least
- * `highest`
- * (>= 2 * lowest, <= 2^62) with `significant_digits` (1..5) digits.
- * Returns 0, -EINVAL for parameters out of these ranges, -ENOMEM. Memory: about 8 * 2 * 10^digits bytes per
- * doubling.
+ * Make an empty histogram that distinguishes values from `lowest` (>= 1; below it all are one) up to at least `highest` (>= 2 *
+ * lowest, <= 2^62) with `significant_digits` (1..5) digits. Returns 0, -EINVAL for parameters out of these ranges, or -ENOMEM.
+ * Memory: about 8 * 2 * 10^digits bytes per doubling.
  */
 int histogram_init(struct histogram *h, uint64_t lowest, uint64_t highest, unsigned int significant_digits);
 
-/* Empty it; parameters stay. */
+/* Clear the counts; parameters stay. */
 void histogram_reset(struct histogram *h);
 
 /* Free the memory; a zeroed or freed histogram may be freed again. */
 void histogram_free(struct histogram *h);
 
-/* Index of the counts array for `value`; may be >= counts_len when the value is out of range. */
+/* Return the index of the counts array for `value`; it can be >= counts_len if the value is out of range. */
 static inline uint32_t histogram_index(const struct histogram *h, uint64_t value)
 {
 	/* value | mask has its highest bit at or above the top of bucket 0, so the difference is never
@@ -63,11 +60,10 @@ static inline uint32_t histogram_index(const struct histogram *h, uint64_t value
 	return (uint32_t)(((uint64_t)bucket << h->sub_bucket_half_count_magnitude) + sub_bucket);
 }
 
-/* Lowest value that has the same index. */
+/* Return the lowest value with the same index. */
 uint64_t histogram_lowest_at(const struct histogram *h, uint32_t index);
 
-/* Count one value. Returns false, and counts it in `refused`, when it lies beyond the range of the counts
- * array. */
+/* Count one value. Returns false, and counts it in `refused`, if it lies beyond the range of the counts array. */
 static inline bool histogram_record(struct histogram *h, uint64_t value)
 {
 	const uint32_t index = histogram_index(h, value);
@@ -105,10 +101,10 @@ static inline bool histogram_record_times(struct histogram *h, uint64_t value, u
 	return true;
 }
 
-/* Count n values: cheaper than one by one, because what all of them change is changed once. */
+/* Count n values: cheaper than one by one, because shared fields change once. */
 static inline void histogram_record_all(struct histogram *h, const uint64_t *values, unsigned int n)
 {
-	/* Copies, because the compiler must take it that the stores into counts may change *h. */
+	/* Copies: otherwise the compiler must assume that the stores into counts change *h. */
 	const struct histogram shape = *h;
 	uint64_t *const counts = shape.counts;
 	uint64_t sum = 0, min = h->min, max = h->max;
@@ -135,19 +131,18 @@ static inline void histogram_record_all(struct histogram *h, const uint64_t *val
 }
 
 /*
- * Highest value equivalent to the value below which `percentile` (0..100) percent of the recorded values lie,
- * as HdrHistogram defines it; 0 when nothing was recorded.
+ * Return the highest value equivalent to the value below which `percentile` (0..100) percent of the recorded values lie, as
+ * HdrHistogram defines it; 0 if nothing was recorded.
  */
 uint64_t histogram_percentile(const struct histogram *h, double percentile);
 
 /*
- * The object H of docs/node-protocol.md, as a new reference; NULL when out of memory. `min` and `max` are
- * left out of an empty histogram, `refused` when it is 0.
+ * Return the object H of docs/node-protocol.md, a new reference; NULL when out of memory. An empty histogram has no `min` and
+ * `max`; `refused` is omitted if 0.
  */
 json_t *histogram_to_json(const struct histogram *h, const char *unit);
 
-/* Plain values: {"unit":unit,"values":[[value,count],...]} of counts[value], value 0..n-1, zero counts left
- * out. */
+/* Return plain values: {"unit":unit,"values":[[value,count],...]} of counts[value], value 0..n-1, without zero counts. */
 json_t *value_counts_to_json(const uint64_t *counts, size_t n, const char *unit);
 
 #endif

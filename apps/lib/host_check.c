@@ -5,8 +5,8 @@
 
 #include "cycles.h"
 
-#define MULTIPLIER UINT64_C(6364136223846793005) /* Knuth's MMIX; any odd number does */
-#define LOOK_EVERY 1024                          /* looks at the line between two at the clock */
+#define MULTIPLIER UINT64_C(6364136223846793005) /* Knuth's MMIX; any odd number will do */
+#define LOOK_EVERY 1024                          /* looks at the line per look at the clock */
 
 _Static_assert(HOST_CHECK_LINE_BATCHES * HOST_CHECK_LINE_TRIPS * 2 < UINT32_MAX, "turns do not wrap");
 
@@ -17,7 +17,7 @@ void host_check_line_reset(struct host_check_line *line, uint64_t deadline_tsc)
 	atomic_store(&line->turn, 0);
 }
 
-/* Without a pause between looks, as the loops poll. False: the other side did not come in time. */
+/* Wait without a pause between looks, as the loops poll. Returns false if the other side did not come in time. */
 static bool await(struct host_check_line *line, uint32_t turn)
 {
 	for (;;) {
@@ -57,7 +57,7 @@ void host_check_line_follow(struct host_check_line *line)
 
 size_t host_check_stream_bytes(void)
 {
-	const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE); /* 0 or -1 where it is not known */
+	const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE); /* 0 or -1 if unknown */
 	const uint64_t wanted = l2 > 0 ? 4 * (uint64_t)l2 : 0;
 
 	if (wanted < HOST_CHECK_STREAM_MIN)
@@ -72,7 +72,7 @@ static uint64_t time_chain(void)
 
 	for (unsigned int step = 0; step < HOST_CHECK_STEPS; step++) {
 		x *= MULTIPLIER;
-		__asm__ volatile("" : "+r"(x)); /* or the compiler would multiply by a power */
+		__asm__ volatile("" : "+r"(x)); /* otherwise the compiler would multiply by a power */
 	}
 	return cycles_stamp() - start;
 }
@@ -106,12 +106,12 @@ static uint64_t time_stream(const uint64_t *words, size_t count)
 
 void host_check_core_run(struct host_check_core *core, const void *buffer, size_t bytes)
 {
-	time_chain(); /* the first finds caches, branch predictor and clock as sleep has left them */
+	time_chain(); /* the first run finds caches, branch predictor and clock as sleep left them */
 	for (unsigned int batch = 0; batch < HOST_CHECK_STEP_BATCHES; batch++) {
 		core->chain[batch] = time_chain();
 		core->wide[batch] = time_wide();
 	}
-	time_stream(buffer, bytes / sizeof(uint64_t)); /* from wherever the last trial has left it */
+	time_stream(buffer, bytes / sizeof(uint64_t)); /* from the state that the last trial left */
 	for (unsigned int batch = 0; batch < HOST_CHECK_STREAM_BATCHES; batch++)
 		core->stream[batch] = time_stream(buffer, bytes / sizeof(uint64_t));
 }

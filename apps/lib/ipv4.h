@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What forwarders do to an IPv4 header. */
+/* Changes that forwarders make to an IPv4 header. */
 #ifndef IPV4_H
 #define IPV4_H
 

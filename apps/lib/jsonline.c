@@ -34,7 +34,7 @@ int jsonline_fill(struct jsonline_reader *reader)
 	return 0;
 }
 
-/* No newline in what was read: wait for more, or give the line up. */
+/* There is no newline yet: wait for more, or give the line up. */
 static enum jsonline_status incomplete(struct jsonline_reader *reader)
 {
 	const bool full = reader->end - reader->start == JSONLINE_MAX_BYTES;
@@ -69,7 +69,7 @@ enum jsonline_status jsonline_next(struct jsonline_reader *reader, char **line, 
 	}
 }
 
-/* A pipe that poll() calls writable takes PIPE_BUF bytes without blocking. */
+/* A pipe that poll() reports as writable takes PIPE_BUF bytes without blocking. */
 static int write_all(int fd, const char *bytes, size_t length, int patience_ms)
 {
 	struct pollfd room = {.fd = fd, .events = POLLOUT};
@@ -99,7 +99,7 @@ int jsonline_write(int fd, json_t *object, int patience_ms)
 	if (text) {
 		const size_t length = strlen(text);
 
-		text[length] = '\n'; /* in place of the NUL */
+		text[length] = '\n'; /* replaces the NUL */
 		status = write_all(fd, text, length + 1, patience_ms);
 	}
 	free(text);

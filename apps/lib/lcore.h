@@ -10,26 +10,26 @@
 #include "node_error.h"
 
 /*
- * Wait until no worker lcore runs a function, asleep: rte_eal_wait_lcore() spins, maybe on the CPU of the lcore that it
+ * Wait asleep until no worker lcore runs a function. rte_eal_wait_lcore() would spin, possibly on the CPU of the lcore that it
  * waits for. Main lcore only.
  */
 void lcore_wait_all(void);
 
-/* The same, but not beyond this TSC value. Returns whether all have come back. */
+/* The same, at most until this TSC value. Returns whether all have returned. */
 bool lcore_wait_until(uint64_t limit_tsc);
 
-/* Whether the lcore still runs the function that it was launched with. Main lcore only. */
+/* Return whether the lcore still runs the function that it was launched with. Main lcore only. */
 bool lcore_is_out(unsigned int lcore);
 
-/* The CPU that the lcore is bound to (the first of them when there are several): what `--lcores` says, not the lcore's number. */
+/* Return the CPU that the lcore is bound to (the first of several): as in `--lcores`, not the lcore's number. */
 int lcore_cpu(unsigned int lcore);
 
-/* Read the number of a worker lcore of this process. Returns 0, or -1 when it is none. */
+/* Read the number of a worker lcore of this process. Returns 0, or -1 if it is none. */
 int lcore_worker(const json_t *value, unsigned int *lcore);
 
 /*
- * Read the array `list` of a request, which stands at `where`: worker lcores of this process, each once. Returns how many were
- * written to lcores[] (RTE_MAX_LCORE at most), or -1 with err.
+ * Read the array `list` of a request at `where`: worker lcores of this process, each once. Returns how many were written to
+ * lcores[] (RTE_MAX_LCORE at most), or -1 with err.
  */
 int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct node_error *err);
 

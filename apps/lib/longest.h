@@ -11,7 +11,7 @@
 struct longest_entry {
 	uint64_t tsc;
 	uint64_t cycles;
-	uint32_t sweeps; /* iterations that the interval holds */
+	uint32_t sweeps; /* iterations in the interval */
 };
 
 struct longest {
@@ -32,7 +32,7 @@ static inline void longest_offer(struct longest *l, uint64_t tsc, uint64_t cycle
 		longest_insert(l, (struct longest_entry){tsc, cycles, sweeps});
 }
 
-/* [{"tsc":...,"cycles":...,"sweeps":...}], longest first, a new reference. */
+/* Return [{"tsc":...,"cycles":...,"sweeps":...}], longest first, a new reference. */
 json_t *longest_to_json(const struct longest *l);
 
 #endif

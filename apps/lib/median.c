@@ -12,7 +12,7 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * Largest k such that the k-th smallest and k-th largest of n values enclose the median with 95 % (k counts from 1;
+ * Return the largest k such that the k-th smallest and k-th largest of n values enclose the median with 95 % (k counts from 1;
  * Binomial(n, 1/2), two-sided: 2 * P(B <= k - 1) <= 0.05).
  */
 static size_t interval_rank(size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Median with its 95 % interval from order statistics: no assumption about the distribution of the values. */
+/* Median with its 95 % interval from order statistics, without an assumption about the distribution. */
 #ifndef MEDIAN_H
 #define MEDIAN_H
 
@@ -8,15 +8,15 @@
 
 struct median {
 	double median;
-	double low; /* with n < 6 the interval is the whole range: less than 95 % cannot be avoided */
+	double low; /* with n < 6 the interval is the whole range, which covers less than 95 % */
 	double high;
 	size_t n;
 };
 
-/* Sorts `values` in place. n >= 1. */
+/* Return the median; sorts `values` in place. n >= 1. */
 struct median median_of(double *values, size_t n);
 
-/* {"median":...,"low":...,"high":...,"n":...}, a new reference. */
+/* Return {"median":...,"low":...,"high":...,"n":...}, a new reference. */
 json_t *median_to_json(const struct median *m);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Cut an incomplete UTF-8 sequence (RFC 3629) off the end: continuation bytes are 10xxxxxx, lead bytes tell the length. */
+/* Cut an incomplete UTF-8 sequence (RFC 3629) off the end: continuation bytes are 10xxxxxx, lead bytes give the length. */
 static void trim_utf8(char *text)
 {
 	const size_t length = strlen(text);

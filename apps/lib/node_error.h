@@ -11,13 +11,13 @@ struct node_error {
 };
 
 /*
- * Fill `err` and return -1, so that a function can `return node_fail(err, "dut.lcores", "lcore %u is unknown", n);`.
- * What is too long is cut off at a character of UTF-8, so that both strings stay fit for JSON.
+ * Fill `err` and return -1, for `return node_fail(err, "dut.lcores", "lcore %u is unknown", n);`. Long texts are cut at a
+ * character of UTF-8, so that both strings stay valid JSON.
  */
 int node_fail(struct node_error *err, const char *at, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-/* The path of `key` below `parent`: "gen" + "frame" -> "gen.frame". Returns `path`. */
+/* Make the path of `key` below `parent`: "gen" + "frame" -> "gen.frame". Returns `path`. */
 const char *node_where(char *path, size_t size, const char *parent, const char *key);
 
 #endif

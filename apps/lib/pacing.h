@@ -2,12 +2,10 @@
 /*
  * The schedule of intended departure times (slots) of an open-loop generator, in TSC cycles.
  *
- * Slots are absolute: each follows from the one before it by the arrival process alone, never from when a
- * packet was really sent, so being late once does not move the slots that follow. A slot that is due (its
- * time has come) may be sent together with other due slots, up to one burst per iteration of the loop. A slot
- * that is reached more than `late_max_cycles` after its time is skipped and counted as unsent: the schedule
- * is never made up for behind the reader's back. What is sent late, but within the limit, is seen in the
- * histogram of lateness.
+ * Slots are absolute: each follows from the one before by the arrival process alone, never from when a packet was really sent.
+ * So a late packet does not move later slots. A due slot may be sent together with other due slots, up to one burst per
+ * iteration of the loop. A slot that is reached more than `late_max_cycles` after its time is skipped and counted as unsent;
+ * the schedule is never made up for silently. Lateness within the limit appears in its histogram.
  */
 #ifndef PACING_H
 #define PACING_H
@@ -21,17 +19,17 @@
 __extension__ typedef unsigned __int128 pacing_time;
 
 struct pacer {
-	pacing_time next; /* the first slot that was not taken yet */
+	pacing_time next; /* the first slot not yet taken */
 	pacing_time step; /* constant arrivals: distance of two slots */
 	double mean_q20;  /* Poisson arrivals: mean distance, 44.20 fixed point */
 	uint64_t late_max_cycles;
 	bool poisson;
-	const uint32_t *gaps_ns; /* recorded distances, taken in turn; NULL: not of a record */
+	const uint32_t *gaps_ns; /* recorded distances, taken in order; NULL: none */
 	uint32_t gaps;
 	uint32_t gap;               /* the next one */
 	uint64_t cycles_per_ns_q40; /* 24.40 fixed point */
-	const uint32_t
-	        *turns; /* distances of one's own slots among all, taken in turn; NULL: all are one's own */
+	const uint32_t *
+	        turns; /* distances of this sender's slots among all, taken in order; NULL: all slots are its own */
 	uint32_t turns_count;
 	uint32_t turn; /* the next one */
 	struct rng rng;
@@ -39,42 +37,44 @@ struct pacer {
 };
 
 /*
- * Skipped slots that one call of pacer_take() may count where each has to be drawn, so that a schedule that runs
- * faster than it can be counted does not hold up the loop.
+ * The most skipped slots that one call of pacer_take() counts if each must be drawn, so that a schedule faster than it can be
+ * counted does not block the loop.
  */
 #define PACING_SKIPS_PER_TURN 4096
 
-/* Slots every `interval_cycles` (> 0, may be fractional) from `begin_tsc` on, the first one at begin_tsc. */
+/* Make slots every `interval_cycles` (> 0, may be fractional) from `begin_tsc` on, the first one at begin_tsc. */
 void pacer_constant(struct pacer *pacer, uint64_t begin_tsc, long double interval_cycles,
                     uint64_t late_max_cycles);
 
-/* A Poisson process with that mean distance: the first slot lies one exponential distance after begin_tsc. */
+/* Make a Poisson process with this mean distance: the first slot lies one exponential distance after begin_tsc. */
 void pacer_poisson(struct pacer *pacer, uint64_t begin_tsc, double interval_cycles, uint64_t late_max_cycles,
                    uint64_t seed);
 
 /*
- * Slots as far apart as recorded, stretched to `cycles_per_ns` (2^-40 < 2^24), over and over. gaps_ns[0] lies before the first slot,
- * which is at begin_tsc, from the second turn on. The record outlives the pacer. Its unit may be any other than ns.
+ * Make slots at recorded distances, stretched to `cycles_per_ns` (2^-40 < 2^24), over and over. gaps_ns[0] lies before the
+ * first slot, from the second repetition on; the first slot is at begin_tsc. The record must outlive the pacer. Its unit may be
+ * any other than ns.
  */
 void pacer_gaps(struct pacer *pacer, uint64_t begin_tsc, const uint32_t *gaps_ns, uint32_t gaps,
                 double cycles_per_ns, uint64_t late_max_cycles);
 
 /*
- * Of the slots that were to come only some from now on, the others are somebody else's: the one after `first` more, then each as
- * many after the one before as turns[] says, from turns[1] on and over and over. It outlives the pacer. Without any: no slot.
+ * Keep only some of the coming slots, because the others belong to other senders: the one after `first` more, then each as many
+ * after the one before as turns[] says, from turns[1] on and over and over. turns[] must outlive the pacer. Without any: no
+ * slot.
  */
 void pacer_share(struct pacer *pacer, uint32_t first, const uint32_t *turns, uint32_t turns_count);
 
-/* No slot, ever. */
+/* Make no slot, ever. */
 void pacer_silent(struct pacer *pacer);
 
 /*
- * Poisson arrivals with another mean distance from `now` on. The process has no memory, so the next slot is simply drawn anew
- * from there; those that were due before `now` should have been taken. For a pacer made by pacer_poisson().
+ * Change the mean distance of Poisson arrivals from `now` on. The process has no memory, so the next slot is drawn again from
+ * there; take those due before `now` first. For a pacer made by pacer_poisson().
  */
 void pacer_set_mean(struct pacer *pacer, uint64_t now, double interval_cycles);
 
-/* Time of the first slot that was not taken yet. */
+/* Return the time of the first slot not yet taken. */
 static inline uint64_t pacer_next(const struct pacer *pacer)
 {
 	return (uint64_t)(pacer->next >> 64);
@@ -85,13 +85,13 @@ static inline bool pacer_is_constant(const struct pacer *pacer)
 	return !pacer->poisson && pacer->gaps_ns == NULL && pacer->turns == NULL;
 }
 
-/* Distance of the next two slots of a Poisson process. */
+/* Draw the distance of the next two slots of a Poisson process. */
 static inline pacing_time pacer_draw(const struct pacer *pacer, struct rng *rng)
 {
 	return (pacing_time)(uint64_t)(rng_exponential(&pacer->layers, rng) * pacer->mean_q20) << 44;
 }
 
-/* By so many slots, whosever they are. */
+/* Advance by this many slots, of any sender. */
 static inline void pacer_step(struct pacer *pacer, uint32_t slots)
 {
 	if (pacer->poisson)
@@ -108,7 +108,7 @@ static inline void pacer_step(struct pacer *pacer, uint32_t slots)
 		pacer->next += pacer->step * slots;
 }
 
-/* To one's own next slot. */
+/* Advance to the next slot of this sender. */
 static inline void pacer_advance(struct pacer *pacer)
 {
 	uint32_t slots = 1;
@@ -121,13 +121,13 @@ static inline void pacer_advance(struct pacer *pacer)
 	pacer_step(pacer, slots);
 }
 
-/* Give up slots before `limit`: all of constant distances at once, else at most `most`, one by one. Returns how many. */
+/* Give up slots before `limit`: all at once with constant distances, else at most `most`, one by one. Returns how many. */
 uint64_t pacer_skip(struct pacer *pacer, uint64_t limit, uint64_t most);
 
-/* The slots before `end` into intended[], at most `max`; where they are recorded, or some are somebody else's. */
+/* List the slots before `end` in intended[], at most `max`, if they are recorded or shared with other senders. */
 unsigned int pacer_list_by_steps(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max);
 
-/* The same of any. A loop for each process, which has what it changes in registers. */
+/* The same for any process. Each process has a loop of its own, which keeps its state in registers. */
 static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_t *intended, unsigned int max)
 {
 	pacing_time next = pacer->next;
@@ -145,7 +145,7 @@ static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_
 		const pacing_time step = pacer->step;
 
 		if ((uint64_t)((next + (max - 1) * step) >> 64) <
-		    end) /* behind by all of them: nothing to compare */
+		    end) /* all of them are past: nothing to compare */
 			for (; n < max; next += step)
 				intended[n++] = (uint64_t)(next >> 64);
 		for (; n < max && (uint64_t)(next >> 64) < end; next += step)
@@ -156,8 +156,8 @@ static inline unsigned int pacer_list(struct pacer *pacer, uint64_t end, uint64_
 }
 
 /*
- * Take up to `max` slots that are due at `now` and lie before `limit`, oldest first, into intended[]. Slots
- * that are too late are counted in *skipped instead. Returns the number of slots taken.
+ * Take up to `max` slots that are due at `now` and lie before `limit`, oldest first, into intended[]. Slots that are too late
+ * are counted in *skipped instead. Returns the number of slots taken.
  */
 static inline unsigned int pacer_take(struct pacer *pacer, uint64_t now, uint64_t limit, uint64_t *intended,
                                       unsigned int max, uint64_t *skipped)
@@ -176,7 +176,7 @@ static inline unsigned int pacer_take(struct pacer *pacer, uint64_t now, uint64_
 	return pacer_list(pacer, end, intended, max);
 }
 
-/* From now on no slot is due until pacer_set_mean(). */
+/* Make no slot due until pacer_set_mean(). */
 static inline void pacer_hold(struct pacer *pacer)
 {
 	pacer->next = ~(pacing_time)0;

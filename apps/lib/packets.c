@@ -12,7 +12,7 @@
 #define UDP_OFFSET  (IP_OFFSET + sizeof(struct rte_ipv4_hdr))
 #define MARK_OFFSET (UDP_OFFSET + sizeof(struct rte_udp_hdr))
 
-/* packet_write() stores through these offsets, and these fields of the mbuf in one go. */
+/* packet_write() stores through these offsets, and writes these fields of the mbuf in one store. */
 static_assert(MARK_OFFSET == 42, "the stamp must fill a 64-byte frame");
 static_assert(offsetof(struct packet_flow, source) == 0 && offsetof(struct packet_flow, destination) == 4,
               "both addresses are copied at once");
@@ -21,7 +21,7 @@ static_assert(offsetof(struct rte_mbuf, data_off) + 8 == offsetof(struct rte_mbu
                       offsetof(struct rte_mbuf, packet_type) + 12 == offsetof(struct rte_mbuf, hash),
               "fields of the mbuf image must be neighbours");
 
-/* Sum of 16-bit words in the order in which they lie in memory; `bytes` is even. */
+/* Return the sum of 16-bit words in memory order; `bytes` is even. */
 static uint32_t word_sum(const void *data, size_t bytes)
 {
 	uint32_t sum = 0;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* clang-format off */
 /*
- * The generator's test frames: Ethernet, IPv4, UDP and a stamp that fills a 64-byte frame to the last byte.
+ * The generator's test frames: Ethernet, IPv4, UDP and a stamp that fills a 64-byte frame completely.
  *
  *	byte  length
  *	   0      14  Ethernet header
  *	  14      20  IPv4 header: don't fragment, TTL 64, correct checksum
  *	  34       8  UDP header: destination port 9 (discard), correct checksum
- *	  42       2  mark of the trial and the sender: senders of one trial have consecutive ones
+ *	  42       2  mark of the trial and the sender: senders of one trial have consecutive marks
  *	  44       8  sequence number of the sender in the trial (40 bits); lateness = sent - intended departure (24 bits, TSC cycles)
  *	  52       8  intended departure (48 bits, TSC cycles after the trial's begin); number among the sender's flows (16 bits)
  *	  60          zeros, up to the frame's size
  *
- * Frame sizes count the 4 bytes of FCS, which no software writes: a 64-byte frame is an mbuf of 60 bytes.
- * The stamp (bytes 42 to 59) is in the byte order of the host: whoever reads it shares the generator's TSC anyhow. Of two
- * fields in 8 bytes the first has the low bits.
+ * Frame sizes count the 4 bytes of FCS, which no software writes: a 64-byte frame is an mbuf of 60 bytes. The stamp (bytes 42
+ * to 59) is in host byte order, because its reader shares the generator's TSC anyway. Of two fields in 8 bytes the first has
+ * the low bits.
  */
 /* clang-format on */
 #ifndef PACKETS_H
@@ -48,37 +48,37 @@ struct packet_stamp {
 	uint32_t flow;     /* < 2^16 */
 };
 
-/* The part of a frame that its flow decides, network byte order. */
+/* The part of a frame that its flow determines, network byte order. */
 struct packet_flow {
 	uint32_t source;
 	uint32_t destination;
 	uint16_t source_port;
 	uint16_t number;
-	uint16_t address_sum; /* both addresses, added up */
-	uint16_t udp_sum;     /* addresses, source port and, of the stamp, the flow number */
+	uint16_t address_sum; /* of both addresses */
+	uint16_t udp_sum;     /* of addresses, source port and the flow number in the stamp */
 };
 
-/* The part of a frame that its size decides, ready to be copied with wide stores. */
+/* The part of a frame that its size determines, ready to be copied with wide stores. */
 struct packet_template {
 	_Alignas(64) uint8_t image[64]; /* first 60 bytes of the frame, then zeros */
-	uint8_t mbuf_image[32];         /* of the mbuf from data_off to hash.rss */
+	uint8_t mbuf_image[32];         /* fields of the mbuf from data_off to hash.rss */
 	uint32_t mbuf_bytes;            /* frame without FCS */
-	uint16_t ip_sum;                /* of the IPv4 header without addresses */
-	uint16_t udp_sum; /* of pseudo header and datagram without what flow and stamp fill in */
+	uint16_t ip_sum;                /* IPv4 header without addresses */
+	uint16_t udp_sum;               /* pseudo header and datagram, without the fields of flow and stamp */
 };
 
-/* Host byte order in, network byte order out. */
+/* Set the fields of a flow: host byte order in, network byte order out. */
 void packet_flow_init(struct packet_flow *flow, uint16_t number, uint32_t source, uint32_t destination,
                       uint16_t source_port);
 
-/* A template for frames of `frame_bytes` (64..9000, FCS included) that carry `mark`. */
+/* Make a template for frames of `frame_bytes` (64..9000, FCS included) that carry `mark`. */
 void packet_template_init(struct packet_template *template, unsigned int frame_bytes,
                           const struct rte_ether_addr *source, const struct rte_ether_addr *destination,
                           uint16_t mark);
 
 /*
- * The one's complement sum of the four 16-bit words of `sum` (RFC 1071): adding a number to itself turned by
- * half its bits leaves the sum of both halves, the carry added in, in the upper half.
+ * Return the one's complement sum of the four 16-bit words of `sum` (RFC 1071). Adding a number to itself rotated by half its
+ * bits leaves the sum of both halves, including the carry, in the upper half.
  */
 static inline uint16_t packet_fold(uint64_t sum)
 {
@@ -88,16 +88,15 @@ static inline uint16_t packet_fold(uint64_t sum)
 }
 
 /*
- * Write the first 64 bytes of `template`'s frame for `flow` with `stamp` to `frame`, and set up `mbuf` for
- * it. The room from byte 60 on holds zeros already. `frame` has room for 64 bytes, `mbuf` is as it comes from
- * its pool: one segment, not shared, no next.
+ * Write the first 64 bytes of `template`'s frame for `flow` with `stamp` to `frame`, and set up `mbuf` for it. Bytes from 60 on
+ * must be zero already. `frame` has room for 64 bytes; `mbuf` is as it comes from its pool: one segment, not shared, no next.
  */
 static inline void packet_write(struct rte_mbuf *mbuf, uint8_t *frame, const struct packet_template *template,
                                 const struct packet_flow *flow, const struct packet_stamp *stamp)
 {
 	const uint64_t order = stamp->sequence | stamp->lateness << PACKET_SEQUENCE_BITS;
 	const uint64_t time = stamp->intended | (uint64_t)flow->number << PACKET_INTENDED_BITS;
-	/* halves apart, so that no carry is lost; the flow number is in flow->udp_sum */
+	/* halves are summed separately, so that no carry is lost; flow->udp_sum contains the flow number */
 	const uint64_t stamp_sum = (order & UINT32_MAX) + (order >> 32) + (stamp->intended & UINT32_MAX) +
 	                           (stamp->intended >> 32);
 	const uint16_t ip_checksum = (uint16_t)~packet_fold((uint64_t)flow->address_sum + template->ip_sum);
@@ -114,7 +113,9 @@ static inline void packet_write(struct rte_mbuf *mbuf, uint8_t *frame, const str
 	memcpy(frame + 52, &time, 8);
 }
 
-/* Bytes of outer headers in front of a tunnelled IPv4 packet: GRE in IPv6 without options, or IPv4 in IPv4. 0: no tunnel. */
+/*
+ * Return the bytes of outer headers before a tunnelled IPv4 packet: GRE in IPv6 without options, or IPv4 in IPv4. 0: no tunnel.
+ */
 static inline uint32_t packet_tunnel_bytes(const uint8_t *frame)
 {
 	uint16_t ether_type, gre_type;
@@ -128,8 +129,8 @@ static inline uint32_t packet_tunnel_bytes(const uint8_t *frame)
 }
 
 /*
- * A frame of one of `senders`, whose marks begin at `mark`; `frame` has PACKET_STAMPED_BYTES. Its EtherType is not looked at.
- * Writes which one.
+ * Return whether this is a frame of one of `senders`, whose marks begin at `mark`, and which. `frame` has PACKET_STAMPED_BYTES.
+ * Its EtherType is not checked.
  */
 static inline bool packet_is_marked(const uint8_t *frame, uint16_t mark, uint32_t senders, uint32_t *sender)
 {
@@ -141,8 +142,8 @@ static inline bool packet_is_marked(const uint8_t *frame, uint16_t mark, uint32_
 }
 
 /*
- * Read the stamp of a received frame, which may have been put into a tunnel on its way. Returns false when it is not a frame of
- * one of these senders.
+ * Read the stamp of a received frame, which may have entered a tunnel on its way. Returns false if it is not a frame of one of
+ * these senders.
  */
 static inline bool packet_read(const struct rte_mbuf *mbuf, uint16_t mark, uint32_t senders,
                                struct packet_stamp *stamp)

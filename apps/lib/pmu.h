@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Self-monitoring of the calling thread with perf_event_open: user-mode counts of a thread, read by that thread.
- * Counters that cannot be opened are absent with the reason; nothing is guessed.
+ * Self-monitoring of the calling thread with perf_event_open: user-mode counts of a thread, read by that thread. Counters that
+ * cannot be opened are absent with the reason.
  */
 #ifndef PMU_H
 #define PMU_H
@@ -24,12 +24,12 @@ enum pmu_counter {
 
 extern const char *const pmu_names[PMU_COUNTERS];
 
-/* What to open for one counter; type PMU_NO_EVENT: this processor has none that is known. */
+/* What to open for one counter; type PMU_NO_EVENT: no such event is known for this processor. */
 #define PMU_NO_EVENT UINT32_MAX
 struct pmu_event {
 	uint64_t config;
 	uint32_t type; /* PERF_TYPE_* */
-	uint8_t group; /* counters of a group are counted at the same time */
+	uint8_t group; /* counters of a group count at the same time */
 };
 
 struct pmu {
@@ -46,7 +46,7 @@ struct pmu_reading {
 	uint64_t running_ns[PMU_COUNTERS];
 };
 
-/* The events of this processor (generic ones, and raw L2 misses for the vendors whose encoding is known). */
+/* Return the events of this processor: generic ones, and raw L2 misses for the vendors whose encoding is known. */
 void pmu_events_of_host(struct pmu_event events[PMU_COUNTERS]);
 
 /* Open for the calling thread; counting starts at once. Never fails as a whole: see `any` and `reason`. */
@@ -57,15 +57,15 @@ void pmu_close(struct pmu *pmu);
 void pmu_read(const struct pmu *pmu, struct pmu_reading *reading);
 
 /*
- * Counter i between two readings, scaled up when the kernel multiplexed it. Returns false when it never ran between them.
- * *multiplexed_share becomes the share of the time in which it did not count.
+ * Return counter i between two readings, scaled up if the kernel multiplexed it. False if it never ran between them.
+ * *multiplexed_share becomes the share of time in which it did not count.
  */
 bool pmu_difference(const struct pmu_reading *from, const struct pmu_reading *to, unsigned int i,
                     double *value, double *multiplexed_share);
 
 /*
- * One counter without a system call: the protocol of perf_event_mmap_page (lock = sequence count). The counting thread
- * only. Returns false when the counter is not on the PMU now.
+ * Read one counter without a system call: the protocol of perf_event_mmap_page (lock = sequence count). Counting thread only.
+ * False if the counter is not on the PMU now.
  */
 static inline bool pmu_read_user(const struct perf_event_mmap_page *page, uint64_t *value)
 {
@@ -88,7 +88,7 @@ static inline bool pmu_read_user(const struct perf_event_mmap_page *page, uint64
 	return index != 0;
 }
 
-/* All open counters without a system call; false when one is not on the PMU now. Absent ones are left alone. */
+/* Read all open counters without a system call; false if one is not on the PMU now. Absent ones are unchanged. */
 static inline bool pmu_read_all_user(const struct pmu *pmu, uint64_t value[PMU_COUNTERS])
 {
 	bool all = true;

@@ -6,7 +6,7 @@
 
 #include "rss.h"
 
-/* By queue; the mean is of all queues, those without load too. */
+/* By queue; the mean covers all queues, also those without load. */
 struct spread {
 	uint64_t loads[RSS_QUEUES_MAX];
 	unsigned int most, least;
@@ -58,7 +58,7 @@ static double distance(double a, double b)
 }
 
 /*
- * The entry of the fullest queue whose load comes nearest to what both it and the emptiest one want; `entries`: there is none. A
+ * Return the entry of the fullest queue whose load is nearest to what both it and the emptiest one need; `entries`: none. A
  * load of the whole difference or more would only make the other queue the fullest.
  */
 static unsigned int find_entry(const struct spread *spread, const uint64_t *loads, const uint16_t *reta,

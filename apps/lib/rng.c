@@ -41,7 +41,7 @@ void rng_shuffle(struct rng *rng, void *elements, size_t n, size_t size)
 
 void rng_exponential_init(struct rng_exponential *layers)
 {
-	/* Layer 0 is as wide as a rectangle of the same height that has the area of box and tail together. */
+	/* Layer 0 is as wide as a rectangle of the same height with the area of box and tail together. */
 	layers->edge[0] = REGION_AREA / exp(-TAIL_START);
 	layers->edge[1] = TAIL_START;
 	for (unsigned int i = 2; i < 256; i++)
@@ -56,9 +56,10 @@ double rng_exponential_slow(const struct rng_exponential *layers, struct rng *rn
 {
 	const double *height = layers->height;
 
-	if (layer == 0) /* beyond the tail's start the distribution looks like itself: no memory */
+	if (layer ==
+	    0) /* beyond the start of the tail the distribution has the same shape: it has no memory */
 		return TAIL_START - log1p(-rng_uniform(rng));
-	/* in the wedge of the layer: below the curve, or drawn anew */
+	/* in the wedge of the layer: below the curve, or drawn again */
 	if (height[layer] + rng_uniform(rng) * (height[layer + 1] - height[layer]) < exp(-x))
 		return x;
 	return rng_exponential(layers, rng);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Seeded random numbers, cheap enough for the poll loop. The same seed gives the same numbers on every
- * machine. Not for secrets.
+ * Seeded random numbers, cheap enough for the poll loop. The same seed gives the same numbers on every machine. Not for
+ * secrets.
  */
 #ifndef RNG_H
 #define RNG_H
@@ -14,7 +14,7 @@ struct rng {
 	uint64_t state[4];
 };
 
-/* Any seed will do, 0 too: splitmix64 spreads it over the state. */
+/* Any seed will do, including 0: splitmix64 spreads it over the state. */
 void rng_seed(struct rng *rng, uint64_t seed);
 
 static inline uint64_t rng_rotate_left(uint64_t x, unsigned int bits)
@@ -64,11 +64,11 @@ struct rng_exponential {
 
 void rng_exponential_init(struct rng_exponential *layers);
 
-/* The 1 in 50 draws that need more than one comparison. */
+/* Draw the 1 in 50 values that need more than one comparison. */
 double rng_exponential_slow(const struct rng_exponential *layers, struct rng *rng, unsigned int layer,
                             double x);
 
-/* Exponentially distributed with mean 1. Layer and position come from different bits of one draw. */
+/* Draw from the exponential distribution with mean 1. Layer and position come from different bits of one draw. */
 static inline double rng_exponential(const struct rng_exponential *layers, struct rng *rng)
 {
 	const uint64_t bits = rng_next(rng);
@@ -77,7 +77,7 @@ static inline double rng_exponential(const struct rng_exponential *layers, struc
 
 	if (__builtin_expect(x < layers->edge[layer + 1], 1))
 		return x;
-	/* Of a copy, so that the state of a loop's generator may stay in registers. */
+	/* a copy, so that the state of a loop's generator can stay in registers */
 	struct rng copy = *rng;
 	const double slow = rng_exponential_slow(layers, &copy, layer, x);
 

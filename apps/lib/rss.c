@@ -21,7 +21,7 @@ static void apply_change(struct rss_tuple *tuple, const struct rss_freedom *chan
 	tuple->source_port ^= change->source_port;
 }
 
-/* Reduce `candidate` by the pivots found so far; what is left, if anything, becomes a new pivot. */
+/* Reduce `candidate` by the pivots found so far; any remainder becomes a new pivot. */
 static void add_equation(struct rss_inverse *inverse, struct rss_pivot candidate)
 {
 	while (candidate.entry_bits != 0) {
@@ -39,7 +39,7 @@ static void add_equation(struct rss_inverse *inverse, struct rss_pivot candidate
 	}
 }
 
-/* The equation of one free bit: which entry bits it flips. */
+/* Make the equation of one free bit: which entry bits it flips. */
 static void add_free_bit(struct rss_inverse *inverse, struct rss_freedom bit)
 {
 	struct rss_tuple unit = {0};
@@ -52,7 +52,7 @@ static void add_free_bit(struct rss_inverse *inverse, struct rss_freedom bit)
 	                      });
 }
 
-/* Lay the RETA's entries out by queue. Returns false when an entry names a queue that no port can have. */
+/* Sort the RETA's entries by queue. Returns false if an entry names a queue that no port can have. */
 static bool sort_entries(struct rss_inverse *inverse)
 {
 	const struct rss_target *target = inverse->target;
@@ -77,8 +77,7 @@ int rss_inverse_init(struct rss_inverse *inverse, const struct rss_target *targe
 	inverse->target = target;
 	if (size == 0 || size > RSS_RETA_MAX || (size & (size - 1)) != 0)
 		return -EINVAL;
-	for (uint32_t bit = 1; bit != 0;
-	     bit <<= 1) { /* ports first: they are changed with the least to be seen */
+	for (uint32_t bit = 1; bit != 0; bit <<= 1) { /* ports first: changing them is least visible */
 		if (freedom->source_port & bit)
 			add_free_bit(inverse, (struct rss_freedom){.source_port = (uint16_t)bit});
 	}

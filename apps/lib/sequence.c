@@ -15,7 +15,7 @@ static unsigned int window_log2_for(uint32_t flows)
 	return (unsigned int)__builtin_ctzll(window);
 }
 
-/* Three digits tell values up to 2048 apart one by one. */
+/* Three digits distinguish values up to 2048 one by one. */
 static int make_histograms(struct sequence *s)
 {
 	return histogram_init(&s->extent, 1, SEQUENCE_ARRIVALS_MAX, 3) |
@@ -40,12 +40,12 @@ struct sequence *sequence_new(uint32_t flows)
 		sequence_free(s);
 		return NULL;
 	}
-	/* Touched here, so that the first arrivals of a trial meet no page fault. */
+	/* Touched here, so that the first arrivals of a trial cause no page fault. */
 	memset(s->arrivals, 0xff, ((size_t)flows << s->window_log2) * sizeof(*s->arrivals));
 	return s;
 }
 
-/* The rings stay as they are: no entry is read that was not written since. */
+/* The rings stay unchanged: no entry is read that was not written since. */
 void sequence_reset(struct sequence *s)
 {
 	const size_t words =
@@ -110,7 +110,7 @@ void sequence_free(struct sequence *s)
 
 void sequence_clear_ahead(struct sequence *s, uint64_t next)
 {
-	/* A word is cleared when the window enters it; the word that holds s->next - 1 is in use already. */
+	/* A word is cleared when the window enters it; the word with s->next - 1 is in use already. */
 	uint64_t first = (s->next + 63) / 64;
 	const uint64_t last = (next - 1) / 64;
 
@@ -130,7 +130,7 @@ static uint64_t highest_at(uint64_t arrival)
 	return number_of(arrival) + (arrival & LAG_MAX);
 }
 
-/* The earliest of a flow's arrivals oldest..end-1 by which a number above `number` was there; there is one. */
+/* Return the earliest of a flow's arrivals oldest..end-1 by which a number above `number` had arrived; there is one. */
 static uint64_t first_higher(const struct sequence *s, uint32_t flow, uint64_t oldest, uint64_t number)
 {
 	uint64_t end = s->flow[flow].arrivals;
@@ -167,7 +167,7 @@ static void displace(struct sequence *s, uint32_t flow, uint64_t arrival, int64_
 		++*displaced_by(s, d->by);
 }
 
-/* Of a flow's arrivals from `first` on: how many directly before the present one are above `number`. */
+/* Return how many of a flow's arrivals from `first` on, directly before the present one, are above `number`. */
 static uint64_t degree_of(const struct sequence *s, uint32_t flow, uint64_t first, uint64_t number)
 {
 	const uint64_t end = s->flow[flow].arrivals;
@@ -178,7 +178,7 @@ static uint64_t degree_of(const struct sequence *s, uint32_t flow, uint64_t firs
 	return end - i;
 }
 
-/* A flow's arrivals from `first` on: how many are above `number`. */
+/* Record how many of a flow's arrivals from `first` on are above `number`. */
 static void record_overtakers(struct sequence *s, uint32_t flow, uint64_t first, uint64_t number)
 {
 	const uint64_t end = s->flow[flow].arrivals;
@@ -201,7 +201,7 @@ void sequence_record_reordered(struct sequence *s, uint64_t number, uint32_t flo
 	const uint64_t window = sequence_window(s);
 	const uint64_t oldest = f->arrivals > window ? f->arrivals - window : 0;
 	const bool fits = f->next - 1 - number <= LAG_MAX;
-	/* Was a higher number there before the ring begins? Then the earliest of them is not known. */
+	/* If a higher number had arrived before the ring begins, the earliest one is unknown. */
 	const bool is_known = fits && (oldest == 0 || highest_at(*sequence_slot(s, flow, oldest)) <= number);
 	const uint64_t degree = fits ? degree_of(s, flow, oldest, number) : window;
 

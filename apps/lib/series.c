@@ -33,7 +33,7 @@ void series_mark(struct series *s, const struct account *a, uint64_t now)
 	const uint64_t passed = (now - s->points[0].tsc) / s->interval_cycles;
 
 	keep(s, a, now);
-	/* The last part is ended by series_close(). */
+	/* series_close() ends the last part. */
 	s->next_tsc = passed + 1 < SERIES_INTERVALS ? s->points[0].tsc + (passed + 1) * s->interval_cycles
 	                                            : UINT64_MAX;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One trial as every lcore sees it. The main lcore fills it, launches the lcores and owns `phase`; the lcores read it.
- * All lcores of a node share one TSC (checked at the start: tsc_offsets.h), so that the same TSC values cut every window.
+ * One trial as every lcore sees it. The main lcore fills it, launches the lcores and owns `phase`; the lcores read it. All
+ * lcores of a node share one TSC (checked at the start: tsc_offsets.h), so the same TSC values cut every window.
  */
 #ifndef TRIAL_H
 #define TRIAL_H
@@ -26,11 +26,10 @@ struct trial_rate {
 
 /*
  * RUN:   traffic flows; the generator sends from begin_tsc to end_tsc.
- * DRAIN: no frame may be sent by the generator any more; everybody goes on receiving (the DUT forwarding). A generator
- *        enters it on its own at end_tsc, without waiting for the main lcore; the main lcore sets it for an early stop.
- *        Once all of its frames have come back (or when it does not receive) a generator calls sched_yield() in every
- *        iteration: on small machines the main lcore shares its CPU and needs it to watch the drain. Before that it does not:
- *        the latency of these frames is still recorded.
+ * DRAIN: the generator sends no more frames; every lcore goes on receiving (and the DUT forwarding). A generator enters it at
+ * end_tsc without waiting for the main lcore, which sets it for an early stop. Once all of its frames have come back (or if it
+ * does not receive) a generator calls sched_yield() in every iteration: on small machines the main lcore shares its CPU and
+ * needs it to watch the drain. Before that it does not, because the latency of these frames is still recorded.
  * OVER:  lcore functions return at once.
  */
 enum trial_phase { TRIAL_RUN, TRIAL_DRAIN, TRIAL_OVER };
@@ -44,7 +43,7 @@ struct trial {
 	struct trial_rate rate;
 	_Atomic(int) phase;  /* enum trial_phase; polled by lcores with a relaxed load */
 	int wake_fd;         /* eventfd of the main lcore: see trial_wake() */
-	atomic_bool *closed; /* by lcore: its window is closed; NULL: nobody asks */
+	atomic_bool *closed; /* by lcore: its window is closed; NULL: not needed */
 };
 
 static inline enum trial_phase trial_phase(const struct trial *trial)

@@ -4,9 +4,9 @@
 #include <rte_atomic.h>
 #include <rte_cycles.h>
 
-#define ROUNDS 2000 /* 1 ms where a line takes 350 cycles; the bounds narrow little after some hundred */
+#define ROUNDS 2000 /* 1 ms at 350 cycles per line; the bounds narrow little after several hundred rounds */
 
-/* A read that comes after the load that the caller has just made: rdtsc alone may be issued before it. */
+/* Read the TSC after the load that the caller has just made: rdtsc alone can be issued before it. */
 static inline uint64_t stamp_after_load(void)
 {
 	rte_rmb();
@@ -38,7 +38,7 @@ struct tsc_offset tsc_offset_ask(struct tsc_ball *ball, uint64_t limit_tsc)
 	uint64_t t0 = 0, t1 = 0, before = 0;
 
 	for (uint32_t round = 1; round <= ROUNDS && t0 < limit_tsc; round++, before = t1) {
-		t0 = rte_rdtsc(); /* read when it retires at the latest; the store below is seen after that */
+		t0 = rte_rdtsc(); /* read before it retires; the store below becomes visible after that */
 		atomic_store_explicit(&ball->ping, round, memory_order_release);
 		do
 			t1 = atomic_load_explicit(&ball->pong, memory_order_acquire);

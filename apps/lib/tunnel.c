@@ -23,7 +23,9 @@ void tunnel_init(struct tunnel *tunnel, bool over_ipv6, const struct rte_ether_h
 
 	*tunnel = (struct tunnel){
 	        .ethernet = *ethernet,
-	        /* don't fragment: may be set whatever the inner packet says (RFC 2003 section 3.1), and no identification is needed */
+	        /*
+	 * don't fragment may be set whatever the inner packet says (RFC 2003 section 3.1), and then no identification is needed
+	 */
 	        .ipv4 = {.version_ihl = RTE_IPV4_VHL_DEF,
 	                 .fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
 	                 .time_to_live = TUNNEL_HOP_LIMIT,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entry of an IP tunnel: outer headers in front of an IPv4 packet, which is forwarded on the way (TTL and its checksum).
- * GRE (RFC 2784) in IPv6, as HyperPlane's packet encapsulation does it, or IPv4 in IPv4 (RFC 2003).
+ * The entry of an IP tunnel: outer headers before an IPv4 packet, which is forwarded on the way (TTL and its checksum). GRE
+ * (RFC 2784) in IPv6, as in HyperPlane's packet encapsulation, or IPv4 in IPv4 (RFC 2003).
  */
 #ifndef TUNNEL_H
 #define TUNNEL_H
@@ -22,15 +22,16 @@
 #define IPPROTO_IPIP_VALUE 4
 
 struct tunnel {
-	struct rte_ether_hdr ethernet;            /* outer */
-	uint8_t ipv6_gre[IPV6_BYTES + GRE_BYTES]; /* flow label, traffic class and length are of the packet */
-	struct rte_ipv4_hdr ipv4;                 /* type of service, length and checksum are of the packet */
+	struct rte_ether_hdr ethernet; /* outer */
+	uint8_t ipv6_gre[IPV6_BYTES +
+	                 GRE_BYTES]; /* flow label, traffic class and length come from the packet */
+	struct rte_ipv4_hdr ipv4;    /* type of service, length and checksum come from the packet */
 	bool over_ipv6;
 };
 
 void tunnel_init(struct tunnel *tunnel, bool over_ipv6, const struct rte_ether_hdr *ethernet);
 
-/* 20 bits from what tells one flow from another, for routers that spread flows over paths (RFC 6438). */
+/* Return 20 bits that distinguish flows, for routers that spread flows over paths (RFC 6438). */
 static inline uint32_t tunnel_flow_label(const struct rte_ipv4_hdr *ip)
 {
 	const bool has_ports =
@@ -44,7 +45,7 @@ static inline uint32_t tunnel_flow_label(const struct rte_ipv4_hdr *ip)
 	return rte_jhash_3words(ip->src_addr, ip->dst_addr, ports, ip->next_proto_id) & 0xfffff;
 }
 
-/* Room in front of the inner packet for `bytes` of outer headers and the Ethernet header; NULL: there is none. */
+/* Make room before the inner packet for `bytes` of outer headers and the Ethernet header; NULL if there is none. */
 static inline uint8_t *tunnel_prepend(const struct tunnel *tunnel, struct rte_mbuf *packet, uint16_t bytes)
 {
 	uint8_t *head = (uint8_t *)rte_pktmbuf_prepend(packet, bytes);
@@ -87,9 +88,9 @@ static inline bool tunnel_put_ipv4(const struct tunnel *tunnel, struct rte_mbuf 
 }
 
 /*
- * The IPv4 packet that is to enter a tunnel, forwarded (TTL and its checksum) and without the padding of a short frame, which is
- * not part of it. NULL, and nothing has changed but that padding: not IPv4, malformed, TTL 1 or less, or `outer_bytes` of outer
- * headers and the like would make it too long.
+ * Return the IPv4 packet that is to enter a tunnel, forwarded (TTL and its checksum) and without the padding of a short frame.
+ * NULL, with only that padding changed: not IPv4, malformed, TTL at most 1, or too long with `outer_bytes` of outer headers and
+ * the like.
  */
 static inline struct rte_ipv4_hdr *tunnel_inner(struct rte_mbuf *packet, uint32_t outer_bytes)
 {
@@ -110,7 +111,10 @@ static inline struct rte_ipv4_hdr *tunnel_inner(struct rte_mbuf *packet, uint32_
 	return ip;
 }
 
-/* Forward `packet` into the tunnel. False, and only its inner TTL and padding may have changed: as tunnel_inner(), or no room. */
+/*
+ * Put `packet` into the tunnel. False, with at most its inner TTL and padding changed: tunnel_inner() refuses it, or there is
+ * no room.
+ */
 static inline bool tunnel_enter(const struct tunnel *tunnel, struct rte_mbuf *packet)
 {
 	const struct rte_ipv4_hdr *ip = tunnel_inner(packet, IPV6_BYTES);

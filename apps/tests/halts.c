@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For LD_PRELOAD: a processor that can halt on one line and on several, for the tests of notifications monitor and monitor-multi on
- * others. It halts until a condition of DPDK's says that a line has what is waited for.
+ * For LD_PRELOAD: emulate a processor that can halt on one line and on several, to test the notifications monitor and
+ * monitor-multi elsewhere. It halts until a DPDK condition reports that a line has the expected value.
  */
 #include <sched.h>
 #include <string.h>

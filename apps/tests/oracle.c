@@ -35,14 +35,14 @@ struct entry {
 	uint16_t burst; /* 0: the queue is empty */
 };
 
-/* Passes take turns: all polls of the script, those that get packets, those that get none. */
+/* Kinds of passes, which alternate: all polls of the script, the busy ones, the empty ones. */
 enum kind { KIND_ALL, KIND_BUSY, KIND_EMPTY, KINDS };
 
 static const char *const kind_names[KINDS] = {"all", "busy", "empty"};
 
 /*
- * What the poller writes, what the filler writes and what both read lie on lines of their own (two, for processors fetch
- * pairs): a poll must not wait for a line that the filler has just read.
+ * The poller's, the filler's and the common variables lie on separate lines (two, because processors fetch pairs): a poll must
+ * not wait for a line that the filler has just read.
  */
 #define OF_ITS_OWN __rte_aligned(2 * RTE_CACHE_LINE_SIZE)
 
@@ -50,50 +50,50 @@ struct script {
 	struct entry *entries[KINDS];
 	uint32_t lengths[KINDS];
 	uint64_t packets;        /* of all polls */
-	uint32_t chunks;         /* the script is run so many times in a pass: no slice is longer than one */
-	uint32_t passes;         /* of each kind, to do */
-	uint64_t *cycles[KINDS]; /* of each pass, without what was set aside, and without interruptions */
-	double *step_cycles;     /* of the chain, timed behind each pass with all polls */
-	uint64_t work_cycles;    /* for each packet */
+	uint32_t chunks;         /* runs of the script per pass: no timed interval is longer than one */
+	uint32_t passes;         /* of each kind */
+	uint64_t *cycles[KINDS]; /* of each pass, without time set aside and without interruptions */
+	double *step_cycles;     /* of the chain, timed after each pass with all polls */
+	uint64_t work_cycles;    /* per packet */
 	struct trial trial;
 	unsigned int filler;
 	uint16_t tx_port;
 	struct rte_mempool *pool;
 	struct packet_template template;
 	struct packet_flow flows[RSS_QUEUES_MAX];
-	/* the poller's: of the pass that runs */
+	/* the poller's variables for the present pass */
 	const struct entry *next OF_ITS_OWN;
 	const struct entry *end;
 	enum kind kind;
 	uint64_t begin_tsc;
 	uint64_t begin_aside;
 	uint64_t begin_interrupted;
-	uint64_t polls; /* of all chunks that are over */
+	uint64_t polls; /* of all completed chunks */
 	uint32_t chunks_left;
 	uint32_t passed; /* of all kinds */
-	uint32_t steps;  /* of the chain, which take as long as the work */
+	uint32_t steps;  /* of the chain; together they take as long as the work */
 	uint64_t chain;
 	bool over_polling; /* nothing is polled any more */
-	/* between the two */
+	/* common variables */
 	_Atomic(uint32_t) wanted OF_ITS_OWN;
 	_Atomic(uint32_t) filled;
 	_Atomic(bool) over;
-	bool stuck; /* a ring took no more */
+	bool stuck; /* a ring was full */
 };
 
 static struct script script;
 
-/* The DUT's account is that of the passes with all polls; the others have one that nobody reads. */
+/* The DUT's account is that of the passes with all polls; the account of the others is not read. */
 static void begin_pass(struct poller *p, enum kind kind)
 {
 	const uint64_t since_event = p->account->rx_packets - p->event_packets;
 
 	script.kind = kind;
 	script.end = script.entries[kind] + script.lengths[kind];
-	/* one more, untimed: an empty poll among empty polls finds its queue's head where the sweep before left it */
+	/* one more, untimed: in a steady run of empty polls each finds its queue's head where the sweep before left it */
 	script.chunks_left = script.chunks + (kind == KIND_EMPTY);
 	p->account = &p->accounts[kind == KIND_ALL ? STAGE_WINDOW : STAGE_WARMUP];
-	/* the interval to the next event began in the pass before: its packets explain their part of it */
+	/* the interval to the next event began in the pass before, and contains its packets */
 	p->event_packets = p->account->rx_packets - since_event;
 }
 
@@ -107,7 +107,7 @@ static void begin_timing(struct poller *p, uint64_t now)
 	                  1;
 }
 
-/* An interruption since the last event is set aside here, where it was: the next event may lie in another pass. */
+/* Set an interruption since the last event aside in the pass where it was: the next event can lie in another pass. */
 static void set_interruption_aside(struct poller *p, uint64_t now)
 {
 	const uint64_t sweeps = p->accounts[STAGE_WARMUP].sweeps + p->accounts[STAGE_WINDOW].sweeps;
@@ -126,7 +126,7 @@ static void have_filled(void)
 		rte_pause();
 }
 
-/* Work that uses the core as work does: a chain of dependent operations. */
+/* A chain of dependent operations, which uses the core as work does. */
 static __rte_always_inline uint64_t chain_on(uint64_t x, uint32_t steps)
 {
 	for (uint32_t s = 0; s < steps; s++) {
@@ -136,7 +136,7 @@ static __rte_always_inline uint64_t chain_on(uint64_t x, uint32_t steps)
 	return x;
 }
 
-/* TSC cycles of a step: how long the operations take differs by processor, and by what its clock does from moment to moment. */
+/* TSC cycles of a step. They depend on the processor, and on what its clock does at the moment. */
 static double time_steps(const struct poller *p)
 {
 	const uint64_t begin = cycles_stamp();
@@ -154,7 +154,7 @@ static double least_step_cycles(const struct poller *p)
 	return least;
 }
 
-/* A pass is over; the next one that has polls begins. */
+/* End a pass and begin the next one that has polls. */
 static void next_pass(struct poller *p, uint64_t now)
 {
 	if (script.begin_tsc && script.kind == KIND_ALL)
@@ -174,7 +174,7 @@ static void next_pass(struct poller *p, uint64_t now)
 	begin_pass(p, (enum kind)(script.passed % KINDS));
 }
 
-/* A chunk is over: have the rings filled for the next one, and set aside what that takes. */
+/* End a chunk: let the rings be filled for the next one, and set that time aside. */
 static __rte_noinline void next_chunk(struct poller *p)
 {
 	const uint64_t now = cycles_stamp();
@@ -213,7 +213,7 @@ static __rte_always_inline uint16_t receive_scripted(struct poller *p, uint16_t 
 	return rte_eth_rx_burst(p->rx_port, entry.queue, packets, entry.burst ? entry.burst : p->burst);
 }
 
-/* The chain goes on through all packets. */
+/* The chain continues through all packets. */
 static __rte_always_inline uint16_t process_work(struct poller *p, struct rte_mbuf **packets, uint16_t n)
 {
 	uint64_t x = script.chain;
@@ -258,7 +258,10 @@ static int fill_rings(void *arg)
 {
 	RTE_SET_USED(arg);
 	while (!atomic_load(&script.over)) {
-		/* spins as a generator between packets does: its neighbour's polls cost what they cost in a trial */
+		/*
+		 * spin like a generator between packets, so that polls of the neighbouring thread cost what they cost in a
+		 * trial
+		 */
 		if (atomic_load(&script.wanted) == atomic_load(&script.filled)) {
 			cycles_stamp();
 			continue;
@@ -352,7 +355,7 @@ static int read_script(const json_t *request, const struct poller *p, struct nod
 		add_poll(KIND_ALL, entry);
 		if (burst)
 			add_poll(KIND_BUSY, entry);
-		/* of every poll: gaps where the busy ones were would make the others dearer */
+		/* for every poll: gaps in place of the busy ones would make the others more expensive */
 		add_poll(KIND_EMPTY, empty);
 	}
 	return 0;
@@ -388,7 +391,7 @@ static json_t *passes_json(void)
 	return object;
 }
 
-/* Cycles of a packet's work, behind each pass with all polls. */
+/* Cycles of a packet's work, after each pass with all polls. */
 static json_t *work_json(void)
 {
 	json_t *list = json_array();
@@ -405,7 +408,7 @@ static json_t *polls_json(void)
 	                 (json_int_t)script.lengths[KIND_EMPTY]);
 }
 
-/* The slices themselves: their sums can then be checked, and other estimates be tried. */
+/* The timed intervals themselves, to check their sums and to try other estimates. */
 static json_t *timed_intervals_list(const struct account *a)
 {
 	json_t *list = json_array();

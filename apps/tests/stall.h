@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For stress tests that stop their threads between any two steps: maybe_stall() before each atomic access. Define before it, as one access
- * in so many, STALL_ODDS (it sleeps, up to STALL_NS) and YIELD_ODDS (it gives its processor away).
+ * For stress tests that stop their threads between any two steps: maybe_stall() before each atomic access. Before including it,
+ * define STALL_ODDS (one access in so many sleeps, up to STALL_NS) and YIELD_ODDS (one in so many yields its processor).
  */
 #ifndef STALL_H
 #define STALL_H
@@ -11,7 +11,7 @@
 #include <time.h>
 
 static _Thread_local uint32_t draws = 1; /* never 0; each thread sets its own */
-static _Thread_local uint64_t stalls;    /* so often this thread slept */
+static _Thread_local uint64_t stalls;    /* number of sleeps of this thread */
 
 /* xorshift32 (Marsaglia, 2003) */
 static uint32_t draw(void)

@@ -49,7 +49,7 @@ static bool is_known(const char *suite)
 	return false;
 }
 
-/* Returns the number of failed cases and adds the others to *passed. */
+/* Return the number of failed cases, and add the others to *passed. */
 static unsigned int run_suite(const struct unit_suite *suite, unsigned int *passed)
 {
 	unsigned int failed = 0;

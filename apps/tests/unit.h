@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The frame of the unit tests. A suite is a file unit_<name>.c that defines `const struct unit_suite
- * unit_<name>`, listed in unit.c. A case fails when one of its checks fails; it goes on, so that all failing
- * checks are printed.
+ * The frame of the unit tests. A suite is a file unit_<name>.c that defines `const struct unit_suite unit_<name>`, listed in
+ * unit.c. A case fails if one of its checks fails; it continues, so that all failing checks are printed.
  */
 #ifndef UNIT_H
 #define UNIT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What accounting.h records, against sums that are known because they are made up here. */
+/* Check what accounting.h records against known sums. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void timed_intervals_are_kept_one_by_one_up_to_their_number(void)
 	drop(a);
 }
 
-/* Visits after long gaps are met more often by a random poll, and count less for it. */
+/* A random poll meets busy polls after long gaps more often, so they count less. */
 static void timed_busy_polls_are_weighted_with_the_inverse_of_their_chance(void)
 {
 	const uint64_t near[] = {0, 100, 300, 400}, far[] = {0, 1000, 1200, 1300};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the node's conversation is made of: lines, strict fields, errors, medians, the list of the longest, counters. */
+/* Check the parts of the node's conversation: lines, strict fields, errors, medians, the list of the longest, counters. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -172,7 +172,7 @@ static void longest_keeps_the_longest(void)
 	UNIT_EQUAL(l.n, 0);
 }
 
-/* Software events stand in for hardware ones, which virtual machines often lack: same calls, same files. */
+/* Software events stand in for hardware events, which virtual machines often lack: same calls, same files. */
 static void counters_count_and_absent_ones_say_why(void)
 {
 	struct pmu_event events[PMU_COUNTERS];
@@ -187,7 +187,7 @@ static void counters_count_and_absent_ones_say_why(void)
 	pmu_open(&pmu, events);
 	UNIT_CHECK(pmu.reason[1][0] != '\0' && pmu.reason[2][0] != '\0');
 	UNIT_CHECK(!pmu.user_readable);
-	if (pmu.any) { /* not where perf_event_paranoid forbids it */
+	if (pmu.any) { /* not if perf_event_paranoid forbids it */
 		volatile unsigned int spins = 0;
 
 		pmu_read(&pmu, &from);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What co-runners do, and how their windows are cut. */
+/* Check the work of co-runners, and how their windows are cut. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static struct work open_work(enum work_kind kind, size_t bytes, enum stream_oper
 	return work;
 }
 
-/* Sums of the definition, in the other order of loops. */
+/* The sums of the definition, with the loops in the other order. */
 static double product(const double *a, const double *b, size_t n, size_t i, size_t j)
 {
 	double sum = 0;
@@ -63,7 +63,7 @@ static void a_step_counts_the_rows_that_it_made(void)
 	double *c = (double *)work.memory + (size_t)2 * 64 * 64;
 
 	c[64 * 20] = -1;
-	/* 65536 products a step, 4096 a row */
+	/* 65536 products per step, 4096 per row */
 	UNIT_EQUAL(work.step(&work), 16);
 	UNIT_CHECK(c[(size_t)64 * 20] == -1);
 	UNIT_EQUAL(work.step(&work), 16);
@@ -117,7 +117,7 @@ static void a_chase_fills_its_footprint(void)
 	}
 	UNIT_CHECK((const char *)work.at >= memory);
 	UNIT_CHECK((const char *)work.at < end);
-	/* of some 2400 places looked at, some lie in the first and in the last tenth */
+	/* of about 2400 places, some lie in the first and in the last tenth */
 	UNIT_CHECK(first < memory + work.footprint_bytes / 10);
 	UNIT_CHECK(last > memory + work.footprint_bytes / 10 * 9);
 	work_close(&work);
@@ -125,7 +125,7 @@ static void a_chase_fills_its_footprint(void)
 
 static void streams_count_the_bytes_that_they_touch(void)
 {
-	const size_t bytes = (size_t)300 * 1024; /* no whole number of chunks */
+	const size_t bytes = (size_t)300 * 1024; /* not a whole number of chunks */
 
 	for (unsigned int operation = STREAM_READ; operation <= STREAM_COPY; operation++) {
 		struct work work = open_work(WORK_MEMORY_STREAM, bytes, (enum stream_operation)operation);
@@ -135,7 +135,7 @@ static void streams_count_the_bytes_that_they_touch(void)
 		do
 			done += work.step(&work);
 		while (work.position);
-		/* one turn: each byte once; copied ones are read in one half and written in the other */
+		/* one round: each byte once; copied ones are read in one half and written in the other */
 		UNIT_EQUAL(done, bytes);
 		if (operation == STREAM_WRITE)
 			UNIT_CHECK(!memchr(work.memory, 0x5a, bytes));

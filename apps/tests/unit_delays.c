@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Service times and hiccups against the distributions that they are drawn from; bounds are 5 standard deviations. */
+/* Check service times and hiccups against their distributions; bounds are 5 standard deviations. */
 #include "unit.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static struct delays_config with_hiccups(double probability, const struct delay_
 	return (struct delays_config){.hiccup = *delay, .hiccup_probability = probability, .hiccup_seed = 1};
 }
 
-/* PACKETS packets in bursts of `burst`. Returns the cycles of all. */
+/* Pass PACKETS packets in bursts of `burst`. Returns the cycles of all. */
 static uint64_t run(const struct delays_config *config, unsigned int lcore, uint32_t burst,
                     struct delay_counts *counts)
 {
@@ -51,7 +51,7 @@ static void hiccups_are_binomial(void)
 	UNIT_EQUAL(counts.service_cycles, 0);
 }
 
-/* Where bursts are cut changes nothing: hiccups belong to packets. */
+/* The division into bursts changes nothing, because hiccups belong to packets. */
 static void bursts_do_not_matter(void)
 {
 	const struct delays_config config = with_hiccups(P, &exponential);
@@ -65,7 +65,7 @@ static void bursts_do_not_matter(void)
 	}
 }
 
-/* An independent draw per packet: after a hiccup the next packet has one with the same probability, no more and no less. */
+/* An independent draw per packet: after a hiccup the next packet has one with the same probability. */
 static void hiccups_have_no_memory(void)
 {
 	const struct delays_config config = with_hiccups(0.2, &fixed);

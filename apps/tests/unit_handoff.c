@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ring between dispatchers and workers: every packet once, in order where there is one, in each way of synchronising. */
+/*
+ * Check the ring between dispatchers and workers: every packet once, in order if there is one, with each kind of
+ * synchronisation.
+ */
 #include "unit.h"
 
 #include <pthread.h>
@@ -14,7 +17,7 @@
 #define SLOTS     64
 #define PRODUCERS 3
 #define CONSUMERS 3
-#define EACH      40000 /* packets of a producer */
+#define EACH      40000 /* packets per producer */
 #define BURST     32
 
 static const enum handoff_sync syncs[] = {HANDOFF_DEFAULT, HANDOFF_RTS, HANDOFF_HTS, HANDOFF_SINGLE};
@@ -29,7 +32,7 @@ static struct rte_ring *new_ring(enum handoff_sync sync)
 	return handoff_init(memory, SLOTS, sync);
 }
 
-/* Packets are only passed through: numbers do as well. */
+/* Packets only pass through, so numbers will do. */
 static struct rte_mbuf *packet(uintptr_t number)
 {
 	return (struct rte_mbuf *)(number + 1);
@@ -101,7 +104,7 @@ static void *produce(void *argument)
 	return NULL;
 }
 
-/* What one consumer gets of one producer is in the producer's order. */
+/* One consumer gets the packets of one producer in the producer's order. */
 static void *consume(void *argument)
 {
 	struct crowd *crowd = argument;

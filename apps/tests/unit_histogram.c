@@ -30,7 +30,7 @@ static void small_values_have_their_own_index(void)
 	UNIT_EQUAL(histogram_index(&h, 2048), 2048);
 	UNIT_EQUAL(histogram_index(&h, 2049), 2048);
 	UNIT_EQUAL(histogram_index(&h, 4096), 3072);
-	UNIT_EQUAL(h.counts_len, 23552); /* as HdrHistogram sizes these parameters */
+	UNIT_EQUAL(h.counts_len, 23552); /* the size that HdrHistogram has for these parameters */
 	histogram_free(&h);
 }
 
@@ -84,7 +84,7 @@ static bool is_alike(const struct histogram *a, const struct histogram *b)
 	       a->sum == b->sum;
 }
 
-/* Several at once leave what one by one leaves. */
+/* Recording several at once has the same result as one by one. */
 static void many_are_as_one_by_one(void)
 {
 	uint64_t values[100];

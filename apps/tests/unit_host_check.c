@@ -27,7 +27,7 @@ static void line_goes_to_and_fro(void)
 	static struct host_check_line line;
 	pthread_t follower;
 
-	/* two threads of one CPU need a time slice for each of 2048 moves */
+	/* two threads of one CPU need a scheduler slice for each of 2048 moves */
 	host_check_line_reset(&line, in_ns(60 * SECOND_NS));
 	UNIT_EQUAL(pthread_create(&follower, NULL, follow, &line), 0);
 	host_check_line_lead(&line);
@@ -48,7 +48,7 @@ static void line_without_follower_gives_up(void)
 	UNIT_CHECK(!line.complete);
 	UNIT_CHECK(cycles_stamp() > deadline);
 	host_check_line_reset(&line, in_ns(1000000));
-	host_check_line_follow(&line); /* returns, too */
+	host_check_line_follow(&line); /* returns as well */
 	UNIT_EQUAL(atomic_load(&line.turn), 0);
 }
 
@@ -76,11 +76,11 @@ static void core_is_timed(void)
 	const double chain = median_cycles(core.chain, HOST_CHECK_STEP_BATCHES);
 	const double wide = median_cycles(core.wide, HOST_CHECK_STEP_BATCHES);
 
-	/* a multiplication takes 3 to 4 cycles of any core of the last 15 years, and no core turns at 4 times its TSC */
+	/* a multiplication takes 3 to 4 cycles on any core of the last 15 years, and no core runs at 4 times its TSC */
 	UNIT_CHECK(chain > 0.75 * HOST_CHECK_STEPS);
-	/* chains side by side overlap: four of them cost less than four times one */
+	/* parallel chains overlap: four cost less than four times one */
 	UNIT_CHECK(wide < 0.75 * HOST_CHECK_WIDTH * chain);
-	/* at most 256 bytes a cycle */
+	/* at most 256 bytes per cycle */
 	UNIT_CHECK(median_cycles(core.stream, HOST_CHECK_STREAM_BATCHES) > (double)bytes / 256);
 }
 

@@ -16,7 +16,7 @@ struct drained {
 	uint64_t last;
 };
 
-/* A loop that turns every `turn_cycles` from BEGIN to BEGIN + cycles. */
+/* A loop that runs every `turn_cycles` from BEGIN to BEGIN + cycles. */
 static struct drained drain(struct pacer *pacer, uint64_t cycles, uint64_t turn_cycles)
 {
 	struct drained d = {.first = UINT64_MAX};
@@ -50,7 +50,7 @@ static void constant_rate_is_exact(void)
 	}
 }
 
-/* Distances of 1, 2 and 3 us at 2.6 cycles a ns; the one before the first slot lies between two turns. */
+/* Distances of 1, 2 and 3 us at 2.6 cycles per ns; the one before the first slot lies between two repetitions. */
 static void recorded_gaps_come_again_and_again(void)
 {
 	static const uint32_t gaps_ns[] = {3000, 1000, 2000};
@@ -110,7 +110,7 @@ static void one_burst_at_most_per_turn(void)
 
 	pacer_constant(&pacer, BEGIN, 100, LATE_MAX);
 	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 100000, ALWAYS, intended, BURST, &skipped), BURST);
-	UNIT_EQUAL(intended[0], BEGIN); /* the oldest go first */
+	UNIT_EQUAL(intended[0], BEGIN); /* the oldest are sent first */
 	UNIT_EQUAL(pacer_take(&pacer, BEGIN + 100000, ALWAYS, intended, 5, &skipped), 5);
 	UNIT_EQUAL(intended[0], BEGIN + 32 * 100);
 	UNIT_EQUAL(skipped, 0);
@@ -145,13 +145,13 @@ static void impossible_rate_is_counted_whole(void)
 	struct drained d;
 	uint64_t rest;
 
-	/* 26 M slots a second for a loop that turns 50 k times a second */
+	/* 26 M slots per second for a loop that runs 50 k times per second */
 	pacer_constant(&pacer, BEGIN, 100, LATE_MAX);
 	d = drain(&pacer, HZ, 52000);
 	rest = pacer_skip_until(&pacer, BEGIN + HZ);
 	UNIT_EQUAL(d.taken + d.skipped + rest, 26000000);
 	UNIT_EQUAL(d.taken, 50000 * BURST - BURST +
-	                            1); /* a full burst each turn but the first, where one slot is due */
+	                            1); /* a full burst each time except the first, when one slot is due */
 	UNIT_CHECK(d.skipped > 20000000);
 }
 
@@ -170,7 +170,7 @@ static void a_turn_skips_a_bounded_number(void)
 	UNIT_EQUAL(skipped, HZ - LATE_MAX);
 }
 
-/* Slot k of constant distances lies at floor(k x distance): taken, or given up, in whatever portions. */
+/* Slot k of constant distances lies at floor(k x distance), whether taken or given up, in any portions. */
 static void constant_slots_have_a_closed_form(void)
 {
 	struct pacer pacer;
@@ -192,7 +192,7 @@ static void constant_slots_have_a_closed_form(void)
 			now += rng_below(&rng, turn % 10 == 9 ? 3 * LATE_MAX : 3000);
 			taken = pacer_take(&pacer, now, limit, intended, max, &skipped);
 			k += skipped;
-			/* the last of those that were skipped was too late, the first one that was not is not */
+			/* the last skipped slot was too late, the first one that was kept is not */
 			UNIT_CHECK(skipped == 0 || now - BEGIN - (uint64_t)((k - 1) * step >> 64) > LATE_MAX);
 			UNIT_CHECK(taken == 0 || now - intended[0] <= LATE_MAX);
 			for (unsigned int i = 0; i < taken; i++, k++)
@@ -215,7 +215,7 @@ static void start_process(struct pacer *pacer, unsigned int process)
 		pacer_gaps(pacer, BEGIN, gaps_ns, 7, HZ / 1e9, HZ);
 }
 
-/* However a loop takes its slots, they are the slots of one and the same process. */
+/* Slots do not depend on how a loop takes them. */
 static void portions_do_not_change_the_schedule(void)
 {
 	struct pacer one, many;
@@ -238,7 +238,10 @@ static void portions_do_not_change_the_schedule(void)
 	}
 }
 
-/* Of five slots the first of three has 0 and 3, the second 1, 2 and 4, the third none: together they have all, at the same times. */
+/*
+ * Of five slots the first of three senders has 0 and 3, the second 1, 2 and 4, the third none: together they have all, at the
+ * same times.
+ */
 static void shares_make_up_the_schedule(void)
 {
 	static const uint32_t turns[2][3] = {{2, 3}, {2, 1, 2}};
@@ -267,7 +270,7 @@ static void shares_make_up_the_schedule(void)
 	}
 }
 
-/* Distances of a Poisson process taken in bursts: mean and standard deviation alike, 1 in e above the mean. */
+/* Distances of a Poisson process taken in bursts: mean equals standard deviation, and 1 in e exceeds the mean. */
 static void poisson_distances_are_exponential(void)
 {
 	const double mean = 26;
@@ -355,7 +358,7 @@ static void a_held_process_goes_on_with_another_mean(void)
 	UNIT_CHECK(pacer_next(&pacer) >= BEGIN + HZ);
 	slots = pacer_skip_until(&pacer, BEGIN + 2 * HZ);
 	UNIT_NEAR(slots, 1e5, 5 * sqrt(1e5));
-	/* as often as one likes: each time the wait begins anew, which a process without memory does not show */
+	/* as often as wanted: each time the wait begins again, which does not change a process without memory */
 	for (unsigned int i = 0; i < 100000; i++) {
 		const uint64_t now = BEGIN + 2 * HZ + i * (HZ / 100000);
 

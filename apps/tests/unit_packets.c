@@ -11,7 +11,7 @@
 
 static const struct rte_ether_addr here = {{2, 0, 0, 0, 0, 1}}, there = {{2, 0, 0, 0, 0, 2}};
 
-/* An mbuf with its buffer, as a pool lays them out. */
+/* An mbuf with its buffer, laid out as in a pool. */
 struct frame {
 	struct rte_mbuf mbuf;
 	uint8_t buffer[RTE_PKTMBUF_HEADROOM + PACKET_FRAME_BYTES_MAX];
@@ -27,7 +27,7 @@ static void write_frame(struct frame *frame, unsigned int bytes, const struct pa
 	struct packet_template template;
 	struct packet_flow flow;
 
-	memset(&frame->mbuf, 0xa5, sizeof(frame->mbuf)); /* what an earlier user left behind */
+	memset(&frame->mbuf, 0xa5, sizeof(frame->mbuf)); /* remains of an earlier user */
 	memset(frame_bytes(frame), 0, PACKET_FRAME_BYTES_MAX);
 	frame->mbuf.buf_addr = frame->buffer;
 	frame->mbuf.next = NULL;

@@ -41,7 +41,7 @@ static void open_set(struct qwait_config config)
 	qwait_waiter_init(&f.waiter, f.set);
 }
 
-/* All queues; queue q has the weight 1 + q % weights. What adding made ready is filtered by verify. */
+/* All queues; queue q has the weight 1 + q % weights. Verify filters what qwait_add() made ready. */
 static void open_full_set(uint32_t queues, enum qwait_policy policy, enum qwait_ready_set ready_set,
                           uint32_t weights)
 {
@@ -60,7 +60,7 @@ static void close_set(void)
 	free(f.bells);
 }
 
-/* The next one, an item of which is served. */
+/* Serve one item of the next queue. */
 static uint32_t serve_one(void)
 {
 	const uint32_t q = qwait_next(&f.waiter);
@@ -126,7 +126,7 @@ static void round_robin_is_fair(void)
 	close_set();
 }
 
-/* Queues of a leaf are taken at once, and returned in the same order; what is rung meanwhile has its turn a round later. */
+/* The queues of a leaf are taken together and returned in the same order; a queue rung meanwhile follows a round later. */
 static void the_only_waiter_is_fair_and_in_order(void)
 {
 	open_set((struct qwait_config){.queues = QUEUES, .one_waiter = true});
@@ -148,7 +148,7 @@ static void the_only_waiter_is_fair_and_in_order(void)
 		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1), 0);
 	UNIT_EQUAL(qwait_next(&f.waiter), 0);
 	UNIT_EQUAL(qwait_add(f.set, 1, &f.bells[1], 1), 0);
-	UNIT_EQUAL(qwait_disable(f.set, 4), 0); /* it is taken, and not returned yet */
+	UNIT_EQUAL(qwait_disable(f.set, 4), 0); /* it is taken, but not yet returned */
 	for (uint32_t q = 2; q < 64; q += q == 2 ? 4 : 2)
 		UNIT_EQUAL(qwait_next(&f.waiter), q);
 	UNIT_EQUAL(qwait_next(&f.waiter), 1);
@@ -158,7 +158,7 @@ static void the_only_waiter_is_fair_and_in_order(void)
 	close_set();
 }
 
-/* One's own queues come first, and a stolen queue goes back to the set that it belongs to. */
+/* A waiter's own queues come first, and a stolen queue returns to its own set. */
 static void a_waiter_steals_when_its_own_set_is_empty(void)
 {
 	const struct qwait_config config = {.queues = 4};
@@ -178,7 +178,7 @@ static void a_waiter_steals_when_its_own_set_is_empty(void)
 	UNIT_EQUAL(qwait_next(&first), QWAIT_NONE);
 	UNIT_EQUAL(qwait_steal(&victim, 1, &at), 3);
 	UNIT_EQUAL(at, 0);
-	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE); /* whose queue it is does not get it meanwhile */
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE); /* its own waiter does not get it meanwhile */
 	UNIT_CHECK(qwait_verify(&victim, 3));
 	qwait_took(&victim, 3, 1);
 	qwait_reconsider(&victim, 3);
@@ -191,7 +191,7 @@ static void a_waiter_steals_when_its_own_set_is_empty(void)
 	free(bells);
 }
 
-/* Of one waiter and one producer, who writes events. */
+/* A set of one waiter and one producer, who writes events. */
 static void open_events(uint32_t queues, enum qwait_policy policy)
 {
 	open_set((struct qwait_config){
@@ -203,7 +203,7 @@ static void open_events(uint32_t queues, enum qwait_policy policy)
 	qwait_waiter_init(&f.waiter, f.set);
 }
 
-/* False: it was rung, because all events are unread. */
+/* Return false if the bell was rung because all events are unread. */
 static bool post(uint32_t q)
 {
 	qwait_fetch_add(&f.bells[q].rung, 1);
@@ -213,7 +213,7 @@ static bool post(uint32_t q)
 	return false;
 }
 
-/* Several laps; whether the queue is armed, ready or served does not count. */
+/* Several wraps; it makes no difference whether the queue is armed, ready or served. */
 static void an_event_makes_its_queue_ready(void)
 {
 	open_events(QUEUES, QWAIT_ROUND_ROBIN);
@@ -241,7 +241,7 @@ static void what_finds_no_event_is_rung(void)
 			UNIT_CHECK(post(i % 500));
 		UNIT_CHECK(!post(500));
 		UNIT_CHECK(!post(0));
-		serve(2 * QWAIT_EVENTS); /* queue 0 was made ready in two ways, so once in vain */
+		serve(2 * QWAIT_EVENTS); /* queue 0 was made ready in two ways, so once without an item */
 		for (uint32_t q = 0; q < QUEUES; q++)
 			UNIT_EQUAL(qwait_items(f.set, q), 0);
 		UNIT_EQUAL(serve_one(), QWAIT_NONE);
@@ -261,7 +261,7 @@ static void an_event_of_a_queue_that_comes_first_comes_first(void)
 	close_set();
 }
 
-/* Who sleeps would not see one, several who wait would each need one, and several who write have no place in order. */
+/* A sleeping waiter would not see an event, several waiters would each need one, and several writers have no order. */
 static void other_sets_take_no_events(void)
 {
 	static const struct qwait_config others[] = {
@@ -299,7 +299,7 @@ static void weights_are_kept(void)
 	close_set();
 }
 
-/* A queue that runs out of items passes its turn on, and does not carry the rest over. */
+/* A queue that runs out of items passes its turn on, and does not save up the rest. */
 static void a_weight_is_lost_when_its_queue_runs_empty(void)
 {
 	open_full_set(4, QWAIT_WEIGHTED, QWAIT_HIERARCHICAL, 4);
@@ -329,7 +329,7 @@ static void strict_priority_starves(void)
 	close_set();
 }
 
-/* A queue's items went with an earlier batch, and then its producer, which was held up, rings. */
+/* A queue's items left with an earlier batch, and then its delayed producer rings. */
 static void spurious_wake_ups_are_filtered_and_counted(void)
 {
 	open_full_set(QUEUES, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
@@ -365,7 +365,7 @@ static void a_doorbell_in_use_is_refused(void)
 	open_set((struct qwait_config){.queues = 10});
 	UNIT_EQUAL(qwait_add(f.set, 3, &f.bells[0], 1), 0);
 	UNIT_EQUAL(qwait_add(f.set, 4, &f.bells[0], 1), -EBUSY);
-	UNIT_EQUAL(qwait_add(f.set, 4, &f.bells[1], 1), 0); /* another one is tried */
+	UNIT_EQUAL(qwait_add(f.set, 4, &f.bells[1], 1), 0); /* the next one is tried */
 	UNIT_EQUAL(qwait_add(f.set, 3, &f.bells[2], 1), -EEXIST);
 	UNIT_EQUAL(qwait_add(f.set, 10, &f.bells[2], 1), -EINVAL);
 	UNIT_EQUAL(qwait_add(f.set, 5, &f.bells[2], 0), -EINVAL);
@@ -379,7 +379,7 @@ static void a_doorbell_in_use_is_refused(void)
 	close_set();
 }
 
-/* The waiter has the queue from qwait_next() until qwait_verify() or qwait_reconsider() gives it back. */
+/* The waiter owns the queue from qwait_next() until qwait_verify() or qwait_reconsider() returns it. */
 static void a_queue_that_is_served_is_not_removed(void)
 {
 	for (int kind = 0; kind < QWAIT_READY_SETS; kind++) {
@@ -394,14 +394,14 @@ static void a_queue_that_is_served_is_not_removed(void)
 		UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
 		UNIT_EQUAL(qwait_remove(f.set, 3), 0);
 		UNIT_EQUAL(qwait_remove(f.set, 3), -ENOENT);
-		qwait_ring(&f.bells[4], 1); /* ready, and not taken yet */
+		qwait_ring(&f.bells[4], 1); /* ready, and not yet taken */
 		UNIT_EQUAL(qwait_remove(f.set, 4), 0);
 		UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
 		close_set();
 	}
 }
 
-/* The producer has taken the arming when it finds the queue gone from under it. */
+/* The producer has taken the arming when the queue is removed. */
 static void a_queue_that_is_being_rung_is_not_removed(void)
 {
 	open_full_set(10, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
@@ -432,7 +432,7 @@ static void items_outlast_adding_and_removing(void)
 	free(f.bells);
 }
 
-/* Without a summary that is cleared (config.one_waiter, few queues) the leaves say so. */
+/* Without a cleared summary (config.one_waiter, few queues) the leaves decide. */
 static void any_says_when_nothing_is_ready(void)
 {
 	for (int one_waiter = 0; one_waiter < 2; one_waiter++) {
@@ -448,7 +448,7 @@ static void any_says_when_nothing_is_ready(void)
 	}
 }
 
-/* The set's memory may be another's by then. */
+/* The memory of the set can belong to others by then. */
 static void a_removed_doorbell_writes_no_events(void)
 {
 	open_events(2, QWAIT_ROUND_ROBIN);
@@ -456,7 +456,7 @@ static void a_removed_doorbell_writes_no_events(void)
 	UNIT_EQUAL(qwait_remove(f.set, 1), 0);
 	UNIT_CHECK(!post(1)); /* a late producer */
 	UNIT_EQUAL(f.set->events.posted, 1);
-	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE); /* its number is read still */
+	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE); /* its number is still read */
 	UNIT_EQUAL(f.set->events.next, 1);
 	close_set();
 }

@@ -43,7 +43,7 @@ static void half_of_one_queue_goes_to_the_other(void)
 	UNIT_EQUAL(rebalance(loads, reta, ENTRIES, 2, 0.02), 0);
 }
 
-/* A flow cannot be cut in two: what is more than the difference stays, the rest goes away from it. */
+/* A flow cannot be divided: a load above the difference stays, the rest moves away. */
 static void a_heavy_entry_is_left_alone_on_its_queue(void)
 {
 	deal(2, 1, 1);
@@ -59,7 +59,7 @@ static void large_entries_are_moved_before_many_small_ones(void)
 {
 	deal(2, 1, 0);
 	loads[0] = loads[2] = 1000;
-	UNIT_EQUAL(rebalance(loads, reta, ENTRIES, 2, 0.13), 1); /* 254 of 2254 are left over: 0.127 above */
+	UNIT_EQUAL(rebalance(loads, reta, ENTRIES, 2, 0.13), 1); /* 254 of 2254 remain: 0.127 above */
 }
 
 static void random_loads_come_within_the_threshold(void)

@@ -29,7 +29,7 @@ static double exponential_distance(const double *sorted, size_t n)
 	return distance;
 }
 
-/* The numbers that the public implementations of xoshiro256++ agree on for the state {1, 2, 3, 4}. */
+/* The numbers of the public implementations of xoshiro256++ for the state {1, 2, 3, 4}. */
 static void first_numbers_of_xoshiro(void)
 {
 	static const uint64_t expected[] = {41943041,
@@ -120,7 +120,7 @@ static void exponential_sampler_is_exponential(void)
 	UNIT_NEAR(sum / SAMPLES, 1, 5 / sqrt(SAMPLES));
 	UNIT_NEAR(squares / SAMPLES, 2, 5 * sqrt(20.0 / SAMPLES)); /* variance of x^2 is 24 - 4 */
 	UNIT_CHECK(exponential_distance(samples, SAMPLES) < 1.63 / sqrt(SAMPLES)); /* 1 % level */
-	UNIT_CHECK(samples[SAMPLES - 1] > 7.7); /* the tail beyond layer 0 is drawn from */
+	UNIT_CHECK(samples[SAMPLES - 1] > 7.7); /* the tail beyond layer 0 is used */
 	free(samples);
 }
 

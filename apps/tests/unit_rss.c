@@ -7,7 +7,7 @@
 
 #include "rss.h"
 
-/* RX queue that the tuple ends up on. */
+/* Return the RX queue of the tuple. */
 static uint16_t rss_queue(const struct rss_target *target, const struct rss_tuple *tuple)
 {
 	if (target->reta_size == 0)
@@ -38,7 +38,7 @@ static const struct {
 static const struct rss_freedom freedom = {
         .source = 0x000f0000, .destination = 0xff, .source_port = UINT16_MAX};
 
-/* A target with a round-robin RETA; the caller frees it. */
+/* Return a target with a round-robin RETA; the caller frees it. */
 static struct rss_target *new_target(uint16_t reta_size, uint16_t queues, bool hashes_ports)
 {
 	struct rss_target *target = calloc(1, sizeof(*target));
@@ -74,7 +74,7 @@ static void queue_is_reta_of_low_hash_bits(void)
 	free(target);
 }
 
-/* Steer random tuples to every queue; only free bits may change. */
+/* Steer random tuples to every queue; only free bits can change. */
 static void check_steering(const struct rss_target *target)
 {
 	struct rss_inverse *inverse = malloc(sizeof(*inverse));

@@ -20,7 +20,7 @@ static void holes_are_no_duplicates(void)
 {
 	struct sequence *s = sequence_new(1);
 
-	/* Steps that pass over words, and over the whole window, must leave no stale bits behind. */
+	/* Steps over words, and over the whole window, must leave no stale bits. */
 	for (uint64_t i = 0, number = 0; i < 100000; i++, number += 1 + i % 200)
 		sequence_record(s, number, 0);
 	sequence_record(s, s->next + 5 * SEQUENCE_WINDOW, 0);
@@ -102,8 +102,7 @@ static void extent_distance_and_degree(void)
 	UNIT_EQUAL(s->distance.min, 4);
 	UNIT_EQUAL(s->distance.max, 4);
 	UNIT_EQUAL(s->degree.max, 4);
-	UNIT_EQUAL(s->degree.sum,
-	           4); /* nothing but packet 4 itself lies between the later ones and packet 5 */
+	UNIT_EQUAL(s->degree.sum, 4); /* only packet 4 itself lies between the later ones and packet 5 */
 	sequence_free(s);
 }
 
@@ -127,7 +126,7 @@ static void extents_beyond_the_window_are_refused(void)
 	sequence_free(s);
 }
 
-/* A number far below the highest fits no entry of the ring; what comes after is not disturbed by it. */
+/* A number far below the highest fits no entry of the ring, and does not disturb later ones. */
 static void lags_beyond_an_entry_are_refused(void)
 {
 	struct sequence *s = sequence_new(1);
@@ -161,7 +160,7 @@ static void faults_are_kept_by_flow(void)
 	sequence_free(s);
 }
 
-/* Two flows that arrive at two trackers count as if one had seen both, but for the order between them. */
+/* Two flows that arrive at two trackers count as if one had seen both, except for the order between them. */
 static void sums_are_what_one_would_have_seen(void)
 {
 	static const uint64_t numbers[] = {0, 2, 4, 4, 1, 3, 9, 7};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts of a window: as many as asked for, none lost at its end, a host gap in one of them. */
+/* Check the parts of a window: the requested number, none lost at its end, a host gap in one of them. */
 #include "unit.h"
 
 #include "series.h"
@@ -8,7 +8,7 @@
 #define INTERVAL 100
 #define END      (START + SERIES_INTERVALS * INTERVAL)
 
-/* A loop that looks at the TSC every `step` cycles and gets one packet each time, until the window closes. */
+/* Run a loop that reads the TSC every `step` cycles and gets one packet each time, until the window closes. */
 static void run(struct series *s, struct account *a, uint64_t from, uint64_t step)
 {
 	uint64_t now = from;

@@ -38,10 +38,11 @@ static void hot_and_cold_queues_are_as_many_as_asked_for(void)
 	        {GEN_PROPORTIONALLY_CONCENTRATED, 0, 100, 0.05, 8, 1, 8},
 	        {GEN_PROPORTIONALLY_CONCENTRATED, 0.5, 100, 0.05, 5, 3, 5}, /* a half counts as one */
 	        {GEN_PROPORTIONALLY_CONCENTRATED, 0.2, 100, 0, 500, 100, 100},
-	        {GEN_PROPORTIONALLY_CONCENTRATED, 0.2, 100, 1, 500, 500, 500}, /* always there is hot */
+	        {GEN_PROPORTIONALLY_CONCENTRATED, 0.2, 100, 1, 500, 500,
+	         500}, /* a queue that always has packets is hot */
 	        {GEN_NONPROPORTIONALLY_CONCENTRATED, 0.2, 100, 0.05, 500, 100, 500},
 	        {GEN_NONPROPORTIONALLY_CONCENTRATED, 0.2, 100, 0.05, 60, 60,
-	         60}, /* fewer than should be hot */
+	         60}, /* fewer than the hot ones requested */
 	        {GEN_SINGLE_QUEUE, 0.2, 100, 0.05, 500, 1, 1},
 	        {GEN_SINGLE_QUEUE, 0.2, 100, 1, 500, 1, 1},
 	};

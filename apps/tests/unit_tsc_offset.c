@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong over two TSCs, one of which is set apart here; it need not have a CPU of its own. */
+/* Check the ping-pong over two TSCs, one of which is shifted here; it needs no CPU of its own. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -9,15 +9,15 @@
 #include "clock.h"
 #include "tsc_offset.h"
 
-#define LIMIT_S 2 /* two threads on one CPU take turns for each round */
+#define LIMIT_S 2 /* two threads on one CPU alternate for each round */
 
 struct player {
 	struct tsc_ball ball;
 	uint64_t ahead;
-	uint64_t drift; /* cycles that it gains each round */
+	uint64_t drift; /* cycles gained per round */
 };
 
-/* As tsc_offset_answer(), on another clock. */
+/* Answer like tsc_offset_answer(), on another clock. */
 static void *answer_on_another_clock(void *arg)
 {
 	struct player *player = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Encapsulation: outer headers as their RFCs have them, the packet inside unharmed, the rest refused. */
+/* Check encapsulation: outer headers as in their RFCs, the inner packet intact, other packets refused. */
 #include "unit.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "tunnel.h"
 
 #define HEADROOM    128
-#define INNER_BYTES 46 /* what a 64-byte frame can carry */
+#define INNER_BYTES 46 /* the payload of a 64-byte frame */
 #define FRAME_BYTES (RTE_ETHER_HDR_LEN + INNER_BYTES)
 
 struct buffer {
@@ -15,7 +15,7 @@ struct buffer {
 	uint8_t bytes[HEADROOM + 256];
 };
 
-/* A UDP datagram of `ip_bytes`, padded to `frame_bytes`. */
+/* Make a UDP datagram of `ip_bytes`, padded to `frame_bytes`. */
 static void make_packet(struct buffer *b, uint16_t ip_bytes, uint16_t frame_bytes)
 {
 	struct rte_ipv4_hdr ip = {
@@ -56,7 +56,7 @@ static struct tunnel new_tunnel(bool over_ipv6)
 	return tunnel;
 }
 
-/* What is inside is the packet, one hop on. */
+/* The inner packet is the original, one hop further. */
 static void check_inner(const uint8_t *inner, const struct buffer *original, uint16_t bytes)
 {
 	const uint8_t *before = original->bytes + HEADROOM + RTE_ETHER_HDR_LEN;
