@@ -126,6 +126,18 @@ def test_a_terminal_gets_no_control_characters_of_a_host(tmp_path: Path) -> None
     assert "owned" in reason and reason.isprintable()
 
 
+def test_modules_import_nothing_from_the_folder_of_the_login(tmp_path: Path) -> None:
+    """The attack: a user puts a Python file where the session of root begins, with a name that Ansible imports."""
+    evil, ran = tmp_path / "evil", tmp_path / "ran"
+    evil.mkdir()
+    for name in sys.stdlib_module_names - set(sys.builtin_module_names):
+        (evil / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write({name!r})\n")
+    there = f'ForceCommand cd {evil} && exec sh -c "$SSH_ORIGINAL_COMMAND"\n'
+    with bench(tmp_path, "host", settings=there) as host:
+        host.play("provision")
+    assert not ran.exists(), ran.read_text()
+
+
 UNCHECKED = "-F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
 
 
