@@ -170,6 +170,15 @@ def test_a_member_that_reaches_outside_is_refused(
     assert list(outside.iterdir()) == []
 
 
+def test_a_folder_that_other_users_can_write_to_is_refused(tmp_path: Path) -> None:
+    """The attack: a user of the host exchanges the programs that root has unpacked."""
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt").chmod(0o777)
+    with pytest.raises(release.HostError, match="other users can write to this folder"):
+        install(tmp_path, packed(tmp_path / "release.tar.gz"))
+    assert list((tmp_path / "opt").iterdir()) == []
+
+
 def test_links_inside_the_folder_are_unpacked(tmp_path: Path) -> None:
     archive = packed(
         tmp_path / "release.tar.gz",

@@ -215,6 +215,20 @@ def require_libraries(program: Path) -> None:
         )
 
 
+def require_own_folders(*folders: Path) -> None:
+    """Check that no other user can write to the folders, because root runs the programs in them.
+
+    Raises:
+        HostError: another user can.
+    """
+    for folder in folders:
+        if folder.is_dir():
+            status = folder.stat()
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                what = "other users can write to this folder, and root would run the programs in it"
+                raise HostError(what, str(folder), "chown it to root, and chmod go-w")
+
+
 def items_for(prefix: Path, digest: str) -> list[Item]:
     """Return the items of a release, in the order in which they are set."""
     release = prefix / "releases" / digest[:16]
@@ -237,6 +251,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     final = prefix / "releases" / digest[:16]
 
     def fill(folder: Path) -> None:
+        require_own_folders(prefix, prefix / "releases")
         with open_archive(Path(archive)) as opened:
             require_archive(opened, digest)
             if module.params["build"] is not None:
