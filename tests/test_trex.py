@@ -3,6 +3,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from pair_hosts import pair_config, written
 from run_helpers import Cli, assert_complete
 from ssh_host import SshHost
 from test_pktgen import LOADED
+
+from pollscope.testbeds.pair import trex
+from pollscope.testbeds.pair.ssh import Remote
 
 
 def trex_file(sshd: SshHost, folder: Path, **more: Any) -> Path:
@@ -49,6 +54,20 @@ def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, t
     record = next(trial for trial in run.trials if trial["point"] == "load_pps=1000000.0")
     assert record["result"]["gen"]["lcores"][0]["trex_latency"] == {"average": 12.5, "total_max": 40}
     assert not sshd.connections()
+
+
+def test_the_server_imports_nothing_from_the_folder_of_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: a user puts a Python file where the session of root begins."""
+    started: list[list[str]] = []
+    monkeypatch.setattr(trex, "root_command", lambda _remote, words: started.append(words) or ["true"])
+    config = trex.TrexConfig(folder=str(tmp_path), configuration="/etc/lab.yaml", cores=1, own_network=False)
+    trex.Trex(Remote(host="there"), config, ("a", "b"), tmp_path / "log").end()
+    for name in ("json", "subprocess", "time", "typing"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    subprocess.run([sys.executable, *started[0][1:3]], cwd=tmp_path, capture_output=True, check=False)
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root, as TRex does")

@@ -24,6 +24,8 @@ from pollscope.testbeds.pair.ssh import Remote, root_command
 
 THERE = Path(__file__).with_name("trex_there.py")
 START_LIMIT_S, GRACE_S = 120.0, 30.0
+# Root imports nothing from the folder of the login. An older Python, which TRex may need, has no option -P for this.
+_SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
 NO_INTENTION = "TRex does not tell what it meant to send"
 # The shell brings up the loopback interface of the namespace, then replaces itself: $0 is the source, $@ its arguments.
 _IN_A_NAMESPACE = ("unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec python3 -c "$0" "$@"')
@@ -72,7 +74,7 @@ class Trex(OtherGenerator):
         super().__init__(names)
         self._log = log
         start = _IN_A_NAMESPACE if config.own_network else ("python3", "-c")
-        words = [*start, THERE.read_text(), config.folder, config.configuration, str(config.cores)]
+        words = [*start, _SAFE_PATH + THERE.read_text(), config.folder, config.configuration, str(config.cores)]
         with log.open("ab") as said:
             self._program = subprocess.Popen(
                 root_command(remote, words),
