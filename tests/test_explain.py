@@ -345,7 +345,7 @@ def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
     assert of(found, "RX ring").evidence[0] == (
         "the trials do not agree: by their means it limits, one by one it limits in 2 of 5"
     )
-    assert found.summary.startswith("not told what limits it; it may be: ")
+    assert found.summary.startswith("not known what limits it; it may be: ")
 
 
 def test_what_the_means_contradict_is_not_said_to_limit(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What host-state checks say about the ground under trials: synthetic ones of known make."""
+"""Judge synthetic host-state checks whose truth is known."""
 
 import random
 import tracemalloc
@@ -31,7 +31,7 @@ from pollscope.testbeds.host_state_watch import HostStateWatch
 
 
 def labels(lines: Sequence[float], **more: Any) -> str:
-    """The grounds of host-state checks that differ in their line alone."""
+    """Return the host states of checks that differ in their cache line alone."""
     judged = judge_host_state([host_check(i, line=line, **more) for i, line in enumerate(lines)])
     return "".join(judged.labels[i] for i in range(len(lines)))
 
@@ -68,7 +68,7 @@ def test_drift_is_cut_where_it_shows() -> None:
     ("host_checks", "noise", "most"), [((3, 5), 0.05, 0.01), ((5, 24), 0.08, 0.02), ((8, 24), 0.3, 0.05)]
 )
 def test_noise_alone_is_one_host_state(host_checks: tuple[int, int], noise: float, most: float) -> None:
-    """Share of runs with two grounds where one quantity varies at random and nothing changes."""
+    """Check how many runs get two host states where one quantity varies at random and nothing changes."""
     chance, wrong = random.Random(1), 0
     for _ in range(200):
         lines = [300 * chance.lognormvariate(0, noise) for _ in range(chance.randint(*host_checks))]
@@ -166,7 +166,7 @@ def test_standing_names_the_points_that_are_short() -> None:
     found = standing(mixed, 3)
     assert (found.main, found.short) == ("A", {"q": 1})
     assert standing([*mixed, ("q", "A")], 3).short == {}
-    assert standing([("p", "A")], 3).short == {}, "a point that was seen once has no other ground"
+    assert standing([("p", "A")], 3).short == {}, "a point that was seen once has no other host state"
     assert standing([("p", ""), ("q", "")], 1).main == ""
     assert standing([("p", BETWEEN), ("p", BETWEEN)], 2).short == {"p": 2}, "no trial stands anywhere"
 
@@ -174,7 +174,7 @@ def test_standing_names_the_points_that_are_short() -> None:
 def test_footing() -> None:
     assert footing([("a", ["A", "A"]), ("b", ["A"])]).text == ""
     apart = footing([("a", ["A", "A"]), ("b", ["B", "B"])])
-    assert (apart.same, apart.text) == (False, "a: ground A in 2 trials; b: ground B in 2 trials")
+    assert (apart.same, apart.text) == (False, "a: host state A in 2 trials; b: host state B in 2 trials")
     assert footing([("a", ["A", "B"]), ("b", ["A", "B"])]).same is True
     assert footing([("a", ["A"]), ("b", [""])]).same is None
 
@@ -212,12 +212,12 @@ def test_a_comparison_across_host_states_is_flagged(tmp_path: Path) -> None:
     on_b = run_of(tmp_path / "b", [900] * 4)
     same = compare_runs(on_a, run_of(tmp_path / "c", [310] * 4), ["useful_share"])
     assert all(each.footing.same for each in same)
-    assert "different ground" not in comparison_text(same)
+    assert "different host states" not in comparison_text(same)
     apart = compare_runs(on_a, on_b, ["useful_share"])
     assert all(each.footing.same is False for each in apart)
     text = comparison_text(apart)
-    assert "2 of 2 compare trials on different ground (marked !)" in text
-    assert "run A: ground A in 3 trials; run B: ground B in 3 trials" in text
+    assert "2 of 2 compare trials in different host states (marked !)" in text
+    assert "run A: host state A in 3 trials; run B: host state B in 3 trials" in text
 
 
 def test_levels_on_uneven_host_state_are_flagged(tmp_path: Path) -> None:
@@ -246,13 +246,13 @@ def test_a_claim_across_host_states_is_not_decided(tmp_path: Path) -> None:
     apart = read_run(write_run(tmp_path / "u", uneven, run.host_checks, spec=run.meta["spec"]))
     found = _finding(doubles, apart, current_table(apart))
     assert found.kind is VerdictKind.INCONCLUSIVE
-    mix = "ground A in 3 trials, ground B in 3, between grounds in 1"
-    assert f"stand on different ground ({mix}), which alone can make" in found.sentence
+    mix = "host state A in 3 trials, host state B in 3, between host states in 1"
+    assert f"were measured in different host states ({mix}), which alone can make" in found.sentence
     within = _finding(claim(Within(kind="within", low=0.0, high=1.0)), apart, current_table(apart))
     assert within.kind is VerdictKind.AGREES
-    assert "stand on different ground" in within.sentence
+    assert "were measured in different host states" in within.sentence
     pooled = run_of(tmp_path / "p", [300, 300, 900, 900, 900], repeats=9)
-    assert "pooled over several grounds" in _finding(doubles, pooled, current_table(pooled)).sentence
+    assert "pooled over several host states" in _finding(doubles, pooled, current_table(pooled)).sentence
 
 
 def test_the_report_shows_the_host_state_and_cautions_once(tmp_path: Path) -> None:
@@ -260,12 +260,13 @@ def test_the_report_shows_the_host_state_and_cautions_once(tmp_path: Path) -> No
     found = [caution for caution in cautions(run, current_table(run)) if caution.topic == "host_state"]
     (caution,) = found
     assert (
-        "cache line to and fro, CPU 0 - CPU 1: 300 cycles in 4, 900 cycles in 2 of 6 host-state checks" in caution.text
+        "round trip of a cache line, CPU 0 - CPU 1: 300 cycles in 4, 900 cycles in 2 of 6 host-state checks"
+        in caution.text
     )
-    assert "from ground A to between grounds at measure:queues=1:1" in caution.text
-    assert "the 6 trials on other ground are left out" in caution.text
+    assert "from host state A to between host states at measure:queues=1:1" in caution.text
+    assert "the 6 other trials are left out" in caution.text
     html = report_html([run])
-    assert html.count("The ground under the run changed") == 1
+    assert html.count("The host state changed during the run") == 1
     assert "<polyline" in html
     assert "it changed" in html
     steady = run_of(tmp_path / "s", [300] * 4)
@@ -280,7 +281,7 @@ def test_pooling_is_said(tmp_path: Path) -> None:
 
 
 def test_a_change_of_host_state_is_no_drift(tmp_path: Path) -> None:
-    """A step at a change of ground is said of the ground; without host-state checks it is a drift."""
+    """Report a step at a change of the host state as that; without checks it is a drift."""
     run = run_of(tmp_path / "r", [300] * 12 + [900] * 12, repeats=40)
     assert drift(run, current_table(run), "useful_share") is None
     old = [{key: value for key, value in record.items() if key != "host_state"} for record in run.trials]

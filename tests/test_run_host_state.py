@@ -78,7 +78,7 @@ def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
     assert "CPU 0 - CPU 1: 301 cycles in 3, 901 cycles in 3 of 6 host-state checks): extra block 1 of" in done.stderr
     assert on_main(run) == dict.fromkeys(on_main(run), 2)
     assert len(on_main(run)) == 4
-    assert "warning: host_state: The ground under the run changed" in done.stdout
+    assert "warning: host_state: The host state changed during the run" in done.stdout
     assert run.meta["warnings"] == []
     assert run.meta["plan"][-4:] == extra_trials(run)
 
@@ -201,5 +201,5 @@ def test_a_run_on_the_real_node_records_host_checks(tmp_path: Path, build_dir: P
     assert set(table["host_state"]) <= {"between", *map(chr, range(ord("A"), ord("Z")))}
     page = tmp_path / "r.html"
     assert cli("report", run.path, "--out", page).returncode == 0
-    assert "The ground under the run (it" in page.read_text()
+    assert "The host state during the run (it" in page.read_text()
     assert json.loads((run.path / "host_states.jsonl").read_text().splitlines()[0])["why"] == "start"

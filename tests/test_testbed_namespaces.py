@@ -139,7 +139,7 @@ def test_a_run_keeps_each_flow(cli: Cli, tcp_path: Path) -> None:
     assert any("by the ratio to one core" in text for text in run.meta["warnings"]) or len(os.sched_getaffinity(0)) > 4
     assert cli("report", run.path).returncode == 0
     explained = cli("explain", run.path).stdout
-    assert "not told what limits it" in explained and "TCP chooses its own rate" in explained
+    assert "not known what limits it" in explained and "TCP chooses its own rate" in explained
 
 
 def started(cli: Cli) -> subprocess.Popen[str]:

@@ -130,7 +130,7 @@ def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str
 def _by_metric(
     runs: tuple[RunFolder, RunFolder], metrics: Sequence[str] | None
 ) -> Iterator[tuple[str, list[dict[str, PointValues]], str]]:
-    """Each metric, its samples of both runs by label, and why the ground of both is not known."""
+    """Yield each metric with its samples of both runs by label, and why their host states cannot be compared."""
     labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
     tables = [measured(table) for table in labelled]
     # A factor that has one and the same level everywhere tells nothing; a level that only one run gives is its own.
@@ -338,23 +338,23 @@ def _side(side: str, name: str, estimate: Estimate) -> dict[str, object]:
 
 
 def _host_state(differences: Sequence[Difference]) -> list[str]:
-    """What is to be said of the ground under the sides."""
+    """Return sentences on the host states of the sides."""
     apart = [each for each in differences if each.footing.same is False]
     unknown = [each for each in differences if each.footing.same is None]
     pooled = [each for each in differences if each.footing.same and each.footing.text]
     lines = []
     if pooled:
         lines.append(
-            f"{len(pooled)} of {len(differences)} pool trials over several grounds, alike on both sides; the first, "
-            f"{pooled[0].metric}: {pooled[0].footing.text}."
+            f"{len(pooled)} of {len(differences)} pool trials over several host states, alike on both sides; the "
+            f"first, {pooled[0].metric}: {pooled[0].footing.text}."
         )
     if apart:
         lines.append(
-            f"{len(apart)} of {len(differences)} compare trials on different ground (marked !), which alone can make a "
-            f"difference; the first, {apart[0].metric}: {apart[0].footing.text}."
+            f"{len(apart)} of {len(differences)} compare trials in different host states (marked !), which alone can "
+            f"make a difference; the first, {apart[0].metric}: {apart[0].footing.text}."
         )
     if unknown:
-        whether = "Whether both sides stand on the same ground is not known"
+        whether = "Whether both sides were measured in the same host state is not known"
         of = "" if len(unknown) == len(differences) else f" of {len(unknown)} differences"
         lines.append(f"{whether}{of}: {unknown[0].footing.text}.")
     return lines

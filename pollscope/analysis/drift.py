@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether results moved while a run went on: the repeats of every point against the time of their measurement.
+"""Tell whether results moved during a run: the repeats of every point against the time of their measurement.
 
-Repeats on different ground (docs/validity.md) are not compared with each other: that they differ is said of the ground.
+Repeats in different host states (docs/validity.md) are not compared: another caution says that the state changed.
 """
 
 import math

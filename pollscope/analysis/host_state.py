@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the ground under trials means for results (docs/validity.md): which comparisons it divides, how it is shown."""
+"""Tell which comparisons a change of the host state divides, and show the checks (docs/validity.md)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from pollscope.metrics.host_state import (
 from pollscope.store.results_table import last_attempts, trial_host_states
 from pollscope.store.run_folder import RunFolder
 
-# Two sets of trials stand on the same ground when so large a share of each has a counterpart on it in the other.
+# Two sets of trials share a host state when so large a share of each has a counterpart in the other.
 _LEAST_OVERLAP = 0.8
 MOST_CHANGES, MOST_QUANTITIES = 3, 3
 SPARK_WIDTH, SPARK_HEIGHT = 180, 26
@@ -34,8 +34,8 @@ class Footing:
     """How two or more sets of trials stand to each other.
 
     Attributes:
-        same: whether on the same ground; None when that is not known.
-        text: which trials stand where, or why it is not known; empty when all stand on one ground.
+        same: whether in the same host state; None when that is not known.
+        text: the host states of the trials, or why they are not known; empty when there is one.
     """
 
     same: bool | None
@@ -46,7 +46,7 @@ UNKNOWN_FOOTING = Footing(None, NO_HOST_CHECK)
 
 
 def footing(sides: Sequence[tuple[str, Sequence[str]]]) -> Footing:
-    """How sets of trials (name, grounds of its trials) stand to each other."""
+    """Return how sets of trials (name, host states of its trials) stand to each other."""
     known = [(name, Counter(label for label in labels if label != UNKNOWN)) for name, labels in sides]
     if any(not counts for _, counts in known):
         return UNKNOWN_FOOTING
@@ -63,29 +63,29 @@ def _overlap(first: Counter[str], second: Counter[str]) -> float:
 
 
 def counts_text(counts: Counter[str]) -> str:
-    """`host_state A in 3 trials, host_state B in 2, between host_states in 1`."""
+    """Return `host state A in 3 trials, host state B in 2, between host states in 1`."""
     (label, number), *rest = sorted(counts.items())
     first = f"{_host_state_text(label)} in {counted(number, 'trial')}"
     return ", ".join([first, *(f"{_host_state_text(label)} in {number}" for label, number in rest)])
 
 
 def _host_state_text(label: str) -> str:
-    """A ground by name, which is not that of a run: `host_state A`."""
-    return "between grounds" if label == BETWEEN else f"ground {label}"
+    """Return the name of a host state for a reader: `host state A`."""
+    return "between host states" if label == BETWEEN else f"host state {label}"
 
 
 def of_samples(found: Iterable[PointValues]) -> Footing:
-    """How the points of a finding stand to each other."""
+    """Return how the points of a finding stand to each other."""
     return footing([(sample.label() or "all", sample.host_states) for sample in found])
 
 
 def whole_mix(found: Iterable[PointValues]) -> Counter[str]:
-    """Trials of all samples by ground."""
+    """Count the trials of all samples by host state."""
     return Counter(label for sample in found for label in sample.host_states if label != UNKNOWN)
 
 
 def labelled_together(runs: Sequence[RunFolder], tables: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], str]:
-    """The tables of several runs with grounds that mean the same in all of them, and why they do not, if so."""
+    """Return the tables of several runs with host states that mean the same in all, and why they do not, if so."""
     shifted, last = [], 0
     for run in runs:
         shifted.append(
@@ -177,11 +177,11 @@ def _spark(quantity: HostStateQuantity) -> list[str]:
 
 
 def change_text(run: RunFolder, table: pd.DataFrame) -> str:
-    """A warning when the ground changed under a run, with the trials that it divides; else empty."""
+    """Return a warning if the host state changed during a run, with the trials that the change divides; else empty."""
     judgement = judge_host_state(run.host_checks)
     if len(judgement.host_states) < 2:
         return ""
-    what = f"The ground under the run changed: {_quantities_text(judgement)}."
+    what = f"The host state changed during the run: {_quantities_text(judgement)}."
     return " ".join(text for text in (what, _divided(run), _consequence(table)) if text)
 
 
@@ -192,7 +192,7 @@ def _quantities_text(judgement: HostStateJudgement) -> str:
 
 
 def _divided(run: RunFolder) -> str:
-    """Where the trials change their ground."""
+    """Return at which trials the host state changes."""
     trials = [str(record["trial"]) for record in last_attempts(run.trials)]
     labels = [stand.label for stand in trial_host_states(run)]
     moves = [
@@ -211,16 +211,16 @@ def _consequence(table: pd.DataFrame) -> str:
     if data.empty:
         return ""
     kept = data[~data["other_host_state"]]["host_state"]
-    text = f"Measured on {counts_text(Counter(data['host_state']))}."
+    text = f"Measured in {counts_text(Counter(data['host_state']))}."
     if kept.nunique() > 1 or kept.iloc[0] == BETWEEN:
-        return f"{text} No ground has every point as often as repeats ask: all trials are pooled, with wider intervals."
+        return f"{text} No host state has every point as often as asked: all trials are pooled, with wider intervals."
     main = kept.iloc[0]
     if len(kept) < len(data):
         others = len(data) - len(kept)
-        text += f" Each point was seen often enough on ground {main}: the {others} trials on other ground are left out."
+        text += f" Each point was seen often enough in host state {main}: the {others} other trials are left out."
     maxima = table[(table["kind"] == "maximum") & table["status"].isin(["ok", "flagged"])]["host_state"]
     elsewhere = int((maxima != main).sum())
     if elsewhere:
-        text += f" {elsewhere} of {len(maxima)} trials of maxima stand elsewhere, so 100 % load"
-        text += f" is not all of ground {main}."
+        text += f" {elsewhere} of {len(maxima)} trials of maxima were made in other host states, so 100 % load"
+        text += f" is not the maximum of host state {main}."
     return text

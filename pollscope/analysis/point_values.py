@@ -23,7 +23,7 @@ Level = float | int | str | bool
 
 @dataclass(frozen=True)
 class PointValues:
-    """The values of one metric at one point, in the order of measurement, and the ground that each stands on."""
+    """Hold the values of one metric at one point, in the order of measurement, with the host state of each."""
 
     levels: Mapping[str, Level]
     values: tuple[float, ...]
@@ -79,13 +79,13 @@ def _deviates(confidence: float) -> float:
 def measured(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that are data: measured trials that are not failed (docs/store-format.md).
 
-    Trials on other ground are none where every point was seen often enough on the main one (docs/validity.md).
+    Trials in other host states are none where every point was seen often enough in the main one (docs/validity.md).
     """
     return table[_is_data(table) & ~table["other_host_state"]]
 
 
 def on_any_host_state(table: pd.DataFrame) -> pd.DataFrame:
-    """The measured trials that are not failed, whatever ground they stand on."""
+    """Return the measured trials that are not failed, in any host state."""
     return table[_is_data(table)]
 
 

@@ -31,7 +31,7 @@ _MOST_POINTS = 4
 # Other checks say these. Those behind the second are judgements, which runs wrote down before they were made when read.
 _TOLD_ELSEWHERE = (
     "no result of the search",
-    "the ground under the run changed",
+    "the host state changed during the run",
     "trials are flagged for host noise; the first",
     "of its trials had not the shape that was asked for",
     ": the baseline's ",

@@ -50,7 +50,7 @@ MOST_POLL_CYCLES, NEGLIGIBLE_SHARE = 1000.0, 0.002
 # moves virtual CPUs, and queue heads that packets push out of the cache, 18.2 cycles calibrated and 34.8 right after it
 # were seen.
 CALIBRATION_ERROR = 1.0
-# On a ground that stays, what was calibrated scatters by about so much, as a share (over the grid of
+# In one host state calibrated costs scatter by about this share (over the grid of
 # benchmarks/accounting_truth.py).
 _CALIBRATION_SCATTER = 0.01
 # Visits were not seen to leave anything to the empty polls of so few queues, whose heads all stay in the cache (same

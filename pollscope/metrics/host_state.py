@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ground trials stand on: whether the host-state checks of a run (docs/validity.md) tell one state of the host
-or several.
+"""Decide whether the host was in one state or in several during a run.
 
-The facts are the lines of `host_state.jsonl`. What they say is computed here whenever they are read, by the runner as
-by
-the analysis, so that both mean the same.
+A run records a host-state check (core-to-core latency, clock, memory) beside its trials, as lines of
+`host_state.jsonl`. This module groups the checks. Runner and analysis both call it when they read the records, so that
+they agree.
 
-For each quantity the values of a run's host-state checks fall into levels. Two levels lie at least SMALLEST_CHANGE
-apart, and
-_SPREADS times what the values spread within their levels; or the values drift by SMALLEST_CHANGE (Mann-Kendall), and
-are cut where that shows most. A level that a single host-state check saw between two of another level was a moment
-and is none.
-Host-state checks that agree in every quantity that both have stand on one ground; the grounds are named A, B, ... in
-the order
-in which they were seen. Levels are numbered by size within the settings of the knobs that the run turned, so that a
-knob that changes the host (a governor, say) is not taken for another ground.
+Two groups of values differ if a gap of at least SMALLEST_CHANGE lies between them that is also _SPREADS times their
+internal spread, or if the values drift by SMALLEST_CHANGE over the run (Mann-Kendall). A group seen by a single check
+between two checks of another group is ignored. Checks that agree on every quantity they share form one host state;
+states are named A, B, ... in order of appearance. Groups are formed per knob setting, so that sweeping a knob (a
+governor, for example) does not count as a change of the host.
 """
 
 import math
@@ -46,12 +41,12 @@ LARGEST_P = 0.01
 _DRIFT_VALUES = 256
 # A normal sample's quartiles lie so many standard deviations apart.
 _QUARTILES = 1.349
-# A trial between two host-state checks that stand on different ground.
+# A trial between two checks of different host states.
 BETWEEN = "between"
 UNKNOWN = ""
 NO_HOST_CHECK = "the run has no host-state checks: it was made before there were any, or on a testbed without a node"
 WORDS = {
-    "line": ("cache line to and fro", "cycles"),
+    "line": ("round trip of a cache line", "cycles"),
     "chain": ("dependent multiplication", "cycles"),
     "wide": ("four multiplications side by side", "cycles"),
     "stream": ("reading memory in order", "B/cycle"),
@@ -119,7 +114,7 @@ class HostStateJudgement:
     """What the host-state checks of a run say.
 
     Attributes:
-        labels: the ground of each host-state check, by its number; UNKNOWN where nothing was measured.
+        labels: the host state of each check, by its number; UNKNOWN where nothing was measured.
         quantities: everything that was measured.
         absent: why nothing is known; empty when something is.
     """
@@ -130,7 +125,7 @@ class HostStateJudgement:
 
     @property
     def host_states(self) -> list[str]:
-        """The grounds that were seen, in order."""
+        """Return the host states that were seen, in order."""
         return list(dict.fromkeys(label for label in self.labels.values() if label != UNKNOWN))
 
     def changes(self) -> list[str]:
@@ -305,7 +300,7 @@ def _labels(quantities: Sequence[HostStateQuantity], host_checks: int) -> list[s
 
 
 def _place(host_states: list[dict[int, int]], seen: Mapping[int, int], last: int) -> int:
-    """A ground that a host-state check does not contradict, the last one before all others, or a new one."""
+    """Return a host state that a check does not contradict, preferably the last one, else a new one."""
     for number in sorted(range(len(host_states)), key=lambda each: each != last):
         known = host_states[number]
         if all(known.get(quantity, level) == level for quantity, level in seen.items()):
@@ -316,15 +311,13 @@ def _place(host_states: list[dict[int, int]], seen: Mapping[int, int], last: int
 
 
 def _name(number: int) -> str:
-    return chr(ord("A") + number) if number < 26 else f"ground {number + 1}"
+    return chr(ord("A") + number) if number < 26 else f"state {number + 1}"
 
 
 def trial_labels(
     judgement: HostStateJudgement, host_checks: Sequence[HostCheck], trials: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """The ground of each trial: that of the host-state checks before and behind it, BETWEEN when they differ, or
-    UNKNOWN.
-    """
+    """Return the host state of each trial: that of the checks around it, BETWEEN if they differ, or UNKNOWN."""
     following = _following(host_checks)
     labels = []
     for trial in trials:
@@ -352,7 +345,7 @@ class Standing:
     """How the points of a run stand.
 
     Attributes:
-        main: the ground on which the points were seen most; UNKNOWN without host-state checks.
+        main: the host state in which the points were seen most; UNKNOWN without checks.
         short: point -> how often it was not seen there and should have been.
     """
 
@@ -361,10 +354,10 @@ class Standing:
 
 
 def standing(trials: Iterable[tuple[str, str]], wanted: int) -> Standing:
-    """Whether each point was seen often enough on one and the same ground.
+    """Tell whether each point was seen often enough in one host state.
 
     Args:
-        trials: point and ground of each trial that is data.
+        trials: point and host state of each trial that is data.
         wanted: how often a point should have been seen there; no more than it was seen at all.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)

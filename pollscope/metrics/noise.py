@@ -95,7 +95,7 @@ def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag
         return []
     text = (
         f"what visits and packets cost in slices misses the window by {100 * misfit:+.1f} % of it (limit "
-        f"{human_share(limit)}): the ground moved, or costs do not add up"
+        f"{human_share(limit)}): the host state changed, or costs do not add up"
     )
     return [{"name": "accounting:misfit", "text": text}]
 

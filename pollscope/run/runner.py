@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Executes a plan: block after block, further rounds until intervals are narrow enough, blocks on the same ground."""
+"""Execute a plan: blocks, further rounds until intervals are narrow enough, extra blocks in one host state."""
 
 import json
 import math
@@ -266,13 +266,13 @@ class Runner:
         self._warn_of_width()
 
     def _extra_repeats(self) -> range:
-        """Numbers of the blocks that are made again when the ground has changed: behind all that the plan can have."""
+        """Return the numbers of extra blocks after a change of the host state: behind all that the plan can have."""
         repeats = self.plan.spec.repeats
         first = repeats.at_least if repeats.until is None else repeats.until.at_most
         return range(first, first + self.plan.spec.noise.extra_blocks)
 
     def _repeat_on_same_host_state(self) -> None:
-        """Further blocks, a few at most, of points that were not seen on the same ground as often as repeats ask."""
+        """Make a few extra blocks of points that were not seen in one host state as often as repeats ask."""
         if self.testbed.emulated:
             return
         extra = self._extra_repeats()
@@ -284,7 +284,7 @@ class Runner:
             points = self._short_of_host_state()
             if not points:
                 return
-            few = f"{len(points)} points not seen often enough on one ground"
+            few = f"{len(points)} points not seen often enough in one host state"
             self._progress.say(f"{self._host_state_text()}: extra block {number} of at most {len(extra)} for {few}")
             block = self.plan.further_round(points, repeat)
             self._progress.further(len(block), sum(trial.seconds for trial in block))
@@ -300,7 +300,9 @@ class Runner:
             )
 
     def _host_state_text(self) -> str:
-        return f"the ground under the run changed ({'; '.join(judge_host_state(self.testbed.host_checks).changes())})"
+        return (
+            f"the host state changed during the run ({'; '.join(judge_host_state(self.testbed.host_checks).changes())})"
+        )
 
     def _short_of_host_state(self) -> list[Point]:
         """Return the points that were not seen on one host state as often as repeats ask."""

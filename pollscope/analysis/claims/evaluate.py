@@ -162,7 +162,7 @@ def _stopped(run: RunFolder) -> bool:
 
 
 def _of_all(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
-    """The finding of all trials, with what flags, ground and the end of the repeats have to do with it."""
+    """Return the finding of all trials, qualified by flags, host states and the rule that ended the repeats."""
     finding = _judged(claim, selected, stopped)
     # It shows on a noisy host, too.
     if finding.flagged and finding.kind in _DECIDED and claim.row != SANITY:
@@ -212,18 +212,18 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
 
 
 def _on_its_host_state(finding: Finding, claim: Claim) -> Finding:
-    """The finding with what is to be said of the ground under its trials.
+    """Return the finding with a sentence on the host states of its trials.
 
-    Points that stand on different ground differ for that reason alone: a claim that compares them is not decided.
+    Points of different host states may differ for that reason alone: a claim that compares them is not decided.
     """
     stand = of_samples(finding.behind)
     if not stand.text or stand.same is None or finding.kind is VerdictKind.NOT_MEASURABLE:
         return finding
     mix = counts_text(whole_mix(finding.behind))
     if stand.same:
-        return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several grounds ({mix}).")
-    text = f"Its points stand on different ground ({mix})"
-    # What every healthy testbed must show, it shows on any ground.
+        return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several host states ({mix}).")
+    text = f"Its points were measured in different host states ({mix})"
+    # Every healthy testbed must show this in any host state.
     if not isinstance(claim.predicate, _NOT_COMPARING) and finding.kind in _DECIDED and claim.row != SANITY:
         sentence = f"{finding.sentence} {text}, which alone can make such a difference, or hide it."
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=sentence)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pollscope.analysis.explain.facts import PointFacts
-from pollscope.analysis.explain.finding import Rule, RuleOutcome, StageFinding, Told
+from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, StageFinding
 from pollscope.analysis.explain.paper_metadata import paper_metadata
 from pollscope.analysis.explain.rules_dut import DUT_RULES
 from pollscope.analysis.explain.rules_host_network import HOST_NETWORK_RULES
@@ -55,7 +55,7 @@ class Diagnosis:
         if limits:
             return f"{'modelled, ' if self.modelled else ''}limited by: {', '.join(limits)}"
         may = [finding.stage for finding in self.of(RuleOutcome.OPEN)]
-        return f"not told what limits it; it may be: {', '.join(may)}" if may else "not told what limits it"
+        return f"not known what limits it; it may be: {', '.join(may)}" if may else "not known what limits it"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -99,13 +99,13 @@ def _finding(rule: Rule, point: PointFacts) -> StageFinding:
     try:
         if point.param("flow_size") is not None:
             raise NotMeasured(_TCP_FLOWS)
-        said = _with_doubt(rule, point.trials, _told(rule, point))
+        said = _with_doubt(rule, point.trials, _judge(rule, point))
     except NotMeasured as absent:
-        said = Told(RuleOutcome.ABSENT, (str(absent),))
+        said = Judged(RuleOutcome.ABSENT, (str(absent),))
     return StageFinding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
 
 
-def _told(rule: Rule, point: PointFacts) -> Told:
+def _judge(rule: Rule, point: PointFacts) -> Judged:
     """What a rule says whatever the cores' cycles are within their errors.
 
     Raises:
@@ -118,7 +118,7 @@ def _told(rule: Rule, point: PointFacts) -> Told:
     return said
 
 
-def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
+def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Judged) -> Judged:
     """Return the finding by the means of all trials, open if over a third of the trials contradict it one by one.
 
     A mean that one trial moved, and the numbers of the other trials, must not stand beside each other as two facts.
@@ -133,11 +133,11 @@ def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Told) -> Told:
         return said
     whole = "limits" if by_means else "does not limit"
     disagree = f"by their means it {whole}, one by one it limits in {limits} of {len(judged)}"
-    return Told(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
+    return Judged(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
 
 
 def _kind(rule: Rule, trial: PointFacts) -> RuleOutcome:
     try:
-        return _told(rule, trial).kind
+        return _judge(rule, trial).kind
     except NotMeasured:
         return RuleOutcome.ABSENT

@@ -20,16 +20,16 @@ class RuleOutcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Told:
+class Judged:
     """What a rule makes of a point's numbers: kind, and sentences with them, the weightiest first."""
 
     kind: RuleOutcome
     evidence: tuple[str, ...]
 
 
-def told(kind: RuleOutcome, *evidence: str) -> Told:
+def judged(kind: RuleOutcome, *evidence: str) -> Judged:
     """The same with empty sentences left out."""
-    return Told(kind, tuple(text for text in evidence if text))
+    return Judged(kind, tuple(text for text in evidence if text))
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Rule:
 
     stage: str
     when: tuple[str, ...]
-    judge: Callable[["PointFacts"], Told]
+    judge: Callable[["PointFacts"], Judged]
     source: str
     refuted_by: str
 

@@ -2,7 +2,7 @@
 """Stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
 from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointFacts
-from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
+from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
@@ -20,7 +20,7 @@ _AWAY_SHARE = 0.01
 _MOSTLY_AWAY_SHARE = 0.25
 
 
-def _core_cycles(point: PointFacts) -> Told:
+def _core_cycles(point: PointFacts) -> Judged:
     try:
         core = point.busiest
     except NotMeasured:
@@ -28,20 +28,20 @@ def _core_cycles(point: PointFacts) -> Told:
     within = f" +-{human_share(core.error)}" if core.error else ""
     busy = f"{core.name} is busy for {human_share(core.busy)}{within} of the time in which it runs"
     if not point.core_bound and core.busy >= BUSY_SHARE:
-        return told(
+        return judged(
             RuleOutcome.OPEN,
             f"{busy} and misses nothing; {_left(core)}, and larger bursts may carry more",
             _cycles_text(point),
         )
     if not point.core_bound:
-        return told(RuleOutcome.CLEAR, f"{busy}, the busiest of {len(point.cores)}; {_left(core)}")
+        return judged(RuleOutcome.CLEAR, f"{busy}, the busiest of {len(point.cores)}; {_left(core)}")
     if _wire(point) >= _MOSTLY_WIRE_SHARE * core.busy:
-        return told(RuleOutcome.CLEAR, f"{busy}, but most of that is the virtual NIC's copying")
+        return judged(RuleOutcome.CLEAR, f"{busy}, but most of that is the virtual NIC's copying")
     waiting = _waits_most(point)
     if waiting.waiting >= _LOCK_SHARE:
         # An unfair lock keeps one core busy and starves the others: with less work a packet it would be held as long.
-        return told(RuleOutcome.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
-    return told(
+        return judged(RuleOutcome.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
+    return judged(
         RuleOutcome.LIMITS,
         busy,
         _cycles_text(point),
@@ -58,14 +58,14 @@ def _wire(point: PointFacts) -> float:
     return point.known("wire_share") or 0.0
 
 
-def _copying(point: PointFacts) -> Told:
+def _copying(point: PointFacts) -> Judged:
     wire = _wire(point)
     if not wire:
-        return told(RuleOutcome.CLEAR, "the DUT's cores copy nothing for a virtual NIC")
+        return judged(RuleOutcome.CLEAR, "the DUT's cores copy nothing for a virtual NIC")
     share = point.text("wire_share")
     if not point.core_bound or wire < _MOSTLY_WIRE_SHARE * point.busiest.busy:
-        return told(RuleOutcome.CLEAR, f"{share} of the cores' time")
-    return told(
+        return judged(RuleOutcome.CLEAR, f"{share} of the cores' time")
+    return judged(
         RuleOutcome.LIMITS,
         f"{share} of the cores' time goes into copying frames, which a NIC's DMA engine does by itself",
         _cycles_text(point),
@@ -73,10 +73,10 @@ def _copying(point: PointFacts) -> Told:
     )
 
 
-def _core_by_polls(point: PointFacts) -> Told:
+def _core_by_polls(point: PointFacts) -> Judged:
     """Without cycles: an empty poll takes less than a visit, so where few polls are empty, few cycles are."""
     if point.backlogged and point.mean("empty_poll_fraction") <= 1 - BUSY_SHARE:
-        return told(
+        return judged(
             RuleOutcome.LIMITS, f"{point.text('empty_poll_fraction')}, and a poll that finds packets takes longer"
         )
     raise NotMeasured(point.no_loads or point.not_there)
@@ -90,32 +90,32 @@ def _cycles_text(point: PointFacts) -> str:
     return f"{point.text('cycles_per_packet_useful')}{added}"
 
 
-def _sweep(point: PointFacts) -> Told:
+def _sweep(point: PointFacts) -> Judged:
     if point.param("notification") == "qwait":
-        return told(RuleOutcome.CLEAR, "doorbells tell which queue is next, so none is visited in vain")
+        return judged(RuleOutcome.CLEAR, "doorbells tell which queue is next, so none is visited in vain")
     filled = point.filled
     said = f"the fullest queue gives {human_share(filled)} of what its visits can take ({point.param('burst')} each)"
     if not point.backlogged or filled < FULL_BUSY_POLLS_SHARE:
-        return told(RuleOutcome.CLEAR, said)
+        return judged(RuleOutcome.CLEAR, said)
     if not point.has_idle_polls:
-        return told(RuleOutcome.CLEAR, f"{said}, but the core has no time for more visits")
-    return told(
+        return judged(RuleOutcome.CLEAR, f"{said}, but the core has no time for more visits")
+    return judged(
         RuleOutcome.LIMITS,
         said,
         *(point.text_if_known(name) for name in ("sweep_time_ns", "empty_poll_share", "tax_share")),
     )
 
 
-def _rx_ring(point: PointFacts) -> Told:
+def _rx_ring(point: PointFacts) -> Judged:
     lost = point.text_if_known("imissed_share") or "no packet was received"
     if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
-        return told(RuleOutcome.CLEAR, lost)
+        return judged(RuleOutcome.CLEAR, lost)
     if not point.has_idle_polls or point.filled >= FULL_BUSY_POLLS_SHARE:
-        return told(RuleOutcome.CLEAR, f"{lost}, because what empties the ring is slower than what fills it")
+        return judged(RuleOutcome.CLEAR, f"{lost}, because what empties the ring is slower than what fills it")
     if _is_away(point):
         said = f"{lost}; a longer ring would hold what comes while the host has the core"
-        return told(RuleOutcome.OPEN, said, _lasts(point))
-    return told(
+        return judged(RuleOutcome.OPEN, said, _lasts(point))
+    return judged(
         RuleOutcome.LIMITS,
         f"{lost}, while {point.busiest.name} is busy for {human_share(point.busiest.busy)} only",
         _lasts(point),
@@ -138,40 +138,40 @@ def _is_away(point: PointFacts) -> bool:
     return away >= _AWAY_SHARE and 2 * away >= point.lost
 
 
-def _host(point: PointFacts) -> Told:
+def _host(point: PointFacts) -> Judged:
     away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
     sends_all_it_can = point.param("workload") in RECEIVE_NOTHING and point.core_bound
     if not (point.backlogged or sends_all_it_can):
-        return told(RuleOutcome.CLEAR, away)
+        return judged(RuleOutcome.CLEAR, away)
     lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point)
     if lossy or point.mean("interrupted_share") >= _MOSTLY_AWAY_SHARE:
         missed = point.text("imissed_share") if point.lost else ""
-        return told(RuleOutcome.LIMITS, away, missed, _lasts(point) if missed else "")
-    return told(RuleOutcome.CLEAR, away)
+        return judged(RuleOutcome.LIMITS, away, missed, _lasts(point) if missed else "")
+    return judged(RuleOutcome.CLEAR, away)
 
 
-def _ring_between(point: PointFacts) -> Told:
+def _ring_between(point: PointFacts) -> Judged:
     if not point.param("dispatchers") and point.param("organisation") != "scale-up":
-        return told(RuleOutcome.CLEAR, "no ring lies between the DUT's cores")
+        return judged(RuleOutcome.CLEAR, "no ring lies between the DUT's cores")
     full = point.text("ring_full_share")
     if not point.ring_is_full:
-        return told(RuleOutcome.CLEAR, full)
+        return judged(RuleOutcome.CLEAR, full)
     if point.busiest.busy >= BUSY_SHARE:
-        return told(RuleOutcome.CLEAR, f"{full}, because the workers have no time left")
-    return told(RuleOutcome.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
+        return judged(RuleOutcome.CLEAR, f"{full}, because the workers have no time left")
+    return judged(RuleOutcome.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
 
 
-def _shared_queue(point: PointFacts) -> Told:
+def _shared_queue(point: PointFacts) -> Judged:
     if point.param("organisation") not in SHARED_QUEUES or (point.param("cores") or 1) < 2:
-        return told(RuleOutcome.CLEAR, "no queue is shared")
+        return judged(RuleOutcome.CLEAR, "no queue is shared")
     if point.param("organisation") != "locked":
         claims = point.text("claim_lost_fraction")
-        return told(
+        return judged(
             RuleOutcome.OPEN if point.mean("claim_lost_fraction") > _LOST_CLAIMS_SHARE else RuleOutcome.CLEAR, claims
         )
     core = _waits_most(point)
     said = f"{core.name} waits for the queue's lock for {human_share(core.waiting)} of the time in which it runs"
-    return told(RuleOutcome.LIMITS if core.waiting >= _LOCK_SHARE and point.backlogged else RuleOutcome.CLEAR, said)
+    return judged(RuleOutcome.LIMITS if core.waiting >= _LOCK_SHARE and point.backlogged else RuleOutcome.CLEAR, said)
 
 
 def _waits_most(point: PointFacts) -> CoreLoad:
@@ -179,18 +179,18 @@ def _waits_most(point: PointFacts) -> CoreLoad:
     return max(point.cores, key=lambda core: core.waiting)
 
 
-def _mbufs(point: PointFacts) -> Told:
+def _mbufs(point: PointFacts) -> Judged:
     names = [name for name in ("rx_nombuf_share", "refill_failed_fraction") if point.known(name) is not None]
     if not names:
         point.mean("rx_nombuf_share")
     texts = [point.text(name) for name in names]
     short = any(point.mean(name) > _FEW_SHARE for name in names)
-    return told(RuleOutcome.LIMITS if short else RuleOutcome.CLEAR, *texts)
+    return judged(RuleOutcome.LIMITS if short else RuleOutcome.CLEAR, *texts)
 
 
-def _tx_queue(point: PointFacts) -> Told:
+def _tx_queue(point: PointFacts) -> Judged:
     dropped = point.text("tx_dropped_share")
-    return told(
+    return judged(
         RuleOutcome.LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else RuleOutcome.CLEAR, dropped
     )
 

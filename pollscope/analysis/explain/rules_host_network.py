@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pollscope.analysis.explain.dma_models import ddio_words, iotlb_words, link_share
 from pollscope.analysis.explain.facts import PointFacts
-from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
+from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
 from pollscope.analysis.littles_law import in_flight, walk_share
 from pollscope.base.units import human, human_ns, human_number, human_share
 from pollscope.metrics.counted import OUTSTANDING
@@ -36,10 +36,10 @@ STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
 WALK_NS = 100.0
 
 
-def _hardware(judge: Callable[[PointFacts], Told]) -> Callable[[PointFacts], Told]:
+def _hardware(judge: Callable[[PointFacts], Judged]) -> Callable[[PointFacts], Judged]:
     """The rule where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
 
-    def judged(point: PointFacts) -> Told:
+    def judged(point: PointFacts) -> Judged:
         if point.without_hardware:
             raise NotMeasured(point.without_hardware)
         return judge(point)
@@ -66,25 +66,25 @@ def _by_share(share: float) -> RuleOutcome:
     return RuleOutcome.CLEAR if share < FREE_SHARE else RuleOutcome.OPEN
 
 
-def _link(point: PointFacts) -> Told:
+def _link(point: PointFacts) -> Judged:
     share, said = link_share(point)
     names = ("pcie_dma_read_bytes_per_s", "pcie_dma_write_bytes_per_s")
     measured = (point.text_if_known(name) for name in names)
-    return told(RuleOutcome.OPEN if share >= _BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
+    return judged(RuleOutcome.OPEN if share >= _BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
 
 
-def _credits(point: PointFacts) -> Told:
+def _credits(point: PointFacts) -> Judged:
     names = [name for name in _STALLS if point.known(name) is not None] or _STALLS[:1]
     stalled = max(point.mean(name) for name in names)
     kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
     writes = ("outstanding_writes_cha", "outstanding_writes_iio", "outstanding_requests_irp", "cha_write_latency_ns")
-    return told(
+    return judged(
         RuleOutcome.LIMITS if stalled >= STALLED_SHARE else kind,
         *(point.text_if_known(name) for name in (*names, *writes)),
     )
 
 
-def _tags(point: PointFacts) -> Told:
+def _tags(point: PointFacts) -> Judged:
     clocks = point.known("nic_pcie_no_completion_clocks")
     stalls = point.text_if_known("nic_pcie_no_completion_clocks")
     try:
@@ -92,16 +92,16 @@ def _tags(point: PointFacts) -> Told:
     except NotMeasured:
         if not clocks:
             raise
-        return told(RuleOutcome.LIMITS, stalls)
-    return told(RuleOutcome.LIMITS if clocks else _by_share(share), used, stalls)
+        return judged(RuleOutcome.LIMITS, stalls)
+    return judged(RuleOutcome.LIMITS if clocks else _by_share(share), used, stalls)
 
 
-def _work_requests(point: PointFacts) -> Told:
+def _work_requests(point: PointFacts) -> Judged:
     most = point.known("nic_work_requests") or point.limits.get("wqes")
     if most is None:
         raise NotMeasured("how many work requests the NIC has under way at most is not recorded (collector mlxconfig)")
     share, used = _in_use(point, "work requests of the NIC", most)
-    return told(_by_share(share), used)
+    return judged(_by_share(share), used)
 
 
 def _change(point: PointFacts, metric: str) -> float | None:
@@ -120,27 +120,29 @@ def _from_to(point: PointFacts, metric: str) -> str:
     return f"{entry.title} {first} -> {now}, x{human_number(change)} since {point.before.label}"
 
 
-def _iotlb(point: PointFacts) -> Told:
+def _iotlb(point: PointFacts) -> Judged:
     if point.known("iotlb_lookups_per_s") == 0:
-        return told(RuleOutcome.CLEAR, "nothing is looked up")
+        return judged(RuleOutcome.CLEAR, "nothing is looked up")
     share = point.mean("iotlb_miss_share")
     if point.without_iommu is not None:
         return _against_none(point, point.without_iommu)
     if share < _FEW_MISSES:
-        return told(RuleOutcome.CLEAR, point.text("iotlb_miss_share"))
+        return judged(RuleOutcome.CLEAR, point.text("iotlb_miss_share"))
     change = _change(point, "iotlb_miss_share")
     same = "no read meets more walks than before" if change and abs(change - 1) <= SAME else ""
     total = _from_to(point, "iotlb_misses_per_s")
-    return told(RuleOutcome.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point), iotlb_words(point))
+    return judged(
+        RuleOutcome.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point), iotlb_words(point)
+    )
 
 
-def _against_none(point: PointFacts, off: PointFacts) -> Told:
+def _against_none(point: PointFacts, off: PointFacts) -> Judged:
     metric = "tx_pps" if point.known("tx_pps") else "rx_pps"
     gain = off.mean(metric) / point.mean(metric) - 1
     said = f"with the IOMMU off the rate is {human_share(gain)} higher"
     latency, there = point.known("nic_pcie_latency_ns"), off.known("nic_pcie_latency_ns")
     times = f"PCIe latency {human_ns(latency)} -> {human_ns(there)}" if latency and there else ""
-    return told(RuleOutcome.LIMITS if gain > SAME else RuleOutcome.CLEAR, said, times, point.text("iotlb_miss_share"))
+    return judged(RuleOutcome.LIMITS if gain > SAME else RuleOutcome.CLEAR, said, times, point.text("iotlb_miss_share"))
 
 
 def _walks(point: PointFacts) -> list[str]:
@@ -168,47 +170,47 @@ def _walks(point: PointFacts) -> list[str]:
     return found
 
 
-def _iio(point: PointFacts) -> Told:
+def _iio(point: PointFacts) -> Judged:
     latency = point.mean("nic_pcie_latency_ns")
     growth = _change(point, "nic_pcie_latency_ns")
     if growth is None or point.before is None:
         raise NotMeasured(f"no point with fewer cores is there to compare a PCIe latency of {human_ns(latency)} with")
     said = _from_to(point, "nic_pcie_latency_ns")
     if growth < 1 + _GROWN:
-        return told(RuleOutcome.CLEAR, said)
+        return judged(RuleOutcome.CLEAR, said)
     rate = _change(point, "tx_pps") or _change(point, "rx_pps")
     identity = ""
     if rate:
         reads = human_number(growth * rate)
         identity = f"rate x{human_number(rate)} and latency x{human_number(growth)} imply x{reads} reads under way"
-    return told(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
+    return judged(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
 
 
-def _mtt(point: PointFacts) -> Told:
+def _mtt(point: PointFacts) -> Judged:
     point.mean("nic_mtt_l0_miss_share")
     growth = _change(point, "nic_mtt_l0_miss_share")
     said = _from_to(point, "nic_mtt_l0_miss_share")
     grown = growth is not None and growth > 1 + _GROWN
-    return told(RuleOutcome.OPEN if grown else RuleOutcome.CLEAR, said)
+    return judged(RuleOutcome.OPEN if grown else RuleOutcome.CLEAR, said)
 
 
-def _dram(point: PointFacts) -> Told:
+def _dram(point: PointFacts) -> Judged:
     point.mean("dram_bytes_per_s")
     peak = point.limits.get("dram_bytes_per_s")
     if peak is None:
         raise NotMeasured(f"{point.text('dram_bytes_per_s')}, but what the DRAM can do at most is not recorded")
     share = point.mean("dram_bytes_per_s") / peak
     said = f"{point.text('dram_bytes_per_s')}, {human_share(share)} of {human(peak, 'B/s')}"
-    return told(_by_share(share), said)
+    return judged(_by_share(share), said)
 
 
-def _ddio(point: PointFacts) -> Told:
+def _ddio(point: PointFacts) -> Judged:
     expected = ddio_words(point)
     try:
         hits = point.mean("ddio_write_hit_share")
     except NotMeasured as absent:
         raise NotMeasured(f"{absent}; {expected}" if expected else str(absent)) from None
-    return told(
+    return judged(
         RuleOutcome.CLEAR if hits >= _DDIO_HITS else RuleOutcome.OPEN,
         point.text("ddio_write_hit_share"),
         expected,

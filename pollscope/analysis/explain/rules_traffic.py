@@ -2,7 +2,7 @@
 """Stages in front of the DUT: the load that was asked for, the generator, the line."""
 
 from pollscope.analysis.explain.facts import PointFacts
-from pollscope.analysis.explain.finding import Rule, RuleOutcome, Told, told
+from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
 from pollscope.analysis.saturation import UNSENT_LIMIT
 from pollscope.base.units import human, human_share
 from pollscope.metrics.record import NotMeasured
@@ -20,26 +20,26 @@ def _has_time_left(point: PointFacts) -> bool:
         return True
 
 
-def _generator(point: PointFacts) -> Told:
+def _generator(point: PointFacts) -> Judged:
     if not point.has_generator:
-        return told(RuleOutcome.CLEAR, "nothing is sent to the DUT")
+        return judged(RuleOutcome.CLEAR, "nothing is sent to the DUT")
     if point.backlogged:
-        return told(RuleOutcome.CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
+        return judged(RuleOutcome.CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
     if not _sends(point):
-        return told(RuleOutcome.CLEAR, "no load was asked for")
+        return judged(RuleOutcome.CLEAR, "no load was asked for")
     unsent, sent = point.text_if_known("unsent_share"), point.text_if_known("offered_pps")
     late = (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
     whole = _asks_for_all(point)
     if not late and not whole:
-        return told(RuleOutcome.CLEAR, unsent or sent)
+        return judged(RuleOutcome.CLEAR, unsent or sent)
     if not _has_time_left(point):
-        return told(RuleOutcome.OPEN, unsent, "the DUT has no time left either")
+        return judged(RuleOutcome.OPEN, unsent, "the DUT has no time left either")
     if not whole and _generator_is_away(point):
-        return told(RuleOutcome.OPEN, unsent, f"{point.text('generator_away_share')}: the host has its CPU then")
+        return judged(RuleOutcome.OPEN, unsent, f"{point.text('generator_away_share')}: the host has its CPU then")
     if whole and point.lost_elsewhere > SATURATED_MISSED_SHARE:
-        return told(RuleOutcome.OPEN, _elsewhere(point), sent)
+        return judged(RuleOutcome.OPEN, _elsewhere(point), sent)
     why = "it sends as much as it can, and the DUT misses none of it" if whole else "it sends less than was due"
-    return told(
+    return judged(
         RuleOutcome.LIMITS, f"{why}: {sent}", unsent, point.text_if_known("imissed_share"), point.not_its_maximum
     )
 
@@ -57,22 +57,22 @@ def _asks_for_all(point: PointFacts) -> bool:
     return bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
 
 
-def _offered_load(point: PointFacts) -> Told:
+def _offered_load(point: PointFacts) -> Judged:
     if point.param("feed") == "none":
-        return told(RuleOutcome.LIMITS, "nothing is sent (feed: none)")
+        return judged(RuleOutcome.LIMITS, "nothing is sent (feed: none)")
     if not point.has_generator:
-        return told(RuleOutcome.CLEAR, "there is no load to choose: the DUT works without a generator")
+        return judged(RuleOutcome.CLEAR, "there is no load to choose: the DUT works without a generator")
     if not _sends(point):
-        return told(RuleOutcome.LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
+        return judged(RuleOutcome.LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
     load = point.text_if_known("offered_pps") or point.text("rx_pps")
     if point.backlogged:
-        return told(RuleOutcome.CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
+        return judged(RuleOutcome.CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
     slow = _generator(point).kind is not RuleOutcome.CLEAR and not _generator_is_away(point)
     if point.param("saturate") or slow or not _has_time_left(point):
-        return told(RuleOutcome.CLEAR, load)
+        return judged(RuleOutcome.CLEAR, load)
     if point.lost_elsewhere > SATURATED_MISSED_SHARE:
-        return told(RuleOutcome.OPEN, _elsewhere(point), load)
-    return told(RuleOutcome.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
+        return judged(RuleOutcome.OPEN, _elsewhere(point), load)
+    return judged(RuleOutcome.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
 
 
 def _elsewhere(point: PointFacts) -> str:
@@ -85,11 +85,11 @@ def _elsewhere(point: PointFacts) -> str:
     )
 
 
-def _nic_port(point: PointFacts) -> Told:
+def _nic_port(point: PointFacts) -> Judged:
     discards = point.text("nic_rx_port_discards_per_s")
     sent = point.known("offered_pps") or 0.0
     full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
-    return told(
+    return judged(
         RuleOutcome.LIMITS if full else RuleOutcome.CLEAR,
         discards,
         "its own buffer was full: PCIe, or memory behind it",
@@ -104,7 +104,7 @@ def _left(point: PointFacts) -> str:
     return f"{core.name}, the busiest of {len(point.cores)}, has {human_share(1 - core.busy)} of its time left"
 
 
-def _line(point: PointFacts) -> Told:
+def _line(point: PointFacts) -> Judged:
     if point.without_hardware:
         raise NotMeasured(point.without_hardware)
     if not point.links:
@@ -112,7 +112,7 @@ def _line(point: PointFacts) -> Told:
     used = {name: (point.mean(metric) / speed, metric, speed) for name, metric, speed in point.links}
     name, (share, metric, speed) = max(used.items(), key=lambda each: each[1][0])
     said = f"{point.text(metric)} of {human(speed, 'bit/s')} on {name}: {human_share(share)}"
-    return told(RuleOutcome.LIMITS if share >= _LINE_SHARE else RuleOutcome.CLEAR, said)
+    return judged(RuleOutcome.LIMITS if share >= _LINE_SHARE else RuleOutcome.CLEAR, said)
 
 
 TRAFFIC_RULES = (

@@ -47,7 +47,7 @@ _MARK_INCH = 0.05
 _MARKER_SHARE = 0.03
 # Nearer to the edge of the axes than this share, a line is not seen.
 SEEN = 0.02
-# So many times above what was measured, what a paper states would press that to the ground.
+# A statement of a paper that lies this many times above the measured values would press them flat.
 _FAR = 4
 _ABOVE_STATED = 1.08
 _LEGEND_CHARACTERS = 125  # of a line as wide as a page
