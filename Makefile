@@ -66,12 +66,12 @@ opening:
 	@echo "(one or two minutes; make clean-host restores them). It ends with findings, verdicts and out/report.html."
 	@echo
 
-# What spins lcores needs the machine for itself; all else runs in parallel before it: files whole, because what they
-# share is dear, and as they stand, because by number of tests the longest come last.
-# A worker that has nothing left takes tests from another: files differ by a factor of a thousand in what they take.
-test: export PYTHONDONTWRITEBYTECODE := # some containers set it; every worker would compile all tests anew
+# Tests that spin lcores need the machine for themselves, so all others run in parallel before them. Files are not split,
+# because their fixtures are expensive, and not reordered: by number of tests the longest would come last.
+# An idle worker takes tests from another one: files differ by a factor of a thousand in their time.
+test: export PYTHONDONTWRITEBYTECODE := # some containers set it; every worker would compile all tests again
 test-all: SELECTED = $(NOT_HERE)
-test-all: test ## those too that sweep over all that `make test` takes a cross-section of
+test-all: test ## also the full sweeps of which `make test` takes a cross-section
 
 test: ready-dev programs ## the tests, set-up included
 	@apart=0; $(PYTEST) -m "not measure and $(SELECTED)" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS) || apart=$$?; \

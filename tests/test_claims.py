@@ -652,10 +652,10 @@ def test_what_the_spec_does_otherwise_than_the_paper_is_said(tmp_path: Path) -> 
     trials = [record | {"params": done} for record in trials_of({(1, 1.0): 0.75})]
     run = read_run(synthetic.write_run(tmp_path / "run", trials))
     lines = evaluate_run(run)[0].differs
-    assert "extra work: 0 TSC cycles a packet in the paper, 400 TSC cycles a packet here" in lines
+    assert "extra work: 0 TSC cycles per packet in the paper, 400 TSC cycles per packet here" in lines
     assert "feed: wire in the paper, infinite here" in lines
     assert "RX ring: not stated in the paper, 512 descriptors here" in lines
-    assert not any(line.startswith(("frame", "work on a packet")) for line in lines), "these are the paper's"
+    assert not any(line.startswith(("frame", "work per packet")) for line in lines), "these are the paper's"
     tunnel = [record | {"params": {"workload": "encap", "encapsulation": "ipip"}} for record in trials]
     run = read_run(synthetic.write_run(tmp_path / "tunnel", tunnel, row="H-F3a", rows=["H-F3a"]))
     assert "encapsulation: gre-ipv6 in the paper, ipip here" in evaluate_run(run)[0].differs
@@ -666,7 +666,7 @@ def test_more_work_than_the_papers_router_does_is_said(tmp_path: Path) -> None:
     trials = [record | {"params": done} for record in trials_of({(1, 1.0): 0.75})]
     run = read_run(synthetic.write_run(tmp_path / "run", trials, row="C-T4", rows=["C-T4"]))
     lines = evaluate_run(run)[0].differs
-    assert "look-ups: 1 a packet in the paper, 256 a packet here" in lines
+    assert "look-ups: 1 per packet in the paper, 256 per packet here" in lines
     assert "sleep of the generator between bursts: 0 ns in the paper, 200,000 ns here" in lines
     assert "trace: three days of MAWI in the paper, made.pcap here" in lines
     assert not any(line.startswith(("frame", "checksum")) for line in lines), "a trace has its own frames"
@@ -675,7 +675,7 @@ def test_more_work_than_the_papers_router_does_is_said(tmp_path: Path) -> None:
         for record, k in zip(trials, (16, 1, 4), strict=True)
     ]
     run = read_run(synthetic.write_run(tmp_path / "swept", swept))
-    assert "look-ups: 1 a packet in the paper, 1, 4 and 16 a packet here" in evaluate_run(run)[0].differs
+    assert "look-ups: 1 per packet in the paper, 1, 4 and 16 per packet here" in evaluate_run(run)[0].differs
 
 
 def test_what_every_judged_row_was_set_up_like_is_known() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a paper says about its testbed and its experiments (data/papers), set beside what a run says about its own."""
+"""Compare the testbed and the experiments of a paper (data/papers) with those of a run."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -21,13 +21,13 @@ VIRTUAL_NIC = (
 )
 
 
-# Parameters of a spec that a paper's experiment fixes: in words, and what stands behind a number.
+# Parameters of a spec that a paper's experiment fixes: name in words, and the unit behind a number.
 _SETUP_WORDS = {
-    "workload": ("work on a packet", ""),
-    "extra_cycles": ("extra work", " TSC cycles a packet"),
+    "workload": ("work per packet", ""),
+    "extra_cycles": ("extra work", " TSC cycles per packet"),
     "service_distribution": ("service times", ""),
     "routes": ("routes", ""),
-    "lookups": ("look-ups", " a packet"),
+    "lookups": ("look-ups", " per packet"),
     "checksum": ("checksum", ""),
     "encapsulation": ("encapsulation", ""),
     "transform": ("transform", ""),
@@ -46,11 +46,11 @@ _SETUP_WORDS = {
     "hiccup_delay": ("hiccup", " ns"),
 }
 EVERY_ROW = "every row"
-# Of these, what only the router does.
+# Parameters that only the router uses.
 _OF_THE_ROUTER = ("routes", "lookups", "checksum")
 
 
-# Row -> parameters as the text has them; None where it does not say.
+# Row -> parameters as the paper states them; None if it does not.
 _Setup = dict[str, dict[str, float | int | str | list[float | int | str] | None]]
 
 
@@ -69,7 +69,7 @@ class PaperTestbed(BaseModel):
 
 
 class NoFigure(BaseModel):
-    """A row that is no figure and no table: what it is, and what shows it instead."""
+    """A row that is no figure and no table: its title, and the row that shows it instead."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -78,7 +78,7 @@ class NoFigure(BaseModel):
 
 
 class Paper(BaseModel):
-    """One paper: how it is cited, its testbed, and the values that its text states."""
+    """One paper: its citation, its testbed, and the values that it states."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -103,36 +103,36 @@ class Paper(BaseModel):
 
 @cache
 def load_paper(name: str) -> Paper:
-    """The paper that ships under this name in data/papers."""
+    """Return the paper that ships under this name in data/papers."""
     text = (data_folder("data") / "papers" / f"{name}.yaml").read_text(encoding="utf-8")
     return Paper.model_validate(YAML(typ="safe").load(text))
 
 
 @cache
 def rows_without_figure() -> dict[str, NoFigure]:
-    """The rows of all papers that are no figure and no table."""
+    """Return the rows of all papers that are no figure and no table."""
     return {row: each for paper in papers() for row, each in load_paper(paper).without_figure.items()}
 
 
 def differences(name: str | None, row: str, run: RunFolder) -> list[str]:
-    """What differs between the paper's testbed and experiment and the run's, one line each; empty without a paper."""
+    """Return what differs between a paper's experiment and a run, one line each; nothing without a paper."""
     if name is None:
         return []
-    paper, facts = load_paper(name).testbed, HostMetadata(run.meta)
+    paper, host = load_paper(name).testbed, HostMetadata(run.meta)
     here = {
-        "machine": (paper.machine, facts.machine),
-        "processor": (paper.processor, facts.processor),
-        "caches": (paper.caches, facts.caches),
-        "NIC": (paper.nic, VIRTUAL_NIC if facts.virtual_nic else facts.nic),
-        "generator": (paper.generator, facts.generator),
-        "software": (paper.software, facts.software),
+        "machine": (paper.machine, host.machine),
+        "processor": (paper.processor, host.processor),
+        "caches": (paper.caches, host.caches),
+        "NIC": (paper.nic, VIRTUAL_NIC if host.virtual_nic else host.nic),
+        "generator": (paper.generator, host.generator),
+        "software": (paper.software, host.software),
     }
     testbed = [f"{what}: {there} in the paper, {found} here" for what, (there, found) in here.items() if found != there]
     return [*testbed, *_deviations(load_paper(name), row, run)]
 
 
 def _deviations(paper: Paper, row: str, run: RunFolder) -> Iterator[str]:
-    """What the spec does otherwise than the paper, or where the text does not say what the paper did."""
+    """Yield where the spec deviates from the paper, or where the paper does not say what it did."""
     if row not in paper.setup:
         return
     setup = {**paper.setup.get(EVERY_ROW, {}), **paper.setup.get(row, {})}
@@ -144,7 +144,7 @@ def _deviations(paper: Paper, row: str, run: RunFolder) -> Iterator[str]:
 
 
 def _parameters(run: RunFolder) -> dict[str, set[Any]]:
-    """The values that each parameter in _SETUP_WORDS had in the measured trials of a run."""
+    """Return the values that each parameter in _SETUP_WORDS had in the measured trials of a run."""
     if "setup" not in run.derived:
         trials = [trial["params"] for trial in run.trials if trial.get("kind") == "measure" and "params" in trial]
         run.derived["setup"] = {
@@ -155,7 +155,7 @@ def _parameters(run: RunFolder) -> dict[str, set[Any]]:
 
 
 def _is_read(name: str, params: Mapping[str, Any]) -> bool:
-    """TCP makes its own frames, and a trace has its own; what only the router does, no other work does."""
+    """Return whether trials with these parameters use one of them: TCP and traces have frames of their own."""
     if name in _OF_THE_ROUTER:
         return params.get("workload") == "l3fwd-lpm"
     return name != "frame" or (params.get("flow_size") is None and params.get("trace") is None)
@@ -171,11 +171,11 @@ def _said(value: object, unit: str) -> str:
 
 
 def citation(name: str) -> str:
-    """Authors, title and venue."""
+    """Return authors, title and venue."""
     paper = load_paper(name)
     return f"{paper.authors}: {paper.title}. {paper.venue}."
 
 
 def stated(name: str, row: str) -> Mapping[str, Any]:
-    """Values that the paper's text states for a row."""
+    """Return the values that the paper states for a row."""
     return load_paper(name).stated.get(row, {})

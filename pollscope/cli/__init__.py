@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line: one module per command, imported only when that command is used.
+"""Run the command line: one module per command, imported only when that command is used.
 
-A command module holds either one function named like the command, or, when it has subcommands, `app: typer.Typer`; and
-`EXAMPLES`, the lines that end its help.
-A command raises `PollscopeError`; `main` turns it into one line on standard error and an exit code. A command that ends
-with another code than 0 raises `typer.Exit(code)`.
+A command module holds one function that is named like the command or, with subcommands, `app: typer.Typer`. `EXAMPLES`
+are the lines at the end of its help. A command raises `PollscopeError`; `main` turns it into one line on standard error
+and an exit code. A command that ends with another code than 0 raises `typer.Exit(code)`.
 """
 
 import sys
@@ -30,43 +29,43 @@ except KeyboardInterrupt:
     sys.stderr.write("pollscope: interrupted\n")
     raise SystemExit(130) from None
 
-# name -> one line for `pollscope --help`, in the order in which a study goes; the module is pollscope.cli.NAME.
+# Name -> one line of `pollscope --help`, in the order of a study. The module is pollscope.cli.NAME.
 COMMANDS = {
-    "doctor": "What this host can measure, what not, and why.",
+    "doctor": "Show what this host can measure, what not, and why.",
     "new": "Write a commented spec to start from.",
     "validate": "Check specs; nothing is run.",
     "schema": "Print the JSON Schema of a spec.",
-    "plan": "Trials in order, expected time, points left out and why.",
+    "plan": "Show trials, expected time, and points left out and why.",
     "run": "Measure a spec into a run folder.",
-    "report": "One self-contained HTML page from run folders.",
+    "report": "Write one self-contained HTML page about runs.",
     "figures": "Draw the papers' figures from run folders.",
-    "gallery": "Every row of the papers on one HTML page.",
-    "claims": "A verdict per claim, with the numbers behind it.",
-    "explain": "What limits the DUT at each point, with the evidence.",
-    "compare": "Two runs, or the levels of a factor, side by side.",
-    "history": "Where a metric changed its level over the runs of a spec.",
-    "query": "SQL over all runs of a results folder.",
+    "gallery": "Draw every row of the papers on one HTML page.",
+    "claims": "Give a verdict per claim, with the numbers behind it.",
+    "explain": "Name what limits the DUT at each point, with the evidence.",
+    "compare": "Compare two runs, or the levels of a factor.",
+    "history": "Find where a metric changed over the runs of a spec.",
+    "query": "Query all runs of a results folder by SQL.",
     "calibrate": "Take costs for the testbed model from measured runs.",
     "trace": "Make a packet trace (pcap) of stated statistics.",
     "collect": "Read counters of this host for some seconds.",
     "knob": "List, read, set and restore host state.",
     "testbed": "Bring a testbed up or down, or see its state.",
     "build": "Compile pollscope-node here or on a testbed's hosts.",
-    "play": "Make hosts ready over SSH, change or restore them.",
+    "play": "Prepare, change or restore hosts over SSH.",
     "agent": "Serve a runner on another host (started by it over SSH).",
 }
 
-# A shell sets it when it asks for the words that may follow (pollscope --show-completion).
+# A shell sets this variable to ask for completions (pollscope --show-completion).
 _COMPLETING = "_POLLSCOPE_COMPLETE"
 
-# New objects between two searches for garbage. Records and tables are many objects that stay: after every 700 of them,
-# which is Python's own choice, the searches took a quarter of the time of a report.
+# New objects between two garbage collections. Records and tables are many objects that stay. With Python's default of
+# 700, collections took a quarter of the time of a report.
 GARBAGE_EVERY = 10_000
 
-# Signals so close together are one interrupt.
+# Signals that follow each other within this time are one interrupt.
 _ONE_INTERRUPT_S = 0.5
 
-# What a full, read-only or broken disk answers.
+# Errors of a full, read-only or broken disk.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 EXAMPLES = """Examples:
@@ -80,16 +79,16 @@ Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this ho
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command and ends the process with its exit code (see pollscope.base.errors)."""
+    """Run one command and end the process with its exit code (see pollscope.base.errors)."""
     gc.set_threshold(GARBAGE_EVERY)
     interrupt = _Interrupt()
     signal.signal(signal.SIGTERM, interrupt)
     for number in (signal.SIGHUP, signal.SIGINT):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored, and a shell behind `&`
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it, and so does a shell for `&`
             signal.signal(number, interrupt)
     with printable_output():
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
-    # While Python ends, its handler is gone and Ctrl-C would kill a command that is done: no exit code, no line.
+    # Python removes its handler before it ends. Ctrl-C would then kill a finished command without an exit code.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 
@@ -103,13 +102,13 @@ def _run(arguments: list[str]) -> int:
         return _fail(str(error), error.exit_code)
     except typer.TyperException as error:
         return _fail(_in_words(error, arguments), ExitCode.USAGE)
-    except OSError as error:  # a full disk, a folder that went away: no defect of the program
+    except OSError as error:  # a full disk or a removed folder, not a defect of the program
         kept = " (nothing that was on the disk is lost)" if error.errno in _DISK_ERRORS else ""
         return _fail(f"{reason_of(error)}{kept}", ExitCode.HOST)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", ExitCode.INTERRUPTED)
     except Exception as error:
-        if "KeyboardInterrupt" in str(error):  # pydantic has made a SchemaError of it, while it built a model
+        if "KeyboardInterrupt" in str(error):  # pydantic turned it into a SchemaError while it built a model
             return _fail("interrupted", ExitCode.INTERRUPTED)
         raise
     if result == ExitCode.INTERRUPTED:
@@ -118,22 +117,22 @@ def _run(arguments: list[str]) -> int:
 
 
 def _in_words(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    """What is wrong with the words of a command, and where to look."""
+    """Return what is wrong with the words of a command, and where to look."""
     message = error.format_message().replace("Value error, ", "").rstrip(".")
-    if message.endswith("?") or "(Possible options:" in message:  # it names what is close
+    if message.endswith("?") or "(Possible options:" in message:  # it names close matches
         return message
     known = [word for word in arguments[:1] if word in COMMANDS]
     return f"{message} ({' '.join(['pollscope', *known])} --help)"
 
 
 def _words_so_far() -> list[str]:
-    """What stands on the line that a shell wants completed; bash and the others hand it over in their own variables."""
+    """Return the words on the line that a shell wants to complete; each shell has its own variable for them."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     return line.split()[1:]
 
 
 def build_app(wanted: str | None) -> typer.Typer:
-    """Makes the command tree; only the wanted command's module is imported (all, when `wanted` is "*")."""
+    """Build the command tree; import only the module of the wanted command (all, if `wanted` is "*")."""
     app = typer.Typer(
         name="pollscope",
         help="Measure what happens inside a host that moves packets.",
@@ -180,7 +179,7 @@ def _wanted(arguments: list[str]) -> str | None:
 
 
 def _fail(message: str, code: int) -> int:
-    # One line, whatever the message: a script that reads standard error can rely on it.
+    # Scripts that read standard error rely on one line per error.
     line = " ".join(f"pollscope: {message}".split())
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     typer.echo(typer.style(line, fg="red") if colour else line, err=True)
@@ -188,8 +187,10 @@ def _fail(message: str, code: int) -> int:
 
 
 class _Interrupt:
-    """Takes a signal as Ctrl-C. Those that follow at once are the same interrupt, or they would cut off what it makes
-    the command restore: a login that ends sends TERM and HUP together, a key that is held comes 30 times a second.
+    """Treat a signal as Ctrl-C; ignore further signals that follow at once.
+
+    They would cut short what the command restores. A login that ends sends TERM and HUP together, and a key that is
+    held down repeats 30 times per second.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope agent`: what a runner on another host starts here over SSH (docs/testbeds.md)."""
+"""`pollscope agent`: a runner on another host starts it here over SSH (docs/testbeds.md)."""
 
 from pollscope.run.agent import main
 
-EXAMPLES = ("pollscope agent                          one JSON request a line, one reply a line",)
+EXAMPLES = ("pollscope agent                          one JSON request per line, one reply per line",)
 
 
 def agent() -> None:
-    """Serves a runner on another host through standard input and output: collectors, knobs and facts of this one."""
+    """Serve a runner on another host through standard input and output: collectors, knobs and metadata of this host."""
     main()

@@ -19,11 +19,10 @@ def build(
         str, typer.Argument(metavar="[TESTBED]", help="A name in configs/testbeds, or the path of a file.")
     ] = DEFAULT,
 ) -> None:
-    """Makes pollscope-node and the other programs where a testbed needs them, and says where they are.
+    """Build pollscope-node and the other programs where a testbed needs them, and print where they are.
 
-    They are compiled from the sources that came with this pollscope; what was built before is not built again. The
-    compiler, DPDK and the other packages are not installed by it: it names what is missing. On hosts that `pollscope
-    play provision` makes ready there is nothing to build.
+    They are compiled from the sources of this pollscope, if they were not built before. The compiler, DPDK and other
+    packages are not installed; missing ones are named. `pollscope play provision` leaves nothing to build on a host.
     """
     for line in make_testbed(testbed).build(say):
         typer.echo(line)

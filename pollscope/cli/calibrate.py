@@ -18,7 +18,7 @@ EXAMPLES = (
 HEAD = """\
 # SPDX-License-Identifier: BSD-3-Clause
 # A modelled machine (docs/models.md), made by `pollscope calibrate`. Each cost says where it comes from.
-# A parameter that is taken out of holds_for is assumed to make no difference.
+# Removing a parameter from holds_for assumes that it makes no difference.
 """
 
 
@@ -34,9 +34,9 @@ def calibrate(
         "model.yaml"
     ),
 ) -> None:
-    """Takes the costs of polls, visits and packets from measured runs, for the testbed `model`.
+    """Derive the costs of polls, busy polls and packets from measured runs, for the testbed `model`.
 
-    What the runs do not tell is left out of the file, and points that need it are left out of what is modelled.
+    A cost that the runs do not show is left out of the file. The model then leaves out points that need it.
     """
     from ruamel.yaml import YAML
 

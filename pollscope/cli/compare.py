@@ -47,11 +47,11 @@ def compare(
         ),
     ] = None,
 ) -> None:
-    """Puts two runs, or the levels of a factor, side by side with 95 % intervals.
+    """Compare two runs, or the levels of a factor, side by side with 95 % intervals.
 
-    A difference counts when it stands out among all that are compared (false discovery rate 5 %); each interval stands
-    for itself. The same is drawn as SVG, PDF and PNG; the files' paths follow. With --fail-if the conditions come last:
-    one that holds at any point ends the command with 1, one that can be told at no point with 2.
+    A difference counts if it is significant among all differences compared (false discovery rate 5 %); the intervals
+    are not corrected. The figure is written as SVG, PDF and PNG, and the paths follow. With --fail-if the conditions
+    come last. The command ends with 1 if one of them holds at any point, with 2 if one can be decided at no point.
     """
     from pollscope.analysis.gate import condition
     from pollscope.cli.outputs import figure_out
@@ -73,7 +73,7 @@ def compare(
 
 
 def _compared(runs: list[str]) -> "list[RunFolder]":
-    """The run, or the two runs, which must not be the same one."""
+    """Return the run, or the two runs, which must differ."""
     from pollscope.store.find import find_run
     from pollscope.store.run_folder import read_run
 
@@ -92,7 +92,7 @@ def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] 
 
 
 def _judged(conditions: "list[Condition]", folders: "list[RunFolder]", by: str | None) -> "list[Judged]":
-    """What the gate says of each condition; its metrics are compared by themselves, shown or not."""
+    """Judge each condition; its metrics are compared by themselves, shown or not."""
     from pollscope.analysis.compare import missing_in_second
     from pollscope.analysis.gate import judge
 
@@ -123,7 +123,7 @@ def _echo(lines: Iterable[object]) -> None:
 
 
 def _sides(runs: "list[RunFolder]") -> list[str]:
-    """Which run is A, which is B, and what differs between them besides the results; empty for one run."""
+    """Return which run is A, which is B, and what differs between them besides the results; nothing for one run."""
     if len(runs) == 1:
         return [f"{runs[0].path} (modelled, not measured)", ""] if runs[0].modelled else []
     from pollscope.analysis.run_differences import differences_of
@@ -140,7 +140,7 @@ def _sides(runs: "list[RunFolder]") -> list[str]:
 
 
 def _names(runs: list[str], by: str | None) -> tuple[str, str]:
-    """Title and file name of the figure."""
+    """Return title and file name of the figure."""
     if by is None:
         return f"B, run {runs[1]}, against A, run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
     return f"Levels of {by}, all else equal", f"compare-{by}-{runs[0]}"

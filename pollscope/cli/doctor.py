@@ -27,9 +27,9 @@ def doctor(
         bool, typer.Option("--self-test", help="Also measure the distortion of each accounting mode (spins two cores).")
     ] = False,
 ) -> None:
-    """Says what this host can measure, what not, and why; and how NICs, root ports, NUMA nodes and cores hang together.
+    """Show what this host can measure, what not, and why, and how NICs, root ports, NUMA nodes and cores are connected.
 
-    Changes nothing. Exit code 3 when not even the loopback testbed works.
+    Nothing is changed. Exit code 3 if not even the loopback testbed works.
     """
     findings = examine()
     rows = run_selftest() if self_test else []
@@ -56,7 +56,7 @@ def _show(findings: list[Check], rows: list[dict[str, Any]]) -> None:
 
 def _selftest_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(title="TSC cycles that accounting adds to a poll, with its 95 % interval", title_justify="left")
-    for head in ("packet every", "mode", "cycles a poll", "added", "interval", "n"):
+    for head in ("packet every", "mode", "cycles per poll", "added", "interval", "n"):
         table.add_column(head, justify="right")
     for row in rows:
         every = row["every_k_polls"]

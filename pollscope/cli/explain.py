@@ -26,10 +26,10 @@ ORDER = ("limits", "open", "not", "absent")
 def explain(
     runs: RunWords = None,
     paper: PaperName = None,
-    every: Annotated[bool, typer.Option("--all", help="The numbers of stages that do not limit, too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also the numbers of stages that do not limit.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Names what limits the DUT at each point: cores, rings, locks, the generator, PCIe, IOTLB, DRAM, and others.
+    """Name what limits the DUT at each point: cores, rings, locks, the generator, PCIe, IOTLB, DRAM, and others.
 
     Each stage that limits or may limit comes with the numbers behind it and with what would refute it; --all shows the
     numbers of the others, too. What was not measured is absent, with the reason. With --paper, the numbers are those of
@@ -84,7 +84,7 @@ def _trials(count: int, flagged: int) -> str:
 
 
 def _absent_everywhere(points: "Sequence[Diagnosis]") -> list[tuple[str, tuple[str, ...]]]:
-    """Stages that are absent at all points for the same reason."""
+    """Return the stages that are absent at all points for the same reason."""
     absent = [{(each.stage, each.evidence) for each in point.findings if each.kind == "absent"} for point in points]
     first = points[0].findings if points else ()
     return [key for each in first if all((key := (each.stage, each.evidence)) in others for others in absent)]

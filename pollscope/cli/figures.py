@@ -55,7 +55,7 @@ def figures(
         Path, typer.Option("--out", metavar="DIR|FILE", help="Where the files go; x.pdf is this one file.")
     ] = Path("figures"),
 ) -> None:
-    """Draws runs as SVG, PDF and PNG, the numbers beside each as CSV, and prints the files' paths.
+    """Draw runs as SVG, PDF and PNG with the numbers as CSV, and print the paths of the files.
 
     Without further options these are the figures of the papers' rows that the run measures and those of its spec
     (`show:`); where there are none, the first factor is drawn with a rate and the tax. --x, --y, --by, --at, --ratio-to
@@ -91,7 +91,7 @@ def figures(
 
 
 def _draw(tables: "Sequence[TableFigure]", wanted: "list[tuple[PaperFigure, RunFolder]]", target: "Out") -> None:
-    """Writes the figures; where two runs have the same one, its name ends with the run's."""
+    """Write the figures; append the run's id to the name where two runs have the same figure."""
     from pollscope.analysis.figures import save_figure, save_table_figure
 
     for table in tables:
@@ -105,7 +105,7 @@ def _draw(tables: "Sequence[TableFigure]", wanted: "list[tuple[PaperFigure, RunF
 
 
 def _errors(wanted: "list[tuple[PaperFigure, RunFolder]]", target: "Out") -> None:
-    """Writes measured and modelled runs of a row in one figure, and says the model's error."""
+    """Draw measured and modelled runs of a row in one figure, and print the error of the model."""
     from pollscope.analysis.figures import model_error, save_model_error
 
     for figure, run in wanted:
@@ -133,7 +133,7 @@ def _wanted(
 
 
 def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, RunFolder]]":
-    """What there is of each row of a paper; `modelled` is the folder of runs by the model, None: without them."""
+    """Return the figures of each row of a paper; `modelled` is the folder for runs of the model, None without them."""
     from pollscope.analysis.figures import figure_of
     from pollscope.analysis.figures.figure import PaperFigure
     from pollscope.analysis.gallery import first_measured, paper_rows, runs_of_rows, why_absent

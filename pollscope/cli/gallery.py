@@ -9,7 +9,7 @@ import typer
 from pollscope.base.names import papers
 from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
 
-_HYPERPLANE = "hyperplane"  # of whose chip there is a model by itself
+_HYPERPLANE = "hyperplane"  # its chip has a model of its own
 EXAMPLES = (
     "pollscope gallery",
     "pollscope gallery results --paper socc19 --out socc19.html",
@@ -23,7 +23,7 @@ def gallery(
     model: ModelFlag = True,
     out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page.")] = Path("gallery.html"),
 ) -> None:
-    """Draws every row of the papers into one self-contained HTML page and prints its path.
+    """Draw every row of the papers into one self-contained HTML page and print its path.
 
     A row is drawn from the runs that measure it: those given, else those in `results` and the recorded ones that ship
     with pollscope. Rows that no run shows are computed by a modelled machine (shortened; the runs stay in `modelled`

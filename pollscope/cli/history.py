@@ -29,12 +29,12 @@ def history(
         bool, typer.Option("--together", help="Instead: all runs as one, with intervals that count runs.")
     ] = False,
 ) -> None:
-    """Shows where a metric changed its level over the runs of a spec.
+    """Show where a metric changed its level over the runs of a spec.
 
-    It takes ten runs to tell a change, of which some five lie behind it; the rate of false alarms is 1 % a series. What
-    else changed there, in the spec or on the host, follows. To compare two runs: `pollscope compare`. Without
-    --fail-on-change the exit code is 0 whatever is found. With --together: the mean over runs, how much runs and how
-    much trials of a run scatter, and how many trials a run are worth their time (Kalibera & Jones 2013).
+    Ten runs are needed to detect a change, about five of them after it. The rate of false alarms is 1 % per series.
+    What else changed there, in the spec or on the host, follows. To compare two runs: `pollscope compare`. Without
+    --fail-on-change the exit code is 0 whatever is found. With --together: the mean over runs, the scatter between runs
+    and within runs, and how many trials per run are worth their time (Kalibera & Jones 2013).
     """
     from pollscope.analysis.history import changed_with_it, history_text
     from pollscope.analysis.history import history as history_of
@@ -60,7 +60,7 @@ def history(
 
 
 def _name(word: str, results: Path) -> str:
-    """The name of a spec, which a folder of results has, too; the spec itself need not be there any more."""
+    """Return the name of a spec, which is also that of its results folder; the spec itself may be gone."""
     from pollscope.spec import find_specs, load_file
 
     if "/" not in word and (results / word).is_dir():

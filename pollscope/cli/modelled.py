@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which runs show the rows of papers: those given, else those made here and the recorded ones, else the model's."""
+"""Choose the runs that show the rows of papers: those given, else those made here and recorded ones, else modelled."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -14,8 +14,8 @@ from pollscope.store.find import RESULTS, find_runs, is_run
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds import make_testbed
 
-# Machines of the testbed `model`, in the order in which they are asked where they have as many points, and what of a
-# spec has to be otherwise for them.
+# Machines of the testbed `model` in order of preference (the one with most points wins), and the settings that each
+# needs.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "model": (),
     "model-skylake": (),
@@ -23,9 +23,9 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
     "model-xeon-4110": (),
     "model-hyperplane": ("parameters.burst=1",),
 }
-# What a row needs beyond that: workers that take packets one by one, at which the costs of a shared ring were fitted; a
-# window that at 4 to 10 kpps holds enough packets for a 99th percentile, and at saturation with cold queues a warm-up
-# of tens of turns over 1000 queues, after which hot ones are backlogged.
+# Further settings of some rows. S-F16: workers take packets one by one, as when the costs of a shared ring were fitted.
+# Rows at 4 to 10 kpps: a window with enough packets for a 99th percentile. Rows at saturation with cold queues: a
+# warm-up of tens of sweeps over 1000 queues, after which hot queues are backlogged.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "S-F16": ("parameters.burst=1", "trial.warmup=10 ms"),
     **dict.fromkeys(("H-F3a", "H-F8", "H-F10", "H-F13"), ("trial.warmup=20 ms",)),
@@ -36,13 +36,13 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 NOT_MODELLED = "No recorded run shows it, and the model cannot compute it:"
 NO_MODEL = "No recorded run shows it, and the testbed `model` cannot compute what it measures."
-# A simulated window needs no rest of the host to average over: longer ones narrow intervals that a page hardly shows.
+# A simulated host has no noise to average over. Longer windows only narrow intervals that a page hardly shows.
 OVERRIDES = Overrides(True, ("trial.window=5 ms", "trial.warmup=1 ms", "repeats={count: 3}"))
 Say = Callable[[str], None]
 
 
 def measured_runs(words: Sequence[str] | None) -> list[RunFolder]:
-    """The runs that are meant; without words those in `results`, and the recorded ones of rows that are not there.
+    """Return the runs that words mean; without words those in `results`, and recorded runs of rows that are not there.
 
     Raises:
         UsageError: a word means no run.
@@ -62,12 +62,12 @@ def _rows(run: RunFolder) -> set[str]:
 
 
 def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[RunFolder], dict[str, str]]:
-    """Shortened runs of rows by that of MACHINES which can have most of their points.
+    """Run rows, shortened, on the machine of MACHINES that can host most of their points.
 
-    They are made in `folder`; one that is there already is not made again.
+    The runs are kept in `folder` and reused.
 
     Returns:
-        The runs, and row -> why no model can have it.
+        The runs, and row -> why no model can host it.
     """
     specs, found, reasons = known_specs(), list[RunFolder](), dict[str, str]()
     for row in rows:
@@ -88,7 +88,7 @@ def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[R
 
 
 def models_of(runs: Iterable[RunFolder], folder: Path, say: Say) -> list[RunFolder]:
-    """Modelled runs of the very points of measured ones, for the model's error; none of what no model can have."""
+    """Return modelled runs of the points of measured runs, for the model's error; none where no model can host them."""
     found = []
     for run in runs:
         asked = Overrides.from_json(run.meta["overrides"])
@@ -106,7 +106,7 @@ def models_of(runs: Iterable[RunFolder], folder: Path, say: Say) -> list[RunFold
 
 
 def overrides_of(row: str, machine: str) -> Overrides:
-    """How a row is run by a modelled machine: shortened, and what it needs beyond; what the row sweeps it keeps."""
+    """Return the overrides with which a modelled machine runs a row; factors that the row sweeps are kept."""
     swept = load_file(known_specs()[row]).spec.factors
     fixed = {each: each.partition("=")[0].removeprefix("parameters.") for each in MACHINES[machine]}
     settings = [each for each, name in fixed.items() if getattr(swept, name) is None]
@@ -119,14 +119,14 @@ def _is_meant(machine: str, loaded: LoadedSpec) -> bool:
 
 
 def _points_on(machine: str, loaded: LoadedSpec) -> int:
-    """How many points of a spec a modelled machine can have."""
+    """Return how many points of a spec a modelled machine can host."""
     with closing(make_testbed(machine)) as testbed:
         plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in testbed.parts])
         return sum(len(plan.points) for plan in plans)
 
 
 def _modelled(loaded: LoadedSpec, machine: str, folder: Path, say: Say) -> RunFolder | str:
-    """The run of a spec on a modelled machine, or why there is none."""
+    """Return the run of a spec on a modelled machine, or why there is none."""
     try:
         run = modelled_run(loaded, machine, folder, say)
     except CannotHost as error:

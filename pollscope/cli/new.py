@@ -16,7 +16,7 @@ from pollscope.spec import find_specs, known_specs, load_text
 
 EXAMPLES = ("pollscope new bursts", "pollscope new deeper-rings --like S-F8")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-# What makes a spec that of a paper; a question of one's own has none of it.
+# Keys that belong to a paper; a spec for your own question has none of them.
 _OF_THE_PAPER = ("row", "rows", "paper", "source", "must", "notes")
 
 
@@ -29,16 +29,17 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Writes NAME.yaml, a commented spec to change: it is valid, and `pollscope run NAME.yaml` measures it at once.
+    """Write NAME.yaml, a commented spec to change. It is valid: `pollscope run NAME.yaml` measures it at once.
 
-    With --like it is that spec without its row, so that its figures and claims are its own. Nothing is overwritten.
+    With --like the file is that spec without its row, so that its figures and claims are its own. Nothing is
+    overwritten.
     """
     stem = name.removesuffix(".yaml")
     if not NAME.fullmatch(stem):
         raise UsageError("is no name of a spec", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
     path = Path(f"{stem}.yaml")
     text = _like(like, stem) if like is not None else _from_template(stem)
-    load_text(text, str(path))  # what is written is valid
+    load_text(text, str(path))  # checks the text before it is written
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -60,16 +61,16 @@ def _like(word: str, name: str) -> str:
     if len(found) > 1:
         raise UsageError(f"are {len(found)} specs", f"--like {word}", "name one of them")
     text = read_text(found[0])
-    load_text(text, str(found[0]))  # what is wrong with it is told with its own lines
+    load_text(text, str(found[0]))  # reports errors with the lines of the original
     blocks = _blocks(text)
     kept = [block for key, block in blocks if key not in (*_OF_THE_PAPER, "name", "format", "")]
-    origin = f"# Begun as {found[0].name}; change what is asked."
+    origin = f"# Copied from {found[0].name}; change the question."
     head = ["# SPDX-License-Identifier: BSD-3-Clause", origin, "format: 1", f"name: {name}"]
     return "\n".join([*head, "".join(kept)])
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
-    """The top-level keys of a YAML file with their lines, comments above a key with it; what stands first under ''."""
+    """Return the top-level keys of a YAML file with their lines and comments; the head of the file under ''."""
     blocks: list[tuple[str, str]] = [("", "")]
     pending = ""
     for line in text.splitlines(keepends=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a command's files go: a folder, or one file whose ending says of which kind."""
+"""Read where a command's files go: a folder, or one file whose ending gives its kind."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +27,12 @@ class Out:
     keeps_absent: bool = False
 
     def target(self, name: str) -> Target:
-        """The files of a figure, which is called `name` where the user named none."""
+        """Return the files of a figure, which is called `name` if the user gave no name."""
         return Target(self.folder, self.name or name, self.formats, self.with_caption, self.keeps_absent)
 
 
 def figure_out(path: Path, with_caption: bool = True, keeps_absent: bool = False) -> Out:
-    """Reads `--out`: `x.pdf` is one PDF, anything without an ending of a picture a folder.
+    """Read `--out`: `x.pdf` is one PDF, a path without the ending of a picture is a folder.
 
     Raises:
         UsageError: an ending of another kind of file.
@@ -46,7 +46,7 @@ def figure_out(path: Path, with_caption: bool = True, keeps_absent: bool = False
 
 
 def page_out(path: Path) -> Path:
-    """Reads `--out` of a page.
+    """Read `--out` of a page.
 
     Raises:
         UsageError: it names a folder, or a file that is no HTML.

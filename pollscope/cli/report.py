@@ -23,10 +23,10 @@ def report(
         typer.Option("--out", metavar="FILE.html", help="Default: report.html in the run folder, or here for several."),
     ] = None,
 ) -> None:
-    """Writes one self-contained HTML page about runs and prints its path.
+    """Write one self-contained HTML page about runs and print its path.
 
-    It opens with what could mislead a reader, then verdicts, figures, claims with their numbers, every point, and facts
-    of the host. Without a run it is about the latest one.
+    The page opens with findings and one figure. Cautions, verdicts, figures, claims with their numbers, every point and
+    the metadata of the host follow. Without a run it is about the latest one.
     """
     from pollscope.analysis.report import write_report
     from pollscope.cli.outputs import page_out

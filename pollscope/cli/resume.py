@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a user does next: after a run, after Ctrl-C, and after a disk that took no more."""
+"""Say what a user does next: after a run, after Ctrl-C, and after a full disk."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ from pollscope.store.table_file import TABLE_FILE
 
 
 def next_steps(folder: Path) -> str:
-    """The page of a run, and the command that makes it."""
+    """Return the page of a run, and the command that makes it."""
     return f"next: pollscope report {folder}   (writes {folder}/report.html)"
 
 
 def complete_already(folder: Path) -> bool:
-    """Whether a run has nothing left to do: complete, with its table, and all that was planned did not fail.
+    """Return whether a run has nothing left to do: it is complete with its table, and no planned trial failed.
 
     Raises:
         UsageError: no run folder, or a damaged one.
@@ -32,7 +32,7 @@ def complete_already(folder: Path) -> bool:
 
 @contextmanager
 def said_how_to_go_on(folder: Path) -> Iterator[None]:
-    """When what is inside ends early, says what is kept and the command that goes on.
+    """Say what is kept, and which command resumes the run, if the block ends early.
 
     Raises:
         DiskError: with what is kept; also in place of an error of the system, for instance of a full disk.

@@ -52,14 +52,13 @@ def run(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another run holds this host, then start.")] = False,
 ) -> None:
-    """Measures specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
+    """Measure specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
 
-    Ends with a table of what was measured and the folder's path. Exit code 1 when trials failed, or when a claim of a
-    spec with `must: claims` does not hold. An interrupted run is completed with --resume.
+    The output ends with a table of points and the path of the folder. Exit code 1 if trials failed, or if a claim of a
+    spec with `must: claims` does not hold. --resume completes an interrupted run.
 
-    Of several specs, those that this testbed cannot host are skipped, and a line for each spec at the end says what
-    became of it. The exit code is the highest of the specs that ran; 3, or 2 where the specs name other testbeds, when
-    none did.
+    Of several specs, those that this testbed cannot host are skipped, and the output ends with one line per spec. The
+    exit code is then the highest of the specs that ran. If none ran, it is 3, or 2 if the specs name other testbeds.
     """
     if (resume is None) == (not specs):
         what = "a run goes on by itself, without specs" if specs else "give specs to run, or --resume RUN"
@@ -107,7 +106,7 @@ def _metrics(words: Sequence[str]) -> list[str]:
 
 
 def _compute_on(address: str, testbed: Testbed) -> None:
-    """Lets a modelled testbed use a cluster."""
+    """Let a modelled testbed use a cluster."""
     from pollscope.testbeds.cluster import Cluster
     from pollscope.testbeds.model import ModelTestbed
 
@@ -118,7 +117,7 @@ def _compute_on(address: str, testbed: Testbed) -> None:
 
 
 def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
-    """All specs, read and checked before the first one starts, with what is to be said of each."""
+    """Read and check all specs before the first one starts, and print warnings about each."""
     loaded = {path: load_file(path, overrides) for path in specs_of(specs)}
     for each in loaded.values():
         say_of(each)
@@ -137,7 +136,7 @@ def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool, 
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:
-    """The options as they were given."""
+    """Return the options as they were given."""
     return [
         *(["--testbed", testbed] if testbed else []),
         *(["--quick"] if quick else []),
@@ -166,7 +165,7 @@ def _report(outcome: RunOutcome, columns: Sequence[str]) -> Ended:
 
 
 def _leave(ended: Sequence[Ended]) -> None:
-    """Ends with the exit code of all specs together; one that is skipped is no failure beside others that ran."""
+    """Exit with the code of all specs together; a skipped spec is no failure if others ran."""
     if all(each.skipped is not None for each in ended):
         raise next(each.skipped for each in ended if each.skipped is not None)
     if code := max(each.code for each in ended):

@@ -11,6 +11,6 @@ EXAMPLES = ("pollscope schema > spec.schema.json",)
 
 
 def schema() -> None:
-    """Prints the JSON Schema of a spec, for editors that check YAML while it is written."""
+    """Print the JSON Schema of a spec, for editors that check YAML while it is written."""
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "pollscope experiment spec"}
     typer.echo(json.dumps({**Spec.model_json_schema(), **title}, indent=2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several specs one after the other: what a testbed cannot host is skipped, and a line tells what became of each."""
+"""Run several specs one after the other: skip those that a testbed cannot host, and report on each in one line."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from pollscope.store.run_folder import resume_command
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of one spec.
+    """The outcome of one spec.
 
     Attributes:
         text: in words, with the run folder when there is one.
@@ -33,7 +33,7 @@ class Ended:
 def run_several(
     specs: Mapping[Path, LoadedSpec], out: Path, run_one: Callable[[LoadedSpec, Path], Ended], options: Sequence[str]
 ) -> list[Ended]:
-    """Runs specs one after the other and shows a line for each at the end, also after Ctrl-C.
+    """Run specs one after the other and show one line for each at the end, also after Ctrl-C.
 
     Args:
         specs: by their files.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is shown when a run has ended: a table of points, what went wrong, what to be careful with."""
+"""Show the summary of a run that ended: a table of points, failures, and cautions."""
 
 import sys
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 
-# Shown when they were measured; the report shows all.
+# Shown if they were measured; the report shows all metrics.
 METRICS = (
     "rx_pps",
     "tax_share",
@@ -41,9 +41,9 @@ METRICS = (
     "corunner_bytes_per_s",
     "corunner_frequency_hz",
 )
-# Shown as well when claims of the run's rows are about them.
+# Shown as well if claims of the run's rows use them.
 _OF_CLAIMS = ("tx_pps",)
-# With more points than this the table would not fit a screen; the report has them all.
+# More rows would not fit a screen; the report has all.
 MOST_ROWS = 60
 MOST_REASONS = 5
 _PLAIN_WIDTH = 160
@@ -53,7 +53,7 @@ _AROUND_CELL = 3
 
 def show_summary(outcome: RunOutcome, console: Console | None = None, columns: Sequence[str] = ()) -> None:
     """Print the table (of the metrics in `columns`, or of those that fit), failures and warnings of a run."""
-    # A table in a file or a pipe has no screen to fit.
+    # A file or a pipe has no screen whose width counts.
     screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     run = read_run(outcome.folder)
     if outcome.ok + outcome.flagged:
@@ -85,9 +85,9 @@ def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:
 
 
 def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
-    """What the table shows: what the spec asks for, the sent rate where a row is about that, and the usual metrics.
+    """Return the metrics of the table: those that the spec asks for, those of claims, and the usual ones.
 
-    The offered rate is among them where the generator could not send what was due.
+    The offered rate is added where the generator could not send what was due.
     """
     rows = rows_of(run)
     claimed = {claim.metric for claim in claims_of(rows)}
@@ -147,7 +147,7 @@ def _caption(points: int) -> str:
 
 
 def failed_claims(folder: Path) -> list[str]:
-    """For a spec with `must: claims`: a sentence per claim that does not hold, or that could not be judged."""
+    """Return a sentence per claim that does not hold or could not be judged, for a spec with `must: claims`."""
     run = read_run(folder)
     if run.meta["spec"].get("must") != "claims":
         return []

@@ -21,10 +21,10 @@ def trace(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the trace goes; there is no such file yet.")],
     packets: Annotated[int, typer.Option(min=2, help="Packets.")] = 1_000_000,
     flows: Annotated[int, typer.Option(min=1, max=2**24, help="Flows, of which few have most packets.")] = 10_000,
-    pps: Annotated[float, typer.Option(min=0.1, max=1e9, help="Mean rate in packets a second.")] = 500_000.0,
+    pps: Annotated[float, typer.Option(min=0.1, max=1e9, help="Mean rate in packets per second.")] = 500_000.0,
     seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 1,
 ) -> None:
-    """Makes a packet trace (pcap) for the parameter `trace`: sizes, flows and gaps as between networks."""
+    """Make a packet trace (pcap) for the parameter `trace`, with sizes, flows and gaps as between networks."""
     from pollscope.node.made_trace import write_trace
 
     if file.exists():

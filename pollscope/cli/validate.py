@@ -18,9 +18,9 @@ def validate(
     specs: SpecWords,
     settings: Setting = None,
 ) -> None:
-    """Checks specs: keys, units, levels and what depends on each other; nothing is run.
+    """Check specs: keys, units, levels, and keys that depend on each other. Nothing is run.
 
-    Every problem is one line with file, line, key, and what is allowed. Exit code 2 when there is one.
+    Every problem is one line with file, line, key, and the allowed values. Exit code 2 if there is a problem.
     """
     failed = False
     for path in specs_of(specs):

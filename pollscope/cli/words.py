@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arguments that several commands share."""
+"""Arguments and messages that several commands share."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -78,16 +78,16 @@ PaperName = Annotated[
     ),
 ]
 QuickFlag = Annotated[
-    bool, typer.Option("--quick", help="Shortened: fewer levels, shorter windows; says what it leaves out.")
+    bool, typer.Option("--quick", help="Fewer levels and shorter windows; what is left out is printed.")
 ]
 ModelFlag = Annotated[
-    bool, typer.Option("--model/--no-model", help="Compute rows that no run shows by the testbed `model`.")
+    bool, typer.Option("--model/--no-model", help="Let the testbed `model` compute rows that no run shows.")
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 
 
 def say(text: str) -> None:
-    """A line beside the output, on standard error."""
+    """Print a line on standard error, beside the output."""
     typer.echo(text, err=True)
 
 
@@ -112,7 +112,7 @@ def runs_of(words: Iterable[str] | str) -> "list[RunFolder]":
 
 
 def say_unfinished(runs: "Iterable[RunFolder]") -> None:
-    """Says on standard error which of the runs have not ended, so that nobody takes what is there for all."""
+    """Warn on standard error of runs that have not ended, so that partial results are not taken for complete ones."""
     from pollscope.analysis.quality import unfinished
 
     for run in runs:
@@ -121,7 +121,7 @@ def say_unfinished(runs: "Iterable[RunFolder]") -> None:
 
 
 def say_of(loaded: "LoadedSpec") -> None:
-    """Says on standard error what of a spec is probably a slip, and what `--quick` leaves out."""
+    """Warn on standard error of probable slips in a spec, and say what `--quick` leaves out."""
     from pollscope.spec.advice import advice
 
     for sentence in advice(loaded.spec):
@@ -131,7 +131,7 @@ def say_of(loaded: "LoadedSpec") -> None:
 
 
 def specs_of(words: list[str]) -> list[Path]:
-    """The spec files that the words on the command line mean, each once.
+    """Return the spec files that the words on the command line mean, each once.
 
     Raises:
         UsageError: a word that means no spec.

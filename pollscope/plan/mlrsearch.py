@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is asked of the MLRsearch package. Imported only where a search is made: its import takes 1 to 2 s."""
+"""Search with the MLRsearch package. Import this module only for a search: the package takes 1 to 2 s to load."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, M
 
 from pollscope.plan.search import Settings
 
-# Coarser targets in front of the final one, and growth of steps while a bound is sought: CSIT's values.
+# Coarser targets before the final one, and growth of steps while a bound is sought (values of CSIT).
 PRECEDING_TARGETS, EXPANSION = 2, 2
-# Makes a trial at a load in packets a second: packets that were sent, and those of them that were lost.
+# Makes a trial at a load in packets per second; returns packets sent, and how many of them were lost.
 _MeasureLoss = Callable[[float], tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the package found for one loss ratio; `throughput_pps` is the conditional throughput."""
+    """The result of the package for one loss ratio; `throughput_pps` is the conditional throughput."""
 
     loss_ratio: float
     throughput_pps: float
@@ -29,7 +29,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
         self._measure = measure
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
-        """The package's question."""
+        """Answer the question of the package."""
         sent, lost = self._measure(intended_load)
         # Offered and lost only: with the intended count the package would take unsent packets for lost ones.
         return MeasurementResult(
@@ -38,13 +38,13 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
 
 
 def search_between(settings: Settings, lowest: float, highest: float, measure: _MeasureLoss) -> Iterator[Bounds]:
-    """Bounds for every loss ratio of the settings, between two loads."""
+    """Yield bounds for every loss ratio of the settings, between two loads."""
     goals = {ratio: _goal(settings, ratio) for ratio in settings.loss_ratios}
     config = Config(
         goals=list(goals.values()),
         min_load=lowest,
         max_load=highest,
-        search_duration_max=float("inf"),  # by the clock; the caller counts trial time instead
+        search_duration_max=float("inf"),  # wall-clock time; the caller counts trial time instead
         warmup_duration=0.0,
     )
     found = MultipleLossRatioSearch(config=config).search(measurer=_Measurer(measure), debug=lambda _text: None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a spec to the ordered list of trials, and the points that are left out and why.
+"""Make the ordered list of trials of a spec, and the points that are left out and why.
 
-A plan follows from the spec and its seed alone, so that a run that was interrupted finds the same trials again.
+A plan depends on the spec and its seed alone, so that an interrupted run finds the same trials again.
 """
 
 import random
@@ -21,13 +21,13 @@ from pollscope.spec.points import Level, Point, all_points, dropped, point_id, p
 TrialKind = Literal["measure", "baseline", "maximum", "search"]
 Refusal = Callable[[Point], str | None]
 
-# Estimates of what a run costs beside its trials, for the expected time only.
+# Estimated time of a run beside its trials.
 _START_S = 4.0
 _CONFIGURATION_S = 0.5
 _TRIAL_OVERHEAD_S = 0.03
 # Knobs that are boot parameters (docs/knobs.md).
 _REBOOT_KNOBS = ("iommu",)
-# What offered load and the generator are made of, and what runs beside the DUT: not part of the DUT's configuration.
+# Parameters of load, generator and co-runners do not change the configuration of the DUT.
 _LOAD_PARAMETERS = frozenset(LOADS)
 _CORUNNER_PARAMETERS = frozenset(name for name in Parameters.model_fields if name.startswith(("corunner", "spinning")))
 
@@ -39,8 +39,8 @@ class Trial:
     Attributes:
         id: kind, point and repeat; unique in a plan.
         maximum_of: the point whose maximum the offered load refers to, for `load_of_max` above 0.
-        search_trials: for a maximum that is searched, how many trials of kind `search` that is expected to take.
-        pair: the pair that it runs on, where several share the trials.
+        search_trials: expected number of trials of kind `search`, for a maximum that is searched.
+        pair: the pair that runs the trial, where several share the trials.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """Expected duration."""
+        """Return the expected duration."""
         return ((self.warmup_ns + self.window_ns) / 1e9 + _TRIAL_OVERHEAD_S) * (self.search_trials or 1)
 
 
@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Expected duration when no point needs more than its least number of repeats; 0 without a trial."""
+        """Return the expected duration with the least number of repeats; 0 without a trial."""
         if not self.trials:
             return 0.0
         configurations = {configuration_key(trial.point) for trial in self.trials}
@@ -103,7 +103,7 @@ class Plan:
         return (self.seconds + extra * measured + self._searching_at_most()) * again
 
     def _searching_at_most(self) -> float:
-        """How much longer than expected the searches may take."""
+        """Return how much longer than expected the searches may take."""
         searches = [trial for trial in self.trials if trial.search_trials]
         most = [self.spec.maximum.at_most_ns // trial.window_ns for trial in searches]
         return sum(
@@ -111,21 +111,21 @@ class Plan:
         )
 
     def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
-        """One more trial of each of these points, shuffled as the spec's order says."""
+        """Return one more trial of each of these points, shuffled by the spec's order."""
         return _on_pair(_block(self.spec, list(points), repeat, repeat), self.pair)
 
 
 def configuration_key(point: Point) -> tuple[object, ...]:
-    """What distinguishes two configurations: all parameters but offered load, co-runners and the DUT's seeds."""
+    """Return the parameters that distinguish two configurations: all but load, co-runners and the DUT's seeds."""
     left_out = _LOAD_PARAMETERS | _CORUNNER_PARAMETERS | set(DUT_SEEDS)
     return tuple(value for name, value in point.values().items() if name not in left_out)
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one of several pairs takes of a spec's trials: of the blocks of repeats every `count`th.
+    """The share of one of several pairs in a spec's trials: every `count`th block of repeats.
 
-    Each pair so measures every point, its own maxima and its own baselines, and is compared with itself.
+    Each pair measures every point, its own maxima and its own baselines, and is compared with itself.
     """
 
     pair: str
@@ -134,7 +134,7 @@ class Share:
 
 
 def plan_parts(spec: Spec, parts: Sequence[tuple[str, Refusal]]) -> list[Plan]:
-    """A plan for each of several pairs (name and refusal), or the one plan of a testbed.
+    """Return a plan for each of several pairs (name and refusal), or the one plan of a testbed.
 
     Raises:
         UsageError: the trials of this spec cannot be shared.
@@ -150,7 +150,7 @@ def plan_parts(spec: Spec, parts: Sequence[tuple[str, Refusal]]) -> list[Plan]:
 
 
 def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
-    """Plans the trials of a spec on a testbed.
+    """Plan the trials of a spec on a testbed.
 
     Args:
         spec: the checked spec.
@@ -184,7 +184,7 @@ def _hosted(spec: Spec, refusal: Refusal) -> tuple[list[Point], list[LeftOut]]:
 
 
 def impossible(params: Parameters) -> str | None:
-    """Why no testbed at all can host a point of a crossing; None when one could."""
+    """Return why no testbed at all can host a point of a crossing; None if one could."""
     pollers, cores = lcores.pollers(params), params.cores
     if params.queues < pollers:
         return f"{pollers} polling lcores need as many RX queues, not {params.queues}"
@@ -211,7 +211,7 @@ def _block(spec: Spec, points: list[Point], repeat: int, turn: int) -> list[Tria
 
 
 def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
-    # Each block has its own generator, so that a further round does not depend on how many came before.
+    # Each block has its own random generator, so that a further round does not depend on the number before it.
     order = list(points)
     if spec.order.randomise:
         random.Random(f"{spec.order.seed} {block}").shuffle(order)
@@ -219,15 +219,15 @@ def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:
 
 
 def _few_turns(spec: Spec, points: list[Point], turn: int) -> list[Point]:
-    """The points with those of the same knob levels together, in the order given otherwise.
+    """Return the points with those of the same knob levels together, otherwise in the given order.
 
-    Every other turn of a pair goes through the levels backwards (ABBA): the last level of a turn is the first of the
-    next, and a host that drifts steadily favours none.
+    Every other block of a pair goes through the levels backwards (ABBA). The last level of a block is then the first of
+    the next, and a steady drift of the host favours none.
     """
     keys = list(dict.fromkeys(_knob_key(point) for point in all_points(spec))) if knob_settings(spec.levels) else []
     if spec.order.randomise:
         random.Random(f"{spec.order.seed} knobs").shuffle(keys)
-    # A reboot takes minutes: its levels lie together, in the order in which they first appear.
+    # A reboot takes minutes, so its levels are kept together, in the order in which they first appear.
     reboots = list(dict.fromkeys(reboot for reboot, _ in keys))
     keys.sort(key=lambda key: reboots.index(key[0]))
     if spec.order.randomise and turn % 2:
@@ -236,7 +236,7 @@ def _few_turns(spec: Spec, points: list[Point], turn: int) -> list[Point]:
 
 
 def _knob_key(point: Point) -> tuple[str, str]:
-    """Levels of the knobs that need a reboot, and of all."""
+    """Return the levels of the knobs that need a reboot, and of all knobs."""
     settings = knob_settings(point.factors)
     reboots = {name: level for name, level in settings.items() if name.partition("@")[0] in _REBOOT_KNOBS}
     return point_id(reboots), point_id(settings)
@@ -261,7 +261,7 @@ def _trial(spec: Spec, kind: TrialKind, point: Point, repeat: int) -> Trial:
 
 
 def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
-    """One trial of a search.
+    """Return one trial of a search.
 
     Args:
         maximum: the planned search.
@@ -276,12 +276,12 @@ def search_trial(maximum: Trial, step: int, load_pps: float | None) -> Trial:
 
 
 def _needs_maximum(point: Point) -> bool:
-    """Whether the offered load is a share (above 0) of a maximum that has to be measured first."""
+    """Return whether the offered load is a share (above 0) of a maximum that has to be measured first."""
     return bool(point.params.load_of_max)
 
 
 def _maximum_point(spec: Spec, point: Point) -> Point:
-    """The saturating point whose throughput is 100 % for this point: the same levels of all other factors."""
+    """Return the saturating point whose throughput is 100 % for this point: all other factors have the same levels."""
     factors = {name: level for name, level in point.factors.items() if name != "load_of_max"}
     full = point_of(spec, factors)
     return replace(full, params=full.params.model_copy(update={"load_of_max": None, "saturate": True}))

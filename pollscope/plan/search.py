@@ -2,13 +2,13 @@
 """Search for the highest rate that a DUT forwards at given loss ratios, by the MLRsearch package.
 
 The algorithm is that of draft-ietf-bmwg-mlrsearch as the package implements it (draft 05 in version 1.2.1). This module
-gives it a range of loads, feeds it trials that say something about the DUT, and tells how it ended. It knows nothing of
-nodes: trials come from a function.
+gives the package a range of loads and only trials that are valid for their load, and returns how the search ended.
+Trials come from a function; the module knows nothing of nodes.
 
-A trial in which the generator did not send what was due says nothing about its load: its unsent packets are never taken
-for lost ones. It is made again, and a generator that falls short again and again ends the search without a result. The
-search follows from its settings and the counts of its trials alone (no clock), so a search that was interrupted is
-repeated with the counts that are already there and goes on behind them.
+A trial is not valid for its load if the generator did not send what was due: unsent packets must not count as lost.
+Such a trial is repeated, and a generator that falls short repeatedly ends the search without a result. The search
+depends only on its settings and the counts of its trials, not on the clock. An interrupted search is therefore replayed
+with the recorded counts and continues after them.
 """
 
 import random
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from pollscope.plan.mlrsearch import Bounds
     from pollscope.spec.model import Spec
 
-# So often a trial with too many unsent packets is made; a host that takes a core away now and then spares one of them.
+# How often a trial with too many unsent packets is made. A host that takes a core away now and then spares one of them.
 TRIES = 5
-# A saturated DUT lets packets lie until the NIC has no descriptor left. One that misses less than this share kept up
-# with what came: then it was the generator that could not do more.
+# A saturated DUT leaves packets in the ring until the NIC has no descriptor left. If it misses less than this share, it
+# kept up, and the generator was the limit.
 SATURATED_MISSED_SHARE = 0.01
-# The search begins this far above what the DUT took when saturated: overload can cost a DUT rate.
+# The search begins this far above the rate of the saturated DUT, because overload can lower that rate.
 _HEADROOM = 1.5
-# A generator that paces less than this times what the saturated DUT took cannot show where the DUT's limit is.
+# A generator that paces less than this times the rate of the saturated DUT cannot show the DUT's limit.
 _LEAST_HEADROOM = 1.02
-# What a generator really sent is asked of it again with this much to spare.
+# The rate that a generator really reached is requested again, reduced by this factor.
 _BACK_OFF = 0.98
 # Lowest load of a search as a share of the highest: MLRsearch works on a logarithmic grid and needs one above 0.
 _LOWEST_SHARE = 1e-3
@@ -45,17 +45,17 @@ MODEL_NOISE, MODEL_RATE_PPS, MODEL_SEED = 0.004, 1e6, 1
 
 @dataclass(frozen=True)
 class Settings:
-    """What is searched for.
+    """The goals and limits of a search.
 
     Attributes:
         loss_ratios: one goal each, 0..1.
         exceed_ratio: share of the time at a load in which trials may lose more than the goal allows.
         width: how close below the lowest failing load the result lies, as a share of it.
         window_ns: length of a trial.
-        duration_sum_ns: so much trial time decides about a load.
+        duration_sum_ns: trial time that decides about a load.
         at_most_ns: a search that needs more trial time is given up.
         highest_pps: no load above this is tried; None: found by saturating the DUT.
-        most_unsent: above this share of unsent packets a trial does not stand for its load.
+        most_unsent: a trial with a larger share of unsent packets is not valid for its load.
     """
 
     loss_ratios: tuple[float, ...]
@@ -70,7 +70,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """What one trial of a search counted, its ramp-up included and read after the drain.
+    """The counts of one trial of a search, with its ramp-up, read after the drain.
 
     Attributes:
         sent: packets that left the generator.
@@ -92,7 +92,7 @@ class SearchCounts:
 
 
 def settings_of(spec: "Spec") -> Settings:
-    """What a spec with `maximum.method: mlrsearch` searches for."""
+    """Return the settings of a spec with `maximum.method: mlrsearch`."""
     maximum = spec.maximum
     window_ns = maximum.window_ns or spec.trial.window_ns
     return Settings(
@@ -107,13 +107,13 @@ def settings_of(spec: "Spec") -> Settings:
     )
 
 
-# Makes one trial: load in packets a second, or None for as fast as the generator can; window in ns.
+# Makes one trial: load in packets per second, or None for as fast as the generator can; window in ns.
 Measure = Callable[[float | None, int], SearchCounts]
 
 
 @dataclass(frozen=True)
 class GoalFound:
-    """What the search found for one loss ratio; `throughput_pps` is None with a reason when it found no rate."""
+    """The result for one loss ratio; `throughput_pps` is None, with a reason, if no rate was found."""
 
     loss_ratio: float
     throughput_pps: float | None
@@ -122,7 +122,7 @@ class GoalFound:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As a trial record keeps it."""
+        """Return the form that a trial record keeps."""
         return {**vars(self), "reason": self.reason or None}
 
 
@@ -145,11 +145,11 @@ class _Ended(Exception):
 
 
 def search(settings: Settings, measure: Measure) -> Found:
-    """Searches for every loss ratio of the settings at once.
+    """Search for every loss ratio of the settings at once.
 
     Args:
-        settings: what is searched for.
-        measure: makes a trial; what it raises ends the search and is not caught.
+        settings: goals and limits.
+        measure: makes a trial; its exceptions are not caught and end the search.
     """
     trials = _Trials(settings, measure)
     highest: float | None = None
@@ -166,7 +166,7 @@ def search(settings: Settings, measure: Measure) -> Found:
 
 
 class _Trials:
-    """Trials for the package: only those that stand for their load, and no more than the time allows."""
+    """Trials for the package: only those that are valid for their load, within the allowed time."""
 
     def __init__(self, settings: Settings, measure: Measure) -> None:
         self._settings, self._measure = settings, measure
@@ -174,7 +174,7 @@ class _Trials:
         self._sent_shares: dict[float, list[float]] = {}
 
     def once(self, load_pps: float | None) -> SearchCounts:
-        """One trial of the settings' window, whatever the generator made of it."""
+        """Make one trial, whether or not the generator reaches the load."""
         self._spent_ns += self._settings.window_ns
         if self._spent_ns > self._settings.at_most_ns:
             most = human_time(self._settings.at_most_ns / 1e9)
@@ -182,25 +182,25 @@ class _Trials:
         return self._measure(load_pps, self._settings.window_ns)
 
     def until_good(self, load_pps: float) -> list[SearchCounts]:
-        """Trials until the generator sent what was due, or did not in all of them: the last one decides."""
+        """Repeat a trial until the generator sends what is due, at most TRIES times; the last trial decides."""
         tried: list[SearchCounts] = []
         while len(tried) < TRIES and not (tried and tried[-1].unsent_share <= self._settings.most_unsent):
             tried.append(self.once(load_pps))
         return tried
 
     def good(self, load_pps: float) -> SearchCounts:
-        """A trial in which the generator sent what was due."""
+        """Return a trial in which the generator sent what was due."""
         tried = self.until_good(load_pps)
         if tried[-1].unsent_share > self._settings.most_unsent:
             raise _Ended("generator-bound", _behind(load_pps, tried))
         return tried[-1]
 
     def sent_share(self, load_pps: float) -> float:
-        """Mean share of a load that was really sent."""
+        """Return the mean share of a load that was really sent."""
         return fmean(self._sent_shares[load_pps])
 
     def loss(self, load_pps: float) -> tuple[int, int]:
-        """Packets sent at a load, and those of them that were lost."""
+        """Return the packets sent at a load, and how many of them were lost."""
         counts = self.good(load_pps)
         if counts.sent == 0:
             text = f"no packet was sent at {human_rate(load_pps)}: the window is too short"
@@ -221,7 +221,7 @@ def _behind(load_pps: float, tried: Sequence[SearchCounts]) -> str:
 
 
 def _highest(settings: Settings, trials: _Trials) -> float:
-    """The load from which the search goes down: above what the DUT takes, and within what the generator can pace."""
+    """Return the load from which the search goes down: above the DUT's rate, and within the generator's."""
     if settings.highest_pps is not None:
         trials.good(settings.highest_pps)
         return settings.highest_pps
@@ -247,7 +247,7 @@ def _highest(settings: Settings, trials: _Trials) -> float:
 
 
 def _search_between(settings: Settings, highest: float, trials: _Trials) -> tuple[GoalFound, ...]:
-    from pollscope.plan.mlrsearch import search_between  # takes 1 to 2 s, which runs without a search do not need
+    from pollscope.plan.mlrsearch import search_between  # takes 1 to 2 s to load
 
     found = search_between(settings, highest * _LOWEST_SHARE, highest, trials.loss)
     return tuple(_goal_found(bounds, highest, trials) for bounds in found)
@@ -262,13 +262,13 @@ def _goal_found(bounds: "Bounds", highest: float, trials: _Trials) -> GoalFound:
     if high is None:
         reason = f"the highest rate of the search, {human_rate(highest)}, was forwarded with at most {loss}"
         return GoalFound(ratio, None, low, None, reason)
-    # In packets that were really sent: a load of which 1 % was left unsent was forwarded to 99 % only.
+    # Counted in packets that were really sent: with 1 % unsent, only 99 % of the load was forwarded.
     return GoalFound(ratio, bounds.throughput_pps * trials.sent_share(low), low, high)
 
 
 @cache
 def expected_trials(settings: Settings) -> int:
-    """How many trials such a search needs on a DUT whose capacity varies a little from trial to trial."""
+    """Return how many trials such a search needs on a DUT whose capacity varies a little from trial to trial."""
     chance = random.Random(MODEL_SEED)
     made = 0
 
