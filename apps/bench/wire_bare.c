@@ -57,7 +57,7 @@ static uint32_t send_bare(bool whole)
 	}
 	for (uint32_t i = 0; i < count; i++)
 		__atomic_store_n(&desc[i].writeback, CROSSOVER_WB_DD | BENCH_FRAME_BYTES, __ATOMIC_RELEASE);
-	crossover_ring_claim(&bare->ring.nic, head, count, false);
+	crossover_ring_reserve(&bare->ring.nic, head, count, false);
 	return count;
 }
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How several cores receive from one ring without a lock: COREC (Faltelli et al., arXiv 2401.12815, section 3.4), on counts
- * and flags alone. What a descriptor, a buffer and a frame are is said by whoever includes this file: the driver
- * (crossover_corec.c), the model checks and the stress test (apps/tests/corec_*), which also put atomics of their own in
- * place of the compiler's.
+ * How several cores receive from one ring without a lock: COREC (Faltelli et al., arXiv 2401.12815, section 3.4), on counts and flags alone.
+ * The file that includes this one defines what a descriptor, a buffer and a frame are: the driver (crossover_corec.c), the model
+ * checks and the stress test (apps/tests/corec_*), which also replace the compiler's atomics by their own.
  *
- * Counts run from the start of the queue and never wrap; descriptor k lies at place k modulo the ring's size, which is a
- * power of two.
+ * Counts run from the start of the queue and never wrap; descriptor k lies at place k modulo the ring's size, which is a power of two.
  *
  *      returned, TAIL not moved yet          to be taken
  *              |                                 |
@@ -15,37 +13,37 @@
  *   -----+---------+-------+---------------------------------------+-----
  *   tail - size              taken                                 tail
  *
- * A poll looks at `taken`, counts the descriptors from there on that the NIC has filled (DD), gets as many fresh buffers, and
- * claims the descriptors by moving `taken` from what it saw to behind them. Who loses frees the buffers and returns nothing.
- * Who wins swaps the buffers. If its batch is the one that TAIL waits for, it moves TAIL; otherwise it marks the batch as done at the
- * place of its first descriptor. Whoever then finds the batch marked that TAIL waits for clears the mark and moves TAIL.
+ * A poll reads `taken`, counts the descriptors from there that the NIC has filled (DD set), allocates as many buffers, and reserves the
+ * descriptors by advancing `taken` with compare-and-swap. A core that loses the race frees its buffers and returns no packets. The winner
+ * swaps the buffers. If TAIL is at its batch, it advances TAIL; otherwise it sets the batch's completion flag, at the place of the batch's
+ * first descriptor. The core that later finds the flag of the batch at TAIL clears it and advances TAIL.
  *
- * Why it is right, and what for each atomic has its order:
- * - A claim is exclusive: `taken` only grows, by compare-and-swap. Relaxed: it publishes nothing. What the winner must see of a
- *   descriptor it has from DD (the frame) and from `tail` (the lap before).
- * - No claim goes beyond `tail`. A descriptor behind it was taken in the lap before and may still show that lap's DD and buffer.
- *   `tail` is read with acquire: who sees k < tail also sees that descriptor k's buffer was replaced and its DD cleared, so a DD
- *   that it finds is of this lap.
- * - DD is read with acquire, before the claim: the frame is there.
- * - The mark of a batch is written with release, after its buffers: who takes it (acquire) may show them to the NIC.
- * - One core at a time may move `tail`: who has the batch that `tail` waits for and has not marked it, or who has cleared its mark, by
- *   exchange, so that one core gets it. Nobody waits for that. Who comes too early leaves its mark to the next poll of any core:
- *   every poll tries, also an empty one and one that lost.
- * - A mark is cleared before `tail` moves over it. Later would be too late: once `tail` has moved, the place may be claimed and
- *   marked again, and that mark would be lost, with all descriptors of its batch.
- * - Who stalls between its look at `tail` and the exchange may get a mark of a later lap. It has that batch then: no `tail` goes over it
- *   meanwhile, so what it now reads is less than a ring from there, and says whether `tail` waits for it. If not, the mark goes back.
- *   Then, behind a full fence, it looks where `tail` is now: `tail` may have reached the batch while the mark was away, and the others,
- *   which found no mark, may all halt.
- * - `tail` is read with acquire by who moves it and written with release: so the doorbell, which is rung just before, never goes back, and
- *   with a batch the NIC sees all before it. Rung after, it could be a stalled core's old one.
- * - Who halts until a descriptor is filled first says which (corec_halt_place()), then arms the processor for that line and reads DD,
- *   and then asks whether it may (corec_may_halt()): another core may have taken the descriptor before the line was armed, and
- *   the next frame comes to another. DD is cleared behind a release fence, so whoever reads that it is not set, with an acquire
- *   fence behind, knows of the claim. What is taken after that was filled after arming, which ends the halt.
- *   All may halt at once, so the next poll, to which a mark is left that came too early, may never come: corec_halt_place()
- *   tries once more, behind a full fence. Of two cores, one with its mark written and one with TAIL, one then sees both.
- * - No ABA: a count has 64 bits. Of 32 bits, 2^32 descriptors during one poll's stall would do, 107 s at 40 Mpps.
+ * Memory ordering, and why it is correct:
+ * - Reservation: relaxed. Reservations are exclusive because `taken` only grows. The winner learns the frame's contents from DD and the
+ *   previous wrap's buffers from `tail`.
+ * - `tail`: no reservation goes beyond it. A descriptor beyond it was taken in the previous wrap and may still show that wrap's DD and buffer.
+ *   It is read with acquire: a core that sees k < tail also sees that the buffer of descriptor k was replaced and its DD cleared, so a DD
+ *   that it then finds belongs to this wrap.
+ * - DD: read with acquire before the reservation.
+ * - Completion flag: stored with release after the buffers; the core that clears it (exchange, acquire) may publish them to the NIC.
+ * - Only one core at a time may advance `tail`: the core that owns the batch at `tail` and has not set its flag, or the core that cleared
+ *   the flag; the exchange gives it to one core. No core waits for this. A core that comes too early leaves its flag to the next poll of any
+ *   core: every poll tries, also an empty one and one that lost its race.
+ * - A flag is cleared before `tail` moves over it. Once `tail` has moved, the place may be reserved and flagged again; clearing it then would
+ *   lose that flag and all descriptors of its batch.
+ * - A core that stalls between reading `tail` and the exchange may get a flag of a later wrap. It then owns that batch, so `tail` cannot move
+ *   over it, and the `tail` that it reads now is less than a ring away and shows whether it is at the batch. If not, the core puts the flag back.
+ *   Then, after a full fence, it looks at `tail` again: `tail` may have reached the batch while the flag was away, and the other cores,
+ *   which found no flag, may all halt.
+ * - `tail` is read with acquire by the core that advances it, and written with release. The doorbell, which is rung just before, therefore
+ *   never moves back, and with a batch the NIC sees all earlier ones. A doorbell rung afterwards could carry a stalled core's old value.
+ * - Halting: a core that halts until a descriptor is filled first determines which one (corec_halt_place()), then arms the processor for that
+ *   line and reads DD, and then asks whether it may halt (corec_may_halt()): another core may have taken the descriptor before the line
+ *   was armed, so that the next frame comes to another one. DD is cleared after a release fence, so a core that reads DD as clear and then executes
+ *   an acquire fence knows of the reservation. A descriptor that is taken later was filled after arming, which ends the halt.
+ *   All cores may halt at once, so that no later poll finds a flag that was set too early: corec_halt_place() tries once more, after a full
+ *   fence. Of two cores, one with its flag written and one with TAIL, one then sees both.
+ * - No ABA problem: a count has 64 bits. With 32 bits a poll that stalls for 2^32 descriptors (107 s at 40 Mpps) would suffice.
  */
 #ifndef COREC_PROTOCOL_H
 #define COREC_PROTOCOL_H
@@ -53,24 +51,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whoever has other atomics defines them first, and this guard. */
+/* A file with other atomics defines them first, and this guard. */
 #ifndef COREC_ATOMICS_H
 #include "corec_atomics.h"
 #endif
 
 /*
- * What the checks take away to see it missed; the driver takes nothing away.
- *   COREC_UNBOUNDED    a claim is not bounded by TAIL
- *   COREC_LATE_CLEAR   marks are read, and cleared after TAIL has moved
- *   COREC_SPARE_BITS   so many of a count's 64 bits are not there
- *   COREC_BLIND_HALT   who halts does not ask whether the descriptor has been taken
- *   COREC_HASTY_HALT   nor moves TAIL before
+ * Variants that the checks build to see them fail; the driver defines none.
+ *   COREC_UNBOUNDED    a reservation is not bounded by TAIL
+ *   COREC_LATE_CLEAR   flags are read, and cleared after TAIL has moved
+ *   COREC_SPARE_BITS   this many of a count's 64 bits are missing
+ *   COREC_BLIND_HALT   a core halts without asking whether the descriptor has been taken
+ *   COREC_HASTY_HALT   a core halts without trying to advance TAIL before
  */
 #ifndef COREC_SPARE_BITS
 #define COREC_SPARE_BITS 0
 #endif
 
-/* The parts of a poll, or `how` would not be known where the hooks are compiled. */
+/* The parts of a poll are inlined, so that `how` is a constant where the hooks are compiled. */
 #define COREC_INLINE static inline __attribute__((always_inline))
 
 /* Two lines: the prefetcher fetches them in pairs. */
@@ -87,47 +85,51 @@ static inline int64_t corec_distance(uint64_t from, uint64_t to)
 }
 
 /*
- * By writer: what polls only read, then `taken`, which every claim writes. Whoever moves TAIL writes `tail` and has just rung the
- * doorbell: so it lies best in the doorbell's line.
+ * Grouped by writer: fields that polls only read, then `taken`, which every reservation writes. The core that advances TAIL writes `tail` just
+ * after it has rung the doorbell, so `tail` lies best in the doorbell's line.
  */
 struct corec_queue {
-	corec_u16 *done; /* by place: descriptors of the batch that begins there and is done, or 0 */
-	corec_u64 *tail; /* descriptors posted since start */
-	uint32_t mask;   /* size - 1 */
-	alignas(COREC_APART_BYTES) corec_u64 taken; /* descriptors claimed since start */
+	corec_u16 *
+	        done; /* completion flags by place: descriptors of the batch that begins there and is done, or 0 */
+	corec_u64 *tail;                            /* descriptors posted since start */
+	uint32_t mask;                              /* size - 1 */
+	alignas(COREC_APART_BYTES) corec_u64 taken; /* descriptors reserved since start */
 };
 
 /*
- * What the includer defines, besides the types corec_frame (of what a poll delivers) and corec_how (whatever its corec_swap()
- * wants to know) before it includes this file.
+ * Before it includes this file, the includer defines the types corec_frame (what a poll delivers) and corec_how (what its corec_swap() needs to
+ * know). It also defines these hooks.
  */
 
 /*
- * How many of n descriptors side by side, from the one at `place` on, are filled, until one is not. DD is read with acquire. Fewer may
- * be told.
+ * Returns how many of n descriptors side by side, from the one at `place` on, are filled, until one is not. Reads DD with acquire. May return
+ * fewer.
  */
 static inline uint32_t corec_filled(const struct corec_queue *q, uint32_t place, uint32_t n);
 
 /* Puts up to n buffers into the array; returns how many. */
 static inline uint32_t corec_get_buffers(struct corec_queue *q, corec_frame *buffers, uint32_t n);
 
-/* The claim was lost: takes the buffers back, and counts. */
+/* Takes the buffers back after a lost reservation, and counts the loss. */
 static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, uint32_t n);
 
-/* Of n descriptors side by side: frames come into the array, the buffers that were there into the descriptors, DD is cleared behind a release fence. */
+/*
+ * Swaps n descriptors side by side: their frames go into the array, and the array's buffers into the descriptors. Clears DD after a release
+ * fence.
+ */
 static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame *frames, uint32_t n,
                               corec_how how);
 
-/* TAIL for the NIC, written with release. */
+/* Writes TAIL for the NIC, with release. */
 static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail);
 
-/* Of n descriptors from the one at `place` on, those that lie before the ring's end. */
+/* Returns how many of n descriptors from `place` on lie before the ring's end. */
 static inline uint32_t corec_before_end(const struct corec_queue *q, uint32_t place, uint32_t n)
 {
 	return n < q->mask + 1 - place ? n : q->mask + 1 - place;
 }
 
-/* How many filled descriptors, at most `most`, can be claimed from *first on. */
+/* Returns how many filled descriptors, at most `most`, can be reserved from *first on. */
 static inline uint32_t corec_look(const struct corec_queue *q, uint32_t most, uint64_t *first)
 {
 	*first = corec_load_relaxed(&q->taken);
@@ -142,54 +144,54 @@ static inline uint32_t corec_look(const struct corec_queue *q, uint32_t most, ui
 
 	if (found < here || here == most)
 		return found;
-	/* Who stalled after it had read `taken` may see more credits than a ring has places, and will lose its claim. */
+	/* A core that stalled after it had read `taken` may see more credits than the ring has places. It will lose the race. */
 	return found + corec_filled(q, 0, corec_before_end(q, 0, most - here));
 }
 
-static inline bool corec_claim(struct corec_queue *q, uint64_t first, uint32_t n)
+static inline bool corec_reserve(struct corec_queue *q, uint64_t first, uint32_t n)
 {
 	return corec_compare_exchange_relaxed(&q->taken, first, corec_later(first, n));
 }
 
-/* The batch that TAIL waits for goes back to the NIC. */
-static inline void corec_move_tail(struct corec_queue *q, uint64_t tail, uint32_t n)
+/* Gives the batch at TAIL back to the NIC. */
+static inline void corec_advance_tail(struct corec_queue *q, uint64_t tail, uint32_t n)
 {
 	tail = corec_later(tail, n);
 	corec_ring_doorbell(q, tail);
 	corec_store_release(q->tail, tail);
 }
 
-/* 0: there is none, or somebody else has it. */
-static inline uint32_t corec_take_mark(corec_u16 *mark)
+/* Clears a completion flag and returns its batch's size; 0: it is not set, or another core cleared it. */
+static inline uint32_t corec_clear_flag(corec_u16 *flag)
 {
-	if (corec_load_relaxed(mark) == 0)
+	if (corec_load_relaxed(flag) == 0)
 		return 0;
 #ifndef COREC_LATE_CLEAR
-	return corec_exchange_acquire(mark, 0);
+	return corec_exchange_acquire(flag, 0);
 #else
-	return corec_load_acquire(mark);
+	return corec_load_acquire(flag);
 #endif
 }
 
-/* Moves TAIL over marked batches. */
+/* Advances TAIL over batches whose completion flag is set. */
 static inline void corec_return(struct corec_queue *q)
 {
 	uint64_t tail = corec_load_acquire(q->tail), now;
-	corec_u16 *mark;
+	corec_u16 *flag;
 	uint32_t n;
 
-	while ((n = corec_take_mark(mark = &q->done[tail & q->mask])) != 0) {
+	while ((n = corec_clear_flag(flag = &q->done[tail & q->mask])) != 0) {
 		now = corec_load_acquire(q->tail);
 		if (((now ^ tail) & q->mask) != 0) {
-			corec_store_release(mark, (uint16_t)n);
+			corec_store_release(flag, (uint16_t)n);
 			corec_fence_full();
 			tail = corec_load_acquire(q->tail);
 			continue;
 		}
-		corec_move_tail(q, now, n);
+		corec_advance_tail(q, now, n);
 		tail = corec_later(now, n);
 #ifdef COREC_LATE_CLEAR
-		corec_store_relaxed(mark, 0);
+		corec_store_relaxed(flag, 0);
 #endif
 	}
 }
@@ -213,20 +215,20 @@ COREC_INLINE uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uin
 		n = corec_get_buffers(q, frames, n);
 	if (n == 0)
 		return 0;
-	if (!corec_claim(q, first, n)) {
+	if (!corec_reserve(q, first, n)) {
 		corec_give_back(q, frames, n);
 		return 0;
 	}
 	corec_swap_batch(q, (uint32_t)first & q->mask, frames, n, how);
 	tail = corec_load_acquire(q->tail);
 	if (tail == corec_later(first, q->mask + 1))
-		corec_move_tail(q, tail, n);
+		corec_advance_tail(q, tail, n);
 	else
 		corec_store_release(&q->done[first & q->mask], (uint16_t)n);
 	return n;
 }
 
-/* One poll: up to `most` frames. 0: nothing was there, no buffer was to be had, or another core was quicker. */
+/* Polls for up to `most` frames. Returns 0 if no frame was there, no buffer was free, or another core was quicker. */
 COREC_INLINE uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
 {
 	const uint32_t n = corec_take(q, frames, most, how);
@@ -235,7 +237,7 @@ COREC_INLINE uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uin
 	return n;
 }
 
-/* The place of the descriptor that the next frame comes to, for a core that is going to halt until it is filled. */
+/* Returns the place of the descriptor that the next frame comes to, for a core that is going to halt until it is filled. */
 static inline uint32_t corec_halt_place(struct corec_queue *q)
 {
 #ifndef COREC_HASTY_HALT
@@ -245,7 +247,7 @@ static inline uint32_t corec_halt_place(struct corec_queue *q)
 	return (uint32_t)corec_load_relaxed(&q->taken) & q->mask;
 }
 
-/* After the line was armed, and DD read without being set. */
+/* Returns whether the core may halt. To be asked after the line was armed, and DD read without being set. */
 static inline bool corec_may_halt(const struct corec_queue *q, uint32_t place)
 {
 #ifndef COREC_BLIND_HALT

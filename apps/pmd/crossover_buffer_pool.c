@@ -11,15 +11,15 @@
 #include "crossover_receive.h"
 
 struct crossover_buffer_pool {
-	struct rte_ring *ring; /* mode shared: that of queue 0 */
+	struct rte_ring *ring; /* mode shared: the ring of queue 0 */
 	uint32_t target;       /* buffers in it when it is full */
-	uint32_t threshold;    /* so many are put into it at once */
+	uint32_t threshold;    /* this many are put into it at once */
 	bool shared;
-	alignas(CROSSOVER_LINE_BYTES) uint32_t owed; /* mode shared: received, and not replaced yet */
+	alignas(CROSSOVER_LINE_BYTES) uint32_t owed; /* mode shared: buffers received and not replaced yet */
 	alignas(CROSSOVER_LINE_BYTES) uint8_t memory[];
 };
 
-/* Puts up to 'count' fresh buffers into the supply. Returns how many. */
+/* Puts up to 'count' fresh buffers into the pool. Returns how many. */
 static __rte_noinline uint32_t put_fresh(struct crossover_rx_queue *rxq, uint32_t count)
 {
 	void *buffers[CROSSOVER_CHUNK];
@@ -53,7 +53,7 @@ static inline void refill_shared_pool(struct crossover_rx_queue *rxq, uint32_t r
 		buffer_pool->owed -= put_fresh(rxq, buffer_pool->owed);
 }
 
-/* At every poll: who receives nothing lends buffers, too. */
+/* Runs at every poll: a queue that receives nothing lends buffers as well. */
 static inline void refill_own_pool(struct crossover_rx_queue *rxq)
 {
 	const struct crossover_buffer_pool *buffer_pool = rxq->buffer_pool;
@@ -78,7 +78,7 @@ static __rte_always_inline uint16_t queue_poll(struct crossover_rx_queue *rxq, s
 		if (!(writeback & CROSSOVER_WB_DD))
 			break;
 		pkts[received] = posted_mbuf(desc);
-		/* Relaxed: TAIL's release comes after it, and no sender looks before. */
+		/* Relaxed: TAIL's release follows, and no sender looks before that. */
 		__atomic_store_n(&desc->writeback, 0, __ATOMIC_RELAXED);
 		take_mbuf(rxq, pkts[received], writeback, described);
 		received++;
@@ -129,7 +129,7 @@ static void judge(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, 
 	}
 }
 
-/* Buffers of the queue's own supply, then, where each has one, of the others'. */
+/* Takes buffers of the queue's own pool, then, in mode split, of the others'. */
 static uint32_t take(const struct crossover_rx_queue *rxq, void **buffers, uint32_t wanted)
 {
 	const struct crossover_port *port = rxq->port;
@@ -146,7 +146,7 @@ static uint32_t take(const struct crossover_rx_queue *rxq, void **buffers, uint3
 	return taken;
 }
 
-/* Another sender was quicker at the descriptors. Mode split: the supply may be full again, its core sees to that. */
+/* Another sender was quicker to reserve descriptors. In mode split the pool may be full again, because its core refills it. */
 static void put_back(const struct crossover_rx_queue *rxq, void **buffers, uint32_t count)
 {
 	const uint32_t put =
@@ -165,7 +165,7 @@ static void copy(const struct crossover_rx_nic *nic, void *buffer, const struct 
 		rte_memcpy(to, from, m->pkt_len);
 }
 
-/* Descriptors that lie side by side, claimed: DD last, in order. */
+/* Fills reserved descriptors side by side: DD last, in order. */
 static void fill(struct crossover_rx_nic *nic, uint64_t head, const struct chunk *chunk, void **buffers,
                  uint32_t first, uint32_t count)
 {
@@ -185,7 +185,7 @@ static void fill(struct crossover_rx_nic *nic, uint64_t head, const struct chunk
 		                 __ATOMIC_RELEASE);
 }
 
-/* Always claims, as several senders must. Returns how many frames found a descriptor. */
+/* Reserves descriptors for several senders. Returns how many frames found one. */
 static uint32_t place(struct crossover_rx_ring *ring, const struct chunk *chunk, void **buffers,
                       uint32_t count)
 {
@@ -195,7 +195,7 @@ static uint32_t place(struct crossover_rx_ring *ring, const struct chunk *chunk,
 	while (placed < count) {
 		do {
 			span = crossover_ring_reach(ring, &head, count - placed);
-		} while (span > 0 && !crossover_ring_claim(&ring->nic, head, span, true));
+		} while (span > 0 && !crossover_ring_reserve(&ring->nic, head, span, true));
 		if (span == 0)
 			break;
 		fill(&ring->nic, head, chunk, buffers, placed, span);
@@ -238,7 +238,7 @@ static int check(const struct crossover_rx_queue *rxq, const struct rte_eth_dev 
 	const struct crossover_rx_queue *first = rxq->port->rx_queues[0];
 
 	if ((dev->data->dev_conf.rxmode.offloads | rxq->conf.offloads) & RTE_ETH_RX_OFFLOAD_SCATTER)
-		return refuse(rxq, "frames are of one buffer; leave RTE_ETH_RX_OFFLOAD_SCATTER out and use "
+		return refuse(rxq, "frames take one buffer; leave RTE_ETH_RX_OFFLOAD_SCATTER out and use "
 		                   "mbufs of the MTU's size");
 	if (rxq->swap)
 		return refuse(rxq, "frames are copied; leave dma=swap out");
@@ -251,7 +251,7 @@ static int check(const struct crossover_rx_queue *rxq, const struct rte_eth_dev 
 	return 0;
 }
 
-/* Room for more than the target: what senders put back comes on top of what its core put in meanwhile. */
+/* Has room for more than the target: senders put buffers back beside those that the queue's core adds meanwhile. */
 static int make_ring(struct crossover_buffer_pool *buffer_pool, const struct crossover_rx_queue *rxq)
 {
 	char name[RTE_RING_NAMESIZE];
@@ -261,7 +261,7 @@ static int make_ring(struct crossover_buffer_pool *buffer_pool, const struct cro
 	return rte_ring_init(buffer_pool->ring, name, rte_align32pow2(2 * rxq->port->buffer_pool), 0);
 }
 
-/* What is posted goes into the supply, as much as belongs there. */
+/* Moves posted buffers into the pool, as many as belong there. */
 static void move_buffers(struct crossover_rx_queue *rxq, uint32_t wanted)
 {
 	for (uint32_t i = 0; i < rxq->size; i++) {
@@ -297,7 +297,7 @@ int crossover_buffer_pool_init(struct crossover_rx_queue *rxq, const struct rte_
 		buffer_pool->ring = port->rx_queues[0]->buffer_pool->ring;
 	buffer_pool->shared = shared;
 	buffer_pool->target = port->buffer_pool;
-	/* Or what all together owe could be the whole supply. */
+	/* Otherwise all queues together could owe the whole pool. */
 	buffer_pool->threshold = RTE_MAX(1u, RTE_MIN(rxq->free_thresh, port->buffer_pool / (2 * givers)));
 	rxq->buffer_pool = buffer_pool;
 	move_buffers(rxq, owner ? port->buffer_pool : 0);

@@ -11,18 +11,18 @@
 #include "crossover_receive.h"
 
 typedef struct rte_mbuf *corec_frame;
-typedef bool corec_how; /* types and checksums are told, too */
+typedef bool corec_how; /* fill in types and checksums as well */
 
 #include "corec_protocol.h"
 
-/* What one lcore counts of its own polls. A poll that finds a frame, or none, touches nothing of it. */
+/* The counts of one lcore's own polls. A poll that finds a frame, or none, does not touch them. */
 struct consumer {
 	alignas(CROSSOVER_LINE_BYTES) uint64_t race_lost;
 	uint64_t nombuf;
 	uint64_t refill_failures;
 };
 
-/* The last one is shared by threads that are no lcores. */
+/* Threads that are no lcores share the last one. */
 #define CONSUMERS (RTE_MAX_LCORE + 1)
 
 struct crossover_corec {
@@ -53,10 +53,10 @@ static struct consumer *consumer_of(struct corec_queue *q, unsigned int lcore)
 	return &container_of(q, struct crossover_corec, queue)->consumers[RTE_MIN(lcore, RTE_MAX_LCORE)];
 }
 
-/* So many looks are joined before a branch. */
+/* This many looks are joined before a branch. */
 #define LOOKS 8
 
-/* All of the next LOOKS descriptors are filled. */
+/* Returns whether all of the next LOOKS descriptors are filled. */
 static __rte_always_inline bool filled_together(const struct crossover_rx_desc *desc)
 {
 	uint64_t all = CROSSOVER_WB_DD;
@@ -110,11 +110,11 @@ static inline void corec_give_back(struct corec_queue *q, corec_frame *buffers, 
 }
 
 /*
- * n descriptors side by side, at most CROSSOVER_CHUNK. As in take_whole(): all mbufs and the beginnings of their data are fetched before
- * the first is written. Descriptors come last, and by wide stores, as there.
+ * Swaps n descriptors side by side, at most CROSSOVER_CHUNK. As in take_whole() all mbufs and the first line of each frame are fetched before the
+ * first mbuf is filled. Descriptors are written last, by wide stores.
  *
- * Pollers that come too late still look at DD: they lose their claim, whatever they see of that bit. Who halts knows of the claim by its
- * being cleared, hence the fence.
+ * Cores that come too late still read DD: they lose the race, whatever they see of that bit. A core that halts learns of the reservation from the
+ * cleared bit, hence the fence.
  */
 static __rte_always_inline void swap_chunk(const struct crossover_rx_queue *rxq,
                                            struct crossover_rx_desc *desc, struct rte_mbuf **frames,
@@ -175,7 +175,7 @@ int crossover_corec_check_size(const struct crossover_port *port, uint16_t queue
 {
 	if ((size & (size - 1)) == 0)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors; with rx=corec a power of two",
+	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors are no power of two (rx=corec needs one)",
 	              port->port_id, queue_id, size);
 	return -EINVAL;
 }
@@ -185,7 +185,7 @@ static int check_scatter(const struct crossover_rx_queue *rxq, const struct rte_
 	if (((dev->data->dev_conf.rxmode.offloads | rxq->conf.offloads) & RTE_ETH_RX_OFFLOAD_SCATTER) == 0)
 		return 0;
 	CROSSOVER_LOG(ERR,
-	              "port %u: RX queue %u: rx=corec takes frames of one buffer; leave "
+	              "port %u: RX queue %u: rx=corec receives frames of one buffer; leave "
 	              "RTE_ETH_RX_OFFLOAD_SCATTER out and use mbufs of the MTU's size",
 	              rxq->port_id, rxq->queue_id);
 	return -EINVAL;
@@ -258,10 +258,10 @@ void crossover_corec_release(struct crossover_rx_queue *rxq)
 	rxq->race_lost += counts.race_lost;
 	rxq->nombuf += counts.nombuf;
 	rxq->refill_failures += counts.refill_failures;
-	/* All descriptors have a buffer: those not posted yet, too. */
+	/* All descriptors have a buffer, also those not posted yet. */
 	crossover_corec_place(rxq, &rxq->position, &rxq->unposted);
 	rxq->unposted = 0;
-	/* Who polls on finds nothing, as on the standard path. */
+	/* Later polls find nothing, as on the standard path. */
 	*corec->queue.tail = corec->queue.taken;
 	memset(corec->done, 0, rxq->size * sizeof(corec->done[0]));
 	memset(corec->consumers, 0, sizeof(corec->consumers));

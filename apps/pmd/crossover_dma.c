@@ -8,9 +8,9 @@
 #include "crossover.h"
 
 /*
- * Buffers fetched before they are written, with the intent to write: the receiver's core holds their lines, and a line
- * that was fetched for reading would have to be asked for again. 16 hide most of the way between two cores (300 to 1400
- * cycles) behind copying the frames in between.
+ * Buffers are fetched this many frames before they are written, with the intent to write: the receiver's core holds their lines, and a line
+ * that was fetched for reading would have to be requested again. 16 hide most of the way between two cores (300 to 1400 cycles) behind
+ * the copying of the frames in between.
  */
 #define PREFETCH_AHEAD 16
 
@@ -20,8 +20,8 @@ static inline struct rte_mbuf *handle_mbuf(uint64_t handle)
 }
 
 /*
- * Where the receiver wants the data. The mbuf itself is not touched if the place is fixed ('offset', nic->buffer_offset), as a
- * NIC would not.
+ * Returns where the receiver wants the data. If the place is fixed ('offset', nic->buffer_offset), the mbuf itself is not touched, as a NIC would
+ * not touch it.
  */
 static inline void *buffer_data(uint32_t offset, uint64_t handle)
 {
@@ -68,7 +68,7 @@ uint32_t crossover_count_and_judge(struct crossover_tx_queue *txq, struct rte_mb
 	return sent - oversize;
 }
 
-/* One segment, and neither runt nor too long for one buffer and the MTU. */
+/* Returns whether the frame is one segment, neither a runt nor too long for one buffer and the MTU. */
 static inline bool is_plain(const struct rte_mbuf *m, uint32_t plain_bytes)
 {
 	return m->nb_segs == 1 &&
@@ -88,16 +88,16 @@ static inline bool fits(const struct crossover_rx_nic *nic, const struct rte_mbu
 	return swap ? can_change_hands(nic->pool, m, nic->plain_bytes) : is_plain(m, nic->plain_bytes);
 }
 
-/* Descriptors to be filled in one go, for the frames at the head of a chunk that take one each. */
+/* Descriptors to be filled in one go, for the frames at the head of a chunk that take one descriptor each. */
 struct span {
 	uint64_t head;  /* HEAD at the first of them */
 	uint32_t count; /* 0: none is posted */
-	bool odd;       /* the first frame takes another way; no descriptor was asked for */
+	bool odd;       /* the first frame needs copy_any(); no descriptor was reserved */
 };
 
 /*
- * Several senders: finds out first how many descriptors it needs, because what is claimed cannot be returned, and
- * claims and counts them. One sender finds out while it copies, and moves HEAD then.
+ * Finds descriptors for the frames. With several senders it counts first how many it needs, because a reservation cannot be returned, and reserves
+ * and counts them. A single sender finds out while it copies, and moves HEAD then.
  */
 static __rte_always_inline struct span find_span(struct crossover_rx_ring *ring, struct rte_mbuf *const *pkts,
                                                  uint32_t count, bool swap, bool shared)
@@ -118,7 +118,7 @@ static __rte_always_inline struct span find_span(struct crossover_rx_ring *ring,
 		return span;
 	do {
 		span.count = crossover_ring_reach(ring, &span.head, plain);
-	} while (span.count > 0 && !crossover_ring_claim(nic, span.head, span.count, true));
+	} while (span.count > 0 && !crossover_ring_reserve(nic, span.head, span.count, true));
 	for (uint32_t i = 0; i < span.count; i++)
 		bytes += pkts[i]->data_len;
 	if (span.count > 0)
@@ -126,7 +126,7 @@ static __rte_always_inline struct span find_span(struct crossover_rx_ring *ring,
 	return span;
 }
 
-/* The first 'count' descriptors of the span were filled: sets DD on all of them, in order. */
+/* Sets DD on the first 'count' descriptors of the span, which were filled, in order. */
 static __rte_always_inline void complete(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
                                          const struct span *span, const uint64_t *writebacks, uint32_t count,
                                          bool shared)
@@ -139,14 +139,14 @@ static __rte_always_inline void complete(struct crossover_tx_queue *txq, struct 
 		bytes += (uint16_t)writebacks[i];
 	}
 	if (!shared) {
-		crossover_ring_claim(nic, span->head, count, false);
+		crossover_ring_reserve(nic, span->head, count, false);
 		crossover_ring_count(nic, count, bytes, false);
 	}
 	txq->counts.packets += count;
 	txq->counts.bytes += bytes;
 }
 
-/* Frames to be copied into descriptors that lie side by side, and what is written into these. */
+/* Frames to be copied, and the descriptors side by side that take them. */
 struct copy {
 	const struct crossover_rx_desc *desc;
 	struct rte_mbuf *const *pkts;
@@ -168,8 +168,8 @@ static inline uint64_t whole_frame(uint32_t length, const uint64_t *tags, uint32
 }
 
 /*
- * Copies frames of HALF + 1 to 2 x HALF bytes, the shortest that there are, from frame i on as two halves that overlap. Returns the
- * first frame that is not one of them. Longer ones would cost this loop its registers.
+ * Copies frames of HALF + 1 to 2 x HALF bytes, the shortest that exist, from frame i on as two halves that overlap. Returns the first frame that is
+ * not of this kind. Longer ones would cost this loop its registers.
  */
 #define HALF 32
 
@@ -222,7 +222,7 @@ static __rte_noinline void copy_one(const struct copy *copy, uint32_t i)
 	copy->writebacks[i] = whole_frame(m->data_len, copy->tags, i);
 }
 
-/* Copies frames, up to the first that is not plain. Returns how many. */
+/* Copies frames up to the first that is not plain. Returns how many it copied. */
 static uint32_t copy_run(const struct copy *copy)
 {
 	uint32_t i = 0;
@@ -237,7 +237,7 @@ static uint32_t copy_run(const struct copy *copy)
 	}
 }
 
-/* Copies plain frames into the span. Claimed ones were looked at already, and the MTU may have changed since. */
+/* Copies plain frames into the span. Frames with a reservation were checked before, and the MTU may have changed since. */
 static __rte_always_inline uint32_t copy_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
                                                struct rte_mbuf *const *pkts, const uint64_t *tags,
                                                const struct span *span, bool shared)
@@ -277,7 +277,7 @@ static void gather_copy(struct gather *from, uint8_t *to, uint32_t bytes)
 	}
 }
 
-/* The receiver of a swapping pair takes data_off from the mbuf, so a copied frame needs it set. */
+/* With dma=swap the receiver takes data_off from the mbuf, so a copied frame needs it set. */
 static void fill_buffer(struct crossover_tx_queue *txq, const struct crossover_rx_nic *nic, uint64_t handle,
                         struct gather *from, uint32_t bytes)
 {
@@ -300,7 +300,7 @@ static void copy_scattered(struct crossover_tx_queue *txq, const struct crossove
 		fill_buffer(txq, nic, nic->desc[at].buffer, &from, bytes);
 		left -= bytes;
 	}
-	/* From the last to the first: whoever sees DD on the first sees the whole frame. */
+	/* From the last to the first: a receiver that sees DD on the first sees the whole frame. */
 	for (uint32_t i = descriptors; i-- > 0;) {
 		bool end = i == descriptors - 1;
 
@@ -310,8 +310,8 @@ static void copy_scattered(struct crossover_tx_queue *txq, const struct crossove
 	}
 }
 
-/* Claims all 'descriptors' of a frame, also across the ring's end. False: fewer are posted. */
-static bool claim_all(struct crossover_rx_ring *ring, uint32_t descriptors, bool shared, uint32_t *position)
+/* Reserves all 'descriptors' of a frame, also across the ring's end. Returns false if fewer are posted. */
+static bool reserve_all(struct crossover_rx_ring *ring, uint32_t descriptors, bool shared, uint32_t *position)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint64_t head;
@@ -320,12 +320,12 @@ static bool claim_all(struct crossover_rx_ring *ring, uint32_t descriptors, bool
 		head = __atomic_load_n(&nic->head, __ATOMIC_ACQUIRE);
 		if (crossover_ring_posted(ring, head, descriptors) < descriptors)
 			return false;
-	} while (!crossover_ring_claim(nic, head, descriptors, shared));
+	} while (!crossover_ring_reserve(nic, head, descriptors, shared));
 	*position = crossover_head_position(head);
 	return true;
 }
 
-/* Any frame: gathers segments, scatters over buffers, or drops it where a NIC would. Returns 1 if it was missed. */
+/* Copies any frame: gathers segments, scatters over buffers, or drops it where a NIC would. Returns 1 if it was missed. */
 static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
                                         struct rte_mbuf *m, uint64_t tag)
 {
@@ -334,7 +334,7 @@ static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct c
 
 	if (crossover_count_and_judge(txq, &m, 1) == 0)
 		return 0;
-	if (!claim_all(ring, descriptors, txq->shared, &position))
+	if (!reserve_all(ring, descriptors, txq->shared, &position))
 		return 1;
 	crossover_ring_count(nic, 1, m->pkt_len, txq->shared);
 	copy_scattered(txq, nic, m, tag, position, descriptors);
@@ -346,7 +346,7 @@ static inline bool is_running(const struct crossover_rx_nic *nic)
 	return __atomic_load_n(&nic->running, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* As copy_run(); the buffers of the descriptors go to 'posted', those of the frames in their place. */
+/* Swaps up to the first frame that cannot change hands: the descriptors' buffers go to 'posted', those of the frames in their place. */
 static __rte_noinline uint32_t swap_run(const struct rte_mempool *pool, struct crossover_rx_desc *desc,
                                         struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
                                         uint32_t plain_bytes, void **posted, uint64_t *writebacks)
@@ -361,7 +361,7 @@ static __rte_noinline uint32_t swap_run(const struct rte_mempool *pool, struct c
 	return i;
 }
 
-/* Swaps buffers; the posted ones are left over. */
+/* Swaps buffers; adds the posted ones to the leftovers. */
 static __rte_always_inline uint32_t swap_plain(struct crossover_tx_queue *txq, struct crossover_rx_nic *nic,
                                                struct rte_mbuf *const *pkts, const uint64_t *tags,
                                                const struct span *span, struct crossover_leftovers *left,

@@ -9,7 +9,7 @@
 #include "crossover.h"
 #include "crossover_receive.h"
 
-/* Posts 'count' buffers from the position that comes after the last posted one; does not wrap. */
+/* Posts 'count' buffers from the position after the last posted one; does not wrap. */
 static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buffers, uint32_t first,
                                 uint32_t count)
 {
@@ -20,7 +20,7 @@ static inline void post_buffers(struct crossover_rx_queue *rxq, void *const *buf
 		crossover_feed_post(rxq, desc, count);
 }
 
-/* Takes new buffers from the pool, at most CROSSOVER_CHUNK and not beyond the ring's end. False: the pool is empty. */
+/* Takes new buffers from the pool, at most CROSSOVER_CHUNK and not beyond the ring's end. Returns false if the pool is empty. */
 static bool refill_chunk(struct crossover_rx_queue *rxq)
 {
 	void *buffers[CROSSOVER_CHUNK];
@@ -48,13 +48,13 @@ static __rte_noinline void refill(struct crossover_rx_queue *rxq)
 		rxq->refill_failures++;
 		crossover_ring_starve(&rxq->ring, rxq->tail);
 	}
-	if (likely(rxq->tail != tail)) /* or senders would fetch TAIL's line for nothing */
+	if (likely(rxq->tail != tail)) /* otherwise senders would fetch TAIL's line for nothing */
 		crossover_ring_post(&rxq->ring, rxq->tail);
 }
 
 /*
- * A frame in several buffers. Its first descriptor gets DD last, so all of them are filled. Returns the descriptors
- * used and leaves the chain in *packet.
+ * Takes a frame of several buffers. Its first descriptor gets DD last, so all of them are filled. Returns the number of descriptors and leaves the
+ * chain in *packet.
  */
 static __rte_noinline uint32_t take_scattered(struct crossover_rx_queue *rxq, uint32_t position,
                                               struct rte_mbuf **packet, bool described)
@@ -91,8 +91,8 @@ static inline void take_descriptors(struct crossover_rx_queue *rxq, uint32_t use
 }
 
 /*
- * Frames of one buffer each that can be taken from 'position' on: at most 'limit', and not beyond the ring's end. Nothing
- * else is done between the looks, so the ways to the sender's core, which holds the descriptors' lines, overlap.
+ * Returns how many frames of one buffer each can be taken from 'position' on: at most 'limit', and not beyond the ring's end. Nothing else is
+ * done between the reads, so that the fetches of the descriptors' lines from the sender's core overlap.
  */
 static __rte_always_inline uint32_t whole_frames(const struct crossover_rx_queue *rxq, uint32_t position,
                                                  uint32_t limit)
@@ -107,8 +107,8 @@ static __rte_always_inline uint32_t whole_frames(const struct crossover_rx_queue
 }
 
 /*
- * Fetches all mbufs and the beginnings of their data before the first is written: the data come from the sender's core, and the
- * program will read them.
+ * Fetches all mbufs and the first line of each frame before it fills the first mbuf: the frames come from the sender's core, and the program will
+ * read them.
  */
 static __rte_always_inline void take_whole(const struct crossover_rx_queue *rxq, uint32_t position,
                                            struct rte_mbuf **pkts, uint32_t count, const bool described)
@@ -131,7 +131,7 @@ static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, stru
 	uint16_t received = 0;
 
 	while (received < nb_pkts && (read_writeback(&rxq->desc[position]) & CROSSOVER_WB_DD)) {
-		/* A taken descriptor keeps its DD until it is posted again: never go round to it. */
+		/* A taken descriptor keeps its DD until it is posted again: never wrap round to it. */
 		uint32_t posted = rxq->size - rxq->unposted - used, step;
 
 		if (unlikely(posted == 0))
@@ -146,7 +146,7 @@ static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, stru
 		used += step;
 		position = crossover_ring_advance(position, step, rxq->size);
 	}
-	/* An empty poll of a fed queue has a countdown to do instead: so it costs what one of a wire does, within 5 %. */
+	/* An empty poll of a fed queue counts down instead, so that it costs the same as one of a wire, within 5 %. */
 	if (!fed || used > 0)
 		take_descriptors(rxq, used);
 	return received;
@@ -215,7 +215,7 @@ void crossover_receive_select(struct rte_eth_dev *dev)
 		rte_eth_fp_ops[dev->data->port_id].rx_pkt_burst = dev->rx_pkt_burst;
 }
 
-/* The next descriptor to be taken, and how many are posted from there on. */
+/* Returns the next descriptor to be taken, and how many are posted from there on. */
 static void find_place(const struct crossover_rx_queue *rxq, uint32_t *position, uint32_t *posted)
 {
 	if (rxq->corec != NULL) {
@@ -253,7 +253,7 @@ int crossover_rx_descriptor_status(void *queue, uint16_t offset)
 	return RTE_ETH_RX_DESC_AVAIL;
 }
 
-/* Asked when the line is armed: by then another core may have taken the descriptor, and the next frame will not be written there. */
+/* Called when the line is armed: by then another core may have taken the descriptor, and the next frame is not written there. */
 static int wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ])
 {
 	const struct crossover_rx_queue *rxq = (const void *)(uintptr_t)opaque[0];
@@ -269,7 +269,7 @@ int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condi
 	struct crossover_rx_queue *rxq = queue;
 	uint32_t position;
 
-	if (rxq->infinite) /* nobody writes there: its own polls do */
+	if (rxq->infinite) /* only its own polls write there */
 		return -ENOTSUP;
 	position = rxq->corec != NULL ? crossover_corec_halt_place(rxq) : rxq->position;
 	condition->addr = &rxq->desc[position].writeback;
@@ -287,11 +287,11 @@ static void reset_ring(struct crossover_rx_queue *rxq)
 	memset(rxq->desc, 0, rxq->size * sizeof(rxq->desc[0]));
 	nic->head = nic->seen_tail = 0;
 	rxq->position = rxq->tail = rxq->unposted = 0;
-	crossover_ring_starve(&rxq->ring, UINT32_MAX); /* it is not */
+	crossover_ring_starve(&rxq->ring, UINT32_MAX); /* not starved */
 	crossover_ring_post(&rxq->ring, 0);
 }
 
-/* Whether data of this pool's mbufs begins at a fixed place behind the handle; not so with pinned external buffers. */
+/* Returns the offset of the data of this pool's mbufs from the handle if it is fixed, else 0 (pinned external buffers). */
 static uint32_t fixed_buffer_offset(const struct rte_mbuf *m)
 {
 	uintptr_t behind = (uintptr_t)m + sizeof(*m) + m->priv_size;

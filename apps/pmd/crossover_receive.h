@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a filled descriptor becomes an mbuf. Inlined into the burst functions. */
+/* Turns a filled descriptor into an mbuf. Inlined into the receive functions. */
 #ifndef CROSSOVER_RECEIVE_H
 #define CROSSOVER_RECEIVE_H
 
@@ -13,9 +13,9 @@ static inline struct rte_mbuf *posted_mbuf(const struct crossover_rx_desc *desc)
 }
 
 /*
- * Buffers into descriptors side by side, which show no DD then. Plain stores: the compiler writes a line of descriptors at once where the
- * processor can. These lines are the sender's core's, stores leave a core's store buffer in order, and there is not room in it for two
- * stores a descriptor beside those of what comes next.
+ * Posts buffers in descriptors side by side, and clears their DD. Plain stores: the compiler writes a line of descriptors at once where the processor
+ * can. The sender's core holds these lines, stores leave a core's store buffer in order, and it has no room for two stores per descriptor
+ * beside the stores that follow.
  */
 static __rte_always_inline void post_side_by_side(struct crossover_rx_desc *desc, void *const *buffers,
                                                   uint32_t count)
@@ -31,7 +31,7 @@ static inline uint64_t read_writeback(const struct crossover_rx_desc *desc)
 	return __atomic_load_n(&desc->writeback, __ATOMIC_ACQUIRE);
 }
 
-/* Bits of the write-back become RTE_MBUF_F_RX_* without a branch. */
+/* Translates bits of the write-back word to RTE_MBUF_F_RX_* without a branch. */
 static inline void fill_header(struct rte_mbuf *m, uint64_t writeback)
 {
 	uint16_t length = (uint16_t)writeback;
@@ -55,7 +55,7 @@ static __rte_always_inline void fill_description(const struct crossover_port *po
 		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD;
 }
 
-/* data_off, refcnt, nb_segs and port are neighbours and written in one store, as vector drivers do. */
+/* data_off, refcnt, nb_segs and port are adjacent and written by one store, as vector drivers do. */
 static inline void rearm(struct rte_mbuf *m, uint64_t word)
 {
 	uint64_t *at = (uint64_t *)(uintptr_t)&m->rearm_data;
@@ -63,7 +63,7 @@ static inline void rearm(struct rte_mbuf *m, uint64_t word)
 	*at = word;
 }
 
-/* dma=swap: the sender left a whole mbuf with its own data_off; only what the receiver owns is set. */
+/* With dma=swap the sender left a whole mbuf with its own data_off; only the fields that the receiver owns are set. */
 static __rte_always_inline void take_mbuf(const struct crossover_rx_queue *rxq, struct rte_mbuf *m,
                                           uint64_t writeback, const bool described)
 {

@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Layout of a receive ring: what the two sides of the wire share. No DPDK driver header is needed to read it.
+ * Layout of a receive ring: the memory that both sides of the wire share. It needs no DPDK driver header.
  *
- * A descriptor is 16 bytes, four to a cache line, as on ixgbe and i40e. The driver side (the receiving core) posts a
- * buffer and clears the write-back word, then moves TAIL. The NIC side (the sending core, which plays the DMA engine)
- * fills posted descriptors in order and stores the write-back word last; that one 64-bit store carries length, hash and
- * DD together, so a reader that sees DD with an acquire load sees the frame as well.
+ * A descriptor is 16 bytes, four per cache line, as on ixgbe and i40e. The driver side (the receiving core) posts a buffer and clears the
+ * write-back word, then moves TAIL. The NIC side (the sending core, which plays the DMA engine) fills posted descriptors in order and stores
+ * the write-back word last. This one 64-bit store carries length, hash and DD together, so a reader that sees DD with an acquire load
+ * sees the frame as well.
  *
- * Several senders take no lock. Each claims descriptors, all that it needs for a run of frames or for one scattered
- * frame, by moving HEAD with compare-and-swap, and then fills them beside the others. Why that is safe:
- * - A claim is exclusive: HEAD only grows, and whoever moved it from h to h + n owns descriptors h to h + n - 1 until
- *   their DD is set. The driver side posts none of them again before it saw that DD.
- * - A claimed descriptor is posted: a sender claims below a TAIL that it read with acquire after HEAD (itself, or through
- *   seen_tail, which is stored with release by the one who read TAIL), so it sees the buffer's handle, too. An older
- *   seen_tail may overwrite a newer one and then lie behind HEAD: the difference is taken as signed, and TAIL read anew.
- *   That cannot lie behind: HEAD was moved, with release, by a sender that had seen so much of it.
- * - Order: the driver side stops at the first descriptor without DD, so frames come out as they were claimed, and those
- *   of one sender in the order of their sending. A sender that loses its core between claim and DD delays what was
- *   claimed after it; nothing else waits, and nobody holds anything that others need in order to send.
- * - No ABA: the count in HEAD has 48 bits. A sender that slept between reading and moving HEAD would have to sleep until
- *   2^48 descriptors went by (a month at 100 Mpps) to take an old value for the present one.
+ * Several senders share no lock. Each reserves the descriptors for a run of frames or for one scattered frame by advancing HEAD with
+ * compare-and-swap, and fills them independently. Why this is safe:
+ * - A reservation is exclusive: HEAD only grows, and the sender that moved it from h to h + n owns descriptors h to h + n - 1 until
+ *   their DD is set. The driver side posts none of them again before it has seen that DD.
+ * - A reserved descriptor is posted: a sender reserves below a TAIL that it read with acquire after HEAD (directly, or through seen_tail,
+ *   which the sender that read TAIL stores with release), so it also sees the buffer's handle. An older seen_tail may overwrite a newer
+ *   one and then lie behind HEAD: the difference is taken as signed, and TAIL is read again. TAIL itself cannot lie behind HEAD, because HEAD was
+ *   moved, with release, by a sender that had seen that much of TAIL.
+ * - Order: the driver side stops at the first descriptor without DD, so frames arrive in reservation order, and those of one sender in
+ *   sending order. A sender that is preempted between reservation and DD delays the frames reserved after it but blocks no other sender.
+ * - No ABA problem: the count in HEAD has 48 bits. A sender that sleeps between reading and moving HEAD takes an old value for the present
+ *   one only after 2^48 descriptors (a month at 100 Mpps).
  * - A stop resets HEAD only after crossover_quiesce(), when no sender is between reading HEAD and setting DD.
- * One sender alone moves HEAD with a plain store. Which of the two holds is settled before a queue starts to send, see
- * crossover_queue.c.
+ * A single sender moves HEAD with a plain store. Which of the two holds is settled before a queue starts to send (crossover_queue.c).
  *
- * TAIL and seen_tail run freely and wrap at 2^32, which is sound because a ring holds at most 4096; positions lie in
- * [0, size).
+ * TAIL and seen_tail run freely and wrap at 2^32, which is sound because a ring holds at most 4096 descriptors. Positions lie in [0, size).
  */
 #ifndef CROSSOVER_RING_H
 #define CROSSOVER_RING_H
@@ -50,7 +47,7 @@
 #define CROSSOVER_WB_TYPE_SHIFT 20
 #define CROSSOVER_WB_HASH_SHIFT 32
 
-/* HEAD: bits 0-15 position of the next descriptor to claim, 16-63 count of descriptors claimed since start. */
+/* HEAD: bits 0-15 position of the next descriptor to reserve, 16-63 count of descriptors reserved since start. */
 #define CROSSOVER_HEAD_SHIFT 16
 
 struct crossover_rx_desc {
@@ -58,17 +55,17 @@ struct crossover_rx_desc {
 	uint64_t writeback; /* 0 while posted or taken back, CROSSOVER_WB_* once filled */
 };
 
-/* The register line: written by the driver side, read by the NIC side when it has used up what it knew of. */
+/* The register line: written by the driver side, read by the NIC side when it has filled all descriptors that it knew of. */
 struct crossover_rx_doorbell {
 	alignas(CROSSOVER_LINE_BYTES) uint32_t tail; /* count of descriptors posted since start */
-	uint64_t corec_tail; /* rx=corec: the same, as pollers count; not for the NIC */
-	/* TAIL of the last refill that got no buffers. While nothing was posted since, only a poll tries again. */
+	uint64_t corec_tail; /* rx=corec: the same as the pollers' 64-bit count; not for the NIC */
+	/* TAIL of the last refill that got no buffers. Until something is posted, only a poll tries again. */
 	uint32_t starved_tail;
 };
 
 /*
- * State of the NIC side: one line, which senders that deliver pass on among each other, and which those that find no
- * descriptor only read. The driver side writes it only while the queue is stopped.
+ * State of the NIC side: one line. Senders that deliver pass it among each other; senders that find no descriptor only read it. The driver side
+ * writes it only while the queue is stopped.
  */
 struct crossover_rx_nic {
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_rx_desc *desc;
@@ -78,7 +75,7 @@ struct crossover_rx_nic {
 	uint64_t bytes;
 	uint32_t seen_tail;     /* last TAIL read by any sender */
 	uint32_t size;          /* descriptors in the ring */
-	uint32_t buffer_offset; /* bytes from handle to the place for data; 0: ask the mbuf itself */
+	uint32_t buffer_offset; /* bytes from the handle to the data; 0: not fixed, the mbuf says so */
 	uint32_t
 	        plain_bytes; /* longest frame that one buffer and the MTU take; the MTU may change while running */
 	uint32_t buffer_bytes; /* data bytes that fit one buffer */
@@ -94,28 +91,28 @@ _Static_assert(sizeof(struct crossover_rx_desc) == 16, "four descriptors to a ca
 _Static_assert(sizeof(struct crossover_rx_doorbell) == CROSSOVER_LINE_BYTES, "TAIL has a line of its own");
 _Static_assert(sizeof(struct crossover_rx_nic) == CROSSOVER_LINE_BYTES, "NIC side is one line");
 
-/* Position 'steps' (at most size) further on. */
+/* Returns the position 'steps' (at most size) further on. */
 static inline uint32_t crossover_ring_advance(uint32_t position, uint32_t steps, uint32_t size)
 {
 	position += steps;
 	return position >= size ? position - size : position;
 }
 
-/* The driver side hands over all descriptors written so far. */
+/* Hands all descriptors written so far to the NIC side. */
 static inline void crossover_ring_post(struct crossover_rx_ring *ring, uint32_t tail)
 {
 	__atomic_store_n(&ring->doorbell.tail, tail, __ATOMIC_RELEASE);
 }
 
-/* There were no buffers to post behind this TAIL, which is posted already, or next. A refill that gets some writes nothing here. */
+/* Notes that there were no buffers to post after this TAIL. A refill that gets buffers writes nothing here. */
 static inline void crossover_ring_starve(struct crossover_rx_ring *ring, uint32_t tail)
 {
-	/* senders look here, and polls of an empty ring would take the line from them */
+	/* Senders read this line, and polls of an empty ring would take it from them. */
 	if (ring->doorbell.starved_tail != tail)
 		__atomic_store_n(&ring->doorbell.starved_tail, tail, __ATOMIC_RELAXED);
 }
 
-/* The driver side waits for buffers. Once in 2^32 descriptors it may be told so in vain. */
+/* Returns whether the driver side waits for buffers; wrong at most once per 2^32 descriptors. */
 static inline bool crossover_ring_is_starved(const struct crossover_rx_ring *ring)
 {
 	const uint32_t tail = __atomic_load_n(&ring->doorbell.tail, __ATOMIC_ACQUIRE);
@@ -137,25 +134,25 @@ static inline uint64_t crossover_head_move(uint64_t head, uint32_t steps, uint32
 }
 
 /*
- * Descriptors that are posted behind a HEAD that was read with acquire, at least 'wanted' if there are so many. TAIL's
- * line is read only when the last value seen does not suffice.
+ * Returns how many descriptors are posted from a HEAD on that was read with acquire: at least 'wanted' if there are that many. Reads TAIL's line
+ * only if the last value seen does not suffice.
  */
 static inline uint32_t crossover_ring_posted(struct crossover_rx_ring *ring, uint64_t head, uint32_t wanted)
 {
-	uint32_t claimed = (uint32_t)(head >> CROSSOVER_HEAD_SHIFT);
+	uint32_t reserved = (uint32_t)(head >> CROSSOVER_HEAD_SHIFT);
 	uint32_t seen = __atomic_load_n(&ring->nic.seen_tail, __ATOMIC_ACQUIRE), tail;
 
-	if ((int32_t)(seen - claimed) >= (int32_t)wanted)
-		return seen - claimed;
+	if ((int32_t)(seen - reserved) >= (int32_t)wanted)
+		return seen - reserved;
 	tail = __atomic_load_n(&ring->doorbell.tail, __ATOMIC_ACQUIRE);
-	if (tail != seen) /* senders that find nothing leave the line alone */
+	if (tail != seen) /* senders that find nothing do not write the line */
 		__atomic_store_n(&ring->nic.seen_tail, tail, __ATOMIC_RELEASE);
-	return tail - claimed;
+	return tail - reserved;
 }
 
 /*
- * Descriptors from *head on that can be filled in one go: at most 'wanted', posted, and not beyond the ring's end.
- * They are not claimed yet.
+ * Returns how many descriptors from *head on can be filled in one go: at most 'wanted', posted, and not beyond the ring's end. They are not
+ * reserved yet.
  */
 static inline uint32_t crossover_ring_reach(struct crossover_rx_ring *ring, uint64_t *head, uint32_t wanted)
 {
@@ -168,9 +165,9 @@ static inline uint32_t crossover_ring_reach(struct crossover_rx_ring *ring, uint
 	return posted < wanted ? posted : wanted;
 }
 
-/* Claims 'count' posted descriptors from 'head' on; false if another sender was quicker. */
-static inline bool crossover_ring_claim(struct crossover_rx_nic *nic, uint64_t head, uint32_t count,
-                                        bool shared)
+/* Reserves 'count' posted descriptors from 'head' on. Returns false if another sender was quicker. */
+static inline bool crossover_ring_reserve(struct crossover_rx_nic *nic, uint64_t head, uint32_t count,
+                                          bool shared)
 {
 	uint64_t moved = crossover_head_move(head, count, nic->size);
 
@@ -181,7 +178,7 @@ static inline bool crossover_ring_claim(struct crossover_rx_nic *nic, uint64_t h
 	return true;
 }
 
-/* Counts what was delivered. Right after a claim, while this core holds the line. */
+/* Counts delivered frames. Called right after a reservation, while this core holds the line. */
 static inline void crossover_ring_count(struct crossover_rx_nic *nic, uint32_t packets, uint64_t bytes,
                                         bool shared)
 {

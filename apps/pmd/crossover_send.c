@@ -11,13 +11,13 @@
 
 #define STAMP_TRIES 64
 /*
- * A timed chunk that took 10 us, and 4 cycles for each byte that it moved, was interrupted: the slowest copy between two
- * sockets takes about 1 cycle a byte.
+ * A timed chunk that took longer than 10 us, and 4 cycles per byte that it moved, was interrupted: the slowest copy between two sockets takes about
+ * 1 cycle per byte.
  */
 #define INTERRUPTION_US 10
 #define CYCLES_PER_BYTE 4
 
-/* Chunks until the next timed one: 1 to 2 x CROSSOVER_WIRE_EVERY, all equally likely (xorshift32, Marsaglia 2003). */
+/* Draws the number of chunks until the next timed one: 1 to 2 x CROSSOVER_WIRE_EVERY, all equally likely (xorshift32, Marsaglia 2003). */
 static void draw(struct crossover_tx_queue *txq)
 {
 	uint32_t x = txq->wire_draw;
@@ -29,7 +29,7 @@ static void draw(struct crossover_tx_queue *txq)
 	txq->wire_due = 1 + (x >> 8) % (2 * CROSSOVER_WIRE_EVERY);
 }
 
-/* Waits for the loads before it, as long as they take, and starts nothing behind it. */
+/* Reads the TSC after all earlier loads have ended, and before later instructions start. */
 static inline uint64_t stamp(void)
 {
 #ifdef RTE_ARCH_X86
@@ -86,7 +86,7 @@ static __rte_noinline void wire_end(struct crossover_tx_queue *txq, uint64_t beg
  * holds a ring full of sent mbufs.
  */
 
-/* Frees frames as the offloads say; under FAST_FREE those that stand alone. */
+/* Frees frames as the offloads say. Under FAST_FREE each frame is one segment. */
 static void give_back_sent(const struct crossover_tx_queue *txq, struct rte_mbuf *const *frames,
                            uint32_t count)
 {
@@ -116,7 +116,7 @@ static void cut_segments(struct rte_mbuf *head)
 	head->pkt_len = head->data_len;
 }
 
-/* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE puts heads into their pool as they are, so they must stand alone. */
+/* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE returns heads to their pool as they are, so they must be single segments. */
 static inline void detach_sent(struct rte_mbuf *const *frames, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -164,7 +164,7 @@ static __rte_noinline void free_leftovers(struct crossover_tx_queue *txq, struct
 		push_sent(txq, left->kept, left->nb_kept);
 }
 
-/* Counts frames that reach no RX ring as sent. */
+/* Counts all frames as sent, for frames that reach no RX ring. */
 static void count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count)
 {
 	uint32_t chained = 0;
@@ -179,7 +179,7 @@ static void count_sent(struct crossover_tx_queue *txq, struct rte_mbuf *const *p
 	txq->counts.bytes += bytes;
 }
 
-/* Frames that reach no RX ring: counted as sent. */
+/* Handles frames that reach no RX ring. */
 static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, uint32_t count,
                          struct crossover_leftovers *left)
 {
@@ -257,17 +257,17 @@ static __rte_noinline void send_supplied(struct crossover_tx_queue *txq, struct 
 	classify_and_send(txq, pkts, count, left, true);
 }
 
-/* A queue's doorbell. A division only where queues share one. */
+/* Returns a queue's doorbell. Divides only where queues share one. */
 static inline struct qwait_doorbell *bell_of(const struct crossover_port *peer, uint16_t queue)
 {
 	return &peer->bells[likely(queue < peer->nb_bells) ? queue : queue % peer->nb_bells];
 }
 
 /*
- * DD of a whole chunk is set: rings for its queues. Who alone sends writes an event, if the set takes one (qwait_post()). Else the one
- * queue of a chunk that nobody else sends to needs neither barrier nor look (qwait_notify_at_once()); several need the one
- * full barrier that qwait_notify() asks for. A NIC would write an event or completion queue entry here, or raise an
- * interrupt; this belongs to the wire.
+ * Rings for the queues of a chunk whose DD bits are all set. A single sender writes an event if the set takes one (qwait_post()). Otherwise, if
+ * the chunk went to one queue that nobody else sends to, neither barrier nor look is needed (qwait_notify_at_once()); several queues need the one
+ * full barrier that qwait_notify() asks for. A NIC would write an event or completion queue entry here, or raise an interrupt; this belongs
+ * to the wire.
  */
 static inline void ring_one(const struct crossover_tx_queue *txq, struct qwait_doorbell *bell)
 {
@@ -298,15 +298,15 @@ static void ring_all(const struct crossover_tx_queue *txq, const uint16_t *queue
 	}
 }
 
-/* This is rung by an event. */
+/* Returns whether this doorbell is rung by an event. */
 static inline bool is_posted(const struct crossover_tx_queue *txq, const struct qwait_doorbell *bell)
 {
 	return !txq->shared && bell->events != NULL;
 }
 
 /*
- * Fetches what a ring will write, while frames are written. An event's line stays where it is: the waiter, which looks at it, would have it
- * back before it is written.
+ * Fetches the lines that a ring will write, while frames are written. An event's line is not fetched: the waiter, which reads it, would have it back
+ * before it is written.
  */
 static inline void prefetch_bell(const struct crossover_tx_queue *txq, struct qwait_doorbell *bell)
 {
@@ -314,7 +314,7 @@ static inline void prefetch_bell(const struct crossover_tx_queue *txq, struct qw
 		rte_prefetch0_write(bell);
 }
 
-/* Nothing came in because the ring lacks buffers: its poller has to be told. That of a full ring has been. */
+/* Returns whether nothing came in because the ring lacks buffers: its poller has to be notified. The poller of a full ring was notified before. */
 static bool is_starved(const struct crossover_tx_queue *txq, uint16_t queue)
 {
 	const struct crossover_rx_queue *rxq =
@@ -324,8 +324,8 @@ static bool is_starved(const struct crossover_tx_queue *txq, uint16_t queue)
 }
 
 /*
- * All frames of a chunk go to one queue. The line of the ready bit is fetched only behind a lone frame, for which latency counts; more
- * frames pay less for the bit, and to look early would hold them up.
+ * Sends a chunk to one queue and rings. The line of the ready bit is fetched early only for a single frame, for which latency counts; more frames
+ * pay less per frame for the bit, and the early look would delay them.
  */
 static void send_and_ring_one(struct crossover_tx_queue *txq, uint16_t queue, struct rte_mbuf *const *pkts,
                               const uint64_t *tags, uint32_t count, struct crossover_leftovers *left)
