@@ -4,7 +4,7 @@
 #   WORKERS=4               so many tests at a time       PACKAGES=present  trust that all packages are there
 #   RUNS=results/*/*        what `make figures` draws; default: what was measured here, and the recorded runs
 #   STEPS=sanity,plug       `make vm-test` does these alone, on machines that are up; they stay up
-#   FUZZ_SECONDS=600        of `make fuzz`, for each parser
+#   FUZZ_SECONDS=600        of `make fuzz`, for each parser and for run folders
 #   CROSSINGS=30            of `make fuzz`, faults to draw for each set of a run's features
 TESTS ?= tests
 FUZZ_SECONDS ?= 5
@@ -124,9 +124,10 @@ figures: ready ## every row of the papers on one page, out/gallery.html: measure
 	@mkdir -p out
 	@$(POLLSCOPE) gallery $(RUNS) --out out/gallery.html
 
-fuzz: ready-dev ## CROSSINGS faults into runs whose features meet, broken outputs into every parser, FUZZ_SECONDS each
+fuzz: ready-dev ## CROSSINGS faults into runs whose features meet, broken outputs into every parser and broken runs into the commands, FUZZ_SECONDS each
 	$(PYTEST) tests/test_crossings.py --crossings $(CROSSINGS)
 	$(VENV)/python tests/fuzz/fuzz_parsers.py --seconds $(FUZZ_SECONDS)
+	$(VENV)/python tests/fuzz/fuzz_runs.py --seconds $(FUZZ_SECONDS)
 
 vm-test: ready-vm programs ## up, run, pull the plug, compare, down on a pair of virtual machines (root, network, QEMU)
 	@$(VENV)/python tests/vm/vm_test.py $(if $(STEPS),--steps $(STEPS)) $(POLLSCOPE)

@@ -34,6 +34,19 @@ class _LeftOut(_Part):
     pair: str = ""
 
 
+class _Port(_Part):
+    name: str
+    link_bps: int | float | None = None
+
+
+class _Hello(_Part):
+    version: str = ""
+    dpdk: str = ""
+    tsc_hz: int | float | None = None
+    ports: list[_Port] = []
+    absent: dict[str, str] = {}
+
+
 class _Meta(_Part):
     format: int
     run_id: str
@@ -55,7 +68,7 @@ class _Meta(_Part):
     build: _Facts = {}
     generator: _Facts = {}
     pairs: dict[str, _Facts] = {}
-    node_hello: _Facts | None = None
+    node_hello: _Hello | None = None
     noise: list[_Facts] | None = None
     maxima: dict[str, _Facts] = {}
     warnings: list[str] = []
