@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A node, or without arguments a co-runner, that plays back a real record; and faults at moments that are told.
 
-PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `told.json`: `host_state`, a recorded host-state check;
+PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `told.json`:
+`host_state`, a recorded host-state check;
 `faults`, number of a `start` request among all that were made in this folder -> `die`, `refuse`, `give-up`, `garbage`,
 `nan`, `noisy`, or `SIGINT`, `SIGTERM`, `SIGKILL`, which the runner gets; `capacity_pps`, where there is any, what the
 DUT forwards. Every process leaves its pid and arguments in `pids`, every request a line in `log`.

@@ -90,7 +90,7 @@ def test_extra_blocks_are_few_and_what_they_did_not_reach_is_said(cli: Cli) -> N
     run = cli.only_run()
     assert_complete(run)
     assert len(extra_trials(run)) == 8
-    (warning,) = [text for text in run.meta["warnings"] if "host_state" in text]
+    (warning,) = [text for text in run.meta["warnings"] if "host state" in text]
     assert "after 2 extra blocks 4 of 4 points" in warning
     assert not current_table(run)["other_host_state"].any()
     assert "all trials are pooled" in done.stdout

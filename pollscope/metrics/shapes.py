@@ -154,11 +154,11 @@ def _limits(trial: TrialFacts, found: ShapePolls) -> list[str]:
     except NotMeasured:  # the port itself made the packets
         return []
     try:
-        busy_polls = shape["busy_polls"].number()
+        queue_polls = shape["queue_polls"].number()
     except NotMeasured as unknown:
         has_cold = shape["cold"].number() * shape["probability"].number() > 0
         return [f"cold queues got no packets: {unknown}"] if has_cold else []
-    dry = _dry(trial, shape, busy_polls) if found.off > MOST_OFF else []
+    dry = _dry(trial, shape, queue_polls) if found.off > MOST_OFF else []
     return [*_late(shape), *dry, *(_too_many(shape) if found.off < -MOST_OFF else [])]
 
 
@@ -179,14 +179,14 @@ def _too_many(shape: Part) -> list[str]:
     ]
 
 
-def _dry(trial: TrialFacts, shape: Part, busy_polls: float) -> list[str]:
+def _dry(trial: TrialFacts, shape: Part, queue_polls: float) -> list[str]:
     sent, wanted = shape["hot_sent"].number(), shape["hot_asked"].number()
     if sent >= wanted:
         return ["hot queues were sent more than their visits take, so they ran dry for a part of the window only"]
     rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
     return [
         f"the generator was the limit: hot queues ran dry, it sent them {rates[0]}, and their "
-        f"{human_number(busy_polls)} visits together had room for {rates[1]}"
+        f"{human_number(queue_polls)} queue polls together had room for {rates[1]}"
     ]
 
 
