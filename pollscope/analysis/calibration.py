@@ -106,7 +106,7 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
 
 
 def _holds_for(trials: Sequence[Trial], where: str) -> dict[str, Any]:
-    """What the costs hold for; those of rings come from other organisations than those of cores that poll."""
+    """Return what the costs hold for; costs of rings come from other organisations than costs of polling cores."""
     handing = [trial for trial in trials if dispatchers(trial["params"])]
     plain = [trial for trial in trials if not dispatchers(trial["params"])]
     found = {name: _one(plain if plain and name == "organisation" else trials, name, where) for name in _HOLDS_FOR}
@@ -167,7 +167,7 @@ def _trial(record: Trial, row: Mapping[Any, Any]) -> Trial:
 
 
 class _RingEnd(NamedTuple):
-    """What one lcore did at a ring: packets and time of a mean visit; None where not enough polls found nothing."""
+    """Hold the work of one lcore at a ring: packets and time of a mean busy poll; None with too few empty polls."""
 
     dispatches: bool
     packets: float
@@ -224,7 +224,7 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
 
 
 def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> dict[str, Any]:
-    """What a packet takes more where several cores take from its queue, and a poll there that finds nothing."""
+    """Return the extra cost per packet, and per empty poll, when several cores share its queue."""
     more: dict[int, list[float]] = {}
     for trial in trials:
         queues = points.queues_of_a_core(trial["params"])
@@ -242,7 +242,7 @@ def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> d
 
 
 def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]:
-    """What dispatchers and workers pay for a ring each, and what more for one that can be shared.
+    """Return the cost of a ring for dispatchers and workers, and the extra cost of one that can be shared.
 
     The latter with one core at each end, where nobody waits: what an operation takes beyond one on a ring of one's own
     are the atomic accesses that cores make one after the other. What a line costs that another core had
@@ -365,7 +365,7 @@ def _busy_polls(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
 
 
 def _asked_ns(trial: Trial) -> float:
-    """What the spec itself adds to a packet on average: the model adds it again."""
+    """Return the mean cost per packet that the spec adds: the model adds it again."""
     return points.mean_service_ns(trial["params"], trial["tsc_hz"])
 
 
@@ -374,7 +374,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _tell_apart(rows: Sequence[tuple[float, float]]) -> bool:
-    """Whether visits differ enough in their packets."""
+    """Tell whether visits differ enough in their packets."""
     bursts = [burst for burst, _ in rows]
     return len(rows) >= _FEWEST_TRIALS and max(bursts) >= _LEAST_SPREAD * min(bursts)
 
@@ -396,7 +396,7 @@ def _fit_intervals(rows: Sequence[tuple[float, float]]) -> tuple[Interval, Inter
 
 
 def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
-    """What the generator sent where it was to send all it can."""
+    """Return the rate that the generator sent where it was to send all it can."""
     values: dict[int, list[float]] = {}
     for trial in trials:
         if trial["params"].saturate and trial.get("offered_pps"):

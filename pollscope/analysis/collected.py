@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What collectors gave in a run, from the trial records: which delivered, their means by point, what cannot be true."""
+"""Read from the trial records which collectors delivered, their means by point, and values that cannot be true."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of one collector in a run.
+    """Describe one collector of a run.
 
     `states` counts trials by status; `cpu_share` is a median of one core; `left_out` counts lines that were not
     understood, of which `first_left_out` is the first.

@@ -41,7 +41,7 @@ class Condition:
         return f"{self.metric} {'<' if self.below else '>'} {bound:+f} %"
 
     def holds(self, ratio: Estimate) -> bool:
-        """Whether the whole interval of second over first lies beyond the bound."""
+        """Tell whether the whole interval of second over first lies beyond the bound."""
         bound = 1 + self.percent / 100
         return ratio.high < bound if self.below else ratio.low > bound
 
@@ -118,7 +118,7 @@ def _judged(
 
 
 def _rose_from_zero(each: Difference) -> bool:
-    """Whether the first side is 0 in every trial and the second is surely not: more than any share of it."""
+    """Tell whether the first side is 0 in every trial and the second is surely not: more than any share of it."""
     zero = each.first.n > 1 and each.first.low == each.first.value == each.first.high == 0
     return zero and each.second.has_interval and each.second.low > 0
 

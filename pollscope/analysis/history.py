@@ -128,7 +128,7 @@ def history_text(found: Sequence[MetricHistory]) -> str:
 
 
 def changed_with_it(runs: Sequence[RunFolder], found: Sequence[MetricHistory]) -> list[str]:
-    """What differs in spec, host, build and knobs between the run of each change and the one before it, as text."""
+    """Return how the run of each change differs from the one before it in spec, host, build and knobs, as text."""
     by_id = {run.run_id: run for run in runs}
     lines = []
     for before, after in sorted({pair for each in found for pair in _run_pairs(each)}):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What run.json says about the machine, in words; a fact that was not recorded is said to be so."""
+"""Describe the machine by run.json, in words, and name what was not recorded."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ class HostMetadata:
 
     @property
     def modelled(self) -> bool:
-        """Whether no machine measured anything: trials were simulated."""
+        """Tell whether no machine measured anything: trials were simulated."""
         return self.testbed.get("kind") == "model"
 
     @property
@@ -79,7 +79,7 @@ class HostMetadata:
 
     @property
     def virtual_nic(self) -> bool:
-        """Whether the packets moved over the virtual NIC."""
+        """Tell whether the packets moved over the virtual NIC."""
         drivers = self.port_drivers
         return any("crossover" in driver for driver in drivers) or (
             not drivers and self.testbed_name in ("loopback", "namespaces")
@@ -87,7 +87,7 @@ class HostMetadata:
 
     @property
     def emulated(self) -> bool:
-        """Whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
+        """Tell whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
         return self.testbed.get("emulated") is True
 
     @property
@@ -139,7 +139,7 @@ class HostMetadata:
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """What the node could not measure, and why."""
+        """Return what the node could not measure, with the reason."""
         return {str(name): str(reason) for name, reason in _mapping(self.hello.get("absent")).items()}
 
 

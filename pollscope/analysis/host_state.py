@@ -131,7 +131,7 @@ class HostStateRow:
 
 @dataclass(frozen=True)
 class HostStateTable:
-    """What the host-state checks of a run saw; `absent` says why there is nothing."""
+    """Hold the quantities of a run's host-state checks; `absent` is the reason why there are none."""
 
     rows: list[HostStateRow]
     changed: bool

@@ -157,7 +157,7 @@ def in_flight(rate_per_s: float, time_ns: float) -> float:
 
 @dataclass(frozen=True)
 class WalkShare:
-    """What page walks of a given length would make of a read's latency at two points.
+    """Predict a read's latency at two points from page walks of a given length.
 
     Attributes:
         in_flight: walks under way at both points.

@@ -59,7 +59,7 @@ class PointValues:
         return Estimate(1.0, 1.0, 1.0, len(one.values), "by definition") if self is one else self.over(one)
 
     def _most_over(self, other: Estimate, ratio: Estimate) -> float:
-        """What the ratio can be at most: a share is no more than 1, over the least that the other one may be."""
+        """Return the largest possible ratio: a share is at most 1, over the least value that the other one may have."""
         if not (math.isfinite(self.limits[1]) and ratio.has_interval):
             return math.inf
         return self.limits[1] / other.low if other.low > 0 else math.inf

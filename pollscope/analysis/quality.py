@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What could mislead a reader of a run: one full sentence each, with numbers and what to do about it."""
+"""Collect cautions about a run: one sentence each, with numbers and what to do."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ def _modelled(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def unfinished(run: RunFolder) -> Iterator[str]:
-    """What of a run is not there, or was cut off."""
+    """Yield cautions about missing or cut-off parts of a run."""
     status = run.meta.get("status")
     planned, made = len(run.meta.get("plan", [])), len(last_attempts(run.trials))
     if status != "complete":
@@ -116,7 +116,7 @@ def _reasons(bad: pd.DataFrame) -> str:
 
 
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
-    """What the runner noted: maxima, roles of cores, missing hugepages, build flags."""
+    """Yield the notes of the runner: maxima, roles of cores, missing hugepages, build flags."""
     told = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
     texts = [text for text in told if not any(words in text for words in _TOLD_ELSEWHERE)]
     for text in texts[:_MOST_NOTES]:
@@ -408,7 +408,7 @@ _OF_HOST = (_absent, _machine)
 
 
 def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:
-    """What disturbed trials or did not hold still, for the terminal: the host, within windows, over the run."""
+    """Return cautions for the terminal about disturbances by the host, within windows, and over the run."""
     checks = (_flagged, _host_state, _unsteady, _shapeless, _baseline_drift, _drifting, _modes, _noise)
     return [f"{caution.topic}: {caution.text}" for check in checks for caution in check(run, table)]
 

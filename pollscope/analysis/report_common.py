@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a page says once about all its runs: the tally of verdicts, cautions, and what holds for every run."""
+"""Prepare what a page says once about all its runs: the tally of verdicts, cautions, and shared facts."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the report page says about one run: cautions, verdicts, figures, points, host; lists and text, no HTML."""
+"""Prepare the section of one run in the report: cautions, verdicts, figures, points, host; lists and text, no HTML."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set it."""
+"""Tell whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set it."""
 
 from collections.abc import Iterator
 

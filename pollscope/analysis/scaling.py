@@ -27,7 +27,7 @@ COLUMNS = (*_FIT_COLUMNS, "useful_share", "cycles_per_useful_packet", "frequency
 
 
 def contributions(table: pd.DataFrame) -> pd.DataFrame:
-    """What the rate of N cores lacks to N times that of one, by cause.
+    """Split the shortfall of N cores against N times one core by cause.
 
     Cores that each spend a share u of f cycles a second on packets of c cycles forward X = N u f / c. So
     X(N) / (N X(1)) is u(N)/u(1) x c(1)/c(N) x f(N)/f(1), exactly; where rate and cycles were not counted over the same

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the searches of a run found: one line per point and loss ratio, with the goal that the rates hold for."""
+"""Summarise the searches of a run: one line per point and loss ratio, with the goal of the search."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -57,7 +57,7 @@ def verdict_table(run: RunFolder) -> pd.DataFrame:
 
 
 def limits_table(run: RunFolder) -> pd.DataFrame:
-    """What limits the DUT at every point, and the first number that says so of each stage that limits or may limit.
+    """Return what limits the DUT at every point, with the first number of each stage that limits or may limit.
 
     Returns:
         One row per point: `point`, `trials`, `summary`, `evidence`.
@@ -96,7 +96,7 @@ def law_table(found: Sequence[Outstanding]) -> pd.DataFrame:
 
 
 def walk_table(found: WalkShare) -> pd.DataFrame:
-    """What page walks make of a read's latency at two points, in base units; the second compares both."""
+    """Return the latency that page walks give a read at two points, in base units; the second compares both."""
     lines = [
         {"walks_in_flight": flying, "walks_ns_per_read": added}
         for flying, added in zip(found.in_flight, found.latency_ns, strict=True)

@@ -123,7 +123,7 @@ class Classes:
 
     @property
     def interaction(self) -> MeasuredCycles | str:
-        """What visits and empty polls together take beyond the sum of both: below 0 where they overlap."""
+        """Return the cycles of busy and empty polls together beyond the sum of both: below 0 where they overlap."""
         if isinstance(self.useful, str):
             return self.useful
         error = float(np.hypot(self.packets.error, self.useful.error))
@@ -236,7 +236,7 @@ def _poorly_known(poll_cycles: float, polls: float, empty: MeasuredCycles, share
 
 @dataclass(frozen=True)
 class _Parts:
-    """What makes a window, but for its instrumentation (see Classes)."""
+    """Hold the parts of a window without its instrumentation (see Classes)."""
 
     empty: MeasuredCycles
     loop: float

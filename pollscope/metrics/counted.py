@@ -100,7 +100,7 @@ def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:
 
 
 def _collectors(trial: TrialFacts) -> dict[str, Part]:
-    """What the record says of each collector; on a pair one of the DUT stands there without its host, too."""
+    """Return the record of each collector; on a pair a collector of the DUT also stands without its host."""
     found: dict[str, Part] = {}
     with suppress(NotMeasured):
         every = trial.part("collectors")
@@ -111,7 +111,7 @@ def _collectors(trial: TrialFacts) -> dict[str, Part]:
 
 
 def is_counted(trial: TrialFacts) -> bool:
-    """Whether a trial has anything that these metrics are made of: a collector's record, or a model's own power."""
+    """Tell whether a trial has a source of these metrics: a collector's record, or a model's own power."""
     modelled = isinstance(trial.record.value, Mapping) and trial.record.value.get("modelled")
     return bool(modelled or trial.once(_collectors))
 

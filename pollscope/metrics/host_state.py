@@ -86,7 +86,7 @@ class HostStateQuantity:
 
     @property
     def title(self) -> str:
-        """What was measured."""
+        """Return the name of the quantity, with its CPUs."""
         return f"{WORDS[self.kind][0]}, {self.where}"
 
     @property
@@ -96,7 +96,7 @@ class HostStateQuantity:
 
     @property
     def changed(self) -> bool:
-        """Whether it was seen at more than one level."""
+        """Tell whether it was seen at more than one level."""
         return len({level for level in self.levels if level is not None}) > 1
 
     def change_text(self) -> str:
@@ -111,7 +111,7 @@ class HostStateQuantity:
 
 @dataclass(frozen=True)
 class HostStateJudgement:
-    """What the host-state checks of a run say.
+    """Hold the judgement on the host-state checks of a run.
 
     Attributes:
         labels: the host state of each check, by its number; UNKNOWN where nothing was measured.
@@ -182,7 +182,7 @@ def _read(cycles: tuple[float, ...], count: float, inverse: bool) -> HostCheckRe
 
 
 def judge_host_state(host_checks: Sequence[HostCheck]) -> HostStateJudgement:
-    """What the host-state checks say, in the order in which they were taken; those of several pairs are judged apart.
+    """Judge host-state checks in the order in which they were taken; several pairs are judged apart.
 
     Raises:
         UsageError: one contradicts docs/store-format.md.
@@ -253,7 +253,7 @@ def _cuts(ordered: Values, within: float) -> list[float]:
 
 
 def _apart(modes: Sequence[Values], within: float, fewest: int) -> bool:
-    """Whether the gaps between modes are large, and large against the spread in them."""
+    """Tell whether the gaps between modes are large, and large against the spread in them."""
     rest = np.concatenate([mode - np.median(mode) for mode in modes])
     power = float((rest**2).sum()) + _WITHIN_WEIGHT * within**2
     spread = math.sqrt(power / (len(rest) - len(modes) + _WITHIN_WEIGHT))

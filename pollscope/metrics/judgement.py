@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is said of a trial when its record is read: metrics, flags, status; and of a run's baselines: drift.
+"""Judge a trial when its record is read (metrics, flags, status), and the drift of a run's baselines.
 
 A record holds facts. What they mean is told here, by the runner when it decides whether a trial is made again and by
 every reader, so a better test judges old runs anew. Only that a trial failed is a fact of its record.
@@ -20,7 +20,7 @@ from pollscope.metrics.steady import steadiness_flags
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is said of one trial.
+    """Hold the judgement on one trial.
 
     Attributes:
         status: of the trial.
@@ -58,13 +58,13 @@ def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
 
 
 def clock_flags(record: Mapping[str, Any]) -> list[Flag]:
-    """What is said of a trial whose lcores had no common clock; two hosts never have one, which is no news."""
+    """Return flags of a trial whose lcores had no common clock; two hosts never have one, so that is no flag."""
     found = record["result"].get("clocks", {})
     return [{"name": "clock", "text": found["reason"]}] if "reason" in found else []
 
 
 def drift_flags(baselines: Sequence[Judgement], metric: str, limit: float) -> list[list[Flag]]:
-    """What is said of each baseline of a run, in the order of measurement: whether it has moved since the first one.
+    """Return flags of each baseline of a run, in the order of measurement: whether it moved since the first one.
 
     A flagged baseline shows what disturbed it, not a drift: nothing is held against it, and it against nothing.
 

@@ -62,7 +62,7 @@ LIMITS = ("max_waiting", *(limit.key for limit in _LIMITS))
 
 
 def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str, float]) -> list[Flag]:
-    """What a trial is flagged with: one flag per limit that it is above.
+    """Return the flags of a trial: one per limit that it exceeds.
 
     Args:
         limits: of the spec.
@@ -84,7 +84,7 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
 
 
 def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag]:
-    """What a trial is flagged with whose slices and window do not agree (docs/validity.md).
+    """Return the flags of a trial whose timed intervals and window do not agree (docs/validity.md).
 
     Args:
         metrics: of the trial.

@@ -48,7 +48,7 @@ _POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
 
 
 class Flag(TypedDict):
-    """What a test says of a trial: its name, `noise:waiting` for instance, and a sentence with numbers."""
+    """Hold the flag of a test: its name, for example `noise:waiting`, and a sentence with numbers."""
 
     name: str
     text: str
@@ -222,7 +222,7 @@ class _Absent:
 
 
 class TrialFacts:
-    """What metrics are computed from: the parts of one trial record, found once."""
+    """Read the parts of one trial record that metrics are computed from, each once."""
 
     def __init__(self, record: Mapping[str, object]) -> None:
         self.record = Part(record, "")
@@ -230,7 +230,7 @@ class TrialFacts:
         self._found: dict[object, Any] = {}
 
     def once(self, compute: Callable[["TrialFacts"], Told]) -> Told:
-        """What `compute` says of this trial, asked for once, also where the answer is that it was not measured.
+        """Return what `compute` gives for this trial; it is called once, also where the answer is `not measured`.
 
         Raises:
             NotMeasured: as `compute`.
@@ -334,7 +334,7 @@ class TrialFacts:
 
     @cached_property
     def wire_cycles_per_frame(self) -> float:
-        """What a sent frame cost the DUT's cores as DMA engine of the virtual NIC; 0 where the NIC has its own."""
+        """Return the cycles per sent frame that the DUT spends as the virtual NIC's DMA engine; 0 with a real NIC."""
         try:
             xstats = self.part("result", "ports", self.part("config", "dut", "tx_port").text(), "xstats")
         except NotMeasured:
@@ -391,7 +391,7 @@ class TrialFacts:
 
     @cached_property
     def corunner(self) -> Part:
-        """What the co-runner did in the window (docs/corunner.md)."""
+        """Return the co-runner's counts in the window."""
         if isinstance(self.record.value, Mapping) and self.record.value.get("corunner") is not None:
             for worker in self.part("corunner", "result", "workers").items():
                 if worker["name"].text() == "corunner":
@@ -436,7 +436,7 @@ class TrialFacts:
         return histogram
 
     def nic_stamps(self) -> Part:
-        """What was sampled by the clock of the generator's NICs; some frames have both stamps."""
+        """Return the samples by the clock of the generator's NICs; some frames have both stamps."""
         params = self.part("params").value
         if not (isinstance(params, Mapping) and params.get("nic_timestamps")):
             raise NotMeasured("no frames that NICs stamp were asked for (parameter nic_timestamps)")
@@ -530,7 +530,7 @@ class Account:
 
 
 def timed_parts(lcore: Part) -> dict[str, float]:
-    """What all visits would have taken one by one, in cycles; nothing where there was none."""
+    """Return the cycles of all busy polls as timed one at a time; zeros where there was none."""
     if lcore["polls"]["partial"].number() + lcore["polls"]["full"].number() == 0:
         return dict.fromkeys(USEFUL_PARTS, 0.0)
     parts = {name: lcore["timed"][f"{name}_cycles"].estimate() for name in USEFUL_PARTS}
@@ -539,7 +539,7 @@ def timed_parts(lcore: Part) -> dict[str, float]:
 
 
 def _recorded(lcore: Part) -> dict[str, object]:
-    """What classes() reads of an lcore, each value checked."""
+    """Return the values of an lcore that classes() reads, each checked."""
     if "timed_intervals" not in keys_of(lcore):
         return {"accounting": lcore["accounting"].text()}
     numbers = lcore.numbers_of(*_COUNTS_OF_LCORE)

@@ -68,7 +68,7 @@ class ShapePolls:
 
 
 def polls_of_shape(trial: TrialFacts) -> ShapePolls:
-    """What the DUT's polls found, and what they should have by the queues that were hot.
+    """Compare what the DUT's polls found with what they should have found by the hot queues.
 
     Raises:
         NotMeasured: the trial had no shape to hold its polls against, or polls were not counted.
@@ -95,7 +95,7 @@ def _shape(trial: TrialFacts) -> Part:
 
 
 def _generators_shape(trial: TrialFacts) -> Part:
-    """What the generator did for the shape: counts of its lcores are added up, the rest is the same for all."""
+    """Return the generator's record of the shape: counts of its lcores added up, the rest is the same for all."""
     shapes = [at(lcore, ("shape",)) for lcore in trial.generators]
     first = shapes[0]
     if len(shapes) == 1 or not isinstance(first.value, Mapping):
@@ -115,7 +115,7 @@ def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
 
 
 def shape_flags(trial: TrialFacts) -> list[Flag]:
-    """What a trial is flagged with when its traffic had not the shape that was asked for: `shape`."""
+    """Return the flag `shape` of a trial whose traffic had another shape than asked for."""
     try:
         if any("notices" in keys_of(lcore) for lcore in trial.lcores):
             return _flags_of_told(trial)
@@ -127,7 +127,7 @@ def shape_flags(trial: TrialFacts) -> list[Flag]:
 
 
 def _flags_of_told(trial: TrialFacts) -> list[Flag]:
-    """Who is told which queue is next polls no empty ones; where hot queues always have something, it never waits."""
+    """Check a notified core: it polls no empty queues, and never waits while hot queues always have packets."""
     shape, name = _shape(trial), trial.part("params", "shape").text()
     cycles = [(lcore["waiting"]["cycles"].number(), lcore["cycles"]["total"].number()) for lcore in trial.lcores]
     waited = sum(part for part, _ in cycles) / sum(whole for _, whole in cycles)
@@ -148,7 +148,7 @@ def _wrong_polls(found: ShapePolls, shape: str) -> list[str]:
 
 
 def _limits(trial: TrialFacts, found: ShapePolls) -> list[str]:
-    """What kept the generator from the shape, in cold queues whatever the polls say: they are few among all packets."""
+    """Return what kept the generator from the shape in cold queues, which polls are too few to show."""
     try:
         shape = _generators_shape(trial)
     except NotMeasured:  # the port itself made the packets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether the DUT had settled when the window opened, from the parts of the window that the node reports.
+"""Tell whether the DUT had settled when the window opened, from the parts of the window that the node reports.
 
 Two rates are looked at: packets received, and sweeps (how fast the loop turns), in the time that the DUT's cores ran.
 Parts in which the host took a core away say nothing of a warm-up and are left out of the test. Rates are cut where the
@@ -159,7 +159,7 @@ def _two_levels(trial: TrialFacts) -> str:
 
 
 def steadiness_flags(trial: TrialFacts) -> list[Flag]:
-    """What a trial is flagged with beside noise: `warm-up` and `two-levels`, as `{name, text}`."""
+    """Return the flags `warm-up` and `two-levels` of a trial, as `{name, text}`."""
     flags: list[Flag] = []
     try:
         found = warm_up(trial)

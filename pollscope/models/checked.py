@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a model refuses before it computes."""
+"""Refuse values that a model cannot compute with."""
 
 import math
 

@@ -28,7 +28,7 @@ def hot_queues(params: Parameters) -> frozenset[int]:
 
 
 def has_cold_traffic(params: Parameters) -> bool:
-    """Whether some queues are cold and get packets."""
+    """Tell whether some queues are cold and get packets."""
     partly = params.shape in ("PC", "NC") and 0 < params.background_probability < 1
     return partly and len(hot_queues(params)) < params.queues
 
@@ -80,7 +80,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class SaturatingTraffic:
-    """What keeps hot queues backlogged and leaves cold ones cold.
+    """Choose rates that keep hot queues backlogged and cold ones cold.
 
     Attributes:
         rate_pps: of all queues.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a modelled machine takes for each thing that its cores do, and where each of these numbers comes from."""
+"""Hold the costs of a modelled machine for each action of its cores, with the source of each number."""
 
 import math
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Cost(StrictModel):
             raise ValueError("an interval begins with its lower end")
 
     def reaches(self, queues: int) -> bool:
-        """Whether the cost is known for this number of queues, or lies between two that are."""
+        """Tell whether the cost is known for this number of queues, or lies between two that are."""
         return self.by_queues is None or min(self.by_queues) <= queues <= max(self.by_queues)
 
     @property

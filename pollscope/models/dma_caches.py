@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What caches between a NIC and memory hold: translations in the IOTLB, written lines in the DDIO ways of the LLC."""
+"""Model the caches between a NIC and memory: translations in the IOTLB, written lines in the DDIO ways of the LLC."""
 
 import math
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What compiled loops draw and record: gaps, service times, hiccups; a histogram and means of batches.
+"""Draw gaps, service times and hiccups in compiled loops, and record histograms and means of batches.
 
 Random numbers come from a numpy Generator that belongs to one loop alone.
 """
@@ -43,7 +43,7 @@ class Draws(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What a loop fills for one quantity, of what ended in the window.
+    """Collect one quantity of all that ended in the window.
 
     Attributes:
         counts: HdrHistogram's counts array with 3 significant digits, from 1 ns on.
@@ -110,7 +110,7 @@ def polls_to_hiccup(random: np.random.Generator, draws: Draws) -> float:
 
 @compiled
 def poll_hiccup_ns(random: np.random.Generator, draws: Draws) -> float:
-    """What a hiccup of this poll takes; 0 where it has none."""
+    """Return the length of this poll's hiccup; 0 where it has none."""
     if draws.poll_hiccup_probability > 0 and random.random() < draws.poll_hiccup_probability:
         return hiccup_length_ns(random, draws)
     return 0.0

@@ -126,7 +126,7 @@ def turn(shape: Shape, queues: int) -> tuple[float, float]:
 
 
 def peak_pps(machine: Chip, task: str, shape: Shape, queues: int, how: Notification, software: bool = False) -> float:
-    """What one core does at saturation: all packets of a turn, with the empty polls or the QWAITs between them."""
+    """Return the rate of one core at saturation: packets of a round, with the empty polls or QWAITs between."""
     packets, empty = turn(shape, queues)
     task_ns = machine.task_ns(task, max(1, round(packets)))
     if how == "spin":
@@ -245,7 +245,7 @@ class Statement:
         return "disagrees" if found.high < self.low or found.low > self.high else "inconclusive"
 
     def comes_out(self, found: Estimate) -> bool:
-        """Whether the verdict is that it holds, by construction or not."""
+        """Tell whether the verdict is that it holds, by construction or not."""
         return self.verdict(found) in ("agrees", "consistent by construction")
 
     def needed(self, machine: Chip) -> float | None:
@@ -365,7 +365,7 @@ def ipc(machine: Chip, load: float, how: Notification) -> tuple[float, float]:
 
 
 def _corunner_share(machine: Chip, load: float, how: Notification) -> float:
-    """What a data plane leaves of a core's issue width to its SMT sibling."""
+    """Return the share of a core's issue width that a data plane leaves to its SMT sibling."""
     return 1 - sum(ipc(machine, load, how)) / machine["issue_width"]
 
 
@@ -401,7 +401,7 @@ def _change(shape: Shape, first: int, last: int) -> Callable[[Chip], Estimate]:
 
 
 def _growth(place: int) -> Callable[[Chip], Estimate]:
-    """What 900 queues more add, over what 450 queues more add from the same number on: 2 for a straight line."""
+    """Return the growth over 900 queues by that over 450 from the same number on: 2 for a straight line."""
 
     def of(machine: Chip) -> Estimate:
         at = {queues: _zero_load(machine, "encap", queues, "spin")[place] for queues in (100, 550, 1000)}
@@ -628,7 +628,7 @@ STATEMENTS = (
 
 
 def judged(machine: Chip, rows: Sequence[str] | None = None) -> list[dict[str, object]]:
-    """What becomes of the paper's statements on a chip, each as a row of a table.
+    """Judge the paper's statements on a chip, each as a row of a table.
 
     Args:
         machine: the chip.

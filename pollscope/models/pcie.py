@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What packets cost a PCIe link, and how many of them it carries: bytes on the link, headers and descriptors included.
+"""Compute the bytes that packets take on a PCIe link, headers and descriptors included, and how many it carries.
 
 Source: R. Neugebauer et al., Understanding PCIe performance for end host networking (SIGCOMM 2018), whose model it is;
 limits of acknowledgement and flow control are computed as PCI Express Base Specification 3.0, sections 2.6.1.2 and
@@ -81,7 +81,7 @@ class PcieLink:
 
     @property
     def raw_bits_per_s(self) -> float:
-        """What the lanes carry, without what encodes it."""
+        """Return the bits per second that the lanes carry, without their encoding."""
         transfers, share = GENERATIONS[self.generation]
         return transfers * share * self.lanes
 
@@ -95,7 +95,7 @@ class PcieLink:
 
     @property
     def tlp_bits_per_s(self) -> float:
-        """What is left to packets of the transaction layer, their headers included."""
+        """Return the bits per second that are left to packets of the transaction layer, headers included."""
         upkeep = 2 * DLLP_BYTES / self.acknowledgement_symbols + SKIP_BYTES / SKIP_EVERY
         return self.raw_bits_per_s * (1 - upkeep)
 

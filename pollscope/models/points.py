@@ -66,7 +66,7 @@ def _other_cores(params: Parameters) -> str | None:
 
 
 def _not_told(params: Parameters) -> str | None:
-    """What the model of cores that are told which queue is next has not."""
+    """Return why the model of notified cores cannot simulate a point."""
     if params.idle == "umwait":
         return "the model's cores that are told have idle pause or sleep only"
     if params.ready_set_sharing not in ("own", "shared"):
@@ -121,14 +121,14 @@ def queues_of_a_core(params: Parameters) -> int:
 
 
 def sent_on_schedule_pps(params: Parameters, costs: Costs, due_pps: float | None) -> float | None:
-    """What a generator sends of a load that is due; None where it has no schedule."""
+    """Return the rate that a generator sends of a load that is due; None where it has no schedule."""
     turn_ns, sent_ns = _generator_turn(params, costs)
     full_ns = turn_ns + params.generator_burst * sent_ns
     return due_pps if due_pps is None or not full_ns else min(due_pps, params.generator_burst * 1e9 / full_ns)
 
 
 def _generator_turn(params: Parameters, costs: Costs) -> tuple[float, float]:
-    """What a turn of a generator with a schedule takes, and each packet of it, in ns."""
+    """Return the time of an iteration of a generator with a schedule, and of each of its packets, in ns."""
     cost = _cost_of(params, costs)
     return cost("turn_ns"), cost("sent_ns")
 
@@ -145,7 +145,7 @@ def _cost_of(params: Parameters, costs: Costs) -> Callable[[str], float]:
 
 
 def system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None, batch: int = 1) -> PollingCores:
-    """What is simulated of a point that was not refused.
+    """Return the system that simulates a point that was not refused.
 
     Args:
         params: of the point.
@@ -219,7 +219,7 @@ def _offered(
     batch: int,
     saturating_batch: int | None = None,
 ) -> tuple[Arrivals, tuple[float, ...] | None]:
-    """What comes, and the weight of each queue in it; saturating_batch left out: the generator's burst."""
+    """Return the arrivals and the weight of each queue; by default batches are the generator's bursts."""
     if offered_pps is not None:
         turn_ns, sent_ns = _generator_turn(params, costs)
         random, most = params.arrivals == "poisson", params.generator_burst
@@ -284,7 +284,7 @@ def _everything_pps(params: Parameters, costs: Costs) -> float:
 
 
 def service(params: Parameters, tsc_hz: float) -> Service:
-    """What a packet takes beyond packet_ns: the spec's extra cycles."""
+    """Return the time per packet beyond packet_ns: the spec's extra cycles."""
     extra_ns = params.extra_cycles / tsc_hz * 1e9
     if params.service_distribution == "exponential":
         return Service(extra_ns, "exponential")
@@ -295,12 +295,12 @@ def service(params: Parameters, tsc_hz: float) -> Service:
 
 
 def mean_service_ns(params: Parameters, tsc_hz: float) -> float:
-    """What a packet takes beyond packet_ns on average, hiccups included."""
+    """Return the mean time per packet beyond packet_ns, hiccups included."""
     return service(params, tsc_hz).average_ns + hiccups(params).average_ns
 
 
 def hiccups(params: Parameters) -> Hiccups:
-    """What holds packets up, as the spec has it."""
+    """Return the hiccups of the spec."""
     lengths = params.hiccup_delays if params.hiccup_distribution == "list" else (params.hiccup_delay or 0,)
     random = params.hiccup_distribution == "exponential"
     return Hiccups(params.hiccup_probability, tuple(float(each) for each in lengths or (0,)), random)

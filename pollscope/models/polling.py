@@ -123,7 +123,7 @@ MORE_CYCLES, OVERLAPPED = (10, 55, 200), 12
 
 
 def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> float:
-    """What a poll of an empty queue takes beyond one whose lines the L1 holds, in turn with so many queues.
+    """Return the extra time of an empty poll among so many queues, over one whose lines the L1 holds.
 
     Polls of different queues do not wait for each other's loads, which overlap. L1 and L2 replace what was used least
     recently, or nearly so: a sweep over more lines than fit finds none of them there, because each was thrown out just

@@ -90,7 +90,7 @@ class Window(NamedTuple):
 
 
 class State(NamedTuple):
-    """What moves. Packets are the instants at which they arrived.
+    """Hold the state that moves. Packets are the instants at which they arrived.
 
     Attributes:
         packets: by queue, a ring of its room.
@@ -119,7 +119,7 @@ class State(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What is counted in the window, by core.
+    """Hold the counts in the window, by core.
 
     Attributes:
         events: numbers, columns PARTIAL to ARRIVED; the last two of the RX queues as a whole, in row 0.
@@ -256,7 +256,7 @@ def _in_turn(
 
 @compiled
 def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: State, core: int) -> float:
-    """What a burst costs its core."""
+    """Return the time that a burst takes of its core."""
     taken = state.holds[core]
     work_ns = float(layout.busy_poll_ns[core] + taken * layout.packet_ns[core])
     if layout.ring[core] >= 0:

@@ -48,7 +48,7 @@ class Ready(NamedTuple):
 
 
 class ReadyState(NamedTuple):
-    """What moves.
+    """Hold the state that moves.
 
     Attributes:
         packets: by queue, the instants at which its packets arrived, a ring.

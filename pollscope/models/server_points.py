@@ -39,12 +39,12 @@ def _unstable(params: Parameters, tsc_hz: float) -> str | None:
 
 
 def capacity_pps(params: Parameters, tsc_hz: float) -> float:
-    """What servers do that are never idle."""
+    """Return the rates of servers that are never idle."""
     return params.cores * 1e9 / mean_service_ns(params, tsc_hz)
 
 
 def system(params: Parameters, tsc_hz: float, offered_pps: float) -> tuple[SharedServers, int]:
-    """What is simulated of a point that was not refused, and how many independent parts of it.
+    """Return the system that simulates a point that was not refused, and its number of independent parts.
 
     Of queues alike one is simulated again and again. With corec all servers take what comes first, from however many
     queues, and the window is cut into as many parts.

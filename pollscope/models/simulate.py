@@ -76,7 +76,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Hiccups:
-    """What holds packets up.
+    """Describe hiccups, which hold packets up.
 
     Attributes:
         probability: that a packet (or, while_idle, a poll) is held up.
@@ -103,7 +103,7 @@ class Hiccups:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What comes.
+    """Describe the arrivals.
 
     Attributes:
         rate_pps: packets a second; 0 is no traffic.
@@ -293,7 +293,7 @@ class QwaitCores:
 
 @dataclass(frozen=True)
 class Core:
-    """What one core did in the windows of all parts.
+    """Hold the counts of one core in the windows of all parts.
 
     Attributes:
         partial_polls: polls that found packets, fewer than a burst.
@@ -320,7 +320,7 @@ class Core:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out of a simulation, over all its parts.
+    """Hold the results of a simulation, over all its parts.
 
     Attributes:
         times: of packets in the system (with the path, where there is one), or of their wait.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a series changed its level early on (the test behind the end of a warm-up), or anywhere (a history of runs).
+"""Find a change of level early in a series (the end of a warm-up) or anywhere (a history of runs).
 
 For every cut k the first k values are compared with the rest by the sum of their normal scores (van der Waerden), in
 standard deviations. The statistic is the largest of these, and its distribution without a change is that over random

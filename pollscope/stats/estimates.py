@@ -58,7 +58,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether both ends are known."""
+        """Tell whether both ends are known."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
@@ -328,7 +328,7 @@ def rise_ratio_estimate(
 
 @dataclass(frozen=True)
 class Trend:
-    """Whether a quantity rises or falls over the levels of a factor.
+    """Tell whether a quantity rises or falls over the levels of a factor.
 
     Attributes:
         z: standardised Mann-Kendall statistic over all groups; positive when rising.

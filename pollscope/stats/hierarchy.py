@@ -18,7 +18,7 @@ FEWEST_RUNS = 2
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """What repeats at two levels say together.
+    """Hold the estimate of repeats at two levels.
 
     Attributes:
         mean: of the means of the runs, with an interval over the runs (estimates.mean_estimate).

@@ -90,7 +90,7 @@ class Histogram:
     refused: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Whether both hold the same."""
+        """Tell whether both hold the same."""
         return isinstance(other, Histogram) and self._held() == other._held()
 
     def _held(self) -> tuple[object, ...]:

@@ -144,7 +144,7 @@ def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding
 
 
 def _lacking(claim: Claim, run: RunFolder) -> str:
-    """What the claim is about and the run's testbed does not have; empty when it has all."""
+    """Return what the claim needs and the run's testbed lacks; empty if it lacks nothing."""
     facts = HostMetadata(run.meta)
     wanted = " and ".join(_NEEDS[need] for need in claim.needs)
     if wanted and facts.without_hardware:
@@ -156,7 +156,7 @@ def _lacking(claim: Claim, run: RunFolder) -> str:
 
 
 def _stopped(run: RunFolder) -> bool:
-    """Whether repeats went on until an interval was narrow."""
+    """Tell whether repeats went on until an interval was narrow."""
     repeats = run.meta.get("spec", {}).get("repeats")
     return isinstance(repeats, Mapping) and bool(repeats.get("until"))
 

@@ -77,7 +77,7 @@ class TableClaim(StrictModel):
 
     @property
     def metric(self) -> str:
-        """What is compared; no name of the metric dictionary."""
+        """Return the quantity that is compared; it is no name of the metric dictionary."""
         return self.quantity
 
 

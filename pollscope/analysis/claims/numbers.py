@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all predicates share: an interval against stated bounds, several of them together, and both in words."""
+"""Compare intervals with stated bounds, one or several together, and put the result into words, for all predicates."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
 
 
 def _same_level(one: Level, other: Level) -> bool:
-    """Whether two levels are the same, words by letter and numbers by value."""
+    """Tell whether two levels are the same, words by letter and numbers by value."""
     if isinstance(one, str) or isinstance(other, str):
         return one == other
     return math.isclose(float(one), float(other), abs_tol=1e-9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a claim ends in: a verdict, the numbers behind it, and one sentence."""
+"""Hold the verdict on a claim, the numbers behind it, and one sentence."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,7 +37,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a predicate found, and in which points: those that it compares, not all that the claim speaks of."""
+    """Hold the result of a predicate and the points that it compared, which are not all that the claim speaks of."""
 
     kind: VerdictKind
     sentence: str

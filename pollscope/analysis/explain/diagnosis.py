@@ -50,7 +50,7 @@ class Diagnosis:
 
     @property
     def summary(self) -> str:
-        """What limits the point, in words."""
+        """Return what limits the point, in words."""
         limits = [finding.stage for finding in self.of(RuleOutcome.LIMITS)]
         if limits:
             return f"{'modelled, ' if self.modelled else ''}limited by: {', '.join(limits)}"
@@ -71,7 +71,7 @@ class Diagnosis:
 
 
 def explain_run(run: RunFolder, table: pd.DataFrame) -> list[Diagnosis]:
-    """What limits the DUT at each point of a run that was measured.
+    """Return what limits the DUT at each measured point of a run.
 
     Raises:
         UsageError: a trial contradicts the protocol.
@@ -106,7 +106,7 @@ def _finding(rule: Rule, point: PointFacts) -> StageFinding:
 
 
 def _judge(rule: Rule, point: PointFacts) -> Judged:
-    """What a rule says whatever the cores' cycles are within their errors.
+    """Return the finding of a rule if it holds for all core cycles within their errors.
 
     Raises:
         NotMeasured: a number is absent, or these errors decide.

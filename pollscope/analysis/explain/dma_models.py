@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the models of PCIe, IOTLB and DDIO (docs/models.md) expect of a point, in words beside what was measured.
+"""Put into words what the models of PCIe, IOTLB and DDIO (docs/models.md) expect of a point.
 
 A model decides nothing by itself: each sentence begins with `by the model`, and names what the model assumes.
 """

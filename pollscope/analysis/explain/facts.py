@@ -54,7 +54,7 @@ class CoreLoad:
 
 @dataclass(frozen=True)
 class PointFacts:
-    """What is known of one point.
+    """Hold the known numbers and parameters of one point.
 
     Attributes:
         label: its levels in words.
@@ -139,7 +139,7 @@ class PointFacts:
 
     @cached_property
     def has_generator(self) -> bool:
-        """Whether something sends to the DUT."""
+        """Tell whether something sends to the DUT."""
         return self.param("feed") not in WITHOUT_GENERATOR and self.param("workload") not in RECEIVE_NOTHING
 
     @cached_property
@@ -158,7 +158,7 @@ class PointFacts:
 
     @cached_property
     def backlogged(self) -> bool:
-        """Whether the DUT always had more packets than it took.
+        """Tell whether the DUT always had more packets than it took.
 
         Raises:
             NotMeasured: what was lost is not known.
@@ -205,12 +205,12 @@ class PointFacts:
 
     @property
     def ring_is_full(self) -> bool:
-        """Whether packets found no room in a ring between the DUT's cores."""
+        """Tell whether packets found no room in a ring between the DUT's cores."""
         return (self.known("ring_full_share") or 0.0) > SATURATED_MISSED_SHARE
 
     @property
     def has_idle_polls(self) -> bool:
-        """Whether all lcores that read RX queues have time for more visits: they neither work nor wait for a lock.
+        """Tell whether all lcores that read RX queues have time for more visits: they neither work nor wait for a lock.
 
         Raises:
             NotMeasured: the trials have no cycles.
@@ -256,7 +256,7 @@ class PointFacts:
 
     @cached_property
     def core_bound(self) -> bool:
-        """Whether the busiest lcore has no time left, and as much to do as it can.
+        """Tell whether the busiest lcore has no time left, and as much to do as it can.
 
         Raises:
             NotMeasured: neither its cycles nor what was lost says so.

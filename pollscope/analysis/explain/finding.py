@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a rule says of one point: whether its stage limits the DUT there, with the numbers and what would refute it."""
+"""Define rules and their findings: whether a stage limits the DUT at a point, with numbers and a refutation."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RuleOutcome(StrEnum):
-    """What comes of a rule: the stage limits, may limit, does not, or nothing was measured that would tell."""
+    """Name the outcomes of a rule: the stage limits, may limit, does not limit, or nothing was measured."""
 
     LIMITS = "limits"
     OPEN = "open"
@@ -21,7 +21,7 @@ class RuleOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """What a rule makes of a point's numbers: kind, and sentences with them, the weightiest first."""
+    """Hold the outcome of a rule at a point and the sentences with its numbers, the weightiest first."""
 
     kind: RuleOutcome
     evidence: tuple[str, ...]
@@ -53,7 +53,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class StageFinding:
-    """What a rule says of one point. `evidence` of an absent one is the reason."""
+    """Hold the finding of a rule at one point; `evidence` of an absent one is the reason."""
 
     stage: str
     kind: RuleOutcome

@@ -133,7 +133,7 @@ def _lasts(point: PointFacts) -> str:
 
 
 def _is_away(point: PointFacts) -> bool:
-    """Whether what is lost is about what comes while something else has the core."""
+    """Tell whether what is lost is about what comes while something else has the core."""
     away = point.known("interrupted_share") or 0.0
     return away >= _AWAY_SHARE and 2 * away >= point.lost
 

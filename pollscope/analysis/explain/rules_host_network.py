@@ -146,7 +146,7 @@ def _against_none(point: PointFacts, off: PointFacts) -> Judged:
 
 
 def _walks(point: PointFacts) -> list[str]:
-    """What walks can explain: how many are under way, and how long they would have to be."""
+    """Return how many walks are under way, and how long they would have to be to explain the latency."""
     misses = point.known("iotlb_misses_per_s")
     if misses is None:
         return []

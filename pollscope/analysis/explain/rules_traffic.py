@@ -45,7 +45,7 @@ def _generator(point: PointFacts) -> Judged:
 
 
 def _generator_is_away(point: PointFacts) -> bool:
-    """Whether what was not sent is about what was due while something else had the generator's CPU."""
+    """Tell whether what was not sent is about what was due while something else had the generator's CPU."""
     return 2 * (point.known("generator_away_share") or 0.0) >= (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
 
 

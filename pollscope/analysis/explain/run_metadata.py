@@ -58,7 +58,7 @@ def run_metadata(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """What the facts are made of: the record, its metrics that are there, and what is computed from it once."""
+    """Hold a trial for the rules: its record, its metrics, and values that are computed from it once."""
 
     record: Record
     metrics: Mapping[str, float]
@@ -79,7 +79,7 @@ def _trials(rows: pd.DataFrame, records: Mapping[str, Record]) -> list[_Trial]:
 
 
 def _whole_run(run: RunFolder) -> PointFacts:
-    """What all points of a run share."""
+    """Return the numbers that all points of a run share."""
     facts = HostMetadata(run.meta)
     caches = facts.fact("caches")
     llc = caches.get("L3") if isinstance(caches, Mapping) else None
@@ -190,7 +190,7 @@ def _load_of(lcore: Part, wire_cycles_per_frame: float) -> CoreLoad:
 
 
 def _error(misfit: float) -> float:
-    """What a share of cycles may be off by where slices miss the window by more than they should."""
+    """Return the error of a share of cycles where timed intervals miss the window by more than they should."""
     return abs(misfit) if abs(misfit) > MISFIT_SHARE else 0.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a figure is drawn from: the measured rows of one run, and what its caption has to say."""
+"""Prepare the data of a figure: the measured rows of one run, and its caption."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -149,7 +149,7 @@ class FigureData:
 
     @property
     def modelled(self) -> bool:
-        """Whether a simulation computed the numbers."""
+        """Tell whether a simulation computed the numbers."""
         return bool(self.table["modelled"].any())
 
     @property
@@ -261,7 +261,7 @@ def figure_data(
     pools_trials: bool = False,
     every_pair: bool = False,
 ) -> FigureData:
-    """What a figure needs from a run (`PaperFigure` says what the options mean).
+    """Return the data that a figure needs from a run (`PaperFigure` explains the options).
 
     Raises:
         UsageError: the run folder contradicts its formats.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a figure of a paper is: its row, its paper, its title, and how it is drawn."""
+"""Define a figure of a paper: its row, its paper, its title, and how it is drawn."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class PaperFigure:
     beside: tuple[str, ...] | None = None
 
     def data(self, run: RunFolder) -> FigureData:
-        """What it needs from a run.
+        """Return the data that it needs from a run.
 
         Raises:
             UsageError: the run folder contradicts its formats.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every figure gets once it is drawn: no room for what is absent, axes that no interval crushes, one legend."""
+"""Finish a drawn figure: remove empty panels, set axes that no interval crushes, add one legend."""
 
 import itertools
 import math
@@ -287,7 +287,7 @@ def _heights(axes: Axes) -> list[float]:
 
 
 def _in_data(axes: Axes, line: Line2D) -> bool:
-    """Whether a line stands for data; one across the whole axes does not."""
+    """Tell whether a line stands for data; one across the whole axes does not."""
     return line.get_transform() == axes.transData
 
 
@@ -311,7 +311,7 @@ def _stated(figure: Figure) -> list[str]:
 
 
 def _reaches(axes: Axes, line: Line2D) -> bool:
-    """Whether the axes reach a mark of a paper; they are made higher where that costs little."""
+    """Tell whether the axes reach a mark of a paper; they are made higher where that costs little."""
     if not _in_data(axes, line):
         low, high = axes.get_xlim()
         return low <= _numbers(line.get_xdata())[0] <= high

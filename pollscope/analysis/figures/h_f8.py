@@ -44,7 +44,7 @@ Levels = Mapping[str, Any]
 
 
 class Scale(NamedTuple):
-    """What stands along an axis: a factor or a metric, in which unit, what one of it is worth, and the scale."""
+    """Describe an axis: its label, the value of one unit, and whether it is logarithmic."""
 
     label: str
     unit: float = 1.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a host counts, a panel for each metric.
+"""Draw the counters of a host, a panel per metric.
 
 I-T1, I-F4, I-F5, I-F6, I-IOMMU: by the number of sending cores; I-F7: by DDIO and load; I-WAYS: by the LLC ways that
 are open to DDIO.

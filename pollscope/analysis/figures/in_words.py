@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a figure shows, in words: for screen readers, and for who cannot tell its lines apart."""
+"""Put a figure into words, for screen readers and for readers who cannot tell its lines apart."""
 
 import math
 from collections.abc import Mapping, Sequence

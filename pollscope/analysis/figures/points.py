@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What stands behind each mark of a drawing, as its title in the SVG: browsers show it when one points at the mark."""
+"""Give each mark of a drawing a title in the SVG, which browsers show when the pointer is over it."""
 
 import re
 from collections.abc import Sequence

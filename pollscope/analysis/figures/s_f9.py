@@ -77,7 +77,7 @@ def _relative(axes: Axes, data: FigureData, metric: str, title: str) -> None:
 
 
 def _stated(axes: Axes) -> None:
-    """What the text states for 512 queues is a lower end."""
+    """Mark the lower bound that the text states for 512 queues."""
     if not axes.lines:
         return
     least = stated("socc19", "S-F9")["latency_ratio_512_to_1_above"]

@@ -75,7 +75,7 @@ def _of_corunners(data: FigureData, metric: str) -> dict[int, Pair]:
 
 
 def _paper(paper: dict[int, float], cores: int) -> tuple[str, str]:
-    """What the paper states, and that over its value without spinning cores."""
+    """Return the value that the paper states, and its ratio to the value without spinning cores."""
     return (f"{paper[cores] * _GHZ:.2f}", f"{paper[cores] / paper[0]:.3f}") if cores in paper else ("-", "-")
 
 

@@ -120,7 +120,7 @@ def absent_panel(axes: Axes, reason: str, width: int = 40) -> None:
 
 
 def absent_reason(axes: Axes) -> str:
-    """What a panel gives as the reason why it is empty; empty for one that is not."""
+    """Return the reason why a panel is empty; an empty text for one that is not."""
     label = str(axes.get_label())
     return label.removeprefix(ABSENT) if label.startswith(ABSENT) else ""
 
@@ -284,7 +284,7 @@ def spread_axis(axes: Axes, levels: Sequence[float]) -> None:
 
 
 def crowd(levels: Sequence[float]) -> bool:
-    """Whether more of the levels, which are sorted, stand clear of each other on a logarithmic axis."""
+    """Tell whether more of the levels, which are sorted, stand clear of each other on a logarithmic axis."""
     return len(levels) > 2 and levels[0] > 0 and _clear([math.log(level) for level in levels]) > _clear(levels)
 
 

@@ -80,7 +80,7 @@ def _figure_or_refusal(show: Show, run: RunFolder) -> PaperFigure | str:
 
 
 def default_figure(run: RunFolder) -> PaperFigure | None:
-    """What is drawn of a run when nothing is asked for; None when it has no factor with two levels."""
+    """Return the figure of a run when none is asked for; None if no factor has two levels."""
     show = default_show(run)
     return None if show is None else _sweep_figure(show, run)
 

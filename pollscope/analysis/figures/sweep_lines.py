@@ -47,7 +47,7 @@ class SweepLine:
 
 
 def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show | None:
-    """What is drawn when nothing is asked for, or what is missing in `asked` (keys of `Show`).
+    """Return the figure to draw if none is asked for, or complete `asked` (keys of `Show`).
 
     The first factor lies along x; a rate and the tax are the panels; further factors are lines while these are few, and
     are held at their first level from there on.
@@ -180,7 +180,7 @@ def _line(name: str, found: Samples, show: Show, metric: str, base: "_Base | Non
 
 @dataclass(frozen=True)
 class _Base:
-    """What all others are divided by: the samples at one level of a factor, whatever is zipped with it."""
+    """Return the samples that all others are divided by: those at one level of a factor, whatever is zipped with it."""
 
     factor: str
     level: Level
@@ -238,7 +238,7 @@ def _find(samples: Samples, factor: str, word: Any) -> Level | None:
 
 
 def title_of(show: Show) -> str:
-    """What the figure shows, in a sentence without a full stop."""
+    """Return the content of the figure as a sentence without a full stop."""
     first, *others = (metric_dictionary()[name].title for name in show.y)
     titles = [first, *(title if title[1:2].isupper() else title[0].lower() + title[1:] for title in others)]
     by = f", by {' and '.join(map(factor_word, show.by))}" if show.by else ""
@@ -248,7 +248,7 @@ def title_of(show: Show) -> str:
 
 
 def base_words(show: Show) -> str:
-    """What everything is divided by, in words: a level alone is one of the x axis unless lines have levels, too."""
+    """Return the base of a ratio in words; a level alone belongs to the x axis unless lines have levels as well."""
     word = str(show.ratio_to)
     if "=" in word or show.by:
         return word.replace("=", " ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ran beside the DUT got done."""
+"""Compute the metrics of the program beside the DUT."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ def _corunner_running_s(trial: TrialFacts) -> float:
 
 
 def _corunner_done(trial: TrialFacts, unit: str, work: str) -> float:
-    """What the co-runner has done, if it counts in this unit."""
+    """Return the co-runner's count, if it counts in this unit."""
     found = trial.corunner["unit"].text()
     if found != unit:
         raise NotMeasured(f"the co-runner counts {found}; only {work} counts {unit}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the DUT did: cycles, polls, packets, costs, its PMU."""
+"""Compute the metrics of the DUT: cycles, polls, packets, costs, PMU."""
 
 import math
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What became of TCP flows: completion times, retransmissions, and the reordering that the kernel saw."""
+"""Compute the metrics of TCP flows: completion times, retransmissions, and reordering as the kernel saw it."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What became of the packets: sent by the generator, lost, dropped, out of order."""
+"""Compute the metrics of packets: sent by the generator, lost, dropped, out of order."""
 
 from collections.abc import Mapping
 
