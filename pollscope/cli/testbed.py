@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope testbed up|down|status|check NAME`."""
+"""Run `pollscope testbed up|down|status|check NAME`."""
 
 import json
 from collections.abc import Sequence
@@ -30,25 +30,25 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A name in configs/tes
 
 @app.command()
 def status(name: Name = DEFAULT) -> None:
-    """Says whether a testbed could run something now; changes nothing."""
+    """Say whether a testbed could run something now; change nothing."""
     _show(name, make_testbed(name).status())
 
 
 @app.command()
 def up(name: Name = DEFAULT) -> None:
-    """Prepares a testbed."""
+    """Prepare a testbed."""
     _show(name, make_testbed(name).up())
 
 
 @app.command()
 def down(name: Name = DEFAULT) -> None:
-    """Takes down what `up` prepared."""
+    """Take down what `up` prepared."""
     _show(name, make_testbed(name).down())
 
 
 @app.command()
 def check(name: Name = DEFAULT, as_json: JsonFlag = False) -> None:
-    """Says in one table what each host of a testbed has and lacks, and what to run for it; changes nothing."""
+    """Show in one table what each host of a testbed has and lacks, and what to run for it; change nothing."""
     findings = make_testbed(name).findings()
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in findings], indent=1))
@@ -59,7 +59,7 @@ def check(name: Name = DEFAULT, as_json: JsonFlag = False) -> None:
 
 
 def _examples() -> dict[str, Path]:
-    """Files to start from, by the names that `example` takes."""
+    """Return files to start from, by the names that `example` takes."""
     files = sorted((data_folder("configs") / "testbeds").iterdir())
     kinds = {path.name.removesuffix(".example.yaml"): path for path in files if path.name.endswith(".example.yaml")}
     return kinds | {path.stem: path for path in files if path.name.startswith("inventory-")}
@@ -72,7 +72,7 @@ def example(
         typer.Argument(metavar="NAME", help="Of a kind, or of an inventory.", autocompletion=lambda: [*_examples()]),
     ],
 ) -> None:
-    """Prints a commented file to start from: of two servers, or an inventory for the plays."""
+    """Print a commented file to start from: of two servers, or an inventory for the plays."""
     known = _examples()
     if name not in known:
         what = f"there is no example {name!r}{did_you_mean(name, sorted(known))}"

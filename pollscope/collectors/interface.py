@@ -67,11 +67,11 @@ class Collector(ABC):
 
     @abstractmethod
     def probe(self) -> ProbeResult:
-        """Whether it can work here; starts nothing that lasts and changes nothing."""
+        """Tell whether it can work here; starts nothing that lasts and changes nothing."""
 
     @abstractmethod
     def start(self, folder: Path, interval_ns: int) -> None:
-        """Begins to record into `folder`, about every `interval_ns`.
+        """Begin to record into `folder`, about every `interval_ns`.
 
         Raises:
             HostError: it cannot start (with the reason).
@@ -79,7 +79,7 @@ class Collector(ABC):
 
     @abstractmethod
     def stop(self) -> CollectorOutcome:
-        """Ends recording; never raises for what went wrong with the source."""
+        """End recording; never raises for what went wrong with the source."""
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
         """Readings of a recording of this collector, made here or elsewhere.

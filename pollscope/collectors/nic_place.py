@@ -81,7 +81,7 @@ def _stack_of(bus: str, sys: Path) -> str | None:
 
 
 def _with_nics(readings: Iterable[Reading], facts: Iterable[str]) -> Iterator[Reading]:
-    """The readings; behind each of a NIC's part comes the NIC's own, and at the end what NICs without a part lack."""
+    """Add to the readings of a NIC's part the NIC's own, and at the end what NICs without a part lack."""
     matches = [match for fact in facts if (match := _FACT.fullmatch(fact))]
     units = {match[3]: f"nic:{match[1]}" for match in matches if match[3]}
     for reading in readings:

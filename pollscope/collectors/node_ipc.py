@@ -26,7 +26,7 @@ _EVENT = re.compile(r"(?:cpu(?:_core)?/)?(instructions|cycles)(?::[a-zA-Z]+|/[a-
 
 
 def node_against_host(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """A finding for each DUT lcore and each collector that knows the IPC of its CPU."""
+    """Return a finding for each DUT lcore and each collector that knows the IPC of its CPU."""
     for counts in window.lcores:
         for source, found in _of_cpu(window, counts.cpu).items():
             ipc = _ipc(found)

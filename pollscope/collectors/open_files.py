@@ -13,7 +13,7 @@ class OpenFiles:
         self._descriptors: dict[str, int] = {}
 
     def read(self, path: str) -> bytes:
-        """The whole content now.
+        """Return the whole content now.
 
         Raises:
             OSError: it cannot be read, as that of a CPU that went offline; the next time it is opened anew.
@@ -27,7 +27,7 @@ class OpenFiles:
             raise
 
     def close(self) -> None:
-        """Closes all of them."""
+        """Close all of them."""
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self._descriptors = {}

@@ -87,7 +87,7 @@ class Origin:
 
 
 def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
-    """The lines without the byte-order mark that some systems put in front of a text.
+    """Return the lines without the byte-order mark that some systems put in front of a text.
 
     Raises:
         ParseError: the text is UTF-16 (what PowerShell makes of `>`), read as UTF-8.
@@ -101,7 +101,7 @@ def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
 
 
 def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
-    """Numbers and cleans lines; leaves out a last line that was cut off (the lines before it ended with a newline)."""
+    """Number and clean lines; leave out a last line that was cut off (earlier ones ended with a newline)."""
     held, ended = None, False
     for number, line in enumerate(without_mark(lines, origin), 1):
         if held is not None:
@@ -122,7 +122,7 @@ def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
 
 
 def is_ended(line: str) -> bool:
-    """Whether the tool has finished the line; pcm-memory ends some with a carriage return."""
+    """Tell whether the tool has finished the line; pcm-memory ends some with a carriage return."""
     return line.endswith(("\n", "\r"))
 
 
@@ -137,7 +137,7 @@ def clean(line: str) -> str:
 
 
 def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED, human: bool = False) -> Cell:
-    """One printed number, or None and why not. Understands a trailing %, and with `human` the suffixes K, M, G, T
+    """Parse one printed number; None and the reason if it is none. Take a trailing %, and with `human` K, M, G, T
     (powers of 1000), which only some outputs have: elsewhere they are damage.
 
     Integers stay integers. With `negative` numbers below zero are data, -1 included.
@@ -177,7 +177,7 @@ def _checked(text: str, scale: int, negative: bool, wrapped: float) -> Cell:
 
 
 def scaled(cell: Cell, scale: float) -> Cell:
-    """The cell in base units; integers stay integers under an integer scale."""
+    """Return the cell in base units; integers stay integers under an integer scale."""
     value, reason = cell
     if value is None:
         return None, reason
@@ -197,7 +197,7 @@ def scaled(cell: Cell, scale: float) -> Cell:
 
 @lru_cache(maxsize=4096)
 def slug(text: str) -> str:
-    """A metric name from a printed one: lower case, words joined by underscores."""
+    """Make a metric name from a printed one: lower case, words joined by underscores."""
     return re.sub(r"[^0-9a-z]+", "_", text.lower().replace("%", " percent ")).strip("_") or "unnamed"
 
 
@@ -209,7 +209,7 @@ class Stamps:
         self._text, self._ns = "", 0
 
     def ns(self, date: str, time: str) -> int | None:
-        """None when the two cells are not a time."""
+        """Return the time of two cells; None if they are no time."""
         text = f"{date.strip()} {time.strip()}"
         if text != self._text:
             try:
@@ -225,7 +225,7 @@ class Stamps:
 
 
 def recognise_failure(line: str) -> tuple[str, str] | None:
-    """What a tool's own failure message means: (what, remedy); None when the line is no such message."""
+    """Return what a tool's own failure message means: (what, remedy); None when the line is no such message."""
     return next(((what, remedy) for pattern, what, remedy in _FAILURES if pattern.search(line)), None)
 
 

@@ -17,12 +17,12 @@ _BUSY_BYTES = 1e6  # a NIC above 1 MB/s carries more than keep-alives
 
 
 def judge(window: WindowSeries) -> list[PlausibilityFinding]:
-    """All findings of all rules on a window."""
+    """Return all findings of all rules on a window."""
     return [finding for rule in _RULES for finding in rule(window)]
 
 
 def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """What the NIC received and did not drop has crossed PCIe: DMA writes are at least that, plus descriptors.
+    """Check that what the NIC received and did not drop has crossed PCIe: DMA writes are at least that.
 
     Those of its own part of a stack, where that is known.
     """
@@ -94,7 +94,7 @@ def _parts(rule: str, what: str, whole: float, hits: float, misses: float) -> It
 
 
 def _partial_writes(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """A partial write moves a line too: more of them than lines written is a wrapped counter (2e9 at idle was seen)."""
+    """Judge more partial writes than lines written as a wrapped counter (2e9 at idle was seen)."""
     for source, path, (partial, written) in window.units("partial_writes", "dram_write"):
         lines = written.total / 64
         if partial.total > 2 * lines + 1e6:
@@ -107,7 +107,7 @@ def _partial_writes(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _channels(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """The tool's socket total is the sum of its channels; otherwise columns were mixed up."""
+    """Check that the tool's socket total is the sum of its channels; otherwise columns were mixed up."""
     for metric in ("dram_read", "dram_write"):
         for source, path, (total,) in window.units(metric):
             parts = [
@@ -165,7 +165,7 @@ def _instructions(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _zeros(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """A counting tool that gives only zeros while a NIC is busy counts nothing."""
+    """Judge a counting tool that gives only zeros while a NIC is busy: it counts nothing."""
     nic = window.rate("nic.rx_bytes")
     if nic is None or nic < _BUSY_BYTES:
         return

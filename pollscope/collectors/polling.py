@@ -31,14 +31,14 @@ class PollingCollector(Collector):
 
     @abstractmethod
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
-        """(label, text) of what is there now.
+        """Return (label, text) of what is there now.
 
         Raises:
             HostError, OSError: it cannot be read now.
         """
 
     def release(self) -> None:
-        """Closes what snapshots keep open between them; called when the last one was taken."""
+        """Close what snapshots keep open between them; called when the last one was taken."""
         return
 
     def start(self, folder: Path, interval_ns: int) -> None:
@@ -54,11 +54,11 @@ class PollingCollector(Collector):
 
     @property
     def pressing(self) -> bool:
-        """Whether its first or its last snapshot is due."""
+        """Tell whether its first or its last snapshot is due."""
         return self._fresh or self._leaving
 
     def take(self) -> bool:
-        """Takes a snapshot; False when it was the last."""
+        """Take a snapshot; return False if it was the last."""
         began_ns, last = time.thread_time_ns(), self._leaving
         self._fresh = False
         try:

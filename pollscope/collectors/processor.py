@@ -18,7 +18,7 @@ class Processor:
 
 
 def read_processor() -> Processor:
-    """Reads the first processor's entry; what is not there (other architectures) is empty or 0."""
+    """Read the first processor's entry; what is not there (other architectures) is empty or 0."""
     fields = cpuinfo()
     numbers = {key: int(fields[key]) if fields.get(key, "").isdigit() else 0 for key in ("cpu family", "model")}
     return Processor(

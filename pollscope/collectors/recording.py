@@ -55,7 +55,7 @@ class Recorder:
         self.last_ns = 0
 
     def write(self, data: bytes, label: str = "") -> None:
-        """Adds a piece; after `close`, and when the disk is full, it is dropped."""
+        """Add a piece; after `close`, and when the disk is full, it is dropped."""
         with self._lock, self._noting_kernel_log_check():
             if self._raw.closed:
                 return
@@ -96,7 +96,7 @@ class Recording:
 
     @classmethod
     def open(cls, path: Path) -> "Recording":
-        """Opens `NAME.raw` by its pace file.
+        """Open `NAME.raw` by its pace file.
 
         Raises:
             UsageError: there is no pace file, or it is of another format.
@@ -114,7 +114,7 @@ class Recording:
             ) from None
 
     def pieces(self) -> Iterator[Piece]:
-        """The pieces in order. A piece that did not reach the disk whole is left out."""
+        """Return the pieces in order. A piece that did not reach the disk whole is left out."""
         with self.path.with_suffix(".pace").open(encoding="utf-8") as pace, self.path.open("rb") as raw:
             next(pace)
             before: tuple[int, int, str] | None = None
@@ -127,7 +127,7 @@ class Recording:
                 yield Piece(before[1], before[2], raw.read())
 
     def facts(self) -> list[str]:
-        """What is said of the host that recorded a stream."""
+        """Return what is said of the host that recorded a stream."""
         return [piece.label for piece in self.pieces() if not piece.data] if self.kind == "stream" else []
 
     def _index(self, line: str) -> tuple[int, int, str]:
@@ -140,7 +140,7 @@ class Recording:
         return int(offset), int(t_ns), label
 
     def readings(self, parser: Parser, problems: Problems) -> Iterator[Reading]:
-        """Parses the recording; every reading has the time at which its text came."""
+        """Parse the recording; every reading has the time at which its text came."""
         if self.kind == "stream":
             yield from _parse_stream(self, parser, problems)
         else:

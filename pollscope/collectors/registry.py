@@ -10,7 +10,7 @@ from pollscope.collectors.interface import Collector, ProbeResult
 
 
 def create(name: str, **options: object) -> Collector:
-    """A collector by its name.
+    """Return a collector by its name.
 
     Raises:
         UsageError: no collector has this name, or it does not have one of the options.
@@ -27,7 +27,7 @@ def create(name: str, **options: object) -> Collector:
 
 
 def probe_all() -> dict[str, ProbeResult]:
-    """Every collector and whether it can work here, or the precise reason why not."""
+    """Return every collector and whether it can work here, or the precise reason why not."""
     return {name: probe(name) for name in COLLECTORS}
 
 

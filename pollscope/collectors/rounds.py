@@ -29,10 +29,10 @@ class Polled(Protocol):
 
     @property
     def pressing(self) -> bool:
-        """Whether it wants a snapshot now: its first, or its last."""
+        """Tell whether it wants a snapshot now: its first, or its last."""
 
     def take(self) -> bool:
-        """Takes a snapshot; False when it was the last."""
+        """Take a snapshot; return False if it was the last."""
 
 
 class Rounds:
@@ -62,7 +62,7 @@ class Rounds:
                 thread.pressed.set()
 
     def remove(self, thread: "_PollerThread", ended: Sequence[Polled]) -> bool:
-        """Takes collectors from a thread; whether it has still some."""
+        """Take collectors from a thread; return whether it has any left."""
         with self._lock:
             thread.collectors = [each for each in thread.collectors if each not in ended]
             if not thread.collectors:
@@ -79,7 +79,7 @@ class Rounds:
                 self._relieve(self._threads[-1])
 
     def _relieve(self, thread: "_PollerThread") -> None:
-        """The others of a thread that is stuck in one of its collectors go on without it."""
+        """Let the other collectors of a thread go on without the one that is stuck."""
         stuck, since_ns = thread.busy
         others = [each for each in thread.collectors if each is not stuck]
         if stuck is not None and others and time.monotonic_ns() - since_ns > STUCK_S * 1e9:
@@ -103,7 +103,7 @@ class _PollerThread(threading.Thread):
             pressed = self.pressed.wait(self._until_next_s())
 
     def _round(self, pressed: bool) -> bool:
-        """Takes the snapshots that are due; whether a collector is left."""
+        """Take the snapshots that are due; return whether a collector is left."""
         if pressed:
             self.pressed.clear()
         due = [each for each in self.collectors if each.pressing or not (pressed or each.once)]
@@ -113,7 +113,7 @@ class _PollerThread(threading.Thread):
         return self._rounds.remove(self, ended)
 
     def _share(self, due: Sequence[Polled], snapshots_ns: int) -> None:
-        """What waking up and going round have cost is shared by all that were due."""
+        """Share the cost of waking up and going round among all that were due."""
         spent_ns = time.thread_time_ns() - self._counted_ns
         for each in due:
             each.cpu_ns += (spent_ns - snapshots_ns) // len(due)
@@ -142,5 +142,5 @@ _all: dict[int, Rounds] = {}
 
 
 def rounds_of(interval_ns: int) -> Rounds:
-    """Those that all collectors of an interval share."""
+    """Return those that all collectors of an interval share."""
     return _all.setdefault(interval_ns, Rounds(interval_ns))

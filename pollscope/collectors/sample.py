@@ -56,7 +56,7 @@ class Reading(NamedTuple):
     reasons: Mapping[int, str] = MappingProxyType({})
 
     def get(self, name: str) -> Value:
-        """The value of the metric `name`; None when it is absent here."""
+        """Return the value of the metric `name`; None when it is absent here."""
         return next((v for m, v in zip(self.metrics, self.values, strict=False) if m.name == name), None)
 
 
@@ -82,7 +82,7 @@ def tidy(source: str, readings: Iterable[Reading]) -> Iterator[SourceSample]:
 
 
 def reading(t_ns: int | None, path: str, cells: Iterable[tuple[SourceMetric, Value, str]]) -> Reading:
-    """Makes a reading from (metric, value, reason) triples."""
+    """Make a reading from (metric, value, reason) triples."""
     metrics: list[SourceMetric] = []
     values: list[Value] = []
     reasons: dict[int, str] = {}
@@ -97,7 +97,7 @@ def reading(t_ns: int | None, path: str, cells: Iterable[tuple[SourceMetric, Val
 def row(
     t_ns: int | None, path: str, metrics: Sequence[SourceMetric], cells: Sequence[tuple[int | float | None, str]]
 ) -> Reading:
-    """Makes a reading from metrics and (value, reason) pairs."""
+    """Make a reading from metrics and (value, reason) pairs."""
     values = [value for value, _ in cells]
     if None not in values:
         return Reading(t_ns, path, metrics, values)
@@ -105,12 +105,12 @@ def row(
 
 
 def absent(t_ns: int | None, path: str, metrics: Iterable[SourceMetric], reason: str) -> Reading:
-    """A reading of which nothing could be measured, for one reason."""
+    """Make a reading of which nothing could be measured, for one reason."""
     return reading(t_ns, path, zip(metrics, repeat(None), repeat(reason), strict=False))
 
 
 def write_samples(path: Path, samples: Iterable[SourceSample]) -> int:
-    """Writes the table as CSV, JSON lines or Parquet (by the file's ending) and returns the number of rows.
+    """Write the table as CSV, JSON lines or Parquet (by the file's ending) and return the number of rows.
 
     Raises:
         UsageError: the ending is none of the three.

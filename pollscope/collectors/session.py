@@ -41,7 +41,7 @@ class CollectorSession:
         self.outcomes: dict[str, CollectorOutcome] = {}
 
     def start(self) -> None:
-        """Starts every collector that can work here; never raises for one that cannot."""
+        """Start every collector that can work here; never raises for one that cannot."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for collector in self._collectors:
             try:
@@ -58,11 +58,11 @@ class CollectorSession:
         return self._interval_ns if isinstance(self._interval_ns, int) else self._interval_ns[name]
 
     def mark(self, phase: str, t_ns: int | None = None) -> None:
-        """Begins a phase of the trial now, or at a time that is known beforehand; marks come in order of time."""
+        """Begin a phase of the trial now, or at a time that is known beforehand; marks come in order of time."""
         self.marks.append(Mark(time.monotonic_ns() if t_ns is None else t_ns, phase))
 
     def stop(self) -> dict[str, CollectorOutcome]:
-        """Stops all, the last started first, and returns what became of each; never raises for one that cannot."""
+        """Stop all, the last started first, and return what became of each; never raises for one that cannot."""
         while self._started:
             collector = self._started.pop()
             try:
@@ -84,7 +84,7 @@ class CollectorSession:
                 yield from tidy(collector.name, derive(collector.readings(outcome)))
 
     def phase_of(self, t_ns: int | None) -> str:
-        """The phase in which a sample was taken; "" before the first mark and for samples without a time."""
+        """Return the phase in which a sample was taken; "" before the first mark and for samples without a time."""
         phase = ""
         for mark in self.marks:
             if t_ns is not None and t_ns >= mark.t_ns:

@@ -47,7 +47,7 @@ class ToolCollector(Collector):
         raise NotImplementedError
 
     def facts(self) -> Sequence[str]:
-        """What has to be known of this host where its recording is parsed; kept in the recording, a line each."""
+        """Return the lines about this host that its recording keeps for the parser."""
         return ()
 
     def probe(self) -> ProbeResult:
@@ -113,7 +113,7 @@ def _read(process: "subprocess.Popen[bytes]", recorder: Recorder) -> None:
 
 
 def _last_words(*said: Path) -> str:
-    """What the tool said about its end: a known failure in our words, else its last line."""
+    """Return what the tool said about its end: a known failure in our words, else its last line."""
     lines: list[str] = []
     for path in said:
         with path.open("rb") as file:
@@ -145,7 +145,7 @@ def ask(command: Sequence[str]) -> bytes:
 
 
 def _tied_to_us() -> list[str]:
-    """The tool gets SIGTERM when we die silently: no counter stays programmed behind us (setpriv of util-linux)."""
+    """Give the tool SIGTERM if this process dies, so that no counter stays programmed (setpriv of util-linux)."""
     return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
 
 
@@ -155,7 +155,7 @@ def _line_buffered() -> list[str]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> tuple[int, int | None]:
-    """Ends our own tool: interrupt (tools free their counters on it), terminate, kill. Returns status and CPU time."""
+    """End our own tool: interrupt (tools free their counters on it), terminate, kill. Return status and CPU time."""
     for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         # it may have ended by itself in between; its status is collected below
         with contextlib.suppress(ProcessLookupError):

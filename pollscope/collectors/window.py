@@ -127,17 +127,17 @@ class WindowSeries:
     def coarsest(
         self, source: str, metric: str, has: Callable[[Series], bool] = lambda series: series.count > 0
     ) -> list[Series]:
-        """The series of a metric at the coarsest level that has it: a socket, and not its channels once more."""
+        """Return the series of a metric at the coarsest level that has it: a socket, and not its channels once more."""
         found = [(path, series) for path, series in self._units.get((source, metric), []) if has(series)]
         level = min((depth(path) for path, _ in found), default=0)
         return [series for path, series in found if depth(path) == level]
 
     def metrics(self) -> list[tuple[str, str]]:
-        """(source, metric) of all that was sampled, in order of appearance."""
+        """Return (source, metric) of all that was sampled, in order of appearance."""
         return list(self._units)
 
     def units(self, *metrics: str) -> Iterator[tuple[str, str, list[Series]]]:
-        """(source, unit path, series in the order asked) of the units that have all metrics with values."""
+        """Return (source, unit path, series in the order asked) of the units that have all metrics with values."""
         for source, path, name in list(self.series):
             if name == metrics[0]:
                 found = [self.series.get((source, path, metric)) for metric in metrics]

@@ -55,12 +55,12 @@ class Knob(Setting):
 
     @classmethod
     def on(cls, host: KnobHost) -> "Knob":
-        """The knob of a host; a class may hand over to another one that fits the host better."""
+        """Return the knob of a host; a class may hand over to another one that fits the host better."""
         return cls(host)
 
     @abstractmethod
     def available(self) -> Availability:
-        """Whether this host has the knob and this user may turn it."""
+        """Tell whether this host has the knob and this user may turn it."""
 
     @abstractmethod
     def targets(self) -> list[str]:
@@ -69,7 +69,7 @@ class Knob(Setting):
     @classmethod
     @abstractmethod
     def parse(cls, value: object) -> str:
-        """A value in its one canonical notation.
+        """Parse a value into its one canonical notation.
 
         Raises:
             UsageError: the value is not one of `values`.
@@ -77,26 +77,26 @@ class Knob(Setting):
 
     @abstractmethod
     def read(self, target: str) -> str:
-        """The exact state of a target.
+        """Return the exact state of a target.
 
         Raises:
             HostError: it cannot be read, or the target is gone.
         """
 
     def show(self, state: str) -> str:
-        """The value that a state stands for; default: they are the same."""
+        """Return the value that a state stands for; default: they are the same."""
         return state
 
     @abstractmethod
     def state_for(self, value: str, state: str, target: str) -> str:
-        """The state that gives a canonical value and keeps everything else of the present state.
+        """Return the state that gives a canonical value and keeps everything else of the present state.
 
         Raises:
             Refused: the target is not known to take this value.
         """
 
     def select(self, target: str | None, value: str | None = None) -> list[str]:
-        """The targets that a user's word means, in the order in which to write them (None: all of the host).
+        """Return the targets that a user's word means, in the order in which to write them (None: all of the host).
 
         Raises:
             UsageError: no such target.
@@ -110,26 +110,26 @@ class Knob(Setting):
         return [target]
 
     def place(self, target: str) -> str:
-        """Knob and target."""
+        """Return knob and target."""
         return f"{self.name} {target}"
 
     def same(self, found: Any, wanted: Any) -> bool:
-        """Whether two states stand for one value."""
+        """Tell whether two states stand for one value."""
         return self.show(found) == self.show(wanted)
 
     @classmethod
     def bad_value(cls, value: object) -> UsageError:
-        """The error for a value that is not one of `values`."""
+        """Return the error for a value that is not one of `values`."""
         return UsageError(f"{value!r} is no value of {cls.name}", remedy=f"allowed: {cls.values}")
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names of targets by the numbers in them: cpu2 before cpu10."""
+    """Return the names of targets by the numbers in them: cpu2 before cpu10."""
     return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def parse_choice(knob: type[Knob], value: object, choices: Sequence[str]) -> str:
-    """One of a few words; booleans, which YAML 1.1 makes of on and off, count as these words."""
+    """Parse one of a few words; booleans, which YAML 1.1 makes of on and off, count as these words."""
     word = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).strip().lower()
     if word not in choices:
         raise knob.bad_value(value)
@@ -137,7 +137,7 @@ def parse_choice(knob: type[Knob], value: object, choices: Sequence[str]) -> str
 
 
 def parse_whole(knob: type[Knob], value: object, low: int, high: int) -> int:
-    """A whole number within limits (both included), decimal or 0x."""
+    """Parse a whole number within limits (both included), decimal or 0x."""
     try:
         number = int(str(value).strip(), 0)
     except ValueError:
@@ -152,11 +152,11 @@ class FileKnob(Knob):
 
     @abstractmethod
     def file(self, target: str) -> Path:
-        """The file of a target, which need not exist."""
+        """Return the file of a target, which need not exist."""
 
     @abstractmethod
     def missing(self) -> str:
-        """The reason why the host has no target."""
+        """Return the reason why the host has no target."""
 
     def available(self) -> Availability:
         targets = self.targets()

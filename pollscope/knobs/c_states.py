@@ -66,7 +66,7 @@ class CStates(Knob):
         return str(_NO_REQUEST_US) if value == "any" else value
 
     def write(self, target: str, state: str) -> None:
-        """Makes the request, or changes the one that is held; "any" drops it."""
+        """Make the request or change the held one; "any" drops it."""
         if int(state) == _NO_REQUEST_US:
             return self.drop()
         try:
@@ -84,7 +84,7 @@ class CStates(Knob):
         return found
 
     def drop(self) -> None:
-        """Ends the request; harmless when there is none."""
+        """End the request; harmless when there is none."""
         if self._held is not None:
             os.close(self._held)
             self._held = None

@@ -48,7 +48,7 @@ class Ddio(Knob):
         return sorted(ports)
 
     def select(self, target: str | None, value: str | None = None) -> list[str]:
-        """The root port itself, or the one above a NIC; without a target, all of the host's NICs' root ports."""
+        """Return the root port itself, or the one above a NIC; without a target, all of the host's NICs' root ports."""
         if target is None:
             return self.targets()
         return [PciDevice.find(self.host, target).root_port().address]

@@ -27,7 +27,7 @@ class Knobs:
     restored_first: Sequence[RestoreResult] = ()
 
     def __enter__(self) -> Self:
-        """Raises HostError when another run holds the host, or left something behind."""
+        """Raise HostError when another run holds the host, or left something behind."""
         return self
 
     def __exit__(
@@ -36,17 +36,17 @@ class Knobs:
         """Restores; raises HostError with what could not be restored."""
 
     def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
-        """Sets knobs, NAME[@TARGET] -> value; raises HostError when one does not take it, or a host is gone."""
+        """Set knobs, NAME[@TARGET] -> value; raise HostError when one does not take it, or a host is gone."""
         if settings:
             raise HostError(f"this testbed has no host whose knobs could be turned: {', '.join(settings)}")
         return ()
 
     def restore(self) -> Sequence[RestoreResult]:
-        """Restores what was set so far."""
+        """Restore what was set so far."""
         return ()
 
     def snapshot(self) -> Mapping[str, Mapping[str, str]]:
-        """Knob -> target -> value, as it is now."""
+        """Return knob -> target -> value, as it is now."""
         return {}
 
 
@@ -65,11 +65,11 @@ class Holding(Knobs, ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Restores what an earlier one left behind; after an error the lock is released."""
+        """Restore what an earlier one left behind; after an error the lock is released."""
 
     @abstractmethod
     def end(self, error: BaseException | None) -> Sequence[RestoreResult]:
-        """Restores what was set; the lock is released whatever happens."""
+        """Restore what was set; the lock is released whatever happens."""
 
     def __enter__(self) -> Self:
         self.lock.acquire()

@@ -39,7 +39,7 @@ class KnobHost:
 
     @classmethod
     def at(cls, root: Path) -> "KnobHost":
-        """A host whose whole state lies under `root` (`root/sys`, `root/proc`, `root/dev`, `root/state`)."""
+        """Return a host whose whole state lies under `root` (`root/sys`, `root/proc`, `root/dev`, `root/state`)."""
         return cls(root / "sys", root / "proc", root / "dev", root / "state", root / "state" / "host.lock")
 
     @classmethod
@@ -71,12 +71,12 @@ class KnobHost:
         return {package: sorted(cpus) for package, cpus in sorted(found.items())}
 
     def boot_id(self) -> str:
-        """The kernel's name for this boot; empty where it is not told."""
+        """Return the kernel's name for this boot; empty where it is not told."""
         path = self.proc / "sys/kernel/random/boot_id"
         return read_text(path).strip() if path.is_file() else ""
 
     def lockdown(self) -> str:
-        """The active kernel lockdown mode ('none' where the kernel has no lockdown); see kernel_lockdown(7)."""
+        """Return the active kernel lockdown mode ('none' where the kernel has no lockdown); see kernel_lockdown(7)."""
         try:
             words = (self.sysfs / "kernel/security/lockdown").read_text().split()
         except OSError:
@@ -84,7 +84,7 @@ class KnobHost:
         return next((word.strip("[]") for word in words if word.startswith("[")), "none")
 
     def run_tool(self, command: Sequence[str]) -> str:
-        """Runs a program to its end and returns its standard output.
+        """Run a program to its end and return its standard output.
 
         Raises:
             HostError: the program is missing, failed, or did not end in 10 s (it is then ended).
@@ -112,7 +112,7 @@ class KnobHost:
 
 
 def read_text(path: Path) -> str:
-    """The exact content of a small file, each byte one character, so that it can be written back unchanged.
+    """Return the exact content of a small file, each byte one character, so that it can be written back unchanged.
 
     Raises:
         HostError: the file cannot be read.
@@ -124,7 +124,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces the content of an existing file by one write, as sysfs and procfs want it; never makes a file.
+    """Replace the content of an existing file by one write, as sysfs and procfs want it; never make a file.
 
     Raises:
         HostError: the file is gone, or the kernel refused the value.
@@ -143,7 +143,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def writable_reason(path: Path) -> str:
-    """Why a file can never be written by anyone or by this user; empty when it can."""
+    """Say why a file can never be written by anyone or by this user; empty if it can."""
     try:
         mode = path.stat().st_mode
     except OSError as error:

@@ -25,7 +25,7 @@ class IoAllocWays(Knob):
 
     @classmethod
     def is_on(cls, host: KnobHost) -> bool:
-        """Whether a host has it: resctrl is mounted, and the processor supports it."""
+        """Tell whether a host has it: resctrl is mounted, and the processor supports it."""
         switch = _folder(host) / _SWITCH
         return switch.exists() and read_text(switch).strip() in ("enabled", "disabled")
 
@@ -63,7 +63,7 @@ class IoAllocWays(Knob):
             self._tell(_MASKS, each)
 
     def _caches(self) -> list[str]:
-        """Numbers of the caches, from the masks of the group that all processors are in."""
+        """Return numbers of the caches, from the masks of the group that all processors are in."""
         text = read_text(self.host.sysfs / "fs/resctrl/schemata")
         lines = (line.strip().partition(":") for line in text.splitlines())
         masks = next((masks for name, _, masks in lines if name.startswith("L3")), "")
@@ -79,6 +79,6 @@ class IoAllocWays(Knob):
 
 
 def _folder(host: KnobHost) -> Path:
-    """Where both files are; with code and data apart (mount option cdp) either of the two folders serves."""
+    """Return where both files are; with code and data apart (mount option cdp) either of the two folders serves."""
     info = host.sysfs / "fs/resctrl/info"
     return info / "L3CODE" if (info / "L3CODE").exists() else info / "L3"

@@ -63,6 +63,6 @@ class Iommu(Knob):
         raise AssertionError("BUG: state_for() refuses every change of the IOMMU mode")
 
     def boot_parameters(self, value: str) -> str:
-        """What the kernel command line needs for a mode on this host's make of processor."""
+        """Return what the kernel command line needs for a mode on this host's make of processor."""
         make = "amd" if cpuinfo(self.host.proc).get("vendor_id") == "AuthenticAMD" else "intel"
         return _PARAMETERS[value][make]

@@ -64,7 +64,7 @@ class IrqAffinity(FileKnob):
         return super().state_for(value, state, target)
 
     def _irqbalance(self) -> str:
-        """The pid of irqbalance, which writes these files every few seconds; empty when it does not run."""
+        """Return the pid of irqbalance, which writes these files every few seconds; empty when it does not run."""
         for path in self.host.proc.glob("[0-9]*/comm"):
             try:
                 if path.read_text(errors="replace").strip() == "irqbalance":

@@ -18,7 +18,7 @@ Table = TypeVar("Table", WaysRegister, PrefetchersRegister)
 
 
 def _read_msr(host: KnobHost, cpu: int, register: int) -> int:
-    """The 64 bits of a register on one processor.
+    """Return the 64 bits of a register on one processor.
 
     Raises:
         HostError: no such file, no right, or the processor has no such register.
@@ -38,7 +38,7 @@ def _read_msr(host: KnobHost, cpu: int, register: int) -> int:
 
 
 def write_msr(host: KnobHost, cpu: int, register: int, value: int) -> None:
-    """Writes the 64 bits of a register on one processor.
+    """Write the 64 bits of a register on one processor.
 
     Raises:
         HostError: as `_read_msr`, or the processor refused the value.
@@ -57,7 +57,7 @@ def write_msr(host: KnobHost, cpu: int, register: int, value: int) -> None:
 
 
 def access_reason(host: KnobHost, cpu: int) -> str:
-    """Why this user cannot write MSRs; empty when it should work."""
+    """Say why this user cannot write MSRs; empty if it should work."""
     path = _path(host, cpu)
     if not path.exists():
         return f"{path} does not exist (modprobe msr; many hypervisors offer no MSRs)"
@@ -73,18 +73,18 @@ class MsrKnob(Knob, Generic[Table]):
 
     @abstractmethod
     def entry(self, platform: Platform) -> Table | Absent:
-        """What a platform table says of the register."""
+        """Return what a platform table says of the register."""
 
     @abstractmethod
     def cpu(self, target: str) -> int:
-        """The processor on which a target's register is read and written.
+        """Return the processor on which a target's register is read and written.
 
         Raises:
             HostError: there is none online.
         """
 
     def table(self) -> Table:
-        """The register on this host.
+        """Return the register on this host.
 
         Raises:
             Refused: it is not known here.

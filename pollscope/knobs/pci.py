@@ -38,7 +38,7 @@ class PciDevice:
 
     @classmethod
     def find(cls, host: KnobHost, name: str) -> Self:
-        """The device with a PCI address ("17:00.0", "0000:17:00.0") or behind a network interface ("ens1f0").
+        """Return the device with a PCI address ("17:00.0", "0000:17:00.0") or behind a network interface ("ens1f0").
 
         Raises:
             UsageError: the name is neither.
@@ -74,7 +74,7 @@ class PciDevice:
         return f"{self._number('vendor'):04x}:{self._number('device'):04x}"
 
     def upward(self) -> list[str]:
-        """Addresses from the root bus down to this device, itself included.
+        """Return addresses from the root bus down to this device, itself included.
 
         Of several root buses in the path (a VMD domain has one inside another) the innermost counts.
         """
@@ -85,7 +85,7 @@ class PciDevice:
         return list(parts[buses[-1] + 1 :])
 
     def root_port(self) -> "PciDevice":
-        """The bridge on the root bus above this device, or this device if it is one.
+        """Return the bridge on the root bus above this device, or this device if it is one.
 
         Raises:
             HostError: the device sits on the root bus itself, without a root port.
@@ -96,7 +96,7 @@ class PciDevice:
         return top
 
     def parent(self) -> "PciDevice":
-        """The bridge directly above.
+        """Return the bridge directly above.
 
         Raises:
             HostError: there is none.
@@ -107,7 +107,7 @@ class PciDevice:
         return PciDevice.find(self.host, above[-2])
 
     def config(self) -> bytes:
-        """The configuration space, as much as the kernel shows this user.
+        """Return the configuration space, as much as the kernel shows this user.
 
         Raises:
             HostError: the device is gone, or does not answer.
@@ -121,7 +121,7 @@ class PciDevice:
         return content
 
     def has_capability(self, identity: int) -> bool:
-        """Whether the capability list in the first 256 bytes holds a capability (PCI Local Bus 3.0, 6.7)."""
+        """Tell whether the capability list in the first 256 bytes holds a capability (PCI Local Bus 3.0, 6.7)."""
         content = self.config()
         if len(content) <= _HEADER_BYTES:
             return False
@@ -134,7 +134,7 @@ class PciDevice:
         return False
 
     def extended_capabilities(self) -> Iterator[tuple[int, int]]:
-        """(offset, capability id) along the extended chain (PCI Express Base Specification 7.6.3).
+        """Return (offset, capability id) along the extended chain (PCI Express Base Specification 7.6.3).
 
         Raises:
             HostError: the extended space is not readable here (no root, or a bus without it), or the chain is broken.
@@ -154,7 +154,7 @@ class PciDevice:
             offset = header >> 20
 
     def read_register(self, register: str) -> int:
-        """Reads a register in setpci's notation ("180.l", "CAP_EXP+8.w").
+        """Read a register in setpci's notation ("180.l", "CAP_EXP+8.w").
 
         Raises:
             HostError: the device is gone or does not answer, or setpci failed.
@@ -169,7 +169,7 @@ class PciDevice:
         return int(text, 16)
 
     def write_bits(self, register: str, value: int, mask: int) -> None:
-        """Writes the bits of `mask`; setpci reads the rest and writes it back.
+        """Write the bits of `mask`; setpci reads the rest and writes it back.
 
         Raises:
             HostError: the device is gone, or setpci failed.
@@ -190,7 +190,7 @@ class PciDevice:
 
 
 def network_devices(host: KnobHost) -> list[PciDevice]:
-    """All PCI functions of class network, by address; one that goes away meanwhile is left out."""
+    """Return all PCI functions of class network, by address; one that goes away meanwhile is left out."""
     found = []
     for link in sorted((host.pci_dir / "devices").glob("*")):
         try:
@@ -203,7 +203,7 @@ def network_devices(host: KnobHost) -> list[PciDevice]:
 
 
 def access_reason(host: KnobHost) -> str:
-    """Why this user cannot write PCI configuration space; empty when it should work."""
+    """Say why this user cannot write PCI configuration space; empty if it should work."""
     if shutil.which("setpci") is None:
         return "setpci is not installed (apt-get install pciutils)"
     if (mode := host.lockdown()) != "none":

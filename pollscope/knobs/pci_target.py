@@ -11,7 +11,7 @@ from pollscope.knobs.pci import PCI_EXPRESS, PciDevice, access_reason, network_d
 
 
 def _express_nics(host: KnobHost) -> list[str]:
-    """Addresses of all PCI Express network functions."""
+    """Return addresses of all PCI Express network functions."""
     found = []
     for device in network_devices(host):
         try:
@@ -23,7 +23,7 @@ def _express_nics(host: KnobHost) -> list[str]:
 
 
 def one_nic(knob: Knob, target: str | None) -> PciDevice:
-    """The named PCI Express device, or the host's only such NIC when none is named.
+    """Return the named PCI Express device, or the host's only such NIC when none is named.
 
     Raises:
         UsageError: none is named, and the host has not exactly one.
@@ -43,7 +43,7 @@ def one_nic(knob: Knob, target: str | None) -> PciDevice:
 
 
 def card(host: KnobHost, target: str) -> Mapping[str, str]:
-    """What is known of the device at an address; empty when it is gone, which reading it says."""
+    """Return what is known of the device at an address; empty when it is gone, which reading it says."""
     try:
         return pci_identity(PciDevice.find(host, target).path)
     except (HostError, UsageError):

@@ -45,7 +45,7 @@ class DdioBit(_PlatformTable):
 
     @property
     def mask(self) -> int:
-        """The bit in that byte."""
+        """Return the bit in that byte."""
         return 1 << self.bit % 8
 
 
@@ -88,7 +88,7 @@ class Platform(_PlatformTable):
     prefetchers: PrefetchersRegister | Absent
 
     def has_cpu(self, vendor: str, family: int, model: int) -> bool:
-        """Whether this is the generation of a processor."""
+        """Tell whether this is the generation of a processor."""
         return vendor == self.vendor and any(
             family == cpu.family and (not cpu.models or model in cpu.models) for cpu in self.cpus
         )
@@ -96,7 +96,7 @@ class Platform(_PlatformTable):
 
 @cache
 def platforms() -> tuple[Platform, ...]:
-    """All platform tables.
+    """Return all platform tables.
 
     Raises:
         UsageError: a table is broken (file and key in the message).
@@ -106,7 +106,7 @@ def platforms() -> tuple[Platform, ...]:
 
 
 def load(path: Path) -> Platform:
-    """Reads one platform table.
+    """Read one platform table.
 
     Raises:
         UsageError: it is broken (file and key in the message).
@@ -121,12 +121,12 @@ def load(path: Path) -> Platform:
 
 
 def of_root_port(identity: str) -> Platform | None:
-    """The platform that has a root port with this vendor:device."""
+    """Return the platform that has a root port with this vendor:device."""
     return next((platform for platform in platforms() if identity in platform.root_ports), None)
 
 
 def of_host(host: KnobHost) -> Platform | None:
-    """The platform of a host's processor."""
+    """Return the platform of a host's processor."""
     fields = cpuinfo(host.proc)
     try:
         vendor, family, model = fields["vendor_id"], int(fields["cpu family"]), int(fields["model"])

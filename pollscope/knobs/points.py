@@ -10,12 +10,12 @@ from pollscope.knobs.session import would_change
 
 
 def knob_settings(factors: Mapping[str, object]) -> dict[str, object]:
-    """The knob factors among these factors, as `KnobSession.apply` wants them: NAME[@TARGET] -> value."""
+    """Return the knob factors among these factors, as `KnobSession.apply` wants them: NAME[@TARGET] -> value."""
     return {name.removeprefix(KNOB_PREFIX): level for name, level in factors.items() if name.startswith(KNOB_PREFIX)}
 
 
 def knob_refusal(host: KnobHost, factors: Mapping[str, object]) -> str | None:
-    """Why a host cannot give a point the values of its knobs; None when it can. Nothing is written."""
+    """Say why a host cannot give a point the values of its knobs; None if it can. Nothing is written."""
     for key, value in knob_settings(factors).items():
         name, target = split_key(key)
         try:

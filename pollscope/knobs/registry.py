@@ -11,12 +11,12 @@ from pollscope.knobs.host import KnobHost
 
 
 def knobs_of(host: KnobHost) -> Mapping[str, Knob]:
-    """One object of each knob, for a host."""
+    """Return one object of each knob, for a host."""
     return MappingProxyType({name: load(KNOBS, name).on(host) for name in KNOBS})
 
 
 def pick(knobs: Mapping[str, Knob], name: str) -> Knob:
-    """A knob by name.
+    """Return a knob by name.
 
     Raises:
         UsageError: there is none.

@@ -43,17 +43,17 @@ class Change:
 
 
 def run_journal(host: KnobHost) -> Path:
-    """The journal of what runs set."""
+    """Return the journal of what runs set."""
     return host.state_dir / "knobs" / "run.journal"
 
 
 def hand_journal(host: KnobHost) -> Path:
-    """The journal of what `pollscope knob set` set and is to stay."""
+    """Return the journal of what `pollscope knob set` set and is to stay."""
     return host.state_dir / "knobs" / "hand.journal"
 
 
 def left_behind(host: KnobHost) -> str:
-    """What an ended run did not restore, in one line; empty when nothing. Hold the host lock, or it may be running.
+    """Say in one line what an ended run did not restore, if anything. Hold the host lock, or it may be running.
 
     What was set by hand on purpose does not count, unless its writing was cut off.
     """
@@ -67,7 +67,7 @@ def left_behind(host: KnobHost) -> str:
 
 
 def require_nobody_between(host: KnobHost, caller: Caller = "user") -> None:
-    """Looks for those who go on without the lock: a play between two tasks, a run whose play reboots the host.
+    """Look for those who go on without the lock: a play between two tasks, a run whose play reboots the host.
 
     Raises:
         HostError: there is one, or one that was cut off.
@@ -120,7 +120,7 @@ class KnobSession(Holding):
         self._touched: set[int] = set()
 
     def begin(self) -> None:
-        """Restores what an earlier run left; what the host then starts inherits the lock."""
+        """Restore what an earlier run left; what the host then starts inherits the lock."""
         require_nobody_between(self.host, self._caller)
         self.host = replace(self.host, inherited=(self.lock.descriptor,))
         self.knobs = knobs_of(self.host)
@@ -135,7 +135,7 @@ class KnobSession(Holding):
                 self._close()
 
     def set(self, name: str, target: str | None, value: object) -> list[Change]:
-        """Sets a knob on one target, or on all that it has; what has the value already is not touched.
+        """Set a knob on one target, or on all that it has; what has the value already is not touched.
 
         Refusals come before the first write. After any other error the values set so far stay until the session ends.
 
@@ -151,7 +151,7 @@ class KnobSession(Holding):
         return [self._set_one(knob, *step) for step in _moving(knob, target, wanted)]
 
     def apply(self, settings: Mapping[str, object]) -> list[Change]:
-        """Sets several knobs in the order given; a key is "NAME" or "NAME@TARGET". Errors as `set`."""
+        """Set several knobs in the order given; a key is "NAME" or "NAME@TARGET". Errors as `set`."""
         changes = []
         for key, value in settings.items():
             name, target = split_key(key)
@@ -159,15 +159,15 @@ class KnobSession(Holding):
         return changes
 
     def get(self, name: str, target: str | None = None) -> dict[str, str]:
-        """Target -> value. Raises HostError when a target cannot be read."""
+        """Return target -> value. Raises HostError when a target cannot be read."""
         return read_values(pick(self.knobs, name), target)
 
     def snapshot(self) -> dict[str, dict[str, str]]:
-        """Every knob's values, or the reason why there are none (see `snapshot`)."""
+        """Return every knob's values, or the reason why there are none (see `snapshot`)."""
         return snapshot(self.host)
 
     def restore(self, policy: Policy = Policy.ASK) -> list[RestoreResult]:
-        """Restores everything that this session set; what could not be restored stays in the journal."""
+        """Restore everything that this session set; what could not be restored stays in the journal."""
         self._close()
         results = Restorer(self.knobs, self.host.boot_id(), policy).restore(self._path, self._is_mine)
         self._touched.clear()
@@ -197,7 +197,7 @@ class KnobSession(Holding):
         return Change(knob.name, target, knob.show(present), knob.show(state))
 
     def _close_restored_by_reboot(self, journal: Journal, knob: Knob, target: str, present: str) -> None:
-        """Closes an entry of an earlier boot; what the hardware still holds stays, with its first state."""
+        """Close an entry of an earlier boot; what the hardware still holds stays, with its first state."""
         entry = journal.find(knob.name, target)
         if entry and entry.boot_id != self.host.boot_id() and (knob.holder != "hardware" or present == entry.old):
             journal.restored(entry, "reboot")
@@ -227,7 +227,7 @@ class KnobSession(Holding):
 
 
 def would_change(host: KnobHost, name: str, target: str | None, value: object) -> list[Change]:
-    """What `KnobSession.set` would change now; nothing is written, and the lock is not taken.
+    """Return what `KnobSession.set` would change now; nothing is written, and the lock is not taken.
 
     Raises:
         UsageError, Refused, HostError: as `KnobSession.set`, before its first write.
@@ -257,7 +257,7 @@ def _moving(knob: Knob, target: str | None, wanted: str) -> list[tuple[str, str,
 def apply(
     settings: Mapping[str, object], what: str, host: KnobHost | None = None, restore_first: bool = False
 ) -> Iterator[KnobSession]:
-    """Sets knobs for the time of a `with` block; arguments as `KnobSession`, settings as `KnobSession.apply`."""
+    """Set knobs for the time of a `with` block; arguments as `KnobSession`, settings as `KnobSession.apply`."""
     with KnobSession(what, host, restore_first) as session:
         session.apply(settings)
         yield session
@@ -266,7 +266,7 @@ def apply(
 def restore_all(
     host: KnobHost, knobs: Mapping[str, Knob], policy: Policy = Policy.ASK, name: str | None = None
 ) -> list[RestoreResult]:
-    """Restores what runs left behind, then what was set by hand; of one knob only, when named. Hold the lock."""
+    """Restore what runs left behind, then what was set by hand; of one knob only, when named. Hold the lock."""
 
     def wanted(entry: Entry) -> bool:
         return name is None or entry.knob == name
@@ -276,7 +276,7 @@ def restore_all(
 
 
 def read_values(knob: Knob, target: str | None = None) -> dict[str, str]:
-    """Target -> value.
+    """Return target -> value.
 
     Raises:
         HostError: a target cannot be read, or the host has none.
@@ -287,7 +287,7 @@ def read_values(knob: Knob, target: str | None = None) -> dict[str, str]:
 
 
 def snapshot(host: KnobHost | None = None) -> dict[str, dict[str, str]]:
-    """Knob -> {target: value}, or {"absent": reason}, for the record of a run."""
+    """Return knob -> {target: value}, or {"absent": reason}, for the record of a run."""
     return {name: _values_or_reason(knob) for name, knob in knobs_of(host or KnobHost()).items()}
 
 

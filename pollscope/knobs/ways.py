@@ -8,7 +8,7 @@ FEWEST_WAYS = 2  # no published setting goes below the two ways of the reset val
 
 
 def parse_ways(knob: type[Knob], value: object) -> str:
-    """A number of ways ("4 ways"), or a mask ("0x600")."""
+    """Parse a number of ways ("4 ways") or a mask ("0x600")."""
     text = str(value).strip()
     # YAML hands over 0x600 as a number; no mask of two or more ways is as small as a number of ways.
     is_mask = text.startswith("0x") or (isinstance(value, int) and value > MOST_WAYS)
@@ -19,10 +19,10 @@ def parse_ways(knob: type[Knob], value: object) -> str:
 
 
 def mask_of(value: str, ways: int) -> int:
-    """The mask that a value of parse_ways() means on a cache of so many ways; 0 when it has not so many."""
+    """Return the mask that a value of parse_ways() means on a cache of so many ways; 0 when it has not so many."""
     return ways_mask(int(value.split()[0]), ways) if value.endswith("ways") else int(value, 16)
 
 
 def ways_mask(count: int, ways: int) -> int:
-    """The `count` highest of `ways` bits; 0 when there are not so many."""
+    """Return the `count` highest of `ways` bits; 0 when there are not so many."""
     return ((1 << count) - 1) << (ways - count) if count <= ways else 0

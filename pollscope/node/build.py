@@ -24,7 +24,7 @@ _ROLES = ("build_tools", "dpdk")
 
 
 def build_programs(say: Callable[[str], None]) -> Path:
-    """Builds what is not there yet; returns the folder of the programs.
+    """Build what is not there yet; return the folder of the programs.
 
     Args:
         say: gets a line before what takes long.
@@ -47,7 +47,7 @@ def build_programs(say: Callable[[str], None]) -> Path:
 
 
 def packages() -> list[str]:
-    """The distribution's packages that a build needs, as the roles name them."""
+    """Return the distribution's packages that a build needs, as the roles name them."""
     files = (carried("playbooks/roles") / role / "defaults/main.yml" for role in _ROLES)
     found = (YAML(typ="safe").load(file)[f"{role}_packages"] for role, file in zip(_ROLES, files, strict=True))
     return [name for names in found for name in names]
@@ -61,7 +61,7 @@ def _lacking() -> list[str]:
 
 
 def _build_once(folder: Path, say: Callable[[str], None]) -> None:
-    """The sources of a wheel do not change, so what was built whole is never built again."""
+    """Build once: the sources of a wheel do not change."""
     if all((folder / name).is_file() for name in _PROGRAMS):
         return
     sdk = _driver_sdk(say)
@@ -85,7 +85,7 @@ def _ninja(wanted: Path, folder: Path, say: Callable[[str], None]) -> None:
 
 
 def _driver_sdk(say: Callable[[str], None]) -> Path:
-    """The headers that net_crossover needs and Debian's packages lack."""
+    """Return the headers that net_crossover needs and Debian's packages lack."""
     if named := os.environ.get(_SDK_VARIABLE):
         return Path(named)
     folder = cache_folder() / "driver-sdk"
@@ -116,7 +116,7 @@ def queues_per_port(program: Path) -> int | None:
 
 
 def queues_refusal(program: Path, queues: int) -> str | None:
-    """Why this build's ports cannot have so many RX queues; None when they can, or when it is not known."""
+    """Say why this build's ports cannot have so many RX queues; None if they can, or when it is not known."""
     most = queues_per_port(program)
     if most is None or queues <= most:
         return None

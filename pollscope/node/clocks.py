@@ -26,7 +26,7 @@ def clocks(hello: _Hello, cpus: Collection[int]) -> dict[str, Any]:
 
 
 def clock_warnings(hello: _Hello, who: str = "") -> list[str]:
-    """One sentence for each CPU whose TSC is not known to be that of the main lcore; `who` says whose CPUs."""
+    """Return one sentence for each CPU whose TSC is not known to be that of the main lcore; `who` says whose CPUs."""
     cpus = hello.get("tsc_offsets", {}).get("cpus", [])
     return [f"{who}{text}" for offset in cpus if (text := _what_is_wrong(offset, hello))]
 

@@ -33,7 +33,7 @@ IPPROTO_TCP = 6
 
 
 def write_trace(path: Path, packets: int, flows: int, mean_pps: float, seed: int) -> None:
-    """Writes a trace of so many packets of at most so many flows; the same arguments give the same file.
+    """Write a trace of so many packets of at most so many flows; the same arguments give the same file.
 
     Memory does not grow with the trace.
 
@@ -94,5 +94,5 @@ def _records(
 
 
 def _put(header: npt.NDArray[np.uint8], at: int, values: npt.NDArray[np.int64]) -> None:
-    """A field of 16 bits in network byte order."""
+    """Pack a field of 16 bits in network byte order."""
     header[:, at], header[:, at + 1] = values >> 8 & 0xFF, values & 0xFF

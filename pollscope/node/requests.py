@@ -34,7 +34,7 @@ class Wiring:
 
 
 def configure_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
-    """The `configure` request of a point, without `cmd`."""
+    """Return the `configure` request of a point, without `cmd`."""
     request = {"ports": _ports(params, wiring), "dut": _dut(params, wiring)}
     if lcores.has_generator(params):
         return {**request, "gen": _generator(params, wiring)}
@@ -45,7 +45,7 @@ def configure_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
 
 
 def with_seeds_of(params: Parameters, repeat: int) -> Parameters:
-    """The parameters with other random streams for each repeat, so that repeats are no copies of each other."""
+    """Return the parameters with other random streams for each repeat, so that repeats are no copies of each other."""
     return params.model_copy(update={name: seed + repeat for name, seed in params.only(DUT_SEEDS).items()})
 
 
@@ -95,7 +95,7 @@ def _told(params: Parameters) -> dict[str, Any]:
 
 
 def _dut_ports(params: Parameters, wiring: Wiring) -> dict[str, Any]:
-    """Where the DUT receives and sends, and what a workload needs for it."""
+    """Return where the DUT receives and sends, and what a workload needs for it."""
     workload = WORKLOADS[params.workload]
     own = params.only(workload.parameters)
     if workload.receives:
@@ -146,7 +146,7 @@ def _hiccup(params: Parameters) -> dict[str, Any]:
 
 
 def _senders(params: Parameters, wiring: Wiring) -> list[int]:
-    """The generator's lcores: each has at least one of the flows, and who sleeps is alone."""
+    """Return the generator's lcores: each has at least one of the flows, and who sleeps is alone."""
     most = 1 if params.generator_sleep else len(wiring.generator_lcores)
     return list(wiring.generator_lcores[: most if params.trace is not None else min(most, params.flows)])
 
@@ -186,7 +186,7 @@ def _packets(params: Parameters) -> dict[str, Any]:
 
 
 def floor_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
-    """The `configure` request for the path's own floor, without `cmd`.
+    """Return the `configure` request for the path's own floor, without `cmd`.
 
     No DUT: the generator itself takes its frames from the far end of the pair that it sends on.
     """
@@ -198,7 +198,7 @@ def floor_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
 
 
 def rate_request(params: Parameters, maximum_pps: float | None) -> dict[str, Any]:
-    """The `rate` of a `start` request.
+    """Return the `rate` of a `start` request.
 
     Args:
         params: the point's parameters.

@@ -59,14 +59,14 @@ class TestbedState:
 
 
 def tcp_refusal(params: Parameters) -> str | None:
-    """Why a testbed whose generator sends UDP cannot host a point; None when it can."""
+    """Say why a testbed whose generator sends UDP cannot host a point; None if it can."""
     if params.flow_size is None:
         return None
     return "flow_size: TCP flows are sent by a kernel, and only a testbed of kind namespaces has one at both ends"
 
 
 def sleep_refusal(params: Parameters) -> str | None:
-    """Why a testbed whose generator shares no CPU with the DUT cannot host a point; None when it can."""
+    """Say why a testbed whose generator shares no CPU with the DUT cannot host a point; None if it can."""
     if not params.generator_sleep:
         return None
     return "generator_sleep: only on loopback do generator and DUT share a CPU; here the generator has its own"
@@ -111,7 +111,7 @@ class Opening:
 
 
 def without_collectors(assignment: Assignment, reason: str) -> Opening:
-    """Where no collector that the spec names can work."""
+    """Return the opening of a testbed on which no collector works."""
     none = {"available": False, "reason": reason}
     uses = assignment.plan.spec.collectors
     return Opening(
@@ -152,16 +152,16 @@ class Testbed(ABC):
 
     @abstractmethod
     def refusal(self, point: Point) -> str | None:
-        """Why this testbed cannot host a point; None when it can."""
+        """Say why this testbed cannot host a point; None if it can."""
 
     def cautions(self, point: Point) -> list[str]:
-        """What somebody who plans has to know of a point that it can host."""
+        """Return what somebody who plans has to know of a point that it can host."""
         del point
         return []
 
     @abstractmethod
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """Measures one trial; one that fails is a record with the reason (see `begun`).
+        """Measure one trial; one that fails is a record with the reason (see `begun`).
 
         Raises:
             HostError: no further trial can be measured either.
@@ -169,20 +169,20 @@ class Testbed(ABC):
 
     @property
     def parts(self) -> "Sequence[Testbed]":
-        """The testbeds that share the trials, each with its own name; itself when it hands nothing on."""
+        """Return the testbeds that share the trials, each with its own name; itself when it hands nothing on."""
         return (self,)
 
     @property
     def emulated(self) -> bool:
-        """Whether an emulator makes its machines: their disturbances and their ground are its host's."""
+        """Tell whether an emulator makes its machines: their disturbances and their host state are its host's."""
         return False
 
     def named_by(self, kinds: Collection[str]) -> bool:
-        """Whether a spec with these `testbeds` is meant for it."""
+        """Tell whether a spec with these `testbeds` is meant for it."""
         return self.kind in kinds
 
     def require_named(self, spec: str, kinds: Sequence[str]) -> None:
-        """Checks that a spec of this name, with these `testbeds`, is meant for it.
+        """Check that a spec of this name, with these `testbeds`, is meant for it.
 
         Raises:
             WrongTestbed: it is not.
@@ -194,10 +194,10 @@ class Testbed(ABC):
             )
 
     def check(self) -> None:  # noqa: B027 a default, as those below
-        """Raises HostError when nothing at all can run here."""
+        """Raise HostError when nothing at all can run here."""
 
     def knobs(self, what: str, restore_first: bool) -> Knobs:
-        """The knobs of the host that measures, for `what` ("run S-F5"); see KnobSession for `restore_first`."""
+        """Return the knobs of the host that measures, for `what` ("run S-F5"); see KnobSession for `restore_first`."""
         del what, restore_first
         return Knobs()
 
@@ -210,7 +210,7 @@ class Testbed(ABC):
         return {"host": host_metadata(), "build": {"absent": "no node program is needed"}}
 
     def begin(self, assignment: Assignment) -> Opening:
-        """The run begins, knobs of the whole run are set.
+        """Begin the run; knobs of the whole run are set.
 
         Raises:
             HostError: it cannot.
@@ -218,7 +218,7 @@ class Testbed(ABC):
         return without_collectors(assignment, f"a testbed of kind {self.kind} has no host to read")
 
     def begun(self, trial: Trial, attempt: int) -> TrialRecord:
-        """The record of a trial that begins now, with nothing measured yet."""
+        """Return the record of a trial that begins now, with nothing measured yet."""
         point = trial.point
         return TrialRecord(
             trial=trial.id,
@@ -237,14 +237,14 @@ class Testbed(ABC):
 
     @property
     def host_checks(self) -> "Sequence[HostCheck]":
-        """The looks at the ground under the trials so far; none where there is no host."""
+        """Return the host-state checks so far; none where there is no host."""
         return ()
 
     def end_block(self) -> None:  # noqa: B027
         """No trial follows for now: what is to enclose trials is measured."""
 
     def end(self) -> None:  # noqa: B027
-        """The run ends, perhaps before it began: programs are ended. Knobs are restored after it."""
+        """End the run, perhaps before it began: end programs. Knobs are restored after it."""
 
     def close(self) -> None:  # noqa: B027
         """Nothing more is asked: what was opened to answer is closed. A second time does nothing."""
@@ -254,16 +254,16 @@ class Testbed(ABC):
         return self.status()
 
     def down(self) -> TestbedState:
-        """Takes down what `up` prepared."""
+        """Take down what `up` prepared."""
         return self.status()
 
     def findings(self) -> list[HostFinding]:
-        """What its hosts have and lack, for `pollscope testbed check`; changes nothing."""
+        """Return what its hosts have and lack, for `pollscope testbed check`; changes nothing."""
         state = self.status()
         return [HostFinding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.metadata) or "ready")]
 
     def build(self, say: Callable[[str], None]) -> list[str]:
-        """Makes the programs where this testbed starts them; returns lines that say where they are.
+        """Make the programs where this testbed starts them; return lines that say where they are.
 
         Args:
             say: gets a line before what takes long.

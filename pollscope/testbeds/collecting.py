@@ -60,7 +60,7 @@ class RunCollectors:
         return {key_of(host, use.name): _probe(each, use) for host, several in made.items() for each, use in several}
 
     def _uses_of(self, record: TrialRecord) -> list[CollectorUse]:
-        """Those that run in a trial: all that do not rotate, and of those that do the one whose turn its repeat is."""
+        """Return the collectors of a trial: all that do not rotate, and the rotating one of its repeat."""
         turns = [use for use in self._uses if use.rotate]
         turn = self._turns.get(record.repeat, record.repeat) if record.kind == "measure" else record.repeat
         return [use for use in self._uses if not use.rotate or use is turns[turn % len(turns)]]
@@ -68,7 +68,7 @@ class RunCollectors:
     def _made(
         self, uses: Sequence[CollectorUse], options: Options, hosts: Sequence[RemoteHost]
     ) -> Mapping[str, Sequence[Made]]:
-        """The collectors of each host, by its name; "" is this host."""
+        """Return the collectors of each host, by its name; "" is this host."""
         if not hosts:
             return {"": [(_make(use, options), use) for use in uses]}
         for host in hosts:
@@ -82,7 +82,7 @@ class RunCollectors:
     def begin(
         self, record: TrialRecord, options: Options, cpus: Sequence[int], hosts: Sequence[RemoteHost] = ()
     ) -> "Collection":
-        """Starts all whose turn it is; `cpus` are left to what is measured (pollscope.host.placement).
+        """Start the collectors of this trial; `cpus` are left to what is measured (pollscope.host.placement).
 
         Raises:
             HostError: the run folder cannot be written.
@@ -103,7 +103,7 @@ class Collection:
         self._hosts = [_OneHost(host, several, raw / host) for host, several in made.items()]
 
     def start(self) -> None:
-        """Starts them. What an earlier, killed trial of this name left in the folder is taken away first."""
+        """Start them. What an earlier, killed trial of this name left in the folder is taken away first."""
         shutil.rmtree(self._folder / RAW_FOLDER / self._stem, ignore_errors=True)
         try:
             for host in self._hosts:
@@ -116,7 +116,7 @@ class Collection:
             raise HostError(f"the folder of recordings cannot be made: {error.strerror}", where) from error
 
     def mark(self, request: TrialRequest) -> None:
-        """The trial begins now: marks the phases that follow (right to the time its request takes, below 1 ms)."""
+        """Mark the phases of a trial that begins now (right to the time its request takes, below 1 ms)."""
         now = time.monotonic_ns()
         for host in self._hosts:
             host.session.mark("warmup", now)
@@ -124,12 +124,12 @@ class Collection:
             host.session.mark("drain", now + request.warmup_ns + request.window_ns)
 
     def stop(self) -> None:
-        """Stops them, the last started first."""
+        """Stop them, the last started first."""
         for host in reversed(self._hosts):
             host.session.stop()
 
     def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Parses and keeps what was recorded; returns the trial's `collectors`, `plausibility`, `phases`, `samples`.
+        """Parse and keep what was recorded; return the trial's `collectors`, `plausibility`, `phases`, `samples`.
 
         `status` and `reason` are there, too, when a required collector did not deliver. `result` is the node's.
 
@@ -149,7 +149,7 @@ class Collection:
         return {**self._kept(collectors, path), "plausibility": findings, **self._failure()}
 
     def record_lost(self) -> dict[str, Any]:
-        """What was recorded until the node was lost: no means and no verdicts, for there was no whole window.
+        """Return what was recorded until the node was lost: no means and no verdicts, for there was no whole window.
 
         The phase `lost` begins when the collectors were stopped; phases that were still to come are taken away.
 
@@ -192,12 +192,12 @@ class _OneHost:
         self.tally = _Tally(self.session)
 
     def samples(self) -> Iterator[SourceSample]:
-        """What was recorded; the unit path names the host."""
+        """Return what was recorded; the unit path names the host."""
         for sample in self.tally.watch():
             yield sample._replace(unit_path=f"{self.name}/{sample.unit_path}") if self.name else sample
 
     def outcomes(self, found: Mapping[str, Mapping[str, Any]], held: Mapping[str, Any]) -> dict[str, Any]:
-        """What became of each, with its means and what held (states)."""
+        """Return what became of each, with its means and what held (states)."""
         outcomes = self.session.outcomes
         return {
             key_of(self.name, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
@@ -206,7 +206,7 @@ class _OneHost:
         }
 
     def findings(self, window: WindowSeries) -> list[dict[str, Any]]:
-        """Whether the numbers of this host fit each other."""
+        """Tell whether the numbers of this host fit each other."""
         host = f"{self.name}: " if self.name else ""
         return [
             {"rule": each.rule, "verdict": each.verdict, "text": f"{host}{each.text}", "numbers": dict(each.numbers)}
@@ -214,7 +214,7 @@ class _OneHost:
         ]
 
     def fail_silent(self) -> None:
-        """A collector without a sample in the window has failed, unless that is its way."""
+        """Judge a collector without a sample in the window as failed, unless that is its way."""
         for name, outcome in self.session.outcomes.items():
             collector = self._collectors[name]
             there = self.tally.in_window.get(name) or collector.once or collector.sparse
@@ -248,7 +248,7 @@ class _Tally:
 
 
 def node_counts(result: Mapping[str, Any]) -> Iterator[LcoreCounts]:
-    """What the node's PMU counted on its DUT lcores; nothing where it had none, or where it contradicts itself.
+    """Return what the node's PMU counted on its DUT lcores; nothing where it had none, or where it contradicts itself.
 
     (A result that contradicts the protocol fails the trial when its metrics are derived.)
     """
@@ -312,7 +312,7 @@ def _over_units(chosen: Sequence[Series]) -> dict[str, Any]:
 
 
 def file_stem(trial: str, attempt: int) -> str:
-    """A file name for a trial's attempt: readable, and different for different trials."""
+    """Return a file name for a trial's attempt: readable, and different for different trials."""
     readable = re.sub(r"[^A-Za-z0-9._=,@-]", "_", trial)[:_STEM_CHARACTERS]
     return f"{readable}-{hashlib.sha256(trial.encode()).hexdigest()[:8]}-{attempt}"
 
@@ -330,7 +330,7 @@ def _make_there(use: CollectorUse, host: RemoteHost) -> Collector:
 
 
 def key_of(host: str, name: str) -> str:
-    """How a collector is called in records: by its name, on a pair with its host's before it."""
+    """Return how a collector is called in records: by its name, on a pair with its host's before it."""
     return f"{host}/{name}" if host else name
 
 

@@ -33,7 +33,7 @@ class CorunnerLost(TrialError):
 
 
 def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> str | None:
-    """Why this host cannot give a point what it wants beside the DUT; None when it can, or when it wants nothing.
+    """Say why this host cannot give a point what it wants beside the DUT; None if it can, or when it wants nothing.
 
     Args:
         params: the point's parameters.
@@ -60,7 +60,7 @@ def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> s
 
 
 def _no_sharing(params: Parameters) -> str | None:
-    """Why nothing can run on the DUT's CPU just while the DUT sleeps; None when it can (SCHED_IDLE, sched(7))."""
+    """Say why nothing can run on the DUT's CPU just while the DUT sleeps; None if it can (SCHED_IDLE, sched(7))."""
     if "stress-ng" in (params.corunner, params.dut_core):
         return "corunner_place dut-cpu: stress-ng does not wait until a CPU is idle; use another co-runner"
     if (read_text(AUTOGROUP) or "0").strip() != "0":
@@ -72,7 +72,7 @@ def _no_sharing(params: Parameters) -> str | None:
 
 
 def workers(params: Parameters, cpus: CorunnerCpus) -> list[dict[str, Any]]:
-    """The workers of a point, as `configure` wants them."""
+    """Return the workers of a point, as `configure` wants them."""
     found = [{"name": f"spinner{cpu}", "cpu": cpu, "work": "spin"} for cpu in cpus.spinning]
     if cpus.occupant is not None:
         found.insert(0, {"name": "occupant", "cpu": cpus.occupant, "work": "stress-ng"})
@@ -137,7 +137,7 @@ class CorunnerTrial:
         self._client, self._config = client, config
 
     def start(self) -> None:
-        """Lets them work until `record`.
+        """Let them work until `record`.
 
         Raises:
             TrialError: one of them cannot.
@@ -146,7 +146,7 @@ class CorunnerTrial:
             self._client.request("start", START_LIMIT_S)
 
     def record(self, window: Mapping[str, Any]) -> dict[str, Any]:
-        """Lets them rest; returns the trial's `corunner`: what they did in a window of the DUT.
+        """Let them rest; return the trial's `corunner`: what they did in a window of the DUT.
 
         Raises:
             TrialError: one of them did not work through all of it.
@@ -157,7 +157,7 @@ class CorunnerTrial:
             return {**self._config, "result": self._client.request("read", _READ_LIMIT_S, **cut)}
 
     def alone(self, request: TrialRequest) -> dict[str, Any]:
-        """A trial without the DUT, over a warm-up and a window of their own: the trial's `corunner`.
+        """Measure without the DUT, over a warm-up and a window of their own: the trial's `corunner`.
 
         Raises:
             TrialError: one of them ended.

@@ -12,7 +12,7 @@ UMWAIT = (("waitpkg",),), "a line by UMWAIT (WAITPKG)"
 
 
 def halt_refusal(params: Parameters, flags: Callable[[], Mapping[str, bool]]) -> str | None:
-    """Why a processor of these flags cannot wait as a point asks; None when it can. Asks for them only then."""
+    """Say why a processor of these flags cannot wait as a point asks; None if it can. Asks for them only then."""
     needs = {
         ("notification", "monitor"): LINE,
         ("notification", "monitor-multi"): LINES,

@@ -45,7 +45,7 @@ class HostStateWatch:
         self._trials_since = 0
 
     def before(self, trial: Trial, knobs: Mapping[str, object]) -> int:
-        """Takes a host-state check if one is due before this trial; returns the number of the last one.
+        """Take a host-state check if one is due before this trial; return the number of the last one.
 
         Args:
             trial: that is about to start.
@@ -59,7 +59,7 @@ class HostStateWatch:
         return int(self.host_checks[-1]["host_check"])
 
     def close(self) -> None:
-        """A last host-state check behind the last trial, so that each trial lies between two."""
+        """Take a last host-state check after the last trial, so that each trial lies between two."""
         if self._trials_since and self._point is not None:
             self._take("end", self._point)
 

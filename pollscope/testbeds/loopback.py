@@ -169,7 +169,7 @@ class LoopbackTestbed(NodeTestbed):
         return {"host": host_metadata(), "build": build_metadata(node_program())}
 
     def refusal(self, point: Point) -> str | None:
-        """Why this host cannot take a point: too few CPUs, not enough memory for the mbufs, or a knob it lacks."""
+        """Say why this host cannot take a point: too few CPUs, not enough memory for the mbufs, or a knob it lacks."""
         params = point.params
         try:
             self._roles(params)
@@ -200,7 +200,7 @@ class LoopbackTestbed(NodeTestbed):
         return knob_refusal(self.knob_host, point.factors)
 
     def check(self) -> None:
-        """Checks that a node can be started.
+        """Check that a node can be started.
 
         Raises:
             HostError: the program is not built, or there are fewer than two CPUs.
@@ -210,7 +210,7 @@ class LoopbackTestbed(NodeTestbed):
             raise HostError("the loopback testbed needs 2 CPUs: one for the generator and one for the DUT")
 
     def open(self, params: Parameters, log: Path) -> "LoopbackSession":
-        """Starts the node for this configuration.
+        """Start the node for this configuration.
 
         Raises:
             HostError: it does not start.
@@ -228,7 +228,7 @@ class LoopbackTestbed(NodeTestbed):
         return LoopbackSession(client, prefix, places, self._roles, memory, params)
 
     def status(self) -> TestbedState:
-        """Whether a node could be started now, with which CPUs and memory."""
+        """Tell whether a node could be started now, with which CPUs and memory."""
         try:
             self.check()
             roles = self._place(Wanted(1))
@@ -249,7 +249,7 @@ class LoopbackTestbed(NodeTestbed):
         return processors.most_dut_cores(self._cpus)
 
     def _roles(self, params: Parameters) -> Roles:
-        """The CPUs of a point; raises HostError when there are none for it."""
+        """Return the CPUs of a point; raises HostError when there are none for it."""
         generator = lcores.generator_spins(params)
         return self._place(Wanted(params.cores, lcores.dispatchers(params), generator, params.placement))
 
@@ -265,7 +265,7 @@ class LoopbackTestbed(NodeTestbed):
         return Roles(given.main, given.generator if wanted.generator else (), dut, others)
 
     def _spare_cpus(self, roles: Roles) -> list[int]:
-        """CPUs that other points may need: an lcore that has nothing to do sleeps, a new node takes seconds."""
+        """Return CPUs that other points may need: an lcore that has nothing to do sleeps, a new node takes seconds."""
         if self.config.cpus != "auto":
             given = self.config.cpus
             return [cpu for cpu in (*given.generator, *given.dut) if cpu not in roles.measuring]
@@ -274,7 +274,7 @@ class LoopbackTestbed(NodeTestbed):
         return allowed if len(allowed) + len(roles.measuring) + 2 <= _MOST_LCORES else []
 
     def _memory(self, params: Parameters) -> Memory:
-        """What a point asks for; HostError when this host has no such pages."""
+        """Return what a point asks for; HostError when this host has no such pages."""
         size = params.page_size
         if size is None:
             return self._own_memory()
@@ -287,7 +287,7 @@ class LoopbackTestbed(NodeTestbed):
         return Memory(True, free, folder)
 
     def cautions(self, point: Point) -> list[str]:
-        """What the memory and the CPUs that it would get mean for its costs."""
+        """Return what the memory and the CPUs that it would get mean for its costs."""
         return _cautions(self._roles(point.params), self._memory(point.params))
 
     def _own_memory(self) -> Memory:
@@ -318,7 +318,7 @@ def _needed_bytes(params: Parameters, roles: Roles) -> int:
 
 
 def _start_parameters(params: Parameters) -> tuple[str, ...]:
-    """The parameters that are given to the node when it starts."""
+    """Return the parameters that are given to the node when it starts."""
     return (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
 
 
@@ -372,7 +372,7 @@ class LocalWatch:
         self._before, self._waited = read_activity(cpus), waits_ns()
 
     def record(self) -> dict[str, Any]:
-        """The differences since it was made."""
+        """Return the differences since it was made."""
         host = read_activity(self._cpus).since(self._before)
         waits = self._waits_ns().items()
         return {**host, "waits_ns": {str(lcore): ns - self._waited.get(lcore, 0) for lcore, ns in waits}}
@@ -412,26 +412,26 @@ class LoopbackSession:
 
     @property
     def hello(self) -> dict[str, Any]:
-        """The node's hello."""
+        """Return the node's hello."""
         return self._client.hello
 
     @property
     def pid(self) -> int:
-        """The node's process."""
+        """Return the node's process."""
         return self._client.pid
 
     @property
     def measuring_cpus(self) -> tuple[int, ...]:
-        """CPUs on which lcores spin, generator first."""
+        """Return CPUs on which lcores spin, generator first."""
         return self._roles.measuring
 
     @property
     def metadata(self) -> list[str]:
-        """What the reader of the results has to know."""
+        """Return what the reader of the results has to know."""
         return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
 
     def suits(self, params: Parameters) -> bool:
-        """Whether the ports that were made at the start have these parameters, and the memory suffices."""
+        """Tell whether the ports that were made at the start have these parameters, and the memory suffices."""
         wanted = params.only(_start_parameters(params))
         roles = self._roles_of(params)
         if self._taken_bytes is not None and _needed_bytes(params, roles) > self._taken_bytes:
@@ -441,14 +441,14 @@ class LoopbackSession:
         return wanted == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)
 
     def watch(self) -> "LocalWatch":
-        """What else runs on the CPUs of generator and DUT, from now on."""
+        """Return what else runs on the CPUs of generator and DUT, from now on."""
         return LocalWatch(self.measuring_cpus, self._waits_ns)
 
     def _waits_ns(self) -> dict[int, int]:
         return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))
 
     def configure(self, params: Parameters) -> dict[str, Any]:
-        """Configures the node when it is not configured so already; returns the request."""
+        """Configure the node when it is not configured so already; return the request."""
         self._take(params)
         request = configure_request(params, self._wiring)
         self._configure(request)
@@ -461,11 +461,11 @@ class LoopbackSession:
             self._configured = request
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """The CPUs of what a point wants beside the DUT."""
+        """Return the CPUs of what a point wants beside the DUT."""
         return _loopback_corunners(processors.allowed_cpus(), self._roles_of(params), params)
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Starts a `pollscope-corunner` on this host."""
+        """Start a `pollscope-corunner` on this host."""
         return NodeClient([str(corunner_program())], log, "the co-runner")
 
     def least_warmup_ns(self, _params: Parameters) -> int:
@@ -473,7 +473,7 @@ class LoopbackSession:
         return 0
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
-        """Costs of the present configuration, measured with no traffic; absent where traffic never stops."""
+        """Return costs of the present configuration, measured with no traffic; absent where traffic never stops."""
         if params.feed == "infinite":
             return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
         if params.workload in RECEIVE_NOTHING:
@@ -482,27 +482,27 @@ class LoopbackSession:
         return dict(reply["costs"])
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
-        """Gaps of each measuring CPU."""
+        """Return gaps of each measuring CPU."""
         limit_s = duration_ns / 1e9 + REQUEST_LIMIT_S
         spinning = list(self._spinning.values())
         reply = self._client.request("noise", limit_s, lcores=spinning, duration_ns=duration_ns)
         return list(reply["noise"])
 
     def host_state(self) -> list[dict[str, Any]]:
-        """The node's, of all its lcores: a run's host-state checks have to be of the same ones whatever a point
+        """Check all lcores of the node: a run's host-state checks have to be of the same ones whatever a point
         needs.
         """
         reply = self._client.request("host_state", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
         return [dict(reply["host_state"])]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
-        """One crossing of one pair, sent and received on the generator's lcore."""
+        """Measure one crossing of one pair, sent and received on the generator's lcore."""
         self._take(params)
         self._configure(floor_request(params, self._wiring))
         return self.measure(request)
 
     def measure(self, request: TrialRequest) -> dict[str, Any]:
-        """One trial.
+        """Measure one trial.
 
         Raises:
             NodeRefused, NodeFailed: the node does not start it, or gives it up.
@@ -519,11 +519,11 @@ class LoopbackSession:
         return list(self._client.request("selftest", limit_s)["rows"])
 
     def close(self) -> None:
-        """Ends the node in order."""
+        """End the node in order."""
         self._client.close()
         remove_folder(self._prefix)
 
     def end(self) -> None:
-        """Ends the node at once."""
+        """End the node at once."""
         self._client.end()
         remove_folder(self._prefix)

@@ -29,18 +29,18 @@ class Maxima:
         self.found: dict[str, dict[str, Any]] = {}
 
     def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
-        """Remembers a trial that measured a maximum; of several attempts the last."""
+        """Remember a trial that measured a maximum; of several attempts the last."""
         if record.kind == "maximum":
             # The first loss ratio's rate is 100 % load.
             goals = record.search["goals"][:1] if record.search is not None else []
             self._made.setdefault(record.point, {})[record.trial] = metrics, goals
 
     def has(self, trial: Trial) -> bool:
-        """Whether a trial of kind maximum has been made."""
+        """Tell whether a trial of kind maximum has been made."""
         return trial.id in self._made.get(trial.point.id, {})
 
     def of(self, trial: Trial) -> float | None:
-        """The maximum that a trial's load refers to; None when it refers to none.
+        """Return the maximum that a trial's load refers to; None when it refers to none.
 
         Raises:
             TrialError: it could not be measured.
@@ -69,7 +69,7 @@ class Maxima:
 
 
 def _not_the_duts(point: str, rate_pps: float, missed: float, sent_pps: float) -> str:
-    """The warning of a maximum that shows something in front of the DUT."""
+    """Return the warning of a maximum that shows something in front of the DUT."""
     if rate_pps < _ARRIVED_SHARE * sent_pps:
         return (
             f"maximum of the path at '{point}': of {human_rate(sent_pps)} that were sent {human_rate(rate_pps)} came "

@@ -133,12 +133,12 @@ class ModelTestbed(Testbed):
         return ["nothing to build: this testbed simulates"]
 
     def close(self) -> None:
-        """Leaves the cluster."""
+        """Leave the cluster."""
         if self._cluster is not None:
             self._cluster.close()
 
     def refusal(self, point: Point) -> str | None:
-        """Why the model does not tell what happens at a point, or lacks a cost for it."""
+        """Say why the model does not tell what happens at a point, or lacks a cost for it."""
         params = point.params
         if (other := tcp_refusal(params) or sleep_refusal(params)) is not None:
             return other
@@ -161,7 +161,7 @@ class ModelTestbed(Testbed):
         return points.refusal(params, self._costs(params), self.config.tsc_hz)
 
     def cautions(self, point: Point) -> list[str]:
-        """Where a cost is not one of the point's own: of its frames' size, of the generator to its queues."""
+        """Return where a cost is not one of the point's own: of its frames' size, of the generator to its queues."""
         if self.config.servers:
             return []
         return [*self._of_other_frames(point.params.frame), *self._of_more_queues(point.params)]
@@ -172,7 +172,7 @@ class ModelTestbed(Testbed):
         return [f"the costs in {self.file.name} know no sizes of frames: at {frame} B a packet takes what 64 B do"]
 
     def _of_more_queues(self, params: Parameters) -> list[str]:
-        """Numbers of queues to which the generator sends at a rate that was measured with more."""
+        """Return numbers of queues to which the generator sends at a rate that was measured with more."""
         costs, queues = self._costs(params), points.queues_of_a_core(params)
         rates = [costs.turn_ns, costs.sent_ns, costs.generator_pps if params.load_pps is None else None]
         fewest = {rate.from_more_queues(queues) for rate in rates if rate is not None and params.feed == "wire"}
@@ -212,7 +212,7 @@ class ModelTestbed(Testbed):
         return record.having(maximum_pps=maximum_pps, **found)
 
     def _beside(self, params: Parameters, result: dict[str, Any]) -> dict[str, Any]:
-        """The result with the power of its cores, and the co-runner, where the file says what a cycle does."""
+        """Return the result with the power of its cores, and the co-runner, where the file says what a cycle does."""
         if self.config.servers:
             return {"result": result}
         costs = self._costs(params)
@@ -233,7 +233,7 @@ class ModelTestbed(Testbed):
         return dict(self._cluster.take(_name(trial, offered_pps)))
 
     def _give(self, trials: Sequence[Trial]) -> None:
-        """Lets the cluster begin with trials whose load is known."""
+        """Let the cluster begin with trials whose load is known."""
         assert self._cluster is not None
         for trial in trials:
             try:
@@ -244,7 +244,7 @@ class ModelTestbed(Testbed):
             self._cluster.give(_name(trial, offered_pps), simulated, self.config, trial, offered_pps)
 
     def machine(self) -> dict[str, Any]:
-        """The modelled machine: for it no host has facts."""
+        """Describe the modelled machine, which has no host's metadata."""
         return {"host": {"absent": "nothing was measured on a host"}, "build": {"absent": "no node program is needed"}}
 
     def describe(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _name(trial: Trial, offered_pps: float | None) -> str:
 
 
 def simulated(config: ModelConfig, trial: Trial, offered_pps: float | None) -> dict[str, Any]:
-    """The result of a trial: the same bits for the same arguments, wherever it is computed."""
+    """Return the result of a trial: the same bits for the same arguments, wherever it is computed."""
     params, tsc_hz = trial.point.params, config.tsc_hz
     seed = zlib.crc32(f"{trial.id} {params.arrivals_seed} {params.service_seed} {params.hiccup_seed}".encode())
     if config.servers:

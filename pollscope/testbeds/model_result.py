@@ -21,7 +21,7 @@ _NO_CACHES = ("l1d_loads", "l1d_misses", "l2_misses", "llc_loads", "llc_misses")
 
 
 def config_of(params: Parameters) -> dict[str, Any]:
-    """The ports and roles of a modelled point, as far as metrics read them."""
+    """Return the ports and roles of a modelled point, as far as metrics read them."""
     config: dict[str, Any] = {
         "ports": [{"name": RX_PORT, "rx_queues": params.queues}],
         "dut": {"rx_port": RX_PORT, "tx_port": TX_PORT, "workload": params.workload},
@@ -46,7 +46,7 @@ class CoreActivity(NamedTuple):
 
 
 def activity(result: Mapping[str, Any], ipc: Ipc) -> CoreActivity:
-    """How busy the cores of a result were; of one that waits, only what it does is told, and that is useful."""
+    """Return how busy the cores of a result were; of one that waits, only what it does is told, and that is useful."""
     lcores = result["dut"]["lcores"]
     parts = [each["cycles"] for each in lcores]
     total = sum(part["total"] for part in parts)
@@ -58,7 +58,7 @@ def activity(result: Mapping[str, Any], ipc: Ipc) -> CoreActivity:
 
 
 def beside(params: Parameters, costs: Costs, found: CoreActivity, cycles: float) -> dict[str, Any]:
-    """The record's `corunner`: its IPC is what the DUT's core leaves of a core's width to its SMT sibling.
+    """Return the record's `corunner`: its IPC is what the DUT's core leaves of a core's width to its SMT sibling.
 
     Source: the width is shared instruction by instruction (HyperPlane, section V-D, states the direction only).
     """
@@ -141,7 +141,7 @@ def servers_result(
 
 
 def sent_late(result: dict[str, Any], due_pps: float | None, sent_pps: float | None) -> dict[str, Any]:
-    """The result of a generator that sent less than was due, so that part of it was not sent in time."""
+    """Return the result of a generator that sent less than was due, so that part of it was not sent in time."""
     if due_pps and sent_pps and sent_pps < due_pps:
         for generator in result["gen"]["lcores"]:
             generator["intended"] = round(generator["sent"] * due_pps / sent_pps)
@@ -241,7 +241,7 @@ def _queues_of(system: PollingCores, reader: int) -> int:
 
 
 def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
-    """Waits for a ring and hiccups of empty polls are the loop's, as they are in docs/validity.md."""
+    """Count waits for a ring and hiccups of empty polls as the loop's, as they are in docs/validity.md."""
     per_ns = window["tsc_hz"] / 1e9
     empty, loop = core.idle_ns * per_ns, (core.waits_ns + core.struck_ns) * per_ns
     parts = {"absent": "the model does not tell receiving, processing and sending apart"}
@@ -280,7 +280,7 @@ def _bytes(params: Parameters, packets: int) -> int | dict[str, str]:
 def _generator(
     params: Parameters, sent: int, dropped: int, times: dict[str, Any], window: dict[str, int]
 ) -> dict[str, Any]:
-    """The result's `gen`: it sends what it can on time, and in the end gets back what was dropped nowhere."""
+    """Return the result's `gen`: it sends what it can on time, and in the end gets back what was dropped nowhere."""
     order = {"absent": "the model does not follow the order of packets"}
     found: dict[str, Any] = {
         "lcore": 0,

@@ -54,7 +54,7 @@ class NodeTestbed(Testbed):
 
     @abstractmethod
     def open(self, params: Parameters, log: Path) -> Session:
-        """Starts nodes that can run this configuration, and as many others as they can.
+        """Start nodes that can run this configuration, and as many others as they can.
 
         Raises:
             HostError: they do not start.
@@ -65,12 +65,12 @@ class NodeTestbed(Testbed):
         """See `knobs`."""
 
     def knobs(self, what: str, restore_first: bool) -> Knobs:
-        """Those of the host; turned to a point's levels before its trial."""
+        """Return those of the host; turned to a point's levels before its trial."""
         self._knobs = self.own_knobs(what, restore_first)
         return self._knobs
 
     def begin(self, assignment: Assignment) -> Opening:
-        """Starts the first session and asks the collectors.
+        """Start the first session and ask the collectors.
 
         Raises:
             HostError: it does not start.
@@ -94,7 +94,7 @@ class NodeTestbed(Testbed):
         )
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """One trial, with the knobs of its point set and a host-state check before it where one is due.
+        """Measure one trial, with the knobs of its point set and a host-state check before it where one is due.
 
         Raises:
             HostError: a node cannot be started, or a host whose knobs are turned is gone.
@@ -131,18 +131,18 @@ class NodeTestbed(Testbed):
         return self._host_state.host_checks
 
     def end_block(self) -> None:
-        """Takes a last host-state check behind the last trial, so that each trial lies between two."""
+        """Take a last host-state check after the last trial, so that each trial lies between two."""
         self._host_state.close()
 
     def end(self) -> None:
-        """Ends the session in order, and what runs beside it."""
+        """End the session in order, and what runs beside it."""
         if self._corunner is not None:
             self._corunner.close()
             self._corunner = None
         self._close_session()
 
     def _suitable_session(self, params: Parameters) -> Session:
-        """A session that suits these parameters: the present one, or a new one."""
+        """Return a session that suits these parameters: the present one, or a new one."""
         if self._session is not None and not self._session.suits(params):
             self._close_session()
         if self._session is None:
@@ -160,7 +160,7 @@ class NodeTestbed(Testbed):
             self._session = None
 
     def _look(self, point: Point) -> HostCheck:
-        """What the cores of a session for this point are like now, or `absent` with the reason."""
+        """Return what the cores of a session for this point are like now, or `absent` with the reason."""
         session = self._suitable_session(point.params)
         try:
             hosts = session.host_state()
@@ -218,7 +218,7 @@ class NodeTestbed(Testbed):
     def _collected(
         self, session: Session, record: TrialRecord, params: Parameters, request: TrialRequest
     ) -> tuple[Parts, Parts]:
-        """The result of one measurement with the collectors around it, and the other parts of the record."""
+        """Return the result of one measurement with the collectors around it, and the other parts of the record."""
         corunners = session.corunner_cpus(params) if has_corunners(params) else CorunnerCpus()
         if self.collectors is None:
             return self._with_corunners(session, params, corunners, request, lambda: None)
@@ -247,7 +247,7 @@ class NodeTestbed(Testbed):
         request: TrialRequest,
         begin: Callable[[], None],
     ) -> tuple[Parts, Parts]:
-        """The result of one measurement with the DUT's co-runners at work, and what they did.
+        """Return the result of one measurement with the DUT's co-runners at work, and what they did.
 
         `begin` is called right before the nodes are started.
         """
@@ -268,7 +268,7 @@ class NodeTestbed(Testbed):
 
 
 def _collector_options(session: Session, params: Parameters) -> dict[str, Mapping[str, object]]:
-    """What collectors have to be told about the nodes of a point and the co-runner beside them."""
+    """Return what collectors have to be told about the nodes of a point and the co-runner beside them."""
     corunner = session.corunner_cpus(params).corunner if has_corunners(params) else None
     # An end has been told itself.
     told = {} if corunner is None or session.hosts else {"perf-corunner": {"cpus": (corunner,)}}

@@ -56,11 +56,11 @@ class PairsTestbed(Testbed):
 
     @property
     def parts(self) -> Sequence[PairTestbed]:
-        """The pairs."""
+        """Return the pairs."""
         return self._pairs
 
     def named_by(self, kinds: Collection[str]) -> bool:
-        """Whether a spec is meant for pairs, or for several of them only."""
+        """Tell whether a spec is meant for pairs, or for several of them only."""
         return not {"pair", "pairs"}.isdisjoint(kinds)
 
     def describe(self) -> dict[str, Any]:
@@ -74,12 +74,12 @@ class PairsTestbed(Testbed):
         return PairsKnobs({part.name: part.knobs(what, restore_first) for part in self.parts})
 
     def machine(self) -> dict[str, Any]:
-        """The machines of the first pair, and those of each under its name."""
+        """Return the machines of the first pair, and those of each under its name."""
         found = {part.name: part.machine() for part in self.parts}
         return {**next(iter(found.values())), "pairs": found}
 
     def refusal(self, point: Point) -> str | None:
-        """Why no pair can take a point; None when one can."""
+        """Say why no pair can take a point; None if one can."""
         reasons = [(part.name, part.refusal(point)) for part in self.parts]
         return None if None in [reason for _, reason in reasons] else "; ".join(f"{n}: {r}" for n, r in reasons)
 
@@ -98,15 +98,15 @@ class PairsTestbed(Testbed):
             part.close()
 
     def build(self, say: Callable[[str], None]) -> list[str]:
-        """Makes the programs on each host of each pair."""
+        """Make the programs on each host of each pair."""
         return [f"{part.name} {line}" for part in self.parts for line in part.build(say)]
 
     def findings(self) -> list[HostFinding]:
-        """What each host of each pair has and lacks."""
+        """Return what each host of each pair has and lacks."""
         return [replace(each, host=f"{part.name} {each.host}") for part in self.parts for each in part.findings()]
 
     def status(self) -> TestbedState:
-        """Whether all hosts answer."""
+        """Tell whether all hosts answer."""
         states = [(part.name, part.status()) for part in self.parts]
         metadata = [f"{name}: {fact}" for name, state in states for fact in state.metadata]
         return TestbedState(all(state.ready for _, state in states), metadata)
@@ -146,7 +146,7 @@ class PairsKnobs(Knobs):
         return [result for part in self.parts.values() for result in part.restore()]
 
     def snapshot(self) -> dict[str, dict[str, str]]:
-        """Knob -> PAIR/TARGET -> value."""
+        """Return knob -> PAIR/TARGET -> value."""
         found: dict[str, dict[str, str]] = {}
         for name, part in self.parts.items():
             for knob, values in part.snapshot().items():

@@ -47,7 +47,7 @@ class Watch(Protocol):
     """What else runs on the measuring CPUs since it was made."""
 
     def record(self) -> dict[str, Any]:
-        """The `host` of a trial's record."""
+        """Return the `host` of a trial's record."""
 
 
 class Session(Protocol):
@@ -55,11 +55,11 @@ class Session(Protocol):
 
     @property
     def hello(self) -> dict[str, Any]:
-        """The DUT node's hello."""
+        """Return the DUT node's hello."""
 
     @property
     def measuring_cpus(self) -> tuple[int, ...]:
-        """CPUs of this host on which lcores spin."""
+        """Return CPUs of this host on which lcores spin."""
 
     @property
     def metadata(self) -> list[str]:
@@ -67,52 +67,52 @@ class Session(Protocol):
 
     @property
     def collector_options(self) -> Mapping[str, Mapping[str, object]]:
-        """What collectors have to be told about these nodes: collector -> its options."""
+        """Return what collectors have to be told about these nodes: collector -> its options."""
 
     def suits(self, params: Parameters) -> bool:
-        """Whether these nodes can take this configuration without being started again."""
+        """Tell whether these nodes can take this configuration without being started again."""
 
     @property
     def hosts(self) -> "Sequence[RemoteHost]":
-        """The hosts on which collectors run, when they are others; empty: this host."""
+        """Return the hosts on which collectors run, when they are others; empty: this host."""
 
     def watch(self) -> Watch:
-        """What else runs on the measuring CPUs, from now on."""
+        """Return what else runs on the measuring CPUs, from now on."""
 
     def configure(self, params: Parameters) -> dict[str, Any]:
-        """Configures the nodes; returns the `configure` request. Does nothing when they are configured so already."""
+        """Configure the nodes; return the `configure` request. Do nothing if they are configured so already."""
 
     def least_warmup_ns(self, params: Parameters, /) -> int:
-        """The shortest warm-up of such a trial in the present configuration; a spec's that is shorter is lengthened."""
+        """Return the shortest warm-up in the present configuration; a shorter one of a spec is lengthened."""
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
-        """Costs for the present configuration."""
+        """Return costs for the present configuration."""
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
-        """Gaps of each measuring CPU while nothing runs."""
+        """Return gaps of each measuring CPU while nothing runs."""
 
     def host_state(self) -> list[dict[str, Any]]:
-        """What the measuring cores of each host are like at this moment, while nothing runs: the node's
+        """Return what the measuring cores of each host are like at this moment, while nothing runs: the node's
         `host_state`.
         """
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
-        """One trial in which the generator's frames come straight back to it, with no DUT; or why that cannot be.
+        """Measure a trial whose frames come straight back to the generator, with no DUT; or say why not.
 
         Of the parameters only those of frame and descriptors count. Configures the nodes anew.
         """
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """The CPUs of what a point wants beside the DUT; HostError when there are none for it."""
+        """Return the CPUs of what a point wants beside the DUT; HostError when there are none for it."""
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Starts a `pollscope-corunner` on the DUT's host."""
+        """Start a `pollscope-corunner` on the DUT's host."""
 
     def measure(self, request: TrialRequest) -> dict[str, Any]:
-        """One trial: start, wait for its end, read; returns the node's result (docs/node-protocol.md)."""
+        """Measure one trial: start, wait for its end, read; return the node's result (docs/node-protocol.md)."""
 
     def close(self) -> None:
-        """Ends the nodes in order."""
+        """End the nodes in order."""
 
     def end(self) -> None:
-        """Ends the nodes at once, hung or not."""
+        """End the nodes at once, hung or not."""

@@ -51,7 +51,7 @@ class _UprofColumn(NamedTuple):
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads the rows below each pair of header rows; what stands before the first one describes the host.
+    """Read the rows below each pair of header rows; what stands before the first one describes the host.
 
     Raises:
         ParseError: no header rows, header rows that do not fit each other, a cumulative report, a message of the tool,
@@ -87,7 +87,7 @@ def _is_section(cells: list[str]) -> bool:
 
 
 def _places(cells: list[str], number: int, origin: Origin) -> list[str]:
-    """The unit path of every cell; one place alone holds for all columns."""
+    """Return the unit path of every cell; one place alone holds for all columns."""
     if cells[0] in ("Metric", "Metrics"):
         raise origin.refuse(number, "a cumulative report: its numbers belong to no window", "record without -C")
     paths, path = [], ""
@@ -102,7 +102,7 @@ def _places(cells: list[str], number: int, origin: Origin) -> list[str]:
 
 
 def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -> list[_UprofColumn]:
-    """The meaning of every column; that of a time has no path."""
+    """Return the meaning of every column; that of a time has no path."""
     if len(set(places)) == 1:
         places = places[:1] * len(cells)
     if len(places) != len(cells):
@@ -139,7 +139,7 @@ def _time(cell: str, stamps: Stamps) -> int | None:
 
 
 def _readings(t_ns: int | None, cells: list[str], columns: list[_UprofColumn]) -> Iterator[Reading]:
-    """One reading a unit."""
+    """Return one reading per unit."""
     units: dict[str, list[tuple[SourceMetric, Cell]]] = {}
     for cell, column in zip(cells, columns, strict=True):
         units.setdefault(column.path, []).append((column.metric, scaled(parse_cell(cell), column.scale)))

@@ -13,7 +13,7 @@ _LINE = re.compile(r"(cpu\d+) 0x([0-9a-f]+) ([0-9a-f]{1,16})")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads the recorded registers.
+    """Read the recorded registers.
 
     Raises:
         ParseError: no register in it.

@@ -34,7 +34,7 @@ _SESSION = (_PROMPT, "Connecting to ", "Connected to application: ")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads replies, one a line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
+    """Read replies, one a line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
 
     A session of dpdk-telemetry.py is read too: its prompt names the request, and a reply may be spread over lines.
 
@@ -121,7 +121,7 @@ def _counters(result: dict[str, Any]) -> Iterator[tuple[SourceMetric, Value, str
 
 @lru_cache(maxsize=4096)
 def _metrics(name: str) -> list[SourceMetric]:
-    """The counter under its own name, and under the normalised one where there is one."""
+    """Return the counter under its own name, and under the normalised one where there is one."""
     unit = "B" if name.endswith(("bytes", "octets")) else "1"
     metrics = [SourceMetric(name, unit, Kind.COUNTER)]
     normal = _NORMALISED.get(name)

@@ -115,7 +115,7 @@ _NORMALISED: dict[str, tuple[str, ...]] = {
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads one `ethtool -S` listing (with or without its first line); `origin.label` is the interface.
+    """Read one `ethtool -S` listing (with or without its first line); `origin.label` is the interface.
 
     Raises:
         ParseError: no counter in it (ethtool's own message is then the reason).
@@ -158,7 +158,7 @@ class _Listing:
     first_queues: set[str] = field(default_factory=set)
 
     def begin(self, text: str) -> None:
-        """A heading."""
+        """Return a heading."""
         match = _HEADING.fullmatch(text)
         self.heading = f"{_DIRECTIONS[match[2]]}_queue{match[3]}" if match else ""
         self.indent = len(match[1]) if match else 0
@@ -212,7 +212,7 @@ def _normalised(names: dict[str, Value]) -> Iterator[tuple[SourceMetric, Value, 
 
 
 def parse_settings(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads `ethtool -i`, `-g` or `-c`: names and states. `n/a` is an absence; sections of -g become prefixes.
+    """Read `ethtool -i`, `-g` or `-c`: names and states. `n/a` is an absence; sections of -g become prefixes.
 
     Raises:
         ParseError: no `name: value` line in it.

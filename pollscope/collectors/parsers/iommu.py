@@ -22,7 +22,7 @@ _STATE = SourceMetric("translation", "", Kind.STATE)
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads a listing of sources/iommu.py, or lines of a kernel log; the log alone proves nothing and says so.
+    """Read a listing of sources/iommu.py, or lines of a kernel log; the log alone proves nothing and says so.
 
     Raises:
         ParseError: neither is found in it.

@@ -26,7 +26,7 @@ _WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for th
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads one snapshot of one of the three files; `origin.label` is its name (stat, interrupts, softirqs).
+    """Read one snapshot of one of the three files; `origin.label` is its name (stat, interrupts, softirqs).
 
     Raises:
         ParseError: the text is none of the three.
@@ -57,7 +57,7 @@ def _parse_stat(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """A column a CPU (the header names them; offline CPUs have none), a row an interrupt or softirq."""
+    """Read one column per CPU (the header names them; offline CPUs have none), one row per interrupt or softirq."""
     cpus: list[str] = []
     cells: dict[str, tuple[list[SourceMetric], list[Cell]]] = {}
     for number, text in numbered(lines, origin):

@@ -10,7 +10,7 @@ from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, read
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """One JSON document; nested `children` (util-linux 2.38 and later) are flattened.
+    """Read one JSON document; nested `children` (util-linux 2.38 and later) are flattened.
 
     Raises:
         ParseError: not the JSON of lscpu.

@@ -65,7 +65,7 @@ _NEOHOST = {
 
 
 def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """What `get_device_performance_counters` prints, as JSON (--output-format=JSON) or as a table; with --run-loop one
+    """Read `get_device_performance_counters`: JSON (--output-format=JSON) or a table; with --run-loop one
     after the other. `origin.label` is the device.
 
     Raises:
@@ -84,7 +84,7 @@ def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _neohost_documents(text: str, start: int, origin: Origin) -> Iterator[list[dict[str, Any]]]:
-    """The counters and the analysis of every document."""
+    """Return the counters and the analysis of every document."""
     if start < 0:
         raise origin.refuse(1, f"no JSON: {text.strip()[:60]!r}", "record with the tool's JSON option")
     end = 0
@@ -102,7 +102,7 @@ def _neohost_documents(text: str, start: int, origin: Origin) -> Iterator[list[d
 
 
 def _neohost_tables(text: str, origin: Origin) -> Iterator[list[dict[str, Any]]]:
-    """The two halves of every table; rows of the right one stand beside rows of the left one and mean others.
+    """Return the two halves of every table; rows of the right one stand beside rows of the left one and mean others.
 
     || Level 0 MTT Cache Hit || 3,495,893 ||| PCIe Avg Latency || 800 [NS] ||
     """
@@ -118,19 +118,19 @@ def _neohost_tables(text: str, origin: Origin) -> Iterator[list[dict[str, Any]]]
 
 
 def _is_title(line: str) -> bool:
-    """Whether a line is a ruler or the title of a group of rows, or blank."""
+    """Tell whether a line is a ruler or the title of a group of rows, or blank."""
     return not line.strip("=") or (line.startswith("||") and not any(map(str.isdigit, line)))
 
 
 def _table_rows(line: str) -> list[dict[str, Any]]:
-    """What the two halves of a line say."""
+    """Return what the two halves of a line say."""
     rows = [half.split("||") for half in _halves(line)]
     pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
     return [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
 
 
 def _halves(line: str) -> list[str]:
-    """The two halves of a row, without the bars in front of them."""
+    """Return the two halves of a row, without the bars in front of them."""
     left, bars, right = line.strip().partition("|||")
     return [left[2:] + bars[1:], right] if left.startswith("||") else []
 
@@ -166,13 +166,13 @@ def _json(lines: Iterable[str], origin: Origin) -> Any:
 
 
 def _leave_out_rest(text: str, end: int, origin: Origin) -> None:
-    """Counts what stands after the last document."""
+    """Count what stands after the last document."""
     if rest := text[end:].strip():
         origin.leave_out(1 + text.count("\n", 0, end), f"no document: {rest[:60]!r}")
 
 
 def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
-    """The document that begins at `start`, and where it ends."""
+    """Return the document that begins at `start`, and where it ends."""
     try:
         return json.JSONDecoder().raw_decode(text, start)
     except (json.JSONDecodeError, RecursionError, ValueError) as error:

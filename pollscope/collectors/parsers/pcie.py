@@ -21,7 +21,7 @@ _EXTENDED_TAGS, _TEN_BIT_TAGS, _TEN_BIT_TAG_COUNT = 8, 12, 768
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads a listing.
+    """Read a listing.
 
     Raises:
         ParseError: no device in it.
@@ -73,7 +73,7 @@ def _express(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
 
 
 def _tags(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
-    """Reads that the device may have under way: tags of 5, 8 or 10 bits, as its control registers have it."""
+    """Return how many reads the device may have under way: tags of 5, 8 or 10 bits by its control registers."""
     base = _capability(config)
     control = _word(config, base, 8) if base else None
     control2 = _word(config, base, 0x28) if base else None

@@ -49,7 +49,7 @@ _IDLE_KNOWN: dict[str, tuple[str, str, Kind, float]] = {
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads `path=value` lines; `path!reason` says why a file could not be read.
+    """Read `path=value` lines; `path!reason` says why a file could not be read.
 
     Raises:
         ParseError: no such line in it.
@@ -86,7 +86,7 @@ class _Zones:
         self._names: dict[str, str] = {}
 
     def holds(self, file: str) -> bool:
-        """Whether the file was there already: another snapshot begins."""
+        """Tell whether the file was there already: another snapshot begins."""
         return file in self._seen
 
     def add(self, file: str, path: str, cell: tuple[SourceMetric, Value, str]) -> None:
@@ -96,7 +96,7 @@ class _Zones:
             self._names[path] = cell[1]
 
     def readings(self, t_ns: int | None) -> Iterator[Reading]:
-        """The energy of a package goes to its socket; a zone without a name that is known keeps its own path."""
+        """Return a zone's path: energy of a package goes to its socket, and a zone of unknown name keeps its own."""
         for path, (metric, value, reason) in self._cells:
             unit, part = self._place(path)
             name = f"{part}_{metric.name}" if part and metric.name.startswith("energy") else metric.name

@@ -69,7 +69,7 @@ _HARDWARE = {"CPU": "core", "Pkg": "package", "Pk": "package", "Mod": "module", 
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads tab-separated output (or output aligned with blanks).
+    """Read tab-separated output (or output aligned with blanks).
 
     Raises:
         ParseError: no header, a header in which two names ran together, a row longer than its header, several rows
@@ -101,7 +101,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _cells(text: str) -> list[str]:
-    """The cells of a line; turbostat of 2017 and before puts a tab in front of header and rows."""
+    """Return the cells of a line; turbostat of 2017 and before puts a tab in front of header and rows."""
     return list(map(str.strip, text.removeprefix("\t").split("\t"))) if "\t" in text else text.split()
 
 
@@ -151,7 +151,7 @@ class _TurbostatTable:
     columns: list[_Column]
 
     def is_row(self, cells: list[str]) -> bool:
-        """Whether the cells are a row below this header."""
+        """Tell whether the cells are a row below this header."""
         if self.first is None:
             return len(cells) == len(self.header) and all(map(_SUMMARY.fullmatch, cells))
         return len(cells) > self.first and bool(_CPU.fullmatch(cells[self.first]))

@@ -11,7 +11,7 @@ _UNIT = re.compile(r"IOMMU:\s*(\S+)(?:\s+Register Base Address:\s*(\S+))?")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """A table a unit: a header of ranges (`<0.1us`, `0.1us-1us`, ..., `max(us)`, `average(us)`), a row a kind.
+    """Read one table per unit: a header of ranges (`<0.1us`, ..., `max(us)`, `average(us)`), one row per kind.
 
     Raises:
         ParseError: no unit in it.

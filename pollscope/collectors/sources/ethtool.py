@@ -99,7 +99,7 @@ class EthtoolSettings(PollingCollector):
 
 
 def _on_devices() -> tuple[str, ...]:
-    """The kernel's network interfaces that stand for a device."""
+    """Return the kernel's network interfaces that stand for a device."""
     return tuple(path.parent.name for path in sorted(Path("/sys/class/net").glob("*/device")))
 
 
@@ -112,7 +112,7 @@ class Statistics:
         self._names, self._beginnings = b"", list[str]()
 
     def listing(self) -> bytes:
-        """The listing. Counters may come and go with queues, so names are read every time.
+        """Return the listing. Counters may come and go with queues, so names are read every time.
 
         Raises:
             OSError: no such interface, or its driver has no counters.
@@ -124,7 +124,7 @@ class Statistics:
         return ("NIC statistics:\n" + "".join(lines)).encode()
 
     def close(self) -> None:
-        """Closes the socket."""
+        """Close the socket."""
         self._control.close()
 
     def _answer(self, head: bytes, room: int) -> bytes:
@@ -138,7 +138,7 @@ class Statistics:
 
 
 def statistics(interface: str) -> bytes:
-    """One listing; raises as `Statistics.listing`."""
+    """Return one listing; raises as `Statistics.listing`."""
     with contextlib.closing(Statistics(interface)) as one:
         return one.listing()
 
@@ -152,7 +152,7 @@ def _count(control: socket.socket, interface: str) -> int:
 
 
 def _call(control: socket.socket, interface: str, head: bytes, room: int) -> bytes:
-    """One SIOCETHTOOL request; the kernel writes its answer into the buffer behind the head."""
+    """Make one SIOCETHTOOL request; the kernel writes its answer into the buffer behind the head."""
     buffer = array.array("B", head + bytes(room))
     address, _ = buffer.buffer_info()
     request = struct.pack(f"={_INTERFACE_BYTES}sQ16x", interface.encode()[: _INTERFACE_BYTES - 1], address)

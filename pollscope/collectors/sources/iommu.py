@@ -36,7 +36,7 @@ class IommuState(PollingCollector):
 
 
 def listing(root: Path) -> Iterator[str]:
-    """The state as lines: `unit NAME`, `device BDF GROUP TYPE DRIVER`, `cmdline ...`, `unsafe_noiommu Y|N`."""
+    """Return the state as lines: `unit NAME`, `device BDF GROUP TYPE DRIVER`, `cmdline ...`, `unsafe_noiommu Y|N`."""
     for name in _names(root / "sys/class/iommu"):
         yield f"unit {name}"
     for device in _names(root / "sys/bus/pci/devices"):

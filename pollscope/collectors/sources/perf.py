@@ -117,7 +117,7 @@ class _NamedEvents(ToolCollector):
 
 
 def in_base_units(reading: Reading) -> Reading:
-    """The reading of one event with the event's own unit, factor and place (`iio3.dma_write` goes to stack3)."""
+    """Return the reading of one event with the event's own unit, factor and place (`iio3.dma_write` goes to stack3)."""
     event = printed_event(reading.metrics[0].name)
     if event is None:
         return reading

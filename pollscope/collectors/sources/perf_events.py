@@ -95,14 +95,14 @@ class _Generation(BaseModel):
 
 @cache
 def generations() -> list[_Generation]:
-    """All generations of the table."""
+    """Return all generations of the table."""
     path = data_folder("configs") / "platforms" / "events.yaml"
     document = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     return [_Generation.model_validate(entry) for entry in document["generations"]]
 
 
 def generation_of(processor: Processor) -> _Generation | None:
-    """The entry of the table for a processor; None when it has none."""
+    """Return the entry of the table for a processor; None when it has none."""
     return next(
         (
             g
@@ -122,13 +122,13 @@ def host_uncore_events(processor: Processor, pmus: Path) -> list[Event]:
 
 
 def _those(pmus: Path, kind: str) -> list[str]:
-    """The PMUs of a kind by number: `amd_df`, `dmar0`, `uncore_iio_0`, `uncore_iio_1`, ..."""
+    """Return the PMUs of a kind by number: `amd_df`, `dmar0`, `uncore_iio_0`, `uncore_iio_1`, ..."""
     names = [path.name for path in pmus.glob(f"{kind}*") if re.fullmatch(rf"{kind}_?\d*", path.name)]
     return sorted(names, key=lambda name: int(name.removeprefix(kind).lstrip("_") or 0))
 
 
 def _asked(entry: _Entry, pmu: str) -> Event:
-    """The name that perf shall print must not hold a dot or a slash: perf 6.1 refuses them in `name=`."""
+    """Return the name that perf shall print, without dots and slashes: perf 6.1 refuses them in `name=`."""
     terms = {term: getattr(entry, term) for term in ("event", "umask", "rdwrmask", "ch_mask", "fc_mask")}
     text = ",".join(f"{key}={value:#x}" for key, value in terms.items() if value is not None)
     name = f"{pmu}__{entry.metric}"
@@ -146,7 +146,7 @@ def named_events(pmus: Path, kind: str) -> list[Event]:
 
 @cache
 def printed_event(name: str) -> Event | None:
-    """The event that perf prints as `name`; None when this package asks for no such event."""
+    """Return the event that perf prints as `name`; None when this package asks for no such event."""
     if given := _GIVEN.fullmatch(name):
         return next(_of_table(name, given[1], given[2] or "", given[3]), None)
     own = _OWN.fullmatch(name)

@@ -43,7 +43,7 @@ class Monitor:
         self._execute("qmp_capabilities")
 
     def tell(self, line: str) -> None:
-        """A command of the human monitor, which answers only to complain."""
+        """Give a command to the human monitor, which answers errors only."""
         said = self._execute("human-monitor-command", {"command-line": line})
         if said:
             raise HostError(f"QEMU: {said.strip()}", str(self._path))

@@ -23,7 +23,7 @@ COLUMNS = ("completion_ns", *TCP_INFO)
 
 
 def _path_command(program: Path, params: Parameters, cpus: Sequence[int], prefix: str) -> list[str]:
-    """The forwarding program with its lcores, which the kernel may put on any of these CPUs."""
+    """Return the forwarding program with its lcores, which the kernel may put on any of these CPUs."""
     shares = params.organisation == "corec"
     pair = f"net_crossover0,rx={'corec' if shares else 'standard'}"
     devices = ["net_af_packet0,iface=near", f"net_af_packet1,iface=far,qpairs={params.cores}", pair]
@@ -36,7 +36,7 @@ def _path_command(program: Path, params: Parameters, cpus: Sequence[int], prefix
 def measure(
     namespaces: Namespaces, program: Path, params: Parameters, cpus: Sequence[int], log: Path
 ) -> dict[str, Any]:
-    """All flows of a point, once: `tcp` of a trial's result (docs/store-format.md).
+    """Run all flows of a point once; return `tcp` of a trial's result (docs/store-format.md).
 
     Raises:
         TrialError: a program did not begin, or a flow did not come through.
@@ -90,7 +90,7 @@ def _send(namespaces: Namespaces, params: Parameters, log: Path) -> dict[str, An
 
 
 def _lcores(said: str) -> list[dict[str, Any]]:
-    """Each lcore of the path, the pump first."""
+    """Return each lcore of the path, the pump first."""
     lines = [line.split() for line in said.splitlines()]
     return [
         {"role": role, "packets": int(received), "dropped": int(dropped)} for role, _, received, _, dropped in lines

@@ -42,7 +42,7 @@ _SYSCTLS = ("tcp_reordering", "tcp_max_reordering", "tcp_recovery", "tcp_sack", 
 
 
 def prepare(interfaces: list[str]) -> None:
-    """Makes interfaces of this namespace ready.
+    """Make interfaces of this namespace ready.
 
     Raises:
         OSError: the kernel refuses; what it does not have at all is off already.
@@ -75,7 +75,7 @@ def _offloads_off(interface: str) -> None:
 
 
 def serve(address: str, port: int) -> None:
-    """Takes all connections until standard input ends."""
+    """Take all connections until standard input ends."""
     with socket.create_server((address, port), backlog=_BACKLOG) as listener, selectors.DefaultSelector() as waiting:
         waiting.register(listener, selectors.EVENT_READ)
         waiting.register(sys.stdin, selectors.EVENT_READ)
@@ -104,7 +104,7 @@ class Flow:
         self.socket.connect_ex((address, port))
 
     def send(self) -> bool:
-        """Sends what the kernel takes; returns whether there is more."""
+        """Send what the kernel takes; return whether there is more."""
         error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, "the connection failed")
@@ -114,7 +114,7 @@ class Flow:
         return self.left > 0
 
     def close(self) -> dict[str, int]:
-        """The peer has everything, and has closed."""
+        """Close after the peer has everything and has closed."""
         info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES).ljust(_INFO_BYTES, b"\0")
         self.socket.close()
         ended_ns = time.monotonic_ns()
@@ -123,7 +123,7 @@ class Flow:
 
 
 def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list[dict[str, int]]:
-    """Runs all flows at once; what is said of each, in the order in which they were complete.
+    """Run all flows at once; return what is said of each in the order of completion.
 
     Raises:
         OSError: a connection failed.
@@ -156,14 +156,14 @@ def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list
 
 
 def kernel() -> dict[str, Any]:
-    """What decides how TCP takes reordering: its release, and settings of this namespace."""
+    """Return what decides how TCP takes reordering: its release, and settings of this namespace."""
     folder = Path("/proc/sys/net/ipv4")
     found = {name: (folder / name).read_text().strip() for name in _SYSCTLS if (folder / name).exists()}
     return {"release": platform.release(), **found}
 
 
 def main(words: list[str]) -> None:
-    """One of the three commands above."""
+    """Return one of the three commands above."""
     if words[0] == "prepare":
         prepare(words[1:])
     elif words[0] == "serve":

@@ -38,7 +38,7 @@ _READY = "ready"
 
 
 def require_namespaces() -> None:
-    """Checks that this user may have namespaces, and has the tools to join them.
+    """Check that this user may have namespaces, and has the tools to join them.
 
     Raises:
         HostError: not so.
@@ -52,7 +52,7 @@ def require_namespaces() -> None:
 
 @contextmanager
 def running(command: Sequence[str], log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A program that has said `ready`, until the end of the block: then its standard input ends, and so does it.
+    """Give a program that has said `ready`; at the end of the block its standard input ends, and so does it.
 
     Args:
         command: in a session of its own, so that Ctrl-C is ours alone.
@@ -110,11 +110,11 @@ class Namespaces:
         self._stack = ExitStack()
 
     def inside(self, end: str, *command: str) -> list[str]:
-        """The command that runs `command` in the namespace of that end."""
+        """Return the command that runs `command` in the namespace of that end."""
         return ["nsenter", f"--net=/proc/{self._pids[end]}/ns/net", *command]
 
     def python(self, end: str, *words: str) -> list[str]:
-        """The command that runs inside.py there."""
+        """Return the command that runs inside.py there."""
         return self.inside(end, sys.executable, "-P", str(INSIDE), *words)
 
     def __enter__(self) -> Self:
@@ -152,7 +152,7 @@ class Namespaces:
         self._run("client", "tc", "qdisc", "add", "dev", "data", "root", *limit)
 
     def _route(self) -> None:
-        """Each end knows the other's address on the way there, and takes what comes back on another interface."""
+        """Tell each end the other's address on the way, and let it take answers on another interface."""
         for end, far, own, other, way in (
             ("client", "server", CLIENT_ADDRESS, SERVER_ADDRESS, "data"),
             ("server", "client", SERVER_ADDRESS, CLIENT_ADDRESS, "back"),

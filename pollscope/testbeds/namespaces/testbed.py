@@ -59,7 +59,7 @@ class NamespacesTestbed(Testbed):
         self._open = ExitStack()
 
     def refusal(self, point: Point) -> str | None:
-        """Why a point cannot be measured: no TCP, another DUT than the one that there is, too few CPUs, or a knob."""
+        """Say why a point cannot be measured: no TCP, another DUT, too few CPUs, or a knob."""
         params = point.params
         if params.flow_size is None:
             return "this testbed sends TCP flows, so it needs flow_size"
@@ -78,7 +78,7 @@ class NamespacesTestbed(Testbed):
         return knob_refusal(self.knob_host, point.factors)
 
     def check(self) -> None:
-        """Checks that this user may make namespaces, and that the program is built.
+        """Check that this user may make namespaces, and that the program is built.
 
         Raises:
             HostError: not so.
@@ -100,7 +100,7 @@ class NamespacesTestbed(Testbed):
         return {**super().describe(), "rate_mbit": self.config.rate_mbit, "queue_ms": self.config.queue_ms}
 
     def begin(self, assignment: Assignment) -> Opening:
-        """Makes the namespaces.
+        """Make the namespaces.
 
         Raises:
             HostError: this host or user cannot have them.
@@ -118,7 +118,7 @@ class NamespacesTestbed(Testbed):
         return without_collectors(assignment, "collectors do not run beside TCP flows")
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """Runs all flows of a point, with its knobs set."""
+        """Run all flows of a point, with its knobs set."""
         record = self.begun(trial, attempt).having(config=_NO_CONFIG)
         try:
             self._knobs.apply(knob_settings(trial.point.factors))
@@ -135,12 +135,12 @@ class NamespacesTestbed(Testbed):
         return record.having(host=read_activity(self._cpus).since(before), result=result)
 
     def end(self) -> None:
-        """The namespaces vanish."""
+        """Let the namespaces vanish."""
         self._open.close()
 
 
 def _other_parameter(params: Parameters) -> str | None:
-    """A parameter that the program does not read, and its value, where that is not the default."""
+    """Return a parameter that the program does not read, and its value, where that is not the default."""
     for name, field in Parameters.model_fields.items():
         value = getattr(params, name)
         if name not in USED and value != field.default:

@@ -33,7 +33,7 @@ class PairWatch:
             return str(error)
 
     def record(self) -> dict[str, Any]:
-        """Each host's under its name; sums and waits of both when both are known."""
+        """Return the record of each host under its name, and sums of both if both are known."""
         found = {host.name: self._since(host) for host in self._hosts}
         missing = [each["absent"] for each in found.values() if "absent" in each]
         if missing:

@@ -37,7 +37,7 @@ class BootMode:
         self.changed = False
 
     def needs_play(self, value: str) -> bool:
-        """Whether the host has another mode than this one.
+        """Tell whether the host has another mode than this one.
 
         Raises:
             HostError: the host did not take this mode before.
@@ -47,7 +47,7 @@ class BootMode:
         return value != self._present
 
     def set(self, value: str) -> None:
-        """Runs the play.
+        """Run the play.
 
         Raises:
             HostError: the host does not take the mode.
@@ -57,11 +57,11 @@ class BootMode:
         self._present = value
 
     def refuse(self, value: str, error: HostError) -> None:
-        """Remembers that the host, which answers, does not take a mode: each try would cost a reboot or two."""
+        """Remember that the host, which answers, does not take a mode: each try would cost a reboot or two."""
         self._refused[value] = error
 
     def restore(self) -> None:
-        """Runs the play with the mode that the inventory has.
+        """Run the play with the mode that the inventory has.
 
         Raises:
             HostError: it fails.
@@ -72,7 +72,7 @@ class BootMode:
 
 
 def one_treatment(levels: Collection[object], ports: Collection[str], nics: Mapping[str, Any]) -> str:
-    """Why levels of the knob `iommu` are one and the same for a NIC; empty when they are not.
+    """Say why levels of the knob `iommu` are one and the same for a NIC; empty if they are not.
 
     Args:
         levels: of the knob.

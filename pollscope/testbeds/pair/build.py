@@ -34,7 +34,7 @@ BUILD_LIMIT_S = 1800.0
 
 
 def pack_sources(folder: Path) -> Path:
-    """The sources as one archive in a folder.
+    """Return the sources as one archive in a folder.
 
     Raises:
         HostError: they cannot be packed.
@@ -48,7 +48,7 @@ def pack_sources(folder: Path) -> Path:
 
 
 def build_on(role: str, host: PairHost, archive: Path, driver: bool) -> Path:
-    """Builds a release on a host, unless these sources were built there before; returns its folder there.
+    """Build a release on a host, unless these sources were built there before; return its folder there.
 
     Args:
         role: dut or generator, for the message.

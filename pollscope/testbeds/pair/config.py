@@ -28,7 +28,7 @@ def _whole_address(port: str) -> str:
 
 
 def _listed(cpus: object) -> object:
-    """CPUs as the kernel lists them (`2-15`), or one number, as a list."""
+    """Return CPUs as the kernel lists them (`2-15`), or one number, as a list."""
     if isinstance(cpus, str):
         try:
             return parse_list(cpus)
@@ -73,7 +73,7 @@ class AtStart(NamedTuple):
 
     @classmethod
     def of(cls, params: Parameters) -> Self:
-        """Those of a point."""
+        """Return those of a point."""
         return cls(params.page_size, params.tx_inline)
 
 
@@ -113,7 +113,7 @@ class PairHost(TestbedConfig):
 
     @property
     def hello_limit_s(self) -> float:
-        """How long a program there may take to start."""
+        """Return how long a program there may take to start."""
         return _HELLO_LIMIT_EMULATED_S if self.emulated else HELLO_LIMIT_S
 
     @property
@@ -122,7 +122,7 @@ class PairHost(TestbedConfig):
         return tuple(name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if _PCI.fullmatch(name))
 
     def knob_place(self) -> dict[str, object]:
-        """What the agent there has to know of the host whose knobs it turns."""
+        """Return what the agent there has to know of the host whose knobs it turns."""
         return {"root": self.knob_root, "emulated": self.emulated}
 
     def eal_command(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
@@ -144,7 +144,7 @@ class PairHost(TestbedConfig):
         return command + memory
 
     def start_refusal(self, point: Point) -> str | None:
-        """Why its node cannot be started as a point asks for; None when it can."""
+        """Say why its node cannot be started as a point asks for; None if it can."""
         params = point.params
         page_size = params.page_size
         if page_size not in (None, SMALL, *self.hugetlbfs):
@@ -162,7 +162,7 @@ class PairHost(TestbedConfig):
 
 
 def require_each_agent_once(hosts: Mapping[str, PairHost]) -> None:
-    """Looks whether a run would wait for a host that it holds itself; `hosts` by what their file calls them.
+    """Look whether a run would wait for a host that it holds itself; `hosts` by what their file calls them.
 
     Raises:
         ValueError: it would.
@@ -207,5 +207,5 @@ class PairConfig(TestbedConfig):
 
     @property
     def generator_lcores(self) -> int:
-        """How many lcores the generator sends on; other drivers than ours have one."""
+        """Return how many lcores the generator sends on; other drivers than ours have one."""
         return len(self.generator.cpus) if self.driver == "pollscope-node" else 1

@@ -42,14 +42,14 @@ class DutCorunners:
         self._placed: tuple[CorunnerCpus, int] | None = None  # for which connection the agent stepped aside
 
     def refusal(self, params: Parameters) -> str | None:
-        """Why the host cannot give a point what it wants beside the DUT; None when it can."""
+        """Say why the host cannot give a point what it wants beside the DUT; None if it can."""
         try:
             return self._answer(params).refusal
         except HostError as error:
             return f"what runs beside the DUT: {error}"
 
     def place(self, params: Parameters) -> CorunnerCpus:
-        """The CPUs there; the agent leaves them alone, and its collectors know the co-runner's.
+        """Return the CPUs there; the agent leaves them alone, and its collectors know the co-runner's.
 
         Raises:
             HostError: there are none for it.
@@ -66,7 +66,7 @@ class DutCorunners:
         return cpus
 
     def dut_lcores(self, params: Parameters) -> list[int]:
-        """The lcores of the DUT itself, workers first, then dispatchers."""
+        """Return the lcores of the DUT itself, workers first, then dispatchers."""
         return self._placement.lcores(params)
 
     def leave(self) -> None:
@@ -74,7 +74,7 @@ class DutCorunners:
         self._host.collector_options = {}
 
     def start(self, log: Path) -> NodeClient:
-        """Starts `pollscope-corunner` there, after `place`."""
+        """Start `pollscope-corunner` there, after `place`."""
         remote = self._host.config.ssh
         command = root_command(remote, [self._program])
         return NodeClient(command, log, "the co-runner", remote.heartbeat_timeout_s, remote.patience)

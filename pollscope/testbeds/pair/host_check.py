@@ -31,7 +31,7 @@ _CheckState = Literal["yes", "no", "note"]
 
 
 def check_host(role: str, host: PairHost) -> list[HostFinding]:
-    """Looks at a host over SSH and says what it has and lacks; changes nothing."""
+    """Look at a host over SSH and say what it has and lacks; changes nothing."""
     try:
         seen = look(host)
     except HostError as error:
@@ -40,7 +40,7 @@ def check_host(role: str, host: PairHost) -> list[HostFinding]:
 
 
 def look(host: PairHost) -> dict[str, Any]:
-    """What look_at_host.py sees there.
+    """Return what look_at_host.py sees there.
 
     Raises:
         HostError: the login fails, or there is no Python; `where` says which.
@@ -63,7 +63,7 @@ def look(host: PairHost) -> dict[str, Any]:
 
 
 def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[HostFinding]:
-    """One line for each thing that was looked at."""
+    """Return one line for each thing that was looked at."""
     for what, state, text, remedy in (
         *_system(host, seen),
         *_memory(host, seen),
@@ -74,7 +74,7 @@ def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[Hos
 
 
 def inventory_findings(role: str, host: PairHost, variables: Mapping[str, Any]) -> Iterator[HostFinding]:
-    """Where the testbed's file and the variables of the inventory do not meet, before a play has set them."""
+    """Return where the testbed's file and the variables of the inventory do not meet, before a play has set them."""
     isolated, polling = cpus_of(str(variables.get("cpu_isolation_cpus") or "")), set(host.cpus)
     if isolated:
         others = polling - isolated
@@ -152,7 +152,7 @@ def _memory(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
 
 
 def _nodes(seen: Mapping[str, Any]) -> list[int]:
-    """The NUMA nodes of the NICs; of a machine that says of none, the first."""
+    """Return the NUMA nodes of the NICs; of a machine that says of none, the first."""
     found = {int(nic["node"]) for nic in seen["nics"].values() if nic and nic["node"] and int(nic["node"]) >= 0}
     return sorted(found) or [0]
 
@@ -222,5 +222,5 @@ def _governor(governors: Sequence[str]) -> _Row:
 
 
 def cpus_of(text: str | None) -> set[int]:
-    """The CPUs of a list of the kernel (`0-3,8`); empty for none."""
+    """Return the CPUs of a list of the kernel (`0-3,8`); empty for none."""
     return set(parse_list(text or ""))

@@ -70,7 +70,7 @@ class Inventory:
 
 
 def load_inventory(path: Path) -> Inventory:
-    """Reads and checks an inventory.
+    """Read and check an inventory.
 
     Raises:
         UsageError: with file, line and key.
@@ -95,7 +95,7 @@ def _require_quotes(document: documents.Document) -> None:
 
 
 def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-    """Each of the two groups with its hosts and their variables."""
+    """Return each of the two groups with its hosts and their variables."""
     for key in document.data:
         if key not in (*_GROUPS, "all"):
             raise _bad(document, (key,), f"is no group of a testbed{did_you_mean(str(key), [*_GROUPS, 'all'])}")
@@ -120,7 +120,7 @@ def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[
 
 
 def _mapping(document: documents.Document, path: documents.Path) -> dict[str, Any]:
-    """The mapping at a path; empty where there is nothing."""
+    """Return the mapping at a path; empty where there is nothing."""
     node: Any = document.data
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node

@@ -54,7 +54,7 @@ class PairKnobs(Holding):
         self.restored_first: list[RestoreResult] = []
 
     def begin(self) -> None:
-        """Takes both hosts, then restores what an ended run left there: one that still goes on holds one of them.
+        """Take both hosts, then restore what an ended run left there: one that still goes on holds one of them.
 
         Between the reboots of a sweep of IOMMU modes the other is free, and has a note that looks like a dead run's.
         """
@@ -73,14 +73,14 @@ class PairKnobs(Holding):
             raise
 
     def end(self, error: BaseException | None) -> list[RestoreResult]:
-        """Restores both hosts and releases them."""
+        """Restore both hosts and release them."""
         try:
             return self.restore()
         finally:
             self._close()
 
     def _restore_left_mode(self, host: RemoteHost) -> list[RestoreResult]:
-        """Restores the mode of the IOMMU that an ended run left, or refuses to start."""
+        """Restore the mode of the IOMMU that an ended run left, or refuse to start."""
         left = host.ask("boot_note")["note"]
         if not left:
             return []
@@ -108,7 +108,7 @@ class PairKnobs(Holding):
         self._open.clear()
 
     def apply(self, settings: Mapping[str, object]) -> list[object]:
-        """Sets knobs on the hosts that the testbed's file names; takes a host anew whose connection was lost.
+        """Set knobs on the hosts that the testbed's file names; take a host again whose connection was lost.
 
         Raises:
             UsageError: no such knob or value. HostError: a host does not take it. HostAway: it does not answer.
@@ -132,7 +132,7 @@ class PairKnobs(Holding):
             raise HostError(f"its knobs cannot be turned: {reason}")
 
     def _set_modes(self, value: str) -> None:
-        """The mode of the IOMMU, on each host that has another one."""
+        """Return the mode of the IOMMU, on each host that has another one."""
         for host in self._turned:
             mode = self._modes[host.name]
             if not mode.needs_play(value):
@@ -149,7 +149,7 @@ class PairKnobs(Holding):
                 raise
 
     def _play(self, host: RemoteHost, play: Callable[[], None]) -> None:
-        """Releases a host for a play that reboots it, and takes it again.
+        """Release a host for a play that reboots it, and take it again.
 
         Raises:
             HostAway: it does not answer any more. HostError: the play failed, and the host is there.
@@ -195,7 +195,7 @@ class PairKnobs(Holding):
         return results
 
     def restore(self) -> list[RestoreResult]:
-        """Restores what was set so far on both hosts."""
+        """Restore what was set so far on both hosts."""
         self._wanted = {}
         for host in self._hosts:
             host.holds_knobs = False
@@ -223,7 +223,7 @@ class PairKnobs(Holding):
             return [RestoreResult("all", host.name, False, f"not known to be restored: {error}")]
 
     def snapshot(self) -> dict[str, dict[str, str]]:
-        """Knob -> HOST/TARGET -> value, of the hosts whose knobs are turned."""
+        """Return knob -> HOST/TARGET -> value, of the hosts whose knobs are turned."""
         found: dict[str, dict[str, str]] = {}
         for host in self._turned:
             if host.name not in self._open or self._lost(host):

@@ -19,7 +19,7 @@ SYS, PROC = Path("/sys"), Path("/proc")
 
 
 def text(path: Path) -> Any:
-    """The content of a small file, without the line's end; None when it cannot be read."""
+    """Return the content of a small file, without the line's end; None when it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -27,7 +27,7 @@ def text(path: Path) -> Any:
 
 
 def said(*command: str) -> Any:
-    """What a program wrote on standard output; None when it is not there, failed or took too long."""
+    """Return what a program wrote on standard output; None when it is not there, failed or took too long."""
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     try:
         done = subprocess.run(command, stdin=null, stdout=pipe, stderr=null, timeout=20, check=True)
@@ -44,7 +44,7 @@ def distribution() -> str:
 
 
 def time_synchronised() -> Any:
-    """Whether the clock is kept by the network; None when nobody says."""
+    """Tell whether the clock is kept by the network; None when nobody says."""
     answer = said("timedatectl", "show", "-p", "NTPSynchronized", "--value")
     if answer in ("yes", "no"):
         return answer == "yes"
@@ -53,7 +53,7 @@ def time_synchronised() -> Any:
 
 
 def hugepages() -> Any:
-    """Those of each node: `{node, size_kib, total, free}`."""
+    """Return those of each node: `{node, size_kib, total, free}`."""
     found = []
     for folder in sorted(SYS.glob("devices/system/node/node*/hugepages/hugepages-*kB")):
         numbers = re.search(r"node(\d+)/hugepages/hugepages-(\d+)kB$", str(folder))
@@ -65,7 +65,7 @@ def hugepages() -> Any:
 
 
 def nic(address: str) -> Any:
-    """What stands behind a PCI address; None when nothing does."""
+    """Return what stands behind a PCI address; None when nothing does."""
     folder = SYS / "bus/pci/devices" / address
     if not folder.exists():
         return None
@@ -86,7 +86,7 @@ def nic(address: str) -> Any:
 
 
 def nics() -> Any:
-    """All network controllers: `ADDRESS (INTERFACE)`, and which one the default route goes through."""
+    """Return all network controllers: `ADDRESS (INTERFACE)`, and which one the default route goes through."""
     routes = [line.split() for line in (text(PROC / "net/route") or "").splitlines()]
     management = {words[0] for words in routes if words[1:2] == ["00000000"]}
     found = []
@@ -105,7 +105,7 @@ def ddp_packages() -> Any:
 
 
 def governors() -> Any:
-    """Those that the frequency policies have; empty where the kernel sets no frequency."""
+    """Return those that the frequency policies have; empty where the kernel sets no frequency."""
     return sorted({text(path) or "" for path in SYS.glob("devices/system/cpu/cpufreq/policy*/scaling_governor")})
 
 

@@ -33,7 +33,7 @@ class OtherGenerator(ABC):
 
     @abstractmethod
     def wait_hello(self) -> dict[str, Any]:
-        """Waits until it answers.
+        """Wait until it answers.
 
         Raises:
             HostError: it ended, or does not answer.
@@ -42,23 +42,23 @@ class OtherGenerator(ABC):
     @property
     @abstractmethod
     def alive(self) -> bool:
-        """Whether the program and the way to it are there."""
+        """Tell whether the program and the way to it are there."""
 
     @abstractmethod
     def close(self) -> None:
-        """Asks it to quit, and ends it when it does not."""
+        """Ask it to quit, and end it if it does not."""
 
     @abstractmethod
     def end(self) -> None:
-        """Ends it."""
+        """End it."""
 
     @abstractmethod
     def _configure(self, limit_s: float) -> None:
-        """Makes it ready to send what `_generator` says; without content it has nothing to do."""
+        """Make it ready to send what `_generator` says; without content it has nothing to do."""
 
     @abstractmethod
     def _trial(self) -> dict[str, Any]:
-        """Runs the trial that `_start` asked for and returns its result (`_measured`).
+        """Run the trial that `_start` asked for and return its result (`_measured`).
 
         Raises:
             NodeLost: it hung or ended.
@@ -69,7 +69,7 @@ class OtherGenerator(ABC):
         return self.hello
 
     def request(self, command: str, limit_s: float, **fields: Any) -> dict[str, Any]:
-        """A request of the node protocol.
+        """Answer a request of the node protocol.
 
         Raises:
             NodeRefused: it has nothing like it. NodeLost: it hung or ended.
@@ -93,14 +93,14 @@ class OtherGenerator(ABC):
         return answers[command]
 
     def wait_trial(self, trial: str, limit_s: float) -> None:
-        """Runs the trial that `start` asked for: warm-up, window, drain."""
+        """Run the trial that `start` asked for: warm-up, window, drain."""
         del trial, limit_s
         self._result = self._trial()
 
     def _measured(
         self, before: Mapping[str, float], after: Mapping[str, float], more: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The node's result as far as it counts it.
+        """Return the node's result as far as it counts it.
 
         Args:
             before: `PORT.COUNTER` -> packets at the window's begin, and `t_ns`, when that was.
@@ -128,7 +128,7 @@ class OtherGenerator(ABC):
 
 
 def refusal(driver: str, params: Parameters) -> str | None:
-    """What of a point such a generator cannot generate; None when it can."""
+    """Return what of a point such a generator cannot generate; None when it can."""
     if isinstance(params.frame, str):
         return f"{driver} sends frames of one size here, no mix"
     if params.trace is not None:

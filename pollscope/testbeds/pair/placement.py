@@ -24,7 +24,7 @@ class DutPlacement:
         self._answers: dict[tuple[str, int, int], tuple[int, ...] | str] = {}
 
     def refusal(self, params: Parameters) -> str | None:
-        """Why the host cannot place a point as it asks for; None when it can."""
+        """Say why the host cannot place a point as it asks for; None if it can."""
         try:
             answer = self._answer(params)
         except HostError as error:
@@ -32,7 +32,7 @@ class DutPlacement:
         return answer if isinstance(answer, str) else None
 
     def cpus(self, params: Parameters) -> tuple[int, ...]:
-        """The CPUs of a point's DUT.
+        """Return the CPUs of a point's DUT.
 
         Raises:
             HostError: there are none for it.
@@ -43,7 +43,7 @@ class DutPlacement:
         return answer
 
     def lcores(self, params: Parameters) -> list[int]:
-        """The same as lcores of the node: 1 is on the first CPU that the file names."""
+        """Return the same as lcores of the node: 1 is on the first CPU that the file names."""
         return [1 + self._host.config.cpus.index(cpu) for cpu in self.cpus(params)]
 
     def _answer(self, params: Parameters) -> tuple[int, ...] | str:

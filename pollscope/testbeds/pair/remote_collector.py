@@ -64,7 +64,7 @@ class RemoteCollector(Collector):
         return raw
 
     def _on_our_clock(self, pace: str) -> str:
-        """The pace (see collectors/recording.py) with its times on this host's clock; a full disk leaves none."""
+        """Convert a pace (see collectors/recording.py) to this host's clock; a full disk leaves none."""
         lines = pace.splitlines(keepends=True)
         return "".join(lines[:1] + [self._line(line) for line in lines[1:]])
 

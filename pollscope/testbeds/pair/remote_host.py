@@ -42,7 +42,7 @@ class Clocks:
     readings: list[Clock] = field(default_factory=list)
 
     def here_ns(self, there_ns: int) -> int:
-        """A time of that clock on this host's."""
+        """Return a time of that clock on this host's."""
         first, last = self.readings[0], self.readings[-1]
         begin_ns, end_ns = first.at_ns + first.offset_ns, last.at_ns + last.offset_ns
         if end_ns <= begin_ns:
@@ -83,7 +83,7 @@ class RemoteHost(ClientOwner):
         return self._starts if self._client is not None and self._client.alive else 0
 
     def options(self, collector: str) -> dict[str, object]:
-        """What a collector there has to be told."""
+        """Return what a collector there has to be told."""
         if collector == "dpdk-telemetry":
             return {"file_prefix": self._prefix}
         if collector in ("pcm-iio", "perf-uncore") and self.config.nics:
@@ -91,7 +91,7 @@ class RemoteHost(ClientOwner):
         return self.collector_options.get(collector, {})
 
     def ask(self, request: str, **fields: Any) -> dict[str, Any]:
-        """A request to the agent, which is started when it does not run.
+        """Send a request to the agent, which is started if it does not run.
 
         Raises:
             HostError: the host cannot be reached, has no agent, lost it, or cannot do what was asked.
@@ -111,7 +111,7 @@ class RemoteHost(ClientOwner):
         return reply
 
     def absence(self) -> str:
-        """Why nothing can be read or set there; empty when it can."""
+        """Say why nothing can be read or set there; empty if it can."""
         try:
             self._connect()
         except HostError as error:
@@ -119,7 +119,7 @@ class RemoteHost(ClientOwner):
         return ""
 
     def has_agent(self) -> bool:
-        """Whether there is an agent; raises HostError when the host cannot be reached at all."""
+        """Tell whether there is an agent; raises HostError when the host cannot be reached at all."""
         try:
             self._connect()
         except HostError:
@@ -168,14 +168,14 @@ class RemoteHost(ClientOwner):
         return client
 
     def _new_log(self) -> Path:
-        """An empty file for what ssh and the agent write; it is gone when the connection is closed."""
+        """Return an empty file for what ssh and the agent write; it is gone when the connection is closed."""
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="pollscope-host-")
         log = Path(self._folder.name) / "log"
         log.write_bytes(b"")
         return log
 
     def read_clock(self) -> Clock:
-        """Compares the clocks; the reading is the last of `clocks`, whose first one stays.
+        """Compare the clocks; the reading is the last of `clocks`, whose first one stays.
 
         Raises:
             HostError: as `ask`.
@@ -193,7 +193,7 @@ class RemoteHost(ClientOwner):
         return best
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> tuple[Activity, dict[int, int]]:
-        """What ran on some CPUs there, and how long lcores of a node had to wait."""
+        """Return what ran on some CPUs there, and how long lcores of a node had to wait."""
         reply = self.ask("activity", cpus=list(cpus), pid=pid, lcores=list(lcores))
         waits = {int(lcore): int(wait_ns) for lcore, wait_ns in reply["waits_ns"].items()}
         return activity_of(reply["activity"]), waits
@@ -212,7 +212,7 @@ class RemoteHost(ClientOwner):
             yield data
 
     def close(self) -> None:
-        """Ends the agent in order: it restores what it changed."""
+        """End the agent in order: it restores what it changed."""
         super().close()
         if self._folder is not None:
             self._folder.cleanup()

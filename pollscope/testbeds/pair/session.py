@@ -64,7 +64,7 @@ def wiring(config: PairConfig, params: Parameters, polling: Sequence[int]) -> Wi
 
 
 def split_request(request: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The `configure` requests of DUT and generator, from that of a node that would be both; no target yet.
+    """Return the `configure` requests of DUT and generator, from that of a node that would be both; no target yet.
 
     A DUT that only sends has no generator; the other node then has its ports up and nothing to do.
     """
@@ -81,7 +81,7 @@ def _own(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns: int) -> dict[str, Any]:
-    """One result: the DUT's, with the generator's part and its ports.
+    """Return one result: the DUT's, with the generator's part and its ports.
 
     `skew_ns`: how much later than the DUT the generator can have started.
     """
@@ -97,7 +97,7 @@ def _merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns
 
 
 def _packets(result: Mapping[str, Any], counter: str) -> int:
-    """A counter of a result, of all ports."""
+    """Return a counter of a result, of all ports."""
     return sum(port["stats"][counter] for port in result["ports"].values())
 
 
@@ -133,7 +133,7 @@ class PairSession:
 
     @property
     def hello(self) -> dict[str, Any]:
-        """The DUT node's hello, with the generator's under `generator`."""
+        """Return the DUT node's hello, with the generator's under `generator`."""
         return {**self._dut.hello, "generator": self._generator.hello}
 
     @property
@@ -142,7 +142,7 @@ class PairSession:
 
     @property
     def metadata(self) -> list[str]:
-        """What the reader of the results has to know."""
+        """Return what the reader of the results has to know."""
         metadata = [EMULATED] if self._emulated else []
         metadata.append(
             "generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"
@@ -154,25 +154,25 @@ class PairSession:
         return metadata
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """The CPUs of the DUT's host for what a point wants beside the DUT; HostError when there are none for it."""
+        """Return the DUT host's CPUs for what runs beside the DUT; raise HostError if there are none."""
         return self._corunners.place(params)
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Starts a `pollscope-corunner` on the DUT's host."""
+        """Start a `pollscope-corunner` on the DUT's host."""
         return self._corunners.start(log)
 
     def suits(self, params: Parameters) -> bool:
-        """Whether these nodes can take this configuration: they were started so, and both connections are there."""
+        """Tell whether these nodes were started for this configuration and both connections are there."""
         return AtStart.of(params) == self._at_start and self._dut.alive and self._generator.alive
 
     def watch(self) -> PairWatch:
-        """What else runs on the polling CPUs of both hosts, from now on."""
+        """Return what else runs on the polling CPUs of both hosts, from now on."""
         polling = {"dut": len(self._config.dut.cpus), "generator": self._config.generator_lcores}
         nodes: dict[str, NodeClient | OtherGenerator] = {"dut": self._dut, "generator": self._generator}
         return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
     def configure(self, params: Parameters) -> dict[str, Any]:
-        """Configures the DUT, then the generator for what the DUT said of its port; returns the request as one."""
+        """Configure the DUT, then the generator for what the DUT said of its port; return the request as one."""
         if not has_corunners(params):
             self._corunners.leave()
         polling = self._corunners.dut_lcores(params)
@@ -225,7 +225,7 @@ class PairSession:
         )
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
-        """Costs of the present configuration, measured with no traffic; absent where the DUT only sends."""
+        """Return costs of the present configuration, measured with no traffic; absent where the DUT only sends."""
         if params.workload in RECEIVE_NOTHING:
             return {"absent": f"the workload {params.workload} polls no RX queue"}
         deadline = time.monotonic() + QUIET_LIMIT_S
@@ -240,7 +240,7 @@ class PairSession:
             self._take_what_is_left()
 
     def _take_what_is_left(self) -> int:
-        """Lets the DUT take what a trial before this one left between the hosts; returns how many packets that were."""
+        """Let the DUT take what a trial before this one left between the hosts; return how many packets that were."""
         taking = {"trial": "left", "warmup_ns": 1, "window_ns": TAKE_NS, "drain_max_ns": 0}
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **taking)
@@ -248,13 +248,13 @@ class PairSession:
             return _packets(self._dut.request("read", REQUEST_LIMIT_S), "ipackets")
 
     def _clear(self) -> None:
-        """Takes all that the last trial left between emulated hosts: it would be received in the next one."""
+        """Take all that the last trial left between emulated hosts: it would be received in the next one."""
         deadline = time.monotonic() + QUIET_LIMIT_S
         while self._has_left and time.monotonic() < deadline:
             self._has_left = self._take_what_is_left() > 0
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
-        """Gaps of each polling CPU; `role` says on which host."""
+        """Return gaps of each polling CPU; `role` says on which host."""
         limit_s = duration_ns / 1e9 + REQUEST_LIMIT_S
         found = []
         for role, client, cpus in self._nodes():
@@ -264,7 +264,7 @@ class PairSession:
         return found
 
     def host_state(self) -> list[dict[str, Any]]:
-        """The polling CPUs of both hosts; `role` says which."""
+        """Return the polling CPUs of both hosts; `role` says which."""
         found = []
         for role, client, cpus in self._nodes():
             with self._telling(role):
@@ -279,12 +279,12 @@ class PairSession:
         ]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
-        """Why it cannot be measured: cables lead to the DUT."""
+        """Say why no floor can be measured: cables lead to the DUT."""
         del params, request
         return "the generator's ports are joined through the DUT only, so no frame comes back without it"
 
     def measure(self, request: TrialRequest) -> dict[str, Any]:
-        """One trial.
+        """Measure one trial.
 
         Raises:
             NodeRefused, NodeFailed: a node does not start it, or gives it up; or they started too far apart.
@@ -309,7 +309,7 @@ class PairSession:
         return _merge_results(dut, generator, skew_ns)
 
     def _measure_alone(self, request: TrialRequest) -> dict[str, Any]:
-        """A trial without a generator."""
+        """Measure a trial without a generator."""
         held = self._held()
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **request.to_dut())
@@ -319,7 +319,7 @@ class PairSession:
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
     def _run(self, request: TrialRequest) -> int:
-        """Runs the trial on both; returns how much later the generator can have started, in ns."""
+        """Run the trial on both; return how much later the generator can have started, in ns."""
         held = self._held()
         asked_ns = time.monotonic_ns()
         with self._telling("DUT"):
@@ -341,13 +341,13 @@ class PairSession:
         return skew_ns
 
     def _wants_queue_polls(self, request: TrialRequest) -> bool:
-        """Whether the generator sends to cold queues and so has to know how often they are visited."""
+        """Tell whether the generator sends to cold queues and so has to know how often they are polled."""
         gen = self._configured["gen"]
         has_cold = gen["shape"] in ("PC", "NC") and gen["background_probability"] > 0 and self._rx_queues() > 1
         return bool(request.rate.get("saturate") and has_cold)
 
     def _set_queue_polls(self, warmup_s: float) -> None:
-        """Counts the DUT's visits in the warm-up and tells the generator; twice, as its packets make visits longer."""
+        """Count the DUT's polls in the warm-up and tell the generator, twice, as its packets make polls longer."""
         begin = time.monotonic()
         looks = [self._queue_polls_so_far()]
         for share in _QUEUE_POLLS_LOOKS:
@@ -360,7 +360,7 @@ class PairSession:
                 )
 
     def _queue_polls_so_far(self) -> tuple[float, float]:
-        """The DUT's time in seconds, and how often each of its queues was visited since the trial began, on average."""
+        """Return the DUT's time in s, and the average number of polls per queue since the trial began."""
         with self._telling("DUT"):
             live = self._dut.request("read", REQUEST_LIMIT_S)
         readers = [lcore for lcore in live["dut"]["lcores"] if lcore["source"] == "rx-queues"]
@@ -372,11 +372,11 @@ class PairSession:
         return next(int(port["rx_queues"]) for port in self._configured["ports"] if port["name"] == name)
 
     def _held(self) -> Mapping[RemoteHost, int]:
-        """The hosts whose knobs are turned, with the number of the connection that holds them."""
+        """Return the hosts whose knobs are turned, with the number of the connection that holds them."""
         return {host: host.connection for host in self.hosts if host.holds_knobs}
 
     def _require_hosts(self, held: Mapping[RemoteHost, int]) -> None:
-        """An agent that went away has restored knobs in mid-trial."""
+        """Refuse a trial whose agent went away, because it has restored knobs."""
         for host, connection in held.items():
             if host.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(host))
@@ -388,7 +388,7 @@ class PairSession:
 
     @contextlib.contextmanager
     def _telling(self, role: str) -> Iterator[None]:
-        """Names the host in errors of its node."""
+        """Name the host in errors of its node."""
         host = self._config.dut.ssh if role == "DUT" else self._config.generator.ssh
         try:
             yield
@@ -400,11 +400,11 @@ class PairSession:
             raise type(error)(f"{role} on {host}: {error.what}", error.where, error.remedy) from error
 
     def close(self) -> None:
-        """Ends both nodes in order."""
+        """End both nodes in order."""
         self._generator.close()
         self._dut.close()
 
     def end(self) -> None:
-        """Ends both connections at once; the nodes end because their input closes."""
+        """End both connections at once; the nodes end because their input closes."""
         self._generator.end()
         self._dut.end()

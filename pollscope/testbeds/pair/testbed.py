@@ -76,7 +76,7 @@ class PairTestbed(NodeTestbed):
 
     @property
     def emulated(self) -> bool:
-        """Whether one of the hosts is."""
+        """Tell whether one of the hosts is emulated."""
         return self.config.dut.emulated or self.config.generator.emulated
 
     def _prefix(self, role: str) -> str:
@@ -89,7 +89,7 @@ class PairTestbed(NodeTestbed):
         return {**found, "emulated": True} if self.emulated else found
 
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
-        """Those of the hosts that the file names; keeps other runs off both hosts."""
+        """Return those of the hosts that the file names; keeps other runs off both hosts."""
         lock, modes = HostLock(what, self.lock_path), boot_modes(self.config, self.file, self.name)
         return PairKnobs(f"{what} by {conductor()}", lock, self.hosts, self.config.knobs, restore_first, modes)
 
@@ -110,7 +110,7 @@ class PairTestbed(NodeTestbed):
         return opening
 
     def refusal(self, point: Point) -> str | None:
-        """Why this pair cannot take a point; None when it can."""
+        """Say why this pair cannot take a point; None if it can."""
         return (
             self.static_refusal(point)
             or halt_refusal(point.params, lambda: _facts_of(self.hosts[0])["host"].get("cpu_flags", {}))
@@ -120,7 +120,7 @@ class PairTestbed(NodeTestbed):
         )
 
     def static_refusal(self, point: Point) -> str | None:
-        """Why it cannot by the testbed's file alone, without asking the hosts; None when it can as far as that goes."""
+        """Say why the testbed's file alone excludes a point; None if it does not. Ask no host."""
         params = point.params
         cpus, queues = len(self.config.dut.cpus), self.config.dut.ports.queues
         needed = lcores.dut_lcores(params)
@@ -149,7 +149,7 @@ class PairTestbed(NodeTestbed):
         return None
 
     def _knob_refusal(self, settings: Mapping[str, object]) -> str | None:
-        """What the hosts whose knobs are turned say to these values; asked once for each combination."""
+        """Return what the hosts whose knobs are turned say to these values; asked once for each combination."""
         key = repr(dict(settings))
         if key not in self._knob_refusals:
             self._knob_refusals[key] = self._asked_refusal(dict(settings)) if settings else None
@@ -169,7 +169,7 @@ class PairTestbed(NodeTestbed):
         return None
 
     def check(self) -> None:
-        """Checks that this host can conduct.
+        """Check that this host can conduct.
 
         Raises:
             HostError: there is no SSH client.
@@ -178,12 +178,12 @@ class PairTestbed(NodeTestbed):
             raise HostError("ssh is not installed", remedy="apt-get install openssh-client")
 
     def close(self) -> None:
-        """Ends the agents in order."""
+        """End the agents in order."""
         for host in self.hosts:
             host.close()
 
     def open(self, params: Parameters, log: Path) -> PairSession:
-        """Starts both nodes, the DUT's with all of its CPUs; lcores without a task sleep.
+        """Start both nodes, the DUT's with all of its CPUs; lcores without a task sleep.
 
         Raises:
             HostError: a host cannot be reached, or a node does not start.
@@ -234,7 +234,7 @@ class PairTestbed(NodeTestbed):
         raise AssertionError("BUG: tries that never end have ended")
 
     def build(self, say: Callable[[str], None]) -> list[str]:
-        """Makes a release on each host, in the cache of the user there; says what to write into the file."""
+        """Make a release on each host, in the cache of the user there; say what to write into the file."""
         made, lines = dict[str, Path](), []
         with tempfile.TemporaryDirectory(prefix="pollscope-sources-") as folder:
             archive = pack_sources(Path(folder))
@@ -259,12 +259,12 @@ class PairTestbed(NodeTestbed):
         return [*found, *_open_ports(self.config)]
 
     def _lapse_s(self, remote: Remote) -> float:
-        """How long a node is tried to be started: when this run had one there before, its lease may have to lapse."""
+        """Return how long to try to start a node: an earlier one may first have to reach its heartbeat timeout."""
         before, self._opened = self._opened, self._opened | {str(remote)}
         return remote.heartbeat_timeout_s + _AFTER_TIMEOUT_S if str(remote) in before else 0.0
 
     def status(self) -> TestbedState:
-        """Whether both hosts answer and have the node program."""
+        """Tell whether both hosts answer and have the node program."""
         generator, other = self.config.generator, self.config.pktgen or self.config.trex
         program = generator.program if other is None else other.program
         both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
@@ -289,7 +289,7 @@ class _Tail:
         self._log, self._begin = log, log.stat().st_size if log.exists() else 0
 
     def reason(self, error: HostError) -> str:
-        """The last line that ssh or EAL wrote, which says more than the status that they ended with."""
+        """Return the last line that ssh or EAL wrote, which says more than the status that they ended with."""
         with self._log.open("rb") as file:
             file.seek(self._begin)
             lines = file.read().decode(errors="replace").partition("\nUsage:")[0].strip().splitlines()
@@ -307,7 +307,7 @@ def _open_ports(config: PairConfig) -> Iterator[HostFinding]:
 
 
 def _probe(host: PairHost, program: str) -> str:
-    """Why a host is not ready; empty when it is."""
+    """Say why a host is not ready; empty if it is."""
     try:
         done = run_ssh(host.ssh, ["test", "-x", program], 2 * host.ssh.patience * CONNECT_LIMIT_S)
     except HostError as error:

@@ -20,7 +20,7 @@ COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
 
 
 def connected(api: Any, server: "subprocess.Popen[bytes]") -> Any:
-    """A client of the server, which takes a while to begin."""
+    """Return a client of the server, which takes a while to begin."""
     deadline = time.time() + START_LIMIT_S
     while True:
         client = api.STLClient(server="127.0.0.1")
@@ -48,7 +48,7 @@ def packet(api: Any, trial: "dict[str, Any]") -> Any:
 
 
 def streams(api: Any, trial: "dict[str, Any]") -> "list[Any]":
-    """One stream of the load, and beside it the one that TRex measures latency with."""
+    """Return a stream of the load, and beside it the one that TRex measures latency with."""
     rate = trial["rate"]
     mode = api.STLTXCont(pps=rate["pps"]) if "pps" in rate else api.STLTXCont(percentage=100.0 * rate["share"])
     made = [api.STLStream(packet=packet(api, trial), mode=mode)]
@@ -73,7 +73,7 @@ def counts(client: Any, ports: "list[int]") -> "dict[str, Any]":
 
 
 def run(api: Any, client: Any, trial: "dict[str, Any]") -> "dict[str, Any]":
-    """A trial."""
+    """Run a trial and return its counts."""
     ports = sorted({0, trial["receiving"]})
     client.reset(ports=ports)
     client.clear_stats()
@@ -91,7 +91,7 @@ def run(api: Any, client: Any, trial: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def main() -> None:
-    """Starts TRex, then a trial for each line."""
+    """Start TRex, then a trial for each line."""
     folder, configuration, cores = sys.argv[1:4]
     sys.path.insert(0, folder + "/automation/trex_control_plane/interactive")
     from trex.stl import api  # type: ignore[import-not-found]

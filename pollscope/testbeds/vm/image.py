@@ -158,12 +158,12 @@ class Recipe:
 
     @property
     def system(self) -> Path:
-        """The packed system without anything of ours, which most images share."""
+        """Return the packed system without anything of ours, which most images share."""
         return self.cache / f"system-{self.release}-{_digest([*PACKAGES, *OPTIONS])}.tar"
 
     @property
     def disk(self) -> Path:
-        """The finished image."""
+        """Return the finished image."""
         parts = [self.system.name, _processor(), *_sources()]
         return self.cache / f"disk-{self.release}-{_digest(parts)}.img"
 
@@ -173,7 +173,7 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def _sources() -> list[str]:
-    """The files of the release, this one among them."""
+    """Return the files of the release, this one among them."""
     tree = source_tree()
     found = (path for name in SOURCES for path in (tree / name, *files_below(tree / name)))
     files = sorted(path for path in found if path.is_file())
@@ -181,12 +181,12 @@ def _sources() -> list[str]:
 
 
 def _processor() -> str:
-    """The model, since an image knows the frequency of this host's TSC."""
+    """Return the model, since an image knows the frequency of this host's TSC."""
     return next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
 
 
 def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
-    """The image, made when it is not there; older images of the release are removed.
+    """Return the image, made when it is not there; older images of the release are removed.
 
     Raises:
         HostError: this host cannot make it; what was begun is removed.
@@ -219,12 +219,12 @@ def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
 
 
 def process_mark(pid: int) -> str:
-    """Pid and start time: no other process ever has both."""
+    """Return pid and start time: no other process ever has both."""
     return f"{pid}-{start_ticks(pid) or 0}"
 
 
 def clear_leftovers(cache: Path, say: Callable[[str], None]) -> None:
-    """Removes the working folders of builds whose process is gone (killed, or the host went down)."""
+    """Remove the working folders of builds whose process is gone (killed, or the host went down)."""
     mounts = Path("/proc/self/mounts").read_text()
     for folder in sorted(cache.glob("making-*")):
         pid = folder.name.split("-")[1]
@@ -288,7 +288,7 @@ def _put_release(archive: Path, root: Path) -> None:
 
 
 def tsc_khz() -> int:
-    """The frequency of this host's TSC, which is also that of an emulated machine's, as the node measures it here.
+    """Return the frequency of this host's TSC as the node measures it; emulated machines have the same.
 
     Raises:
         HostError: the node is not built, or does not start.

@@ -64,28 +64,28 @@ class Machine:
 
     @property
     def made(self) -> bool:
-        """Whether it has its disk, keys and port."""
+        """Tell whether it has its disk, keys and port."""
         return self._file("port").exists()
 
     @property
     def console(self) -> Path:
-        """What the machine wrote on its serial line."""
+        """Return what the machine wrote on its serial line."""
         return self._file("console")
 
     @property
     def monitor(self) -> Path:
-        """The socket of QEMU's machine protocol."""
+        """Return the socket of QEMU's machine protocol."""
         return self._file("monitor")
 
     def last_words(self) -> str:
-        """The last line on its console; empty when there is none."""
+        """Return the last line on its console; empty when there is none."""
         text = self.console.read_text(errors="replace") if self.console.exists() else ""
         lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[^ -~]", "", line).strip() for line in text[-4096:].splitlines()]
         return next((line for line in reversed(lines) if line), "")
 
     @property
     def remote(self) -> Remote:
-        """How it is reached.
+        """Return how the machine is reached.
 
         Raises:
             HostError: it was never made.
@@ -98,7 +98,7 @@ class Machine:
         return Remote(host="127.0.0.1", port=port, user="root", patience=_PATIENCE, key=key, known_hosts=known_hosts)
 
     def make(self, disk: Path) -> None:
-        """Makes its disk, an overlay of the image, its host key and its port; nothing when they are there."""
+        """Make its disk, an overlay of the image, its host key and its port; nothing when they are there."""
         if self.made:
             return
         _tool(
@@ -160,7 +160,7 @@ class Machine:
         ]
 
     def start(self, shape: Shape) -> None:
-        """Starts QEMU unless it runs."""
+        """Start QEMU unless it runs."""
         if self.pid() is not None:
             return
         for kind in ("link", "monitor"):
@@ -186,7 +186,7 @@ class Machine:
         return pid if start_ticks(pid) == ticks else None
 
     def stop(self) -> None:
-        """Ends QEMU, as pulling the plug does."""
+        """End QEMU, as pulling the plug does."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if (pid := self.pid()) is None:
                 break
@@ -199,7 +199,7 @@ class Machine:
         self._file("process").unlink(missing_ok=True)
 
     def answers(self) -> str:
-        """Why it does not answer SSH yet; empty when it does."""
+        """Say why it does not answer SSH yet; empty if it does."""
         return run_there(self.remote, ["true"], limit_s=_PROBE_LIMIT_S)[1]
 
 
@@ -223,7 +223,7 @@ def _tool(*command: str) -> None:
 
 
 def make_user_key(folder: Path) -> None:
-    """The key with which this host enters both machines."""
+    """Return the key with which this host enters both machines."""
     if not (folder / "key").exists():
         _tool("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "pollscope", "-f", str(folder / "key"))
 

@@ -81,7 +81,7 @@ class VmPairTestbed(NodeTestbed):
 
     @cached_property
     def _pair(self) -> PairTestbed:
-        """The two as a pair; made anew when the machines are (`up`)."""
+        """Return the two as a pair, which is made again with the machines (`up`)."""
         polling = (self.config.cpus - 1, 1)
         dut, generator = (self._host(machine, count) for machine, count in zip(self.machines, polling, strict=True))
         inventory = str(self._inventory_path) if self._made else None
@@ -147,7 +147,7 @@ class VmPairTestbed(NodeTestbed):
         return next((machine for machine in self.machines if machine.pid() is None), None)
 
     def check(self) -> None:
-        """Checks that both machines run.
+        """Check that both machines run.
 
         Raises:
             HostError: they do not.
@@ -162,7 +162,7 @@ class VmPairTestbed(NodeTestbed):
         return self._pair.open(params, log)
 
     def up(self) -> TestbedState:
-        """Makes the image and the machines, starts them, gives them hugepages and VFIO; what is there is left as it is.
+        """Make the image and the machines, start them, give them hugepages and VFIO; what is there is left as it is.
 
         Raises:
             HostError: with the reason; machines that were started by this call are ended.
@@ -194,7 +194,7 @@ class VmPairTestbed(NodeTestbed):
         return self.status()
 
     def down(self) -> TestbedState:
-        """Ends the machines and removes all that was made for them; the image stays in the cache.
+        """End the machines and remove all that was made for them; the image stays in the cache.
 
         Raises:
             HostError: a run measures on them, or somebody makes them.
@@ -209,7 +209,7 @@ class VmPairTestbed(NodeTestbed):
         return TestbedState(True, ["no machine runs, nothing is left but images"])
 
     def status(self) -> TestbedState:
-        """Whether the machines run and answer."""
+        """Tell whether the machines run and answer."""
         if not self.folder.is_dir():
             return TestbedState(False, [f"there are no machines (pollscope testbed up {self.name})"])
         metadata, ready = [], True
@@ -250,14 +250,14 @@ class VmPairTestbed(NodeTestbed):
                 time.sleep(BOOT_LOOK_S)
 
     def inventory(self) -> Inventory:
-        """Both machines for the plays: hugepages, and the NIC to VFIO; packages and the node are in the image."""
+        """Return an inventory for the plays: hugepages, and the NIC to VFIO; the image has the packages."""
         content = json.dumps(inventory_of(self.machines, self.config.hugepages), indent=2)
         self._inventory_path.write_text(f"{content}\n")
         return load_inventory(self._inventory_path)
 
 
 def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
-    """An inventory of the two (docs/playbooks.md)."""
+    """Return an inventory of the two (docs/playbooks.md)."""
     remotes = {machine.name: machine.remote for machine in machines}
     one = next(iter(remotes.values()))
     common = {
@@ -281,13 +281,13 @@ def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
 
 
 def vm_folder() -> Path:
-    """Where machines are: $POLLSCOPE_VM_DIR, or `vm` of the user's folder of what is kept."""
+    """Return where machines are: $POLLSCOPE_VM_DIR, or `vm` of the user's folder of what is kept."""
     named = os.environ.get(FOLDER_VARIABLE)
     return Path(named) if named else kept_folder() / "vm"
 
 
 def images_folder() -> Path:
-    """Where images are: $POLLSCOPE_VM_DIR, or `vm` of the cache; in a checkout beside the machines."""
+    """Return where images are: $POLLSCOPE_VM_DIR, or `vm` of the cache; in a checkout beside the machines."""
     named = os.environ.get(FOLDER_VARIABLE)
     return Path(named) if named else cache_folder() / "vm"
 

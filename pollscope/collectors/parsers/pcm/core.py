@@ -99,7 +99,7 @@ class _CoreColumns(Meaning):
 
 
 def check_core_counters(metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
-    """Where the IPC is marked invalid the core counters are dead, and hit ratios of 1.00 beside it mean nothing."""
+    """Drop hit ratios of 1.00 where the IPC is marked invalid, because the core counters are dead there."""
     names = [metric.name for metric in metrics]
     if "instructions_per_cycle" not in names or cells[names.index("instructions_per_cycle")][0] is not None:
         return cells
@@ -108,7 +108,7 @@ def check_core_counters(metrics: Sequence[SourceMetric], cells: list[Cell]) -> l
 
 
 def _link(link: re.Match[str], name: str) -> Column:
-    """A UPI link, whose name stands below `SKT0dataIn` and `SKT0trafficOut`, in bytes and in percent of what it can."""
+    """Read a UPI link, named below `SKT0dataIn` and `SKT0trafficOut`, in bytes and in percent of its rate."""
     metric = f"{slug(name)}_{(link[2] or link[3]).lower()}"
     if link[4]:
         return Column(f"socket{link[1]}", SourceMetric(f"{metric}_share", "1", Kind.GAUGE), 0.01)
@@ -127,7 +127,7 @@ def _path(upper: str) -> str:
 
 
 def known_column(path: str, name: str) -> Column:
-    """The column of a unit that PCM calls `name`."""
+    """Return the column of a unit that PCM calls `name`."""
     known = _LOWER.get(name)
     if known:
         return Column(path, SourceMetric(*known[:3]), known[3])
@@ -137,7 +137,7 @@ def known_column(path: str, name: str) -> Column:
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads `pcm -csv` with or without per-core columns (`-nc`).
+    """Read `pcm -csv` with or without per-core columns (`-nc`).
 
     Raises:
         ParseError: no pair of header rows, a pair of names that is not unique, a row of another width.

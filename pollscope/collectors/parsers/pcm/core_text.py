@@ -59,7 +59,7 @@ _OF_PCM_CORE = {
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads the text, or `pcm -csv`.
+    """Read the text, or `pcm -csv`.
 
     Raises:
         ParseError: neither a table nor the header rows of CSV, CSV that is not rectangular, or the tool's own failure.
@@ -151,12 +151,12 @@ def _column(kind: str, name: str, second_half: bool) -> Column:
 
 
 def _named(column: Column, event: str) -> Column:
-    """A column of pcm-core under the name of its event."""
+    """Return a column of pcm-core under the name of its event."""
     return Column("", column.metric._replace(name=slug(event)), 1) if event else column
 
 
 def _residencies(states: str, whose: str, t_ns: int | None) -> Reading:
-    """A line of residencies; one that is continued on the next line goes on there."""
+    """Read a line of residencies, which may continue on the next line."""
     found = _STATE.findall(states)
     metrics = [SourceMetric(f"{whose.lower()}_c{state}_residency", "1", Kind.GAUGE) for state, _ in found]
     cells: list[Cell] = [scaled(parse_cell(share), 0.01) for _, share in found]

@@ -107,7 +107,7 @@ class _IioColumns(NamedTuple):
     order: list[int] | None
 
     def sorted(self, cells: list[Cell]) -> list[Cell]:
-        """The cells of a row: traffic first."""
+        """Return the cells of a row: traffic first."""
         return cells if self.order is None or len(cells) < len(self.order) else [cells[i] for i in self.order]
 
 
@@ -211,7 +211,7 @@ def _values(printed: list[str]) -> list[Cell]:
 
 
 def _is_total(part: str, width: int, columns: _IioColumns) -> bool:
-    """Whether a row has the IOMMU's columns alone: newer sets of events give them a row of their own, `Total`."""
+    """Tell whether a row has the IOMMU's columns alone: newer sets of events give them a row of their own, `Total`."""
     return part.strip() == "Total" and bool(columns.bandwidth) and width == len(columns.iommu)
 
 
@@ -233,7 +233,7 @@ def _stack(name: str) -> str:
 
 
 def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) -> Iterator[Reading]:
-    """The text output: a box per stack, or the devices alone (-list). Its numbers are cut to K, M, G by the tool."""
+    """Read the text output: a box per stack, or the devices alone (-list). The tool cuts its numbers to K, M, G."""
     socket, stack, samples = "0", "", 0
     columns, seen = _columns([]), set[str]()
     t_ns = origin.now(None, samples)

@@ -95,7 +95,7 @@ class _MemoryColumns(Meaning):
 
 
 def _total(path: str, name: str, unit: str) -> Column:
-    """A column of a socket or the system; a name without unit is in MB/s only where it is known to be."""
+    """Return a column of a socket or the system; a name without unit is in MB/s only where it is known to be."""
     names = _SYSTEM if path == "system" else _TOTALS
     if any(part in name for part in _RATIO_COLUMNS):
         return Column(path, SourceMetric(slug(name), "1", Kind.GAUGE), 1)
@@ -115,7 +115,7 @@ def _rate(name: str, unit: str = "B/s") -> SourceMetric:
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads the CSV (two header rows) or the boxes of the text output.
+    """Read the CSV (two header rows) or the boxes of the text output.
 
     Raises:
         ParseError: neither is found, the header is not unique, or a row has another width than its header.
@@ -163,7 +163,7 @@ class _Side:
 
 
 def _parse_boxes(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """One box a socket, side by side; absent channels are not printed, so a channel number is read, not counted."""
+    """Read boxes side by side, one per socket; channel numbers are read, because absent channels are not printed."""
     sides: list[_Side] = []
     sample, t_ns = -1, None
     for number, text in numbered(lines, origin):
@@ -191,7 +191,7 @@ def _parse_boxes(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _box(box: str, side: _Side | None) -> _Found | None:
-    """What one cell between |-- and --| says; None for rulers and titles."""
+    """Return what one cell between |-- and --| says; None for rulers and titles."""
     total, ratio, system = _BOX_TOTAL.fullmatch(box), _BOX_RATIO.fullmatch(box), _BOX_SYSTEM.fullmatch(box)
     if total:
         unit, scale = _UNITS[total[3]]
@@ -212,7 +212,7 @@ def _traffic(path: str, name: str, printed: str) -> _Found:
 
 
 def _channel_box(box: str, side: _Side) -> _Found | None:
-    """The first line of a channel, or of a rank of it."""
+    """Return the first line of a channel, or of a rank of it."""
     channel = _BOX_CHANNEL.fullmatch(box)
     if channel is None:
         return None
@@ -223,7 +223,7 @@ def _channel_box(box: str, side: _Side) -> _Found | None:
 
 
 def _cxl_box(box: str, side: _Side) -> _Found | None:
-    """The first line of a CXL port's memory or cache. Where no number is printed they are all there, in order."""
+    """Read the first line of a CXL port's memory or cache; ports without a number are all there, in order."""
     port = _BOX_CXL.fullmatch(box)
     side.ports += port is not None and port[1] == "mem"
     if port is None or not side.ports:
@@ -236,7 +236,7 @@ def _cxl_box(box: str, side: _Side) -> _Found | None:
 
 
 def _further_box(box: str, side: _Side) -> _Found | None:
-    """A further line of the unit above it, or a total of a socket that has HBM."""
+    """Read a further line of the unit above it, or a total of a socket that has HBM."""
     more, cache, half = _BOX_MORE.fullmatch(box), _BOX_CXL_MORE.fullmatch(box), _BOX_HALF.fullmatch(box)
     if more and side.unit:
         return _traffic(side.unit, f"{'pmm' if more[1] else side.kind}_{_VERBS[more[2]]}", more[3])

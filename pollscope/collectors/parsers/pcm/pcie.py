@@ -25,7 +25,7 @@ _WITHOUT_HIT = {"UCRdF", "WiL", "WCiL", "WCiLF"}
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads CSV or text, with or without -B and -e; what stands before the first header is skipped.
+    """Read CSV or text, with or without -B and -e; what stands before the first header is skipped.
 
     Raises:
         ParseError: no header, or a row whose width is not its header's.
@@ -61,7 +61,7 @@ class _PcieTable:
 
 
 def _header(line: str) -> _PcieTable | None:
-    """The columns after the socket's; CSV by its delimiter, text by its bars."""
+    """Return the columns after the socket's; CSV by its delimiter, text by its bars."""
     match = _HEADER.match(line)
     if match is None:
         return None

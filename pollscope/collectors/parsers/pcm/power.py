@@ -42,7 +42,7 @@ _Found = tuple[SourceMetric, int | float | None, str]
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads the text or the CSV.
+    """Read the text or the CSV.
 
     Raises:
         ParseError: no line of a socket in it, or the tool's own failure message; CSV that is not rectangular.
@@ -115,7 +115,7 @@ def _limits(level: str, text: str) -> Iterator[_Found]:
 
 @lru_cache(maxsize=4096)
 def _limit(level: str, name: str) -> SourceMetric:
-    """Whether a die was limited in the interval, or the number of its core modules that were."""
+    """Tell whether a die was limited in the interval, or the number of its core modules that were."""
     prefix = "limited_by" if level == "DIE LEVEL" else "modules_limited_by"
     return SourceMetric(f"{prefix}_{slug(name)}", "1", Kind.INTERVAL)
 

@@ -57,7 +57,7 @@ class MetricTable:
         self._names: list[str] = []
 
     def begin(self, line: str) -> bool:
-        """Whether the line is a header; the rows below it are then understood."""
+        """Tell whether the line is a header; the rows below it are then understood."""
         header = _HEADER.fullmatch(line) if line.endswith(_MARKS) else None  # the pattern alone is slow on long lines
         names = [" ".join(name.split()) for name in header["names"].split(header["mark"])] if header else []
         if not header or not all(re.search("[A-Za-z]", name) for name in names):
@@ -66,7 +66,7 @@ class MetricTable:
         return True
 
     def row(self, line: str) -> Reading | None:
-        """The reading of a row; None when the line is none."""
+        """Return the reading of a row; None when the line is none."""
         if line.startswith("{"):
             return self._from_json(line)
         return self._from_cells(line, self._header) if self._header else None
@@ -110,7 +110,7 @@ class MetricTable:
 
 
 def metric_row(t_ns: int | None, path: str, names: Sequence[str], cells: Sequence[Cell]) -> Reading:
-    """The reading of metrics under the names that perf prints, in base units."""
+    """Return the reading of metrics under the names that perf prints, in base units."""
     known = [_named(name) for name in names]
     values = [scaled(cell, scale) for cell, (_, scale) in zip(cells, known, strict=True)]
     return row(t_ns, path, [metric for metric, _ in known], values)

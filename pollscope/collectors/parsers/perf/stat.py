@@ -62,7 +62,7 @@ _MOST_PERCENT = 110
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Reads either format.
+    """Read either format.
 
     Raises:
         ParseError: text output, perf's own error message, or rows that are neither JSON nor separated values.
@@ -96,7 +96,7 @@ def _item(line: str, text: str, number: int, origin: Origin) -> "_Item | None":
 
 
 def _no_row(line: str, number: int, origin: Origin) -> None:
-    """Refuses perf's own messages and its text output; any other line is left out."""
+    """Refuse perf's own messages and its text output; any other line is left out."""
     failure = recognise_failure(line)
     if failure:
         raise origin.refuse(number, f"{failure[0]}: {line[:80]}", failure[1])
@@ -137,7 +137,7 @@ def _metrics(event: str, unit: str) -> tuple[SourceMetric, SourceMetric]:
 
 
 def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
-    """The event, and the metric of a group (-M, --topdown) that stands in its row."""
+    """Return the event, and the metric of a group (-M, --topdown) that stands in its row."""
     if item.event:
         yield _reading(item, origin)
     if _is_named(item.metric):
@@ -146,7 +146,7 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
 
 @lru_cache(maxsize=4096)
 def _is_named(metric: str) -> bool:
-    """Whether somebody asked for the metric by name."""
+    """Tell whether somebody asked for the metric by name."""
     return bool(metric) and not _OWN_METRIC.fullmatch(metric)
 
 
@@ -195,7 +195,7 @@ def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
 
 
 def _decoded(line: str) -> Any:
-    """The row; perf 6.12 leaves a comma where an event has no metric: `"pcnt-running" : 100.00, }`."""
+    """Return the row; perf 6.12 leaves a comma where an event has no metric: `"pcnt-running" : 100.00, }`."""
     try:
         return json.loads(line)
     except json.JSONDecodeError:
