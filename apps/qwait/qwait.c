@@ -10,7 +10,7 @@
 
 #define PAUSES_PER_LOOK 32 /* at the clock */
 
-/* In two lines of cache: their only waiter looks at them all, and can do without a summary. */
+/* Two cache lines of leaves: their only waiter looks at all of them, and needs no summary. */
 #define FEW_LEAVES (2 * QWAIT_LINE_BYTES / sizeof(qwait_u64))
 
 static uint64_t monotonic_ns(void)
@@ -156,8 +156,8 @@ int qwait_enable(struct qwait *set, uint32_t qid)
 }
 
 /*
- * A queue that was taken is disabled: keep it for qwait_enable(). Returns false if it was enabled meanwhile and nobody else has it:
- * then it is the caller's. The stores and loads of `parked` and `disabled` here and there are SC: one of the two sees the other.
+ * Keeps a queue that was taken while it was disabled for qwait_enable(). Returns false if it was enabled meanwhile and nobody else has it: then it is
+ * the caller's. The stores and loads of `parked` and `disabled` here and there are SC: one of the two threads sees the other's.
  */
 bool qwait_park(struct qwait *set, uint32_t qid)
 {
@@ -173,7 +173,7 @@ void qwait_wake(const struct qwait *set)
 
 	if (set->event_fd < 0 || set->process != getpid())
 		return;
-	/* the counter is full only if the sleeper has 2^64 - 2 wake-ups to read: it is awake */
+	/* The counter is full only if the sleeper has 2^64 - 2 wake-ups to read: then it is awake. */
 	if (write(set->event_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -199,7 +199,7 @@ static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 	if (now_ns >= deadline_ns)
 		return qwait_look(waiter);
 	qwait_fetch_add(&set->ready.sleepers, 1);
-	/* behind the increment, see qwait_protocol.h: activation against sleep */
+	/* After the increment, see qwait_protocol.h: activation against sleep. */
 	if (!qwait_look(waiter)) {
 		const struct timespec left = {.tv_sec = (time_t)((deadline_ns - now_ns) / 1000000000u),
 		                              .tv_nsec = (long)((deadline_ns - now_ns) % 1000000000u)};
@@ -212,7 +212,7 @@ static bool sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 	return qwait_look(waiter);
 }
 
-/* Waits that end by time are one wait: the next one looks no further when the time to sleep has come. */
+/* Waits that end by time count as one wait: if the time to sleep has come, the next one sleeps at once. */
 static bool look_or_sleep_until(struct qwait_waiter *waiter, uint64_t deadline_ns)
 {
 	if (waiter->sleep_at_ns == 0)

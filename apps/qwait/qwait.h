@@ -22,9 +22,8 @@
  *              bool qwait_take_back(set, qid);          void qwait_activate(set, qid);           (consumer)
  *
  * DESCRIPTION
- *   The programming model of HyperPlane (MICRO'20, algorithm 1) without its hardware. Each queue has a doorbell in memory.
- *   A producer rings it behind what it enqueued. A consumer asks for the next queue that has something, and never looks
- *   at the empty ones:
+ *   The programming model of HyperPlane (MICRO'20, algorithm 1) without its hardware. Each queue has a doorbell in memory. A producer
+ *   rings it after it enqueued items. A consumer asks for the next queue that has items, and never looks at empty queues:
  *
  *       qid = qwait(&waiter, max_ns);             the next ready queue, in the order of the policy
  *       if (qid == QWAIT_NONE) continue;          time is up
@@ -34,27 +33,25 @@
  *       qwait_reconsider(&waiter, qid);           arms the queue, or makes it ready again if there is more
  *       process the batch;
  *
- *   Leave out verify or reconsider and arrivals are lost: a queue that was returned is neither armed nor ready until one of
- *   the two made it so. The order above lets another consumer of the set have the queue's next batch while this one is processed.
- *   To keep the order of flows (ordered mode) call qwait_reconsider() behind the processing: until then nobody else
- *   is given the queue.
+ *   Without verify or reconsider arrivals are lost: a queue that was returned is neither armed nor ready until one of the two makes it so.
+ *   With the order above another consumer of the set can have the queue's next batch while this one is processed. To keep the
+ *   order of flows (ordered mode) call qwait_reconsider() after the processing: until then nobody else is given the queue.
  *
- *   A queue whose emptiness can be seen otherwise (the DD bit of a NIC's descriptor) needs no counter: the producer calls
- *   qwait_notify() behind a full barrier (its only producer: qwait_notify_at_once() without one; the only producer of a whole set
- *   qwait_post() before that, where it is false only). The consumer's poll is what verify
- *   is above, and behind it comes what reconsider is:
+ *   A queue whose emptiness is visible otherwise (the DD bit of a NIC's descriptor) needs no counter. The producer calls qwait_notify() after a
+ *   full barrier. A queue's only producer may call qwait_notify_at_once() without a barrier. A set's only producer calls qwait_post()
+ *   first, and rings only if that returns false. The consumer's poll replaces verify, and these calls after it replace reconsider:
  *
- *       if (qwait_stays_armed(set, qid)) continue;     with events only, behind a poll that left nothing
+ *       if (qwait_stays_armed(set, qid)) continue;     with events only, after a poll that left nothing
  *       qwait_rearm(set, qid);
  *       if (the queue is not empty after all && qwait_take_back(set, qid)) qwait_activate(set, qid);
  *
  * FUNCTIONS
  *   qwait_bytes()   Size of a set for this many queues. The caller provides the memory, aligned to QWAIT_LINE_BYTES; shared
- *                   memory will do if all processes have it at one address.
+ *                   memory works if all processes map it at one address.
  *   qwait_init()    0, or -EINVAL: no queue, more than QWAIT_QUEUES_MAX, or no such policy, ready set or idle state; -ENOTSUP:
  *                   this processor has no UMWAIT; or -errno of eventfd(2).
- *   qwait_close()   Frees what init took from the system, and frees the doorbells that are still joined, whose memory has to be
- *                   there. Nobody may use the set any more.
+ *   qwait_close()   Releases the system resources of the set, and frees the doorbells that are still joined, whose memory must still exist.
+ *                   Nobody may use the set any more.
  *   qwait_add()     Joins queue and doorbell, and makes the queue ready once, so that items that wait already are seen. The doorbell
  *                   keeps its count: items that were rung before the call or during it are served. A new doorbell is all zero.
  *                   `weight`: busy polls in a row under QWAIT_WEIGHTED, at least 1. 0, or -EINVAL: no such queue, or weight 0;
@@ -65,19 +62,19 @@
  *                   does no harm while the doorbell's memory is there. A waiter may have armed the doorbell at this very moment,
  *                   and then looks at it once more: let it join another queue, or free its memory, only after all waiters of the
  *                   set have called qwait_next() again.
- *   qwait_disable() The queue is not returned although it is ready, until qwait_enable(): to slow a queue down, for instance. What is
- *                   rung meanwhile is not forgotten. A waiter that is being given it at this moment still is. 0, or -ENOENT.
+ *   qwait_disable() The queue is not returned, even if it is ready, until qwait_enable(): for example to slow a queue down. Items that are
+ *                   rung meanwhile are kept. A waiter that is being given the queue at this moment still gets it. 0, or -ENOENT.
  *   qwait_enable()  0, or -ENOENT. By any thread.
  *   qwait_ring()    `items` more are in the queue. By any thread; orders what was written before it. At most 2^32 - 1 may wait.
  *   qwait_waiter_init()  A thread's place in the order of the set, at its beginning.
- *   qwait_items()   Items that were rung and not taken, for who serves the queue.
+ *   qwait_items()   Items that were rung and not taken, for the waiter that serves the queue.
  *   qwait_next()    Non-blocking: a ready queue's number, or QWAIT_NONE.
- *   qwait_steal()   The same of others' sets, for who has nothing to do: the thread's waiters of them. The queue is one of victims[*at],
- *                   which verify, took and reconsider are to be given.
- *   qwait()         The same as qwait_next(), but waits up to max_ns (UINT64_MAX: for ever) as config.idle says. No signal ends it.
- *   qwait_idle()    Waits so, up to max_ns, and takes nothing. True: something may be ready; ask qwait_next(). False: time is up, or
- *                   another waiter was quicker.
- *   qwait_look()    One look at the ready bits, for a waiter that idles in its own way. True: something may be ready, and its next
+ *   qwait_steal()   The same for the sets of others, for a thread that has nothing to do: `victims` are its waiters of these sets. The queue
+ *                   belongs to victims[*at]; pass that waiter to verify, took and reconsider.
+ *   qwait()         The same as qwait_next(), but waits up to max_ns (UINT64_MAX: without limit) as config.idle says. No signal ends it.
+ *   qwait_idle()    Waits the same way, up to max_ns, and takes nothing. True: something may be ready; call qwait_next(). False: time is up,
+ *                   or another waiter was quicker.
+ *   qwait_look()    One look at the ready bits, for a waiter that idles in its own way. True: something may be ready, and the next
  *                   qwait_next() begins there.
  *   qwait_any()     The same for a set of which the thread has no waiter. It reads the summary (the leaves if the summary is never
  *                   cleared), and no events that the set's waiter has not read. Not for a thread that is about to sleep.
@@ -87,9 +84,9 @@
  *   qwait_reconsider()  Arms the queue if it is empty, else makes it ready; atomic against arrivals.
  *
  * POLICIES
- *   QWAIT_ROUND_ROBIN  the first ready queue behind the one returned last.
+ *   QWAIT_ROUND_ROBIN  the first ready queue after the one returned last.
  *   QWAIT_WEIGHTED     the same, but a queue is returned up to its weight in a row while it stays ready.
- *   QWAIT_STRICT       the ready queue with the lowest number. Queues behind a busy one starve.
+ *   QWAIT_STRICT       the ready queue with the lowest number. Queues after a busy one starve.
  *   The place in the order belongs to the waiter: with several waiters on a set each goes round by itself.
  *
  * READY SETS
@@ -98,19 +95,19 @@
  *                       that the paper compares with (section V-E).
  *
  * SEVERAL CORES
- *   shared          one set, a waiter for each core: any core serves any queue, one at a time.
- *   partitioned     a set for some cores each, those of a NUMA node, say: what is written often stays there.
- *   with stealing   a set for each core, and waiters of the other sets beside: a core with nothing to do serves others' queues. A
- *                   core that sleeps is not woken for that: its doorbells are those of its own set.
- *   alone           a set for each core with config.one_waiter: under QWAIT_ROUND_ROBIN the waiter takes the ready queues of a leaf
- *                   at once and returns them one by one. Nobody else may have a waiter of the set. If it pauses, and its set is
- *                   hierarchical and has but one producer (config.one_poster), that one writes events with qwait_post(), which
- *                   cost it a store each instead of a locked exchange and a change of the ready bits.
+ *   shared          one set, one waiter per core: any core serves any queue, one core at a time.
+ *   partitioned     one set per group of cores, for example per NUMA node: lines that are often written stay there.
+ *   with stealing   one set per core, and waiters of the other sets beside it: a core with nothing to do serves others' queues. A sleeping core
+ *                   is not woken for that: its doorbells are those of its own set.
+ *   alone           one set per core with config.one_waiter: under QWAIT_ROUND_ROBIN the waiter takes the ready queues of a leaf at once and
+ *                   returns them one by one. Nobody else may have a waiter of the set. If the waiter pauses, and the set is hierarchical and
+ *                   has a single producer (config.one_poster), that producer writes events with qwait_post(). An event costs it a
+ *                   store instead of a locked exchange and a change of the ready bits.
  *
  * IDLE STATES, when nothing is ready
- *   QWAIT_PAUSE   looks at the ready bits, eight words to a line, with pauses.
- *   QWAIT_SLEEP   the same until nothing was ready for config.sleep_after_ns, then sleeps on an eventfd(2). The producer that finds it
- *                 asleep pays a system call. A producer in another process cannot wake it: it then sleeps up to max_ns.
+ *   QWAIT_PAUSE   looks at the ready bits, eight words per line, with pauses.
+ *   QWAIT_SLEEP   the same until nothing was ready for config.sleep_after_ns, then sleeps on an eventfd(2). A producer that finds it asleep
+ *                 pays a system call. A producer in another process cannot wake it: it then sleeps up to max_ns.
  *   QWAIT_UMWAIT  halts in UMONITOR and UMWAIT on the summary's line (C0.1), for processors with WAITPKG.
  *
  * THREADS
@@ -144,7 +141,7 @@ struct qwait_config {
 	enum qwait_ready_set ready_set;
 	enum qwait_idle idle;
 	uint64_t sleep_after_ns; /* QWAIT_SLEEP: without anything ready */
-	bool one_waiter; /* nobody else is ever given a queue of the set, so it may take many at once */
+	bool one_waiter;         /* the set has a single waiter, which may take many queues at once */
 	/* no two threads at a time call qwait_post() for queues of the set, and while one does none is added or removed */
 	bool one_poster;
 };
@@ -152,7 +149,7 @@ struct qwait_config {
 struct qwait_queue {
 	struct qwait_doorbell *bell;
 	uint32_t weight;
-	uint32_t taken; /* items; by who serves the queue */
+	uint32_t taken; /* items; by the waiter that serves the queue */
 	qwait_u32 disabled;
 	qwait_u32 parked; /* it was ready while it was disabled */
 	bool added;       /* by control functions alone */
@@ -177,7 +174,7 @@ struct qwait {
 	struct qwait_queue queues[];
 };
 
-/* A consumer's place in the order, and what it has seen. */
+/* A consumer's place in the order, and its counts. */
 struct qwait_waiter {
 	struct qwait *set;
 	uint32_t from;     /* where to look next */
@@ -231,7 +228,7 @@ static inline void qwait_waiter_init(struct qwait_waiter *waiter, struct qwait *
 	*waiter = (struct qwait_waiter){.set = set};
 }
 
-/* Something may be ready. */
+/* Returns whether something may be ready. */
 static inline bool qwait_any(struct qwait *set)
 {
 	if (set->config.ready_set == QWAIT_LINEAR)
@@ -239,7 +236,7 @@ static inline bool qwait_any(struct qwait *set)
 	return set->lowers ? qwait_bitmap_any(&set->ready) : qwait_bitmap_look(&set->ready, set->leaves) != 0;
 }
 
-/* The same for a waiter that has nothing to do; its next qwait_next() begins where something was seen. */
+/* The same for a waiter that has nothing to do; the next qwait_next() begins where something was seen. */
 static inline bool qwait_look(struct qwait_waiter *waiter)
 {
 	struct qwait *set = waiter->set;
@@ -263,7 +260,7 @@ static inline void qwait_activate(struct qwait *set, uint32_t qid)
 		qwait_wake(set);
 }
 
-/* Rings without counting. What says that the queue is not empty must be visible: a full barrier lies in between. */
+/* Rings without counting. A full barrier lies between the store that shows that the queue is not empty and this call. */
 static inline void qwait_notify(struct qwait_doorbell *bell)
 {
 	if (qwait_disarm(bell))
@@ -277,7 +274,7 @@ static inline void qwait_notify_at_once(struct qwait_doorbell *bell)
 		qwait_activate(bell->set, bell->qid);
 }
 
-/* The same as an event. False: this set takes none, or not one more at this moment. */
+/* The same as an event. Returns false if this set takes no events, or not one more at this moment. */
 static inline bool qwait_post(const struct qwait_doorbell *bell)
 {
 	return bell->events != NULL && qwait_events_post(bell->events, bell->qid);
@@ -289,15 +286,15 @@ static inline void qwait_ring(struct qwait_doorbell *bell, uint32_t items)
 	qwait_notify(bell);
 }
 
-/* Round-robin goes through a leaf in this order anyway; the other policies decide anew each time. */
+/* Round-robin goes through a leaf in this order anyway; the other policies decide again each time. */
 static inline bool qwait_takes_many(const struct qwait_config *config)
 {
 	return config->one_waiter && config->policy == QWAIT_ROUND_ROBIN;
 }
 
 /*
- * The ready queues of the next leaf. Events' lines are the producer's, so while bits are set they are looked at now and then only:
- * no later than behind the visits of a leaf, and some.
+ * Takes the ready queues of the next leaf. The producer writes the events' lines, so while bits are set the waiter reads them only now and then: at
+ * the latest after the queues of a leaf and QWAIT_VISITS_PER_LOOK more.
  */
 static inline void qwait_hold(struct qwait_waiter *waiter, uint64_t seen)
 {
@@ -340,7 +337,7 @@ static inline uint32_t qwait_take(struct qwait_waiter *waiter)
 	return (waiter->leaf << QWAIT_LEAF_LOG2) + at;
 }
 
-/* Where the waiter looks next, after queue qid. */
+/* Sets where the waiter looks next, after queue qid. */
 static inline void qwait_pass(struct qwait_waiter *waiter, uint32_t qid)
 {
 	const struct qwait_config *config = &waiter->set->config;
@@ -374,13 +371,13 @@ static inline uint32_t qwait_next(struct qwait_waiter *waiter)
 }
 
 /*
- * Non-blocking, for who has nothing to do: `victims` are one thread's waiters of others' sets, looked at in this order. The number of
- * a ready queue in the set of victims[*at], or QWAIT_NONE.
+ * Non-blocking, for a thread that has nothing to do: looks at `victims`, the thread's waiters of other sets, in this order. Returns the number of a
+ * ready queue in the set of victims[*at], or QWAIT_NONE.
  */
 static inline uint32_t qwait_steal(struct qwait_waiter *victims, uint32_t n, uint32_t *at)
 {
 	for (*at = 0; *at < n; (*at)++) {
-		/* reads first: most have nothing, and a write would take the line from those whose it is */
+		/* Reads first: most sets have nothing, and a write would take the line from their own waiters. */
 		const uint32_t qid = qwait_any(victims[*at].set) ? qwait_next(&victims[*at]) : QWAIT_NONE;
 
 		if (qid != QWAIT_NONE)
@@ -389,25 +386,25 @@ static inline uint32_t qwait_steal(struct qwait_waiter *victims, uint32_t n, uin
 	return QWAIT_NONE;
 }
 
-/* The queue seemed empty, and is armed still: there is nothing to do. */
+/* Returns whether a queue that seemed empty is still armed: then there is nothing to do. */
 static inline bool qwait_stays_armed(const struct qwait *set, uint32_t qid)
 {
 	return set->posts && qwait_is_armed(set->queues[qid].bell);
 }
 
-/* The queue seemed empty: arms it. The caller looks at it once more. */
+/* Arms a queue that seemed empty. The caller looks at it once more. */
 static inline void qwait_rearm(struct qwait *set, uint32_t qid)
 {
 	qwait_arm(set->queues[qid].bell);
 }
 
-/* That look found something. True: the queue is the caller's again; false: it was made ready meanwhile. */
+/* Takes the queue back after that look found something. Returns true if it is the caller's again, false if it was made ready meanwhile. */
 static inline bool qwait_take_back(struct qwait *set, uint32_t qid)
 {
 	return qwait_disarm(set->queues[qid].bell);
 }
 
-/* Items in the queue, by its doorbell. */
+/* Returns the items in the queue by its doorbell's count. */
 static inline uint32_t qwait_items(struct qwait *set, uint32_t qid)
 {
 	const struct qwait_queue *queue = &set->queues[qid];
@@ -415,7 +412,7 @@ static inline uint32_t qwait_items(struct qwait *set, uint32_t qid)
 	return qwait_load(&queue->bell->rung) - queue->taken;
 }
 
-/* An empty queue. True: something came meanwhile, and the queue is the caller's; false: it is armed, or ready. */
+/* Arms an empty queue. Returns true if something came meanwhile and the queue is the caller's, false if it is armed or ready. */
 static inline bool qwait_arm_and_look(struct qwait *set, uint32_t qid)
 {
 	const struct qwait_queue *queue = &set->queues[qid];

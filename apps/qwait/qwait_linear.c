@@ -44,7 +44,7 @@ void qwait_list_set(struct qwait *set, uint32_t qid)
 	list_unlock(list);
 }
 
-/* The list is not sorted: the next one in circular order is found by looking at all. */
+/* Finds the next queue in circular order by looking at all, because the list is not sorted. */
 uint32_t qwait_list_take(struct qwait *set, uint32_t from)
 {
 	struct qwait_list *list = &set->list;

@@ -1,64 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Doorbells and ready sets in memory: what producers and consumers of many queues share (HyperPlane, MICRO'20, sections III and
- * IV). qwait.h is the interface; this is how it works, and why no arrival is lost.
+ * Doorbells and ready sets in memory: the state that producers and consumers of many queues share (HyperPlane, MICRO'20, sections III and IV).
+ * qwait.h is the interface; this file says how it works, and why no arrival is lost.
  *
  * A queue is in one of three states.
- *   armed   its doorbell's `armed` is 1. The next producer to see that takes the arming and activates the queue.
- *   ready   its bit in the ready set is 1. Whoever takes the bit serves the queue.
- *   served  neither. A producer only counts; whoever serves the queue looks again before it arms it.
+ *   armed   its doorbell's `armed` is 1. The next producer that sees this takes the arming and activates the queue.
+ *   ready   its bit in the ready set is 1. The waiter that takes the bit serves the queue.
+ *   served  neither. A producer only counts; the waiter that serves the queue looks again before it arms it.
  *
- * Ready set: a bit for each queue in words (leaves), and a summary word with a bit for each leaf. To find the next queue from
- * any place on takes at most two counts of trailing zeros and looks at two leaves. A leaf bit of the summary may be
- * stale: it is cleared when a look finds its leaf empty, not when the leaf becomes so, because a queue that is served is
- * mostly activated again soon. It is never cleared where nobody needs it (`lowers` is false: all leaves lie in two lines, and their only
- * waiter looks at these before it waits): then it says which leaves are in use, and its line is not written any more.
+ * The ready set has a bit per queue, in words (leaves), and a summary word with a bit per leaf. Finding the next queue from any place takes at most
+ * two counts of trailing zeros and reads two leaves. A bit of the summary may be stale: it is cleared when a look finds its leaf empty, not
+ * when the leaf becomes empty, because a queue that is served is usually activated again soon. It is never cleared where nobody needs that
+ * (`lowers` is false: all leaves lie in two lines, and their only waiter reads these before it waits). The summary then says which leaves are in
+ * use, and its line is not written any more.
  *
- * Why nothing is lost. All accesses below are sequentially consistent (SC), so there is one order of them all; "<" is
- * before in it. On x86 only the stores and the read-modify-writes cost something by that, and each of these is needed as
- * a store-load barrier somewhere:
- * - Arrival against arming. Producer: count (or DD), then load `armed`. Consumer: exchange `armed`, then look whether the queue is
- *   empty. Without a full barrier between store and load both could pass each other: the consumer would sleep on a
- *   queue that has an item and nobody would say so. By SC, either the producer sees the arming, or the consumer sees the
- *   item. If both, the exchange of `armed` decides which of them activates the queue; the other one does nothing.
- *   A producer that alone rings the queue may leave out barrier and load, and exchange at once (qwait_disarm_at_once()): of the two
- *   exchanges one reads what the other wrote. If the producer's reads the 1, it activates. If the consumer's reads the 0 of the
- *   producer's, it synchronises with it, and its look sees the item. Acquire and release are enough for that. It
- *   costs less where only this producer writes the doorbell's line; several would take it from each other at each ring.
- * - Leaf against summary. Producer: set the bit in the leaf, then load the summary and set its bit if that is 0 (without a look
- *   where the leaf was empty: to set a bit that is set changes nothing). Consumer, when it
- *   found a leaf empty: clear the bit of the summary, then load the leaf again, and set the bit if the leaf is not empty.
- *   If the producer saw the summary's bit set: leaf set < summary loaded < summary cleared < leaf loaded again, so the
- *   consumer sees the queue. If it did not, it sets the bit itself. Where bits of the summary are never cleared there is nothing to
- *   race with.
- * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the leaves. Producer: the bit, then load
- *   `sleepers`. The same pattern: the consumer does not sleep, or the producer wakes it. The summary would not do: between clearing a
- *   bit of it and setting it again, another waiter shows it clear beside a ready queue, and that waiter, if it is a thief, need not come back.
- * - A look at the leaves themselves (qwait_bitmap_look()) is a hint for the next take, which loads the leaf it names and takes its bits by
- *   the same exchange. It leaves the summary alone: a bit of it that is set later, by the producer of a queue that was taken already, is
- *   stale like others. Who finds nothing in that leaf asks the summary, so a wrong hint costs a look and loses nothing.
- * - One server after another, when several waiters have a set. What the first one did with the queue (its descriptors' place, say)
- *   is seen by the next one: the first arms the queue or activates it itself, and from its exchange or its bit to the next
- *   waiter's taking of the bit every step is a read-modify-write of what the step before wrote. The bit goes to one waiter, and
- *   an armed queue is never ready nor served; so no two serve a queue at once, and a queue's batches come in order if
- *   the waiter arms it behind the processing.
- * - Stealing is no more than that: who steals is a further waiter of another's set. It is nobody's duty: the set's own waiters
- *   find everything in it, and who sleeps on a set of its own is not woken for another.
- * - Events (qwait_events) need none of these barriers. The only producer of a set writes the number of each queue that it filled, behind
- *   DD, whatever the queue's state; the only waiter gives these queues their bits itself. An event is stored with release and
- *   loaded with acquire, so who reads it sees the item: the visit takes it, if an earlier one has not. Nothing is loaded
- *   behind a store, so nothing can pass. No barrier, and no line but the event's, which holds 16 of them, goes to the other
- *   core. A slot is written again only behind `read`, stored with release behind the reading and loaded with acquire; its lap's parity says
- *   whether it is new. When all slots are unread the producer rings the doorbell, which the waiter arms in any case. Somebody who sleeps
- *   would have to be looked for behind the event, with a barrier: so it is for waiters that pause. A queue whose bit is set already
- *   needs no second one: only the waiter clears it, and its visit comes behind that. Nor does an armed queue need arming again, or the
- *   look behind that (qwait_is_armed()): nobody but who rings takes an arming, and then sets the bit; and the visit that comes of that
- *   bit, behind it, sees that the arming is gone.
+ * Why nothing is lost. All accesses below are sequentially consistent (SC), so there is one order of them all; "<" means before in it. On x86 only
+ * the stores and the read-modify-writes cost something for this, and each of these is needed as a store-load barrier:
+ * - Arrival against arming. Producer: count (or set DD), then load `armed`. Consumer: exchange `armed`, then look whether the queue is empty.
+ *   Without a full barrier between store and load both could pass each other: the consumer would sleep on a queue that has an item, and
+ *   nobody would tell it. By SC, either the producer sees the arming, or the consumer sees the item. If both, the exchange of `armed`
+ *   decides which of them activates the queue; the other one does nothing.
+ *   A queue's only producer may leave out barrier and load, and exchange at once (qwait_disarm_at_once()): of the two exchanges one
+ *   reads what the other wrote. If the producer's reads the 1, it activates. If the consumer's reads the producer's 0, it synchronises with it,
+ *   and its look sees the item. Acquire and release suffice for that. This costs less where only this producer writes the doorbell's line;
+ *   several producers would take the line from each other at each ring.
+ * - Leaf against summary. Producer: set the bit in the leaf, then load the summary and set its bit if it is 0 (without the load if the leaf
+ *   was empty: setting a bit that is set changes nothing). Consumer that found a leaf empty: clear the bit of the summary, then load the leaf
+ *   again, and set the bit if the leaf is not empty. If the producer saw the summary's bit set: leaf set < summary loaded < summary
+ *   cleared < leaf loaded again, so the consumer sees the queue. If it did not, it sets the bit itself. Where bits of the summary are
+ *   never cleared there is no race.
+ * - Activation against sleep. Consumer: count itself in `sleepers`, then look at the leaves. Producer: set the bit, then load `sleepers`. The same
+ *   pattern: the consumer does not sleep, or the producer wakes it. The summary would not do: between clearing a bit of it and setting it
+ *   again, another waiter shows it clear beside a ready queue, and that waiter, if it is a thief, need not come back.
+ * - A look at the leaves themselves (qwait_bitmap_look()) is a hint for the next take, which loads the named leaf and takes its bits by the
+ *   same exchange. It does not change the summary: a bit that the producer of an already taken queue sets later is stale like others.
+ *   A waiter that finds nothing in that leaf reads the summary, so a wrong hint costs a look and loses nothing.
+ * - Several waiters of one set. The next waiter to serve a queue sees what the first one did with it (its descriptors' position, for example):
+ *   the first one arms the queue or activates it, and from its exchange or bit to the next waiter's taking of the bit every step is a
+ *   read-modify-write of what the previous step wrote. The bit goes to one waiter, and an armed queue is never ready or served. So no two
+ *   waiters serve a queue at once, and a queue's batches come in order if the waiter arms it after the processing.
+ * - Stealing is nothing more: a thief is a further waiter of another's set. No waiter depends on it: the set's own waiters find everything in it,
+ *   and a core that sleeps on its own set is not woken for another.
+ * - Removal takes the queue as a waiter would: out of the armed state, the ready set, or the place where a disabled queue is kept. If it is in none of
+ *   them, a waiter serves it or a producer is activating it, and removal fails. Afterwards a late producer finds the doorbell not armed.
+ * - Events (qwait_events) need none of these barriers. A set's only producer writes the number of each queue that it filled, after DD,
+ *   whatever the queue's state; the only waiter sets these queues' bits itself. An event is stored with release and loaded with acquire, so
+ *   the waiter that reads it sees the item: its busy poll takes it, if an earlier one has not. No load follows a store, so nothing can
+ *   pass. No barrier, and no line but the event's, which holds 16 of them, goes to the other core. A slot is written again only after `read`,
+ *   which is stored with release after the reading and loaded with acquire, says so; the parity of a slot's wrap says whether it is new. If all
+ *   slots are unread, the producer rings the doorbell, which the waiter arms in any case. A sleeping waiter would have to be looked for after
+ *   the event, with a barrier: so events are for waiters that pause. A queue whose bit is set needs no second one: only the waiter clears it, and
+ *   its poll follows. Nor does an armed queue need arming again, or the look after that (qwait_is_armed()): only a ringing producer takes an
+ *   arming, and then sets the bit; and the poll that follows from that bit sees that the arming is gone.
  * apps/tests/qwait_relacy.cc checks these in all schedules of a small world.
  *
- * There is no false sharing in the paper's sense, a write beside a doorbell that makes its queue ready: an activation names a
- * queue. A queue may still be returned empty, when its items went with an earlier batch while the producer
- * was about to ring: such wake-ups are filtered by verify, and counted (qwait_waiter.spurious).
+ * There is no false sharing in the paper's sense (a write beside a doorbell that makes its queue ready): an activation names a queue. A queue may
+ * still be returned empty, if its items went with an earlier batch while the producer was about to ring. qwait_verify() filters such wake-ups
+ * and counts them (qwait_waiter.spurious).
  */
 #ifndef QWAIT_PROTOCOL_H
 #define QWAIT_PROTOCOL_H
@@ -83,13 +81,13 @@
 
 struct qwait_bitmap {
 	alignas(QWAIT_LINE_BYTES) qwait_u64 summary;
-	qwait_u32 sleepers; /* waiters that look at nothing; in the line that an activation touches anyway */
+	qwait_u32 sleepers; /* waiters that sleep; in the line that an activation touches anyway */
 	alignas(QWAIT_LINE_BYTES) qwait_u64 leaves[QWAIT_LEAVES];
 };
 
 /*
- * Of one queue; a line of its own, or one queue's arming would take the line from another's producer. Another one says whose it is: who
- * writes events reads no more than that.
+ * The doorbell of one queue has a line of its own, or one queue's arming would take the line from another's producer. A second line says whose
+ * doorbell it is: a producer that writes events reads only that one.
  */
 struct qwait_doorbell {
 	alignas(QWAIT_LINE_BYTES) qwait_u32 armed;
@@ -100,7 +98,7 @@ struct qwait_doorbell {
 	struct qwait_events *events; /* of the set; NULL: it takes none */
 };
 
-/* What a set's only producer tells its only waiter; each writes a line of its own beside the slots. */
+/* From a set's only producer to its only waiter; each writes a line of its own beside the slots. */
 struct qwait_events {
 	alignas(QWAIT_LINE_BYTES) qwait_u32 slots[QWAIT_EVENTS]; /* a queue's number and its lap's parity */
 	alignas(QWAIT_LINE_BYTES) uint32_t posted;               /* by the producer, as the next */
@@ -119,30 +117,30 @@ static inline uint32_t qwait_first(uint64_t bits)
 	return (uint32_t)__builtin_ctzll(bits);
 }
 
-/* Some queue may be ready: take() says which, or that it was a stale bit. */
+/* Returns whether some queue may be ready; qwait_bitmap_take() says which, or that the bit was stale. */
 static inline bool qwait_bitmap_any(struct qwait_bitmap *ready)
 {
 	return qwait_load(&ready->summary) != 0;
 }
 
-/* `lowers`: what waiters of this set say to qwait_bitmap_take(). */
+/* Makes the queue ready. `lowers`: as the waiters of this set pass it to qwait_bitmap_take(). */
 static inline void qwait_bitmap_set(struct qwait_bitmap *ready, uint32_t qid, bool lowers)
 {
 	const uint32_t leaf = qid >> QWAIT_LEAF_LOG2;
 
-	/* who wants to know what was there reads first, and would have to ask for the line twice */
+	/* The compiler reads the word first to return its old value; fetch the line for writing, or it is requested twice. */
 	qwait_will_write(&ready->leaves[leaf]);
 	const uint64_t was = qwait_fetch_or(&ready->leaves[leaf], qwait_bit(qid));
 
 	/*
-	 * Where the bit is lowered it is clear, as a rule, when the leaf was empty: a look at it would only be one more way for its line.
-	 * Where it is not it is set, and its line stays with everybody.
+	 * Where bits are lowered, the bit is usually clear if the leaf was empty: a look at it would only fetch its line once more. Where they are
+	 * not, the bit is set, and its line stays shared by all cores.
 	 */
 	if ((lowers && was == 0) || !(qwait_load(&ready->summary) & qwait_bit(leaf)))
 		qwait_fetch_or(&ready->summary, qwait_bit(leaf));
 }
 
-/* A look found this leaf empty. */
+/* Clears the summary's bit of a leaf that a look found empty. */
 static inline void qwait_bitmap_lower(struct qwait_bitmap *ready, uint32_t leaf)
 {
 	qwait_fetch_and(&ready->summary, ~qwait_bit(leaf));
@@ -153,8 +151,8 @@ static inline void qwait_bitmap_lower(struct qwait_bitmap *ready, uint32_t leaf)
 }
 
 /*
- * The first of the leaves that has something, as a bit of the summary; 0: none of them. A hint, not an order: take() looks again. Who
- * waits beside a running producer looks here, and hears of a queue before the summary does: one line's way earlier, or two.
+ * Returns the first leaf that has a ready queue, as a bit of the summary; 0: none has. A hint, not an order: qwait_bitmap_take() looks again. A waiter
+ * beside a running producer looks here, because the leaf shows a queue one or two line transfers earlier than the summary.
  */
 static inline uint64_t qwait_bitmap_look(struct qwait_bitmap *ready, uint32_t leaves)
 {
@@ -165,8 +163,8 @@ static inline uint64_t qwait_bitmap_look(struct qwait_bitmap *ready, uint32_t le
 }
 
 /*
- * The bits of the first leaf with a ready queue at or behind `from`, going round, and its number; 0: none is ready. `seen`: leaves that
- * a look found something in; 0: ask the summary. `lowers`: clear the summary's bits of empty leaves.
+ * Returns the bits of the first leaf with a ready queue at or after `from`, going round, and its number; 0: none is ready. `seen`: leaves in which a
+ * look found something; 0: read the summary. `lowers`: clear the summary's bits of empty leaves.
  */
 static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
                                          bool lowers, uint32_t *leaf)
@@ -195,8 +193,8 @@ static inline uint64_t qwait_bitmap_find(struct qwait_bitmap *ready, uint32_t fr
 }
 
 /*
- * Takes the first ready queue at or behind `from`, going round; QWAIT_NONE: none is ready. Several may take at once: each bit
- * goes to one of them.
+ * Takes the first ready queue at or after `from`, going round; QWAIT_NONE: none is ready. Several waiters may take at once: each bit goes to one of
+ * them.
  */
 static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
                                          bool lowers)
@@ -222,8 +220,8 @@ static inline bool qwait_bitmap_take_one(struct qwait_bitmap *ready, uint32_t qi
 }
 
 /*
- * Takes all ready queues of that leaf, from there on, for a set's only waiter: the leaf's line, which producers write, goes
- * to and fro once for as many as 64 queues. Bits of *leaf; 0: none is ready.
+ * Takes all ready queues of the leaf that qwait_bitmap_find() finds, for a set's only waiter: the leaf's line, which producers write, moves once for as
+ * many as 64 queues. Returns bits of *leaf; 0: none is ready.
  */
 static inline uint64_t qwait_bitmap_take_leaf(struct qwait_bitmap *ready, uint32_t from, uint64_t seen,
                                               bool lowers, uint32_t *leaf)
@@ -233,13 +231,13 @@ static inline uint64_t qwait_bitmap_take_leaf(struct qwait_bitmap *ready, uint32
 	return bits ? qwait_fetch_and(&ready->leaves[*leaf], ~bits) & bits : 0;
 }
 
-/* The parity of the lap that event number `at` lies in; a slot that nobody has written yet has the other one. */
+/* Returns the parity of the wrap in which event number `at` lies; a slot that was never written has the other one. */
 static inline uint32_t qwait_event_parity(uint32_t at)
 {
 	return ~(at / QWAIT_EVENTS) & 1;
 }
 
-/* False: all slots are unread. */
+/* Writes an event. Returns false if all slots are unread. */
 static inline bool qwait_events_post(struct qwait_events *events, uint32_t qid)
 {
 	const uint32_t at = events->posted;
@@ -254,7 +252,7 @@ static inline bool qwait_events_post(struct qwait_events *events, uint32_t qid)
 	return true;
 }
 
-/* The next event, if there is one. */
+/* Reads the next event, if there is one. */
 static inline bool qwait_events_look(struct qwait_events *events, uint32_t *qid)
 {
 	const uint32_t event = qwait_acquire(&events->slots[events->next % QWAIT_EVENTS]);
@@ -263,7 +261,7 @@ static inline bool qwait_events_look(struct qwait_events *events, uint32_t *qid)
 	return (event & 1) == qwait_event_parity(events->next);
 }
 
-/* The queues of all events so far are ready. Their leaves, as bits of the summary: a hint for take(); 0: there was no event. */
+/* Makes the queues of all events so far ready. Returns their leaves, as bits of the summary, as a hint for qwait_bitmap_take(); 0: there was no event. */
 static inline uint64_t qwait_events_take(struct qwait_events *events, struct qwait_bitmap *ready, bool lowers)
 {
 	const uint32_t before = events->next;
@@ -282,7 +280,7 @@ static inline uint64_t qwait_events_take(struct qwait_events *events, struct qwa
 	return seen;
 }
 
-/* The consumer waits for the next ring. It must look at the queue after this, see above. */
+/* Arms the doorbell: the consumer waits for the next ring. It must look at the queue after this, see above. */
 static inline void qwait_arm(struct qwait_doorbell *bell)
 {
 #ifdef QWAIT_ARM_BY_STORE /* for a test: who rings at once is not heard */
@@ -292,19 +290,19 @@ static inline void qwait_arm(struct qwait_doorbell *bell)
 #endif
 }
 
-/* Its waiter need not arm it: for sets that take events, in which a queue is served beside that. */
+/* Returns whether the doorbell is armed, so that its waiter need not arm it: for sets that take events, in which an armed queue is polled as well. */
 static inline bool qwait_is_armed(struct qwait_doorbell *bell)
 {
 	return qwait_peek(&bell->armed);
 }
 
-/* True: the bell was armed, and whoever called this activates the queue. */
+/* Takes the arming. Returns whether the doorbell was armed; then the caller activates the queue. */
 static inline bool qwait_disarm(struct qwait_doorbell *bell)
 {
 	return qwait_load(&bell->armed) && qwait_exchange(&bell->armed, 0);
 }
 
-/* The same by the bell's only producer, without a barrier in front. */
+/* The same by the doorbell's only producer, without a barrier before. */
 static inline bool qwait_disarm_at_once(struct qwait_doorbell *bell)
 {
 	return qwait_exchange(&bell->armed, 0);
