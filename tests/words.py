@@ -70,12 +70,14 @@ class Rule:
 _PAPERS = ("data/*", "docs/*", "experiments/*", "README.md")
 _PER = "bytes|cycles|packets|frames|polls|samples|times|queues|trials|lines|ns|us|[kMG]iB|[kMG]pps|MHz"
 _OVER = "second|minute|hour|core|lcore|queue|packet|frame|poll|point|run|trial|block|burst|line|cycle|row|series|window"
+# "Packets a core takes" has a clause behind it, not a rate.
+_VERB = "that|which|only|looks|takes?|sends?|polls?|has|is|does|could|makes?|reads?|of (?:its|their)|forwards?|QWAIT"
 RULES = (
     Rule("anew", r"\banew\b", "again"),
     Rule("in vain", r"\bin vain\b", "without success"),
     Rule("for want of", r"\bfor want of\b", "because there is no"),
     Rule("to and fro", r"\bto and fro\b", "back and forth"),
-    Rule("a for per", rf"\b(?:{_PER}) an? (?:{_OVER})\b", "per: packets per second"),
+    Rule("a for per", rf"\b(?:{_PER}) an? (?:{_OVER})\b(?! (?:{_VERB})\b)", "per: packets per second"),
     Rule(
         "comment: What", r"^[\x20\t]*(?:#|//|/\*|\*)[\x20\t]*(?-i:What|Whether)\b(?![^\n]*\?)", "a noun as the subject"
     ),
