@@ -4,7 +4,6 @@
 import io
 import json
 import math
-import os
 import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -30,7 +29,6 @@ from pollscope.analysis.compare import (
     comparison_text,
 )
 from pollscope.analysis.drift import drift
-from pollscope.analysis.explain import Diagnosis, explain_run
 from pollscope.analysis.page import TEMPLATES
 from pollscope.analysis.point_values import PointValues
 from pollscope.analysis.quality import cautions
@@ -202,23 +200,6 @@ def test_everything_from_a_run_is_escaped(tmp_path: Path) -> None:
     checker = checked(html)
     assert scripts(html) == [OWN_SCRIPT]
     assert evil in "".join(checker.text), "but it is shown as text"
-
-
-def test_a_large_run_is_explained_beside_the_rest_on_the_same_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = read_run(synthetic.write_run(tmp_path / "run", [synthetic.trial(f"t{number}") for number in range(3)]))
-    alone, here = report_html([run]), os.getpid()
-
-    def only_in_a_child(*given: Any) -> list[Diagnosis]:
-        assert os.getpid() != here
-        return explain_run(*given)
-
-    monkeypatch.setattr("pollscope.analysis.run_section.explain_run", only_in_a_child)
-    monkeypatch.setattr("pollscope.analysis.run_section.MANY", 3)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr("threading.active_count", lambda: 1)
-    assert report_html([run]) == alone
 
 
 def test_numbers_verdicts_and_absences_are_there(tax_page: str) -> None:

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import gc
 import json
 import os
 import re
@@ -7,10 +6,9 @@ import socket
 from pathlib import Path
 
 import pytest
-import synthetic_run as synthetic
 
 from pollscope.base.errors import DiskError, HostError, UsageError
-from pollscope.store import run_folder, writer
+from pollscope.store import writer
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import read_run
 from pollscope.store.trial_record import TrialRecord
@@ -96,22 +94,6 @@ def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
     made(tmp_path / "run")
     with pytest.raises(UsageError, match="already there"):
         RunWriter.create(tmp_path / "run", META)
-
-
-def test_what_a_large_file_made_is_left_out_of_later_collections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = synthetic.write_run(tmp_path / "run", [synthetic.trial("a", "p", 0, {"queues": 1})])
-    frozen = gc.get_freeze_count()
-    read_run(folder)
-    assert (gc.get_freeze_count(), gc.isenabled()) == (frozen, True)
-    monkeypatch.setattr(run_folder, "LARGE_BYTES", 0)
-    try:
-        read_run(folder)
-        assert gc.get_freeze_count() > frozen
-        assert gc.isenabled()
-    finally:
-        gc.unfreeze()
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])

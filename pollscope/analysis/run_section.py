@@ -3,9 +3,8 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -34,11 +33,10 @@ from pollscope.analysis.point_values import (
 )
 from pollscope.analysis.quality import Caution, cautions, left_out, rules_text
 from pollscope.analysis.searches import Throughput, throughputs
-from pollscope.base.forked import beside
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.spec.points import level_text
-from pollscope.store.results_table import MANY, current_table
+from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 # Colours of a figure that follow the page from light to dark.
@@ -166,11 +164,10 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         UsageError: the run folder contradicts its formats.
     """
     table = current_table(run)
-    with beside(partial(explain_run, run, table), worth=len(table) >= MANY) as limits:
-        return _section(run, number, table, limits)
+    return _section(run, number, table)
 
 
-def _section(run: RunFolder, number: int, table: pd.DataFrame, limits: Callable[[], list[Diagnosis]]) -> RunSection:
+def _section(run: RunFolder, number: int, table: pd.DataFrame) -> RunSection:
     verdicts = evaluate_run(run)
     papers = sorted({verdict.claim.paper for verdict in verdicts if verdict.claim.paper})
     explained = {verdict.claim.row for verdict in verdicts if verdict.why}  # which names the place, too
@@ -197,7 +194,7 @@ def _section(run: RunFolder, number: int, table: pd.DataFrame, limits: Callable[
         absences=_absences(table, bool(run.meta.get("collectors"))),
         metadata=_facts(run),
         spec_text=str(run.meta.get("spec_text", "")),
-        limits=limits(),
+        limits=explain_run(run, table),
     )
 
 

@@ -16,7 +16,6 @@ import pandas as pd
 
 from pollscope import __version__
 from pollscope.base.errors import DiskError, UsageError
-from pollscope.base.forked import in_pieces
 from pollscope.base.replacing import replacing
 from pollscope.host.files import read_plain
 from pollscope.metrics import RULES
@@ -30,11 +29,8 @@ from pollscope.store.own_folder import belongs_to_this_user
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
-# So many trials are worth the processes that judge or explain them.
-MANY = 1000
 KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
-# What is judged when the table is made: of trials (pollscope/metrics/judgement.py), of host-state checks
-# (.../ground.py).
+# Judged when the table is made: of trials (metrics/judgement.py), of host-state checks (metrics/host_state.py).
 _JUDGED_KEYS = ("reason", "flags", "host_state", "other_host_state")
 
 
@@ -115,7 +111,7 @@ def last_attempts(trials: Sequence[dict[str, object]]) -> list[dict[str, object]
 def _judgements(run: RunFolder, records: Sequence[Mapping[str, object]]) -> list[Judgement]:
     limits = noise_limits(run)
     try:
-        return in_pieces(lambda first, end: [judge(each, limits) for each in records[first:end]], len(records), MANY)
+        return [judge(each, limits) for each in records]
     except UsageError as error:
         raise UsageError(error.what, f"{run.path / 'trials.jsonl'}: {error.where}", error.remedy) from None
 

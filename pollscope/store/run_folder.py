@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reading a run folder (docs/store-format.md): nothing is written, nothing is repaired."""
 
-import gc
 import json
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +18,6 @@ from pollscope.store.run_meta import check_meta
 from pollscope.store.trial_record import CheckRecord, TrialRecord, checked
 
 FORMAT = 1
-LARGE_BYTES = 8 << 20  # of trials.jsonl
 REMEDY = "give the folder that `pollscope run` printed"
 
 
@@ -64,37 +61,9 @@ def read_run(path: Path) -> RunFolder:
         UsageError: no run folder, a format that is not known, or a broken line that is not the last.
     """
     meta = read_meta(path)
-    with _without_collections(path):
-        trials, torn, size = _read_lines(path / "trials.jsonl", TrialRecord)
-        host_checks, _, _ = _read_lines(path / "host_states.jsonl", CheckRecord)
+    trials, torn, size = _read_lines(path / "trials.jsonl", TrialRecord)
+    host_checks, _, _ = _read_lines(path / "host_states.jsonl", CheckRecord)
     return RunFolder(path, meta, trials, torn, host_checks, size)
-
-
-@contextmanager
-def _without_collections(path: Path) -> Iterator[None]:
-    """Millions of objects that all stay: the collector would look through them again and again, and find nothing.
-
-    What a large file made is left out of later collections, too, which were half of the time that a report took. It has
-    no cycles, so it goes when nobody has it any more.
-    """
-    was, large = gc.isenabled(), _size(path / "trials.jsonl") > LARGE_BYTES
-    if large:
-        gc.collect()  # what is garbage now would stay with it
-    gc.disable()
-    try:
-        yield
-    finally:
-        if large:
-            gc.freeze()
-        if was:
-            gc.enable()
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0  # said when it is read
 
 
 def read_meta(path: Path) -> dict[str, Any]:
