@@ -131,7 +131,7 @@ def restore(
     policy = Policy.FORCE if force else Policy.KEEP if keep else Policy.ASK
     host: KnobHost = context.obj
     with HostLock("knob restore", host.lock_path):
-        # What a run has left is restored whoever else is there: it is dead, or would have the lock.
+        # Values that a run has left are restored in any case: that run is dead, or it would hold the lock.
         if not load(run_journal(host)).pending:
             require_nobody_between(host, _caller())
         knobs = knobs_of(host)

@@ -19,7 +19,7 @@ from pollscope.collectors.sample import Reading
 
 
 class ProbeResult(NamedTuple):
-    """Whether a collector can work here; `reason` says why not, or what it will read. True when it can."""
+    """Say whether a collector can work here; `reason` says why not, or what it will read."""
 
     available: bool
     reason: str
@@ -29,7 +29,7 @@ class ProbeResult(NamedTuple):
 
 
 class Status(StrEnum):
-    """What became of a collector."""
+    """Name the outcome of a collector."""
 
     OK = "ok"
     ABSENT = "absent"  # cannot work here
@@ -39,7 +39,7 @@ class Status(StrEnum):
 
 @dataclass
 class CollectorOutcome:
-    """What became of a collector.
+    """Describe the outcome of a collector.
 
     `cpu_ns` is CPU time used while it ran, of its tool or of its thread; None when it could not be measured.
     """

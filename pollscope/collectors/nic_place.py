@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a NIC itself carries: NIC -> root port -> IIO stack -> part of the stack, whose counters are the NIC's alone.
+"""Find the counters of a NIC alone: NIC -> root port -> IIO stack -> part of the stack.
 
 Where a NIC sits is found when a recording begins, on the host that records, and stands in the recording; readings of
 that part are then given again as the NIC's (`nic:0000:17:00.0`, `nic_dma_write`). The kernel says which root bus an IIO

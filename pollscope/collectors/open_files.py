@@ -16,7 +16,7 @@ class OpenFiles:
         """Return the whole content now.
 
         Raises:
-            OSError: it cannot be read, as that of a CPU that went offline; the next time it is opened anew.
+            OSError: it cannot be read, as that of a CPU that went offline; it is opened again the next time.
         """
         if path not in self._descriptors:
             self._descriptors[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the parsers have in common: where lines come from, what is wrong with them, and how a printed cell becomes a
-number.
+"""Serve all parsers: the source of lines, what is wrong with them, and the number that a printed cell stands for.
 
 A parser is a function `parse(lines, origin) -> Iterator[Reading]`. It reads as it goes (constant memory), starts no
 process, and knows no index: columns are found by their names. It raises `ParseError` when the text is not what it

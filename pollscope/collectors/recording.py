@@ -30,7 +30,7 @@ Parser = Callable[[Iterator[str], Origin], Iterator[Reading]]
 
 
 class Piece(NamedTuple):
-    """What came at one time."""
+    """Hold the data of one time."""
 
     t_ns: int
     label: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A collector fed from a recording instead of the host, at the recorded pace.
 
-It records anew what it replays, with present times: run, store, plausibility rules and figures work without the
+It records again what it replays, with present times: run, store, plausibility rules and figures work without the
 hardware. A recording has its pace beside it (`NAME.pace`); a bare output of a tool is cut at its repeated header, or
 line by line.
 """

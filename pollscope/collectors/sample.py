@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every collector delivers: readings of units, and the tidy table of samples made from them.
+"""Define what every collector delivers: readings of units, and the tidy table of samples made from them.
 
 A *reading* is what a source says about one unit at one time (several metrics at once, as the tools print them); a
 *sample* is one cell of it: time, source, unit path, metric, value, unit. Parsers deliver readings, because a reading
@@ -24,7 +24,7 @@ Value = int | float | str | None
 
 
 class Kind(StrEnum):
-    """What a number is a number of; decides whether it may be differenced or divided by the interval."""
+    """Name the kind of a number, which decides whether it may be differenced or divided by the interval."""
 
     RATE = "per second"
     INTERVAL = "per interval"

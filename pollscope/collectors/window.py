@@ -28,7 +28,7 @@ class PlausibilityFinding(NamedTuple):
 
 
 class LcoreCounts(NamedTuple):
-    """What the node's own PMU counted on a DUT lcore over the window: user mode, that thread only."""
+    """Hold the counts of the node's own PMU on a DUT lcore over the window: user mode, that thread only."""
 
     lcore: int
     cpu: int

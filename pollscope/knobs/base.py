@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a knob is: one piece of host state that can be read, set, verified and restored exactly.
+"""Define a knob: one piece of host state that can be read, set, verified and restored exactly.
 
 Two notations are kept apart. A *value* is what people write ("off", "performance", "4 ways"); a *state* is the exact
 text or register content that stood there, enough to put it back byte for byte.
@@ -21,7 +21,7 @@ HOST_TARGET = "host"
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a knob works on this host, and if not, why; true when it does."""
+    """Say whether a knob works on this host, and if not, why; true if it does."""
 
     reason: str = ""
 

@@ -71,7 +71,7 @@ class KnobHost:
         return {package: sorted(cpus) for package, cpus in sorted(found.items())}
 
     def boot_id(self) -> str:
-        """Return the kernel's name for this boot; empty where it is not told."""
+        """Return the kernel's name for this boot; empty where it is not known."""
         path = self.proc / "sys/kernel/random/boot_id"
         return read_text(path).strip() if path.is_file() else ""
 

@@ -89,7 +89,7 @@ class KnobSession(Holding):
     needs no right to write it.
 
     Args:
-        what: who is at work, for the messages of others ("run S-F5").
+        what: the name of this work in the messages of others ("run S-F5").
         host: where; default: this host.
         restore_first: restore what an earlier run left behind, instead of refusing to start.
         by_hand: changes are to outlive the session (`pollscope knob set`); after an error they are restored.

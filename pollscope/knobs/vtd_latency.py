@@ -16,7 +16,7 @@ class TimedInvalidations(FileKnob):
     """debugfs iommu/intel/dmar_perf_latency, which prints a row for each kind that is timed.
 
     The state is the kinds, joined by commas: the file is not read as it is written. What had been counted before is
-    lost, for the kernel begins anew.
+    lost, because the kernel begins again.
     """
 
     name = "vtd_latency"

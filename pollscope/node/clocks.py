@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether the CPUs of a node have one clock, by what the node measured at its start (`tsc_offsets` of its hello).
+"""Check whether the CPUs of a node have one clock, by what the node measured at its start (`tsc_offsets` of its hello).
 
-Windows are cut by the main lcore's TSC, and the generator's latencies are read on its own lcore twice. So an offset
-shifts windows against each other, and only a counter whose offset moves makes latencies wrong: the former is told, the
-latter are refused.
+Windows are cut by the main lcore's TSC, and the generator reads both ends of a latency on its own lcore. A constant
+offset therefore only shifts windows against each other, which is reported. A moving offset makes latencies wrong, which
+are then refused.
 """
 
 from collections.abc import Collection, Mapping
@@ -51,7 +51,7 @@ def _what_is_wrong(offset: Mapping[str, Any], hello: _Hello) -> str | None:
     middle, bound = (low + high) / 2, (high - low) / 2
     side, offset_ns = "ahead of" if middle > 0 else "behind", abs(middle) / hello["tsc_hz"] * 1e9
     return (
-        f"{of} is {abs(middle):.0f} cycles {side} {reference} (+-{bound:.0f}, half of a message's way to and fro), "
+        f"{of} is {abs(middle):.0f} cycles {side} {reference} (+-{bound:.0f}, half of a message's round trip), "
         f"{human_ns(offset_ns)}: the windows of their lcores are shifted by that, and so is all that is read on one "
         "and compared on the other"
     )

@@ -11,7 +11,7 @@ from pollscope.base.names import WORKLOADS
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 
-# What is drawn by chance in the DUT has these seeds.
+# Seeds of all random choices in the DUT.
 DUT_SEEDS = ("service_seed", "hiccup_seed")
 QWAIT = ("service_order", "ready_set", "ready_set_sharing", "idle")
 SHAPE = ("shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability")
@@ -146,7 +146,7 @@ def _hiccup(params: Parameters) -> dict[str, Any]:
 
 
 def _senders(params: Parameters, wiring: Wiring) -> list[int]:
-    """Return the generator's lcores: each has at least one of the flows, and who sleeps is alone."""
+    """Return the generator's lcores: each has at least one of the flows, and a sleeping generator has one lcore."""
     most = 1 if params.generator_sleep else len(wiring.generator_lcores)
     return list(wiring.generator_lcores[: most if params.trace is not None else min(most, params.flows)])
 

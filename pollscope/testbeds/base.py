@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every testbed can do: say which points it can host, and measure one trial. A run knows nothing else about it."""
+"""Define every testbed: it says which points it can host and measures a trial. A run knows nothing else about it."""
 
 import time
 from abc import ABC, abstractmethod
@@ -78,13 +78,13 @@ class HostAway(HostError):
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a run gives to a testbed before the first trial.
+    """Hold what a run gives to a testbed before the first trial.
 
     Attributes:
         plan: the trials that it is going to be asked for, and their spec.
         folder: the run folder; only files of its own are written there.
         log: for what its programs say.
-        append_host_check: keeps a look at the ground (docs/validity.md) and returns it with its number.
+        append_host_check: keeps a host-state check (docs/validity.md) and returns it with its number.
         host_checks: those of the interrupted part of the run.
     """
 
@@ -97,7 +97,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Opening:
-    """What run.json says of a testbed before the first trial.
+    """Hold what run.json says of a testbed before the first trial.
 
     Attributes:
         hello: of the DUT's node.
@@ -136,7 +136,7 @@ class Testbed(ABC):
         shared_tsc: whether generator and DUT read the same clock.
         modelled: whether its numbers are modelled instead of measured.
         warnings: sentences that the reader of the run has to know.
-        maxima: what `load_of_max` refers to; told of every trial, of those of an interrupted part before `begin`.
+        maxima: what `load_of_max` refers to; hears of every trial, of those of an interrupted part before `begin`.
     """
 
     kind: ClassVar[str]
@@ -206,7 +206,7 @@ class Testbed(ABC):
         return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
 
     def machine(self) -> dict[str, Any]:
-        """For run.json: `host`, the facts of the machine that measures, and `build`, those of its node program."""
+        """Return for run.json `host`, the metadata of the measuring machine, and `build`, that of its node program."""
         return {"host": host_metadata(), "build": {"absent": "no node program is needed"}}
 
     def begin(self, assignment: Assignment) -> Opening:

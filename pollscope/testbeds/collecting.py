@@ -140,7 +140,7 @@ class Collection:
         collectors: dict[str, Any] = {}
         findings: list[dict[str, Any]] = []
         for host in self._hosts:
-            # What the node counted belongs to the host of the DUT.
+            # Counts of the node belong to the host of the DUT.
             counts = node_counts(result) if host.name in ("", "dut") else ()
             window = WindowSeries(host.tally.judged, host.session.outcomes.values(), counts)
             host.fail_silent()

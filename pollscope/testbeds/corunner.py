@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs beside the DUT during a trial: asked of `pollscope-corunner` (docs/corunner.md), ended with the run."""
+"""Run programs beside the DUT during a trial through `pollscope-corunner` (docs/corunner.md)."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping

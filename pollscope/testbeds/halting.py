@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a processor needs so that a core can halt until a line is written."""
+"""Check that a core of a processor can halt until a line is written."""
 
 from collections.abc import Callable, Mapping
 

@@ -88,7 +88,7 @@ class LoopbackConfig(TestbedConfig):
     """The file of a loopback testbed."""
 
     kind: Literal["loopback"]
-    # Told apart beforehand, so that what is said of a table is not that it is no word.
+    # Checked first, so that the error about a table is not that it is no word.
     cpus: Annotated[
         Annotated[Literal["auto"], Tag("word")] | Annotated[Cpus, Tag("table")],
         Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
@@ -125,7 +125,7 @@ class Lcores:
         return ",".join(f"{lcore}@{cpu}" for lcore, cpu in pairs)
 
     def wiring(self, roles: Roles) -> Wiring:
-        """Who does what with these roles."""
+        """Return the lcores of these roles."""
         without = _MAIN_LCORE if self.sleeper_cpu is None else self._sleeper
         return Wiring(
             generator_lcores=[self.by_cpu[cpu] for cpu in roles.generators] or [without],
@@ -304,7 +304,7 @@ def _small_pages() -> Memory:
 
 
 def _loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> CorunnerCpus:
-    """Who runs beside the DUT on this host; HostError when there is no room."""
+    """Return the co-runners beside the DUT on this host; raise HostError if there is no room."""
     return place_corunners(cpus, params, [*roles.dut, *roles.dispatchers], roles.generators)
 
 
@@ -365,7 +365,7 @@ def _cautions(roles: Roles, memory: Memory) -> list[str]:
 
 
 class LocalWatch:
-    """What else runs on some CPUs of this host, and how long lcores wait there."""
+    """Watch what else runs on some CPUs of this host, and how long lcores wait there."""
 
     def __init__(self, cpus: Sequence[int], waits_ns: Callable[[], Mapping[int, int]]) -> None:
         self._cpus, self._waits_ns = cpus, waits_ns

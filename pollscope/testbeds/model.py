@@ -45,7 +45,7 @@ Level = int | float | str | bool | None
 
 
 class MadeFrom(TestbedConfig):
-    """What `pollscope calibrate` made a file of.
+    """Describe the source of a file of `pollscope calibrate`.
 
     Attributes:
         runs: their numbers.
@@ -61,7 +61,7 @@ class ModelConfig(TestbedConfig):
     """The file of a modelled machine.
 
     Attributes:
-        tsc_hz: cycles a second of the machine.
+        tsc_hz: cycles per second of the machine.
         workloads: costs of each workload that is known.
         servers: instead of them: cores are those of queueing theory, which begin as soon as they are free; a packet
             takes what the spec adds to it.

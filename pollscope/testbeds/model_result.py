@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a simulation found, with the keys of a node's result (docs/node-protocol.md).
+"""Give the result of a simulation with the keys of a node's result (docs/node-protocol.md).
 
 What a model does not tell is absent with the reason.
 """
@@ -46,7 +46,7 @@ class CoreActivity(NamedTuple):
 
 
 def activity(result: Mapping[str, Any], ipc: Ipc) -> CoreActivity:
-    """Return how busy the cores of a result were; of one that waits, only what it does is told, and that is useful."""
+    """Return how busy the cores of a result were; of one that waits, only its useful work is known."""
     lcores = result["dut"]["lcores"]
     parts = [each["cycles"] for each in lcores]
     total = sum(part["total"] for part in parts)
@@ -92,7 +92,7 @@ def result_of(
         params: of the point.
         system: what was simulated.
         outcome: what came out.
-        tsc_hz: cycles a second of the modelled machine.
+        tsc_hz: cycles per second of the modelled machine.
         ipc: of its cores; None: not known.
     """
     window = _window(outcome.window_ns, tsc_hz)
@@ -122,7 +122,7 @@ def servers_result(
     Args:
         params: of the point.
         window_ns: of the trial.
-        tsc_hz: cycles a second of the modelled machine.
+        tsc_hz: cycles per second of the modelled machine.
         outcome: what came out of the simulation.
         taken: where servers are saturated, and nothing is simulated: packets that they take in the window, of
             OVERLOAD times as many.
@@ -152,17 +152,17 @@ def sent_late(result: dict[str, Any], due_pps: float | None, sent_pps: float | N
 def told_result(
     params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz: int, ipc: Ipc | None = None
 ) -> dict[str, Any]:
-    """Result of a trial of cores that are told which queue is next.
+    """Return the result of a trial of notified cores.
 
     Args:
         params: of the point.
         system: what was simulated.
         outcome: what came out.
-        tsc_hz: cycles a second of the modelled machine.
+        tsc_hz: cycles per second of the modelled machine.
         ipc: of its cores, which do nothing while they wait; None: not known.
     """
     window = _window(outcome.window_ns, tsc_hz)
-    # What waits in a queue was not taken yet: at saturation the queues fill for longer than a short window.
+    # Packets in a queue were not taken yet: at saturation the queues fill for longer than a short window.
     taken, cycles = outcome.served or 0, float(window["end_tsc"])
     shares = [taken * (core + 1) // system.cores - taken * core // system.cores for core in range(system.cores)]
     busy = min(1.0, outcome.busy_share or 0.0) * cycles

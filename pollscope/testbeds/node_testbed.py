@@ -268,11 +268,11 @@ class NodeTestbed(Testbed):
 
 
 def _collector_options(session: Session, params: Parameters) -> dict[str, Mapping[str, object]]:
-    """Return what collectors have to be told about the nodes of a point and the co-runner beside them."""
+    """Return the options of collectors for the nodes of a point and the co-runner beside them."""
     corunner = session.corunner_cpus(params).corunner if has_corunners(params) else None
-    # An end has been told itself.
-    told = {} if corunner is None or session.hosts else {"perf-corunner": {"cpus": (corunner,)}}
-    return {**session.collector_options, **told}
+    # The agents of a pair know their options.
+    more = {} if corunner is None or session.hosts else {"perf-corunner": {"cpus": (corunner,)}}
+    return {**session.collector_options, **more}
 
 
 def _on_one_core(params: Parameters) -> bool:

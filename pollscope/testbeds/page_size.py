@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory pages of a node: what EAL is told, so that it takes pages of one size and no others."""
+"""Make the arguments with which EAL takes memory pages of one size and no others."""
 
 PAGE_BYTES = {"4 KiB": 4 << 10, "2 MiB": 2 << 20, "1 GiB": 1 << 30}
 SMALL = "4 KiB"

@@ -45,7 +45,7 @@ class PairsConfig(TestbedConfig):
 class PairsTestbed(Testbed):
     """Several pairs; a trial is measured by that whose name it bears."""
 
-    # What a spec says of pairs holds for each of them.
+    # A rule of a spec for pairs holds for each of them.
     kind = "pair"
     summary = "several pairs that share the trials of a spec, which names them as pair"
     config_model = PairsConfig

@@ -18,8 +18,8 @@ from pollscope.testbeds.session import Session, TrialRequest
 
 # 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
 _REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
-# What the floor depends on beside the knobs. The generator's CPU follows from the number of cores and dispatchers and
-# their placement; a generator that sleeps has the DUT's.
+# Parameters on which the floor depends beside the knobs. The generator's CPU follows from the number and placement of
+# cores and dispatchers; a sleeping generator has the DUT's CPU.
 PARAMETERS = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size", "generator_sleep")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can be asked of running nodes, wherever they run."""
+"""Define the requests to running nodes, wherever they run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class TrialRequest:
 
 
 class Watch(Protocol):
-    """What else runs on the measuring CPUs since it was made."""
+    """Watch what else runs on the measuring CPUs."""
 
     def record(self) -> dict[str, Any]:
         """Return the `host` of a trial's record."""
@@ -67,7 +67,7 @@ class Session(Protocol):
 
     @property
     def collector_options(self) -> Mapping[str, Mapping[str, object]]:
-        """Return what collectors have to be told about these nodes: collector -> its options."""
+        """Return the options of collectors for these nodes, by collector."""
 
     def suits(self, params: Parameters) -> bool:
         """Tell whether these nodes can take this configuration without being started again."""
@@ -99,7 +99,7 @@ class Session(Protocol):
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """Measure a trial whose frames come straight back to the generator, with no DUT; or say why not.
 
-        Of the parameters only those of frame and descriptors count. Configures the nodes anew.
+        Of the parameters only those of frame and descriptors count. Configures the nodes again.
         """
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the journal of knobs leaves on a disk whose power goes at any moment, whatever the page cache still knew.
+"""Check what the journal of knobs leaves on a disk that loses power at any moment, whatever the page cache held.
 
 Every check is made once more with one kind of fsync left out, and has to fail then: each of them is needed.
 """

@@ -81,7 +81,7 @@ def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, t
     assert_complete(cli.only_run())
 
 
-# What a knob's session does at each signal: test_knob_session.py.
+# A knob's session at each signal: test_knob_session.py.
 @pytest.mark.parametrize(
     "number",
     [signal.SIGINT, *(pytest.param(other, marks=pytest.mark.thorough) for other in (signal.SIGTERM, signal.SIGHUP))],

@@ -210,7 +210,7 @@ echo "*        LOG_MAX_OUTSTANDING_WQE                     7               {now}
 
 
 def test_outstanding_wqes_are_read_and_never_set(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What holds now counts, not the next boot's; a NIC of another vendor has none."""
+    """The present value counts, not the next boot's; a NIC of another vendor has none."""
     with KnobSession("test", tree.host) as session:
         assert session.get("outstanding_wqes") == {"host": "none"}
         assert session.set("outstanding_wqes", None, "none") == []
@@ -462,7 +462,7 @@ def test_a_second_play_leaves_what_the_first_one_began_with(tree: Tree, monkeypa
     journals = playbook_modules.load("pollscope_journals")
     earlier, mark = journals.journal_path("iommu"), journals.mark_folder()
     earlier.parent.mkdir(parents=True)
-    earlier.write_text("of before")
+    earlier.write_text("legacy")
     journals.begin("ada@one")
     earlier.write_text("by now")
     for action in (journals.begin, journals.refuse_other_player):
@@ -471,7 +471,7 @@ def test_a_second_play_leaves_what_the_first_one_began_with(tree: Tree, monkeypa
         with pytest.raises(journals.HostError, match="in use by a play of ada@one"):
             action("", False)
     journals.refuse_other_player("ada@two", True)
-    assert (mark / "iommu.journal").read_text() == "of before"
+    assert (mark / "iommu.journal").read_text() == "legacy"
     os.utime(mark, (0, time.time() - journals.SILENT_S - 1))
     journals.refuse_other_player("ada@two", False)  # it was cut off
     os.utime(mark)
@@ -540,7 +540,7 @@ NEXT_BOOT = "0b7f3c52-0000-4000-8000-000000000002\n"
 
 
 def test_after_a_reboot_a_knob_set_by_hand_can_be_set_again(tree: Tree) -> None:
-    """What the reboot restored is closed; what it may have left is restored to what was there first."""
+    """Values that the reboot restored are closed; others are restored to their first state."""
     governor = tree.root / f"{CPU}/cpufreq/policy1/scaling_governor"
     before = tree.picture()
     with KnobSession("knob set", tree.host, by_hand=True) as session:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectors, knobs and facts of the two hosts of a pair, over a real sshd."""
+"""Collectors, knobs and metadata of the two hosts of a pair, over a real sshd."""
 
 import os
 import re
@@ -289,7 +289,7 @@ def test_a_run_that_reboots_the_dut_is_not_taken_for_a_dead_one(
 
 
 def test_two_ends_on_one_host_have_one_agent(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    """Or the run is told to wait for itself."""
+    """Otherwise the message tells the run to wait for itself."""
     config = pair_config(sshd, tmp_path)
     config["generator"]["pollscope"] = config["dut"]["pollscope"]
     testbed = written(tmp_path / "two.yaml", config)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What sources record, read into readings: text in, numbers out; no parser looks at the host."""
+"""Turn the text that sources record into readings; no parser looks at the host."""

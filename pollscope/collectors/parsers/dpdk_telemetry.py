@@ -150,7 +150,7 @@ def _place(name: str) -> tuple[str, str]:
 
 
 def _usage(t_ns: int | None, result: dict[str, Any]) -> Iterator[Reading]:
-    """Busy and total TSC cycles an lcore, as the application counts them (testpmd: --record-core-cycles)."""
+    """Read busy and total TSC cycles per lcore, as the application counts them (testpmd: --record-core-cycles)."""
     columns = [result.get(key) for key in ("lcore_ids", "total_cycles", "busy_cycles")]
     lists = [column if isinstance(column, list) else [] for column in columns]
     for lcore, total, busy in zip(*lists, strict=False):

@@ -149,7 +149,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 @dataclass
 class _Listing:
-    """What the lines so far say of the names that come: the queue under whose heading they are indented, and the
+    """Keep from earlier lines the context of later names: the queue under whose heading they are indented, and the
     counters `rx_0_NAME`, after which `rx_7_NAME` is one of queue 7.
     """
 

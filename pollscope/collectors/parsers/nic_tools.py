@@ -23,7 +23,7 @@ from pollscope.collectors.parsing import (
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
 _CONFIG_COLUMN = re.compile(r"Default|Current|Next [Bb]oot|New")
-# What stands around the rows: which device it is, rulers, and what the asterisk means.
+# Lines around the rows: the device, rulers, and the meaning of the asterisk.
 _CONFIG_TITLE = re.compile(
     r"Device #\d+:|-+|(?:Device type|Name|Description|Device|PCI device):.*|The '\*' shows.*|-[WI]-.*"
 )

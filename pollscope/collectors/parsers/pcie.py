@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The configuration space of NICs and root ports as recorded: `device ADDRESS ROLE VENDOR:DEVICE HEX` lines.
 
-DDIO is told only for root ports whose device id the platform tables know: on Ice Lake and later offset 0x180 is the
+DDIO is reported only for root ports whose device id the platform tables know: on Ice Lake and later offset 0x180 is the
 head of an extended capability. Offsets: PCI Express Base Specification 5.0, 7.5.3; PERFCTRLSTS_0: Intel Xeon Scalable
 Datasheet vol. 2 (May 2019). Tags of reads: 7.5.3.4 (extended tag), 7.5.3.16 (10-bit tags).
 """

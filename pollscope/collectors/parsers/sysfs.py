@@ -78,7 +78,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 class _Zones:
-    """What a snapshot says of powercap's zones, held back until their names are known: a file a zone names it."""
+    """Hold the values of powercap's zones until their names are known: one file per zone names it."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()

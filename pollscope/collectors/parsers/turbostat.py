@@ -130,7 +130,7 @@ def _checked_header(cells: list[str], number: int, origin: Origin) -> list[str]:
 
 @dataclass(frozen=True)
 class _Column:
-    """What one column means: whose it is (a key of the table's `path`), which metric, how a cell becomes a value."""
+    """Describe one column: its owner (a key of the table's `path`), its metric, and the value of a cell."""
 
     index: int
     place: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Counters and settings of the NICs that the kernel drives; a port that vfio-pci took is read through DPDK's telemetry.
 
-Counters come straight from the kernel (SIOCETHTOOL), as the listing that `ethtool -S` prints: ten times a second a
+Counters come straight from the kernel (SIOCETHTOOL), as the listing that `ethtool -S` prints: ten times per second a
 process per interface would itself be load on the measured host; an ioctl is not.
 Source: linux/ethtool.h (ethtool_sset_info, ethtool_gstrings, ethtool_stats).
 """

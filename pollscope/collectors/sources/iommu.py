@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether DMA is translated, per device: off, passthrough, lazy, strict, unmanaged (vfio).
+"""Record whether DMA is translated, per device: off, passthrough, lazy, strict, unmanaged (vfio).
 
 Order of evidence: /sys/class/iommu (empty: no IOMMU is active, whatever the kernel log says: it prints "Default
 domain type: Translated" and "lazy mode" without any IOMMU), then the type of the device's group, then the kernel

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the processor says of itself, as lscpu lists it."""
+"""Record the description of the processor by lscpu."""
 
 import shutil
 from collections.abc import Iterable

@@ -20,7 +20,7 @@ _SCRAPE_LIMIT_S = 2.0
 
 
 class PcmCollector(ToolCollector):
-    """What all PCM tools need: root, an Intel server processor, MSRs, no lockdown, no hypervisor."""
+    """Check the needs of all PCM tools: root, an Intel server processor, MSRs, no lockdown, no hypervisor."""
 
     package = "pcm"
     owns_uncore = True

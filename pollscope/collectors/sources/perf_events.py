@@ -53,7 +53,7 @@ _CMN = {
     "dtc_cycles": "mesh_cycles",
 }
 _NAMING_PMUS = {"dmar": ("iommu", _DMAR), "amd_iommu": ("iommu", _AMD), "arm_cmn": ("mesh", _CMN)}
-# What perf prints: the name that it was asked to print, or that of the event.
+# perf prints the name that it was asked for, or that of the event.
 _GIVEN = re.compile(r"(uncore_[a-z]+|amd_umc|amd_df)(?:_(\d+))?__(\w+)")
 _OWN = re.compile(r"((dmar|amd_iommu|arm_cmn)(?:_?\d+)?)/(\w+)/")
 _PART = re.compile(r"(.*)_((?:part|io)\d+)")

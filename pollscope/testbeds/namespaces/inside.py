@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs inside a network namespace, each time a process of its own; it needs nothing but Python.
+"""Run inside a network namespace, each time as a process of its own that needs nothing but Python.
 
 `inside.py prepare INTERFACE...` switches offloads off, and whatever would take packets out of their order or carry
 something from one connection to the next. It needs a /sys of this namespace.
@@ -48,7 +48,7 @@ def prepare(interfaces: list[str]) -> None:
         OSError: the kernel refuses; what it does not have at all is off already.
     """
     sysctl = Path("/proc/sys/net")
-    # What the kernel remembers of a destination (tcp_metrics), reordering among it, would reach the next trial.
+    # The kernel remembers a destination (tcp_metrics), including reordering, which would reach the next trial.
     (sysctl / "ipv4/tcp_no_metrics_save").write_text("1")
     (sysctl / "ipv4/conf/all/rp_filter").write_text("0")
     for name in interfaces:

@@ -22,7 +22,7 @@ from pollscope.testbeds.base import Assignment, HostAway, Opening, Testbed, Test
 from pollscope.testbeds.namespaces.flows import measure
 from pollscope.testbeds.namespaces.network import Namespaces, require_namespaces
 
-# What the forwarding program takes from a point; all else of the DUT is as it is built (apps/bench/tcp_path.c).
+# Parameters that the forwarding program takes from a point; the rest is built in (apps/bench/tcp_path.c).
 USED = ("queues", "cores", "organisation", "workload", "flows", "frame", *LOADS)
 # As many worker lcores as it has room for.
 _MOST_CORES = 16

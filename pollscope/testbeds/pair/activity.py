@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What else runs on the polling CPUs of a pair's two hosts during a trial, as their agents see it."""
+"""Watch what else runs on the polling CPUs of a pair's two hosts during a trial, through their agents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

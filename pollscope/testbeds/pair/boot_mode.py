@@ -77,7 +77,7 @@ def one_treatment(levels: Collection[object], ports: Collection[str], nics: Mapp
     Args:
         levels: of the knob.
         ports: of the DUT, as DPDK names them.
-        nics: PCI address -> facts of the host's NICs (pollscope/host/nic_metadata.py).
+        nics: PCI address -> metadata of the host's NICs (pollscope/host/nic_metadata.py).
     """
     same = sorted(_KERNEL_MODES & {str(level) for level in levels})
     held = [port for port in ports if isinstance(nics.get(port), Mapping) and nics[port].get("driver") == VFIO]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs beside the DUT of a pair: placed by the topology of the DUT's host, run there over SSH."""
+"""Run programs beside the DUT of a pair, placed by the topology of the DUT's host, over SSH."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

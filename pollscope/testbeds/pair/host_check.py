@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a host of a pair has and lacks for its part of the testbed's file, as look_at_host.py saw it there."""
+"""Say what a host of a pair has and lacks for its part of the testbed's file, as look_at_host.py saw it there."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ _LISTS: dict[str, Any] = {"str": list[str], "dict": list[dict[str, Any]]}
 
 
 class _Variables(StrictModel):
-    """What is said of every host, besides the variables of the roles."""
+    """Hold the variables of every host besides those of the roles."""
 
     ansible_host: str | None = None
     ansible_port: Annotated[int, Field(ge=1, le=65535)] | None = None

@@ -16,7 +16,7 @@ from pollscope.testbeds.pair.config import require_each_agent_once
 from pollscope.testbeds.pair.remote_host import RemoteHost
 
 # The agent of a lost connection needs a moment to restore and to release the lock; where the network only fell silent,
-# its lease has to lapse before.
+# its heartbeat timeout has to pass before.
 REOPEN_LIMIT_S, REOPEN_PAUSE_S = 16.0, 2.0
 
 
@@ -28,7 +28,7 @@ class PairKnobs(Holding):
     of the IOMMU the host is released, because the play takes its lock and reboots it; a note there tells the next run.
 
     Args:
-        what: who is at work, for the message that another one gets.
+        what: the name of this work in the message to another run.
         lock: of the pair, on this host.
         hosts: both hosts.
         turned: names of those whose knobs are turned.

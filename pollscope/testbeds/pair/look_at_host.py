@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a host has, as one JSON object. Runs there through `python3 -`, on any Python from 3.6 on, without pollscope.
+"""List what a host has as one JSON object. Runs there through `python3 -`, on Python 3.6 or later, without pollscope.
 
-Looks only. What this host does not show is null or missing; who reads it says what follows.
+It changes nothing. Values that this host does not show are null or missing; host_check.py judges them.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What generators of others have in common when they take a node's place: they count packets, and no more is asked."""
+"""Let generators of other projects take a node's place: they count packets, and no more is asked of them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

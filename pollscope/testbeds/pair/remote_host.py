@@ -62,7 +62,7 @@ class RemoteHost(ClientOwner):
     Attributes:
         holds_knobs: whether knobs are turned there now; a connection that ends restores them.
         clocks: readings of its clock in the present trial.
-        collector_options: what collectors there have to be told about what runs beside the DUT.
+        collector_options: options of collectors there for what runs beside the DUT.
     """
 
     def __init__(self, name: str, config: PairHost, prefix: str) -> None:
@@ -83,7 +83,7 @@ class RemoteHost(ClientOwner):
         return self._starts if self._client is not None and self._client.alive else 0
 
     def options(self, collector: str) -> dict[str, object]:
-        """Return what a collector there has to be told."""
+        """Return the options of a collector there."""
         if collector == "dpdk-telemetry":
             return {"file_prefix": self._prefix}
         if collector in ("pcm-iio", "perf-uncore") and self.config.nics:

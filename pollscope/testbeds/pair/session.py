@@ -34,9 +34,9 @@ from pollscope.testbeds.session import TrialRequest
 DUT, GENERATOR = "dut/", "gen/"
 CONFIGURE_LIMIT_S = CALIBRATE_LIMIT_S = 60.0
 REQUEST_LIMIT_S = 20.0
-# A wire is quiet within milliseconds; between emulated NICs QEMU keeps up to 10 000 frames (net/queue.c).
+# A wire is quiet within milliseconds. QEMU keeps up to 10 000 frames between two emulated machines (net/queue.c).
 QUIET_LIMIT_S, TAKE_NS = 60.0, 500_000_000
-# Ports negotiate for seconds after they are started, and begin anew when the other end is.
+# Ports negotiate for seconds after they are started, and again after the other end is.
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
 # A trial may end this much later than planned before a node counts as hung.
 GRACE_S = 30.0
@@ -44,7 +44,7 @@ GRACE_S = 30.0
 LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
 _STRESS_NG_EMULATED_NS = 15_000_000_000
 _LATE_STARTS = 2  # a later one than any so far may come
-# When in the warm-up, as shares of it, the DUT's visits are counted.
+# When in the warm-up, as shares of it, the DUT's polls are counted.
 _QUEUE_POLLS_LOOKS = (0.4, 0.8)
 EMULATED = "the machines are emulated: times, rates and caches are the emulator's and no measure of any hardware"
 

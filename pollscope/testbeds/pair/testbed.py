@@ -42,7 +42,7 @@ from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, r
 from pollscope.testbeds.pair.trex import Trex
 
 # A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
-# silent, its lease has to lapse before.
+# silent, its heartbeat timeout has to pass before.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
 _AFTER_TIMEOUT_S = 10.0
 # The virtual NIC's driver, whose ports begin with its name.
@@ -61,7 +61,7 @@ class PairTestbed(NodeTestbed):
     def __init__(self, file: Path, config: PairConfig, options: Options | None = None, name: str = "") -> None:
         super().__init__(file, config)
         self._options, self.name = options or {}, name or file.stem
-        # Locks and nodes of several pairs are told apart by it.
+        # It distinguishes the locks and nodes of several pairs.
         self._key = self.name if self.name == file.stem else f"{file.stem}-{name}"
         # This host measures nothing, so only runs on the same pair keep each other out.
         self.lock_path = conductor_lock_path(self._key)
@@ -135,7 +135,7 @@ class PairTestbed(NodeTestbed):
         virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
         features = (
             ("organisation", "corec"),
-            *(("notification", told) for told in ("qwait", "interrupt", "adaptive", "monitor")),
+            *(("notification", level) for level in ("qwait", "interrupt", "adaptive", "monitor")),
             ("rx_buffers", "shared"),
             ("rx_buffers", "split"),
         )
@@ -283,7 +283,7 @@ def _facts_of(host: RemoteHost) -> dict[str, Any]:
 
 
 class _Tail:
-    """What a log gets from now on."""
+    """Read what a log gets from now on."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._begin = log, log.stat().st_size if log.exists() else 0

@@ -24,21 +24,21 @@ from pollscope.host.eal_folders import new_file_prefix, remove_folder
 from pollscope.host.lock import start_ticks
 from pollscope.node.client import NodeClient
 
-# What is slow to install in an emulated machine is in the image: the compiler, for one, which a role installs.
+# Packages that are slow to install in an emulated machine are in the image, such as the compiler.
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "python3", "sudo", "procps", "iproute2"),
     *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
     *("libdpdk-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkgconf", "libjansson-dev", "ca-certificates"),
     *("libpcap-dev", "libisal-dev"),
 )
-# What the roles install: a machine has no network, so their packages lie in it, and the lists that APT needs.
+# Packages of the roles, and the lists that APT needs: a machine has no network.
 OFFERED = (
     *("git", "make", "python3-venv", "systemd-timesyncd", "dpdk", "dpdk-dev", "dpkg-dev", "xz-utils"),
     *("pcm", "linux-perf", "stress-ng"),
 )
 _ARCHIVES = "/var/cache/pollscope"
 # No reader of manuals is in a machine, and the disk need not be safe while it is made; the first initramfs, which
-# _configure makes anew, is a small one.
+# _configure makes again, is a small one.
 OPTIONS = (
     "--dpkgopt=force-unsafe-io",
     *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")),
@@ -50,7 +50,7 @@ OPTIONS = (
 )
 # As the role pollscope_apps has them; the agent's modules are compiled here, which an emulated machine does slowly.
 RELEASES, IN_USE = "opt/pollscope/releases", "opt/pollscope/current"
-# What the release is made of (playbooks/build-release).
+# Parts of the release (playbooks/build-release).
 SOURCES = ("apps", "pollscope", "configs", "playbooks/build-release", "requirements.lock", "pyproject.toml", "setup.py")
 _ROOT_DEVICE = "/dev/vda1"
 DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
@@ -72,7 +72,7 @@ _UNWANTED_MODULES = (
     *("kvm_amd", "kvm_intel", "powernow_k8", "acpi_cpufreq", "ccp", "bochs", "drm", "joydev", "psmouse", "evdev"),
     *("ahci", "i2c_i801", "lpc_ich", "iTCO_wdt", "pcspkr", "ghash_clmulni_intel", "aesni_intel", "rapl"),
 )
-# What a boot need not wait for: each program that starts costs an emulated machine a part of a second, some a second.
+# A boot need not wait for these; each program that starts costs an emulated machine up to a second.
 _NO_UNITS = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer"),
     *(
@@ -146,7 +146,7 @@ _EARLY = "serial --unit=0\nset root=(hd0,msdos1)\nset prefix=(hd0,msdos1)/boot/g
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image is made of.
+    """Describe the contents of an image.
 
     Attributes:
         release: Debian's name of it.

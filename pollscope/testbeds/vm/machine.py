@@ -33,7 +33,7 @@ Accelerator = Literal["kvm", "tcg"]
 
 @dataclass(frozen=True)
 class Shape:
-    """What a machine has.
+    """Describe a machine.
 
     Attributes:
         cpus, memory_mib: of the machine.
@@ -146,7 +146,7 @@ class Machine:
             # Without a VGA BIOS, GRUB waits for ever before its menu.
             *(QEMU, "-name", f"pollscope-{self.name}", "-nodefaults", "-vga", "std", "-display", "none"),
             *("-machine", "q35,kernel-irqchip=split,sata=off,smbus=off", "-accel", accelerator),
-            # Walks of five-level page tables would only be emulated in vain.
+            # Walks of five-level page tables would only cost time in emulation.
             *("-cpu", "host" if shape.accelerator == "kvm" else "max,la57=off"),
             *("-smp", str(shape.cpus), "-m", str(shape.memory_mib)),
             *("-serial", f"file:{self.console}", "-qmp", f"unix:{self.monitor},server=on,wait=off"),

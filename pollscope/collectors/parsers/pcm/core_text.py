@@ -34,7 +34,7 @@ _STATES = re.compile(
 )
 _STATE = re.compile(r"C(\d+)[^:;]*: ([\d.]+) ?%")
 _EVENT = re.compile(r"(Event\d+): (.*?)(?: \(raw 0x[0-9a-f]+.*\))?\s*")
-# What stands beside the tables: rulers, drawings, the legend, and sentences about what the tables hold.
+# Lines beside the tables: rulers, drawings, the legend, and sentences about the tables.
 _BESIDE = re.compile(
     r"[-\s]*|\s*[┌└].*|.*│.*|\s*(?:[A-Z][A-Z0-9 ]{1,13}|energy)\s*: [A-Za-z].*|\s+this may be an over estimate.*|"
     r"\s*0 corresponds to the max temperature\s*|"

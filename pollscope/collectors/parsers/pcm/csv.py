@@ -22,7 +22,7 @@ _DELIMITERS = ",;\t"
 
 @dataclass(frozen=True)
 class Column:
-    """What one column means: its unit, its metric, and the factor to base units."""
+    """Describe one column: its unit, its metric, and the factor to base units."""
 
     path: str
     metric: SourceMetric

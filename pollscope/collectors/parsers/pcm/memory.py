@@ -154,7 +154,7 @@ _Found = tuple[str, SourceMetric, Cell]
 
 @dataclass
 class _Side:
-    """What stands in one column of boxes: its socket, the unit whose further lines follow, CXL ports so far."""
+    """Describe one column of boxes: its socket, the unit whose further lines follow, CXL ports so far."""
 
     socket: str
     unit: str = ""
