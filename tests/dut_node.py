@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real node whose DUT forwards between two virtual NIC pairs, for the tests of docs/node-protocol.md."""
+"""Run a real node whose DUT forwards between two virtual NIC pairs, to test docs/node-protocol.md."""
 
 import json
 import os
@@ -19,7 +19,7 @@ LIMIT_S = 60.0
 
 
 class Node:
-    """One process, spoken to in raw lines: what a client would never send can be sent too."""
+    """One process that takes raw lines, including those that a client would never send."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Node:
         self.process.stdin.write(line)
 
     def line(self, limit_s: float = LIMIT_S) -> dict[str, Any]:
-        """The next line that the node writes."""
+        """Return the next line of the node."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._tail:
@@ -66,18 +66,18 @@ class Node:
         return message
 
     def ask(self, cmd: str, **fields: Any) -> dict[str, Any]:
-        """The reply to a request, refused or not."""
+        """Send a request and return the reply, refused or not."""
         self.send(json.dumps({"cmd": cmd, **fields}).encode() + b"\n")
         return self.line()
 
     def get(self, cmd: str, **fields: Any) -> dict[str, Any]:
-        """The reply to a request that must not be refused."""
+        """Send a request that must not be refused and return the reply."""
         reply = self.ask(cmd, **fields)
         assert reply["ok"] is True, reply
         return reply
 
     def trial(self, window_s: float = 0.1, warmup_s: float = 0.02, **fields: Any) -> dict[str, Any]:
-        """Runs a trial to its end and reads the result."""
+        """Run a trial to its end and read the result."""
         times = {"warmup_ns": int(warmup_s * 1e9), "window_ns": int(window_s * 1e9)}
         self.get("start", trial="t", **times, **fields)
         event = self.line()
@@ -96,7 +96,7 @@ class Node:
 def configuration(
     queues: int = 1, rx_desc: int = 512, generator: bool = True, gen: Mapping[str, Any] | None = None, **dut: Any
 ) -> dict[str, Any]:
-    """A `configure` request without `cmd`: generator to DUT to generator."""
+    """Return a `configure` request without `cmd`: generator to DUT to generator."""
     lcores = len(dut.get("lcores", [DUT_LCORE]))
     ports = [
         {"name": GEN_TX},
@@ -114,7 +114,7 @@ def configuration(
 
 @contextmanager
 def running_node(*arguments: Any, **options: Any) -> Iterator[Node]:
-    """A Node of these arguments, which is ended when the block is left."""
+    """Run a Node of these arguments until the block ends."""
     node = Node(*arguments, **options)
     try:
         yield node

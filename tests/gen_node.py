@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real node whose generator sends from one end of a virtual NIC pair and receives at the other, on one lcore."""
+"""Run a real node whose generator sends from one end of a virtual NIC pair to the other, on one lcore."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ class Generator:
         self.client = client
 
     def configure(self, queues: int = 1, mtu: int = 1500, tx_queues: int = 1, **gen: Any) -> None:
-        """Receives on `queues` RX queues of the far end; `gen` replaces keys of the "gen" object."""
+        """Configure `queues` RX queues at the far end; `gen` replaces keys of the "gen" object."""
         ports = [
             {"name": SENDS, "rx_queues": 1, "tx_queues": tx_queues, "mtu": mtu},
             {"name": RECEIVES, "rx_queues": queues, "tx_queues": 1, "mtu": mtu},
@@ -30,14 +30,14 @@ class Generator:
         self.client.request("configure", LIMIT_S, ports=ports, gen=whole)
 
     def trial(self, rate: Mapping[str, Any], window_s: float = WINDOW_S) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Runs one trial of one lcore; returns the object G and the ports of its result."""
+        """Run one trial of one lcore; return the object G and the ports of its result."""
         (lcore,), ports = self.trial_of_all(rate, window_s)
         return lcore, ports
 
     def trial_of_all(
         self, rate: Mapping[str, Any], window_s: float = WINDOW_S
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Runs one trial; returns the objects G and the ports of its result."""
+        """Run one trial; return the objects G and the ports of its result."""
         times = {"warmup_ns": int(WARMUP_S * 1e9), "window_ns": int(window_s * 1e9), "drain_max_ns": 100_000_000}
         self.client.request("start", LIMIT_S, trial="t", rate=rate, **times)
         self.client.wait_trial("t", LIMIT_S)
@@ -47,7 +47,7 @@ class Generator:
 
 @contextmanager
 def running_client(build_dir: Path, log: Path, lcores: str, *vdevs: str) -> Iterator[NodeClient]:
-    """The client of a node of its own, without hugepages, ended when the block is left."""
+    """Run a node without hugepages until the block ends, and return its client."""
     command = [str(build_dir / "pollscope-node"), "--lcores", lcores, "--main-lcore", "0", "--no-pci"]
     command += ["--no-huge", "-m", "1024", "--no-shconf", "--file-prefix", f"pollscope-test-{os.getpid()}"]
     for vdev in vdevs:
@@ -62,6 +62,6 @@ def running_client(build_dir: Path, log: Path, lcores: str, *vdevs: str) -> Iter
 
 @contextmanager
 def running_generator(build_dir: Path, log: Path, *vdevs: str, lcores: str = "0@0,1@1") -> Iterator[Generator]:
-    """The generator alone; without `vdevs` between the ends of one pair."""
+    """Run the generator alone; without `vdevs` between the ends of one pair."""
     with running_client(build_dir, log, lcores, *(vdevs or ("net_crossover0",))) as client:
         yield Generator(client)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From slices with known costs to classes: what is found, how well it is known, and when it is not told."""
+"""Check the step from timed intervals with known costs to classes: values, errors, and reasons for absence."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ COSTS = Costs(10.0, 30.0, 100.0, 40.0)
 
 
 class Counts(NamedTuple):
-    """Events of a window."""
+    """Event counts of a window."""
 
     polls: int = 20_000_000
     busy_polls: int = 1_000_000
@@ -49,7 +49,7 @@ class Counts(NamedTuple):
 
 
 def lcore(blocks: Sequence[Sequence[TimedInterval]], counts: Counts, total: float, **changes: Any) -> dict[str, Any]:
-    """What an lcore reports of its cycles."""
+    """The report of an lcore about its cycles."""
     return {
         "accounting": "sampled",
         "cycles": {"total": total},
@@ -74,12 +74,12 @@ def lcore(blocks: Sequence[Sequence[TimedInterval]], counts: Counts, total: floa
 
 
 def window(costs: Costs, counts: Counts) -> float:
-    """Its cycles, with what loop and instrumentation add."""
+    """Return its cycles, including loop and instrumentation."""
     return costs.of(*counts) + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES
 
 
 def runs_of_polls(rng: np.random.Generator, count: int, polled: float = 0.2) -> NDArray[np.int64]:
-    """Polls, visits, switches, packets of random runs; some are quiet, in others visits come in trains or alone."""
+    """Return polls, busy polls, transitions and packets of random runs; some are quiet, others have trains."""
     polls = 1 << rng.integers(0, 10, count)
     busy_polls = rng.binomial(polls, polled * rng.random(count) * (rng.random(count) < 0.6))
     transitions = rng.binomial(busy_polls, rng.random(count))
@@ -87,7 +87,7 @@ def runs_of_polls(rng: np.random.Generator, count: int, polled: float = 0.2) -> 
 
 
 def timed(events: NDArray[np.int64], costs: Costs, factor: NDArray[np.float64] | float = 1.0) -> NDArray[np.float64]:
-    """The cycles of runs of polls."""
+    """Return the cycles of runs of polls."""
     polls, busy_polls, transitions, packets = events.T.astype(float)
     found: NDArray[np.float64] = factor * (
         costs.empty_poll * (polls - busy_polls)
@@ -99,7 +99,7 @@ def timed(events: NDArray[np.int64], costs: Costs, factor: NDArray[np.float64] |
 
 
 def in_blocks(events: NDArray[np.int64], cycles: NDArray[np.float64], blocks: int = 16) -> list[list[TimedInterval]]:
-    """Slices with their stamp, dealt to the blocks of a window in the order of time."""
+    """Return timed intervals with their stamp, dealt to the blocks of a window in the order of time."""
     table = [(*map(int, run), synthetic.STAMP_CYCLES + float(spent)) for run, spent in zip(events, cycles, strict=True)]
     return [table[len(table) * b // blocks : len(table) * (b + 1) // blocks] for b in range(blocks)]
 
@@ -129,7 +129,7 @@ def add_up(found: Classes) -> None:
     assert parts == pytest.approx(found.total, rel=1e-12)
 
 
-# A switch may cost less than nothing, where a visit and the empty poll before it overlap.
+# A transition can have a negative cost, if a busy poll and the empty poll before it overlap.
 TRUE_COSTS = st.builds(
     lambda empty, switch, busy_poll, packet: Costs(empty, switch * busy_poll, busy_poll, packet),
     st.floats(2, 500),
@@ -143,7 +143,7 @@ LOST_CYCLES = 400.0
 
 
 def losing(counts: Counts, lost: int, share: float = 0.1) -> dict[str, Any]:
-    """An lcore that loses polls of LOST_CYCLES each to another one."""
+    """Return an lcore that loses polls of LOST_CYCLES each to another one."""
     rng = np.random.default_rng(3)
     events = runs_of_polls(rng, 3000)
     losses = rng.binomial(events[:, 0] - events[:, 1], share) * (rng.random(len(events)) < 0.5)
@@ -161,7 +161,7 @@ def losing(counts: Counts, lost: int, share: float = 0.1) -> dict[str, Any]:
 
 
 def test_lost_polls_are_no_empty_ones() -> None:
-    """They cost what slices say, belong to the loop, and leave the cost of an empty poll and of the packets alone."""
+    """They cost what timed intervals say, belong to the loop, and do not change the cost of empty polls and packets."""
     counts, lost = Counts(), 500_000
     found, alone = (
         told(classes(losing(counts, lost))),
@@ -204,7 +204,7 @@ def test_costs_are_recovered(costs: Costs, seed: int) -> None:
 
 
 def autocorrelated(rng: np.random.Generator, count: int, size: float, memory: float) -> NDArray[np.float64]:
-    """A stationary AR(1) process around 1 with standard deviation `size`."""
+    """Return a stationary AR(1) process around 1 with standard deviation `size`."""
     from scipy.signal import lfilter  # takes half a second, and every worker collects this file
 
     steps = rng.normal(0, size * math.sqrt(1 - memory**2), count)
@@ -220,12 +220,12 @@ class Simulated(NamedTuple):
 
 
 def simulated(seed: int, memory: float) -> Simulated:
-    """A window of runs of polls whose costs drift together; each 20th is a slice, and the truth is of all of them."""
+    """Return a window of runs whose costs drift together; each 20th is a timed interval, the truth covers all."""
     rng = np.random.default_rng(seed)
     events = runs_of_polls(rng, 60_000)
     factor = autocorrelated(rng, len(events), 0.05, memory)
     sliced = slice(0, None, 20)
-    # Slices have noise of their own on top: what happens to be in a cache.
+    # Timed intervals have additional noise: what happens to be in a cache.
     noise = 1 + rng.normal(0, 0.05, len(events[sliced]))
     blocks = in_blocks(events[sliced], timed(events[sliced], COSTS, factor[sliced] * noise))
     alone = COSTS._replace(empty_poll=0.0, switch=0.0)
@@ -243,7 +243,7 @@ def simulated(seed: int, memory: float) -> Simulated:
     "memory", [pytest.param(0.0, marks=pytest.mark.thorough), 0.9, pytest.param(0.98, marks=pytest.mark.thorough)]
 )
 def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
-    """Without the share that is added for what slices have in common, so that sampling's own stands for itself."""
+    """Remove the share added for what timed intervals have in common, so that only sampling counts."""
     monkeypatch.setattr(accounting, "TIMED_INTERVAL_ERROR", 0.0)
     runs = [simulated(seed, memory) for seed in range(150)]
     empty = [abs(run.found.empty_poll.value - run.empty) <= run.found.empty_poll.error for run in runs]
@@ -257,7 +257,7 @@ def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: floa
 
 
 def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices sample the drift: blocks in the order of time tell it from noise, shuffled ones cannot."""
+    """Timed intervals sample the drift: blocks in the order of time distinguish it from noise, shuffled ones do not."""
     monkeypatch.setattr(accounting, "TIMED_INTERVAL_ERROR", 0.0)
     ratios, counts = [], Counts()
     for seed in range(20):
@@ -290,7 +290,7 @@ def test_busy_polls_that_all_come_behind_an_empty_poll_are_not_told_from_the_int
     for unknown in (found.useful, found.interaction):
         assert isinstance(unknown, str)
         assert "no slice tells" in unknown
-    # The tax is known all the same, and so is what visits and the interaction are together.
+    # The tax is known nevertheless, and so is the sum of busy polls and interaction.
     assert found.packets.value == pytest.approx(130.0 * counts.busy_polls + 40.0 * counts.packets, rel=1e-6)
     assert abs(float(found.misfit)) < 1e-6 * found.total
     add_up(found)
@@ -334,7 +334,7 @@ def without_busy_polls() -> list[list[TimedInterval]]:
 def test_too_few_timed_intervals_are_a_reason(blocks: list[list[TimedInterval]], reason: str) -> None:
     counts = Counts()
     known = lcore(blocks, counts, window(COSTS, counts), empty_poll_cycles=10.0)
-    # What was calibrated before the trial is known worse, and would be more than the tax may be off.
+    # The calibrated cost is known worse, and its error would exceed that allowed for the tax.
     known["polls"]["empty"] = 1_000_000
     found = told(classes(known))
     for unknown in (found.useful, found.misfit, found.interaction):
@@ -360,7 +360,7 @@ def test_a_calibrated_cost_has_the_error_of_a_host_state_that_moves() -> None:
 def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
     calibrated: float, reaches_down: float
 ) -> None:
-    """Visits leave something to the empty polls behind them; what was calibrated scatters by 1 %."""
+    """Busy polls make later empty polls more expensive; the calibrated cost scatters by 1 %."""
     counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
     found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated)))
     empty = counts.polls - counts.busy_polls
@@ -372,7 +372,7 @@ def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
 
 @pytest.mark.parametrize("calibrated", [8.0, 6.0])
 def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> None:
-    """The few quiet slices of a busy window took 18 cycles a poll, where 10 were calibrated and true (64 queues)."""
+    """The few quiet intervals of a busy window took 18 cycles per poll; 10 were calibrated and true (64 queues)."""
     counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
     found = classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated))
     assert "a longer window or a quieter machine would tell" in reason(found)
@@ -380,7 +380,7 @@ def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> Non
 
 @pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
 def test_busy_polls_to_many_queues_may_leave_more_than_timed_intervals_tell(queues: int, error: float) -> None:
-    """1000 queues at 10 % load: useful were 7.0 % where slices said 4.6 +-0.5 %, a fault of 2 % of a poll's cost."""
+    """At 1000 queues and 10 % load 7.0 % were useful; timed intervals said 4.6 +-0.5 %."""
     counts = Counts(polls=10_000_000, busy_polls=1000, transitions=750, packets=7500)
     true = COSTS.of(counts.busy_polls, *counts[1:])
     found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))
@@ -427,7 +427,7 @@ def test_a_mode_without_timed_intervals_is_a_reason() -> None:
 def test_without_a_busy_poll_nothing_is_useful_and_nothing_is_estimated(
     polls: int, total: int, interrupted: int, cost: float, seed: int
 ) -> None:
-    """Whatever slices say of the cost of an empty poll: all polls together took what was left."""
+    """All polls together took what was left, whatever timed intervals say of the cost of an empty poll."""
     away = {"interruptions": {"count": 1, "cycles": interrupted}}
     quiet = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=cost), seed, 500)]
     found = told(classes(lcore(quiet, Counts(polls, 0, 0, 0), total, empty_poll_cycles=cost, **away)))
@@ -453,7 +453,7 @@ def test_a_window_without_a_poll_is_all_loop() -> None:
     locked=st.integers(0, 10**7),
 )
 def test_classes_always_make_the_window(size: float, seed: int, stretch: float, waited: int, locked: int) -> None:
-    """However far slices are from it: what does not fit is told as a misfit, and nothing is moved for it."""
+    """A difference from the timed intervals is reported as a misfit, and nothing is adjusted for it."""
     rng = np.random.default_rng(seed)
     events = runs_of_polls(rng, 1500)
     cycles = timed(events, COSTS, autocorrelated(rng, len(events), size, 0.8).clip(0.01))
@@ -473,7 +473,7 @@ def test_classes_always_make_the_window(size: float, seed: int, stretch: float, 
 
 
 def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
-    """Hardly a packet, an empty poll that cost 1 % more in slices: packets come out below nothing, within the error."""
+    """With hardly a packet, and empty polls 1 % more costly in timed intervals, packets are below 0 within the error."""
     counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
     away = 30_000_000.0  # beside the polling, which so is known to less than 2 % of the window
@@ -484,12 +484,12 @@ def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
     add_up(found)
 
 
-# 100 million cycles, of which 2 % have to do with packets.
+# 100 million cycles, of which packets take 2 %.
 LIGHT = Counts(polls=10_000_000, busy_polls=4000, transitions=3000, packets=30_000)
 
 
 def test_at_light_load_timed_intervals_know_better_than_what_is_left() -> None:
-    """Interrupts too short to be seen, 0.5 % of the window, are a quarter of what packets take: they are the loop's."""
+    """Unseen short interrupts take 0.5 % of the window, a quarter of what packets take, and belong to the loop."""
     true, interrupts = COSTS.of(LIGHT.busy_polls, *LIGHT[1:]), 0.005 * window(COSTS, LIGHT)
     found = told(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) + interrupts)))
     assert found.packets.value == pytest.approx(true, rel=1e-6)
@@ -500,7 +500,7 @@ def test_at_light_load_timed_intervals_know_better_than_what_is_left() -> None:
 
 
 def rarely_polled(seed: int) -> tuple[Classes | NoClasses, float]:
-    """Classes of a window whose visits are rare and cost as chance has it, and what they truly cost together."""
+    """Return the classes of a window with rare busy polls of random cost, and their true cost together."""
     rng = np.random.default_rng(seed)
     polls = 1 << rng.integers(0, 10, 60_000)
     busy_polls = rng.binomial(polls, 2e-5 * 2.0 ** rng.integers(0, 4))
@@ -513,7 +513,7 @@ def rarely_polled(seed: int) -> tuple[Classes | NoClasses, float]:
 
 
 def test_busy_polls_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
-    """Slices meet a few visits; what an empty poll costs is not known well enough to tell the tax by what is left."""
+    """Timed intervals have few busy polls, and the cost of an empty poll is uncertain."""
     found = [rarely_polled(seed) for seed in range(25)]
     given_ = [(one, true) for one, true in found if isinstance(one, Classes) and one.by_timed_intervals]
     assert len(given_) > 8, "too few to count"
@@ -527,7 +527,7 @@ def test_busy_polls_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
 
 
 def test_at_light_load_timed_intervals_take_nothing_from_the_loop() -> None:
-    """Slices that say more than is left contradict the window; then the window counts."""
+    """If timed intervals exceed what is left, they contradict the window; then the window counts."""
     short, away = 0.005 * window(COSTS, LIGHT), 0.1 * window(COSTS, LIGHT)
     total = window(COSTS, LIGHT) - short + away
     found = told(classes(lcore(exact(COSTS), LIGHT, total, interruptions={"count": 9, "cycles": away})))
@@ -545,7 +545,7 @@ def test_a_window_that_is_much_too_short_is_a_reason_with_numbers() -> None:
 
 @pytest.mark.parametrize("away", [0.05, -0.05, 0.021, -0.021, 0.019, -0.019, 0.0])
 def test_a_misfit_above_2_percent_flags_the_trial(away: float) -> None:
-    """Slices that know nothing of a part of the window, or too much."""
+    """Timed intervals miss a part of the window, or exceed it."""
     record = synthetic.trial(useful_share=0.6)
     record["result"]["dut"]["lcores"][0]["event_cycles"] += round(away * synthetic.WINDOW_CYCLES)
     metrics, _ = derive_trial(record)
@@ -560,7 +560,7 @@ def test_a_misfit_above_2_percent_flags_the_trial(away: float) -> None:
 
 
 def test_an_interval_over_repeats_holds_the_trials_own_error(tmp_path: Path) -> None:
-    """Repeats that agree to the last digit still do not know the cost of an empty poll better than their slices."""
+    """Repeats that agree to the last digit know the cost of an empty poll no better than their timed intervals."""
     trials = [synthetic.trial(f"t{k}", "p0", k, {"queues": 1}, useful_share=0.6 + 1e-5 * k) for k in range(3)]
     run = synthetic.write_run(tmp_path / "run", trials)
     table = current_table(read_run(run))
@@ -578,7 +578,7 @@ def test_an_interval_over_repeats_holds_the_trials_own_error(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("missing", "kept"), [(0.008, True), (0.0185, False)])
 def test_an_estimated_share_below_zero_by_less_than_its_error_is_kept(missing: float, kept: bool) -> None:
-    """Left out or cut to 0 it would bend the mean of several trials; further out it contradicts itself."""
+    """Omitted or cut to 0 it would bias the mean of several trials; further below it contradicts itself."""
     record = synthetic.trial(useful_share=0.001)
     record["result"]["dut"]["lcores"][0]["event_cycles"] += round(missing * synthetic.WINDOW_CYCLES)
     metrics, absences = derive_trial(record)
@@ -590,7 +590,7 @@ def test_an_estimated_share_below_zero_by_less_than_its_error_is_kept(missing: f
 
 
 def test_a_record_gives_its_series_and_made_packets_to_the_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are weighted by the polls in them, and a workload that makes its packets receives none."""
+    """Blocks are weighted by their polls, and a workload that makes its packets receives none."""
     record = synthetic.trial(useful_share=0.6)
     (given,) = record["result"]["dut"]["lcores"]
     given |= {"packets": 777, "rx_packets": 0, "series": {"cycles": [10, 30], "sweeps": [5, 6]}}
@@ -612,7 +612,7 @@ def test_a_record_gives_its_series_and_made_packets_to_the_classes(monkeypatch: 
 
 @pytest.mark.parametrize("metric", ["tax_share", "cycles_per_packet_useful"])
 def test_a_ratio_of_two_sides_holds_the_error_of_their_trials(tmp_path: Path, metric: str) -> None:
-    """Without the trials' own error repeats that agree to the last digit would make any difference count."""
+    """Without the trials' own error, repeats that agree to the last digit would make any difference significant."""
     share = {1: 0.6, 2: 0.603}
     trials = [
         synthetic.trial(f"t{q}{k}", f"p{q}", k, {"queues": q}, useful_share=share[q] + 1e-6 * k)

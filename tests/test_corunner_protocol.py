@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The conversation with `pollscope-corunner` (docs/corunner.md): counts, windows, bad input, how it ends."""
+"""Check the conversation with `pollscope-corunner` (docs/corunner.md): counts, windows, bad input, its end."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NEEDS_STRESS_NG = pytest.mark.skipif(shutil.which("stress-ng") is None, reason="
 
 
 class Corunner:
-    """The running program."""
+    """Run the program."""
 
     def __init__(self, program: Path) -> None:
         self.process = subprocess.Popen(
@@ -74,7 +74,7 @@ def worker(work: str = "matmul", **more: Any) -> dict[str, Any]:
 
 
 def measured(corunner: Corunner, *workers: dict[str, Any]) -> dict[str, Any]:
-    """The result of a short trial with a window of its own."""
+    """Return the result of a short trial with its own window."""
     corunner.good("configure", workers=list(workers))
     corunner.good("start", trial="t", warmup_ns=20_000_000, window_ns=100_000_000)
     assert corunner.line() == {"event": "done", "trial": "t"}
@@ -109,7 +109,7 @@ def test_each_work_is_counted_in_its_unit(corunner: Corunner, work: dict[str, An
     assert found["longest_step_ns"] > 0
     window = result["window"]
     assert window["end_tsc"] - window["start_tsc"] >= 0.1 * window["tsc_hz"] * 0.999
-    # Each is a number or says why it is not there.
+    # Each is a number, or absent with a reason.
     for value in (found["frequency_hz"], found["pmu"], found["waited_ns"]):
         assert not isinstance(value, dict) or "absent" not in value or len(value["absent"]) > 10
 
@@ -140,7 +140,7 @@ def test_windows_that_lie_side_by_side_add_up(corunner: Corunner) -> None:
     check()
 
 
-def test_a_window_of_somebody_else_is_cut_afterwards(corunner: Corunner) -> None:
+def test_a_window_of_another_program_is_cut_afterwards(corunner: Corunner) -> None:
     corunner.good("configure", workers=[worker("spin")])
     corunner.good("start")
     assert corunner.good("read")["state"] == "running"
@@ -216,7 +216,7 @@ def test_arguments_are_bad_usage(build_dir: Path) -> None:
 
 
 def gone(pid: int, limit_s: float = 20) -> bool:
-    """Whether a process ends, a zombie counting as ended."""
+    """Return whether a process ends; a zombie counts as ended."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         try:
@@ -272,7 +272,7 @@ def test_stress_ng_is_ended_with_a_killed_corunner(corunner: Corunner, after_s: 
 
 
 @NEEDS_STRESS_NG
-def test_a_stress_ng_that_dies_is_told(corunner: Corunner) -> None:
+def test_a_stress_ng_that_dies_is_reported(corunner: Corunner) -> None:
     corunner.good("configure", workers=[worker("stress-ng")])
     corunner.good("start", trial="t9")
     (stress,) = children(corunner.process.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Co-runners of the DUT: which CPUs they get, what runs with a real co-runner record, and that none is left behind."""
+"""Check co-runners of the DUT: their CPUs, the record of runs with one, and that none stays behind."""
 
 import contextlib
 import os
@@ -40,7 +40,7 @@ def wanted(**levels: Any) -> Parameters:
 
 @pytest.fixture(autouse=True)
 def caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    # One last-level cache a package.
+    # One last-level cache per package.
     mates = {cpu.cpu: {each.cpu for each in SERVER if each.package == cpu.package} for cpu in SERVER}
     monkeypatch.setattr(corunner_placement, "last_level_mates", lambda cpu: mates[cpu])
 

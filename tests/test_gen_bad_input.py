@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every wrong "gen" object and rate is refused with the key's place, and the node goes on."""
+"""Check that every wrong "gen" object and rate is refused with the key's place, and that the node continues."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_trial_too_long_for_the_stamp_is_refused(generator: Generator) -> None:
     assert refused.value.where == "window_ns"
 
 
-def test_node_goes_on_after_a_refusal(generator: Generator) -> None:
+def test_the_node_continues_after_a_refusal(generator: Generator) -> None:
     with pytest.raises(NodeRefused):
         generator.configure(burst=0)
     generator.configure()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program that times the generator's own loop (apps/bench/gen_cost.c)."""
+"""Check the program that times the generator's own loop (apps/bench/gen_cost.c)."""
 
 import subprocess
 from pathlib import Path
@@ -16,7 +16,7 @@ def run(build_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.measure
-def test_the_cost_of_a_packet_is_told(build_dir: Path) -> None:
+def test_the_cost_of_a_packet_is_printed(build_dir: Path) -> None:
     done = run(build_dir)
     assert done.returncode == 0, done.stderr
     told = [line.split() for line in done.stdout.splitlines()]
@@ -25,8 +25,8 @@ def test_the_cost_of_a_packet_is_told(build_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["constant", "poisson"])
-def test_all_that_is_due_is_sent_however_slowly(build_dir: Path, kind: str) -> None:
-    """So that the instructions of a trial are those of a known number of packets."""
+def test_all_due_packets_are_sent(build_dir: Path, kind: str) -> None:
+    """The instructions of a trial then belong to a known number of packets."""
     done = run(build_dir, kind, "3")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == pytest.approx(3 * SLOTS, rel=0.03)

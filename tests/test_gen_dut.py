@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Generator and DUT in one node: every frame finds a route, comes back, or is counted where it was dropped."""
+"""Check generator and DUT in one node: every frame finds a route, comes back, or is counted where it was dropped."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -37,7 +37,7 @@ def run_trial(client: NodeClient, rate: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_accounts(result: dict[str, Any]) -> None:
-    """Every frame sent came back, or is in a counter of drops."""
+    """Check that every frame came back or is in a counter of drops."""
     (gen,), (dut,) = result["gen"]["lcores"], result["dut"]["lcores"]
     missed = sum(port["stats"]["imissed"] for port in result["ports"].values())
     assert gen["total"]["sent"] > 1000

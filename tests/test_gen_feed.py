@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hot queues are backlogged and visits of cold ones find packets by chance, whoever makes the packets."""
+"""Check that hot queues are backlogged and polls of cold ones find random packets, for both feeds."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.measure
 
 A, B, C, D = "net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b"
 WINDOW_S = 0.2
-# With more than that the host took a core away for so long that counts say nothing about the generator.
+# Above this the host took a core away for so long that the counts say nothing about the generator.
 MOST_GAPS_NS, MOST_TAKEN, TRIES = 1_000_000, 0.1, 8
 
 
@@ -48,7 +48,7 @@ def configured(queues: int, **roles: Any) -> dict[str, Any]:
 
 
 def trial(client: NodeClient, config: dict[str, Any], shape: str) -> dict[str, Any]:
-    """A saturated trial, as a record has it."""
+    """Run a saturated trial and return it as a record."""
     client.request("configure", LIMIT_S, **config)
     times = {"warmup_ns": 50_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
     client.request("start", LIMIT_S, trial="t", rate={"saturate": True}, **times)
@@ -58,7 +58,7 @@ def trial(client: NodeClient, config: dict[str, Any], shape: str) -> dict[str, A
 
 
 def quiet_trial(client: NodeClient, config: dict[str, Any], shape: str) -> dict[str, Any]:
-    """A trial in which the host left generator and DUT their cores; skips the test when there is none."""
+    """Return a trial in which the host left generator and DUT their cores; skip the test if there is none."""
     for _ in range(TRIES):
         record = trial(client, config, shape)
         result = record["result"]
@@ -70,7 +70,7 @@ def quiet_trial(client: NodeClient, config: dict[str, Any], shape: str) -> dict[
 
 
 def by_queue(record: dict[str, Any], hot: list[int]) -> tuple[list[int], list[int]]:
-    """Packets of the whole trial for hot and for cold queues."""
+    """Return the packets of the whole trial for hot and for cold queues."""
     counts = record["result"]["ports"][B]["rx_queue_packets"]
     return [counts[queue] for queue in hot], [count for queue, count in enumerate(counts) if queue not in hot]
 
@@ -118,22 +118,22 @@ def test_a_wire_brings_cold_packets_at_the_pace_of_the_queue_polls(wired: NodeCl
     assert told["hot_sent"] + told["cold_sent"] == lcore["sent"]
     cold = told["cold"]
     assert told["cold_asked"] == pytest.approx(cold * told["queue_polls"] * -math.log(0.95))
-    # The estimate runs up to 64 visits behind; a generator whose core is taken away gives slots up, and says so.
+    # The estimate is up to 64 polls old; a generator whose core is taken away gives up slots, and reports them.
     assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.25)
     hot, cold_counts = by_queue(record, told["hot"])
     assert min(hot) > 5 * max(cold_counts) and min(cold_counts) > 0
-    # What finds a full ring is a hot queue's packet, but for one sent while the DUT's core was taken away.
+    # A packet that finds a full ring is a hot queue's, except while the DUT's core was taken away.
     xstats = record["result"]["ports"][B]["xstats"]
     missed = {queue: xstats.get(f"rx_q{queue}_missed", 0) for queue in range(queues)}
     hot_missed = sum(missed[queue] for queue in told["hot"])
     assert sum(missed.values()) - hot_missed <= 1e-3 * hot_missed
-    # Either the polls had the shape, or the run says that they had not and why.
+    # Either the polls had the shape, or the run says why not.
     found = TrialFacts(record)
     assert abs(polls_of_shape(found).off) <= 0.05 or "hot queues" in shape_flags(found)[0]["text"]
 
 
 def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
-    """With 2000 cycles a packet no generator falls short of it."""
+    """At 2000 cycles per packet the generator is quick enough."""
     gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, "shape": "PC"}
     config = configured(100, gen=gen)
     config["dut"]["extra_cycles"] = 2000
@@ -144,8 +144,8 @@ def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
     assert told["hot_sent"] > told["hot_asked"]
 
 
-def test_queue_polls_of_a_dut_elsewhere_are_told(wired: NodeClient) -> None:
-    """Nobody polls here: the generator takes the rate that it is told, and before that sends nothing to cold queues."""
+def test_queue_polls_of_a_dut_elsewhere_come_by_request(wired: NodeClient) -> None:
+    """No lcore polls here: the generator uses the requested rate, and sends nothing to cold queues before."""
     target = wired.request("configure", LIMIT_S, **configured(50))["target"]
     config = configured(50, gen={"lcores": [1], "tx_port": A, "rx_port": None, "target": target, "shape": "PC"})
     config["dut"] |= {"rx_port": D, "tx_port": C}

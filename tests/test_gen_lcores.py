@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A generator on two lcores offers the schedule of one, split by flows; what they count adds up to what one would."""
+"""Check that two generator lcores offer the schedule of one, split by flows, and that their counts add up."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from pollscope.node.client import NodeRefused
 
 LCORES = [2, 1]
 FLOWS, QUEUES, PPS = 64, 8, 100_000
-# Late ones are sent, too: other work on the CPUs takes none of the schedule away unless it holds a lcore up for longer.
+# Late packets are sent as well: other work on the CPUs removes none unless it delays an lcore for longer.
 LATE_MAX_NS = 3_000_000
 
 
@@ -40,7 +40,7 @@ def summed(lcores: Sequence[Mapping[str, Any]], *keys: str) -> int:
 
 
 def due(lcores: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Intended departures of what was sent in the window, in TSC cycles after its start, of all lcores."""
+    """Return the intended departures of packets sent in the window by all lcores, in TSC cycles after its start."""
     return sorted(sent - lateness for lcore in lcores for sent, lateness in lcore["departures"])
 
 
@@ -60,7 +60,7 @@ def test_the_schedule_is_that_of_one_lcore(generator: Generator, arrivals: str) 
 
 
 def test_every_packet_arrives_once_and_is_counted_once(generator: Generator) -> None:
-    """Eight RX queues, of which each lcore reads four: what an lcore sent may be received by the other."""
+    """Each lcore reads four of eight RX queues, so one can receive what the other sent."""
     configure(generator)
     lcores, ports = generator.trial_of_all({"pps": PPS})
     order = [lcore["sequence"] for lcore in lcores]
@@ -75,8 +75,8 @@ def test_every_packet_arrives_once_and_is_counted_once(generator: Generator) -> 
     assert summed(lcores, "sent") - summed(order, "lost") <= latencies <= summed(lcores, "sent")
 
 
-def test_a_lossy_wire_is_told_by_sender_and_flow(generator: Generator) -> None:
-    """Faster than two lcores can receive what they send to one queue: losses are the port's, and add up."""
+def test_losses_are_reported_by_sender_and_flow(generator: Generator) -> None:
+    """The rate exceeds what two lcores can receive from one queue: losses are the port's, and add up."""
     configure(generator, shape="SQ")
     lcores, ports = generator.trial_of_all({"saturate": True})
     order = [lcore["sequence"] for lcore in lcores]
@@ -91,7 +91,7 @@ def test_a_lossy_wire_is_told_by_sender_and_flow(generator: Generator) -> None:
 
 
 def test_hot_queues_are_shared_out(generator: Generator) -> None:
-    """Two hot queues of eight: every flow of theirs belongs to one lcore or to the other."""
+    """Of eight queues two are hot: each of their flows belongs to one lcore or to the other."""
     configure(generator, shape="PC", concentrated_share=0.25, background_probability=0.1)
     lcores, ports = generator.trial_of_all({"saturate": True})
     assert lcores[0]["shape"]["hot"] == lcores[1]["shape"]["hot"]

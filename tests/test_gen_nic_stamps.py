@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Latencies of sampled frames by the clock of the NIC: with one (apps/tests/nic_clock.c), and with none."""
+"""Check latencies of sampled frames by the clock of the NIC: with one (apps/tests/nic_clock.c), and without."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ CLOCK_STEP_NS = 8
 
 @contextmanager
 def generator_with(build_dir: Path, folder: Path, clock: str) -> Iterator[Generator]:
-    """A generator between the ends of a pair that are NICs with such a clock."""
+    """Run a generator between the ends of a pair that act as NICs with such a clock."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LD_PRELOAD", str(build_dir / "libtests-nic-clock.so"))
         patch.setenv("NIC_CLOCK", clock)
@@ -38,7 +38,7 @@ def test_a_sample_of_frames_is_stamped_by_the_nic(build_dir: Path, tmp_path: Pat
     with generator_with(build_dir, tmp_path, "one") as generator:
         lcore, ports = trial(generator)
     found = lcore["nic_stamps"]
-    # A turn of the loop that is late makes the next frame later; none comes sooner.
+    # A late iteration of the loop delays the next frame; none comes sooner.
     assert 0 < found["sent"] <= WINDOW_S * 1e9 / EVERY_NS + 1
     assert (found["back"], found["late"]) == (found["sent"], 0)
     assert found["back"] == found["latency_ns"]["total"] == found["software_ns"]["total"]
@@ -46,9 +46,9 @@ def test_a_sample_of_frames_is_stamped_by_the_nic(build_dir: Path, tmp_path: Pat
     assert found["clock_step_ns"] == CLOCK_STEP_NS
     assert 0 <= found["clocks_apart_ns"] < 1_000_000
     assert found["longest_read_ns"] > 0
-    # What the NIC sees lies within what the generator sees of the same frames; of all of them a sum is exact.
+    # The NIC's latency lies within the generator's for the same frames; the sum over all is exact.
     assert 0 < found["latency_ns"]["sum"] <= found["software_ns"]["sum"]
-    # They are in no other count.
+    # No other counter contains them.
     assert lcore["rx_foreign"] == 0
     assert lcore["total"]["sent"] == lcore["total"]["rx_packets"]
     for name, counter in ((SENDS, "opackets"), (RECEIVES, "ipackets")):
@@ -62,7 +62,7 @@ def test_a_sample_of_frames_is_stamped_by_the_nic(build_dir: Path, tmp_path: Pat
         ("two", f"{RECEIVES} (driver net_crossover) gives no time stamps: its clock and the sender's are "),
     ],
 )
-def test_no_stamps_can_be_had(build_dir: Path, tmp_path: Path, clock: str, reason: str) -> None:
+def test_missing_stamps_have_a_reason(build_dir: Path, tmp_path: Path, clock: str, reason: str) -> None:
     with generator_with(build_dir, tmp_path, clock) as generator:
         lcore, ports = trial(generator)
     assert lcore["nic_stamps"]["absent"].startswith(reason)
@@ -70,9 +70,7 @@ def test_no_stamps_can_be_had(build_dir: Path, tmp_path: Path, clock: str, reaso
 
 
 @pytest.mark.parametrize(("clock", "counter"), [("stale", "implausible"), ("silent", "unstamped")])
-def test_stamps_that_say_nothing_are_counted_and_left_out(
-    build_dir: Path, tmp_path: Path, clock: str, counter: str
-) -> None:
+def test_useless_stamps_are_counted_and_left_out(build_dir: Path, tmp_path: Path, clock: str, counter: str) -> None:
     with generator_with(build_dir, tmp_path, clock) as generator:
         lcore, _ = trial(generator)
     found = lcore["nic_stamps"]
@@ -96,7 +94,7 @@ def test_a_real_driver_without_a_clock(build_dir: Path, tmp_path: Path) -> None:
 
 
 def stamped(**changes: Any) -> dict[str, Any]:
-    """A trial with 200 stamped frames, 1 us in the cable and the DUT, 2 us more for the generator."""
+    """Return a trial with 200 stamped frames: 1 us in cable and DUT, 2 us more for the generator."""
     record = synthetic.trial()
     stamps = {
         **dict.fromkeys(("sent", "back"), 200),

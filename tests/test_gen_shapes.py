@@ -27,7 +27,7 @@ def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def queue_counts(generator: Generator, queues: int, **gen: Any) -> list[int]:
-    """Packets per RX queue of the far end, received and missed."""
+    """Return the packets per RX queue of the far end, received and missed."""
     generator.configure(queues=queues, **gen)
     gen_result, ports = generator.trial({"pps": 1e6}, window_s=0.15)
     counts = ports[RECEIVES]["rx_queue_packets"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A target port of another node: what that node's `configure` says of it places flows as the port itself does."""
+"""Check a target port of another node: the reply of that node's `configure` places flows as the port itself does."""
 
 import time
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ def test_hold_is_a_boolean(client: NodeClient, hold: object) -> None:
 
 
 def test_packets_that_a_dut_elsewhere_holds_are_waited_for(client: NodeClient) -> None:
-    """Nobody sends them back here, so the drain takes all of its time."""
+    """No DUT sends them back here, so the drain takes all of its time."""
     configure(client, 1, rx_port=SENDS)
     times = {"warmup_ns": 0, "window_ns": 10_000_000, "drain_max_ns": 1_000_000_000}
     began = time.monotonic()

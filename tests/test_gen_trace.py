@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replay of packet traces: order, sizes, flows and timing of what is sent, in constant memory; bad files."""
+"""Check replay of packet traces: order, sizes, flows and timing of the packets, in constant memory; bad files."""
 
 import struct
 import subprocess
@@ -46,7 +46,7 @@ def ethernet(payload: bytes, ether_type: int, tag: bytes = b"") -> bytes:
 
 
 def write(path: Path, packets: Sequence[tuple[int, int, bytes]], magic: int = NANOSECOND, link: int = ETHERNET) -> Path:
-    """A pcap of (time in the magic's unit, length on the wire without FCS, bytes that were kept)."""
+    """Return a pcap of (time in the magic's unit, length on the wire without FCS, captured bytes)."""
     unit = 10**9 if magic == NANOSECOND else 10**6
     records = [struct.pack("<IIII", at // unit, at % unit, len(kept), length) + kept for at, length, kept in packets]
     path.write_bytes(struct.pack("<IHHiIII", magic, 2, 4, 0, 0, 65535, link) + b"".join(records))
@@ -64,18 +64,18 @@ def replayed(generator: Generator, trace: Path, rate: dict[str, Any], **gen: Any
 
 
 def offsets_s(lcore: dict[str, Any], tsc_hz: float) -> list[float]:
-    """When the packets of the window were due, after the trial's begin."""
+    """Return the due times of the packets of the window, after the trial's begin."""
     return [WARMUP_S + (sent - lateness) / tsc_hz for sent, lateness in lcore["departures"]]
 
 
 def farthest_s(due: Sequence[float], places: Sequence[float], turn_s: float) -> float:
-    """How far the packet that is farthest from all places of a turn lies from the nearest."""
+    """Return the largest distance of a packet from the nearest place of a repetition."""
     ends = [*places, turn_s + places[0]]
     return max(min(abs(at % turn_s - place) for place in ends) for at in due)
 
 
 def test_the_distances_of_the_trace_are_kept(generator: Generator, tmp_path: Path) -> None:
-    """Packets 1, 2 and 4 ms apart; the mean, 7/3 ms, lies between the last and the first of the next turn."""
+    """Packets are 1, 2 and 4 ms apart; the mean, 7/3 ms, lies between the last and the first of the next repetition."""
     frame = ethernet(ipv4("10.1.0.1", 1), 0x0800)
     trace = write(tmp_path / "t.pcap", [(at * 1_000_000, 100, frame) for at in (0, 1, 3, 7)])
     places = (0.0, 0.001, 0.003, 0.007)
@@ -87,7 +87,7 @@ def test_the_distances_of_the_trace_are_kept(generator: Generator, tmp_path: Pat
 
 
 def test_a_rate_stretches_all_distances_alike(generator: Generator, tmp_path: Path) -> None:
-    """Four packets in 9.33 ms are 428.6 a second; asked for 1000 a second each gap is 0.4286 of its length."""
+    """Four packets in 9.33 ms are 428.6 per second; at 1000 per second each gap is 0.4286 of its length."""
     frame = ethernet(ipv4("10.1.0.1", 1), 0x0800)
     trace = write(tmp_path / "t.pcap", [(at * 1_000_000, 100, frame) for at in (0, 1, 3, 7)])
     lcore = replayed(generator, trace, {"pps": 1000.0}, arrivals="trace", departures=1000)
@@ -106,14 +106,14 @@ def test_sizes_are_kept_and_bounded(generator: Generator, tmp_path: Path) -> Non
         "packets": 4, "flows": 1, "duration_ns": 4000, "mean_bytes": (64 + 604 + 1518 + 64) / 4, "crowded": 0,
         "padded": 1, "cut": 1, "shortened": 0, "backward": 0, "turns": 0,
     }  # fmt: skip
-    # The window begins and ends anywhere in a turn; in it the sizes follow each other.
+    # The window begins and ends anywhere in a repetition; the sizes inside follow each other.
     whole, rest = divmod(lcore["sent"], 4)
     turns = np.tile([60, 600, 1514, 60], 3)
     possible = {whole * 2234 + int(turns[first : first + rest].sum()) for first in range(4)}
     assert lcore["tx_bytes"] in possible
 
 
-def test_flows_are_told_apart(generator: Generator, tmp_path: Path) -> None:
+def test_flows_are_distinguished(generator: Generator, tmp_path: Path) -> None:
     packets = [
         ethernet(ipv4("10.1.0.1", 1), 0x0800),
         ethernet(ipv4("10.1.0.1", 2), 0x0800),
@@ -137,7 +137,7 @@ def test_flows_are_told_apart(generator: Generator, tmp_path: Path) -> None:
     assert lcore["sequence"]["reordered"] == lcore["sequence"]["duplicated"] == lcore["rx_foreign"] == 0
 
 
-def test_more_flows_than_can_be_told_apart_are_counted(generator: Generator, tmp_path: Path) -> None:
+def test_more_flows_than_can_be_distinguished_are_counted(generator: Generator, tmp_path: Path) -> None:
     frames = [ethernet(ipv4(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}", 1), 0x0800) for n in range(65536 + 100)]
     trace = write(tmp_path / "t.pcap", [(at, 60, frame) for at, frame in enumerate([*frames, frames[0], frames[-1]])])
     found = replayed(generator, trace, {"pps": 1000.0})["trace"]
@@ -174,7 +174,7 @@ def test_several_queues_and_saturation(generator: Generator, tmp_path: Path) -> 
 
 
 def test_memory_does_not_grow_with_the_trace(build_dir: Path, tmp_path: Path) -> None:
-    """Pages that a process cannot give back; a play list in memory would be 4 MiB."""
+    """Compare pages that a process cannot give back; a play list in memory would be 4 MiB."""
     grown = {}
     for packets in (1000, 500_000):
         write_trace(tmp_path / "t.pcap", packets, 100, 1e6, 1)
@@ -205,7 +205,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_trace_is_refused_and_the_node_goes_on(generator: Generator, tmp_path: Path, name: str) -> None:
+def test_a_bad_trace_is_refused_and_the_node_continues(generator: Generator, tmp_path: Path, name: str) -> None:
     content, said = BAD[name]
     path = tmp_path / "bad.pcap"
     if content == "folder":
@@ -230,7 +230,7 @@ def test_a_bad_trace_is_refused_and_the_node_goes_on(generator: Generator, tmp_p
         ({"arrivals": "trace"}, "gen.arrivals", "needs a trace"),
     ],
 )
-def test_keys_that_do_not_go_together(generator: Generator, gen: dict[str, Any], where: str, said: str) -> None:
+def test_keys_that_exclude_each_other(generator: Generator, gen: dict[str, Any], where: str, said: str) -> None:
     with pytest.raises(NodeRefused) as refused:
         generator.configure(**gen)
     assert (refused.value.where, said in str(refused.value)) == (where, True)

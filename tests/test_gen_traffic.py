@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the generator sends: rate, schedule, sizes, loss, honesty about what it could not send."""
+"""Check the generator's traffic: rate, schedule, sizes, loss, and its report of what it could not send."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,12 +30,12 @@ def value_counts(histogram: dict[str, Any]) -> dict[int, int]:
 
 
 def host_took(gen: dict[str, Any]) -> float:
-    """The share of the window that the generator's core was away for more than 100 us at a time."""
+    """Return the share of the window for which the generator's core was away, more than 100 us at a time."""
     return float(gen["host_gaps"]["in_over_100us_ns"] / (WINDOW_S * 1e9))
 
 
 def explained_by_host(gen: dict[str, Any], pps: float) -> float:
-    """The most packets that can be late because the host took the core away for more than late_max_ns (100 us)."""
+    """Return the most packets that can be late because the host took the core for more than late_max_ns (100 us)."""
     return float(0.002 * gen["intended"] + pps * gen["host_gaps"]["in_over_100us_ns"] / 1e9)
 
 
@@ -67,7 +67,7 @@ def test_nothing_is_lost_duplicated_or_reordered(generator: Generator) -> None:
 
 
 def test_several_queues_keep_the_order_of_each_flow(generator: Generator) -> None:
-    """RSS puts a flow into one queue: packets overtake one another between flows, never within one."""
+    """RSS puts a flow into one queue: packets overtake each other between flows, never within one."""
     generator.configure(queues=8, flows=64)
     gen, _ = generator.trial({"pps": 2_000_000})
     assert gen["sequence"]["reordered_in_total"] > 0
@@ -75,8 +75,8 @@ def test_several_queues_keep_the_order_of_each_flow(generator: Generator) -> Non
     assert gen["sequence"]["flows"]["reordered"] == 0
 
 
-def test_loss_is_told_by_flow(generator: Generator) -> None:
-    """Flows of one queue only lose packets: nobody empties it while the generator's lcore writes a burst too long."""
+def test_loss_is_reported_by_flow(generator: Generator) -> None:
+    """Only flows of one queue lose packets: no core empties it while the generator's lcore writes a burst too long."""
     generator.configure(queues=4, flows=8, burst=256, shape="PC", concentrated_share=0.25, background_probability=0.01)
     gen, _ = generator.trial({"saturate": True}, window_s=0.1)
     order = gen["sequence"]
@@ -92,7 +92,7 @@ def test_every_packet_of_the_window_has_a_latency(generator: Generator) -> None:
     gen, _ = generator.trial({"pps": 200_000})
     from_intended, from_sent = gen["latency_ns"]["from_intended"], gen["latency_ns"]["from_sent"]
     assert from_intended["total"] == from_sent["total"] == gen["sent"]
-    # latency from the intended departure is lateness plus latency from the real one; each was rounded down
+    # latency from the intended departure is lateness plus latency from the real departure; each was rounded down
     assert from_intended["sum"] == pytest.approx(from_sent["sum"] + gen["lateness_ns"]["sum"], abs=2 * gen["sent"])
     assert 10 < from_sent["min"] < 5_000
 
@@ -120,7 +120,7 @@ def test_poisson_interdepartures_are_exponential(generator: Generator) -> None:
 
 
 def intended(gen: dict[str, Any], tsc_hz: float) -> np.ndarray:
-    """When packets were due, in seconds."""
+    """Return when packets were due, in seconds."""
     sent, lateness = np.array(gen["departures"], dtype=float).T / tsc_hz
     return np.asarray(sent - lateness)
 
@@ -136,7 +136,7 @@ def test_packets_of_a_burst_are_due_together(generator: Generator) -> None:
     assert gen["intended"] == pytest.approx(1e5 * WINDOW_S, abs=16)
 
 
-def test_arrivals_go_on_and_off(generator: Generator) -> None:
+def test_arrivals_switch_on_and_off(generator: Generator) -> None:
     generator.configure(arrivals="on-off", on_ns=1_000_000, off_ns=3_000_000, departures=30_000)
     gen, _ = generator.trial({"pps": 1e5})
     gaps = np.diff(intended(gen, generator.client.hello["tsc_hz"]))
@@ -151,7 +151,7 @@ def test_arrivals_go_on_and_off(generator: Generator) -> None:
 
 
 def ks_of_exponential(values: np.ndarray, mean: float) -> float:
-    """The p value of a Kolmogorov-Smirnov test of values against an exponential distribution of that mean."""
+    """Return the p value of a Kolmogorov-Smirnov test against an exponential distribution with this mean."""
     return float(scipy.stats.kstest(values, "expon", args=(0, mean)).pvalue)
 
 
@@ -205,7 +205,7 @@ def test_every_size_arrives_whole(generator: Generator, size: int) -> None:
     assert ports[RECEIVES]["stats"]["ibytes"] == gen["total"]["sent"] * (size - 4)
 
 
-def test_impossible_rate_is_told(generator: Generator) -> None:
+def test_an_impossible_rate_is_reported(generator: Generator) -> None:
     generator.configure()
     gen, _ = generator.trial({"pps": 1.5e8})
     assert gen["intended"] == pytest.approx(1.5e8 * WINDOW_S, abs=1)
@@ -215,7 +215,7 @@ def test_impossible_rate_is_told(generator: Generator) -> None:
 
 
 def test_lateness_limit_is_kept(generator: Generator) -> None:
-    """Sent within 2 us of the intended time, or not at all; bursts stay as small as that."""
+    """Packets leave within 2 us of the intended time or not at all, and bursts stay that small."""
     generator.configure(late_max_ns=2_000)
     gen, _ = generator.trial({"pps": 2e6})
     assert gen["lateness_ns"]["max"] <= 2_000

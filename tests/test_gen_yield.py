@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The generator gives its CPU away only when nothing is measured any more: a library sees calls of sched_yield()."""
+"""Check that the generator yields its CPU only after the measurement; a library sees calls of sched_yield()."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ from dut_node import configuration, running_node
 
 pytestmark = pytest.mark.measure
 
-# Says when (on the TSC) it was first called, and how often.
+# Prints when (on the TSC) sched_yield() was first called, and how often.
 WATCH = r"""
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -38,7 +38,7 @@ DELAY_S = 0.06
 def test_no_yield_while_frames_are_on_their_way(
     build_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last frame comes back a hiccup after the window's end; its latency is recorded and must not be lengthened."""
+    """The last frame comes back a hiccup after the window's end; its latency is recorded and must not grow."""
     library, log = tmp_path / "watch.so", tmp_path / "yields"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=WATCH, text=True, check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
@@ -52,7 +52,7 @@ def test_no_yield_while_frames_are_on_their_way(
         assert node.process.wait(20) == 0
     (generator,), window = result["gen"]["lcores"], result["window"]
     assert generator["total"]["rx_packets"] == generator["total"]["sent"] >= 2
-    # Each waits for the one before: sent at an even pace over the window, n frames need n times the delay.
+    # Each frame waits for the one before: at an even pace n frames need n times the delay.
     last_s = generator["total"]["sent"] * DELAY_S
     calls, first_tsc = (int(word) for word in log.read_text().split())
     assert calls > 0, "the main lcore has to have the CPU in the end"

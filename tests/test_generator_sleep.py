@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A generator that sleeps between bursts, on the CPU of a core of the DUT (`generator_sleep`)."""
+"""Check a generator that sleeps between bursts, on the CPU of a core of the DUT (`generator_sleep`)."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def classes(pid: int) -> set[int]:
 
 @pytest.mark.measure
 def test_it_leaves_the_cpu_to_the_dut_and_goes_first_when_it_wakes(build_dir: Path, tmp_path: Path) -> None:
-    """Bursts come in time although the DUT's lcore never yields, and its frames come back meanwhile."""
+    """Bursts leave on time although the DUT's lcore never yields, and frames come back meanwhile."""
     generator: dict[str, Any] = {"lcores": [SLEEPER_LCORE], "burst": BURST, "sleep_ns": SLEEP_NS}
     with running_node(build_dir, tmp_path / "log", lcores=LCORES) as node:
         node.get("configure", **configuration(workload="l3fwd-lpm", gen=generator))
@@ -64,7 +64,7 @@ noise: {max_waiting: 100 %}
 
 @pytest.mark.measure
 def test_two_cpus_take_two_cores_and_a_generator(tmp_path: Path, build_dir: Path) -> None:
-    """Cores at one queue, and with a queue each, are measured with order by a generator that has no CPU of its own."""
+    """A generator without its own CPU measures packet order for two cores at one queue and with one queue each."""
     (tmp_path / "nodes").touch()
     cli = Cli(tmp_path, build_dir / "pollscope-node")
     done = cli("run", cli.spec(SHARED))

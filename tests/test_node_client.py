@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The client of a node that says the wrong thing at the wrong time; the node is a few lines of Python."""
+"""Check the client against a node that sends the wrong thing at the wrong time; the node is a few lines of Python."""
 
 import sys
 import threading
@@ -57,7 +57,7 @@ def test_a_trial_that_was_given_up(tmp_path: Path) -> None:
 
 
 def test_a_node_with_a_hung_lcore_is_lost(tmp_path: Path) -> None:
-    """It would refuse whatever comes next: the runner has to start another one."""
+    """It would refuse every later request, so the runner has to start another node."""
     said = '{"event":"failed","trial":"t","error":"lcore 2 did not come back","hung":[2]}'
     with client_of(tmp_path / "log", said) as client:
         client.request("start", LIMIT_S, trial="t")
@@ -65,7 +65,7 @@ def test_a_node_with_a_hung_lcore_is_lost(tmp_path: Path) -> None:
             client.wait_trial("t", LIMIT_S)
 
 
-# Each answer and each end of a trial takes a second, as on an emulated machine of a busy host.
+# Each answer and each end of a trial takes a second, as on an emulated machine on a busy host.
 SLOW_NODE = """
 import json, sys, time
 for line in sys.stdin:
@@ -87,7 +87,7 @@ def test_patience_multiplies_the_limits_of_requests_and_trials(tmp_path: Path) -
         client.wait_trial("t", 0.2)
 
 
-# Sends its argument, as often as the second one says, before the reply to the first request.
+# Sends its first argument, as often as its second says, before the reply to the first request.
 FLOOD = """
 import sys
 import threading

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Service times and hiccups of a real node's DUT: as many and as long as asked for, and booked as work."""
+"""Check service times and hiccups of a real node's DUT: number and length as requested, and booked as work."""
 
 import math
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def measured(node: Node, pps: int = 20_000, window_s: float = 0.25, **dut: Any) 
 
 
 @pytest.mark.parametrize("burst", [1, 32])
-def test_hiccups_are_as_frequent_as_asked(node: Node, burst: int) -> None:
+def test_hiccups_are_as_frequent_as_requested(node: Node, burst: int) -> None:
     hiccup = {"probability": 0.05, "delay": FIXED, "seed": 1}
     (lcore,) = measured(node, hiccup=hiccup, burst=burst)
     hiccups = lcore["hiccups"]
@@ -41,7 +41,7 @@ def test_hiccups_are_as_frequent_as_asked(node: Node, burst: int) -> None:
 
 
 def check_work(lcore: dict[str, Any], drawn_cycles: int) -> None:
-    """What was drawn was waited for, and is measured whole and not sampled."""
+    """Delays that were drawn are waited for, and measured completely instead of sampled."""
     check_cycles(lcore, "sampled")
     assert lcore["waited_cycles"] > 0.98 * drawn_cycles
 
@@ -117,8 +117,8 @@ def test_streams_follow_from_seed_and_lcore(node: Node) -> None:
     assert len(set(drawn)) == len(drawn)
 
 
-def test_every_trial_begins_the_streams_anew(node: Node) -> None:
-    """All packets of a trial in its window: the same number of packets has the same hiccups."""
+def test_every_trial_restarts_the_streams(node: Node) -> None:
+    """All packets of the trial lie in its window, so the same number of packets has the same hiccups."""
     hiccup = {"probability": 0.3, "delay": {"kind": "exponential", "mean_ns": 1000}, "seed": 5}
     node.get("configure", **configuration(hiccup=hiccup))
     counts: dict[int, float] = {}

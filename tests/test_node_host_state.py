@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The request `host_state` of pollscope-node: what it measures on these CPUs, and what it refuses."""
+"""Check the request `host_state` of pollscope-node: its measurements on these CPUs, and its refusals."""
 
 from collections.abc import Iterator
 from pathlib import Path

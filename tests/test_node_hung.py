@@ -17,13 +17,13 @@ import pytest
 from dut_node import DUT_LCORE, LIMIT_S, Node, configuration, running_node
 
 PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x40000000
-# What the node allows beyond the planned end, its looks once a second, and what else the host does meanwhile.
+# What the node allows beyond the planned end, its look once per second, and other work of the host.
 OVERDUE_S, LOOK_S = 5.0, 20.0
 DRAIN_NS = 100_000_000
 
 
 def thread_of(node: Node, lcore: int) -> int:
-    """The lcore's thread; releases of DPDK differ in its name."""
+    """Return the lcore's thread; its name differs between releases of DPDK."""
     for task in Path(f"/proc/{node.process.pid}/task").iterdir():
         if re.fullmatch(rf"\w+-worker-?{lcore}", (task / "comm").read_text().strip()):
             return int(task.name)
@@ -32,7 +32,7 @@ def thread_of(node: Node, lcore: int) -> int:
 
 @contextmanager
 def hung(node: Node, lcore: int) -> Iterator[None]:
-    """The lcore does not run inside the block."""
+    """Keep the lcore from running inside the block."""
     libc, thread = ctypes.CDLL(None, use_errno=True), thread_of(node, lcore)
     if libc.ptrace(PTRACE_ATTACH, thread, None, None) < 0:
         pytest.skip(f"threads cannot be stopped here: ptrace: {os.strerror(ctypes.get_errno())}")
@@ -90,7 +90,7 @@ def test_stop_bounds_a_long_trial(node: Node) -> None:
 
 
 def test_an_lcore_that_hangs_after_its_window(node: Node) -> None:
-    """The window of a held trial is closed, and `stop` is answered; the lcore never sees that it is over."""
+    """The window of a held trial is closed, and `stop` is answered; the lcore never sees the end of the trial."""
     start(node, "held", window_s=0.05, hold=True)
     with hung(node, DUT_LCORE):
         node.get("stop")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The workload ipsec of a real node: what comes out, opened by another implementation, its thirds and its accounts."""
+"""Check the workload ipsec of a real node: another implementation opens its packets; its thirds and counters."""
 
 import ipaddress
 import os
@@ -27,19 +27,19 @@ ROUTES = 9
 
 
 def destination(route: int, host: int = 1) -> str:
-    """An address that a route covers (apps/lib/routes.h)."""
+    """Return an address that a route covers (apps/lib/routes.h)."""
     return str(ipaddress.IPv4Address(10 << 24 | (route * 40503 & 0xFFFF) << 8 | host))
 
 
 def forwarded(one: bytes) -> bytes:
-    """The IPv4 packet of a frame one hop on."""
+    """Return the IPv4 packet of a frame, one hop further."""
     packet = one[14 : 14 + int.from_bytes(one[16:18], "big")]
     header = packet[:8] + bytes([packet[8] - 1]) + packet[9:10] + b"\x00\x00" + packet[12:20]
     return header[:10] + (0xFFFF - folded(header)).to_bytes(2, "big") + header[12:] + packet[20:]
 
 
 def longer(one: bytes, more: int) -> bytes:
-    """The frame with more bytes in its packet."""
+    """Return the frame with more bytes in its packet."""
     packet = one[14:]
     header = packet[:2] + (len(packet) + more).to_bytes(2, "big") + packet[4:10] + b"\x00\x00" + packet[12:20]
     header = header[:10] + (0xFFFF - folded(header)).to_bytes(2, "big") + header[12:]
@@ -49,7 +49,7 @@ def longer(one: bytes, more: int) -> bytes:
 def sent_by_router(
     build_dir: Path, folder: Path, frames: Sequence[bytes], **dut: Any
 ) -> tuple[list[bytes], dict[str, Any]]:
-    """What leaves, and the lcore's account."""
+    """Return the packets that leave, and the lcore's counters."""
     sent, result = sent_frames(
         build_dir, folder, frames, skip_without_driver, workload="ipsec", **{"routes": ROUTES, **dut}
     )
@@ -66,17 +66,17 @@ def skip_without_driver(reply: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_thirds_are_forwarded_dropped_and_encrypted(build_dir: Path, tmp_path: Path, transform: str) -> None:
-    """Padding of a short frame and packets of all lengths modulo the cipher's block are in."""
+    """The frames include padding and all packet lengths modulo the cipher's block."""
     frames = [frame(destination(route), 64, 0x0800, padding=route % 5) for route in range(ROUTES)]
     frames += [longer(frame(destination(route), 9, 0x0800), 18 * route + 1) for route in range(ROUTES)]
     sent, lcore = sent_by_router(build_dir, tmp_path, frames, transform=transform)
     by_policy = [[forwarded(one) for i, one in enumerate(frames) if i % ROUTES % 3 == hop] for hop in range(3)]
     plain = Counter(one[14:] for one in sent if not is_esp(one))
     encrypted = [opened(one, transform) for one in sent if is_esp(one)]
-    # an Ethernet frame that was short keeps its padding when it is only forwarded
+    # a short Ethernet frame keeps its padding when it is only forwarded
     assert {packet[: int.from_bytes(packet[2:4], "big")] for packet in plain} == set(by_policy[0])
     assert {each.inner for each in encrypted} == set(by_policy[2])
-    # The account is of the window; the file has the packets of the drain, too.
+    # The counters cover the window; the file also has the packets of the drain.
     assert 0 < plain.total() == pytest.approx(len(encrypted), abs=len(frames))
     assert 0 < lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] / 3, abs=len(frames))
     assert {one[:6] for one in sent} == {bytes([2, 0, 0, 0, 0, 1])}
@@ -110,7 +110,7 @@ def test_what_cannot_be_forwarded_is_dropped(build_dir: Path, tmp_path: Path, tr
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_a_tampered_packet_does_not_open(build_dir: Path, tmp_path: Path, transform: str) -> None:
-    """The peer of these tests tells right from wrong."""
+    """Check that the peer of these tests detects a changed packet."""
     from cryptography.exceptions import InvalidTag
 
     sent, _ = sent_by_router(build_dir, tmp_path, [frame(destination(2), 64, 0x0800)], transform=transform)
@@ -203,13 +203,13 @@ def test_each_core_has_an_association_of_its_own(build_dir: Path, tmp_path: Path
         ({"workload": "io", "transform": "aes-gcm"}, "dut.transform"),
     ],
 )
-def test_what_makes_no_sense_is_refused(node: Node, changes: dict[str, Any], where: str) -> None:
+def test_bad_combinations_are_refused(node: Node, changes: dict[str, Any], where: str) -> None:
     reply = node.ask("configure", **configuration(**{"workload": "ipsec", **changes}))
     assert (reply["ok"], reply["where"]) == (False, where), reply
 
 
-def test_without_a_crypto_driver_it_says_what_to_install(build_dir: Path, tmp_path: Path) -> None:
-    """The same DPDK with fewer drivers, in a mount namespace of its own."""
+def test_a_missing_crypto_driver_is_named(build_dir: Path, tmp_path: Path) -> None:
+    """Run the same DPDK with fewer drivers, in a separate mount namespace."""
     plugins = next(iter(sorted(DRIVERS.glob("pmds-*"))), None)
     if plugins is None or shutil.which("unshare") is None:
         pytest.skip("no folder of DPDK's drivers, or no unshare")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The request `oracle` of a real node: a script of polls, how long its passes took, and the slices taken of them."""
+"""Check the request `oracle` of tests-oracle-node: a script of polls, the times of its passes, its timed intervals."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from pollscope.metrics.accounting import Classes, classes
 pytestmark = pytest.mark.measure
 
 QUEUES = 4
-# Polls of four queues in turn: 17 packets in 4 visits, 3 of which come behind an empty poll.
+# Polls of four queues in turn: 17 packets in 4 busy polls, 3 of which follow an empty poll.
 SCRIPT = [0, 3, 0, 0, 8, 0, 5, 1] + [0] * 24
 BUSY_POLLS, PACKETS = 4, 17
 
@@ -85,8 +85,8 @@ def test_not_while_a_trial_runs(ready: Node) -> None:
     assert ready.line()["event"] == "done"
 
 
-def test_a_ring_that_is_too_small_for_a_pass_is_told(node: Node) -> None:
-    """Every poll asks the one queue, whose ring has 64 slots."""
+def test_a_ring_that_is_too_small_for_a_pass_is_reported(node: Node) -> None:
+    """Every poll asks one queue, whose ring has 64 slots."""
     node.get("configure", **configuration(queues=1, rx_desc=64))
     reply = node.ask("oracle", burst=[32] * 4)
     assert (reply["ok"], reply["where"]) == (False, "burst")
@@ -108,13 +108,13 @@ def test_passes_get_what_the_script_says(ready: Node, work: int) -> None:
     assert dict(lcore["histograms"]["burst"]["values"]) == pytest.approx(
         dict.fromkeys((3, 8, 5, 1), passes * chunks) | {0: lcore["polls"]["empty"]}
     )
-    # Less than nothing is no time: the work that packets hold is a floor below the passes that get them.
+    # The known work of the packets is a lower bound of the passes that receive them.
     for kind in ("all", "busy"):
         assert min(reply["cycles"][kind]) > 0.9 * work * PACKETS * chunks
 
 
 def test_work_makes_passes_with_packets_longer_and_no_others(ready: Node) -> None:
-    """The least of some passes: a busy host makes any of them longer."""
+    """Compare the shortest passes, because a busy host lengthens any of them."""
     light, heavy = (ready.get("oracle", burst=SCRIPT, queues=QUEUES, passes=50, work_cycles=work) for work in (0, 4000))
     more = {kind: min(heavy["cycles"][kind]) - min(light["cycles"][kind]) for kind in ("all", "busy", "empty")}
     known = 4000 * PACKETS * heavy["chunks"]
@@ -124,7 +124,7 @@ def test_work_makes_passes_with_packets_longer_and_no_others(ready: Node) -> Non
 
 
 def test_timed_intervals_leave_the_sums_that_follow_from_them(ready: Node) -> None:
-    """The node's sums of products are those that Python makes of the same slices."""
+    """The node's sums of products equal those that Python computes from the same intervals."""
     reply = ready.get("oracle", burst=SCRIPT, queues=QUEUES, passes=400, work_cycles=0)
     timed_intervals, sums = reply["timed_intervals"], reply["lcore"]["timed_intervals"]
     assert len(timed_intervals) > 100

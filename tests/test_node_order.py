@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Order through the whole node: kept where each flow has one queue and one core, lost where workers share a ring."""
+"""Check packet order through the node: kept if each flow has one queue and one core, lost if workers share a ring."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def client(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def order(client: NodeClient, dut: dict[str, Any]) -> dict[str, Any]:
-    """What the generator says about the order of packets that two workers forward, some of them late."""
+    """Return the generator's report on the order of packets that two workers forward, some of them late."""
     same = {"tx_queues": 2, "rx_desc": 1024, "tx_desc": 1024}
     ports = [{"name": name, "rx_queues": queues, **same} for name, queues in PORTS.items()]
     hiccup = {"probability": 0.05, "delay": {"kind": "fixed", "ns": 200_000}, "seed": 1}

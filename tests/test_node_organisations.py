@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Organisations of a real node's DUT: every packet passes exactly once or is counted where it was dropped.
+"""Check organisations of a real node's DUT: every packet passes exactly once or is counted where it was dropped.
 
 The node has more lcores than the machine has CPUs, so that any machine runs these: only counts and order are looked at.
 """
@@ -42,7 +42,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.05, **dut: Any) -> dict[str, Any]:
-    """A trial whose window holds all of its traffic but the drain's."""
+    """Run a trial whose window holds all of its traffic except the drain's."""
     node.get("configure", **configuration(**{"queues": QUEUES, "rx_desc": 4096, **dut}))
     return node.trial(window_s=window_s, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)
 
@@ -92,7 +92,7 @@ def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str) 
 
 
 def check_queues(name: str, workers: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> None:
-    """RX queues are dealt to those who poll them; a ring is one queue; locked queues are polled by all."""
+    """RX queues are divided among their pollers; a ring is one queue; all workers poll locked queues."""
     readers = dispatchers or workers
     if name in SHARED_QUEUES:
         assert [one["queues"] for one in workers] == [QUEUES] * len(workers)
@@ -115,7 +115,7 @@ def test_rings_are_described(node: Node) -> None:
 
 
 def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
-    """Each takes its part, when taking turns on one CPU takes longer than a packet's work."""
+    """Each worker takes its part if a switch on their one CPU takes longer than the work of a packet."""
     dut: dict[str, Any] = {
         "organisation": "scale-up",
         "lcores": [2, 3],
@@ -129,7 +129,7 @@ def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
 
 
 def test_full_rings_are_counted(node: Node) -> None:
-    """Workers that are far too slow: what the ring does not take is `ring_full`, and nothing is lost unseen."""
+    """Workers are far too slow: packets that the ring refuses count as `ring_full`, and none is lost uncounted."""
     dut: dict[str, Any] = {
         "organisation": "scale-up",
         "lcores": [2],
@@ -145,14 +145,14 @@ def test_full_rings_are_counted(node: Node) -> None:
     assert dispatcher["ring_full"] > 0
     assert dispatcher["rx_packets"] == dispatcher["handed_packets"] + dispatcher["ring_full"]
     assert worker["rx_packets"] <= dispatcher["handed_packets"]
-    # The loss is what the ring did not take, in the window and after it, and what is left in no ring.
+    # The loss is what the ring refused, in the window and after it; no packet is left in a ring.
     (generator,) = result["gen"]["lcores"]
     assert generator["sequence"]["lost"] >= dispatcher["ring_full"]
     assert result["dut"]["rings"][0]["left"] == 0
 
 
 def test_a_drain_that_is_too_short_leaves_packets_behind(node: Node) -> None:
-    """They are counted, freed, and not found in the next trial."""
+    """They are counted and freed, and the next trial does not find them."""
     dut: dict[str, Any] = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "extra_cycles": 20_000_000}
     node.get("configure", **configuration(queues=1, rx_desc=4096, burst=1, **dut))
     node.get("start", trial="t", warmup_ns=0, window_ns=200_000_000, rate={"pps": 2_000}, drain_max_ns=0)
@@ -169,7 +169,7 @@ def test_a_drain_that_is_too_short_leaves_packets_behind(node: Node) -> None:
 
 
 def test_the_drain_waits_for_the_slowest_packet(node: Node) -> None:
-    """A delay longer than all looks of the drain: the packet counts as on its way, not as lost."""
+    """A delay is longer than all looks of the drain: the packet counts as on its way, not as lost."""
     for dut in (
         {"lcores": [2]},
         {"lcores": [2], "dispatchers": [3]},
@@ -188,7 +188,7 @@ def test_the_drain_waits_for_the_slowest_packet(node: Node) -> None:
 
 
 def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path) -> None:
-    """Every queue has packets, and a worker waits for a second with its first one: where it took that, it began."""
+    """Every queue has packets, and a worker waits for a second at its first one, which shows where it began."""
     for queues, workers, begins in ((5, [2, 3, 4], [0, 1, 3]), (4, [2, 3], [0, 2]), (2, [2, 3, 4], [0, 0, 1])):
         hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 1_000_000_000}}
         vdevs = ("net_crossover0,feed=infinite", "net_crossover1")
@@ -208,7 +208,7 @@ def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path
 
 
 def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
-    """Lcores that take turns on one CPU meet a lock whose holder sleeps; what they wait is in `loop`."""
+    """Lcores that share one CPU meet a lock whose holder sleeps; their waits belong to `loop`."""
     dut: dict[str, Any] = {"organisation": "locked", "lcores": [2, 3, 4]}
     dut_lcores = whole_trial(node, queues=1, window_s=0.4, **dut)["dut"]["lcores"]
     for lcore in dut_lcores:
@@ -263,7 +263,7 @@ def test_configure_refuses(node: Node, changes: dict[str, Any], where: str) -> N
 
 
 def test_from_one_organisation_to_the_next(node: Node) -> None:
-    """Reconfiguration takes nothing over: rings of other sizes, lcores in other roles."""
+    """Reconfiguration keeps nothing: rings of other sizes, lcores in other roles."""
     for name in ("scale-up-default", "locked", "scale-out-dispatchers", "scale-out", "scale-up-uneven", "scale-up-hts"):
         result = whole_trial(node, pps=5_000, **ORGANISATIONS[name])
         (generator,) = result["gen"]["lcores"]
@@ -271,7 +271,7 @@ def test_from_one_organisation_to_the_next(node: Node) -> None:
 
 
 def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
-    """The pools grow with the rings, or the receiving port would run dry when one fills up."""
+    """The pools grow with the rings; otherwise the receiving port would run dry when one fills up."""
     dut: dict[str, Any] = {
         "organisation": "scale-up",
         "lcores": [2],
@@ -295,13 +295,13 @@ def test_corec_is_refused_where_the_ring_cannot(node: Node) -> None:
     assert odd["ok"] is False and "dispatchers" not in odd["error"], odd
     crowd = node.ask("configure", **configuration(organisation="corec", lcores=[2], dispatchers=[3]))
     assert crowd["ok"] is False and "corec has none" in str(crowd["error"]), crowd
-    # and the next one is as if nothing had been
+    # the next configuration is unaffected
     assert by_role(whole_trial(node, organisation="corec", lcores=[2, 3]))[0]
 
 
 @pytest.mark.parametrize("organisation", ["corec", "trylock"])
 def test_lost_polls_are_counted_apart(node: Node, organisation: str) -> None:
-    """All workers at one queue: polls that another one was quicker at are no empty ones, and none is both."""
+    """All workers poll one queue: a lost poll is not an empty poll."""
     result = whole_trial(node, queues=1, organisation=organisation, lcores=[2, 3, 4, 5], pps=100_000)
     workers, _ = by_role(result)
     for worker in workers:
@@ -315,7 +315,7 @@ def test_lost_polls_are_counted_apart(node: Node, organisation: str) -> None:
 
 
 def test_a_node_leaves_corec_again(node: Node) -> None:
-    """The port is set up anew for the mode and out of it."""
+    """The port is set up again on the way into the mode and out of it."""
     for organisation in ("corec", "scale-out", "corec", "locked"):
         result = whole_trial(node, queues=2, organisation=organisation, lcores=[2, 3])
         (generator,) = result["gen"]["lcores"]

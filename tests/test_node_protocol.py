@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The conversation with pollscope-node: what is refused and how, and that nothing a client sends ends the node."""
+"""Check the conversation with pollscope-node: refusals, and that no input of a client ends the node."""
 
 import json
 import os
@@ -37,12 +37,12 @@ def test_hello_describes_process_and_ports(node: Node, build_dir: Path) -> None:
     assert {port["max_rx_queues"] for port in hello["ports"]} == {queues_per_port(build_dir / "pollscope-node")}
 
 
-def test_what_hello_lacks_has_a_reason(node: Node) -> None:
+def test_a_missing_value_in_hello_has_a_reason(node: Node) -> None:
     for port in node.hello["ports"]:
         assert (port["link_bps"] is None) == (f"link_bps.{port['name']}" in node.hello["absent"])
 
 
-def test_id_is_echoed_whatever_it_is(node: Node) -> None:
+def test_any_id_is_echoed(node: Node) -> None:
     for value in (7, "x", None, [1, {"a": None}], {"b": 2.5}):
         reply = node.ask("read", id=value)
         assert "id" in reply
@@ -50,7 +50,7 @@ def test_id_is_echoed_whatever_it_is(node: Node) -> None:
 
 
 def forwarded(node: Node) -> dict[str, Any]:
-    """The result of a trial in which the DUT sent packets; other tests may have the CPUs for all of a short window."""
+    """Return the result of a trial in which the DUT sent packets; other tests can have the CPUs for a short window."""
     for _ in range(20):
         result = node.trial(window_s=0.05, rate={"pps": 50_000})
         if result["ports"][DUT_TX]["stats"]["opackets"]:
@@ -102,7 +102,7 @@ REFUSED: list[tuple[tuple[Any, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "where"), REFUSED, ids=lambda value: str(value)[:40])
 def test_configure_refuses(node: Node, path: tuple[Any, ...], value: Any, where: str) -> None:
-    """What cannot be parsed or resolved leaves the configuration before, and its last result, as they were."""
+    """A request that cannot be parsed or resolved leaves the earlier configuration and its last result unchanged."""
     node.get("configure", **configuration(queues=3))
     node.trial(window_s=0.01, rate={"pps": 50_000})
     before = node.get("read")
@@ -121,7 +121,7 @@ def test_configure_refuses(node: Node, path: tuple[Any, ...], value: Any, where:
 
 
 def test_a_configuration_that_cannot_be_applied_leaves_no_roles(node: Node) -> None:
-    """The key of the RSS is checked when the port is there: all frames of this one would go to one queue."""
+    """The RSS key is checked once the port exists: with this key all frames would go to one queue."""
     node.get("configure", **configuration())
     request = configuration(queues=4)
     request["ports"][1]["rss"] = {"key": "00" * 40}
@@ -280,7 +280,7 @@ COMMANDS = ["read", "configure", "start", "stop", "calibrate", "noise", "nothing
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cmd=st.sampled_from(COMMANDS), rest=OBJECTS)
 def test_any_object_gets_one_reply(node: Node, cmd: str, rest: Any) -> None:
-    """Well-formed requests of no sense are refused; none is taken for another, ends the node or leaves it silent."""
+    """Meaningless requests are refused; none is mistaken for another, ends the node or stays without a reply."""
     fields = rest if isinstance(rest, dict) else {"dut": rest}
     node.send(json.dumps({**fields, "cmd": cmd, "id": "mark"}).encode() + b"\n")
     reply = node.line()
@@ -295,7 +295,7 @@ def test_any_object_gets_one_reply(node: Node, cmd: str, rest: Any) -> None:
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.sampled_from(["dispatchers", "ring_size", "hiccup", "service", "frame", "encapsulation"]), value=OBJECTS)
 def test_any_value_of_a_dut_key_gets_one_reply(node: Node, key: str, value: Any) -> None:
-    """What is refused says where, below that key or at one that it does not go with; the node stays of use."""
+    """A refusal names that key, or one that excludes it, and the node stays usable."""
     reply = node.ask("configure", **configuration(**{key: value}))
     assert isinstance(reply["ok"], bool)
     if not reply["ok"]:
@@ -353,7 +353,7 @@ def test_a_heartbeat_timeout_that_is_none_is_refused(node: Node, silent_s: objec
 
 @pytest.mark.measure  # signs of life have to come in time
 def test_a_silent_client_ends_the_node_in_mid_trial(build_dir: Path, tmp_path: Path) -> None:
-    """Its input stays open, as that of an SSH connection whose packets are dropped."""
+    """Its input stays open, like that of an SSH connection whose packets are dropped."""
     with running_node(build_dir, tmp_path / "log") as node:
         node.get("configure", **configuration())
         node.get("heartbeat_timeout", silent_s=1)
@@ -366,8 +366,8 @@ def test_a_silent_client_ends_the_node_in_mid_trial(build_dir: Path, tmp_path: P
     assert "the client was silent for 1 s" in (tmp_path / "log").read_text()
 
 
-def test_a_client_that_takes_nothing_ends_the_node(build_dir: Path, tmp_path: Path) -> None:
-    """A reply that a pipe has no room for is waited for as long as the lease."""
+def test_a_client_that_reads_nothing_ends_the_node(build_dir: Path, tmp_path: Path) -> None:
+    """The node waits as long as the heartbeat timeout for room in the pipe."""
     with running_node(build_dir, tmp_path / "log") as node:
         node.get("heartbeat_timeout", silent_s=1)
         node.send(b'{"cmd":"links"}\n' * 10_000)
@@ -375,7 +375,7 @@ def test_a_client_that_takes_nothing_ends_the_node(build_dir: Path, tmp_path: Pa
     assert "the client was silent for 1 s" in (tmp_path / "log").read_text()
 
 
-def test_half_a_request_is_not_carried_out(build_dir: Path, tmp_path: Path) -> None:
+def test_half_a_request_is_not_executed(build_dir: Path, tmp_path: Path) -> None:
     with running_node(build_dir, tmp_path / "log") as node:
         node.send(b'{"cmd":"read"}\n{"cmd":"read"')
         assert node.line()["ok"] is False
@@ -396,7 +396,7 @@ os._exit(0)
 
 
 def test_death_of_the_parent_ends_the_node(build_dir: Path, tmp_path: Path) -> None:
-    """Also when somebody else still holds the other end of its input."""
+    """Also if another process still holds the other end of its input."""
     reader, writer = os.pipe()
     command = [str(build_dir / "pollscope-node"), "--lcores", "0@0", "--no-pci", "--no-huge", "-m", "64", "--no-shconf"]
     with (tmp_path / "log").open("wb") as log:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real node whose DUT does not only spin, but is told or waits: no packet is lost, all cycles are accounted for."""
+"""Check a real node whose DUT is notified or waits: no packet is lost, all cycles are accounted for."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_no_packet_is_lost_on_a_wake_up(node: Node, way: str, queues: int) -> No
 
 @pytest.mark.parametrize("pps", [0, 5_000, 200_000])
 @pytest.mark.parametrize("way", ["interrupt", "adaptive", "sleep-ramp"])
-def test_what_is_not_polled_is_counted_as_waiting(node: Node, way: str, pps: int) -> None:
+def test_time_without_polls_counts_as_waiting(node: Node, way: str, pps: int) -> None:
     result = trial(node, pps, 50, window_s=0.3, workload="encap", **QUIET[way])
     (lcore,) = result["dut"]["lcores"]
     assert lcore["waiting"]["sleeps"] <= lcore["waiting"]["count"]
@@ -108,15 +108,15 @@ def test_what_is_not_polled_is_counted_as_waiting(node: Node, way: str, pps: int
         assert way == "sleep-ramp" or shortest < 5e-4, "a wait of a millisecond is no iteration of the loop"
 
 
-def test_who_spins_longer_waits_less_often(node: Node) -> None:
+def test_a_core_that_spins_longer_waits_less_often(node: Node) -> None:
     """Packets come every 200 us: a core that would spin for a second never sleeps."""
     result = trial(node, 5_000, 2, notification="adaptive", wait_after_ns=10**9)
     (lcore,) = result["dut"]["lcores"]
     assert lcore["waiting"] == {"count": 0, "cycles": 0, "sleeps": 0}
 
 
-def test_who_looks_longer_before_it_sleeps_sleeps_less_often(node: Node) -> None:
-    """One that looks for a second never sleeps; one that does not look sleeps each time."""
+def test_a_core_that_looks_longer_sleeps_less_often(node: Node) -> None:
+    """A core that looks for a second never sleeps; one that does not look sleeps each time."""
     sleeps = []
     for wait_after_ns in (10**9, 0):
         (lcore,) = trial(node, 5_000, 2, idle="sleep", wait_after_ns=wait_after_ns)["dut"]["lcores"]
@@ -125,7 +125,7 @@ def test_who_looks_longer_before_it_sleeps_sleeps_less_often(node: Node) -> None
 
 
 def test_a_single_busy_queue_among_many(node: Node) -> None:
-    """Its neighbours are looked at once, when the loop begins, and when they are rung."""
+    """The other queues are polled once, when the loop begins, and when they are rung."""
     result = trial(node, 20_000, 1000, gen={"shape": "SQ"})
     (lcore,) = result["dut"]["lcores"]
     busy_polls = lcore["polls"]["partial"] + lcore["polls"]["full"]
@@ -135,22 +135,22 @@ def test_a_single_busy_queue_among_many(node: Node) -> None:
 
 @pytest.mark.parametrize("weights", [[3, 1], [2, 2], [1, 3]])
 def test_weights_share_a_core(node: Node, weights: list[int]) -> None:
-    """Turns decide how many packets come into which of two rings that are never empty, however CPUs are shared."""
+    """The order of service decides how many packets come from each of two rings that are never empty."""
     ring, posted = 4096, 32
     told: dict[str, Any] = {"notification": "qwait", "service_order": "weighted", "queue_weights": weights}
     node.get("configure", **configuration(queues=2, rx_desc=ring, burst=1, extra_cycles=20_000, **told))
     result = node.trial(window_s=0.3, rate={"saturate": True}, drain_max_ns=3 * 10**9)
     first, second = (entered - ring for entered in result["ports"][DUT_RX]["rx_queue_packets"])
     assert first + second > 10 * posted * sum(weights)
-    # Room is made for so many at a time, once more or less for each ring.
+    # Room is made for this many at a time, so each ring may be off by one such step.
     assert abs(first * weights[1] - second * weights[0]) <= 2 * posted * sum(weights)
 
 
 @pytest.mark.parametrize(
     ("sharing", "queues"), [("own", [500, 500]), ("shared", [1000, 1000]), ("stealing", [500, 500])]
 )
-def test_who_has_nothing_to_do_steals_if_it_may(node: Node, sharing: str, queues: list[int]) -> None:
-    """All packets come for the queues of one core, in trial after trial: the other one serves some only if it may."""
+def test_an_idle_core_steals_if_it_may(node: Node, sharing: str, queues: list[int]) -> None:
+    """All packets go to the queues of one core, in every trial; the other core serves some only if it may steal."""
     result = trial(node, 50_000, 1000, gen={"shape": "SQ"}, lcores=[2, 3], ready_set_sharing=sharing)
     lcores = result["dut"]["lcores"]
     assert [lcore["queues"] for lcore in lcores] == queues
@@ -189,7 +189,7 @@ def test_a_core_without_packets_sleeps(node: Node) -> None:
     assert lcore["polls"]["partial"] + lcore["polls"]["full"] == 0
 
 
-def test_who_spins_rings_no_doorbell_afterwards(node: Node) -> None:
+def test_no_doorbell_is_rung_after_a_change_to_spin(node: Node) -> None:
     trial(node, 1000, 10)
     result = trial(node, 20_000, 10, notification="spin")
     (lcore,) = result["dut"]["lcores"]
@@ -226,7 +226,7 @@ def test_who_spins_rings_no_doorbell_afterwards(node: Node) -> None:
         ({"notification": "sleep-ramp", "organisation": "corec"}, "dut.notification"),
     ],
 )
-def test_what_does_not_fit_is_refused(node: Node, dut: dict[str, Any], where: str) -> None:
+def test_bad_combinations_are_refused(node: Node, dut: dict[str, Any], where: str) -> None:
     reply = node.ask("configure", **configuration(queues=8, **{"notification": "qwait", **dut}))
     assert (reply["ok"], reply["where"]) == (False, where), reply
 
@@ -236,7 +236,7 @@ def test_what_does_not_fit_is_refused(node: Node, dut: dict[str, Any], where: st
     [("notification", "monitor", "mwaitx"), ("notification", "monitor-multi", "rtm"), ("idle", "umwait", "waitpkg")],
 )
 def test_a_halt_is_refused_where_no_processor_can_do_it(node: Node, where: str, level: str, without: str) -> None:
-    """By the plan and by the node alike."""
+    """Both the plan and the node refuse it."""
     params = Parameters.model_validate({"notification": "qwait", where: level})
     assert halt_refusal(params, lambda: dict.fromkeys(("waitpkg", "mwaitx", "rtm"), True)) is None
     assert "needs a processor" in str(halt_refusal(params, lambda: {"waitpkg": False, without: False}))
@@ -248,7 +248,7 @@ def test_a_halt_is_refused_where_no_processor_can_do_it(node: Node, where: str, 
 
 @pytest.fixture(scope="module")
 def halting_node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """On a processor that can halt on lines, if only in software."""
+    """Run a node on a processor that can halt on lines, emulated in software."""
     log, halts = tmp_path_factory.mktemp("halts") / "log", build_dir / "tests-halts.so"
     with running_node(build_dir, log, lcores=LCORES, preload=halts) as running:
         yield running
@@ -257,7 +257,7 @@ def halting_node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.mark.parametrize("queues", [2, 100])
 @pytest.mark.parametrize("notification", ["monitor", "monitor-multi"])
 def test_a_packet_ends_a_halt(halting_node: Node, notification: str, queues: int) -> None:
-    """None is lost, and none waits for the millisecond after which a halt ends by itself."""
+    """No packet is lost, and none waits for the millisecond after which a halt ends by itself."""
     result = trial(halting_node, 5_000, queues, window_s=0.1, notification=notification)
     ((generator,), (lcore,)) = (result[end]["lcores"] for end in ("gen", "dut"))
     dropped = sum(port["stats"]["imissed"] for port in result["ports"].values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Organisation `rebalanced` of a real node: RETA entries go from loaded queues to idle ones while packets flow.
+"""Check organisation `rebalanced` of a real node: RETA entries move from loaded to idle queues while packets flow.
 
 The node has more lcores than the machine has CPUs: only counts are looked at.
 """
@@ -30,7 +30,7 @@ def request(queues: int = 2, period_ns: int = PERIOD_NS, **more: Any) -> dict[st
 
 
 def trial(node: Node, pps: int = 40_000, **more: Any) -> dict[str, Any]:
-    """The warm-up has ten rounds; all packets, also those of the warm-up, are told in `sequence` and `total`."""
+    """The warm-up has ten rounds; `sequence` and `total` count all packets, including those of the warm-up."""
     node.get("configure", **request(**more))
     return node.trial(warmup_s=0.2, window_s=0.3, rate={"pps": pps}, drain_max_ns=3 * SECOND_NS)
 
@@ -50,7 +50,7 @@ def test_skewed_flows_are_spread_and_no_packet_is_lost_or_comes_twice(node: Node
     assert generator["sequence"]["duplicated"] == 0
     assert generator["rx_foreign"] == 0
     told = result["dut"]["rebalancing"]
-    # All packets came to one queue at first; a half or two thirds of its entries had to go.
+    # All packets came to one queue at first, so half or two thirds of its entries had to move.
     assert told["moved_before"] + told["moved"] > 0
     assert told["failed"] == 0
     assert told["entries"] == 512
@@ -58,7 +58,7 @@ def test_skewed_flows_are_spread_and_no_packet_is_lost_or_comes_twice(node: Node
 
 
 def test_the_next_trial_begins_with_the_reta_of_the_configuration(node: Node) -> None:
-    """Nothing is moved in a trial that is shorter than the period: what the one before moved is back."""
+    """A trial shorter than the period moves nothing, so entries moved by the one before are back."""
     skewed = {"shape": "SQ", "flows": 1024}
     assert min(received(trial(node, gen=skewed))) > 0
     node.get("configure", **request(period_ns=10 * SECOND_NS, gen=skewed))
@@ -80,7 +80,7 @@ def test_one_flow_stays_where_it_is_and_in_order(node: Node) -> None:
 
 
 def test_a_threshold_of_all_leaves_everything_alone(node: Node) -> None:
-    """With two queues the fullest exceeds the mean by no more than all of it: flows keep their order."""
+    """With two queues the fullest exceeds the mean by at most the mean itself, so flows keep their order."""
     result = trial(node, rebalance_threshold=1.0, gen={"shape": "SQ", "flows": 64})
     assert result["dut"]["rebalancing"]["moved_before"] + result["dut"]["rebalancing"]["moved"] == 0
     assert result["gen"]["lcores"][0]["sequence"]["reordered"] == 0
@@ -113,7 +113,7 @@ def test_every_workload_has_the_loop(node: Node, workload: str) -> None:
         ({"organisation": "scale-out"}, "dut.rebalance_period_ns", "leave it out with scale-out"),
     ],
 )
-def test_what_does_not_fit_is_refused(node: Node, dut: dict[str, Any], where: str, words: str) -> None:
+def test_bad_combinations_are_refused(node: Node, dut: dict[str, Any], where: str, words: str) -> None:
     reply = node.ask("configure", **request(**dut))
     assert (reply["ok"], reply["where"]) == (False, where), reply
     assert words in reply["error"]

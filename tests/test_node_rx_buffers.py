@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RX buffers apart from the descriptors that frames are delivered to: one supply for all, or queues that lend.
+"""Check RX buffers that are separate from descriptors: one buffer pool for all queues, or queues that lend.
 
 The node has more lcores than the machine has CPUs: only counts and order are looked at.
 """
@@ -37,7 +37,7 @@ def trial(node: Node, buffers: str, rate: dict[str, Any], **more: Any) -> dict[s
 
 
 def check_counts(result: dict[str, Any], reordered: int | None = 0) -> None:
-    """Every packet passes once, as it was sent, or is counted where it was dropped."""
+    """Check that every packet passes once and unchanged, or is counted where it was dropped."""
     (generator,) = result["gen"]["lcores"]
     stats = {name: port["stats"] for name, port in result["ports"].items()}
     total, sequence = generator["total"], generator["sequence"]
@@ -62,8 +62,8 @@ def test_every_packet_passes_once_and_in_order(node: Node, buffers: str, queues:
 
 @pytest.mark.parametrize("supply", [64, 1024])
 @pytest.mark.parametrize("buffers", WAYS)
-def test_under_pressure_what_is_not_delivered_is_missed(node: Node, buffers: str, supply: int) -> None:
-    """Supplies run dry all the time, and none of their buffers is lost: trials go on for many times what there is."""
+def test_undelivered_packets_count_as_missed(node: Node, buffers: str, supply: int) -> None:
+    """Buffer pools run dry all the time and lose no buffer: trials use each buffer many times."""
     node.get("configure", **request(buffers, supply=supply, gen={"flows": 64}))
     delivered = 0
     for _ in range(50):
@@ -94,7 +94,7 @@ def test_the_footprint_is_what_is_posted(node: Node) -> None:
 
 
 def test_a_queue_borrows_from_those_that_receive_nothing(node: Node) -> None:
-    """All frames go to one queue, whose core is held up by each: with a supply of its own alone 64 would fit."""
+    """All frames go to one queue with a slow core; its own buffer pool alone would hold 64."""
     hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 300_000_000}}
     gen = {"shape": "SQ", "flows": 64}
     delivered = {}
@@ -103,7 +103,7 @@ def test_a_queue_borrows_from_those_that_receive_nothing(node: Node) -> None:
         node.get("start", trial="t", warmup_ns=0, window_ns=400_000_000, rate={"pps": 20_000}, drain_max_ns=0)
         assert node.line()["event"] == "done"
         delivered[buffers] = node.get("read")["ports"][DUT_RX]["stats"]["ipackets"]
-    # Shared: 64 in circulation, and a few that its core took in time. Split: the other core fills up what it lent.
+    # Shared: 64 in circulation, and a few that its core took in time. Split: the other core replaces what it lent.
     assert delivered["shared"] <= 64 + 8
     assert delivered["split"] > 128
 
@@ -134,7 +134,7 @@ def test_other_organisations_go_with_it(node: Node, organisation: str) -> None:
         (request("split", notification="interrupt"), "dut.notification", "posted buffers"),
     ],
 )
-def test_what_does_not_fit_is_refused(node: Node, asked: dict[str, Any], where: str, words: str) -> None:
+def test_bad_combinations_are_refused(node: Node, asked: dict[str, Any], where: str, words: str) -> None:
     reply = node.ask("configure", **asked)
     assert (reply["ok"], reply["where"]) == (False, where), reply
     assert words in reply["error"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""HyperPlane's tasks on a real node: each output against an implementation of its own, and the accounts."""
+"""Check HyperPlane's tasks on a real node: each output against an independent implementation, and the counters."""
 
 import itertools
 import os
@@ -30,7 +30,7 @@ LENGTHS = (1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 500, 1000)
 
 
 def skip_without(reply: dict[str, Any]) -> None:
-    """What this build or this DPDK has not."""
+    """Return what this build or this DPDK lacks."""
     for words in ("neither crypto_aesni_mb nor crypto_openssl", "without ISA-L", "without the cryptodev library"):
         if not reply["ok"] and words in reply["error"]:
             pytest.skip(reply["error"])
@@ -40,7 +40,7 @@ def skip_without(reply: dict[str, Any]) -> None:
 def sent_by_task(
     build_dir: Path, folder: Path, frames: Sequence[bytes], **dut: Any
 ) -> tuple[list[bytes], dict[str, Any]]:
-    """What leaves, and the lcore's account."""
+    """Return the packets that leave, and the lcore's counters."""
     sent, result = sent_frames(build_dir, folder, frames, skip_without, **dut)
     (lcore,) = result["lcores"]
     assert len(sent) >= len(frames)
@@ -48,12 +48,12 @@ def sent_by_task(
 
 
 def frames_of(lengths: Sequence[int]) -> list[bytes]:
-    """Frames with random payloads, each with a source port of its own."""
+    """Return frames with random payloads and distinct source ports."""
     return [udp_frame(os.urandom(length), source_port=1000 + i) for i, length in enumerate(lengths)]
 
 
 def pairs(sent: Sequence[bytes], frames: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Each packet that left, beside the one that it was; the file is played from any of its frames on."""
+    """Return each packet that left with its original; the file is played from any of its frames on."""
     by_port = {one[34:36]: one for one in frames}
     assert len(by_port) == len(frames)
     for one in sent:
@@ -61,7 +61,7 @@ def pairs(sent: Sequence[bytes], frames: Sequence[bytes]) -> Iterator[tuple[byte
 
 
 def check_rest(sent: bytes, before: bytes) -> None:
-    """Source, ports and stamp are as they were."""
+    """Check that source, ports and stamp are unchanged."""
     assert sent[:6] == NEXT_HOP
     assert sent[26:30] == before[26:30]
     assert sent[34:36] == before[34:36]
@@ -82,13 +82,13 @@ def test_crypto_decrypts_to_the_payload(build_dir: Path, tmp_path: Path) -> None
         assert plain == before[STAMPED:]
         ivs.append(iv)
     assert len(set(ivs)) == len(ivs)
-    # NIST SP 800-38A appendix C: a count, encrypted with the same key
+    # NIST SP 800-38A appendix C: a counter, encrypted with the same key
     encryptor = Cipher(algorithms.AES(bytes(range(32))), modes.ECB()).encryptor()
     assert ivs[0] == encryptor.update((1).to_bytes(16, "big"))
 
 
 def cut(payload: bytes, buffers: int) -> list[bytes]:
-    """Data buffers of a multiple of 32 bytes, zeros at the end."""
+    """Return data buffers of a multiple of 32 bytes, with zeros at the end."""
     size = -(-len(payload) // (32 * buffers)) * 32
     padded = payload.ljust(size * buffers, b"\x00")
     return [padded[i * size : (i + 1) * size] for i in range(buffers)]
@@ -140,13 +140,13 @@ def test_raid_parity_is_p_and_q(build_dir: Path, tmp_path: Path, data: int) -> N
 
 
 def steered(sent: Sequence[bytes]) -> list[int]:
-    """The server that each packet went to."""
+    """Return the server of each packet."""
     assert {one[:5] for one in sent} == {bytes([2, 0, 0, 0, 1])}
     return [one[5] for one in sent]
 
 
 def test_a_session_stays_with_its_server(build_dir: Path, tmp_path: Path) -> None:
-    """200 sessions in the order of their first packets get the 64 servers in turn; the packets are as they were."""
+    """200 sessions get the 64 servers in turn, in the order of their first packets; the packets are unchanged."""
     frames = [udp_frame(b"", f"10.0.{i // 20}.{i % 20}", source_port=1000 + i % 7) for i in range(200)]
     frames += [frame("10.1.0.1", 64, 0x0800), udp_frame(b"", "10.1.0.1", source_port=1), frame("10.1.0.1", 1, 0x0800)]
     refused = [frame("10.9.0.1", 64, 0x0806)]
@@ -174,7 +174,7 @@ def test_a_full_table_of_sessions_still_steers_the_same_way(build_dir: Path, tmp
 
 
 def xdr_call(sent: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The words of an ONC RPC call, and its argument (RFC 5531 section 9, RFC 4506 section 4.10)."""
+    """Return the words of an ONC RPC call, and its argument (RFC 5531 section 9, RFC 4506 section 4.10)."""
     call = payload_of(sent)
     words = struct.unpack_from("!10I", call)
     (length,) = struct.unpack_from("!I", call, 40)
@@ -184,7 +184,7 @@ def xdr_call(sent: bytes) -> tuple[tuple[int, ...], bytes]:
 
 
 def test_dispatched_calls_are_those_of_their_types(build_dir: Path, tmp_path: Path) -> None:
-    """Byte 2 of the UDP payload is the type; all clients of a type share four back ends, each has one."""
+    """Byte 2 of the UDP payload is the type; the clients of a type share four back ends, and each client keeps one."""
     frames = [
         udp_frame(os.urandom(length), source_port=1000 + i, stamp=bytes([0xAA, 0xBB, i]) + bytes(15))
         for i, length in enumerate([*LENGTHS, *LENGTHS, *LENGTHS])
@@ -247,7 +247,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("workload", TASKS)
 def test_every_packet_comes_back_and_is_accounted_for(node: Node, workload: str, mode: str) -> None:
-    """The generator knows its packets again, whatever was done with their payload."""
+    """The generator recognises its packets, whatever happened to their payload."""
     frames = [{"bytes": 128}, {"bytes": 200}]
     request = configuration(queues=2, gen={"frame": frames}, accounting=mode, workload=workload)
     skip_without(node.ask("configure", **request))
@@ -263,7 +263,7 @@ def test_every_packet_comes_back_and_is_accounted_for(node: Node, workload: str,
 
 @pytest.mark.parametrize("size", [65, 79, 80, 81, 100, 1000])
 @pytest.mark.parametrize("workload", ["crypto", "rs", "raid", "dispatch"])
-def test_frames_grow_as_a_spec_is_told(node: Node, workload: str, size: int) -> None:
+def test_frames_grow_as_the_spec_says(node: Node, workload: str, size: int) -> None:
     gen = {"frame": [{"bytes": size}]}
     skip_without(node.ask("configure", **configuration(gen=gen, workload=workload)))
     (lcore,) = node.trial(window_s=0.02, rate={"pps": 20_000})["dut"]["lcores"]
@@ -314,6 +314,6 @@ def test_two_cores_have_memory_of_the_queues_each(node: Node) -> None:
         ({"workload": "dispatch", "tx_port": None}, "dut.tx_port"),
     ],
 )
-def test_what_makes_no_sense_is_refused(node: Node, changes: dict[str, Any], where: str) -> None:
+def test_bad_combinations_are_refused(node: Node, changes: dict[str, Any], where: str) -> None:
     reply = node.ask("configure", **configuration(**changes))
     assert (reply["ok"], reply["where"]) == (False, where), reply

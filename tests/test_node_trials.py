@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trials of a real node: every packet, poll and cycle is accounted for, in each mode and workload."""
+"""Check trials of a real node: every packet, poll and cycle is accounted for, in each mode and workload."""
 
 import json
 import socket
@@ -62,7 +62,7 @@ def test_packets_polls_and_cycles_add_up(node: Node, mode: str, queues: int) -> 
 
 
 def check_series(lcore: dict[str, Any]) -> None:
-    """The parts of the window are the window."""
+    """Check that the parts of the window make up the window."""
     series = lcore["series"]
     sums = {name: sum(values) for name, values in series.items()}
     assert sums["rx_packets"] == lcore["rx_packets"] and sums["tx_packets"] == lcore["tx_packets"]
@@ -73,15 +73,15 @@ def check_series(lcore: dict[str, Any]) -> None:
 
 
 def lateness_s(lcore: dict[str, Any], window: dict[str, Any]) -> float:
-    """How much later than it was told to the lcore cut, at the worse edge; never earlier."""
+    """Return how much later than requested the lcore cut its window, at the worse edge; never earlier."""
     late = [lcore["window"][edge] - window[edge] for edge in ("start_tsc", "end_tsc")]
     assert min(late) >= 0
     latest_s: float = max(late) / window["tsc_hz"]
     return latest_s
 
 
-def test_an_lcore_cuts_where_it_was_told_to(node: Node) -> None:
-    """The least of some trials: a host that takes the CPU away can only make it later."""
+def test_an_lcore_cuts_its_window_on_time(node: Node) -> None:
+    """Take the least of several trials, because a host that takes the CPU away only makes it later."""
     node.get("configure", **configuration())
     late: list[float] = []
     while not late or (min(late) > ON_TIME_S and len(late) < 20):
@@ -91,7 +91,7 @@ def test_an_lcore_cuts_where_it_was_told_to(node: Node) -> None:
 
 
 def test_known_cost_shows_in_useful(node: Node) -> None:
-    """20000 cycles a packet: the useful cycles of a packet are these and some hundred of its own.
+    """The useful cycles of a packet are the 20000 added ones and a few hundred of its own.
 
     The median of five trials: a busy host makes any of them longer.
     """
@@ -107,7 +107,7 @@ def test_known_cost_shows_in_useful(node: Node) -> None:
     assert 19_500 < statistics.median(known) < 24_000
 
 
-def test_without_traffic_all_is_tax(node: Node) -> None:
+def test_without_traffic_all_time_is_tax(node: Node) -> None:
     node.get("configure", **configuration(queues=4))
     (lcore,) = node.trial(rate={"pps": 0})["dut"]["lcores"]
     found = check_cycles(lcore, "sampled")
@@ -127,7 +127,7 @@ def test_without_traffic_all_is_tax(node: Node) -> None:
 
 
 def test_waits_on_purpose_are_no_interruptions(node: Node) -> None:
-    """However long: 200 us for every packet, so that a core waits most of the time. It cannot be away meanwhile."""
+    """200 us for every packet, so that a core waits most of the time and cannot be away meanwhile."""
     hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 200_000}}
     node.get("configure", **configuration(rx_desc=4096, hiccup=hiccup))
     for _ in range(20):
@@ -163,7 +163,9 @@ def test_the_mode_that_is_gone_is_refused(node: Node) -> None:
 def test_only_mode_sampled_goes_with_everything(node: Node, mode: str, dut: dict[str, Any]) -> None:
     reply = node.ask("configure", **configuration(accounting=mode, **dut))
     assert (reply["ok"], reply["where"]) == (False, "dut.accounting")
-    assert reply["error"] == f"{mode} goes with neither rings, shared or rebalanced queues nor delays; use sampled"
+    assert (
+        reply["error"] == f"{mode} cannot be combined with rings, shared or rebalanced queues, or delays (use sampled)"
+    )
     assert node.ask("configure", **configuration(accounting="sampled", **dut))["ok"]
 
 
@@ -203,7 +205,7 @@ def test_reconfiguration_from_one_queue_to_1024_and_back(node: Node) -> None:
 def test_same_configuration_again_disturbs_nothing(node: Node) -> None:
     node.get("configure", **configuration())
     node.trial(rate=PPS)
-    # The least of some: a busy host can only make each slower.
+    # The least of several, because a busy host only makes each slower.
     assert min(node.get("configure", **configuration())["configured_ns"] for _ in range(5)) < 200e6
     assert node.ask("read")["ok"] is False  # results belong to the configuration
 
@@ -267,7 +269,7 @@ def test_selftest_program_prints_a_table(build_dir: Path) -> None:
     assert lines[2].split()[:2] == ["never", "none"]
 
 
-# What goes into the router: destination, TTL, EtherType; and whether it comes out.
+# Packets into the router: destination, TTL, EtherType; and whether they come out.
 ROUTED = [
     ("10.0.0.7", 64, 0x0800, True),  # route 0 is 10.0.0.0/24
     ("10.158.55.1", 2, 0x0800, True),  # route 1: 40503 = 0x9e37
@@ -280,7 +282,7 @@ ROUTED = [
 
 
 def test_router_rewrites_what_it_forwards(build_dir: Path, tmp_path: Path) -> None:
-    """net_pcap shows the frames themselves: MAC addresses, TTL, checksum, and nothing else changed."""
+    """net_pcap shows the frames: MAC addresses, TTL and checksum changed, nothing else."""
     frames = [frame(destination, ttl, ether_type) for destination, ttl, ether_type, _ in ROUTED]
     sent, result = sent_frames(build_dir, tmp_path, frames, workload="l3fwd-lpm", accounting="full")
     (lcore,) = result["lcores"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Workloads of a real node (encap, heavier routing, tx, rx): the bytes that leave it, and its accounts."""
+"""Check workloads of a real node (encap, heavier routing, tx, rx): the bytes that leave it, and its counters."""
 
 import random
 import struct
@@ -38,7 +38,7 @@ def node(request: pytest.FixtureRequest, build_dir: Path, tmp_path_factory: pyte
         yield running
 
 
-# What goes into the tunnel: destination, TTL, EtherType, padding; and whether it comes out.
+# Packets into the tunnel: destination, TTL, EtherType, padding; and whether they come out.
 OFFERED = [
     ("10.0.0.7", 64, 0x0800, 0, True),
     ("10.0.0.8", 2, 0x0800, 6, True),
@@ -49,14 +49,14 @@ OFFERED = [
 
 
 def ipip(inner: bytes) -> bytes:
-    """RFC 2003: the outer header with its checksum, in front of the inner packet."""
+    """Check RFC 2003: the outer header with its checksum, before the inner packet."""
     addresses = bytes([192, 0, 2, 1, 192, 0, 2, 2])
     header = struct.pack("!BBHHHBBH8s", 0x45, inner[1], 20 + len(inner), 0, 0x4000, 64, 4, 0, addresses)
     return header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:] + inner
 
 
 def gre_ipv6(inner: bytes, flow_label: int) -> bytes:
-    """RFC 2784 in RFC 8200."""
+    """Check RFC 2784 in RFC 8200."""
     ends = bytes.fromhex("20010db800000000000000000000000120010db8000000000000000000000002")
     return (
         struct.pack("!IHBB", 6 << 28 | inner[1] << 20 | flow_label, 4 + len(inner), 47, 64)
@@ -67,7 +67,7 @@ def gre_ipv6(inner: bytes, flow_label: int) -> bytes:
 
 
 def forwarded(packet: bytes) -> bytes:
-    """One hop on: TTL and checksum."""
+    """Return the packet one hop further: TTL and checksum."""
     length = struct.unpack_from("!H", packet, 2)[0]
     header = packet[:8] + bytes([packet[8] - 1]) + packet[9:10] + b"\x00\x00" + packet[12:20]
     return header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:] + packet[20:length]
@@ -151,7 +151,7 @@ def test_a_transmitter_with_service_times_is_slower(node: Node) -> None:
 
 
 def test_transmitters_share_a_pool(node: Node) -> None:
-    """Whatever order they are configured in, and also when one of them held packets back."""
+    """In any order of configuration, and also if one of them kept packets."""
     for pool, lcores in (
         ("shared", [DUT_LCORE, SECOND_DUT_LCORE]),
         ("per-core", [SECOND_DUT_LCORE]),
@@ -179,13 +179,13 @@ def test_further_lookups_all_find_a_route(node: Node, routes: int, mode: str) ->
 
 
 def rfc1071(octets: bytes) -> int:
-    """The checksum as in section 1: complement of the sum modulo 0xFFFF, where a sum of 0 has two forms."""
+    """Return the checksum of section 1: complement of the sum modulo 0xFFFF, where a sum of 0 has two forms."""
     total = sum(int.from_bytes(octets[at : at + 2].ljust(2, b"\0"), "big") for at in range(0, len(octets), 2))
     return 0xFFFF - (total % 0xFFFF or (0xFFFF if total else 0))
 
 
 def datagram(payload: bytes, checksum: int, *, protocol: int = 17, flags: int = 0, declared: int = 0) -> bytes:
-    """A routed frame; `declared` bytes more stand in the UDP header than there are."""
+    """Return a routed frame; the UDP header declares `declared` bytes more than there are."""
     addresses = bytes([198, 18, 0, 1, 10, 0, 0, 7])
     udp = struct.pack("!HHHH", 49152, 9, 8 + len(payload) + declared, checksum) + payload
     header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 1, flags, 64, protocol, 0) + addresses
@@ -194,17 +194,17 @@ def datagram(payload: bytes, checksum: int, *, protocol: int = 17, flags: int = 
 
 
 def with_checksum(packet: bytes) -> bytes:
-    """The IPv4 packet as a router leaves it that makes its UDP checksum anew (RFC 768)."""
+    """Return the IPv4 packet after a router that computes its UDP checksum again (RFC 768)."""
     pseudo = packet[12:20] + b"\0" + packet[9:10] + packet[24:26]
     checksum = rfc1071(pseudo + packet[20:26] + b"\0\0" + packet[28:]) or 0xFFFF
     return packet[:26] + struct.pack("!H", checksum) + packet[28:]
 
 
 def test_a_checksum_is_made_of_all_the_payload(build_dir: Path, tmp_path: Path) -> None:
-    """Of any length, and whatever stood there; what is no whole UDP datagram keeps what it has."""
+    """For any length and any old checksum; a packet that is no whole UDP datagram keeps its checksum."""
     noise = random.Random(768)
     zero = datagram(b"\0\0", 0)
-    # With this payload the sum comes out as 0, which is sent as all ones.
+    # With this payload the sum is 0, which is sent as all ones.
     filler = struct.unpack("!H", with_checksum(zero[14:])[26:28])[0]
     made = [datagram(noise.randbytes(length), 0xBEEF) for length in (0, 1, 18, 19, 255, 1000, 1471, 1472)]
     made += [datagram(b"\0\0", 0), datagram(struct.pack("!H", filler), 0x1234), datagram(b"\xff" * 1472, 0)]

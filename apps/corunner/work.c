@@ -83,7 +83,7 @@ int work_open(struct work *work, const struct work_request *request, const char 
 		return -1;
 	work->memory = memory_map(bytes);
 	if (!work->memory)
-		return node_fail(err, at, "%zu bytes cannot be had: %s", bytes, strerror(errno));
+		return node_fail(err, at, "no memory for %zu bytes: %s", bytes, strerror(errno));
 	work->footprint_bytes = bytes;
 	work->per_unit = 1;
 	prepare(work, request);

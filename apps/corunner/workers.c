@@ -190,7 +190,7 @@ static int check_alone(const struct worker *list, size_t i, const char *at, stru
 			return node_fail(err, at, "CPU %u has a worker already (%s)", list[i].thread.cpu,
 			                 list[other].thread.name);
 		if (strcmp(list[other].thread.name, list[i].thread.name) == 0)
-			return node_fail(err, at, "the name %s is there twice", list[i].thread.name);
+			return node_fail(err, at, "the name %s is used twice", list[i].thread.name);
 	}
 	return 0;
 }

@@ -51,7 +51,7 @@ static int resolve(struct configuration *c, struct node_error *err)
 		return -1;
 	for (unsigned int i = 0; c->has_dut && c->has_gen && i < c->gen.lcores_n; i++)
 		if (dut_config_has_lcore(&c->dut, c->gen.lcores[i]))
-			return node_fail(err, "gen.lcores", "lcore %u polls for the DUT already",
+			return node_fail(err, "gen.lcores", "lcore %u already polls for the DUT",
 			                 c->gen.lcores[i]);
 	return 0;
 }

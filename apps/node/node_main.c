@@ -46,7 +46,7 @@ static int serve(int out, const struct conversation_command *own, const volatile
 		status = control_run(STDIN_FILENO, out, own, stop);
 	if (status == -ETIMEDOUT) {
 		/* memory that they use must not be freed, and rte_eal_cleanup() would wait for them */
-		fprintf(stderr, "pollscope-node: an lcore hangs: ended without cleaning up\n");
+		fprintf(stderr, "pollscope-node: an lcore hangs, so the node ends without cleaning up\n");
 		_exit(1);
 	}
 	/* rings may hold mbufs of the generator's pool */

@@ -131,7 +131,7 @@ static int read_weights(const json_t *object, struct dut_config *config, struct 
 
 	if ((list != NULL) != (config->service_order == QWAIT_WEIGHTED))
 		return node_fail(err, "dut.queue_weights",
-		                 "belongs to service_order weighted, which needs it");
+		                 "is required with service_order weighted, and applies only to it");
 	if (list != NULL && (n == 0 || n > QUEUE_WEIGHTS_MAX))
 		return node_fail(err, "dut.queue_weights", "must be an array of 1 to %d weights",
 		                 QUEUE_WEIGHTS_MAX);
@@ -273,10 +273,11 @@ static int check_organisation(const struct dut_config *config, struct node_error
 		                 organisations[config->organisation]);
 	if (config->organisation != SCALE_UP && config->ring_sync != HANDOFF_DEFAULT)
 		return node_fail(err, "dut.ring_sync",
-		                 "is for the shared ring of scale-up; leave it out with %s",
+		                 "applies only to the shared ring of scale-up (leave it out with %s)",
 		                 organisations[config->organisation]);
 	if (dut_config_rings(config) == 0 && config->ring_slots != RING_SLOTS_DEFAULT)
-		return node_fail(err, "dut.ring_size", "there is no ring: leave it out without dispatchers");
+		return node_fail(err, "dut.ring_size",
+		                 "applies only to rings (leave it out without dispatchers)");
 	return 0;
 }
 
@@ -298,7 +299,7 @@ static int check_rebalancing(const json_t *object, const struct dut_config *conf
 	for (unsigned int i = 0; config->organisation != REBALANCED && i < RTE_DIM(own); i++)
 		if (json_object_get(object, own[i].key))
 			return node_fail(err, own[i].where,
-			                 "is for organisation rebalanced; leave it out with %s",
+			                 "applies only to organisation rebalanced (leave it out with %s)",
 			                 organisations[config->organisation]);
 	return 0;
 }
@@ -324,8 +325,8 @@ static int check_own_keys(const json_t *object, const struct dut_config *config,
 
 	for (unsigned int i = 0; i < RTE_DIM(own); i++)
 		if (json_object_get(object, own[i].key) && !is_of(workloads[config->workload], own[i].of))
-			return node_fail(err, own[i].where, "is for %s; leave it out with %s", own[i].words,
-			                 workload_names[config->workload]);
+			return node_fail(err, own[i].where, "applies only to %s (leave it out with %s)",
+			                 own[i].words, workload_names[config->workload]);
 	return 0;
 }
 
@@ -362,20 +363,22 @@ static int check_notification(const json_t *object, const struct dut_config *con
 	for (unsigned int i = 0; config->notification != NOTIFICATION_QWAIT && i < RTE_DIM(of_qwait); i++)
 		if (json_object_get(object, of_qwait[i].key))
 			return node_fail(err, of_qwait[i].where,
-			                 "is for notification qwait; leave it out with %s", name);
+			                 "applies only to notification qwait (leave it out with %s)", name);
 	if (json_object_get(object, "wait_after_ns") && config->notification != NOTIFICATION_ADAPTIVE &&
 	    (config->notification != NOTIFICATION_QWAIT || config->idle != QWAIT_SLEEP))
-		return node_fail(err, "dut.wait_after_ns",
-		                 "is for notification adaptive, and for qwait with idle sleep; leave it out");
+		return node_fail(
+		        err, "dut.wait_after_ns",
+		        "applies only to notification adaptive, and to qwait with idle sleep (leave it out)");
 	if (config->notification == NOTIFICATION_SPIN)
 		return 0;
 	if (!source_owns_rx_queues(config->source) || config->source == SOURCE_COUNTED)
-		return node_fail(err, "dut.notification",
-		                 "%s is for lcores that read RX queues of their own: scale-out without "
-		                 "dispatchers",
-		                 name);
+		return node_fail(
+		        err, "dut.notification",
+		        "%s needs lcores with RX queues of their own (use scale-out without dispatchers)",
+		        name);
 	if (config->accounting != ACCOUNTING_SAMPLED)
-		return node_fail(err, "dut.accounting", "%s does not go with notification %s; use sampled",
+		return node_fail(err, "dut.accounting",
+		                 "%s cannot be combined with notification %s (use sampled)",
 		                 accounting_names[config->accounting], name);
 	return check_halt(config, err);
 }
@@ -395,22 +398,22 @@ static int check_workload(const json_t *object, const struct dut_config *config,
 
 	if (!workload->receives && (config->organisation != SCALE_OUT || config->dispatchers.n))
 		return node_fail(err, "dut.organisation",
-		                 "workload %s receives nothing: only scale-out without dispatchers",
+		                 "workload %s receives nothing (use scale-out without dispatchers)",
 		                 workload_names[config->workload]);
 	for (unsigned int i = 0; workload->receives && i < RTE_DIM(of_tx); i++)
 		if (json_object_get(object, of_tx[i].key))
-			return node_fail(err, of_tx[i].where, "is for workload tx; leave it out with %s",
+			return node_fail(err, of_tx[i].where,
+			                 "applies only to workload tx (leave it out with %s)",
 			                 workload_names[config->workload]);
 	if (!workload->process_further && works_further(config))
 		return node_fail(err, config->checksum ? "dut.checksum" : "dut.lookups",
-		                 "is for workload l3fwd-lpm; leave it out with %s",
+		                 "applies only to workload l3fwd-lpm (leave it out with %s)",
 		                 workload_names[config->workload]);
 	if (check_own_keys(object, config, err))
 		return -1;
 	if (workload == &workload_ipsec && config->routes < ROUTING_HOPS)
-		return node_fail(err, "dut.routes",
-		                 "ipsec decides by routes, so it needs at least %u, not %u", ROUTING_HOPS,
-		                 (unsigned int)config->routes);
+		return node_fail(err, "dut.routes", "workload ipsec needs at least %u routes, not %u",
+		                 ROUTING_HOPS, (unsigned int)config->routes);
 	return 0;
 }
 
@@ -467,9 +470,10 @@ static int check_loop(const struct dut_config *config, struct node_error *err)
 {
 	if (dut_config_loop(config))
 		return 0;
-	return node_fail(err, "dut.accounting",
-	                 "%s goes with neither rings, shared or rebalanced queues nor delays; use sampled",
-	                 accounting_names[config->accounting]);
+	return node_fail(
+	        err, "dut.accounting",
+	        "%s cannot be combined with rings, shared or rebalanced queues, or delays (use sampled)",
+	        accounting_names[config->accounting]);
 }
 
 static int check_frames(const struct dut_config *config, const struct ports_plan *plan,
@@ -608,10 +612,10 @@ static int check_buffers(const struct dut_config *config, const struct port_spec
 	if (spec->buffers == PORT_BUFFERS_POSTED)
 		return 0;
 	if (config->organisation == COREC)
-		return node_fail(err, "dut.organisation", "corec claims posted buffers; its port has them %s",
+		return node_fail(err, "dut.organisation", "organisation corec needs posted buffers, not %s",
 		                 port_buffers_names[spec->buffers]);
 	if (rung)
-		return node_fail(err, "dut.notification", "%s needs posted buffers; the port has them %s",
+		return node_fail(err, "dut.notification", "%s needs posted buffers, not %s",
 		                 dut_config_notification(config), port_buffers_names[spec->buffers]);
 	return 0;
 }

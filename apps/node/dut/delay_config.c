@@ -130,7 +130,7 @@ static int read_extra(const json_t *dut, struct dut_config *config, struct node_
 		return 0;
 	if (config->has_service)
 		return node_fail(err, "dut.extra_cycles",
-		                 "is short for a fixed service: leave it out beside `service`");
+		                 "is the short form of a fixed service (leave it out with `service`)");
 	config->delays.service = (struct delay_distribution){.kind = DELAY_FIXED, .cycles = (double)cycles};
 	config->has_service = true;
 	return 0;

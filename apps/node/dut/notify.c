@@ -180,13 +180,12 @@ static int make(const struct dut_config *config, struct poller *const *pollers, 
 		return 0;
 	case -ENOTSUP:
 		return node_fail(err, "dut.notification",
-		                 "%s: with feed=infinite nobody sends, so nobody rings; use feed=wire", name);
+		                 "%s: with feed=infinite no sender rings the doorbell (use feed=wire)", name);
 	case -ENODEV:
 		return node_fail(err, "dut.notification",
-		                 "%s: whoever sends to the RX port has to ring, and only net_crossover does",
-		                 name);
+		                 "%s: only net_crossover rings doorbells (use it as RX port)", name);
 	default:
-		return node_fail(err, "dut.notification", "%s: another process keeps the port busy", name);
+		return node_fail(err, "dut.notification", "%s: another process is sending to the port", name);
 	}
 }
 
@@ -204,7 +203,7 @@ static int make_lines(struct poller *const *pollers, unsigned int n, struct node
 			return node_fail(
 			        err, "dut.notification",
 			        "monitor-multi: the RX port's driver names no address to halt on, or "
-			        "nobody sends to it (feed=infinite)");
+			        "it has no sender (feed=infinite)");
 	}
 	return 0;
 }

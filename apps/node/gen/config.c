@@ -106,7 +106,7 @@ static int read_target(const json_t *spec, struct gen_config *config, struct nod
 	if (target == NULL || json_is_null(target))
 		return 0;
 	if (config->target_name != NULL)
-		return node_fail(err, "gen.target", "is given beside target_port; a target has one of both");
+		return node_fail(err, "gen.target", "excludes target_port (give one of the two)");
 	config->has_target = true;
 	return gen_target_parse(target, &config->target, err);
 }
@@ -151,10 +151,9 @@ static int read_trace(const json_t *spec, struct gen_config *config, struct node
 	}
 	for (unsigned int i = 0; i < RTE_DIM(replaced); i++)
 		if (json_object_get(spec, replaced[i]) != NULL)
-			return node_fail(err, "gen.trace", "is given beside %s, which it takes the place of",
-			                 replaced[i]);
+			return node_fail(err, "gen.trace", "replaces %s (leave that out)", replaced[i]);
 	if (config->shape.kind != GEN_FULLY_BALANCED)
-		return node_fail(err, "gen.shape", "flows of a trace are spread over all queues: FB");
+		return node_fail(err, "gen.shape", "flows of a trace use all queues (use FB)");
 	return fields_string(spec, "gen", "trace", PATH_MAX - 1, &config->trace, err);
 }
 

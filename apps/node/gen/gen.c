@@ -342,7 +342,7 @@ int gen_set_queue_polls(const json_t *request, struct node_error *err)
 	if (engines_n == 0)
 		return node_fail(err, "", "no generator is configured");
 	if (config.target_port != NO_PORT)
-		return node_fail(err, "", "the DUT polls in this node: its visits are counted here");
+		return node_fail(err, "", "the DUT polls in this node, which counts the polls itself");
 	if (fields_only(request, "", keys, err) || fields_require(request, "", "per_s", err) ||
 	    fields_real(request, "", "per_s", 0, QUEUE_POLLS_PER_S_MAX, &per_s, err))
 		return -1;

@@ -240,7 +240,7 @@ static int read_packets(struct reading *r, pcap_t *capture, const char *path, st
 		return node_fail(err, WHERE, "%s, packet %u: %s", path, r->trace->packets + 1,
 		                 pcap_geterr(capture));
 	if (r->trace->packets < 2)
-		return node_fail(err, WHERE, "%s has fewer than two packets: too few to be replayed", path);
+		return node_fail(err, WHERE, "%s has fewer than two packets, and cannot be replayed", path);
 	if (r->trace->duration_ns == 0)
 		return node_fail(err, WHERE, "%s has no packet with a later time than its first one", path);
 	return 0;

@@ -102,7 +102,7 @@ static int parse_buffers(const json_t *object, const char *at, struct port_spec 
 		return -1;
 	if (spec->buffers == PORT_BUFFERS_POSTED && json_object_get(object, "buffer_pool"))
 		return node_fail(err, node_where(path, sizeof(path), at, "buffer_pool"),
-		                 "is for buffers shared or split; leave it out with posted");
+		                 "applies only to buffers shared or split (leave it out with posted)");
 	if (fields_u64(object, at, "buffer_pool", BUFFER_POOL_MIN, spec->rx_desc, &buffer_pool, err))
 		return -1;
 	if (spec->buffers != PORT_BUFFERS_POSTED && buffer_pool > spec->rx_desc)
