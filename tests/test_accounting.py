@@ -473,7 +473,7 @@ def test_classes_always_make_the_window(size: float, seed: int, stretch: float, 
 
 
 def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
-    """With hardly a packet, and empty polls 1 % more costly in timed intervals, packets are below 0 within the error."""
+    """With hardly a packet, and empty polls 1 % more costly than known, packets are below 0 within the error."""
     counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
     away = 30_000_000.0  # beside the polling, which so is known to less than 2 % of the window
