@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the tables of docs/*.md again that are made from the code (`make tables`).
+"""Write the tables of docs/*.md that are generated from the code (`make tables`).
 
 A table stands between `<!-- table: NAME -->` and `<!-- end of NAME -->`; NAME is a key of TABLES.
 """
@@ -22,7 +22,7 @@ PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DO
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Lines of a Markdown table."""
+    """Return the lines of a Markdown table."""
     names = list(head)
     yield f"| {' | '.join(names)} |"
     yield "|---" * len(names) + "|"
@@ -31,21 +31,21 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def collectors() -> Iterator[str]:
-    """Every collector with what it reads."""
+    """List every collector with what it reads."""
     every: dict[str, type[Collector]] = {name: load(COLLECTORS, name) for name in COLLECTORS}
     notes = {name: ("at start and stop; " if each.once else "") + each.notes for name, each in every.items()}
     return table(("name", "reads", "notes"), ((f"`{name}`", every[name].summary, notes[name]) for name in every))
 
 
 def knobs() -> Iterator[str]:
-    """Every knob with its targets and values."""
+    """List every knob with its targets and values."""
     every = (load(KNOBS, name) for name in KNOBS)
     head = "knob", "what it is", "target (default)", "values", "where"
     return table(head, ((f"`{each.name}`", each.summary, each.aims, each.values, each.where) for each in every))
 
 
 def testbeds() -> Iterator[str]:
-    """Every kind of testbed with an example of its file."""
+    """List every kind of testbed with an example of its file."""
     every: dict[str, type[Testbed]] = {name: load(TESTBEDS, name) for name in TESTBEDS}
     files = sorted((DOCS.parent / "configs" / "testbeds").glob("*.yaml"))
     of_kind = {name: [file.name for file in files if f"kind: {name}\n" in file.read_text()] for name in every}
@@ -62,14 +62,14 @@ def testbeds() -> Iterator[str]:
 
 
 def workloads() -> Iterator[str]:
-    """Every workload with its own parameters."""
+    """List every workload with its own parameters."""
     own = {name: ", ".join(f"`{parameter}`" for parameter in each.parameters) for name, each in WORKLOADS.items()}
     head = "workload", "what is done with a packet", "its own parameters"
     return table(head, ((f"`{name}`", each.summary, own[name]) for name, each in WORKLOADS.items()))
 
 
 def metrics() -> Iterator[str]:
-    """The metric dictionary, a section a group."""
+    """List the metrics, one section per group."""
     dictionary = metric_dictionary()
     for group, title in dictionary.groups.items():
         yield from ("", f"## {title}", "")
@@ -84,14 +84,14 @@ def metrics() -> Iterator[str]:
 
 
 def paper_rows() -> Iterator[str]:
-    """Every paper, and the rows of it that have a figure."""
+    """List every paper with its rows that have a figure."""
     rows = {name: [row for row in FIGURES if figure_of(row).paper == name] for name in papers()}
     head = "`--paper`", "paper", "rows with a figure"
     return table(head, ((f"`{name}`", citation(name), ", ".join(rows[name]) or "none yet") for name in papers()))
 
 
 def stages() -> Iterator[str]:
-    """Every stage that `pollscope explain` knows."""
+    """List every stage that `pollscope explain` knows."""
     head = "stage", "limits when", "refuted if", "source"
     return table(head, ((each.stage, "<br>".join(each.when), each.refuted_by, each.source) for each in RULES))
 
@@ -108,12 +108,12 @@ TABLES = {
 
 
 def with_tables(page: str) -> str:
-    """The page with its tables made again."""
+    """Return the page with its tables generated again."""
     return PLACE.sub(lambda found: found[1] + "\n".join([*TABLES[found[2]](), found[3]]), page)
 
 
 def main() -> None:
-    """Writes the pages whose tables have changed, and prints their paths."""
+    """Write the pages whose tables have changed, and print their paths."""
     for path in sorted(DOCS.glob("*.md")):
         page = path.read_text(encoding="utf-8")
         if with_tables(page) != page:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The documented commands work: every `$ pollscope ...` line of a ```console block ends with exit code 0.
+"""Check that every `$ pollscope ...` line of a ```console block in the docs ends with exit code 0.
 
-A block whose fence says more than `console` (for instance ```console slow) is shown only. The commands of a page run
-in order in an empty folder, so a page can show a run and then its report; `*` stands for what the folder holds.
-Runs on this machine measure in short windows: what they do is tested, not what they find.
+The commands of a page run in order in an empty folder, so a page can show a run and then its report. Blocks with
+another fence (```console slow) are not run here. Runs on this machine measure in short windows, because the test
+checks what the commands do and not what they find.
 """
 
 import re
@@ -22,8 +22,8 @@ def commands(page: Path) -> list[str]:
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ pollscope")]
 
 
-APART = ["first-experiment.md"]  # test_first_experiment.py runs it, and looks at what comes of it
-LONG = ["reproduce.md", "results.md"]  # the commands of other pages, for many rows
+APART = ["first-experiment.md"]  # test_first_experiment.py runs it and checks its files
+LONG = ["reproduce.md", "results.md"]  # pages whose commands take minutes
 PAGES = [
     page
     for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md")))
@@ -32,7 +32,7 @@ PAGES = [
 
 
 def words(command: str, folder: Path) -> list[str]:
-    """The arguments as a shell would give them; nothing but quotes and `*` is known."""
+    """Return the arguments as a shell would; only quotes and `*` are expanded."""
     found: list[str] = []
     for word in shlex.split(command)[1:]:
         matches = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
@@ -41,7 +41,7 @@ def words(command: str, folder: Path) -> list[str]:
 
 
 def shortened(arguments: list[str]) -> list[str]:
-    """A run on this machine with short windows and few repeats, unless the command says how long and how many."""
+    """Return a run on this machine with short windows and few repeats; settings of the command win."""
     if arguments[0] != "run" or "--testbed" in arguments:
         return arguments
     return [arguments[0], "--set", "trial.window=20 ms", "--set", "repeats={count: 2}", *arguments[1:]]

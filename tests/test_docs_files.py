@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every committed file must and must not hold."""
+"""Check what every committed file must and must not contain."""
 
 import re
 import subprocess
@@ -62,7 +62,7 @@ def test_links_between_documents_lead_somewhere(checkout: Path) -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """What a link may name behind `#`: the headings, as GitHub writes them."""
+    """Return what a link may name behind `#`: the headings, as GitHub writes them."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

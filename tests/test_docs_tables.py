@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of docs/ that are made from the code are those that the code makes now."""
+"""Check that the generated tables of docs/ match the code."""
 
 import importlib.util
 from pathlib import Path
@@ -20,7 +20,7 @@ def tables() -> ModuleType:
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
-def test_a_page_has_the_tables_of_today(tables: ModuleType, page: str) -> None:
+def test_the_tables_of_a_page_match_the_code(tables: ModuleType, page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     assert tables.with_tables(text) == text, "make tables"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/extending.md, followed step by step in a copy of the tree; then what was added is used as its section shows.
+"""Follow docs/extending.md step by step in a copy of the tree, then use what was added.
 
 A block of code belongs to the line before it: "`PATH`, new:" makes a file, "`PATH`, in `TABLE`:" adds lines at the head
 of a table. The commands of ```console walk``` are run in the order of the page.
@@ -25,14 +25,14 @@ MOST_FILES = 3
 
 @dataclass
 class Walk:
-    """A section of the page in a copy of the tree."""
+    """Follow one section of the page in a copy of the tree."""
 
     text: str
     tree: Path
     node: Path = FAKE_NODE
 
     def follow(self) -> None:
-        """Makes the files and adds the lines."""
+        """Make the files and add the lines."""
         for path, table, code in STEP.findall(self.text):
             file = self.tree / path
             if table:
@@ -43,7 +43,7 @@ class Walk:
                 file.write_text(code)
 
     def shell(self, command: str) -> str:
-        """What a command line prints; it has to end with 0."""
+        """Return what a command prints; its exit code must be 0."""
         paths = [str(self.tree / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
         done = subprocess.run(
             ["bash", "-euc", command],
@@ -65,12 +65,12 @@ class Walk:
         return done.stdout
 
     def outputs(self) -> list[str]:
-        """What the commands of the section print, one after the other."""
+        """Return what the commands of the section print."""
         lines = [line for block in COMMANDS.findall(self.text) for line in block.splitlines()]
         return [self.shell(line.removeprefix("$ ")) for line in lines]
 
     def docs(self, page: str) -> str:
-        """A page after its tables were made again."""
+        """Return a page after its tables were generated again."""
         self.shell("python docs/tables.py")
         return (self.tree / "docs" / page).read_text()
 
@@ -89,7 +89,7 @@ def sections() -> dict[str, str]:
 
 
 def copied(checkout: Path, to: Path) -> Path:
-    """The tree without what was built, and `pollscope` from it."""
+    """Return a copy of the tree without build products, with `pollscope` from it."""
     anywhere = shutil.ignore_patterns(".git", ".venv", ".cache", "results", "out", "__pycache__", ".*_cache")
     at_top = shutil.ignore_patterns("build*")  # the package has modules of that name
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/first-experiment.md: its commands in order, as test_docs_commands.py finds them, then its Python."""
+"""Run the commands of docs/first-experiment.md in order, then its Python."""
 
 import re
 import subprocess

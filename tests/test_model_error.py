@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What docs/models.md says of the model's error against the recorded S-F10a comes out of what ships."""
+"""Check that the model error in docs/models.md is the one that `compare` computes from the recorded S-F10a."""
 
 import re
 from pathlib import Path
