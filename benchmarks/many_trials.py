@@ -57,15 +57,15 @@ def main() -> int:
         folder = Path(scratch) / "run"
         write_run(folder)
         size = (folder / "trials.jsonl").stat().st_size
-        print(f"# {TRIALS} trials, {size / 1e6:.0f} MB of trials.jsonl")
+        print(f"# {TRIALS} trials, {size / 1e6:.0f} MB of trials.jsonl", file=sys.stderr)
         words = {"report": ("report", str(folder), "--out", f"{scratch}/page.html"), "claims": ("claims", str(folder))}
         cpu_s, passed_s = seconds([*COMMAND, *words["report"]])
-        print(f"# report without a table: {cpu_s:.1f} s of CPU time, {passed_s:.1f} s passed", flush=True)
+        print(f"# report without a table: {cpu_s:.1f} s of CPU time, {passed_s:.1f} s passed", file=sys.stderr)
         medians = []
         for name, own in words.items():
             taken = [seconds([*COMMAND, *own]) for _ in range(ROUNDS)]
             middle = [sorted(each)[ROUNDS // 2] for each in zip(*taken, strict=True)]
-            print(f"# {name}: {middle[0]:.1f} s of CPU time, {middle[1]:.1f} s passed", flush=True)
+            print(f"# {name}: {middle[0]:.1f} s of CPU time, {middle[1]:.1f} s passed", file=sys.stderr)
             ratios = [ALLOWED_S[name] / each for each, _ in taken]
             medians.append(print_ratio(f"many_trials_{name}", ratios, GOAL).value)
     return 0 if all(map(GOAL.is_met, medians)) else 1

@@ -82,7 +82,7 @@ def compared(servers: int, theirs: Callable[[], float]) -> list[float]:
     found = []
     for other, before, after in between(ROUNDS, lambda: ours(servers), lambda _: theirs()):
         mine = (before + after) / 2
-        print(f"# {mine / 1e6:.1f} M/s, {other / 1e6:.4f} M/s")
+        print(f"# {mine / 1e6:.1f} M/s, {other / 1e6:.4f} M/s", file=sys.stderr)
         found.append(mine / other)
     return found
 

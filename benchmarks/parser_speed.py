@@ -114,7 +114,7 @@ def measure_others(size: int, cpu_s: float) -> None:
     for name, (label, sample) in SAMPLES.items():
         path = next((folder / sample for folder in FOLDERS if (folder / sample).is_file()), None)
         if path is None:
-            print(f"# {name:15s} no sample {sample} here")
+            print(f"# {name:15s} no sample {sample} here", file=sys.stderr)
             continue
         log = path.read_text(encoding="utf-8", errors="replace").rstrip("\n") + "\n"
         make, times = load(COLLECTORS, name), OTHER_BYTES // len(log) + 1
@@ -124,8 +124,8 @@ def measure_others(size: int, cpu_s: float) -> None:
             deque(make.parser(iter(io.StringIO(each)), Origin(name, label=label)), maxlen=0)
         taken_s = time.process_time() - began
         size, cpu_s = size + times * len(log), cpu_s + taken_s
-        print(f"# {name:15s} {times * len(log) / taken_s / 1e6:6.1f} MB/s")
-    print(f"# all together    {size / cpu_s / 1e6:6.1f} MB/s ({size / 1e6:.0f} MB)")
+        print(f"# {name:15s} {times * len(log) / taken_s / 1e6:6.1f} MB/s", file=sys.stderr)
+    print(f"# all together    {size / cpu_s / 1e6:6.1f} MB/s ({size / 1e6:.0f} MB)", file=sys.stderr)
 
 
 def main() -> int:
@@ -140,13 +140,13 @@ def main() -> int:
         speed = (more - size) / (later_s - cpu_s)
         ratios.append(speed / REQUIRED_BYTES_PER_S)
         if details:
-            print(f"# {more / 1e6:5.0f} MB: {speed / 1e6:5.1f} MB/s, {memory / 1e6:.1f} MB resident")
+            print(f"# {more / 1e6:5.0f} MB: {speed / 1e6:5.1f} MB/s, {memory / 1e6:.1f} MB resident", file=sys.stderr)
     if details:
         measure_others(marks[-1][0], marks[-1][1] - marks[0][1])
     estimate = print_ratio("parser_speed", ratios)
     growth = marks[-1][2] - marks[1][2]
     print("  goal: low end at least 1", file=sys.stderr)
-    print(f"# memory grew by {growth} bytes after the first tenth")
+    print(f"# memory grew by {growth} bytes after the first tenth", file=sys.stderr)
     return 0 if estimate.low >= 1 and growth <= GROWTH_BYTES else 1
 
 

@@ -73,7 +73,7 @@ def seconds(sql: str, results: Path) -> tuple[float, float]:
 def measured(name: str, sql: str, results: Path) -> list[float]:
     taken = [seconds(sql, results) for _ in range(ROUNDS)]
     cpu_s, passed_s = (sorted(each)[ROUNDS // 2] for each in zip(*taken, strict=True))
-    print(f"# {name}: {cpu_s:.2f} s of CPU time, {passed_s:.2f} s passed", flush=True)
+    print(f"# {name}: {cpu_s:.2f} s of CPU time, {passed_s:.2f} s passed", file=sys.stderr)
     return [each for each, _ in taken]
 
 
@@ -83,7 +83,7 @@ def main() -> int:
         results, single = Path(folder) / "results", Path(folder) / "single"
         write_runs(results)
         size = sum(path.stat().st_size for path in results.rglob(TABLE_FILE))
-        print(f"# {RUNS * ROWS} rows in {RUNS} runs, {size / 1e6:.0f} MB of parquet")
+        print(f"# {RUNS * ROWS} rows in {RUNS} runs, {size / 1e6:.0f} MB of parquet", file=sys.stderr)
         shutil.copytree(next((results / "many").iterdir()), single)
         measured("no row", "SELECT 1", single)
         lows = []

@@ -70,7 +70,10 @@ def resumed(folder: Path) -> bool:
     before = len(read_run(folder).trials)
     done = subprocess.run([POLLSCOPE, "run", "--resume", str(folder)], stdout=subprocess.DEVNULL, check=False)
     run = read_run(folder)
-    print(f"# killed after {before} of {len(run.meta['plan'])} trials, resume ended with {done.returncode}")
+    print(
+        f"# killed after {before} of {len(run.meta['plan'])} trials, resume ended with {done.returncode}",
+        file=sys.stderr,
+    )
     return done.returncode == 0 and Counter(trial["trial"] for trial in run.trials) == Counter(run.meta["plan"])
 
 

@@ -38,8 +38,8 @@ def main() -> int:
     points = [(cores, shared, float(load)) for cores in (4, 8) for shared in (False, True) for load in LOADS]
     packets = sum(point(*each, seed=100 * place) for place, each in enumerate(points))
     wall_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
-    print(f"# {len(points)} points, {packets / 1e6:.0f} M packets in their last simulations")
-    print(f"# {wall_s:.1f} s, {cpu_s:.1f} s of CPU time")
+    print(f"# {len(points)} points, {packets / 1e6:.0f} M packets in their last simulations", file=sys.stderr)
+    print(f"# {wall_s:.1f} s, {cpu_s:.1f} s of CPU time", file=sys.stderr)
     share = cpu_s / CPUS / ALLOWED_S
     print(f"ratio scale_up_sweep_over_60_s {share:.3f} {share:.3f} {share:.3f} 1")
     print("  goal: below 1", file=sys.stderr)
