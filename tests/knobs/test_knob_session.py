@@ -433,9 +433,9 @@ def test_programs_stay_where_a_dead_run_has_left_knobs(tree: Tree, monkeypatch: 
     journals = playbook_modules.load("pollscope_journals")
     left_by_a_dead_run(tree)
     with pytest.raises(journals.HostError, match=r"run S-F5 of 2.* did not restore: smt \(pollscope knob restore on"):
-        journals.refuse_owner()
+        journals.refuse_left_knobs()
     restore_all(tree.host, knobs_of(tree.host))
-    journals.refuse_owner()
+    journals.refuse_left_knobs()
 
 
 def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
