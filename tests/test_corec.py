@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The receive algorithm of rx=corec (apps/pmd/corec_protocol.h) by itself: preempted threads, and two model checkers.
+"""Check the receive algorithm of rx=corec (apps/pmd/corec_protocol.h): preempted threads, and two model checkers.
 
 POLLSCOPE_COREC_FRAMES=1000000000 in the environment is the long form of the stress test, with as many schedules more.
 """
@@ -20,7 +20,7 @@ THREADS = 8
 LIMIT_S = 100_000 if LONG else 900  # beside other tests; a minute alone
 pytestmark = pytest.mark.timeout(LIMIT_S)
 RELACY = Path("/usr/include/relacy/relacy.hpp")
-# Of the model checker: as small as all that can go wrong needs.
+# For the model checker: the smallest world in which every known fault shows.
 SMALL_WORLD = "-DPLACES=2 -DCONSUMERS=2 -DFRAMES=4 -DPOLLS=2 -DBURST=2"
 
 
@@ -28,14 +28,14 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
-# One access in so many sleeps: few for full speed; many for what goes wrong soon, also where the machine is busy.
+# One access in this many sleeps: rarely for full speed; often so that faults show soon, also on a busy machine.
 RARELY, OFTEN = 131_072, 16
 
 
 @pytest.mark.parametrize(("places", "odds"), [(128, RARELY), (2, OFTEN)])
 @pytest.mark.parametrize("build", ["stress", "stress-tsan", "stress-asan"])
 def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places: int, odds: int) -> None:
-    """None lost, twice or damaged, TAIL contiguous at every step; nothing for the sanitizers."""
+    """Check that no frame is lost, damaged or doubled, that TAIL is contiguous, and that sanitizers find nothing."""
     frames = FRAMES if odds == RARELY else FRAMES // 100
     if build != "stress":
         frames //= 10 if LONG else 3
@@ -46,13 +46,13 @@ def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places
 
 
 @pytest.mark.parametrize("places", [64, 512, 4096])
-def test_while_one_core_stalls_the_other_goes_on_for_a_full_ring(build_dir: Path, places: int) -> None:
-    """Stalled after its claim until the other finds nothing any more: by then the ring is claimed, all and no more."""
+def test_one_core_continues_for_a_full_ring_while_the_other_stalls(build_dir: Path, places: int) -> None:
+    """Stall one core after its reservation until the other finds nothing: by then the whole ring is reserved."""
     for window_s in (
         0.3,
         3,
         30,
-    ):  # a busy machine may let it run so little that the other is never seen to find nothing
+    ):  # on a busy machine the other core may run too little to find nothing
         done = run(build_dir / "corec-stall", places, 0, "stuck", 1_000_000, int(window_s * 1e9))
         assert done.returncode == 0, done.stderr
         *_, stalls, _, least, most = map(int, done.stdout.split())
@@ -63,7 +63,7 @@ def test_while_one_core_stalls_the_other_goes_on_for_a_full_ring(build_dir: Path
 
 
 @pytest.mark.parametrize("arguments", [(), (5, 1, 1, 1, 1), (8, 1, "long", 1, 1), (8, -1, 1, 1, 1), (8, 1, 1, 0, 1)])
-def test_a_stall_that_makes_no_sense_is_refused(build_dir: Path, arguments: tuple[object, ...]) -> None:
+def test_invalid_stall_arguments_are_refused(build_dir: Path, arguments: tuple[object, ...]) -> None:
     done = run(build_dir / "corec-stall", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage: corec-stall")
@@ -73,15 +73,15 @@ def test_a_stall_that_makes_no_sense_is_refused(build_dir: Path, arguments: tupl
     ("variant", "frames", "places", "odds"),
     [("unbounded", 10_000, 8, OFTEN), ("late-clear", 10_000, 2, OFTEN), ("narrow-count", 100_000, 4, 256)],
 )
-def test_what_the_algorithm_needs_is_missed_where_it_is_not(
+def test_the_stress_test_finds_each_weakened_variant(
     build_dir: Path, variant: str, frames: int, places: int, odds: int
 ) -> None:
-    """Without the bound by TAIL; marks cleared late; counts of 6 bits (the paper's 32: a stall of 2^32 descriptors)."""
+    """Drop the bound by TAIL, clear flags late, or use counts of 6 bits (the paper's 32: a stall of 2^32)."""
     for seed in range(1, 20):
         done = run(build_dir / f"tests-corec-stress-{variant}", frames, THREADS, places, seed, odds)
         if done.returncode != 0:
             break
-    assert done.returncode != 0, "19 runs saw nothing wrong"
+    assert done.returncode != 0, "19 runs found nothing wrong"
     found = "holds no frame|came twice|was lost|TAIL|do not follow|posted descriptor|the queue stands still"
     assert re.search(found, done.stderr) or done.returncode < 0, done.stderr
 
@@ -90,13 +90,13 @@ def test_what_the_algorithm_needs_is_missed_where_it_is_not(
     "arguments",
     [["0"], ["10", "0"], ["10", "8", "3"], ["10", "8", "8", "x"], ["1"] * 6, ["-1"], ["10", "8", "8", "1", "0"]],
 )
-def test_the_stress_test_refuses_what_it_cannot(build_dir: Path, arguments: list[str]) -> None:
+def test_the_stress_test_refuses_invalid_arguments(build_dir: Path, arguments: list[str]) -> None:
     done = run(build_dir / "tests-corec-stress", *arguments)
     assert done.returncode == 2 and done.stderr.startswith("usage: "), done
 
 
 def relacy(folder: Path, *defines: str, optimise: str = "-O1") -> Path:
-    """The model check of a variant, compiled: well for long searches; of a short one compiling takes longest."""
+    """Compile the model check of a variant: optimised for long searches; for short ones compiling takes longest."""
     compiler = shutil.which("c++")
     if compiler is None or not RELACY.is_file():
         pytest.skip(f"needs a C++ compiler and {RELACY} (Debian: g++ and relacy-dev)")
@@ -117,14 +117,14 @@ def relacy(folder: Path, *defines: str, optimise: str = "-O1") -> Path:
 
 
 @pytest.mark.parametrize("variant", ["", "-no-look", "-standard"])
-def test_the_cost_of_a_burst_is_told(build_dir: Path, variant: str) -> None:
+def test_the_cost_of_a_burst_is_printed(build_dir: Path, variant: str) -> None:
     told = subprocess.run([build_dir / f"corec-cost{variant}"], capture_output=True, text=True, check=True).stdout
     assert re.fullmatch(r"\d+\.\d cycles a burst of 32\n", told)
     assert float(told.split()[0]) > 0
 
 
 def wire_bench(build_dir: Path, lines: str) -> list[list[int]]:
-    """What it answers to lines of which it refuses the last."""
+    """Return the answers of wire-bench to lines of which it refuses the last."""
     eal = ["--no-huge", "-m", "512", "--no-shconf", "--no-pci", "--no-telemetry", "--lcores", "0@0,1@0"]
     done = subprocess.run(
         [build_dir / "wire-bench", *eal, "--file-prefix", f"test-{os.getpid()}"],
@@ -140,8 +140,8 @@ def wire_bench(build_dir: Path, lines: str) -> list[list[int]]:
     ]
 
 
-def test_two_cores_do_the_workloads_of_the_benchmark_by_every_way_to_share(build_dir: Path) -> None:
-    """Of two workers on one CPU one may not be let in, on a busy machine neither; an unknown loop is refused."""
+def test_two_cores_run_the_workloads_by_every_way_to_share(build_dir: Path) -> None:
+    """Run each loop, longer if two workers on one busy CPU make no progress at first. Refuse an unknown loop."""
     ways = ("standard", "corec", "locked", "trylock", "held", "waited", "rss", "spread", "hashed")
     left = [
         (f"{way}-{workload}", "0" if way == "standard" else "01") for workload in ("l3fwd", "ipsec") for way in ways
@@ -158,8 +158,8 @@ def test_two_cores_do_the_workloads_of_the_benchmark_by_every_way_to_share(build
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("defines", [(), ("-DHALTS",)], ids=["polls", "halts"])
-def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path, defines: tuple[str, ...]) -> None:
-    """C11 orders: all schedules with two preemptions of a NIC and two pollers, and many at random.
+def test_no_schedule_of_the_memory_model_breaks_the_protocol(tmp_path: Path, defines: tuple[str, ...]) -> None:
+    """Explore all schedules with two preemptions of a NIC and two pollers under C11 orders, and many random ones.
 
     With HALTS pollers that find nothing halt where the next frame comes, and never all while TAIL stands still.
     """
@@ -176,37 +176,37 @@ def test_no_schedule_of_the_memory_model_breaks_it(tmp_path: Path, defines: tupl
         ("COREC_UNBOUNDED", "DATA RACE|FAILED", "-O0"),
         ("COREC_LATE_CLEAR", "TAIL stands still|TAIL does not move forward", "-O1"),
         ("COREC_BLIND_HALT", "a core halts where the next frame does not come", "-O0"),
-        ("COREC_HASTY_HALT", "all cores halt, and a mark waits: TAIL stands still", "-O1"),
+        ("COREC_HASTY_HALT", "all cores halt, and a completion flag waits: TAIL stands still", "-O1"),
     ],
 )
-def test_the_model_check_finds_what_is_wrong(tmp_path: Path, define: str, found: str, optimise: str) -> None:
+def test_the_model_check_finds_each_weakened_variant(tmp_path: Path, define: str, found: str, optimise: str) -> None:
     halts = ("-DHALTS",) if define.endswith("_HALT") else ()
     done = run(relacy(tmp_path, f"-D{define}", *halts, optimise=optimise), "preemptions", "2")
     assert done.returncode == 1 and re.search(found, done.stdout), done.stdout[-3000:]
 
 
-def test_an_order_that_is_too_weak_is_found(tmp_path: Path) -> None:
-    """Stores without release: a buffer could go to the NIC before it is in the descriptor."""
+def test_stores_without_release_are_found(tmp_path: Path) -> None:
+    """Show that a buffer could go to the NIC before it is in the descriptor."""
     done = run(relacy(tmp_path, "-DCOREC_WEAK", optimise="-O0"), "preemptions", "1")
     assert done.returncode == 1 and re.search("DATA RACE|UNINITIALIZED|FAILED", done.stdout), done.stdout[-3000:]
 
 
 @pytest.mark.thorough
-def test_a_descriptor_that_is_cleared_in_too_weak_an_order_is_found(tmp_path: Path) -> None:
-    """A core may see it cleared, and not the claim before it: then it halts where the next frame does not come."""
+def test_a_descriptor_cleared_without_release_is_found(tmp_path: Path) -> None:
+    """Let a core see the cleared descriptor but not the reservation: it halts where the next frame does not come."""
     done = run(relacy(tmp_path, "-DHALTS", "-DCOREC_UNFENCED"), "preemptions", "2")
     assert done.returncode == 1 and "halts where the next frame does not come" in done.stdout, done.stdout[-3000:]
 
 
 @pytest.mark.thorough
-def test_a_halt_behind_a_fence_too_weak_is_found(tmp_path: Path) -> None:
-    """Two cores, one with its mark in the store buffer and one with TAIL, each see the other's old value, and halt."""
+def test_a_halt_after_a_weak_fence_is_found(tmp_path: Path) -> None:
+    """Show that two cores, one with its flag and one with TAIL in the store buffer, each see old values and halt."""
     done = run(relacy(tmp_path, "-DHALTS", "-DCOREC_WEAK_FENCE"), "preemptions", "2")
-    assert done.returncode == 1 and "all cores halt, and a mark waits" in done.stdout, done.stdout[-3000:]
+    assert done.returncode == 1 and "all cores halt, and a completion flag waits" in done.stdout, done.stdout[-3000:]
 
 
 def spin(folder: Path, *defines: str) -> subprocess.CompletedProcess[str]:
-    """All interleavings of apps/tests/corec.pml; what the verifier prints ends with `errors: N`."""
+    """Explore all interleavings of apps/tests/corec.pml; the verifier prints `errors: N`."""
     checker, compiler = shutil.which("spin"), shutil.which("cc")
     if checker is None or compiler is None:
         pytest.skip("needs a C compiler and SPIN (Debian: spin)")
@@ -230,7 +230,7 @@ def spin(folder: Path, *defines: str) -> subprocess.CompletedProcess[str]:
         pytest.param(("-DCONSUMERS=3", "-DBURST=1", "-DFRAMES=4" if LONG else "-DFRAMES=2"), id="three-pollers"),
     ],
 )
-def test_no_interleaving_breaks_it(tmp_path: Path, sizes: tuple[str, ...]) -> None:
+def test_no_interleaving_breaks_the_protocol(tmp_path: Path, sizes: tuple[str, ...]) -> None:
     done = spin(tmp_path, *sizes)
     assert "errors: 0" in done.stdout, done.stdout[-3000:]
 
@@ -249,7 +249,7 @@ def test_no_interleaving_breaks_it(tmp_path: Path, sizes: tuple[str, ...]) -> No
         ),
     ],
 )
-def test_an_interleaving_shows_what_the_algorithm_needs(tmp_path: Path, fault: tuple[str, ...]) -> None:
-    """Counts of three bits stand for the paper's 32: a poll stalls while they run through all their values."""
+def test_an_interleaving_breaks_each_weakened_variant(tmp_path: Path, fault: tuple[str, ...]) -> None:
+    """Use counts of three bits for the paper's 32: a poll stalls while they run through all their values."""
     done = spin(tmp_path, *fault)
     assert "assertion violated" in done.stdout and "errors: 1" in done.stdout, done.stdout[-3000:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""QWAIT in software (apps/qwait) by itself: a model checker, preempted threads, the example.
+"""Check QWAIT in software (apps/qwait) by itself: a model checker, preempted threads, the example.
 
 Its policies are tested in apps/tests/unit_qwait.c.
 
@@ -28,7 +28,7 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
 
 
 def relacy(folder: Path, *defines: str, optimise: str = "-O1") -> Path:
-    """The model check of a variant, compiled: well for long searches; of a short one compiling takes longest."""
+    """Compile the model check of a variant: optimised for long searches; for short ones compiling takes longest."""
     compiler = shutil.which("c++")
     if compiler is None or not RELACY.is_file():
         pytest.skip(f"needs a C++ compiler and {RELACY} (Debian: g++ and relacy-dev)")
@@ -39,7 +39,7 @@ def relacy(folder: Path, *defines: str, optimise: str = "-O1") -> Path:
 
 
 def test_no_schedule_loses_an_arrival(tmp_path: Path) -> None:
-    """Two producers and a consumer: all schedules with two preemptions, and many at random."""
+    """Explore two producers and a consumer: all schedules with two preemptions, and many random ones."""
     program = relacy(tmp_path)
     for search in (["preemptions", "4" if LONG else "2"], ["random", "1000000" if LONG else "50000"]):
         done = run(program, *search)
@@ -48,7 +48,7 @@ def test_no_schedule_loses_an_arrival(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_no_schedule_gives_a_queue_to_two_consumers(tmp_path: Path) -> None:
-    """Two would race for what is no atomic."""
+    """Show that no two consumers race for data that is no atomic."""
     program = relacy(tmp_path, "-DCONSUMERS=2", *(() if LONG else ("-DARRIVALS=2", "-DTURNS=4")))
     done = run(program, "preemptions", "2")
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
@@ -56,15 +56,15 @@ def test_no_schedule_gives_a_queue_to_two_consumers(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_no_schedule_of_thieves_loses_an_arrival_or_gives_a_queue_to_two(tmp_path: Path) -> None:
-    """Two consumers with a set each, who steal from each other."""
+    """Explore two consumers with one set each that steal from each other."""
     sizes = () if LONG else ("-DARRIVALS=2", "-DTURNS=4")
     done = run(relacy(tmp_path, "-DCONSUMERS=2", "-DSETS=2", *sizes), "preemptions", "2")
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
 
 @pytest.mark.thorough
-def test_who_sleeps_looks_at_the_leaves(tmp_path: Path) -> None:
-    """A thief clears the summary for a moment beside two ready queues and takes one: whose they are must not sleep."""
+def test_a_waiter_looks_at_the_leaves_before_it_sleeps(tmp_path: Path) -> None:
+    """Let a thief clear the summary for a moment beside two ready queues: the set's own waiter must not sleep."""
     world = ("-DPRODUCERS=1", "-DCONSUMERS=2", "-DSETS=2", "-DONE_SET", "-DARRIVALS=2", "-DTURNS=1")
     done = run(relacy(tmp_path, *world, optimise="-O0"), "preemptions", "3")
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
@@ -75,7 +75,7 @@ def test_who_sleeps_looks_at_the_leaves(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("variant", ["ONE_WAITER", "AT_ONCE", "LOOKS", "ONE_WAITER LOOKS LOWERS=false"])
 def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: str) -> None:
-    """Who takes all ready queues of a leaf, or never clears the summary; who rings with acquire and release at most."""
+    """Take all ready queues of a leaf at once, never clear the summary, or ring with acquire and release only."""
     sizes = () if LONG or "ONE_WAITER" in variant else ("-DARRIVALS=2", "-DTURNS=4")
     done = run(relacy(tmp_path, *(f"-D{each}" for each in variant.split()), *sizes), "preemptions", "2")
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
@@ -85,7 +85,7 @@ EVENTS = ("-DPRODUCERS=1", "-DONE_WAITER", "-DLOOKS", "-DEVENTS=2", "-DARRIVALS=
 
 
 def test_no_schedule_of_events_loses_an_arrival(tmp_path: Path) -> None:
-    """Of two places, for three arrivals, without any barrier."""
+    """Use two slots for three arrivals, without any barrier."""
     done = run(relacy(tmp_path, *EVENTS, "-DLOWERS=false", "-DQWAIT_WEAK", optimise="-O0"), "preemptions", "1")
     assert done.returncode == 0 and "iterations: " in done.stdout, done.stdout[-3000:]
 
@@ -100,14 +100,14 @@ def test_no_longer_schedule_of_events_loses_an_arrival(tmp_path: Path, variant: 
 @pytest.mark.thorough
 @pytest.mark.parametrize("define", ["QWAIT_EVENTS_RELAXED", "QWAIT_EVENT_FIRST", "QWAIT_EVENTS_ONLY"])
 def test_each_step_of_an_event_is_needed(tmp_path: Path, define: str) -> None:
-    """Its order behind the item, by program and by memory; the ring for what finds no place."""
+    """Check the event's order after the item, in program and memory, and the ring for an event without a slot."""
     done = run(relacy(tmp_path, *EVENTS, "-DLOWERS=false", f"-D{define}", optimise="-O0"), "preemptions", "1")
     assert done.returncode == 1 and "its arrival is lost" in done.stdout, done.stdout[-3000:]
 
 
 @pytest.mark.thorough
 def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
-    """A store would read nothing of the producer's, so that what it wrote before need not be seen."""
+    """Show that a store, which reads nothing from the producer, may miss the producer's earlier writes."""
     program = relacy(tmp_path, "-DAT_ONCE", "-DQWAIT_ARM_BY_STORE", optimise="-O0")
     done = run(program, "preemptions", "2")
     assert done.returncode == 1 and re.search("its arrival is lost", done.stdout), done.stdout[-3000:]
@@ -125,12 +125,12 @@ def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
     ],
 )
 def test_each_step_of_the_protocol_is_needed(tmp_path: Path, define: str, found: str) -> None:
-    """Verify, reconsider, the looks behind arming, behind clearing the summary and before sleep, and the barriers."""
+    """Leave out verify, reconsider, each look (after arming, after clearing, before sleep), or the barriers."""
     done = run(relacy(tmp_path, f"-D{define}", optimise="-O0"), "preemptions", "2")
     assert done.returncode == 1 and re.search(found, done.stdout), done.stdout[-3000:]
 
 
-# With the sanitizers one combination each, all of them when all tests run.
+# One combination per sanitizer by default; all of them when all tests run.
 CROSS_SECTION = {("stress-tsan", 0, 2), ("stress-asan", 1, 3)}
 STALLED = [
     pytest.param(*each, marks=() if each[0] == "stress" or each in CROSS_SECTION else pytest.mark.thorough)
@@ -140,7 +140,7 @@ STALLED = [
 
 @pytest.mark.parametrize(("build", "idle", "seed"), STALLED)  # seed 2 has a hierarchical set, 3 a linear one
 def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str, idle: int, seed: int) -> None:
-    """Beside threads that ring, serve, disable and enable: none lost, twice, or served by two."""
+    """Ring, serve, disable, enable, remove and add at once: no item is lost, comes twice, or is served by two."""
     items = ITEMS if build == "stress" else ITEMS // 4
     done = run(build_dir / f"tests-qwait-{build}", items, 3, 2, 100, idle, seed)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -150,7 +150,7 @@ def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str
 
 @pytest.mark.parametrize("build", ["stress", "stress-tsan", pytest.param("stress-asan", marks=pytest.mark.thorough)])
 def test_every_item_comes_once_in_order_by_events(build_dir: Path, build: str) -> None:
-    """One producer and one waiter, who pauses; now and then all events are unread."""
+    """Run one producer and one waiter that pauses; now and then all events are unread."""
     items = ITEMS if build == "stress" else ITEMS // 4
     done = run(build_dir / f"tests-qwait-{build}", items, 1, 1, 1024, 0, 2)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -169,7 +169,7 @@ STOLEN = [
 
 @pytest.mark.parametrize(("build", "idle", "sets"), STOLEN)
 def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, build: str, idle: int, sets: int) -> None:
-    """Three waiters on two sets, of which two share one, or on a set each."""
+    """Run three waiters on two sets, two of which share one, or on one set each."""
     items = ITEMS if build == "stress" else ITEMS // 4
     done = run(build_dir / f"tests-qwait-{build}", items, 3, 3, 100, idle, 2, sets)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -182,7 +182,7 @@ def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, buil
 
 @pytest.mark.parametrize("seed", [2, 3])  # a hierarchical set, a linear one
 def test_an_item_ends_a_halt(build_dir: Path, seed: int) -> None:
-    """UMONITOR and UMWAIT, on processors that lack them done by a signal handler."""
+    """Use UMONITOR and UMWAIT, or a signal handler on processors that lack them."""
     program = build_dir / "tests-qwait-stress-umwait"
     if not program.is_file():
         pytest.skip("UMWAIT is an instruction of x86")
@@ -194,7 +194,7 @@ def test_an_item_ends_a_halt(build_dir: Path, seed: int) -> None:
 
 
 def test_arrivals_on_all_queues(build_dir: Path) -> None:
-    """As many queues as a port can have, one waiter."""
+    """Use as many queues as a port can have, and one waiter."""
     done = run(build_dir / "tests-qwait-stress", ITEMS, 2, 1, 1024, 1, 2)
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -210,7 +210,7 @@ def test_arrivals_on_all_queues(build_dir: Path) -> None:
         ["10", "1", "2", "9", "0", "2", "3"],
     ],
 )
-def test_the_stress_test_refuses_what_it_cannot(build_dir: Path, arguments: list[str]) -> None:
+def test_the_stress_test_refuses_invalid_arguments(build_dir: Path, arguments: list[str]) -> None:
     done = run(build_dir / "tests-qwait-stress", *arguments)
     assert done.returncode == 2 and done.stderr.startswith("usage: "), done
 

@@ -228,8 +228,7 @@ uint32_t crossover_buffer_pool_deliver(struct crossover_tx_queue *txq, struct cr
 
 static int refuse(const struct crossover_rx_queue *rxq, const char *reason)
 {
-	CROSSOVER_LOG(ERR, "port %u: RX queue %u: buffers apart from deliveries: %s", rxq->port_id,
-	              rxq->queue_id, reason);
+	CROSSOVER_LOG(ERR, "port %u: RX queue %u: buffers in pools: %s", rxq->port_id, rxq->queue_id, reason);
 	return -EINVAL;
 }
 

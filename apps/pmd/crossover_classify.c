@@ -32,7 +32,7 @@ uint64_t crossover_rss_types(void)
 	       RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_NONFRAG_IPV6_SCTP | RTE_ETH_RSS_NONFRAG_IPV6_OTHER;
 }
 
-/* The 32 key bits that start at bit 'bit': what an input bit at that place adds to the hash. */
+/* Returns the 32 key bits that start at bit 'bit': an input bit at that place adds them to the hash. */
 static uint32_t key_window(const uint8_t *key, unsigned int bit)
 {
 	uint64_t window = 0;
@@ -199,7 +199,7 @@ static void want_types(struct rte_eth_dev *dev, uint32_t mask)
 	crossover_receive_select(dev);
 }
 
-/* Those that rte_net_get_ptype() finds in layers 2 to 4. */
+/* Returns the types that rte_net_get_ptype() finds in layers 2 to 4. */
 CROSSOVER_PTYPES_GET(crossover_ptypes_get)
 {
 	static const uint32_t types[] = {
@@ -231,7 +231,7 @@ int crossover_ptypes_set(struct rte_eth_dev *dev, uint32_t mask)
 	return 0;
 }
 
-/* Of a fragment nothing can be said: the checksum covers the others, too; nor of what follows a header that is no IP. */
+/* Excludes fragments, whose checksum covers the other fragments too, and layer 4 without an IP header. */
 static bool l4_checked(const struct crossover_port *port, uint32_t type)
 {
 	if ((type & RTE_PTYPE_L3_MASK) == 0)
@@ -253,8 +253,8 @@ uint64_t crossover_describe_type(const struct crossover_port *port, uint32_t typ
 }
 
 /*
- * Headers as nearly all frames have them; 0: rte_net_get_ptype() must look. A core that forwards, and plays the NIC of both ports,
- * does 1.2 to 1.3 times as much with this.
+ * Returns the type of the headers that nearly all frames have; 0: rte_net_get_ptype() must look. A core that forwards, and plays the NIC of both ports,
+ * forwards 1.2 to 1.3 times as much with this.
  */
 static uint32_t common_type(const struct rte_mbuf *m)
 {

@@ -147,7 +147,7 @@ static int check_rss(const struct crossover_port *port, const struct rte_eth_rss
 	return 0;
 }
 
-/* Rewrites the hash state that no sender uses, then lets it take the other's place. The control lock is held. */
+/* Rewrites the hash state that no sender uses, then makes it the active one. The control lock is held. */
 static int replace_hash(struct crossover_port *port, const uint8_t *key, uint64_t types)
 {
 	uint32_t idle = !port->active_hash;

@@ -31,7 +31,7 @@ int crossover_control_lock(struct crossover_pair *pair)
 	ret = pthread_mutex_timedlock(&pair->control, &deadline);
 	if (ret == EOWNERDEAD) {
 		CROSSOVER_LOG(WARNING,
-		              "a process ended while it changed the pair; going on with what it left");
+		              "a process ended while it changed the pair; continuing with the state it left");
 		ret = pthread_mutex_consistent(&pair->control);
 	}
 	if (ret != 0)

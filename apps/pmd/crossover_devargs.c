@@ -73,7 +73,7 @@ static int parse_rx(const char *value, struct crossover_options *options)
 	return 0;
 }
 
-/* Six pairs of hexadecimal digits with colons between them, and nothing else; of DPDK's own parser more is taken. */
+/* Accepts six pairs of hexadecimal digits with colons between them, and nothing else; DPDK's own parser accepts more forms. */
 static int parse_mac(const char *key, const char *value, struct rte_ether_addr *mac)
 {
 	static const char *const form =

@@ -54,16 +54,17 @@ static int check_modes(const struct crossover_port *port, const struct rte_eth_c
 	uint32_t speeds = conf->link_speeds & ~(uint32_t)RTE_ETH_LINK_SPEED_FIXED;
 
 	if (conf->rxmode.mq_mode & ~RTE_ETH_MQ_RX_RSS_FLAG || conf->txmode.mq_mode != RTE_ETH_MQ_TX_NONE) {
-		CROSSOVER_LOG(ERR, "port %u: multi-queue modes other than RSS are not there", port->port_id);
+		CROSSOVER_LOG(ERR, "port %u: unsupported multi-queue mode (only RSS is supported)",
+		              port->port_id);
 		return -ENOTSUP;
 	}
 	if (speeds != RTE_ETH_LINK_SPEED_AUTONEG && !(speeds & RTE_ETH_LINK_SPEED_100G)) {
-		CROSSOVER_LOG(ERR, "port %u: link speeds %#x leave out 100G, the only one", port->port_id,
+		CROSSOVER_LOG(ERR, "port %u: link speeds %#x leave out 100G (the only speed)", port->port_id,
 		              conf->link_speeds);
 		return -EINVAL;
 	}
 	if (conf->lpbk_mode != 0) {
-		CROSSOVER_LOG(ERR, "port %u: no loopback mode; the peer port is at hand", port->port_id);
+		CROSSOVER_LOG(ERR, "port %u: no loopback mode (send to the peer port)", port->port_id);
 		return -ENOTSUP;
 	}
 	return 0;
@@ -123,7 +124,7 @@ static int stop(struct rte_eth_dev *dev)
 	port->started = 0;
 	changed = crossover_link_refresh(pair);
 	ret = crossover_queues_stop(dev);
-	if (ret != 0) { /* the port goes on as it was */
+	if (ret != 0) { /* the port continues as before */
 		port->started = 1;
 		crossover_link_refresh(pair);
 	}
@@ -562,7 +563,7 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 		return ret;
 	port->notifies = 0;
 	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
-	/* a sender that came through the gate of before may still ring the bells of before */
+	/* A sender that read the old gate may still ring the old doorbells. */
 	if (port->bells != NULL)
 		ret = crossover_quiesce(port);
 	if (ret == 0) {

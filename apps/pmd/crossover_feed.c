@@ -11,7 +11,7 @@
 #include "../lib/routes.h"
 #include "crossover.h"
 
-/* RFC 2544 appendix C: 198.18.0.0/15 is set aside for benchmarks. Destinations are such that a DUT has routes for. */
+/* RFC 2544 appendix C: 198.18.0.0/15 is reserved for benchmarks. A DUT has routes for the destinations. */
 #define SOURCE_NETWORK   RTE_IPV4(198u, 18, 0, 0)
 #define DESTINATION_HOST 1
 #define SOURCE_PORT      49152 /* first dynamic port, RFC 6335 */
@@ -121,7 +121,7 @@ static double random_share(struct crossover_rx_queue *rxq)
 	return (double)(((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
 }
 
-/* Visits until one finds a packet, that one included: geometric, by inversion. */
+/* Returns the polls until one finds a packet, that one included: geometric, by inversion. */
 static uint32_t draw_queue_polls(struct crossover_rx_queue *rxq)
 {
 	double queue_polls = UINT32_MAX;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * State of a pair of ports. All of it lies in memory that the primary and secondary processes share, so it holds no
- * function pointers; burst functions choose by data.
+ * State of a pair of ports. All of it lies in memory that the primary and secondary processes share, so it holds no function pointers: the
+ * receive and send functions choose by data.
  *
- * Who writes what: fields of a TX queue by the lcore that sends on it, the NIC side of an RX ring by the peer's senders
- * (crossover_ring.h), the driver side by the polling lcore, everything else by control threads under
- * crossover_pair.control.
- * Reset of statistics stores a baseline beside the counter; it never writes a counter that another core owns.
+ * Who writes what: the lcore that sends on a TX queue writes its fields, the peer's senders write the NIC side of an RX ring
+ * (crossover_ring.h), the polling lcore writes the driver side, and control threads write everything else under crossover_pair.control.
+ * A reset of statistics stores a baseline beside the counter; it never writes a counter that another core owns.
  */
 #ifndef CROSSOVER_PORT_H
 #define CROSSOVER_PORT_H
@@ -25,8 +24,8 @@
 
 #define CROSSOVER_MAX_QUEUES 1024 /* RTE_MAX_QUEUES_PER_PORT of the distributions' builds */
 /*
- * Entries of the RETA: 512, which is as much as testpmd's commands and the constants of DPDK know, and 1024 for a port
- * that was configured with more RX queues than that, so that every queue can be reached.
+ * Entries of the RETA: 512, the limit of testpmd's commands and of DPDK's constants, and 1024 for a port that was configured with more RX queues
+ * than that, so that every queue can be reached.
  */
 #define CROSSOVER_RETA_SIZE     512
 #define CROSSOVER_RETA_SIZE_MAX 1024
@@ -40,8 +39,8 @@
 #define CROSSOVER_DEFAULT_RING 512
 
 /*
- * Left free behind an array that a core walks along. The prefetcher goes on beyond its end, once a turn, and would take
- * the lines behind it from the core whose queue lies there.
+ * Left free after an array that a core walks along. The prefetcher runs beyond the end once per wrap, and would take the lines there from the core
+ * whose queue lies there.
  */
 #define CROSSOVER_APART_BYTES 1024
 
@@ -82,7 +81,7 @@ enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE };
 enum crossover_rx_mode {
 	CROSSOVER_RX_STANDARD,
 	CROSSOVER_RX_COREC,
-	CROSSOVER_RX_SHARED, /* see crossover_buffer_pool.h */
+	CROSSOVER_RX_SHARED, /* see crossover.h */
 	CROSSOVER_RX_SPLIT
 };
 
@@ -95,15 +94,15 @@ struct crossover_options {
 	struct rte_ether_addr macs[2]; /* of port a and b; all zero: a random one */
 };
 
-/* How frames find their RX queue. Stored in crossover_port.gate; senders load it once a burst. */
+/* How frames find their RX queue. Stored in crossover_port.gate; senders load it once per burst. */
 enum crossover_gate {
 	CROSSOVER_GATE_DOWN,          /* no carrier: nothing is sent */
-	CROSSOVER_GATE_DIRECT,        /* everything goes to queue 0, no look into the frame */
+	CROSSOVER_GATE_DIRECT,        /* all frames go to queue 0, nobody looks into them */
 	CROSSOVER_GATE_CLASSIFY,      /* MAC filter, RSS, types and checksums */
 	CROSSOVER_GATE_VOID,          /* feed=infinite: sent frames are counted and dropped */
-	CROSSOVER_GATE_NOTIFY,        /* as CLASSIFY, then the doorbells of their queues are rung */
-	CROSSOVER_GATE_NOTIFY_DIRECT, /* as DIRECT, then the doorbell of queue 0 is rung */
-	CROSSOVER_GATE_BUFFER_POOL, /* as CLASSIFY; buffers come from supplies, see crossover_buffer_pool.h */
+	CROSSOVER_GATE_NOTIFY,        /* as CLASSIFY, then rings the doorbells of the queues */
+	CROSSOVER_GATE_NOTIFY_DIRECT, /* as DIRECT, then rings the doorbell of queue 0 */
+	CROSSOVER_GATE_BUFFER_POOL,   /* as CLASSIFY; buffers come from pools, see crossover.h */
 };
 
 /* Counters of an RX queue, collected from their owners. */
@@ -111,25 +110,25 @@ struct crossover_rx_counts {
 	uint64_t packets;
 	uint64_t bytes;
 	uint64_t missed;          /* no descriptor was posted, or the queue was stopped */
-	uint64_t nombuf;          /* buffers asked of the mempool and not got */
+	uint64_t nombuf;          /* buffers requested from the mempool and not received */
 	uint64_t refill_failures; /* polls whose refill failed */
-	uint64_t flushed;         /* frames thrown away by a stop before they were polled */
-	uint64_t race_lost;       /* rx=corec: polls that lost their claim to another core */
+	uint64_t flushed;         /* frames that a stop dropped before they were polled */
+	uint64_t race_lost;       /* rx=corec: polls that lost their reservation to another core */
 };
 
 struct crossover_tx_counts {
-	uint64_t packets; /* on the wire, whatever became of them */
+	uint64_t packets; /* on the wire, whatever happened to them later */
 	uint64_t bytes;
 	uint64_t errors;  /* frames that no NIC would put on a wire */
 	uint64_t swapped; /* dma=swap: buffers that changed hands; the others were copied */
-	/* What became of frames without reaching a ring; the peer's statistics show these. */
+	/* Frames that reached no ring, by reason; the peer's statistics show these. */
 	uint64_t peer_filtered; /* MAC filter */
 	uint64_t peer_oversize; /* longer than the peer's MTU allows */
 	uint64_t peer_missed;   /* the RX queue is not set up */
-	/* Chunks that were timed, see crossover_wire.h. */
+	/* Timed chunks, see crossover_wire_init(). */
 	uint64_t wire_cycles;
 	uint64_t wire_frames;
-	uint64_t wire_interrupted; /* timed chunks left out because the core was taken away meanwhile */
+	uint64_t wire_interrupted; /* timed chunks left out because the core was preempted meanwhile */
 };
 
 struct crossover_port;
@@ -153,14 +152,14 @@ struct crossover_rx_queue {
 	uint8_t swap;
 	uint8_t infinite;
 	uint8_t started;
-	uint8_t cold;              /* feed=infinite: a visit finds a packet by chance, see crossover_feed.h */
+	uint8_t cold;              /* feed=infinite: a poll finds a packet by chance, see crossover.h */
 	uint16_t data_offset;      /* bytes from an mbuf to its data; 0: not the same for all */
 	uint32_t queue_polls_left; /* feed=infinite: until a packet is put into a cold ring */
 	/* Second line: rarely touched. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *port;
 	struct crossover_corec *corec; /* NULL: the standard path; only changed before the queue starts */
-	uint64_t nombuf;               /* buffers asked for and not got */
-	uint64_t flushed;              /* frames thrown away by a stop before they were polled */
+	uint64_t nombuf;               /* buffers requested and not received */
+	uint64_t flushed;              /* frames that a stop dropped before they were polled */
 	uint64_t fed_packets;          /* feed=infinite: frames handed out */
 	uint64_t fed_bytes;
 	struct crossover_template *templates; /* feed=infinite */
@@ -168,10 +167,10 @@ struct crossover_rx_queue {
 	uint16_t next_template;
 	uint16_t queue_id;
 	uint16_t buffer_bytes;
-	double probability;      /* cold: of a visit that finds a packet */
+	double probability;      /* cold: that a poll finds a packet */
 	double gap_scale;        /* cold: 1 / ln(1 - probability) */
 	uint64_t random_state;   /* cold */
-	uint64_t carried_missed; /* by TX queues of the peer that are gone */
+	uint64_t carried_missed; /* by TX queues of the peer that were released */
 	uint64_t race_lost;      /* before the last stop */
 	struct crossover_buffer_pool
 	        *buffer_pool; /* NULL: buffers are posted; only changed while the queue is stopped */
@@ -194,12 +193,12 @@ struct crossover_tx_queue {
 	uint32_t chained;  /* not 0: a frame of several segments was sent since mbufs were last freed */
 	uint8_t started;
 	uint8_t fast_free; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
-	uint8_t shared;    /* other TX queues of the port are started: claim descriptors */
+	uint8_t shared;    /* other TX queues of the port are started: reserve descriptors */
 	uint8_t swap;
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_tx_counts counts;
 	/* Rarely touched. */
-	uint32_t wire_draw;    /* state of the draws */
-	uint32_t stamp_cycles; /* what the two stamps around a chunk cost */
+	uint32_t wire_draw;    /* state of the random numbers */
+	uint32_t stamp_cycles; /* cost of the two time stamps around a chunk */
 	uint64_t interruption_cycles;
 	struct crossover_tx_counts baseline;
 	struct crossover_port *port;
@@ -224,20 +223,20 @@ struct crossover_port {
 	uint32_t max_frame_bytes; /* as in the mbuf, without FCS */
 	uint32_t promiscuous;
 	uint32_t allmulticast;
-	uint32_t hashing; /* RSS spreads or the hash is wanted in the mbuf */
+	uint32_t hashing; /* RSS spreads frames, or the hash is wanted in the mbuf */
 	uint32_t report_hash;
 	uint32_t reta_mask;   /* number of RETA entries - 1 */
 	uint32_t active_hash; /* which of the two hash states is in use */
-	uint32_t described; /* frames' types or checksums are wanted in the mbuf, see crossover_describe.h */
-	uint32_t types;     /* RTE_PTYPE_* bits that the program wants, layers 2 to 4 */
-	uint32_t checks;    /* RTE_ETH_RX_OFFLOAD_*_CKSUM that are on */
-	uint32_t notifies;  /* 1: senders ring */
+	uint32_t described;   /* types or checksums are wanted in the mbuf */
+	uint32_t types;       /* RTE_PTYPE_* bits that the program wants, layers 2 to 4 */
+	uint32_t checks;      /* RTE_ETH_RX_OFFLOAD_*_CKSUM that are on */
+	uint32_t notifies;    /* 1: senders ring */
 	struct qwait_doorbell
 	        *bells; /* of RX queue q the one at q % nb_bells; stays until no sender can use it */
 	uint16_t nb_bells;
 	struct crossover_rx_queue *rx_queues[CROSSOVER_MAX_QUEUES]; /* NULL: frames for it are missed */
 	uint16_t reta[CROSSOVER_RETA_SIZE_MAX];
-	struct crossover_hash hash[2];        /* the idle one is rewritten, then the two change places */
+	struct crossover_hash hash[2];        /* the idle one is rewritten, then the two are swapped */
 	uint64_t unicast[CROSSOVER_MAX_MACS]; /* addresses as numbers, 0: free */
 	uint64_t multicast[CROSSOVER_MAX_MULTICAST];
 	/* Control state. */
@@ -251,9 +250,9 @@ struct crossover_port {
 	uint8_t started;
 	uint8_t admin_down; /* rte_eth_dev_set_link_down() */
 	uint8_t rss_on;
-	uint8_t types_set;    /* by rte_eth_dev_set_ptypes(), which has the last word */
+	uint8_t types_set;    /* by rte_eth_dev_set_ptypes(), which has precedence */
 	uint8_t rx_mode;      /* enum crossover_rx_mode: of queues that start from now on */
-	uint16_t buffer_pool; /* buffers of a supply, in the modes that have one */
+	uint16_t buffer_pool; /* buffers of a pool, in the modes that have one */
 	struct crossover_tx_counts
 	        carried; /* peer_* counts of the peer's TX queues that were released since the reset */
 	struct rte_ether_addr mac_addrs[CROSSOVER_MAX_MACS];

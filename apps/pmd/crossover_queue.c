@@ -41,7 +41,7 @@ static void *allocate_queue(const struct crossover_port *port, const char *kind,
 	return queue;
 }
 
-/* mbuf's data_off, refcnt, nb_segs and port as the one word that receiving writes. */
+/* Returns an mbuf's data_off, refcnt, nb_segs and port as the one word that receiving writes. */
 static uint64_t rearm_word(uint16_t port_id)
 {
 	struct rte_mbuf m;
@@ -116,7 +116,7 @@ static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_d
 	txq->sent = txq->entries;
 	txq->missed = (uint64_t *)(txq->entries + nb_desc);
 	txq->size = nb_desc;
-	/* Never fewer than a chunk, so that a chunk always fits. */
+	/* At least a chunk, so that a chunk always fits. */
 	txq->free_thresh = conf->tx_free_thresh == 0
 	                           ? nb_desc
 	                           : RTE_MAX(conf->tx_free_thresh, (uint16_t)CROSSOVER_CHUNK);
@@ -160,7 +160,7 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	return 0;
 }
 
-/* One buffer holds a frame of the MTU, or frames are scattered. */
+/* Checks that one buffer holds a frame of the MTU, or that frames are scattered. */
 static int check_buffers(const struct rte_eth_dev *dev, const struct crossover_rx_queue *rxq, uint16_t mtu)
 {
 	if ((dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0 ||
@@ -204,19 +204,19 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 	return 0;
 }
 
-/* Senders see the stop; their last bursts may still be under way. */
+/* Shows the stop to senders; their last bursts may still be under way. */
 static void close_rx(struct crossover_rx_queue *rxq)
 {
 	__atomic_store_n(&rxq->ring.nic.running, 0, __ATOMIC_RELEASE);
 }
 
-/* After close_rx() if the stop fails: the queue goes on as it was. */
+/* Undoes close_rx() if the stop fails: the queue continues as before. */
 static void reopen_rx(struct crossover_rx_queue *rxq)
 {
 	__atomic_store_n(&rxq->ring.nic.running, rxq->started, __ATOMIC_RELEASE);
 }
 
-/* After close_rx() and crossover_quiesce(). */
+/* Empties a queue after close_rx() and crossover_quiesce(). */
 static void empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 {
 	if (!rxq->started)
@@ -229,12 +229,14 @@ static void empty_rx(struct rte_eth_dev *dev, struct crossover_rx_queue *rxq)
 	dev->data->rx_queue_state[rxq->queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
 }
 
-/* Queues that take each other's buffers start and stop together. */
+/* Refuses to start or stop one queue alone where queues take each other's buffers. */
 static int check_alone(const struct crossover_port *port, uint16_t queue_id)
 {
 	if (!crossover_has_buffer_pool(port))
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: RX queue %u: with buffers apart from deliveries start and stop the port",
+	CROSSOVER_LOG(ERR,
+	              "port %u: RX queue %u: cannot start or stop alone with buffers in pools (start or stop "
+	              "the port)",
 	              port->port_id, queue_id);
 	return -ENOTSUP;
 }
@@ -292,10 +294,10 @@ static void set_shared(struct crossover_port *port, bool shared)
 }
 
 /*
- * Several senders claim descriptors, one alone takes them (crossover_ring.h). Nobody may take while another claims: all
- * learn of the second sender, and are out of the bursts that they began without knowing, before it starts. The same the
- * other way round when but one is left: it learns so once the others are known to be out. Returns 0 or -EBUSY; then
- * those who send keep on claiming, which is right for one, too.
+ * Several senders reserve descriptors, a single one takes them (crossover_ring.h). No sender may take while another one reserves. So all senders learn
+ * of the second one, and have left the bursts that they began without knowing, before it starts. The reverse holds when only one is
+ * left: it learns so once the others are known to have left. Returns 0 or -EBUSY; then the senders continue to reserve, which is correct for
+ * one as well.
  */
 static int settle_sharing(struct crossover_port *port, uint32_t senders)
 {

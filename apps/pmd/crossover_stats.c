@@ -12,14 +12,14 @@ struct counter {
 #define RX(name, field) {name, offsetof(struct crossover_rx_counts, field)}
 #define TX(name, field) {name, offsetof(struct crossover_tx_counts, field)}
 
-/* Of the whole port: sums over its RX queues, over its TX queues, over the peer's TX queues. */
+/* Statistics of the whole port: sums over its RX queues, its TX queues, and the peer's TX queues. */
 static const struct counter port_rx[] = {RX("rx_flushed_packets", flushed),
                                          RX("rx_refill_failures", refill_failures),
                                          RX("rx_race_lost", race_lost)};
 static const struct counter port_tx[] = {TX("tx_swapped_packets", swapped)};
 static const struct counter port_peer[] = {TX("rx_filtered_packets", peer_filtered),
                                            TX("rx_oversize_errors", peer_oversize)};
-/* Of each queue, behind "rx_q<N>_" and "tx_q<N>_". */
+/* Statistics per queue; their names begin with "rx_q<N>_" and "tx_q<N>_". */
 static const struct counter queue_rx[] = {RX("packets", packets),
                                           RX("bytes", bytes),
                                           RX("missed", missed),
@@ -52,7 +52,7 @@ static void add_since(void *sum, const void *counts, const void *baseline, size_
 		        load(&((const uint64_t *)counts)[i]) - ((const uint64_t *)baseline)[i];
 }
 
-/* By all TX queues of the peer. */
+/* Returns the frames that all TX queues of the peer missed. */
 static uint64_t missed_by_senders(const struct crossover_rx_queue *rxq)
 {
 	const struct crossover_port *peer = rxq->port->peer;
@@ -113,7 +113,7 @@ static struct crossover_tx_counts sum_tx(const struct crossover_port *port)
 	return sum;
 }
 
-/* What the peer's frames met here, including those of TX queues that are gone. */
+/* Sums the counts of the peer's frames at this port, including those of released TX queues. */
 static struct crossover_tx_counts sum_peer(const struct crossover_port *port)
 {
 	static const struct crossover_tx_counts zero;
@@ -168,7 +168,7 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 	return 0;
 }
 
-/* Own and foreign fields of a TX queue's baseline are reset by different ports. */
+/* Resets a TX queue's own fields or the peer's: the two ports reset different fields of the baseline. */
 static void reset_tx(struct crossover_tx_queue *txq, bool own)
 {
 	struct crossover_tx_counts now = {0}, zero = {0};

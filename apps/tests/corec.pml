@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The steps of corec_protocol.h in Promela, for SPIN: every interleaving of a NIC and CONSUMERS pollers that poll without end, each
- * access to what they share a step, in the order of the program (weaker orders are Relacy's part, corec_relacy.cc). A buffer is the
- * number of the frame in it; a fresh one has 0. A supply may fall short at any poll.
+ * The steps of corec_protocol.h in Promela, for SPIN: every interleaving of a NIC and CONSUMERS pollers that poll without end. Each access to shared
+ * memory is a step, in program order; Relacy checks weaker orders (corec_relacy.cc). A buffer is the number of the frame in it; a fresh one
+ * has 0. Any poll may get fewer buffers than it asks for.
  *
- * What must hold: a frame comes once, in a batch that follows on itself; TAIL moves over swapped descriptors alone; and when no poll
- * is under way, everything claimed has been returned: no core has to poll again before the NIC gets its descriptors back.
+ * What must hold: a frame comes once, in a batch of consecutive frames; TAIL moves over swapped descriptors only; and when no poll is under way,
+ * everything reserved has been returned: no core has to poll again before the NIC gets its descriptors back.
  *
- * -DUNBOUNDED, -DLATE_CLEAR and -DCOUNT_BITS=N take away what the header's variants do (COREC_UNBOUNDED ...). With -DNO_PUT_BACK a mark of
- * a later wrap is taken for TAIL's. With -DNO_LOOK_AFTER a core that puts such a mark back does not look at TAIL again.
+ * -DUNBOUNDED, -DLATE_CLEAR and -DCOUNT_BITS=N build the header's variants (COREC_UNBOUNDED ...). With -DNO_PUT_BACK a flag of a later wrap
+ * is taken for TAIL's. With -DNO_LOOK_AFTER a core that puts such a flag back does not look at TAIL again.
  */
 #ifndef CONSUMERS
 #define CONSUMERS 2
@@ -49,7 +49,7 @@ active proctype nic()
 	od
 }
 
-/* By whoever has the batch of n that TAIL waits for. */
+/* By the consumer that owns the batch of n at TAIL. */
 inline move_tail(from, n)
 {
 	d_step {
@@ -66,7 +66,7 @@ inline move_tail(from, n)
 	tail = LATER(from, n)
 }
 
-/* The batch of n at `to`, which TAIL waits for. */
+/* Moves TAIL over the batch of n at `to`. */
 inline move_over_marked()
 {
 	move_tail(now, n);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small world round corec_protocol.h for the model checks, in what C and C++ have in common: a ring of PLACES descriptors, a NIC
- * that fills it in order, and consumers that poll a few times each. Every access to what several threads share is one of
+ * A small world around corec_protocol.h for the model checks, in the common subset of C and C++: a ring of PLACES descriptors, a NIC that fills it
+ * in order, and consumers that poll a few times each. Every access to memory that several threads share is one of
  *   corec_load_..., corec_store_..., corec_exchange_..., corec_compare_exchange_...      atomics
- *   plain_get(x), plain_set(x, v) on a plain_int                                         what must never be raced for
+ *   plain_get(x), plain_set(x, v) on a plain_int                                         data that must never be raced for
  * which the includer defines, as well as WRONG(text): this must not happen.
  *
- * Frames are numbered 1, 2, ... in the order in which the NIC fills descriptors. A consumer expects those of a batch to follow
- * each other; after all threads the rest is polled by one, every frame must have come once, TAIL must be as far from what was
- * taken as the ring is long, and never has it moved back, nor further than to that.
+ * Frames are numbered 1, 2, ... in the order in which the NIC fills descriptors. A consumer expects the frames of a batch to follow each other.
+ * After all threads have ended, one thread polls the rest. Then every frame must have come once, TAIL must be one ring ahead of `taken`, and
+ * it must never have moved back or further than that.
  *
- * With HALTS a consumer that finds nothing halts, as a processor does: until its descriptor's line is written after it was armed. Who is
- * halted in the end must wait for the very descriptor that the next frame comes to; and if all are, TAIL must be where it belongs.
+ * With HALTS a consumer that finds nothing halts, as a processor does: until its descriptor's line is written after it was armed. A consumer that is
+ * halted in the end must wait for the very descriptor that the next frame comes to; if all are halted, TAIL must be where it belongs.
  */
 #ifndef COREC_MODEL_H
 #define COREC_MODEL_H
@@ -47,7 +47,7 @@ struct model_descriptor {
 	plain_int buffer;
 };
 
-/* The last consumer polls what the others left, after them. */
+/* The last consumer polls the rest after the others have ended. */
 struct model {
 	struct corec_queue queue; /* first: the hooks find the model by it */
 	struct model_descriptor descriptors[PLACES];
@@ -55,7 +55,7 @@ struct model {
 	corec_u16 done[PLACES];
 	corec_u64 tail;
 	corec_u32 doorbell;
-	uint32_t rung; /* doorbell as last rung; by whoever moves TAIL */
+	uint32_t rung; /* doorbell as last rung; by the consumer that moves TAIL */
 	int head;      /* the NIC's */
 	int spare[CONSUMERS + 1][BURST], spares[CONSUMERS + 1];
 	int came[CONSUMERS + 1][FRAMES + 1]; /* by frame */
@@ -64,7 +64,7 @@ struct model {
 	uint32_t place[CONSUMERS], armed[CONSUMERS]; /* where, and how often written by then */
 };
 
-/* Every poller has its buffers: which, is told by the array that it polls into. */
+/* Every poller has its own buffers. The array that it polls into says which. */
 struct model_poll {
 	corec_frame frames[BURST];
 	int consumer;
@@ -115,7 +115,7 @@ static inline void corec_swap(struct corec_queue *q, uint32_t place, corec_frame
                               corec_how how)
 {
 	(void)how;
-	corec_fence_release(); /* the driver's, whose stores behind it are plain */
+	corec_fence_release(); /* as in the driver, whose later stores are plain */
 	for (uint32_t i = 0; i < n; i++) {
 		struct model_descriptor *descriptor = &model_of(q)->descriptors[place + i];
 		const corec_frame buffer = frames[i];
@@ -166,7 +166,7 @@ static void model_begin(struct model *m)
 	}
 }
 
-/* One attempt to deliver the next frame. */
+/* Tries once to deliver the next frame. */
 static void model_deliver(struct model *m)
 {
 	struct model_descriptor *descriptor = &m->descriptors[m->head & (PLACES - 1)];
@@ -198,7 +198,7 @@ static uint32_t model_poll(struct model *m, int consumer)
 	return n;
 }
 
-/* Whether the consumer halts, and has not been woken yet. */
+/* Returns whether the consumer halts, and has not been woken yet. */
 static bool model_halt(struct model *m, int consumer)
 {
 	const uint32_t place = corec_halt_place(&m->queue);
@@ -211,7 +211,7 @@ static bool model_halt(struct model *m, int consumer)
 	return m->halted[consumer] = corec_load_relaxed(&m->descriptors[place].filled) == armed;
 }
 
-/* All threads are through: whoever halts and was written to is awake. */
+/* Checks halted consumers after all threads have ended. A consumer whose line was written is awake. */
 static void model_check_halted(struct model *m)
 {
 	int asleep = 0;
@@ -225,10 +225,10 @@ static void model_check_halted(struct model *m)
 	}
 	if (asleep == CONSUMERS &&
 	    corec_distance(corec_load_relaxed(&m->queue.taken), corec_load_relaxed(&m->doorbell)) != PLACES)
-		WRONG("all cores halt, and a mark waits: TAIL stands still");
+		WRONG("all cores halt, and a completion flag waits: TAIL stands still");
 }
 
-/* All threads are through. */
+/* Checks the world after all threads have ended. */
 static void model_end(struct model *m)
 {
 	model_check_halted(m);

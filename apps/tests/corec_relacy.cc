@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * corec_protocol.h under Relacy (Debian's relacy-dev): C11 memory orders, with data races of everything that is no atomic. It
- * explores schedules up to a number of preemptions, and at random beyond; each load of an atomic may return any value that
- * C11 allows it.
+ * corec_protocol.h under Relacy (Debian's relacy-dev): C11 memory orders, and data races on everything that is no atomic. It explores schedules up to a
+ * number of preemptions, and random ones beyond; each load of an atomic may return any value that C11 allows.
  *
  * usage: tests-corec-relacy-VARIANT preemptions N     all schedules with at most N preemptions
  *        tests-corec-relacy-VARIANT random N          N schedules
- * exit codes: 0 nothing found, 1 found; what, on standard output
+ * exit codes: 0 nothing found, 1 found (printed on standard output)
  */
 #include <stdint.h>
 

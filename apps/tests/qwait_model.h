@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small world round qwait_protocol.h for the model check: QUEUES queues with doorbells, PRODUCERS that ring them, CONSUMERS that
- * do what qwait.h tells consumers to do. Leaves have 2 bits, so that two queues of four share one and the summary is at work.
+ * A small world around qwait_protocol.h for the model check: QUEUES queues with doorbells, PRODUCERS that ring them, CONSUMERS that do what
+ * qwait.h prescribes. Leaves have 2 bits, so that two queues of four share one and the summary is in use.
  *
- * With SETS 2 each consumer has a set of its own, of every second queue, and steals from the other's when that is empty. With ONE_WAITER
- * a consumer takes all ready queues of a leaf at once. With LOOKS it looks at the leaves first, as one does that waits by pauses. With LOWERS false the summary's
- * bits stay set. With AT_ONCE the only producer rings without a barrier of its own, and
- * with nothing stronger than acquire and release. With EVENTS, a few, the only producer writes such to the only waiter, and rings so
- * when all are unread; the waiter does not sleep.
+ * Variants:
+ *   SETS=2         each consumer has its own set, of every second queue, and steals from the other's when its own is empty
+ *   ONE_WAITER     a consumer takes all ready queues of a leaf at once
+ *   LOOKS          a consumer looks at the leaves first, as a waiter that pauses does
+ *   LOWERS=false   the summary's bits stay set
+ *   AT_ONCE        the only producer rings without a barrier of its own, and with nothing stronger than acquire and release
+ *   EVENTS=n       the only producer writes n event slots for the only waiter, and rings as with AT_ONCE when all are unread; the waiter does not sleep
+ *   ONE_SET        all arrivals go to queues of the second set, whose summary is stale at first
  *
- * A producer's arrivals go to its queues in turn; with ONE_SET they are those of the second set, whose summary is stale at first. A consumer serves what it is given one item at a time, and sleeps when nothing is ready.
- * What was taken of a queue is no atomic: two that served one queue at once would be a data race. When all threads are
- * through, a queue with items must be ready, in leaf and summary; and if all consumers of a set sleep there must be a wake-up for
- * one. That is what "no lost wake-up" means.
+ * A producer's arrivals go to its queues in turn. A consumer serves one item at a time, and sleeps when nothing is ready. The count of taken items
+ * is no atomic: two consumers that serve one queue at once would be a data race. After all threads have ended, a queue with items must be ready, in leaf
+ * and summary; and if all consumers of a set sleep, there must be a wake-up for one. This is what "no lost wake-up" means.
  *
  * The includer defines the atomics of qwait_atomics.h, plain_int with plain_get() and plain_set(), and WRONG(text).
  */
@@ -64,7 +66,7 @@ struct model {
 	bool sleeps[CONSUMERS];
 };
 
-/* Queue q is number q / SETS of its set. */
+/* Returns the set of queue q; the queue's number there is q / SETS. */
 static uint32_t set_of(uint32_t queue)
 {
 	return queue % SETS;
@@ -132,7 +134,7 @@ static void model_arrive(struct model *m, int producer, int arrival)
 	const uint32_t queue = queue_of(producer, arrival);
 
 #if defined(EVENTS)
-#ifdef QWAIT_EVENT_FIRST /* for a test: who reads it finds nothing */
+#ifdef QWAIT_EVENT_FIRST /* for a test: the waiter reads it and finds nothing */
 	const bool posted = qwait_events_post(&m->events, queue);
 
 	weak_fetch_add(&m->bells[queue].rung, 1);
@@ -140,7 +142,7 @@ static void model_arrive(struct model *m, int producer, int arrival)
 	weak_fetch_add(&m->bells[queue].rung, 1);
 	const bool posted = qwait_events_post(&m->events, queue);
 #endif
-#ifdef QWAIT_EVENTS_ONLY /* for a test: what finds no slot is lost */
+#ifdef QWAIT_EVENTS_ONLY /* for a test: an arrival without a slot is lost */
 	if (false)
 #else
 	if (!posted && qwait_disarm_at_once(&m->bells[queue]))
@@ -165,7 +167,7 @@ static bool arm_and_look(struct model *m, uint32_t queue)
 		return false;
 #endif
 	qwait_arm(&m->bells[queue]);
-#ifndef QWAIT_NO_LOOK /* for a test: what arrives between look and arming is lost */
+#ifndef QWAIT_NO_LOOK /* for a test: an arrival between look and arming is lost */
 	return qwait_load(&m->bells[queue].rung) != taken && qwait_disarm(&m->bells[queue]);
 #else
 	(void)taken;
@@ -206,7 +208,7 @@ static uint64_t look(struct model *m, uint32_t s)
 	return qwait_bitmap_look(&m->ready[s], QUEUES / SETS / QWAIT_LEAF_QUEUES);
 }
 
-/* qwait_take(), of set s. A number in the set. */
+/* qwait_take() of set s. Returns a number in the set. */
 static uint32_t take(struct model *m, int consumer, uint32_t s)
 {
 #ifdef LOOKS
@@ -254,7 +256,7 @@ static uint32_t next_or_steal(struct model *m, int consumer)
 	return QWAIT_NONE;
 }
 
-/* One turn of a consumer's loop. False: it sleeps. */
+/* Runs one iteration of a consumer's loop. Returns false if it sleeps. */
 static bool model_serve(struct model *m, int consumer)
 {
 	const uint32_t queue = next_or_steal(m, consumer);
@@ -269,7 +271,7 @@ static bool model_serve(struct model *m, int consumer)
 		qwait_fetch_add(&own->sleepers, 1);
 #ifdef QWAIT_SLEEP_BY_SUMMARY /* for a test: a thief may have cleared it for a moment */
 		const bool any = qwait_bitmap_any(own);
-#elif defined(QWAIT_SLEEP_BLINDLY) /* for a test: nobody rings a bell for what came before */
+#elif defined(QWAIT_SLEEP_BLINDLY) /* for a test: nobody rings for items that came before */
 		const bool any = false;
 #else
 		const bool any = look(m, (uint32_t)consumer % SETS) != 0;
@@ -299,7 +301,7 @@ static bool is_ready(struct model *m, uint32_t queue)
 	       (qwait_load(&ready->summary) & qwait_bit(leaf));
 }
 
-/* All threads are through. */
+/* Checks the world after all threads have ended. */
 static void model_end(struct model *m)
 {
 	uint32_t left[SETS] = {0};

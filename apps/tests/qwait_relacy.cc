@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qwait_protocol.h under Relacy (Debian's relacy-dev), C11 memory orders: see qwait_model.h for what is checked and
- * corec_relacy.cc for the tool. With -DQWAIT_WEAK atomics are acquire and release only, as if x86 had no barrier: stores may then
- * be passed by the loads behind them. With -DQWAIT_EVENTS_RELAXED so are events.
+ * qwait_protocol.h under Relacy (Debian's relacy-dev), C11 memory orders: qwait_model.h says what is checked, corec_relacy.cc describes the tool. With
+ * -DQWAIT_WEAK atomics are acquire and release only, as if x86 had no barrier: later loads may then pass stores. With -DQWAIT_EVENTS_RELAXED
+ * events are relaxed.
  *
  * usage: tests-qwait-relacy preemptions N     all schedules with at most N preemptions
  *        tests-qwait-relacy random N          N schedules
- * exit codes: 0 nothing found, 1 found; what, on standard output
+ * exit codes: 0 nothing found, 1 found (printed on standard output)
  */
 #include <stdint.h>
 
@@ -40,7 +40,7 @@ typedef rl::var<int> plain_int;
 #define qwait_store(at, value)    ((*(at))($).store(value, TO_STORE))
 #define qwait_exchange(at, value) ((*(at))($).exchange(value, TO_CHANGE))
 #define qwait_fetch_add(at, n)    ((*(at))($).fetch_add(n, TO_CHANGE))
-/* AT_ONCE, EVENTS: weaker than what marks an item in truth, DD's release, is not needed; stronger would hide a missing barrier. */
+/* AT_ONCE, EVENTS: weaker than DD's release, which marks an item in the driver. A stronger order would hide a missing barrier. */
 #define weak_fetch_add(at, n) ((*(at))($).fetch_add(n, rl::mo_relaxed))
 #define plain_get(x)          ((int)VAR(x))
 #define plain_set(x, value)   (VAR(x) = (value))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What main() of a model check does under Relacy: which schedules of `suite` are explored, by the command line. */
+/* main() of a model check under Relacy: the command line says which schedules of `suite` are explored. */
 #pragma once
 
 #include <stdio.h>
