@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * corec_protocol.h with threads: one plays the NIC, the others poll one ring. They are more than the processors, so they are
- * preempted anywhere; besides, one atomic access in ODDS (131072 if not said otherwise) is preceded by a stall of up to a
- * millisecond. Many stalls find faults within few frames, and hardly need a CPU; few show what goes wrong at full speed. A buffer is
- * memory of its own, got and freed by whoever has it, so that sanitizers see one that is delivered twice or touched by two.
+ * corec_protocol.h with threads: one plays the NIC, the others poll one ring. There are more threads than processors, so they are preempted anywhere; in
+ * addition one atomic access in ODDS (131072 by default) is preceded by a stall of up to a millisecond. Many stalls find faults within few frames,
+ * and hardly need a CPU; few stalls show faults at full speed. A buffer is memory of its own, allocated and freed by the thread that owns it, so that
+ * sanitizers see a buffer that is delivered twice or touched by two threads.
  *
  * usage: tests-corec-stress [FRAMES [THREADS [PLACES [SEED [ODDS]]]]]
- * The last line is `FRAMES frames, THREADS threads, LOST lost claims, STALLS stalls`. Exit codes: 0 right, 1 wrong (what, on standard
- * error), 2 bad usage.
+ * The last line is `FRAMES frames, THREADS threads, LOST lost claims, STALLS stalls`. Exit codes: 0 right, 1 wrong (printed on standard error),
+ * 2 bad usage.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ static inline bool corec_compare_exchange_relaxed(corec_u64 *at, uint64_t expect
 	return __atomic_compare_exchange_n(at, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* What a frame is made of: its number, twice. */
+/* A frame consists of its number, twice. */
 struct buffer {
 	uint64_t number, again;
 };
@@ -212,7 +212,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* By CPU time, because a machine may do something else for long. */
+/* Measured in CPU time, because a busy machine may not run this process for long. */
 static void check_progress(void)
 {
 	static uint64_t delivered, since_ns;
@@ -280,7 +280,7 @@ static void end(void)
 	free(world.seen);
 }
 
-/* Returns claims lost and stalls of all pollers. */
+/* Returns the lost reservations and stalls of all pollers. */
 static struct poller run(void)
 {
 	static struct poller pollers[THREADS_MAX];
@@ -305,7 +305,7 @@ static struct poller run(void)
 	return all;
 }
 
-/* The value stays as it is where the argument is missing. */
+/* Keeps the value if the argument is missing. */
 static bool number(int argc, char **argv, int i, uint64_t least, uint64_t most, uint64_t *value)
 {
 	return i >= argc || argument_number(argv[i], least, most, value);

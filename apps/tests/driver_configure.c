@@ -140,11 +140,11 @@ static void one_port_closes_alone(void)
 }
 
 const struct driver_case driver_configure_cases[] = {
-        {"configure: limits are told", "", tells_its_limits},
-        {"configure: offloads it lacks are refused", "", refuses_offloads_it_lacks},
-        {"configure: modes it lacks are refused", "", refuses_modes_it_lacks},
+        {"configure: limits are reported", "", tells_its_limits},
+        {"configure: unsupported offloads are refused", "", refuses_offloads_it_lacks},
+        {"configure: unsupported modes are refused", "", refuses_modes_it_lacks},
         {"configure: an MTU needs buffers or scattering", "", mtu_needs_buffers_or_scattering},
-        {"configure: no start without buffers, and nothing kept", "", start_fails_without_buffers},
+        {"configure: a start without buffers fails and keeps none", "", start_fails_without_buffers},
         {"configure: 1024 RX and TX queues within a second", "", many_queues_come_up_fast},
         {"configure: again with fewer and more queues", "dma=copy", reconfigures_with_fewer_and_more},
         {"configure: again with fewer and more queues", "dma=swap", reconfigures_with_fewer_and_more},

@@ -54,7 +54,7 @@ static void a_full_ring_misses_frames(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, 50);
 }
 
-/* All mbufs are outside: nothing is received, nothing lost, and all goes on with the first that comes back. */
+/* All mbufs are in use: nothing is received or lost, and receiving continues with the first mbuf that is freed. */
 static void an_empty_mempool_loses_nothing(void)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
@@ -104,7 +104,7 @@ static void what_it_cannot_is_refused(void)
 	CHECK_EQUAL(net_crossover_rx_corec(RTE_MAX_ETHPORTS - 1, true), -ENODEV);
 }
 
-/* What was set up for the standard path and cannot be in the mode does not start in it. */
+/* A queue that was set up for the standard path and cannot be in the mode does not start in it. */
 static void a_start_checks_what_was_set_up_before(void)
 {
 	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 192, .leave_stopped = true}), 0);
@@ -162,8 +162,8 @@ static void the_mode_changes_between_starts(void)
 }
 
 /*
- * A core gets the address to halt on, and another takes the frames that come before it halts: it must not, for the next frame will be
- * written elsewhere. A full lap later it would be right again.
+ * A core gets the address to halt on, and another core takes the frames that come before it halts. The first core must not halt, because the next frame is
+ * written elsewhere. A full wrap later the address is right again.
  */
 static void a_core_does_not_halt_where_another_took(void)
 {
@@ -269,7 +269,7 @@ static void end_polling(void)
 	rte_eal_mp_wait_lcore();
 }
 
-/* The frames numbered from 'from' on; returns how many were sent. */
+/* Sends frames numbered from 'from' on; returns how many were sent. */
 static uint32_t send_numbered(uint32_t from, uint32_t count)
 {
 	const uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
@@ -307,7 +307,7 @@ static void check_seen(uint32_t numbers, uint64_t expected)
 	CHECK_EQUAL(atomic_load(&received_total), expected);
 }
 
-/* Three lcores poll one queue while the fourth sends; all share the processors there are, so they are preempted, too. */
+/* Three lcores poll one queue while the fourth sends; all share the available processors, so they are preempted as well. */
 static void lcores_share_a_queue(void)
 {
 	uint64_t lost = 0;
@@ -340,7 +340,7 @@ static void lcores_share_a_queue(void)
 	CHECK_EQUAL(xstat_of(port_b, "rx_race_lost"), 0);
 }
 
-/* The pool serves the ring and little more, so pollers fail again and again. */
+/* The pool has hardly more buffers than the ring, so pollers fail again and again. */
 static void lcores_share_a_queue_and_few_buffers(void)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
@@ -389,8 +389,8 @@ const struct driver_case driver_corec_cases[] = {
         {"corec: frames arrive in order", "rx=corec,dma=swap", frames_arrive_in_order},
         {"corec: a full ring misses frames", "rx=corec", a_full_ring_misses_frames},
         {"corec: an empty mempool loses nothing", "rx=corec", an_empty_mempool_loses_nothing},
-        {"corec: what it cannot is refused", "rx=corec", what_it_cannot_is_refused},
-        {"corec: a start checks what was set up before", "", a_start_checks_what_was_set_up_before},
+        {"corec: unsupported configurations are refused", "rx=corec", what_it_cannot_is_refused},
+        {"corec: a start checks queues that were set up before", "", a_start_checks_what_was_set_up_before},
         {"corec: a fed pair has no corec", "feed=infinite", a_fed_pair_has_no_corec},
         {"corec: the mode changes between starts", "", the_mode_changes_between_starts},
         {"corec: a core does not halt where another took", "rx=corec",

@@ -249,12 +249,13 @@ static void fed_frames_are_described(void)
 }
 
 const struct driver_case driver_describe_cases[] = {
-        {"describe: nothing is told that was not asked for", "", nothing_is_told_unasked},
+        {"describe: only requested fields are filled in", "", nothing_is_told_unasked},
         {"describe: each checksum offload alone", "", each_checksum_is_told_alone},
         {"describe: no checksums once the offload is gone", "", checksums_end_with_their_offload},
-        {"describe: types from the question on, also after a restart", "", types_are_told_once_asked_for},
-        {"describe: each announced type is told", "", announced_types_are_those_told},
-        {"describe: rte_eth_dev_set_ptypes() has the last word", "", set_ptypes_has_the_last_word},
+        {"describe: types are filled in from the request on, also after a restart", "",
+         types_are_told_once_asked_for},
+        {"describe: each announced type is filled in", "", announced_types_are_those_told},
+        {"describe: rte_eth_dev_set_ptypes() has precedence", "", set_ptypes_has_the_last_word},
         {"describe: types, checksums and hash together", "", types_checksums_and_hash_go_together},
         {"describe: the same with dma=swap", "dma=swap", types_checksums_and_hash_go_together},
         {"describe: scattered frames", "", scattered_frames_are_described},

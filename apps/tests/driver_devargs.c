@@ -137,8 +137,8 @@ static void frames_find_the_mac_asked_for(void)
 }
 
 const struct driver_case driver_devargs_cases[] = {
-        {"devargs: unknown, doubled, bad and conflicting ones fail by name", "", refuses_by_name},
-        {"devargs: the documented ones are taken", "", takes_all_documented},
+        {"devargs: unknown, repeated, bad and conflicting arguments are named", "", refuses_by_name},
+        {"devargs: documented arguments are accepted", "", takes_all_documented},
         {"devargs: ports have the MAC addresses given, and are found by them", "",
          ports_have_the_macs_asked_for},
         {"devargs: frames find a MAC address given", "mac_b=02:02:02:02:02:02",

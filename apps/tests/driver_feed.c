@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed=infinite: every poll is served, with frames that any stack takes. */
+/* feed=infinite: every poll is served, with frames that any stack accepts. */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static bool is_valid(const struct rte_mbuf *m, uint32_t bytes)
 	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip);
 }
 
-/* Spoils what it receives, as a forwarding application does, so that frames made only once would show. */
+/* Overwrites received frames, as a forwarding application does, so that frames made only once would show. */
 static void poll_and_check(uint32_t bytes, uint64_t *flows_seen)
 {
 	struct rte_mbuf *burst[BURST];
@@ -120,7 +120,7 @@ static unsigned int heap_blocks(void)
 	return rte_malloc_get_socket_stats(0, &stats) == 0 ? stats.alloc_count : 0;
 }
 
-/* The pair goes away by itself, so what is left of it was lost. */
+/* The pair is removed afterwards, so memory that is left of it was lost. */
 static void a_failed_start_keeps_no_memory(void)
 {
 	unsigned int before;
@@ -289,19 +289,19 @@ static void a_wire_has_no_queue_polls(void)
 
 const struct driver_case driver_feed_cases[] = {
         {"feed: every poll is served", "feed=infinite,flows=7", every_poll_is_served},
-        {"feed: sizes are as asked", "feed=infinite,size=1518", sizes_are_as_asked},
-        {"feed: sent frames are counted and gone", "feed=infinite", sent_frames_are_counted_and_gone},
-        {"feed: the hash fits the frame", "feed=infinite", hash_fits_the_frame},
+        {"feed: sizes are as requested", "feed=infinite,size=1518", sizes_are_as_asked},
+        {"feed: sent frames are counted and dropped", "feed=infinite", sent_frames_are_counted_and_gone},
+        {"feed: the hash matches the frame", "feed=infinite", hash_fits_the_frame},
         {"feed: frames must fit a buffer", "feed=infinite,size=9000", frames_must_fit_a_buffer},
         {"feed: a start that fails keeps no memory", "feed=infinite", a_failed_start_keeps_no_memory},
         {"feed: an empty pool ends it", "feed=infinite", an_empty_pool_ends_it},
-        {"feed: visits of a cold queue find packets by chance", "feed=infinite,flows=7",
+        {"feed: polls of a cold queue find packets by chance", "feed=infinite,flows=7",
          cold_queue_polls_find_packets_by_chance},
-        {"feed: the probability of visits changes at once", "feed=infinite", queue_polls_change_at_once},
-        {"feed: the probability of visits holds over a restart", "feed=infinite",
+        {"feed: the probability of a packet changes at once", "feed=infinite", queue_polls_change_at_once},
+        {"feed: the probability of a packet holds over a restart", "feed=infinite",
          queue_polls_hold_over_a_restart},
         {"feed: a cold queue outlives an empty pool", "feed=infinite", a_cold_queue_outlives_an_empty_pool},
         {"feed: bad probabilities are refused", "feed=infinite", bad_queue_polls_are_refused},
-        {"feed: a wire has no visits", "feed=wire", a_wire_has_no_queue_polls},
+        {"feed: a wire has no probability of a packet", "feed=wire", a_wire_has_no_queue_polls},
         {NULL, NULL, NULL},
 };

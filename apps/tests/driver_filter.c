@@ -89,7 +89,7 @@ static void multicast_by_list_or_all(void)
 const struct driver_case driver_filter_cases[] = {
         {"filter: own address and broadcast only", "dma=copy", own_address_and_broadcast_only},
         {"filter: own address and broadcast only", "dma=swap", own_address_and_broadcast_only},
-        {"filter: addresses come and go", "", addresses_come_and_go},
+        {"filter: addresses are added and removed", "", addresses_come_and_go},
         {"filter: multicast by list or all", "", multicast_by_list_or_all},
         {NULL, NULL, NULL},
 };

@@ -77,6 +77,6 @@ static void changes_call_back(void)
 const struct driver_case driver_link_cases[] = {
         {"link: both ports must run", "", both_ports_must_run},
         {"link: set down is seen by the peer", "", set_down_is_seen_by_the_peer},
-        {"link: changes call back who asked", "", changes_call_back},
+        {"link: changes call registered callbacks", "", changes_call_back},
         {NULL, NULL, NULL},
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Doorbells behind DD (net_crossover_notify()). */
+/* Doorbells that are rung after DD (net_crossover_notify()). */
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static union {
 static struct qwait_doorbell bells[QUEUES];
 static struct qwait_waiter waiter;
 
-/* A set of the port's queues, all of them armed. `events`: it takes such of its only sender. */
+/* A set of the port's queues, all of them armed. `events`: it takes events from its only sender. */
 static void wait_by(uint16_t port, bool events)
 {
 	const struct qwait_config config = {.queues = QUEUES, .one_waiter = events, .one_poster = events};
@@ -38,7 +38,7 @@ static void wait_for(uint16_t port)
 	wait_by(port, false);
 }
 
-/* Serves what is ready, once; the queues' bits, and how many frames were received. */
+/* Serves each ready queue once; returns the queues' bits, and how many frames were received. */
 static uint32_t serve(uint16_t port, unsigned int *frames)
 {
 	uint32_t served = 0;
@@ -73,7 +73,7 @@ static void every_queue_with_frames_is_rung(void)
 	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 }
 
-/* One for each queue at least, however often it was rung. */
+/* At least one ring per queue, however often it was rung. */
 static void every_queue_with_frames_has_an_event(void)
 {
 	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, one = {0};
@@ -96,7 +96,7 @@ static void every_queue_with_frames_has_an_event(void)
 	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 }
 
-/* Two senders may not write events; who reads them is rung by both. */
+/* Two senders may not write events; both ring the waiter that could read them. */
 static void several_senders_write_no_events(void)
 {
 	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, two = {.tx_queues = 2};
@@ -115,7 +115,7 @@ static void several_senders_write_no_events(void)
 	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 }
 
-/* No look into the frame: the other gate. */
+/* Frames are not classified here: the other gate. */
 static void ring_the_only_queue(bool events)
 {
 	unsigned int frames;
@@ -142,8 +142,8 @@ static void the_only_queue_has_an_event(void)
 }
 
 /*
- * Nothing comes in, because the pool was empty when the ring was last polled: only a poll can post buffers again. Once it has, a
- * full ring is not told of again.
+ * Nothing comes in, because the pool was empty when the ring was last polled: only a poll can post buffers again. After that poll, a full ring is not
+ * announced again.
  */
 static void tell_of_what_an_empty_ring_misses(bool events)
 {
@@ -265,7 +265,7 @@ const struct driver_case driver_notify_cases[] = {
         {"notify: the only queue has an event", "", the_only_queue_has_an_event},
         {"notify: an empty ring is rung", "", an_empty_ring_is_rung},
         {"notify: an empty ring has an event", "", an_empty_ring_has_an_event},
-        {"notify: nobody rings who was not asked", "", nobody_rings_who_was_not_asked},
+        {"notify: senders ring only on request", "", nobody_rings_who_was_not_asked},
         {"notify: a ring outlives a change of the filter", "", a_ring_outlives_a_change_of_the_filter},
         {"notify: queues that share a bell ring it", "", queues_that_share_a_bell_ring_it},
         {"notify: without a sender nobody rings", "feed=infinite", without_a_sender_nobody_rings},

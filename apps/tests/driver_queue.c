@@ -68,7 +68,7 @@ static void tells_about_queues(void)
 	CHECK(rte_eth_tx_queue_info_get(port_a, 1, &tx) < 0, "tells about a queue that is not there");
 }
 
-/* What a frame costs its sender differs between these programs (crossover.h), so the port says which one runs. */
+/* The sender's cost per frame differs between these programs (crossover.h), so the port names the one that runs. */
 static void the_burst_mode_names_the_program_of_the_wire(void)
 {
 	static const struct {
@@ -252,7 +252,7 @@ static struct crossover_rx_ring *ring_of(uint16_t port, uint16_t queue)
 	return rte_eth_fp_ops[port].rxq.data[queue];
 }
 
-/* A refill that gets no buffers writes no line that the sender reads: TAIL keeps a mark that a write would undo. */
+/* A refill that gets no buffers writes no line that the sender reads: TAIL keeps a value that a write would undo. */
 static void tail_stays_where_it_is(void)
 {
 	struct rte_mbuf *taken[1024], *burst[BURST];
@@ -287,7 +287,7 @@ static int by_address(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
-/* All of them are there, and next to no two neighbours follow each other. */
+/* All objects are there, and almost no two neighbours follow each other. */
 static void mixed_pools_have_no_stride(void)
 {
 	struct rte_mempool *mixed = rte_pktmbuf_pool_create("mixed", MIXED, 0, 0, 128, SOCKET_ID_ANY);
@@ -336,10 +336,10 @@ static void replaced_pools_come_back(void)
 const struct driver_case driver_queue_cases[] = {
         {"queue: ring sizes are checked", "", sizes_are_checked},
         {"queue: thresholds are checked", "", thresholds_are_checked},
-        {"queue: information", "dma=swap", tells_about_queues},
+        {"queue: information is reported", "dma=swap", tells_about_queues},
         {"queue: the burst mode names the program of the wire", "",
          the_burst_mode_names_the_program_of_the_wire},
-        {"queue: deferred ones wait", "", deferred_queues_wait},
+        {"queue: deferred queues wait for their start", "", deferred_queues_wait},
         {"queue: polls before the first start find nothing", "", polls_before_the_first_start_find_nothing},
         {"queue: polls before the first start find nothing", "rx=corec",
          polls_before_the_first_start_find_nothing},
@@ -354,6 +354,6 @@ const struct driver_case driver_queue_cases[] = {
         {"queue: monitor address", "", monitor_address_is_the_next_dd},
         {"queue: mixed pools have no stride", "", mixed_pools_have_no_stride},
         {"queue: replaced pools come back", "", replaced_pools_come_back},
-        {"queue: TAIL stays where it is if nothing was posted", "", tail_stays_where_it_is},
+        {"queue: TAIL is not written if nothing was posted", "", tail_stays_where_it_is},
         {NULL, NULL, NULL},
 };

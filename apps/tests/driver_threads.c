@@ -27,7 +27,7 @@ static void number_frame(struct rte_mbuf *m, uint16_t queue, uint32_t n)
 		data[word] = (uint32_t)queue << 24 | n;
 }
 
-/* Sends FRAMES_EACH numbered frames, or until told to stop; the number is (lcore's TX queue << 24) + n. */
+/* Sends FRAMES_EACH numbered frames, or until it is stopped; the number is (lcore's TX queue << 24) + n. */
 static int sender(void *argument)
 {
 	uint16_t queue = (uint16_t)(uintptr_t)argument;
@@ -70,7 +70,7 @@ static void join_senders(void)
 	rte_eal_mp_wait_lcore();
 }
 
-/* Every word of a frame is its number, numbers of one sender rise. */
+/* Checks that every word of a frame is its number, and that the numbers of one sender rise. */
 static bool in_order(const struct rte_mbuf *m, uint32_t *last)
 {
 	const uint32_t *data = rte_pktmbuf_mtod(m, const uint32_t *);
@@ -124,7 +124,7 @@ static void senders_share_a_queue(void)
 	send_and_receive_in_order();
 }
 
-/* A ring whose size is no power of two, and so small that most claims meet its end. */
+/* Uses a ring whose size is no power of two, and so small that most reservations meet its end. */
 static void senders_share_a_small_ring(void)
 {
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
@@ -147,7 +147,7 @@ static void a_second_sender_comes_later(void)
 	send_and_receive_in_order();
 }
 
-/* The second queue comes and goes while the first one sends; frames of both are in order, and none is lost. */
+/* The second queue starts and stops while the first one sends; frames of both are in order, and none is lost. */
 static void a_second_sender_comes_and_goes(void)
 {
 	struct port_setup a = {.tx_queues = SENDERS};
@@ -269,7 +269,7 @@ static const struct {
                 {false, NET_CROSSOVER_POSTED},
                 {false, NET_CROSSOVER_SPLIT}};
 
-/* Senders never stop; each frame that was delivered comes once, in order, or was thrown away by a stop. */
+/* Senders never stop; each delivered frame comes once, in order, or was dropped by a stop. */
 static void rx_modes_change_under_traffic(void)
 {
 	uint32_t last[SENDERS] = {0};
@@ -385,7 +385,7 @@ static int set_up_again_and_again(void *argument __rte_unused)
 	return 0;
 }
 
-/* A port's accounts contain what the peer's TX queues counted; they never shrink, nor is a queue read that is gone. */
+/* A port's statistics contain counts of the peer's TX queues; they never shrink, and no released queue is read. */
 static void accounts_never_shrink(void)
 {
 	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
@@ -413,7 +413,7 @@ static void free_slowly(void *buffer __rte_unused, void *opaque __rte_unused)
 		rte_pause();
 }
 
-/* Sends an mbuf whose freeing takes long, and more, until it is freed. */
+/* Sends an mbuf that takes long to free, and more, until it is freed. */
 static int stuck_sender(void *argument __rte_unused)
 {
 	static uint8_t buffer[512];
@@ -469,7 +469,7 @@ static void a_failed_stop_leaves_a_queue_as_it_was(void)
 	CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_b, 0), 0);
 }
 
-/* ethdev itself cuts off the polling of a port before it asks for the stop, until the next start. */
+/* ethdev itself ends the polling of a port before it requests the stop, until the next start. */
 static void a_failed_stop_leaves_a_port_as_it_was(void)
 {
 	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
@@ -513,7 +513,8 @@ const struct driver_case driver_threads_cases[] = {
         {"threads: two senders share a supply of buffers", "dma=copy", senders_share_a_buffer_pool},
         {"threads: two senders take from supplies", "dma=copy", senders_take_from_buffer_pools},
         {"threads: RX modes change under traffic", "dma=copy", rx_modes_change_under_traffic},
-        {"supplies: what they cannot is refused", "dma=copy", what_buffer_pools_cannot_is_refused},
+        {"buffer pools: unsupported configurations are refused", "dma=copy",
+         what_buffer_pools_cannot_is_refused},
         {"threads: a port stops under traffic", "dma=copy", ports_stop_under_traffic},
         {"threads: a port stops under traffic", "dma=swap", ports_stop_under_traffic},
         {"threads: a queue stops under traffic", "dma=copy", queues_stop_under_traffic},

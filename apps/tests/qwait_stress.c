@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qwait.h with threads: some ring, others wait and serve, one disables and enables queues, or removes and adds them. They are more than the processors, so
- * they are preempted anywhere; besides, any atomic access may be preceded by a stall. Items of a queue have ascending numbers;
- * each must come once and in order, because waiters reconsider behind the processing, and no queue is ever served by two.
+ * qwait.h with threads: some ring, others wait and serve, one disables and enables queues, or removes and adds them. There are more threads than
+ * processors, so they are preempted anywhere; in addition any atomic access may be preceded by a stall. Items of a queue have ascending numbers; each must
+ * come once and in order, because waiters reconsider after the processing, and no queue is ever served by two waiters.
  *
- * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED [SETS]]]]]]]      IDLE: 0 pause, 1 sleep, 2 umwait; READY SET: SEED's
- * parity, hierarchical where it is even; SETS: waiters are dealt to so many sets, those of one share it, and they steal from the others.
- * A single waiter of a single set takes many queues at once; a single producer writes events for it, if it pauses and the set is
- * hierarchical.
- * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps, STOLEN stolen, UNPOSTED unposted`, the last of which
- * are events that found no place. Exit codes: 0 right, 1 wrong (what, on standard error), 2 bad usage.
+ * usage: tests-qwait-stress [ITEMS [PRODUCERS [WAITERS [QUEUES [IDLE [SEED [SETS]]]]]]]      IDLE: 0 pause, 1 sleep, 2 umwait.
+ * An even SEED means the hierarchical ready set, an odd one the linear one. SETS: waiters are distributed over this many sets; waiters of one set share
+ * it, and steal from the others. A single waiter of a single set takes many queues at once; a single producer writes events for it, if it pauses
+ * and the set is hierarchical.
+ * The last line is `ITEMS items, RETURNED returned, SPURIOUS spurious, SLEEPS sleeps, STOLEN stolen, UNPOSTED unposted`; unposted are events that
+ * found no slot. Exit codes: 0 right, 1 wrong (printed on standard error), 2 bad usage.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ typedef uint32_t qwait_u32;
 #include "../qwait/qwait.c"        /* with the atomics above. NOLINT(bugprone-suspicious-include) */
 #include "../qwait/qwait_linear.c" /* NOLINT(bugprone-suspicious-include) */
 
-/* Filled by one producer, emptied by whoever serves it. */
+/* Filled by one producer, emptied by the waiter that serves it. */
 struct queue {
 	uint64_t head; /* items that came */
 	uint64_t tail; /* items that were taken */
@@ -76,7 +76,7 @@ static struct {
 	struct qwait *set[THREADS_MAX];
 } world;
 
-/* Queue q is number q / sets of set q % sets. The first waiter is of its own set, the others are of those that it steals from. */
+/* Queue q is number q / sets of set q % sets. The first waiter belongs to its own set, the others to those that it steals from. */
 struct server {
 	struct qwait_waiter waiter[THREADS_MAX];
 	uint32_t own;
@@ -101,7 +101,7 @@ static void *aligned(size_t bytes)
 	return memory;
 }
 
-/* Counted with no more order than DD has. */
+/* Counts with no stronger memory order than DD has. */
 static void post(uint32_t q)
 {
 	__atomic_fetch_add(&world.bells[q].rung, 1, __ATOMIC_RELEASE);
@@ -177,7 +177,7 @@ static uint32_t items_of(uint32_t q)
 	                  __atomic_load_n(&world.queue[q].tail, __ATOMIC_RELAXED));
 }
 
-/* Items that were taken from queues of this set; UINT64_MAX: they are all empty. */
+/* Returns the items that were taken from queues of this set; UINT64_MAX: all of them are empty. */
 static uint64_t taken_of(uint32_t set)
 {
 	uint64_t taken = 0;
@@ -190,7 +190,7 @@ static uint64_t taken_of(uint32_t set)
 	return items ? taken : UINT64_MAX;
 }
 
-/* It took its whole time, and then something was ready, or there were items all the while that nobody took. */
+/* Returns whether a wait took its whole time although something was ready, or items waited that nobody took. */
 static bool waits_in_vain(struct server *me)
 {
 	const uint64_t taken = taken_of(me->own), end_ns = deadline_after_ns(WAIT_NS);
@@ -227,7 +227,7 @@ static void wake_all(void)
 		qwait_wake(world.set[s]);
 }
 
-/* Whose queue it is: of its own set, or, when that has nothing, of another one. QWAIT_NONE: of none. */
+/* Returns a ready queue of its own set or, if that has none, of another one, whose waiter is waiter[*at]. QWAIT_NONE: of none. */
 static uint32_t next(struct server *me, uint32_t *at)
 {
 	uint32_t qid = qwait_next(&me->waiter[0]);
@@ -270,7 +270,7 @@ static void *wait_and_serve(void *argument)
 	return NULL;
 }
 
-/* Beside its producer and its waiters. What is rung meanwhile comes with the next addition. */
+/* Removes and adds a queue beside its producer and its waiters. Items that are rung meanwhile come after the next addition. */
 static void remove_and_add(struct qwait *set, uint32_t q)
 {
 	int ret;
@@ -367,7 +367,7 @@ static void run(void)
 	       world.items, returned, spurious, sleeps, stolen, world.unposted);
 }
 
-/* The value stays as it is where the argument is missing. */
+/* Keeps the value if the argument is missing. */
 static bool number(int argc, char **argv, int i, uint64_t least, uint64_t most, uint64_t *value)
 {
 	return i >= argc || argument_number(argv[i], least, most, value);

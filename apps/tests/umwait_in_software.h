@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UMONITOR and UMWAIT for a test on processors without WAITPKG: those that do not know them raise SIGILL, whose handler does what
- * the instruction would. UMWAIT ends when the monitored line is not what it was at UMONITOR, or long behind its time, so that nobody
- * can rely on that.
+ * UMONITOR and UMWAIT for a test on processors without WAITPKG: such processors raise SIGILL, whose handler emulates the instruction. UMWAIT ends when the
+ * monitored line differs from its state at UMONITOR, or long after its time, so that no test can rely on the time.
  */
 #ifndef UMWAIT_IN_SOFTWARE_H
 #define UMWAIT_IN_SOFTWARE_H
