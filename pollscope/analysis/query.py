@@ -208,8 +208,8 @@ def _runs_table(runs: Sequence[Path]) -> list[list[str | None]]:
 
 
 def _run_row(run: Path, meta: dict[str, Any]) -> list[str | None]:
-    facts = HostMetadata(meta)
-    known = {**meta, "spec": meta["spec_name"], "testbed": facts.testbed_name, "host": facts.processor}
+    host = HostMetadata(meta)
+    known = {**meta, "spec": meta["spec_name"], "testbed": host.testbed_name, "host": host.processor}
     known["folder"] = str(run)
     return [None if known.get(name) is None else str(known[name]) for name in _RUN_COLUMNS]
 

@@ -18,6 +18,7 @@ from pollscope.base.paths import data_folder
 _CLAIMED_ROW = re.compile(r"^[ -]*row: *([^\s,}#]+)", re.MULTILINE)
 # Of a trial.
 Status = Literal["ok", "flagged", "failed"]
+TrialKind = Literal["measure", "baseline", "maximum", "search"]
 # Organisations in which every core polls every RX queue.
 SHARED_QUEUES = ("locked", "trylock", "corec")
 # Policies that choose CPUs.

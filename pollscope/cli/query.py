@@ -112,7 +112,7 @@ def _show(answer: "DuckDBPyConnection") -> None:
     numbers = [True] * len(shown[0])
     for rows in _batches(answer):
         for row in rows[: max(0, MOST_ROWS - count)]:
-            numbers = [told and _is_number(value) for told, value in zip(numbers, row, strict=True)]
+            numbers = [so_far and _is_number(value) for so_far, value in zip(numbers, row, strict=True)]
             shown.append([_text(value) for value in row])
         count += len(rows)
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]

@@ -17,7 +17,7 @@ from .files import write_through
 from .lock import start_ticks
 
 _AUTHOR = re.compile(r"pid (\d+)/(\d+) on (\S+)")
-# What is said of a note to whom it keeps away, and what to do.
+# The message to a run that a note keeps away, and its remedy.
 CHANGES_MODE = "changes the mode of this host's IOMMU"
 AFTER_MODE = "wait for it; after one that was killed: pollscope run --restore-first, or pollscope play restore"
 
@@ -36,7 +36,7 @@ def author_lives(note: str) -> bool:
 
 
 def boot_note(state: Path) -> str:
-    """Who changed the boot parameters and did not say that they are back; empty when nobody did.
+    """Return which run changed the boot parameters and has not restored them; empty if none did.
 
     Raises:
         HostError: the note cannot be read.
@@ -49,7 +49,7 @@ def boot_note(state: Path) -> str:
 
 
 def write_boot_note(state: Path, what: str) -> None:
-    """Leaves the note, on the disk when this returns; one that is there stays.
+    """Leave the note, on the disk when this returns; one that is there stays.
 
     Raises:
         HostError: it cannot be written; then there is none.
@@ -64,7 +64,7 @@ def write_boot_note(state: Path, what: str) -> None:
 
 
 def remove_boot_note(state: Path) -> None:
-    """Takes the note away: the boot parameters are back."""
+    """Remove the note: the boot parameters are back."""
     _path(state).unlink(missing_ok=True)
 
 

@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class JournalHeader:
-    """Who made a journal. `boot_id` tells whether the host was rebooted since."""
+    """The process that made a journal; `boot_id` tells whether the host was rebooted since."""
 
     what: str
     pollscope: str

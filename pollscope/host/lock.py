@@ -53,7 +53,7 @@ def default_lock_path() -> Path:
 
 
 def conductor_lock_path(name: str) -> Path:
-    """The lock of this user's runs on other hosts, which go by `name`: whoever only conducts needs nothing of root."""
+    """Return the lock of this user's runs on the hosts called `name`; a user who only conducts needs no root."""
     shared = os.environ.get(STATE_VARIABLE) or os.geteuid() == 0
     return default_lock_path().with_name(f"host-{name}.lock") if shared else _of_user(f"-{name}")
 
@@ -82,7 +82,7 @@ def start_ticks(pid: int) -> int | None:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds, or last held, the lock."""
+    """The process that holds, or last held, the lock."""
 
     pid: int
     start_ticks: int
@@ -129,7 +129,7 @@ class HostLock:
         return self._descriptor
 
     def acquire(self) -> Self:
-        """Takes the lock; waits up to 12 s for what a dead owner started to end, but never for a living owner.
+        """Take the lock; wait up to 12 s until programs of a dead owner end, but never for a living owner.
 
         Raises:
             HostError: another process holds it (named with pid and start), or the file cannot be opened.
@@ -145,7 +145,7 @@ class HostLock:
         return self
 
     def wait(self, say: Callable[[str], None]) -> Self:
-        """As `acquire`, but waits for a living owner, too, and says once for which.
+        """Do as `acquire` does, but wait for a living owner as well, and say once for which.
 
         Raises:
             HostError: the file cannot be opened.
@@ -167,7 +167,7 @@ class HostLock:
             time.sleep(_ASK_EVERY_S)
 
     def release(self) -> None:
-        """Releases the lock; harmless when it is not held."""
+        """Release the lock; harmless when it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -191,7 +191,7 @@ class HostLock:
 
 
 def owner(path: Path | None = None) -> Owner | None:
-    """Who is written in the lock file: the present or the last owner; None when nobody, or when it is not readable."""
+    """Return the owner that the lock file names, present or last; None if it names none or cannot be read."""
     try:
         fields = json.loads((path or default_lock_path()).read_bytes()[:_OWNER_BYTES])
         return Owner(
@@ -237,7 +237,7 @@ def _open(path: Path) -> int:
 
 
 def _admit(descriptor: int) -> None:
-    """Owner and group may hold the lock, nobody else: who can open a file can keep it locked for good (flock(2))."""
+    """Let owner and group hold the lock, nobody else: a process that can open a file can keep it locked (flock(2))."""
     with contextlib.suppress(KeyError, PermissionError):  # no such group, or none of this user's
         os.fchown(descriptor, -1, grp.getgrnam(GROUP).gr_gid)
     os.fchmod(descriptor, 0o660)

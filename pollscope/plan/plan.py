@@ -7,9 +7,9 @@ A plan depends on the spec and its seed alone, so that an interrupted run finds 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from pollscope.base.errors import UsageError
+from pollscope.base.names import TrialKind
 from pollscope.knobs.points import knob_settings
 from pollscope.node.requests import DUT_SEEDS
 from pollscope.plan.search import expected_trials, settings_of
@@ -18,7 +18,6 @@ from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Parameters, Spec
 from pollscope.spec.points import Level, Point, all_points, dropped, point_id, point_of
 
-TrialKind = Literal["measure", "baseline", "maximum", "search"]
 Refusal = Callable[[Point], str | None]
 
 # Estimated time of a run beside its trials.

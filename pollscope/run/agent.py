@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs on a host of a pair beside its node: collectors, knobs and facts there, for a runner elsewhere.
+"""Serve a runner elsewhere on a host of a pair: collectors, knobs and metadata of that host.
 
 `pollscope agent` reads one JSON request a line and answers each with one line, as the node does. It ends when its input
-does, or when its runner is silent for longer than the lease that it asked for, and then restores what it changed:
+does, or when its runner is silent for longer than the heartbeat timeout, and then restores what it changed:
 collectors are stopped, knobs restored by the journal of this host, its lock released.
 """
 
@@ -90,7 +90,7 @@ class Agent:
         return {"id": request.get("id"), "ok": True, **reply}
 
     def metadata(self, program: str) -> _Reply:
-        """Facts of this host and of the node program's build."""
+        """Return metadata of this host and of the node program's build."""
         return {"host": host_metadata(), "build": build_metadata(Path(program))}
 
     def heartbeat_timeout(self, silent_s: float) -> _Reply:
@@ -134,11 +134,11 @@ class Agent:
         return {"refusal": None, "cpus": [*roles.dut, *roles.dispatchers]}
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> _Reply:
-        """What ran on some CPUs since boot, and how long a node's lcores had to wait."""
+        """Return what ran on some CPUs since boot, and how long a node's lcores had to wait."""
         return {"activity": asdict(read_activity(cpus)), "waits_ns": lcore_waits_ns(pid, lcores)}
 
     def probe(self, name: str, options: Mapping[str, object]) -> _Reply:
-        """Whether a collector can work here."""
+        """Return whether a collector can work here."""
         available, reason = create(name, **options).probe()
         return {"available": available, "reason": reason}
 
@@ -190,7 +190,7 @@ class Agent:
         return {"knobs": self._session().snapshot()}
 
     def boot_note(self) -> _Reply:
-        """What an ended run left changed of this host's boot parameters."""
+        """Return the note of an ended run that left this host's boot parameters changed."""
         return {"note": boot_note(self._session().host.state_dir)}
 
     def write_boot_note(self, what: str) -> _Reply:
@@ -234,7 +234,7 @@ def _knob_host(root: str | None, emulated: bool) -> KnobHost:
 
 
 def serve(lines: RemoteLines) -> None:
-    """Answers until the input ends, `quit` is asked, or the runner's lease has lapsed."""
+    """Answer until the input ends, `quit` is asked, or the runner's heartbeat timeout has passed."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="pollscope-agent-", dir=folder_on_disk()) as folder,
@@ -245,7 +245,7 @@ def serve(lines: RemoteLines) -> None:
             hello = {"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()}
             lines.say(json.dumps(hello))
             _answer(lines, agent)
-    except Lapsed as lapsed:  # restored before it is said: who is silent may take no word either
+    except Lapsed as lapsed:  # restored before it is said: a silent runner may not read the message
         print(f"pollscope agent: {lapsed}: what it set is restored", file=sys.stderr)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From plans to a finished run folder: several plans are executed side by side, each by a part of the testbed."""
+"""Execute plans into a finished run folder; several plans run side by side, each on a part of the testbed."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -25,8 +25,6 @@ from pollscope.testbeds import Testbed
 from pollscope.testbeds.base import Assignment, Opening
 
 NOT_RESTORED = "knob not restored"
-# Also as it stands in run folders of before.
-_NOT_RESTORED_TEXTS = (NOT_RESTORED, "knob not given back")
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Execution:
                 runner.remember(records)
 
     def execute(self) -> RunOutcome:
-        """Makes every trial that is not there yet, whatever it takes to end in order.
+        """Make every trial that is not there yet, and end the run in order whatever happens.
 
         Raises:
             KeyboardInterrupt: the run folder says so.
@@ -174,16 +172,16 @@ class Execution:
         return planned + [trial for runner in self._runners for trial in runner.further_ids()]
 
     def _write_table(self, status: str) -> None:
-        self._writer.close()  # all facts are on the disk: what was kept in reserve for them is free for the table
+        self._writer.close()  # everything measured is on the disk: the reserve is free for the table
         try:
             write_table(self._writer.folder)
         except HostError:
-            if status == "complete":  # else there is a graver error to tell; the table is made anew when it is read
+            if status == "complete":  # else there is a graver error to tell; the table is derived again when it is read
                 raise
 
     def _warnings(self, not_restored: Sequence[str]) -> list[str]:
-        # What an earlier part of the run left was tried again before this part began.
-        before = [text for text in self._writer.meta["warnings"] if not text.startswith(_NOT_RESTORED_TEXTS)]
+        # Knobs that an earlier part of the run left were restored again before this part began.
+        before = [text for text in self._writer.meta["warnings"] if not text.startswith(NOT_RESTORED)]
         flags = self._writer.meta["build"].get("flags", {})
         if flags.get("buildtype") == "debug" or flags.get("b_sanitize") not in (None, "none", []):
             before.append("pollscope-node is a debug or sanitizer build: its costs are not those of a release")

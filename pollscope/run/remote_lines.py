@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lines from and to a runner that may fall silent: a network that drops packets closes no connection.
 
-Without a lease the runner may be silent for ever, as somebody at a keyboard is.
+Without a heartbeat timeout the runner may be silent for ever, like a person at a keyboard.
 """
 
 import os
@@ -17,7 +17,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Lapsed(Exception):
-    """The runner was silent for longer than its lease."""
+    """The runner was silent for longer than its heartbeat timeout."""
 
 
 class RemoteLines:

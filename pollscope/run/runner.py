@@ -33,7 +33,7 @@ _GIVE_UP_AFTER = 5
 
 @dataclass(frozen=True)
 class Kept:
-    """What is remembered of a trial's last attempt; the record itself is on the disk."""
+    """The part of a trial's last attempt that is kept in memory; the record itself is on the disk."""
 
     status: Status
     attempt: int
@@ -54,7 +54,7 @@ class Runner:
         plan: the trials.
         testbed: measures them, one after the other.
         writer: the run folder.
-        progress: told before each trial.
+        progress: called before each trial.
         budget: of the tries that may fail, for all pairs of the run.
         stop: when set, no further trial is begun (KeyboardInterrupt).
     """
@@ -232,7 +232,7 @@ class Runner:
     def _keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
         before = self._kept.get(record.trial)
         if before is not None and record.status == "failed" != before.status:
-            # A flagged trial was measured again, in vain: it stays data.
+            # The repeat of a flagged trial failed: the flagged trial stays data.
             self._kept[record.trial] = replace(before, attempt=record.attempt)
             return
         counted = record.kind == "search" and record.status != "failed"
@@ -362,5 +362,5 @@ def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mappin
 
 
 def _same_params(record: TrialRecord, trial: Trial) -> bool:
-    """Whether a stored record was made with the parameters that the plan has now (compared as JSON)."""
+    """Return whether a stored record was made with the parameters that the plan has now (compared as JSON)."""
     return bool(record.params == json.loads(json.dumps(trial.point.values())))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a run goes on as it began: machine, kernel, node program, CPUs, traces. Else its trials are not alike."""
+"""Check that a run is resumed as it began: machine, kernel, node program, CPUs, traces."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 from pollscope.base.errors import HostError
 from pollscope.store.trial_record import TrialRecord
 
-# Facts that no knob of a run changes. The command line and the number of hugepages are not among them.
+# Metadata that no knob of a run changes. The command line and the number of hugepages are not among them.
 _HOST_METADATA = (
     "cpu_model",
     "cpu_family_model_stepping",
@@ -91,7 +91,7 @@ def _refuse(found: Sequence[str], run: str) -> None:
 
 
 def _machines(machine: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Path of keys and facts of each machine that measures; the one that only conducts is none of them."""
+    """Yield path of keys and metadata of each machine that measures, without one that only conducts."""
     yield (), machine
     if "generator" in machine:
         yield ("generator",), machine["generator"]
@@ -117,7 +117,7 @@ def _changes(path: Sequence[str], before: Mapping[str, Any], now: Mapping[str, A
 
 
 def _change(what: str, before: Any, now: Any) -> Iterator[str]:
-    # What was not known then, or is not now, is no difference.
+    # A value that was unknown then, or is unknown now, is no difference.
     unknown = any(value is None or (isinstance(value, Mapping) and "absent" in value) for value in (before, now))
     if not unknown and before != now:
         yield f"{what} was {before}, now {now}"

@@ -122,7 +122,7 @@ class Parameters(StrictModel):
         default=1, ge=1, le=1024, description="l3fwd-lpm: look-ups of a packet, each after the one before"
     )
     checksum: Literal["none", "udp"] = Field(
-        default="none", description="l3fwd-lpm: the UDP checksum of a packet is made anew from all its payload"
+        default="none", description="l3fwd-lpm: the UDP checksum of a packet is computed from all its payload"
     )
     sessions: int = Field(default=65536, ge=8, le=2**24, description="steer: entries of the session table of a core")
     task_buffers: int = Field(
@@ -137,7 +137,7 @@ class Parameters(StrictModel):
     )
     extra_cycles: Cycles = Field(
         default=0,
-        description="extra TSC cycles a packet; their mean (exponential); the fewer ones (bimodal)",
+        description="extra TSC cycles per packet; their mean (exponential); the fewer ones (bimodal)",
     )
     service_distribution: Literal["fixed", "exponential", "bimodal"] = Field(
         default="fixed", description="how extra_cycles vary from packet to packet"
@@ -155,10 +155,10 @@ class Parameters(StrictModel):
     burst: int = Field(default=32, ge=1, le=512, description="packets asked for in one poll")
     rx_buffers: Literal["posted", "shared", "split"] = Field(
         default="posted",
-        description="virtual NIC: empty buffers lie in each queue's descriptors, in one supply for all queues, "
+        description="virtual NIC: empty buffers lie in each queue's descriptors, in one pool for all queues, "
         "or in one of each queue from which the others borrow",
     )
-    rx_buffer_pool: int = Field(default=256, ge=64, le=4096, description="shared, split: buffers of a supply")
+    rx_buffer_pool: int = Field(default=256, ge=64, le=4096, description="shared, split: buffers of a pool")
     rx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of an RX queue")
     tx_desc: int = Field(default=512, ge=64, le=4096, description="descriptors of a TX queue")
     mtu: int = Field(default=1500, ge=68, le=9000, description="MTU of the ports in bytes")
@@ -192,7 +192,7 @@ class Parameters(StrictModel):
         default=100, ge=1, le=1024, description="NC: number of queues that are always backlogged"
     )
     background_probability: Probability = Field(
-        default=0.05, description="PC, NC: probability that a visit of another queue finds something"
+        default=0.05, description="PC, NC: probability that a poll of another queue finds something"
     )
     arrivals: Literal["constant", "poisson", "trace", "bursts", "on-off"] = Field(
         default="constant", description="arrival process; trace: distances as in the trace, stretched to the load"
@@ -252,7 +252,7 @@ class Parameters(StrictModel):
     load_of_trace: Share | None = Field(
         default=None, description="offered load as a share of the trace's own rate; may be more than all of it"
     )
-    load_pps: PacketRate | None = Field(default=None, description="offered load in packets a second; 0 is no traffic")
+    load_pps: PacketRate | None = Field(default=None, description="offered load in packets per second; 0 is no traffic")
     flow_size: FlowSize | None = Field(
         default=None, description="kernel TCP: so much is sent on each of `flows` connections, as fast as TCP lets it"
     )
@@ -479,7 +479,7 @@ class Noise(StrictModel):
     )
     repeat_flagged: int = Field(default=0, ge=0, le=10, description="how often a flagged trial is measured again")
     extra_blocks: int = Field(
-        default=2, ge=0, le=10, description="blocks made at most for points not seen on the same ground often enough"
+        default=2, ge=0, le=10, description="blocks made at most for points not seen in one host state often enough"
     )
 
 

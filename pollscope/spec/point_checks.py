@@ -35,7 +35,7 @@ _LEAST_NIC_TIMESTAMPS_NS = 100_000
 
 
 def contradictions(spec: Spec) -> Iterator[_Contradiction]:
-    """What is wrong with the points that the spec does not drop itself, each complaint once."""
+    """Yield the contradictions of the points that the spec does not drop itself, each once."""
     seen: set[_Contradiction] = set()
     for point in all_points(spec):
         if dropped(spec, point) is not None:
@@ -48,7 +48,7 @@ def contradictions(spec: Spec) -> Iterator[_Contradiction]:
 
 
 def _in_vain(params: Parameters, spec: Spec, name: str, choice: str) -> bool:
-    """Whether a parameter was given for which this choice has no use; where choices are swept, it is for the others."""
+    """Return whether a parameter was given that this choice does not use; of swept choices another may use it."""
     other = getattr(params, name) != Parameters.model_fields[name].default
     return other and (name in spec.levels or choice not in spec.levels)
 
@@ -112,7 +112,7 @@ def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
     if params.rx_buffer_pool > params.rx_desc:
         return (
             "rx_buffer_pool",
-            f"{where}: a supply is no larger than rx_desc ({params.rx_desc}), not {params.rx_buffer_pool}",
+            f"{where}: a buffer pool is no larger than rx_desc ({params.rx_desc}), not {params.rx_buffer_pool}",
         )
     for name, wanted in (("feed", "wire"), ("dma", "copy")):
         if getattr(params, name) != wanted:
@@ -137,7 +137,7 @@ def _notification(params: Parameters, spec: Spec) -> _Contradiction | None:
     if notification == "spin":
         return None
     if params.feed != "wire" and notification not in _UNRUNG:
-        return "feed", f"{notification}: who sends says that a packet came, and with feed {params.feed} nobody sends"
+        return "feed", f"{notification}: the sender announces packets, and with feed {params.feed} there is no sender"
     if params.organisation != "scale-out" or lcores.dispatchers(params):
         alone = "cores that read RX queues of their own: scale-out without dispatchers"
         return "notification", f"{notification} is for {alone}"

@@ -18,7 +18,7 @@ _SPEC_ENDINGS = (".yaml", ".yml")
 
 
 def find_run(word: str | Path) -> Path:
-    """The one run that a word means: a run folder, or the newest of those below a folder.
+    """Return the one run that a word means: a run folder, or the newest of those below a folder.
 
     Raises:
         UsageError: there is none.
@@ -27,7 +27,7 @@ def find_run(word: str | Path) -> Path:
 
 
 def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The runs that words mean, each once: a run folder, or of a folder that holds some the newest of each spec.
+    """Return the runs that words mean, each once: a run folder, or the newest run of each spec below a folder.
 
     Raises:
         UsageError: a word means no run.
@@ -91,14 +91,14 @@ def _runs_in(folder: Path) -> list[Path]:
 
 
 def _name_in(spec: Path) -> str:
-    """The name that a spec's file gives its runs."""
+    """Return the name that a spec's file gives its runs."""
     from pollscope.spec import load_file
 
     return load_file(spec).spec.name
 
 
 def _rows(run: Path) -> set[str]:
-    """The paper rows of a run in small letters; none of a run that this version cannot read."""
+    """Return the paper rows of a run in small letters; none if this version cannot read the run."""
     try:
         return {str(row).lower() for row in read_meta(run).get("rows") or []}
     except UsageError:
@@ -106,17 +106,17 @@ def _rows(run: Path) -> set[str]:
 
 
 def _has_id(run: Path, word: str) -> bool:
-    """Whether a word is a run's id, or what stands in it behind the time."""
+    """Return whether a word is a run's id, or the part of the id behind the time."""
     return word.lower() in (run.name.lower(), run.name.lower().rpartition("-")[2])
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder is that of a run."""
+    """Return whether a folder is that of a run."""
     return (path / "run.json").exists()
 
 
 def _newest_below(folder: Path) -> list[Path]:
-    """The newest run of each spec in a folder, or below it as in `results`."""
+    """Return the newest run of each spec in a folder, or below it as in `results`."""
     found = _newest(folder) or [run for spec in _folders(folder) for run in _newest(spec)]
     if not found:
         raise UsageError("holds no run folder", str(folder), "measure with `pollscope run`")
@@ -124,7 +124,7 @@ def _newest_below(folder: Path) -> list[Path]:
 
 
 def _newest(folder: Path) -> list[Path]:
-    """The newest run of each spec among those that lie in a folder: of one, where it is named as `run` names it."""
+    """Return the newest run of each spec in a folder; a folder named after a spec holds runs of that spec alone."""
     runs = _runs_in(folder)
     if not runs or _spec_of(runs[-1]) == folder.name:
         return runs[-1:]
@@ -132,7 +132,7 @@ def _newest(folder: Path) -> list[Path]:
 
 
 def _spec_of(run: Path) -> str:
-    """The spec of a run; of one that cannot be read the spec of its folder, so that it is not passed over silently."""
+    """Return the spec of a run; if it cannot be read, the name of its folder, so that the run is not passed over."""
     try:
         return str(read_meta(run)["spec_name"])
     except UsageError:

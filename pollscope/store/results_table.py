@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table `results.parquet` of a run folder: one row per trial with its metrics, made anew when it is out of date."""
+"""Derive `results.parquet` of a run folder: one row per trial with its metrics, again whenever it is out of date."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ _JUDGED_KEYS = ("reason", "flags", "host_state", "other_host_state")
 
 
 def derive_table(run: RunFolder) -> pd.DataFrame:
-    """The table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
+    """Return the table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
 
     Columns: the keys, `reason`, `flags` (see `flags_of`), `host_state` and `other_host_state` (docs/validity.md),
     `factor.NAME`, `metric.NAME` (float, NaN when absent) and `absent.NAME` (a category: the reason, else null).
@@ -80,7 +80,7 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
 
 
 def _reasons(given: Sequence[str | None]) -> pd.Categorical:
-    """A column of reasons or None; of words even where there is none, so that it is one of words in the file, too."""
+    """Return a column of reasons or None; its type is text even if all are None, so that the file has one type."""
     words = tuple(sorted({reason for reason in {*given} if reason is not None}))
     numbers: dict[str | None, int] = {None: -1, **{word: number for number, word in enumerate(words)}}
     return pd.Categorical.from_codes(list(map(numbers.__getitem__, given)), dtype=_type_of(words))
@@ -92,7 +92,7 @@ def _type_of(words: tuple[str, ...]) -> pd.CategoricalDtype:
 
 
 def flags_of(table: pd.DataFrame) -> list[list[Flag]]:
-    """What is said of the trials of a table's rows (pollscope/metrics/judgement.py)."""
+    """Return the flags of the trials of a table's rows (pollscope/metrics/judgement.py)."""
     return [json.loads(flags) for flags in table["flags"]]
 
 
@@ -117,7 +117,7 @@ def _judgements(run: RunFolder, records: Sequence[Mapping[str, object]]) -> list
 
 
 def noise_limits(run: RunFolder) -> Limits:
-    """The limits of host noise in the run's spec, the spec's defaults where a run of before has none.
+    """Return the limits of host noise in the run's spec, and the defaults for those that it does not name.
 
     Raises:
         UsageError: one is no number.
@@ -133,7 +133,7 @@ def noise_limits(run: RunFolder) -> Limits:
 def _drifts(
     run: RunFolder, records: Sequence[Mapping[str, object]], judgements: Sequence[Judgement]
 ) -> dict[int, list[Flag]]:
-    """Number of a record -> what is said of it as a baseline; each pair has its own."""
+    """Return for the number of each baseline record its flags; each pair has its own baselines."""
     baseline = run.meta.get("spec", {}).get("baseline")
     by_pair: dict[object, list[int]] = {}
     for number, record in enumerate(records):
@@ -149,17 +149,17 @@ def _drifts(
 
 @dataclass(frozen=True)
 class Stand:
-    """The ground of one trial, and whether the trial is left out because its point was seen often enough on another."""
+    """The host state of one trial; `left_out`: its point was seen often enough in another state."""
 
     label: str
     left_out: bool
 
 
 def trial_host_states(run: RunFolder) -> list[Stand]:
-    """Where the last attempts of a run's trials stand.
+    """Return the host states of the last attempts of a run's trials.
 
-    Where every point was seen on one ground as often as the spec's repeats ask, trials on other ground are left out;
-    where not, none is.
+    If every point was seen in one state as often as the spec's repeats ask, trials in other states are left out.
+    Otherwise none is.
     """
     records = last_attempts(run.trials)
     labels = trial_labels(judge_host_state(run.host_checks), run.host_checks, records)
@@ -175,7 +175,7 @@ def trial_host_states(run: RunFolder) -> list[Stand]:
 
 
 def _main(run: RunFolder, own: Sequence[tuple[Mapping[str, object], str]]) -> str:
-    """The ground whose trials alone count, or UNKNOWN when all do."""
+    """Return the only host state whose trials count, or UNKNOWN when all count."""
     repeats = run.meta.get("spec", {}).get("repeats") or {}
     asked = repeats.get("count") or (repeats.get("until") or {}).get("at_least")
     # Of several pairs each makes every so manieth block.
@@ -236,18 +236,18 @@ def current_table(run: RunFolder) -> pd.DataFrame:
 
 
 def _has_every_metric(table: pd.DataFrame) -> bool:
-    """Whether the pollscope that wrote a table knew all metrics of this one."""
+    """Return whether the pollscope that wrote a table knew all metrics of this one."""
     return {f"metric.{name}" for name in metric_dictionary().metrics} <= set(table.columns)
 
 
 def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
     if is_newer_than_sources(run.path):
-        with suppress(ValueError, OSError):  # a damaged table is made anew
+        with suppress(ValueError, OSError):  # a damaged table is derived again
             table = pd.read_parquet(BytesIO(read_plain(run.path / TABLE_FILE)))
             if table.attrs == stamped and len(table) == len(last_attempts(run.trials)) and _has_every_metric(table):
                 return table
     table = derive_table(run)
-    # What was appended since the run was read is not in this table.
+    # This table lacks lines that were appended after the run was read.
     if run.trials_bytes == stamped["trials_bytes"] and belongs_to_this_user(run.path):
         with suppress(DiskError):  # the folder may be read-only, or its disk full
             _written(table, run.path, stamped)

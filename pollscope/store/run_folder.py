@@ -30,9 +30,9 @@ class RunFolder:
         meta: run.json.
         trials: the lines of trials.jsonl in order; a trial that was repeated stands there once per attempt.
         torn: whether the last line was cut off (and left out).
-        host_checks: the lines of host_states.jsonl in order; none in runs that are older than it.
+        host_checks: the lines of host_states.jsonl in order; empty where the testbed has no host.
         trials_bytes: how long trials.jsonl was when it was read.
-        derived: what was derived from it and is asked for again and again, by name.
+        derived: results that are needed repeatedly, by name.
     """
 
     path: Path
@@ -45,12 +45,12 @@ class RunFolder:
 
     @property
     def run_id(self) -> str:
-        """The run's identifier."""
+        """Return the run's identifier."""
         return str(self.meta["run_id"])
 
     @property
     def modelled(self) -> bool:
-        """Whether a trial was computed instead of measured."""
+        """Return whether a trial was computed instead of measured."""
         return any(trial["modelled"] for trial in self.trials)
 
 

@@ -18,9 +18,9 @@ def is_newer_than_sources(run_folder: Path) -> bool:
         table = (run_folder / TABLE_FILE).lstat()
     except OSError:
         return False
-    facts = [path for name in ("trials.jsonl", "host_states.jsonl") if (path := run_folder / name).exists()]
+    sources = [path for name in ("trials.jsonl", "host_states.jsonl") if (path := run_folder / name).exists()]
     return S_ISREG(table.st_mode) and table.st_mtime_ns > max(
-        [_code_time_ns(), *(path.stat().st_mtime_ns for path in facts)]
+        [_code_time_ns(), *(path.stat().st_mtime_ns for path in sources)]
     )
 
 

@@ -7,10 +7,9 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pollscope.base.errors import UsageError
-from pollscope.base.names import Status
-from pollscope.plan.plan import TrialKind
+from pollscope.base.names import Status, TrialKind
 
-# What a node, a co-runner or a collector said, as it came.
+# As a node, a co-runner or a collector sent it.
 _Said = dict[str, Any]
 _Kind = TypeVar("_Kind", bound=BaseModel)
 

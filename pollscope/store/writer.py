@@ -40,7 +40,7 @@ def new_run_id() -> str:
 
 
 class RunWriter:
-    """Appends to one run folder; make one with `create` or `resume`. While it is open, no other one opens the folder.
+    """Append to one run folder; made by `create` or `resume`. While one is open, no other one opens the folder.
 
     Some space of the disk is kept in reserve while it is open, so that a run on a disk that fills can still be closed.
     Every method raises DiskError when the disk is full or the folder is gone; then the file is what it was.
@@ -60,7 +60,7 @@ class RunWriter:
 
     @classmethod
     def create(cls, folder: Path, meta: Mapping[str, Any]) -> Self:
-        """Makes the folder with its run.json.
+        """Make the folder with its run.json.
 
         Raises:
             UsageError: the folder is already there.
@@ -111,16 +111,16 @@ class RunWriter:
 
     @property
     def log(self) -> Path:
-        """Where the nodes' standard error goes."""
+        """Return the file of the nodes' standard error."""
         return self.folder / LOG_FILE
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Adds one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
+        """Add one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
         with self._one:
             _append(self.folder / TRIALS_FILE, stored_form(record))
 
     def append_host_check(self, host_check: Mapping[str, Any]) -> dict[str, Any]:
-        """Adds one line to host_states.jsonl; returns it with its number, `host_check`."""
+        """Add one line to host_states.jsonl; return it with its number, `host_check`."""
         with self._one:
             numbered = {"host_check": self._host_checks, **host_check}
             _append(self.folder / HOST_STATES_FILE, numbered)
@@ -130,12 +130,12 @@ class RunWriter:
         return numbered
 
     def update(self, **changes: Any) -> None:
-        """Replaces keys of run.json, atomically."""
+        """Replace keys of run.json, atomically."""
         self.meta.update(changes)
         _replace(self.folder / META_FILE, self.meta)
 
     def finish(self, **changes: Any) -> None:
-        """As update(), with the last facts of a run, for which the reserve is there."""
+        """Do as update() does, with the last entries of a run; the reserve is kept for them."""
         try:
             self.update(**changes)
         except DiskError:
@@ -143,7 +143,7 @@ class RunWriter:
             self.update()
 
     def close(self) -> None:
-        """Frees the reserve, then the folder for the next writer."""
+        """Free the reserve, then the folder for the next writer."""
         if self._lock is not None:
             self._free_reserve()
             os.close(self._lock)
@@ -163,7 +163,7 @@ class RunWriter:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """What the system refuses, in one line."""
+    """Report an error of the system in one line."""
     try:
         yield
     except OSError as error:
@@ -172,10 +172,10 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int:
-    """The open file that keeps other writers out, also those of other hosts that share the folder.
+    """Open and return the file that keeps other writers out, also those of other hosts that share the folder.
 
     Raises:
-        HostError: somebody writes the run; it is named.
+        HostError: another process writes the run; it is named.
     """
     path = folder / TRIALS_FILE
     with _writing(path):
@@ -191,7 +191,7 @@ def _locked(folder: Path) -> int:
 
 
 def _writer_of(folder: Path) -> str:
-    """Who keeps the reserve, whose first line names its owner."""
+    """Return the process that writes the run; the first line of the reserve names it."""
     try:
         with open(open_plain(folder / RESERVE_FILE, os.O_RDONLY), "rb") as file:
             return one_line(file.readline(_NAME_BYTES).decode(errors="replace").strip()) or "it ends just now"
@@ -225,7 +225,7 @@ def _append(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _whole_lines(path: Path) -> tuple[int, bool]:
-    """How many bytes of whole lines a file has, and whether more follows them."""
+    """Return how many bytes of whole lines a file has, and whether more follows them."""
     if not path.exists():
         return 0, False
     content = read_plain(path)
@@ -234,7 +234,7 @@ def _whole_lines(path: Path) -> tuple[int, bool]:
 
 
 def _drop_torn_line(path: Path) -> bool:
-    """Whether a file's last line was cut off; it then is no more."""
+    """Remove a file's last line if it was cut off; return whether it was."""
     whole_bytes, torn = _whole_lines(path)
     if torn:
         with open(open_plain(path, os.O_RDWR), "r+b") as file:

@@ -56,7 +56,7 @@ HUGE = (10**400, -(10**30), 2**63, 1e308, -1e308, 5e-324, "<script>alert(1)</scr
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
-# What describes this host and this checkout in run.json.
+# They describe this host and this checkout in run.json.
 PROGRAMS = ("lscpu", "git", "ethtool")
 
 
