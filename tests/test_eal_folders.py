@@ -2,8 +2,10 @@
 """Folders of EAL: which ones are removed, and how a collection chooses one of several applications."""
 
 import json
+import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -51,13 +53,15 @@ def test_folders_of_ended_nodes_are_removed(runtime: Path) -> None:
     own = new_file_prefix()
     for name in (own, "pollscope-1-1-abcdef", "pollscope-lab-77-dut", "another-program"):
         (runtime / name).mkdir(parents=True)
-    for name in ("pollscope-lab-77-dut", "another-program"):
+    (runtime / "pollscope-lab-79-dut").mkdir()
+    for name, age_s in (("pollscope-lab-77-dut", 90), ("another-program", 90), ("pollscope-lab-79-dut", 0)):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as ended:
             ended.bind(str(runtime / name / "dpdk_telemetry.v2"))
+        os.utime(runtime / name / "dpdk_telemetry.v2", (time.time() - age_s,) * 2)
     with application(runtime / "pollscope-lab-78-dut"):
         remove_stale_folders()
         left = {path.name for path in runtime.iterdir()}
-    assert left == {own, "pollscope-lab-78-dut", "another-program"}
+    assert left == {own, "pollscope-lab-78-dut", "pollscope-lab-79-dut", "another-program"}
 
 
 def test_collect_chooses_one_of_several_applications(runtime: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+import time
 import uuid
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pollscope.host.lock import start_ticks
 
 # Pid and start time of the process that starts the node. The pair is unique, whereas pids are used again.
 _PREFIX = re.compile(r"pollscope-(\d+)-(\d+)-[0-9a-f]{6}")
+_STARTING_S = 60.0
 
 
 def runtime_folder() -> Path:
@@ -46,7 +48,15 @@ def remove_stale_folders() -> None:
 
 def _has_ended(folder: Path) -> bool:
     sockets = list(folder.glob("dpdk_telemetry.v2*"))
-    return bool(sockets) and all(map(_refuses, sockets))
+    return bool(sockets) and all(_is_old(path) and _refuses(path) for path in sockets)
+
+
+def _is_old(path: Path) -> bool:
+    """Tell whether a socket is older than the time that a starting node takes between bind(2) and listen(2)."""
+    try:
+        return time.time() - path.stat().st_mtime > _STARTING_S
+    except OSError:
+        return False
 
 
 def _refuses(path: Path) -> bool:
