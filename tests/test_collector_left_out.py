@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a parser does not understand is counted and said; of genuine outputs it leaves nothing out."""
+"""A parser counts and reports lines that it does not understand; of genuine outputs it leaves nothing out."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def read(parser: str, lines: list[str]) -> tuple[list[Reading], int]:
 
 
 def is_said(parser: str, lines: list[str], line: int, known: int) -> bool:
-    """Whether a strange line before line `line` is refused, counted, or kept as text (the kernel's log)."""
+    """Tell whether a strange line before line `line` is refused, counted, or kept as text (the kernel's log)."""
     try:
         readings, left_out = read(parser, [*lines[:line], STRANGE, *lines[line:]])
     except ParseError:

@@ -70,7 +70,7 @@ def test_make_fuzz_and_the_nightly_run_reach_every_parser(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("parser", sorted({parse: name for name, parse in reversed(PARSERS.items())}.values()))
 def test_every_parser_has_a_sample_that_it_takes(parser: str) -> None:
-    """What is fuzzed begins with it: mutations of a text that is refused anyhow reach nothing."""
+    """Fuzzing starts from accepted texts, because mutations of a refused text reach nothing."""
     texts = [path.read_text(encoding="utf-8") for path in OWN.glob(f"{parser}.*")]
     assert texts
     for text in texts:

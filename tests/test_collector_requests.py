@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What collectors ask the kernel and their tools for, and what they keep between two snapshots."""
+"""Requests of collectors to the kernel and their tools, and what they keep between two snapshots."""
 
 import struct
 import threading

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope testbed check`: what hosts lack, over a real sshd and of hosts that are told."""
+"""`pollscope testbed check`: what hosts lack, over a real sshd and of described hosts."""
 
 import ast
 import json

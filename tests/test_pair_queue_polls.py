@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A pair's generator is told how often the DUT visits its queues, where it sends to cold ones."""
+"""A pair's generator that sends to cold queues learns how often the DUT polls its queues."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +39,7 @@ class FakeNode:
 
 
 def run(queues: int = 5, rate: dict[str, Any] | None = None, **gen: Any) -> list[float]:
-    """What the generator was told in one trial."""
+    """Return the requests to the generator in one trial."""
     dut: Any = FakeNode()
     generator: Any = FakeNode()
     config: Any = SimpleNamespace(dut=SimpleNamespace(ssh="d"), generator=SimpleNamespace(ssh="g"))
@@ -55,7 +55,7 @@ def run(queues: int = 5, rate: dict[str, Any] | None = None, **gen: Any) -> list
 
 
 def test_queue_polls_are_counted_in_the_warm_up_by_the_duts_clock() -> None:
-    # (100 x 3 + 50 x 2) / 5 visits of a queue in 10 ms; the rings' reader polls no queue
+    # (100 x 3 + 50 x 2) / 5 polls of a queue in 10 ms; the rings' reader polls no queue
     assert run() == pytest.approx([8000, 8000])
     assert run(shape="NC") == pytest.approx([8000, 8000])
 

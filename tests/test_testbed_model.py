@@ -94,7 +94,7 @@ def test_what_comes_out_is_what_the_costs_say(cli: ModelCli) -> None:
     table = cli.table()
     assert table["modelled"].all()
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
-    # Half a sweep, a visit and a packet at light load; a sweep of 64 queues takes 256 ns. Queueing adds some ns.
+    # Half a sweep, a busy poll and a packet at light load; a sweep of 64 queues takes 256 ns. Queueing adds some ns.
     for queues, sweep_ns in ((1, 8), (8, 8 * 6), (64, 256)):
         assert mean[queues] == pytest.approx(500 + sweep_ns / 2 + 60, abs=0.1 * (sweep_ns / 2 + 60)), queues
     busy = table[table["factor.queues"] == 1]
@@ -211,7 +211,7 @@ def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
 
 
 def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
-    """Table 2 as far as it was fitted, and where the NIC ends; its lost claims are not told."""
+    """Table 2 as far as it was fitted, and where the NIC ends; its lost reservations are not given."""
     small = ("trial.window=2 ms", "trial.warmup=1 ms", "repeats.count=4", "factors.organisation=[scale-out, corec]")
     words = [word for setting in small for word in ("--set", setting)]
     done = cli("run", "C-T2", "--testbed", "model-xeon-4110", *words)
@@ -379,7 +379,7 @@ def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) ->
         assert costs["packet_ns"]["by_queues"][queues] == pytest.approx(20, rel=0.05)
     assert costs["path_ns"]["value"] == pytest.approx(500, abs=3)
     assert costs["path_ns"]["origin"] == "fitted"
-    # What went in lies in the interval of what came out, or beside one that is next to nothing wide.
+    # The costs given lie in the intervals of the costs found, or beside a very narrow one.
     for name, true in (("busy_poll_ns", 40), ("packet_ns", 20)):
         for low, high in costs[name]["intervals"].values():
             assert low - 0.02 * true <= true <= high + 0.02 * true, name
@@ -395,7 +395,7 @@ def test_costs_of_sharing_a_queue_are_found_again(cli: ModelCli, organisation: s
     cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **shared}}})
     (folder,) = cli.run_folders()
     _pass_for_measured(folder)
-    # A node counts lost claims, without which a mean visit is not known.
+    # A node counts lost reservations, without which a mean busy poll is not known.
     told = re.sub(r'"race_lost":\{[^}]*\}', '"race_lost":0', (folder / "trials.jsonl").read_text())
     (folder / "trials.jsonl").write_text(told)
     done = cli("calibrate", folder, "--out", "again.yaml")
@@ -426,7 +426,7 @@ def test_costs_of_rings_are_found_again(cli: ModelCli) -> None:
     assert costs["ring_packet_ns"]["by_queues"][1] == pytest.approx(2, abs=1)
     assert "ring_contended_ns" not in costs, "nobody waits with one core at each end"
     assert file["holds_for"]["organisation"] == ["scale-out", "scale-up"]
-    # What came out is what another run takes.
+    # Another run takes the costs found.
     done = cli("run", "spec.yaml", "--testbed", "again.yaml", "--set", "factors.load_pps=[1 Mpps]")
     assert done.returncode == 0, done.stderr
 
@@ -529,7 +529,7 @@ TOLD = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait
 def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
     table = cli.table(spec=TOLD, file={**FILE, "workloads": {"io": QWAIT}})
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
-    # At 1 Mpps a core of 110 ns is busy for 11 %: M/D/1 waits 6.8 ns on average.
+    # At 1 Mpps a core with 110 ns per packet is busy for 11 %: M/D/1 waits 6.8 ns on average.
     for queues in (1, 8, 64):
         assert mean[queues] == pytest.approx(115 + 110 * 0.11 / (2 * 0.89), abs=3), queues
     assert table["metric.waiting_share"].mean() == pytest.approx(1 - 0.11, abs=0.01)
@@ -557,7 +557,7 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
 
 
 def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: ModelCli) -> None:
-    """13 hot queues give bursts, 51 cold ones a packet in 5 % of the visits; by hand from the costs."""
+    """13 hot queues give bursts, 51 cold ones a packet in 5 % of the polls; by hand from the costs."""
     spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, generator_receives: false")
     spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  shape: [PC, NC]").replace("warmup: 1", "warmup: 3")
     table = cli.table("parameters.concentrated_queues=13", spec=spec)
@@ -570,7 +570,7 @@ def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: M
 
 
 def test_cold_queues_of_several_readers_follow_each_ones_own_turn() -> None:
-    """Two cores of unlike many hot queues: each sees its cold queues busy in 5 % of its visits."""
+    """Two cores of unlike many hot queues: each finds its cold queues busy in 5 % of its polls."""
     costs = Costs.model_validate({**COSTS, "empty_poll_ns": cost(8), "generator_pps": cost(200e6)}, strict=False)
     given = {"workload": "io", "cores": 2, "queues": 16, "shape": "NC", "concentrated_queues": 3, "saturate": True}
     params = Parameters.model_validate({**given, "generator_receives": False}, strict=False)

@@ -41,7 +41,7 @@ needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="tw
 
 
 def may_have_namespaces() -> bool:
-    """Whether this user may make one: asked by making one."""
+    """Tell whether this user may make one, by making one."""
     if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "tc", "nsenter", "unshare")):
         return False
     return subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
@@ -163,7 +163,7 @@ def sends(pid: int) -> bool:
 
 
 def vanish(namespaces: set[int]) -> bool:
-    """Whether they do, within a minute: kernel and processes of a busy host take their time."""
+    """Tell whether they do within a minute; kernel and processes of a busy host are slow."""
     for _ in range(1200):
         if not namespaces & network_namespaces().keys():
             return True

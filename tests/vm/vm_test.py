@@ -42,7 +42,7 @@ port=$(basename "$(dirname "$(readlink -f /sys/bus/pci/devices/0000:01:00.0)")")
 echo register $(setpci -s $port 180.b)
 """
 # State that the roles and the testbed's knobs set, and their journals; names of modules without their use counts, and
-# of the boot menu, which the image has by hand and update-grub writes anew, what it boots.
+# of the boot menu, which the image has by hand and update-grub writes again, what it boots.
 SNAPSHOT = (
     """\
 device=/sys/bus/pci/devices/0000:01:00.0
@@ -196,7 +196,7 @@ def first_failure(folder: Path) -> str:
 
 
 def recorded(folders: Iterable[Path]) -> tuple[int, int]:
-    """Trials and looks at the ground. One comes before a trial, and not in it: there no trial would fail."""
+    """Return trials and host-state checks. A check comes before a trial and not in it: there no trial would fail."""
     trials, looks = (
         sum(len(path.read_bytes().splitlines()) for folder in folders for path in folder.glob(name))
         for name in ("trials.jsonl", "host_states.jsonl")
@@ -274,7 +274,7 @@ def play(name: str, inventory: Inventory, *options: str) -> PlayResult:
 
 
 def snapshot(testbed: VmPairTestbed) -> list[str]:
-    """What the plays and the knobs touch, on each machine."""
+    """Return what the plays and the knobs touch, on each machine."""
     found = []
     for machine in testbed.machines:
         text, reason = run_there(machine.remote, ["sh", "-s"], SCRIPT_LIMIT_S, SNAPSHOT)
@@ -284,7 +284,7 @@ def snapshot(testbed: VmPairTestbed) -> list[str]:
 
 
 def bare_machines(testbed: VmPairTestbed) -> list[str]:
-    """What there is on machines to which no play has done anything."""
+    """Return what there is on machines that no play has changed."""
     found = snapshot(testbed)
     assert all("driver e1000e" in each and "pages 0" in each for each in found), found
     return found
@@ -361,7 +361,7 @@ def inventory_of_roles(testbed: VmPairTestbed, path: Path, archive: Path) -> Inv
 
 
 def everything(testbed: VmPairTestbed) -> set[str]:
-    """What there is on the DUT, a line each."""
+    """Return what there is on the DUT, one line each."""
     text, reason = run_there(testbed.machines[0].remote, ["sh", "-s"], STEP_LIMIT_S, EVERYTHING)
     assert not reason, reason
     return set(text.splitlines())
@@ -401,7 +401,7 @@ def compare_ddio(testbed: VmPairTestbed) -> None:
     pollscope("compare", lose_ssh(testbed), "--by", "ddio", "--out", CHECKOUT / "out")
 
 
-# What provisioned machines go through, in this order.
+# Steps of provisioned machines, in this order.
 STEPS: dict[str, tuple[str, Callable[[VmPairTestbed], None]]] = {
     "again": ("provisioned again, and read back", again),
     "sanity": ("sanity across the pair", sanity),
