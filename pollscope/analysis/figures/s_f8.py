@@ -22,6 +22,7 @@ from pollscope.analysis.figures.style import (
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 
@@ -43,13 +44,19 @@ def draw(data: FigureData) -> Figure:
     return figure
 
 
+def _ring_size(sample: PointValues) -> int:
+    level = sample.levels.get("rx_desc", 0)
+    try:
+        return int(level)
+    except ValueError:
+        raise UsageError(f"is {level!r}, not a number of descriptors", "trials.jsonl: factors.rx_desc") from None
+
+
 def _by_rings(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
     """A line for each size of the rings, by rising number of queues; one without a name where it is not swept."""
-    lines = sorted({int(sample.levels.get("rx_desc", 0)) for sample in found})
+    lines = sorted({_ring_size(sample) for sample in found})
     return {
-        f"{size} descriptors" if size else "": by_level(
-            (each for each in found if int(each.levels.get("rx_desc", 0)) == size), "queues"
-        )
+        f"{size} descriptors" if size else "": by_level((each for each in found if _ring_size(each) == size), "queues")
         for size in lines
     }
 
