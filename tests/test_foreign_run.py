@@ -203,3 +203,19 @@ def test_a_run_whose_keys_have_other_types_is_refused_in_one_line(run: Path) -> 
 def test_a_copy_without_links_can_be_resumed(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "copy")
     RunWriter.resume(tmp_path / "copy").close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"lines": [{"cpus": [0], "round_trips": 32, "cycles": [9]}], "cores": []},
+        {"lines": [{"cpus": [0, 1], "round_trips": 32, "cycles": []}], "cores": []},
+        {"lines": [{"cpus": [0, 1], "round_trips": 0, "cycles": [9]}], "cores": []},
+    ],
+    ids=["one CPU", "no batch", "no round trip"],
+)
+def test_a_host_state_check_that_measured_nothing_is_refused(run: Path, damage: dict[str, object]) -> None:
+    check = {**synthetic.host_check(0), "hosts": [damage]}
+    synthetic.write_run(run, [synthetic.trial()], [check])
+    with pytest.raises(UsageError, match=r"hosts\[0\]\.lines\[0\]"):
+        current_table(read_run(run))

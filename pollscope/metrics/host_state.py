@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.record import NotMeasured, Part
 from pollscope.stats.estimates import Values, bimodality_warning, trend
@@ -154,6 +155,8 @@ def _of_host(host: Part) -> dict[tuple[str, str], HostCheckReading]:
         for line in host["lines"].items():
             if isinstance(line.value, Mapping) and "absent" not in line.value:
                 cpus = sorted(int(cpu.number()) for cpu in line["cpus"].items())
+                if len(cpus) != 2:
+                    raise UsageError(f"names {len(cpus)} CPUs, not two", line.path)
                 found["line", f"{role}CPU {cpus[0]} - CPU {cpus[1]}"] = _reading(line, "round_trips")
         for core in host["cores"].items():
             where = f"{role}CPU {core['cpu'].number():.0f}"
@@ -168,8 +171,10 @@ def _of_host(host: Part) -> dict[tuple[str, str], HostCheckReading]:
 
 
 def _reading(batches: Part, of: str, inverse: bool = False) -> HostCheckReading:
-    cycles = tuple(each.number() for each in batches["cycles"].items())
-    return _read(cycles, batches[of].number(), inverse)
+    cycles, count = tuple(each.number() for each in batches["cycles"].items()), batches[of].number()
+    if not cycles or count <= 0:
+        raise UsageError(f"holds {len(cycles)} batches of {count:g} {of}", batches.path)
+    return _read(cycles, count, inverse)
 
 
 @cache
