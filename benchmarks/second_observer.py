@@ -21,7 +21,7 @@ Prints at 50 % load, with the 95 % interval of the median over N rounds (--detai
   ratio ovs_busy_share_LOAD         Open vSwitch's own share over that by its counts of iterations
 
 Goal: all shares are 0 at 0 % load. A look in which the polling thread or the generator waited for its CPU is repeated.
-If that does not help, the round has no value for this load, so N tells how often the host allowed it. A program that is
+If that does not help, the round has no value for this load, so N shows how often the host allowed it. A program that is
 not installed is `absent`, with the reason. Ends with 1 when the goal is missed, or when nothing could be observed.
 """
 

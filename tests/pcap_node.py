@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real node whose DUT reads and writes pcap files: what it makes of given frames, byte by byte."""
+"""Run a real node whose DUT reads and writes pcap files, to check its output byte by byte."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def sent_frames(
     check: Callable[[dict[str, Any]], None] = _accepted,
     **dut: Any,
 ) -> tuple[list[bytes], dict[str, Any]]:
-    """What one lcore sends when it is given these frames again and again, and the DUT's part of the result.
+    """Return what one lcore sends when it gets these frames over and over, and the DUT's part of the result.
 
     Args:
         build_dir: where the node is.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node, or without arguments a co-runner, that plays back a real record; and faults at moments that are told.
+"""A node, or without arguments a co-runner, that plays back a real record; and makes faults at given moments.
 
 PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `told.json`:
 `host_state`, a recorded host-state check;
@@ -33,7 +33,7 @@ def say(**message: Any) -> None:
 
 
 def counted(request: dict[str, Any]) -> int:
-    """Writes a line to the log and returns how many starts of nodes there are, this one included."""
+    """Write a line to the log and return how many nodes were started, including this one."""
     with (PLACE / "log").open("a+") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         told = {key: request.get(key) for key in ("cmd", "trial")}
@@ -56,7 +56,7 @@ def misbehave(fault: str) -> None:
 
 
 def result(start: dict[str, Any], config: dict[str, Any], fault: str) -> dict[str, Any]:
-    """The recorded result; with a capacity, that of a DUT and a generator with limits."""
+    """Return the recorded result; with a capacity, that of a DUT and a generator with limits."""
     whole = json.loads(json.dumps(RECORD["result"]))
     whole |= {"trial": start["trial"], "state": "done", "now_tsc": whole["window"]["end_tsc"]}
     statistics = whole["ports"].pop(RECORD["config"]["dut"]["rx_port"])
@@ -76,7 +76,7 @@ def result(start: dict[str, Any], config: dict[str, Any], fault: str) -> dict[st
 
 
 def answered(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """The reply beside `ok`."""
+    """Return the reply without `ok`."""
     command = request["cmd"]
     if command == "configure" and CORUNNER:
         state["workers"] = [{**each, "unit": "iterations"} for each in request["workers"]]

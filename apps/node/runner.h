@@ -16,7 +16,7 @@ enum runner_state {
 	RUNNER_IDLE,
 	RUNNER_RUNNING,
 	RUNNER_DRAINING,
-	RUNNER_ENDING, /* told to return */
+	RUNNER_ENDING, /* lcores are asked to return */
 	RUNNER_DONE,
 	RUNNER_STOPPED,
 	RUNNER_FAILED

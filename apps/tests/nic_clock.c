@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NICs with a clock, for tests/test_gen_nic_stamps.py: preloaded into pollscope-node, this answers rte_eth_timesync_*() for whatever
- * ports it has, as a driver does that stamps PTP frames alone and only those sent with RTE_MBUF_F_TX_IEEE1588_TMST. Times are taken
- * where the driver takes frames and hands them out, from CLOCK_MONOTONIC in steps of 8 ns.
+ * NICs with a clock, for tests/test_gen_nic_stamps.py. Preloaded into pollscope-node, this answers rte_eth_timesync_*() for all its
+ * ports, like a driver that stamps only PTP frames, and of those only frames sent with RTE_MBUF_F_TX_IEEE1588_TMST. Times are taken
+ * when the driver takes frames and hands them out, from CLOCK_MONOTONIC in steps of 8 ns.
  *
- * NIC_CLOCK: "one" clock of all ports; "two": each second port's is 1 s ahead; "stale": the time of the last frame that came is
- * that of the one before; "silent": no frame is stamped; "none": there is no clock.
+ * NIC_CLOCK: "one": one clock for all ports; "two": the clock of every second port is 1 s ahead; "stale": a received frame has the
+ * time of the one before; "silent": no frame is stamped; "none": there is no clock.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests-sequence: read sequences of arrivals from standard input, write what struct sequence makes of each, for
+ * tests-sequence: read sequences of arrivals from standard input and write the counts of struct sequence for each, for
  * comparison with other implementations. All numbers are little-endian.
  *
  * In, per sequence: uint32 packets, uint32 flows (the same in all), then per packet uint64 number | flow << 40.

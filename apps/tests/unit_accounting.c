@@ -121,10 +121,10 @@ static void unsampled_burst_sizes_are_interpolated(void)
 }
 
 static const struct unit_case cases[] = {
-        {"slices leave their weighted products", timed_intervals_leave_their_weighted_products},
-        {"slices are kept one by one up to their number",
+        {"timed intervals leave their weighted products", timed_intervals_leave_their_weighted_products},
+        {"timed intervals are kept one by one up to their number",
          timed_intervals_are_kept_one_by_one_up_to_their_number},
-        {"timed visits are weighted with the inverse of their chance",
+        {"timed busy polls are weighted with the inverse of their chance",
          timed_busy_polls_are_weighted_with_the_inverse_of_their_chance},
         {"empty polls are what is left of all polls", empty_polls_are_what_is_left_of_all_polls},
         {"unsampled burst sizes are interpolated", unsampled_burst_sizes_are_interpolated},

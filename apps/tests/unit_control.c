@@ -68,20 +68,20 @@ static void lines_come_whole(void)
 	close_pipe(&p);
 }
 
-static void too_long_line_is_told_once_and_skipped(void)
+static void too_long_line_is_reported_once_and_skipped(void)
 {
 	struct pipe_reader p = open_pipe();
 	char chunk[4096];
-	unsigned int told = 0;
+	unsigned int reported = 0;
 	size_t length;
 	char *line;
 
 	memset(chunk, 'x', sizeof(chunk));
 	for (size_t sent = 0; sent < 3 * (size_t)JSONLINE_MAX_BYTES; sent += sizeof(chunk)) {
 		feed(&p, chunk, sizeof(chunk));
-		told += jsonline_next(&p.reader, &line, &length) == JSONLINE_TOO_LONG;
+		reported += jsonline_next(&p.reader, &line, &length) == JSONLINE_TOO_LONG;
 	}
-	UNIT_EQUAL(told, 1);
+	UNIT_EQUAL(reported, 1);
 	feed(&p, "rest\nnext\n", 10);
 	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_LINE);
 	UNIT_CHECK(strcmp(line, "next") == 0);
@@ -217,7 +217,7 @@ static void multiplexed_counters_are_scaled(void)
 
 static const struct unit_case cases[] = {
         {"lines come whole", lines_come_whole},
-        {"too long line is told once and skipped", too_long_line_is_told_once_and_skipped},
+        {"too long line is reported once and skipped", too_long_line_is_reported_once_and_skipped},
         {"fields are strict", fields_are_strict},
         {"errors stay UTF-8 when cut", errors_stay_utf8_when_cut},
         {"median has its interval", median_has_its_interval},

@@ -93,7 +93,7 @@ static void buffer_is_beyond_l2(void)
 }
 
 static const struct unit_case cases[] = {
-        {"a line goes to and fro between two threads", line_goes_to_and_fro},
+        {"a line makes round trips between two threads", line_goes_to_and_fro},
         {"a line without a follower gives up in time", line_without_follower_gives_up},
         {"chains, wide work and reading are timed", core_is_timed},
         {"the buffer is a whole number of lines within its limits", buffer_is_beyond_l2},

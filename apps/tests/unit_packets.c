@@ -171,7 +171,7 @@ static const struct unit_case cases[] = {
         {"zero UDP checksum is never sent", zero_udp_checksum_is_never_sent},
         {"stamp comes back", stamp_comes_back},
         {"forwarded frame is recognised", forwarded_frame_is_recognised},
-        {"foreign frames are told", foreign_frames_are_told},
+        {"foreign frames are recognised", foreign_frames_are_told},
         {NULL, NULL},
 };
 

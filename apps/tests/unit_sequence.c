@@ -208,7 +208,7 @@ static const struct unit_case cases[] = {
         {"duplicates are nothing else", duplicates_are_nothing_else},
         {"reordering of RFC 4737", reordering_of_rfc_4737},
         {"flows are ordered apart", flows_are_ordered_apart},
-        {"very late arrivals are told", very_late_arrivals_are_told},
+        {"very late arrivals are counted", very_late_arrivals_are_told},
         {"extent, distance and degree", extent_distance_and_degree},
         {"extents beyond the window are refused", extents_beyond_the_window_are_refused},
         {"lags beyond an entry are refused", lags_beyond_an_entry_are_refused},

@@ -211,7 +211,7 @@ static const struct unit_case cases[] = {
         {"IPv4 in IPv4 as RFC 2003", ipip_as_rfc_2003},
         {"GRE as RFC 2784, in IPv6", gre_as_rfc_2784_in_ipv6},
         {"padding stays outside", padding_stays_outside},
-        {"label tells flows apart", label_tells_flows_apart},
+        {"label distinguishes flows", label_tells_flows_apart},
         {"what cannot enter is refused", what_cannot_enter_is_refused},
         {NULL, NULL},
 };

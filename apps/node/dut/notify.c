@@ -15,7 +15,7 @@
 static struct {
 	uint16_t port;
 	struct qwait_doorbell *bells; /* qwait: by RX queue of the port; otherwise by poller; NULL: none */
-	bool told;                    /* qwait */
+	bool notified;                /* qwait */
 	struct qwait *sets[RTE_MAX_LCORE];           /* qwait: by group; otherwise by poller */
 	struct qwait_waiter *victims[RTE_MAX_LCORE]; /* by poller; NULL: it does not steal */
 	struct rte_power_monitor_cond
@@ -81,7 +81,7 @@ static int add_shared_bell(struct poller *p, struct qwait *set, unsigned int i, 
 	if (qwait_add(set, 0, &notify.bells[i], 1) != 0)
 		return node_fail(err, "dut.notification", "lcore %u has no doorbell", p->lcore);
 	qwait_waiter_init(&p->waiter, set);
-	qwait_next(&p->waiter); /* it was made ready once; the lcore looks by itself */
+	qwait_next(&p->waiter); /* it was made ready once; the lcore polls on its own */
 	return 0;
 }
 
@@ -168,12 +168,13 @@ static int make(const struct dut_config *config, struct poller *const *pollers, 
 	const char *name = dut_config_notification(config);
 
 	notify.port = config->rx_port;
-	notify.told = config->source == SOURCE_NOTIFIED;
+	notify.notified = config->source == SOURCE_NOTIFIED;
 	notify.bells = rte_zmalloc_socket("doorbells", bells * sizeof(*notify.bells), RTE_CACHE_LINE_SIZE,
 	                                  rte_eth_dev_socket_id(config->rx_port));
 	if (notify.bells == NULL)
 		return node_fail(err, "dut", "out of memory");
-	if (notify.told ? make_sets_of_groups(config, pollers, n, err) : make_sets_of_one(pollers, n, err))
+	if (notify.notified ? make_sets_of_groups(config, pollers, n, err)
+	                    : make_sets_of_one(pollers, n, err))
 		return -1;
 	switch (net_crossover_notify(notify.port, notify.bells, bells)) {
 	case 0:
@@ -263,9 +264,9 @@ static void make_ready(struct qwait *set, uint32_t qid)
 
 void dut_notify_begin(struct poller *const *pollers, unsigned int n)
 {
-	for (unsigned int i = 0; i < n && notify.n > 0 && notify.told; i++)
+	for (unsigned int i = 0; i < n && notify.n > 0 && notify.notified; i++)
 		pollers[i]->waiter.held = 0;
-	for (unsigned int i = 0; i < notify.n && notify.told; i++)
+	for (unsigned int i = 0; i < notify.n && notify.notified; i++)
 		for (uint32_t qid = 0; qid < notify.sets[i]->config.queues; qid++)
 			make_ready(notify.sets[i], qid);
 }

@@ -56,7 +56,7 @@ static json_t *timed_json(const struct account *a, double stamp_cycles)
 		mean[2][n] = s->transmit_cycles / s->weight - stamp_cycles;
 	}
 	if (samples == 0)
-		return absent("no visit was timed: the window is too short or the load too low");
+		return absent("no busy poll was timed (the window is too short or the load too low)");
 	return json_pack("{s:I,s:f,s:f,s:f}", "busy_polls", (json_int_t)samples, "receive_cycles",
 	                 account_scale_up(a->busy_polls, weight, mean[0]), "process_cycles",
 	                 account_scale_up(a->busy_polls, weight, mean[1]), "transmit_cycles",
@@ -187,7 +187,7 @@ static void pmu_classes(const struct poller *p, const struct account *a, const d
 {
 	const bool split = p->accounting == ACCOUNTING_SAMPLED && p->pmu.user_readable;
 	static const char overlap[] =
-	        "visits counted one by one have more than the window: they overlap in the loop";
+	        "busy polls timed alone exceed the window, because they overlap in the loop";
 	json_t *useful = json_object(), *polling = json_object();
 
 	for (unsigned int i = 0; i < PMU_COUNTERS; i++) {

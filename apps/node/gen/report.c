@@ -243,7 +243,8 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
 	else
 		json_object_set_new(
 		        shape, "queue_polls",
-		        json_pack("{s:s}", "absent", "nobody told how often the DUT visits a queue"));
+		        json_pack("{s:s}", "absent",
+		                  "the rate of the DUT's polls is unknown (request queue_polls)"));
 	return json_object_set_new(report, "shape", shape);
 }
 

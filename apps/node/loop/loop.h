@@ -469,11 +469,11 @@ static __rte_always_inline uint32_t sampled_sweep(struct poller *p, const struct
 }
 
 /* Renumber the sweeps without forgetting whether the last poll was busy. */
-static __rte_always_inline void renumber(struct poller *p, uint32_t sweep, uint32_t anew)
+static __rte_always_inline void renumber(struct poller *p, uint32_t sweep, uint32_t to)
 {
 	const bool follows = p->next_number == p->first_queue - sweep * p->sweep_span;
 
-	p->next_number = p->first_queue - anew * p->sweep_span - !follows;
+	p->next_number = p->first_queue - to * p->sweep_span - !follows;
 }
 
 static __rte_always_inline void poll_loop(struct poller *p, const struct loop_kind kind)

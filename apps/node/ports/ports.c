@@ -51,7 +51,7 @@ static json_t *link_speed(uint16_t port, const char *name, json_t *absent)
 	    link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
 		return json_integer((json_int_t)(link.link_speed * MBITS));
 	snprintf(thing, sizeof(thing), "link_bps.%s", name);
-	json_object_set_new(absent, thing, json_string("the driver tells no link speed"));
+	json_object_set_new(absent, thing, json_string("the driver reports no link speed"));
 	return json_null();
 }
 
