@@ -324,10 +324,10 @@ def without_busy_polls() -> list[list[TimedInterval]]:
 @pytest.mark.parametrize(
     ("blocks", "reason"),
     [
-        (few_timed_intervals(), "only 48 slices were timed: the window is too short"),
+        (few_timed_intervals(), "only 48 timed intervals: the window is too short"),
         (few_blocks(), "the window is too short"),
-        (without_busy_polls(), "slices met some 0 visits only"),
-        ([[]] * 16, "only 0 slices"),
+        (without_busy_polls(), "the timed intervals have only 0 busy polls"),
+        ([[]] * 16, "only 0 timed intervals"),
     ],
     ids=["timed_intervals", "blocks", "busy_polls", "none"],
 )

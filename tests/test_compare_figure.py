@@ -47,7 +47,7 @@ def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
         assert word in text
     assert "1 of 4 differences exceeds noise" in text
     assert "absent, because the first is zero" in text, "nothing was lost, so there is no ratio of losses"
-    assert "3 trials a point" in text
+    assert "3 trials per point" in text
 
 
 def test_of_many_equal_metrics_hardly_any_differs(tmp_path: Path) -> None:

@@ -584,7 +584,7 @@ def test_the_command_shows_evidence_and_reasons(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     [at] = [i for i, line in enumerate(lines) if line.startswith("queues 512, shape SQ, feed infinite")]
     assert lines[at].endswith("limited by: sweep over the queues")
-    assert "the fullest queue gives 100 % of what its visits can take (32 each)" in lines[at + 1]
+    assert "the fullest queue gives 100 % of what its polls can take (32 each)" in lines[at + 1]
     assert any(line.strip().startswith("refuted if ") for line in lines)
     assert lines[lines.index("absent at every point:") + 1].endswith("absent, because the virtual NIC has none")
     full = pollscope("explain", "run", "--all", cwd=tmp_path).stdout

@@ -313,11 +313,11 @@ def test_a_floor_that_cannot_be_seen_is_a_sentence(tmp_path: Path) -> None:
 
 def test_the_caption_says_what_there_is(tmp_path: Path) -> None:
     _, pooled = finished(paper_figure("H-F3c"), gallery_run(tmp_path / "pooled", "H-F3c", "whole"))
-    assert "All packets of 3 trials a point." in pooled.caption and "intervals" not in pooled.caption
+    assert "All packets of 3 trials per point." in pooled.caption and "intervals" not in pooled.caption
     _, single = finished(paper_figure("S-F8"), gallery_run(tmp_path / "single", "S-F8", "single"))
-    assert "One trial a point, so there are no intervals." in single.caption
+    assert "One trial per point, so there are no intervals." in single.caption
     _, whole = finished(paper_figure("S-F8"), gallery_run(tmp_path / "whole", "S-F8", "whole"))
-    assert "Means of 3 trials a point with 95 % intervals." in whole.caption
+    assert "Means of 3 trials per point with 95 % intervals, some of them unbounded." in whole.caption
 
 
 def pairs_run(folder: Path) -> RunFolder:
@@ -335,7 +335,7 @@ def test_each_pair_is_a_line_of_a_sweep(tmp_path: Path) -> None:
         assert figure is not None
         drawn, data = finished(figure, run)
         assert legend_names(drawn) == ["pair first", "pair second"]
-        assert "Means of 3 trials a point" in data.caption and "pollscope compare" not in data.caption
+        assert "Means of 3 trials per point" in data.caption and "pollscope compare" not in data.caption
     across, _ = finished(asked_figure(run, {"x": "pair", "y": ("tx_pps",)}, narrow=False), run)
     assert [text.get_text() for text in across.axes[0].get_xticklabels()] == ["first", "second"]
     held, _ = finished(

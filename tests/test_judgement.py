@@ -48,7 +48,7 @@ def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None
         for trial in (trial for trial, record in records.items() if now[trial] != record["status"]):
             if now[trial] == "flagged":
                 assert str(table.loc[trial, "reason"]).startswith(
-                    "what visits and packets cost in slices misses the window"
+                    "the cost of busy polls and packets by timed intervals misses the window"
                 )
                 continue
             assert (now[trial], records[trial]["start"]["rate"]) == ("ok", {"pps": 0.0}), f"{folder}: {trial}"

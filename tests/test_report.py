@@ -254,7 +254,7 @@ def test_cautions_speak_up_with_numbers(tmp_path: Path) -> None:
     assert "1 of 18 trials exceed" in topics["noisy trials"]
     assert "lcore 2 waited for its CPU for 25 % of the trial" in topics["noisy trials"]
     assert "% unsent" in topics["generator"]
-    assert "50 times a second" in topics["host noise"]
+    assert "50 times per second" in topics["host noise"]
     assert "KVM" in topics["virtual machine"]
     assert {"SMT", "governor", "turbo", "virtual NIC", "not measured"} <= set(topics)
 
@@ -271,7 +271,7 @@ def test_noise_of_a_pair_says_on_which_host(tmp_path: Path) -> None:
     """Both hosts have a CPU 1."""
     gaps = {"lcore": 1, "cpu": 1, "duration_ns": 500_000_000, "over_100us": 30, "longest_ns": 100_400_000}
     topics = _topics(tmp_path, tax_trials(), noise=[{"role": role, **gaps} for role in ("generator", "DUT")])
-    each = "CPU 1 60 times a second (longest 100 ms)"
+    each = "CPU 1 60 times per second (longest 100 ms)"
     assert f"generator {each}, DUT {each}." in topics["host noise"]
 
 

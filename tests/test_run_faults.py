@@ -214,7 +214,7 @@ def test_noise_flags_and_repeats(cli: Cli) -> None:
     run = cli.only_run()
     attempts = [record for record in run.trials if record["trial"] == "maximum:queues=2:0"]
     assert [record["status"] for record in attempts] == ["flagged", "ok"]
-    assert "away for more than 100 us 1000 times a second; the spec allows 100" in attempts[0]["flags"][0]["text"]
+    assert "away for more than 100 us 1000 times per second; the spec allows 100" in attempts[0]["flags"][0]["text"]
     assert_complete_after_flag(run.meta["plan"], [record["trial"] for record in run.trials])
     table = current_table(run).set_index("trial")
     assert table["status"].to_dict() == {name: record["status"] for name, record in last_attempts(run).items()}

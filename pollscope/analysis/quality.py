@@ -230,7 +230,7 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             limit = f"; the spec allows {human_number(allowed)}" if allowed is not None and rate > allowed else ""
             longest = f"longest {human_ns(entry.get('longest_ns', 0))}{limit}"
             host = f"{entry['role']} " if "role" in entry else ""  # of two hosts, each with a CPU of that number
-            noisy.append(f"{host}CPU {entry.get('cpu')} {rate:.0f} times a second ({longest})")
+            noisy.append(f"{host}CPU {entry.get('cpu')} {rate:.0f} times per second ({longest})")
     if noisy:
         yield Caution(
             "host noise",

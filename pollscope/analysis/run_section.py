@@ -100,7 +100,7 @@ TABLES = {
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A figure inside the page; `words` say what it shows to who cannot see it."""
+    """Hold a figure inside the page; `words` describe it to readers who cannot see it."""
 
     heading: str
     name: str

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From what a polling lcore recorded to where its cycles went (docs/validity.md).
+"""Divide the cycles of a polling lcore into classes, from what the lcore recorded (docs/validity.md).
 
-Visits (polls that returned packets) by themselves, empty polls by themselves, what both together take more or less than
-that, and what loop and measuring add make the window. Empty polls are counted and cost what they cost among empty
-polls. What visits cost by themselves is the slope over slices: runs of polls that are timed from outside, each with its
-empty polls, visits, packets, and switches from empty polls to visits. Errors are half-widths of 95 % intervals by a
-jackknife over blocks of the window, because neighbouring slices are not independent.
+A window consists of busy polls by themselves, empty polls by themselves, their interaction (what both take together
+beyond the sum), the loop, and the instrumentation. Empty polls are counted and have the cost of an empty poll among
+empty polls. The cost of busy polls is a slope over timed intervals: runs of polls that are timed from outside, each
+with its numbers of empty polls, busy polls, packets, and empty-to-busy transitions. Errors are half-widths of 95 %
+intervals by a jackknife over blocks of the window, because neighbouring intervals are not independent.
 """
 
 import math
@@ -35,9 +35,9 @@ _MIN_BLOCK_TIMED_INTERVALS = 16
 # to 4.6 times that of the same noise in each slice (10 lengths: 1, 2, 4 ... 512 polls). With 8, intervals held the
 # truth in 95 % of simulated windows, whose blocks have few slices that long.
 _LONG_TIMED_INTERVAL_NOISE = 8.0
-# Fewer timed turns of a loop that is told give no interval.
+# Fewer timed iterations of a notified loop give no interval.
 _MIN_TURNS = 30
-# By weight, so about. Fewer say nothing of what a visit costs; few say it as if what visits cost scattered by its mean.
+# By weight, so approximate. Fewer give no cost of a busy poll; few give one whose scatter is as large as its mean.
 MIN_BUSY_POLLS, FEW_BUSY_POLLS = 2, 30
 # A class whose error is above this share of the window is not told apart from the others.
 _SEPARABLE_SHARE = 0.02
@@ -53,20 +53,20 @@ CALIBRATION_ERROR = 1.0
 # In one host state calibrated costs scatter by about this share (over the grid of
 # benchmarks/accounting_truth.py).
 _CALIBRATION_SCATTER = 0.01
-# Visits were not seen to leave anything to the empty polls of so few queues, whose heads all stay in the cache (same
-# grid); with more of them it may be too little to tell.
+# Busy polls do not slow the empty polls of so few queues, whose heads all stay in the cache (same grid). With more
+# queues the effect may be too small to see.
 _ROOMY_QUEUES = 16
-# By so much slices and the loop between them differ in the cost of an empty poll, as a share (same grid). It comes on
-# top of what a slice's spread tells.
+# The cost of an empty poll differs between timed intervals and the loop by at most this share (same grid), beyond the
+# spread of the intervals.
 TIMED_INTERVAL_ERROR = 0.02
-# All empty polls together are dearer by so many times what the visits before them cost, at most (1.14, same grid).
+# All empty polls together take at most so many times the cost of the busy polls before them longer (1.14, same grid).
 _MOST_AFTERMATH_OF_BUSY_POLLS = 1.5
-# By so much what visits cost in slices and in the loop between them differ, as a share of it (same grid).
+# The cost of busy polls differs between timed intervals and the loop by at most this share (same grid).
 FIT_ERROR = 0.1
 # A tax that is known worse than this is absent, so that a given one is less than 2 points off.
 MOST_ERROR_SHARE = 0.019
 WOULD_TELL = "a longer window or a quieter machine would tell"
-# Above this a visit's switch says nothing that the visit does not (R squared of switches on visits and packets).
+# Above this R squared (transitions on busy polls and packets), transitions tell nothing beyond busy polls.
 _COLLINEAR = 0.98
 # Singular values below this share of the largest are rounding.
 _SINGULAR = 1e-10
@@ -101,12 +101,12 @@ class Classes:
         loop: looks at the TSC, decisions of the loop, waits for locks, lost polls, and time in which something else had
             the CPU; where slices know better what packets cost, all that is left.
         instrumentation: stamps and bookkeeping of what was sampled.
-        packets: visits by themselves, and the interaction: all that is left of the window, or by the slices, whichever
-            is known better (the slices at light load).
-        useful: visits by themselves; a reason where slices do not tell it from the interaction.
-        by_timed_intervals: whether packets is what the slices say.
+        packets: busy polls by themselves and the interaction: the rest of the window, or the estimate by timed
+            intervals, whichever is known better (the latter at light load).
+        useful: busy polls by themselves; a reason where timed intervals cannot separate them from the interaction.
+        by_timed_intervals: whether packets is the estimate by timed intervals.
         waiting: time in which nothing was ready, of a loop that waits then.
-        misfit: by how many cycles the slices' sum misses what the window had for packets; or why that is not known.
+        misfit: cycles by which the timed intervals miss the window's cycles for packets; or why that is not known.
         empty_poll_cycles: of one, by itself.
     """
 
@@ -181,7 +181,7 @@ class _Known(NamedTuple):
 def _polled(
     lcore: Mapping[str, Any], counts: Sums, known: _Known, cost: MeasuredCycles, aftermath: float
 ) -> Classes | NoClasses | str:
-    """The classes of a window with visits, by what an empty poll costs and what slices say of the visits."""
+    """Return the classes of a window with busy polls, by the cost of an empty poll and the timed intervals."""
     polls = float(counts[EMPTY])
     waited = float(lcore.get("waited_cycles", 0))
     left = known.total - polls * cost.value - known.loop - known.instrumentation
@@ -202,7 +202,7 @@ def _polled(
     misfit = busy_polls.all if isinstance(busy_polls.all, str) else busy_polls.all.value + waited - packets.value
     parts = _Parts(empty, known.loop, packets)
     if isinstance(busy_polls.all, MeasuredCycles):
-        # What visits make empty polls dearer by is theirs, and slices may book it as the polls'.
+        # Busy polls slow the empty polls after them. The interaction holds that; intervals may count it as empty.
         crowded = aftermath > 0 or float(lcore.get("queues", 0)) > _ROOMY_QUEUES
         unseen = min(polls * math.hypot(TIMED_INTERVAL_ERROR * cost.value, aftermath), most) if crowded else 0.0
         fitted = MeasuredCycles(busy_polls.all.value + waited, math.hypot(busy_polls.all.error, unseen))
@@ -284,7 +284,7 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
         return f"being told which queue is next, timed turn by turn, exceeds the window by {-100 * left / total:.1f} %"
     if error > MOST_ERROR_SHARE * total:
         return f"what being told which queue is next costs is known to +-{100 * error / total:.1f} % of the window only"
-    alone = "a loop that is told has no empty polls between visits whose interaction could be told"
+    alone = "a notified loop has no empty polls between busy polls, so their interaction is not known"
     packets = MeasuredCycles(left, error)
     return Classes(total, empty, loop, instrumentation, packets, alone, alone, empty.value / polls, waiting=waiting)
 
@@ -304,7 +304,7 @@ def _of_turns(notice: Mapping[str, Any], turns: float, total: float) -> Measured
 
 
 def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Classes:
-    """Without a visit nothing is estimated: what is left are the empty polls, and interrupts too short to be seen."""
+    """Return the classes of a window without busy polls: empty polls, and interrupts too short to be seen."""
     left, none = total - loop - instrumentation, MeasuredCycles(0.0, 0.0)
     if polls == 0:
         return Classes(total, none, loop + left, instrumentation, none, none, 0.0, 0.0)
@@ -312,7 +312,7 @@ def _idle(total: float, polls: float, loop: float, instrumentation: float) -> Cl
 
 
 def _counts(lcore: Mapping[str, Any]) -> Sums:
-    """Empty polls, switches, visits, packets and lost polls of the window, at their places among the variables."""
+    """Return empty polls, transitions, busy polls, packets and lost polls of the window, in the order of variables."""
     polls = lcore["polls"]
     failed = polls["refill_failed"] if isinstance(polls["refill_failed"], int | float) else 0
     busy_polls = polls["partial"] + polls["full"]
@@ -356,7 +356,7 @@ def _half_width(replicates: Sums) -> float:
 def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[MeasuredCycles, float] | str:
     """Cycles of an empty poll among empty polls: from slices that stayed empty, else as calibrated before the trial.
 
-    With by how many cycles it may be dearer than one by itself, because of visits before it.
+    With the cycles that it may take longer than one by itself, because of busy polls before it.
     """
     if polls_per_cycle * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE:
         return MeasuredCycles(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2), 0.0
@@ -374,7 +374,7 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[
 
 
 def _aftermath(cycles: float, calibrated: float | None) -> float:
-    """By how much an empty poll of the slices may be dearer than one by itself: down to what was calibrated."""
+    """Return how much longer an empty poll of the intervals may take than one by itself, down to the calibration."""
     if calibrated is None or cycles <= (1 + _CALIBRATION_SCATTER) * calibrated:
         return 0.0
     return cycles - (1 - _CALIBRATION_SCATTER) * calibrated
@@ -435,7 +435,7 @@ def _slope_variances(timed_intervals: Sums, sums: Sums) -> Sums:
 
 @dataclass(frozen=True)
 class _BusyPolls:
-    """By the slices: visits with their interaction, visits by themselves; or why not."""
+    """Hold busy polls with and without their interaction, by timed intervals; or why that is not known."""
 
     all: MeasuredCycles | str
     alone: MeasuredCycles | str
@@ -447,10 +447,10 @@ def _busy_polls(
     timed_intervals, sums = _blocks(lcore["timed_intervals"]["blocks"], VARIABLES)
     used, whole = timed_intervals > 0, sums.sum(0)
     if timed_intervals.sum() < MIN_TIMED_INTERVALS or np.count_nonzero(used) < MIN_BLOCKS or whole[ONE, ONE] <= 0:
-        few = f"only {timed_intervals.sum():.0f} slices were timed: the window is too short"
+        few = f"only {timed_intervals.sum():.0f} timed intervals: the window is too short"
         return _BusyPolls(few, few)
     met = float(timed_intervals.sum() * whole[ONE, BUSY_POLLS] / whole[ONE, ONE])
-    rare = f"slices met some {met:.0f} visits only: the load is too low or the window too short"
+    rare = f"the timed intervals have only {met:.0f} busy polls: the load is too low or the window too short"
     if met < MIN_BUSY_POLLS:
         return _BusyPolls(rare, rare)
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
@@ -462,7 +462,7 @@ def _busy_polls(
     if met < FEW_BUSY_POLLS:
         return _BusyPolls(everything if fitted > 0 else rare, rare)
     if _transitions_explained_by_busy_polls(whole) > _COLLINEAR:
-        alike = "nearly every visit came behind an empty poll, or nearly none: no slice tells what that changes"
+        alike = "nearly every busy poll follows an empty poll, or nearly none does: their interaction is not known"
         return _BusyPolls(everything, alike)
     useful = MeasuredCycles(
         float(_of_busy_polls(coefficients, counts)), _half_width(_of_busy_polls(replicates, counts))
@@ -470,14 +470,14 @@ def _busy_polls(
     if useful.error <= _SEPARABLE_SHARE * total:
         return _BusyPolls(everything, useful)
     reason = (
-        "visits by themselves and their interaction with empty polls are told apart only to "
+        "busy polls and their interaction with empty polls are separated only to "
         f"+-{100 * useful.error / total:.1f} % of the window; together they are {100 * measured / total:.1f} %"
     )
     return _BusyPolls(everything, reason)
 
 
 def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float) -> MeasuredCycles | str:
-    """Polls that another core kept from their packets, by the slices: neither empty polls nor visits."""
+    """Return polls that lost their packets to another core, by timed intervals: neither empty nor busy polls."""
     lost, total = float(counts[LOST]), float(lcore["cycles"]["total"])
     if lost * MOST_LOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
         return MeasuredCycles(lost * MOST_LOST_POLL_CYCLES / 2, lost * MOST_LOST_POLL_CYCLES / 2)
@@ -496,7 +496,7 @@ def _fitted(coefficients: Sums, counts: Sums) -> Any:
 
 
 def _transitions_explained_by_busy_polls(sums: Sums) -> float:
-    """R squared of switches on 1, visits and packets."""
+    """Return R squared of transitions on 1, busy polls and packets."""
     others = [ONE, BUSY_POLLS, PACKETS]
     normal, target = sums[np.ix_(others, others)], sums[others, TRANSITIONS]
     spread = sums[TRANSITIONS, TRANSITIONS] - sums[ONE, TRANSITIONS] ** 2 / sums[ONE, ONE]
@@ -517,7 +517,7 @@ def _with_replicates(blocks: Sums, whole: Sums, empty_poll_cycles: float) -> tup
 
 
 def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
-    """Least squares of cycles, less those of the empty polls, over 1, switches, visits, packets and lost polls.
+    """Fit cycles, less those of the empty polls, by 1, transitions, busy polls, packets and lost polls.
 
     Args:
         sums: of products, a matrix for each row of the result.

@@ -2,7 +2,7 @@
 """Judge a trial when its record is read (metrics, flags, status), and the drift of a run's baselines.
 
 A record holds facts. What they mean is told here, by the runner when it decides whether a trial is made again and by
-every reader, so a better test judges old runs anew. Only that a trial failed is a fact of its record.
+every reader, so a better test judges old runs again. Only the failure of a trial is part of its record.
 """
 
 from collections.abc import Mapping, Sequence

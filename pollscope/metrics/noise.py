@@ -37,7 +37,7 @@ _LIMITS = (
     _Limit(
         "max_gaps_over_100us_per_s",
         "generator_gaps_over_100us_per_s",
-        "the generator's core was away for more than 100 us {value:.0f} times a second; the spec allows {limit}",
+        "the generator's core was away for more than 100 us {value:.0f} times per second; the spec allows {limit}",
     ),
     _Limit(
         "max_steal_ticks",
@@ -94,7 +94,7 @@ def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag
     if abs(misfit) <= limit:
         return []
     text = (
-        f"what visits and packets cost in slices misses the window by {100 * misfit:+.1f} % of it (limit "
+        f"the cost of busy polls and packets by timed intervals misses the window by {100 * misfit:+.1f} % (limit "
         f"{human_share(limit)}): the host state changed, or costs do not add up"
     )
     return [{"name": "accounting:misfit", "text": text}]

@@ -42,7 +42,7 @@ _COUNTS_OF_LCORE = (
     "stamp_cycles",
 )
 _CYCLE_CLASSES = ("total", "useful", "wire", "waiting", *TAX_CLASSES)
-# Latencies of visits are the parts of useful cycles where they add up to these within this share of the window.
+# Latencies of busy polls are parts of useful cycles where they add up to them within this share of the window.
 _PARTS_TOLERANCE = 0.02
 _POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
 
@@ -500,13 +500,13 @@ class Account:
             )
 
     def part(self, name: str) -> float:
-        """Receive, process or transmit: as timed visit by visit, where these latencies add up to all useful cycles."""
+        """Return receive, process or transmit, timed per busy poll, where these add up to all useful cycles."""
         timed = timed_parts(self.lcore)
         timed["transmit"] -= self.wire
         excess = (sum(timed.values()) - self.useful) / self.total
         if abs(excess) > _PARTS_TOLERANCE:
             raise NotMeasured(
-                f"timed one by one visits take {100 * abs(excess):.1f} % of the window "
+                f"timed one at a time, busy polls take {100 * abs(excess):.1f} % of the window "
                 f"{'more' if excess > 0 else 'less'} than in the loop, so their parts do not add up"
             )
         return timed[name]

@@ -174,7 +174,7 @@ def _too_many(shape: Part) -> list[str]:
     if sent <= (1 + _MOST_UNSENT) * asked:
         return []
     return [
-        f"cold queues got {sent:.0f} packets where their visits asked for about {asked:.0f}: visits became rarer "
+        f"cold queues got {sent:.0f} packets where their polls asked for about {asked:.0f}: polls became rarer "
         "faster than the generator counts them"
     ]
 
@@ -182,7 +182,7 @@ def _too_many(shape: Part) -> list[str]:
 def _dry(trial: TrialFacts, shape: Part, queue_polls: float) -> list[str]:
     sent, wanted = shape["hot_sent"].number(), shape["hot_asked"].number()
     if sent >= wanted:
-        return ["hot queues were sent more than their visits take, so they ran dry for a part of the window only"]
+        return ["hot queues were sent more than their polls take, so they ran dry for a part of the window only"]
     rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
     return [
         f"the generator was the limit: hot queues ran dry, it sent them {rates[0]}, and their "

@@ -21,7 +21,7 @@ from pollscope.stats.estimates import mean_estimate
 # A core that is busy for this share of its time has none left; with packets lost, the lower one is enough, because
 # the loss comes in stretches. Without loss a busy core may still carry more: a packet in a larger burst costs less.
 BUSY_SHARE, BUSY_AND_LOSING_SHARE = 0.95, 0.9
-# A queue that gives so much of what its visits can take is never emptied.
+# A queue whose polls are this full is never emptied.
 FULL_BUSY_POLLS_SHARE = 0.9
 
 
@@ -210,7 +210,7 @@ class PointFacts:
 
     @property
     def has_idle_polls(self) -> bool:
-        """Tell whether all lcores that read RX queues have time for more visits: they neither work nor wait for a lock.
+        """Tell whether all lcores that read RX queues have time for more polls: they neither work nor wait for a lock.
 
         Raises:
             NotMeasured: the trials have no cycles.
@@ -269,7 +269,7 @@ class PointFacts:
 
     @cached_property
     def filled(self) -> float:
-        """Of the fullest queue: packets over what its visits could have taken.
+        """Return how full the polls of the fullest queue were: packets over what they could have taken.
 
         Raises:
             NotMeasured: packets of single queues, or bursts, are not known.

@@ -13,7 +13,7 @@ _LOCK_SHARE = 0.1
 _LOST_CLAIMS_SHARE = 0.5
 # Of a busy core's time: where more of it is the virtual NIC's, that limits and not the forwarder.
 _MOSTLY_WIRE_SHARE = 0.5
-# So few packets are lost for want of an mbuf or of room in the TX queue by chance of a start.
+# At the start this share of packets may find no mbuf, or no room in the TX queue, by chance.
 _FEW_SHARE = 0.001
 _AWAY_SHARE = 0.01
 # With that much of its time gone a core does not do what it can, whatever else limits it.
@@ -74,7 +74,7 @@ def _copying(point: PointFacts) -> Judged:
 
 
 def _core_by_polls(point: PointFacts) -> Judged:
-    """Without cycles: an empty poll takes less than a visit, so where few polls are empty, few cycles are."""
+    """Judge without cycles: an empty poll takes less than a busy one, so few empty polls take few cycles."""
     if point.backlogged and point.mean("empty_poll_fraction") <= 1 - BUSY_SHARE:
         return judged(
             RuleOutcome.LIMITS, f"{point.text('empty_poll_fraction')}, and a poll that finds packets takes longer"
@@ -92,13 +92,13 @@ def _cycles_text(point: PointFacts) -> str:
 
 def _sweep(point: PointFacts) -> Judged:
     if point.param("notification") == "qwait":
-        return judged(RuleOutcome.CLEAR, "doorbells tell which queue is next, so none is visited in vain")
+        return judged(RuleOutcome.CLEAR, "doorbells tell which queue is next, so no empty queue is polled")
     filled = point.filled
-    said = f"the fullest queue gives {human_share(filled)} of what its visits can take ({point.param('burst')} each)"
+    said = f"the fullest queue gives {human_share(filled)} of what its polls can take ({point.param('burst')} each)"
     if not point.backlogged or filled < FULL_BUSY_POLLS_SHARE:
         return judged(RuleOutcome.CLEAR, said)
     if not point.has_idle_polls:
-        return judged(RuleOutcome.CLEAR, f"{said}, but the core has no time for more visits")
+        return judged(RuleOutcome.CLEAR, f"{said}, but the core has no time for more polls")
     return judged(
         RuleOutcome.LIMITS,
         said,
@@ -231,7 +231,7 @@ DUT_RULES = (
             "idle polls",
         ),
         _sweep,
-        "SoCC'19 section 5 (queue heads polled per second); bursts x visits of one queue",
+        "SoCC'19 section 5 (queue heads polled per second); bursts x polls of one queue",
         "the same traffic with fewer queues, or larger bursts, is no faster",
     ),
     Rule(

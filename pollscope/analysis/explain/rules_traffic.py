@@ -138,7 +138,7 @@ TRAFFIC_RULES = (
         ("limits if 98 % of the line's speed is used",),
         _line,
         "IEEE 802.3 clause 4 (frame, preamble and gap)",
-        "larger frames have as many packets a second",
+        "larger frames have as many packets per second",
     ),
     Rule(
         "NIC port",

@@ -212,19 +212,19 @@ def _load(lcore: Part, idle: float, waiting: float, error: float) -> CoreLoad:
 
 
 def _busy_polls_filled(record: Record) -> float | None:
-    """Of the queue with most packets: what it gave over what its visits could have taken; None where unknown."""
+    """Return how full the polls of the queue with most packets were; None where unknown."""
     trial, params = TrialFacts(record), record.get("params") or {}
     try:
         name = trial.part("config", "dut", "rx_port").text()
         counts = trial.part("result", "ports", name, "rx_queue_packets").items()
-        if params.get("notification") == "qwait":  # a queue is visited when it has something, however often that is
+        if params.get("notification") == "qwait":  # a queue is polled only when it has packets
             busy_polls = sum(lcore["polls"][kind].number() for lcore in trial.readers for kind in ("partial", "full"))
-            return trial.packets / nonzero(busy_polls * float(params["burst"]), "no queue was visited")
+            return trial.packets / nonzero(busy_polls * float(params["burst"]), "no queue was polled")
         busy_polls = sum(lcore["iterations"].number() * lcore["queues"].number() for lcore in trial.readers) / len(
             counts
         )
         most = _busiest_share(counts) * trial.packets
-        return most / nonzero(busy_polls * float(params["burst"]), "no queue was visited")
+        return most / nonzero(busy_polls * float(params["burst"]), "no queue was polled")
     except (NotMeasured, ZeroDivisionError, KeyError):
         return None
 

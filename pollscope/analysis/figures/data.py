@@ -36,7 +36,7 @@ MILLION, US_PER_NS = 1e6, 1e-3
 INTERRUPTED_LIMIT = 0.01
 # A figure of more has a panel for each, whose title names it.
 _MOST_METRICS = 4
-# Who fills the RX rings, where a run compares that.
+# The sources that fill the RX rings, where a run compares them.
 FEEDS = {
     "": "",
     "wire": "packets of a generator",
@@ -198,13 +198,13 @@ class FigureData:
         flagged = int((self.rows["status"] == "flagged").sum())
         note = f" {flagged} of {len(self.rows)} trials are flagged for host noise." if flagged else ""
         if self.pools_trials:
-            return f"All packets of {repeats} trial{'s' if max(sizes) > 1 else ''} a point.{note}"
+            return f"All packets of {repeats} trial{'s' if max(sizes) > 1 else ''} per point.{note}"
         if max(sizes) == 1:
-            return f"One trial a point, so there are no intervals.{note}"
+            return f"One trial per point, so there are no intervals.{note}"
         known = {row["low"] is not None for row in self.drawn}
         said = {frozenset({False}): ", whose intervals are unbounded", frozenset({True, False}): _INTERVALS_OF_SOME}
         intervals = {frozenset[bool](): ""} | said  # nothing is drawn, so nothing has one
-        return f"Means of {repeats} trials a point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
+        return f"Means of {repeats} trials per point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
 
     def _maximum_note(self) -> str:
         unsaturated = unsaturated_points(self.table)
@@ -248,7 +248,7 @@ def all_queues(lines: Mapping[str, Sequence[PointValues]]) -> list[float]:
 
 
 def by_feed(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
-    """Samples by who fills the rings, in words; what is measured under one feed is never joined with another."""
+    """Return samples by the source that fills the rings, in words; samples of two feeds are never joined."""
     feeds = [feed for feed in FEEDS if any(sample.levels.get("feed", "") == feed for sample in found)]
     return {FEEDS[feed]: [sample for sample in found if sample.levels.get("feed", "") == feed] for feed in feeds}
 

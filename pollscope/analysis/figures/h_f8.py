@@ -21,7 +21,7 @@ TASKS = {
     "raid": "RAID protection",
     "dispatch": "Request dispatching",
 }
-# Who has which queues: spinning cores behind a lock share theirs, cores that are told by a ready set.
+# How cores share queues: spinning cores share them behind a lock, notified cores by a ready set.
 _SHARING = {
     ("scale-out", "own"): "queues of its own",
     ("locked", "own"): "shared queues",
@@ -150,7 +150,7 @@ def draw_light_load(data: FigureData) -> Figure:
 
 
 def _organised(data: FigureData, shape: str) -> list[Line]:
-    """A line for each number of cores, and for who has which queues."""
+    """Return a line per number of cores and per way of sharing queues."""
     names = ("cores", "organisation", "ready_set_sharing")
     found = {
         tuple((name, each.levels[name]) for name in names if name in each.levels)

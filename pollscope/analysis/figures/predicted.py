@@ -26,7 +26,7 @@ def draw_latency(axes: Axes, data: FigureData, found: Sequence[PointValues], sha
     """The mean latency at the samples' numbers of queues, if their sweeps and useful cycles were measured.
 
     A packet waits as in cyclic polling with gates (Takagi 1986; Boxma and Groenendijk 1987), whose switch-over is an
-    empty poll: a sweep without its visits, by its queues.
+    empty poll: a sweep without its busy polls, divided by its queues.
     """
     names = ("sweep_time_ns", "useful_share", "rx_pps")
     known = [{_key(each): each.estimate.value for each in by_point(data.rows, name)} for name in names]

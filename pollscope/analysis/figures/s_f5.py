@@ -106,7 +106,7 @@ def _panel(axes: Axes, data: FigureData, queues: int, with_paper: bool = True) -
             whisker(axes, places[load], estimate, INK)
     for metric, (name, marker, beside) in OTHER_DEFINITIONS.items():
         for load, sample in _of(data.running(metric), queues).items():
-            # The tax itself is absent there; or visits timed one by one exceed the time that the core ran.
+            # The tax itself is absent there, or busy polls timed one at a time exceed the time in which the core ran.
             if load not in places or sample.estimate.value < 0:
                 continue
             x, y = places[load] + beside, 100 * sample.estimate.value

@@ -43,7 +43,7 @@ PARTS = {
     "receive_share": ("Receiving", "#1f5a91"),
     "wire_share": ("Wire (virtual NIC)", "#dfe6c9"),
 }
-# What useful cycles consist of, drawn as one where visits overlap and their parts do not add up.
+# The parts of useful cycles, drawn as one where busy polls overlap and the parts do not add up.
 USEFUL_PARTS = ("transmit_share", "process_share", "receive_share")
 USEFUL_WHOLE = ("Useful, parts overlap", "#6f9fd0")
 # Line colours and markers by rank (Okabe and Ito 2008, without the yellow that vanishes on white).

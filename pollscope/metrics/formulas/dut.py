@@ -103,7 +103,7 @@ def _tax_share_testpmd(trial: TrialFacts) -> float:
     if spent > 1:
         waits = " with the waits between them" if trial.waiting_cycles else ""
         raise NotMeasured(
-            f"timed one by one visits{waits} take {100 * spent:.1f} % of the window, because they overlap in the loop"
+            f"timed one at a time, busy polls{waits} take {100 * spent:.1f} % of the window: they overlap in the loop"
         )
     return 1 - spent
 
