@@ -84,7 +84,7 @@ chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian system
 machine-test: ready-dev ## the set-up, `make run` and `make test` and what walk-test does, on bare Debian and Ubuntu (root, network, 3 h)
 	@$(PYTEST) -m machine tests/chroot
 
-walk-test: ready-dev ready-vm programs ## docs/first-hour.md by its commands, in chroots and on emulated machines (root, network, 1.5 h)
+walk-test: ready-dev ready-vm programs ## docs/two-servers.md by its commands, in chroots and on emulated machines (root, network, 1.5 h)
 	@$(PYTEST) -m machine tests/chroot/test_first_hour_walk.py tests/chroot/test_first_hour_machines.py
 
 lint: ready-dev programs lint-fast ## format, style, words, types, imports and scripts of all files (8 min)

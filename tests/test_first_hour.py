@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/first-hour.md, walked as far as one machine can: a controller and two hosts in network namespaces, a real sshd
+"""docs/two-servers.md, walked as far as one machine can: a controller and two hosts in network namespaces, a real sshd
 on each that lets no root in, a user with (a stand-in for) sudo, real plays; only the nodes and the NICs are not real.
 """
 
@@ -144,7 +144,7 @@ def host_of(folder: Path, role: str, network: SilentNetwork) -> Any:
 
 def test_the_page_names_specs_that_are_there(cli: Cli, checkout: Path) -> None:
     """Nothing is beside the commands: the specs are those of the wheel."""
-    named = re.findall(r"^ +pollscope run (\S+)", (checkout / "docs/first-hour.md").read_text(), re.MULTILINE)
+    named = re.findall(r"^ +pollscope run (\S+)", (checkout / "docs/two-servers.md").read_text(), re.MULTILINE)
     done = cli("validate", *named)
     assert (len(named), done.returncode) == (2, 0), done.stderr
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/first-hour.md by its commands alone on two bare machines, emulated by QEMU: Debian 13 and Ubuntu 24.04 as a site
+"""docs/two-servers.md by its commands alone on two bare machines, emulated by QEMU: Debian 13 and Ubuntu 24.04 as a site
 installs them. Boot parameters, reboots, hugepages, drivers of NICs and packages from the mirror are real. The programs
 are built on systems of the two releases beside them: an emulated compiler takes minutes for each file.
 

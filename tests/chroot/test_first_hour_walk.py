@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/first-hour.md by its commands alone: a laptop that has Python and SSH, two servers, Debian 13 and Ubuntu.
+"""docs/two-servers.md by its commands alone: a laptop that has Python and SSH, two servers, Debian 13 and Ubuntu.
 
 Each is a system of its own in a network namespace, with a user, a real sudo and a real sshd that lets no root in. The
 servers reach no mirror, so their packages come in archives (`build-release --offline`). Nodes are the real ones, joined

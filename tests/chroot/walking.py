@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A laptop that has Python and SSH and nothing else, on which docs/first-hour.md is walked."""
+"""A laptop that has Python and SSH and nothing else, on which docs/two-servers.md is walked."""
 
 import subprocess
 import sys

@@ -111,7 +111,7 @@ def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         "3.11 or later: a distribution below that has it",
     )
     known = seen["distribution"] in DISTRIBUTIONS
-    by_hand = f"the plays know {', '.join(DISTRIBUTIONS)}; by hand: docs/playbooks.md"
+    by_hand = f"the plays know {', '.join(DISTRIBUTIONS)}; by hand: docs/administer.md"
     yield "distribution", "yes" if known else "note", str(seen["distribution"]), by_hand
     in_step = {True: "the network's", False: "on its own", None: "nobody says"}[seen["time_synchronised"]]
     yield "time", "yes" if seen["time_synchronised"] else "note", in_step, "timedatectl set-ntp true, there"

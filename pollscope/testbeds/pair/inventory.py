@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Inventories of the playbooks: which hosts there are, how they are reached, their NICs (docs/playbooks.md)."""
+"""Inventories of the playbooks: which hosts there are, how they are reached, their NICs (docs/two-servers.md)."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -257,7 +257,7 @@ class VmPairTestbed(NodeTestbed):
 
 
 def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
-    """Return an inventory of the two (docs/playbooks.md)."""
+    """Return an inventory of the two (docs/two-servers.md)."""
     remotes = {machine.name: machine.remote for machine in machines}
     one = next(iter(remotes.values()))
     common = {
