@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/two-servers.md by its commands alone on two bare machines, emulated by QEMU: Debian 13 and Ubuntu 24.04 as a site
-installs them. Boot parameters, reboots, hugepages, drivers of NICs and packages from the mirror are real. The programs
-are built on systems of the two releases beside them: an emulated compiler takes minutes for each file.
+"""docs/two-servers.md by its commands alone on two bare machines, emulated by QEMU: Debian 13 and Ubuntu 24.04.
+
+The machines are as a site installs them. Boot parameters, reboots, hugepages, drivers of NICs and packages from the
+mirror are real. The programs are built on systems of the two releases beside them: an emulated compiler takes minutes
+for each file.
 
 Not part of `make test`: three quarters of an hour on two CPUs (make walk-test).
 """
