@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the driver's source files offer each other. Read crossover_ring.h first (the wire's memory layout), then
+ * Functions that the driver's source files share. Read crossover_ring.h first (the wire's memory layout), then
  * crossover_port.h (all state), then the fast path: crossover_send.c, crossover_dma.c, crossover_receive.c.
  *
  * Functions that return int return 0 or -errno, and log the reason unless they say otherwise. Functions that take an rte_eth_dev and have
@@ -419,7 +419,7 @@ const uint64_t *crossover_corec_race_lost(const struct crossover_rx_queue *rxq, 
  *   split    one pool per RX queue, which its core keeps full; the NIC side takes from that of the queue first, then from the others
  *            (rxBisect: Pismenny, Morrison, Tsafrir, OSDI'25; idpf's split queues have this form).
  *
- * Who writes what: senders write descriptors and HEAD, as always; the polling lcore clears write-back words and writes TAIL and `owed`. Several
+ * Writers: senders write descriptors and HEAD, as always; the polling lcore clears write-back words and writes TAIL and `owed`. Several
  * senders take from a pool, and several cores give to a shared one; rte_ring's own compare-and-swap, acquire and release keep them apart. A
  * handle taken from a pool belongs to the sender until DD is set with release; the driver side's earlier writes to that buffer are visible
  * because the rte_ring's tail was read with acquire. Mode shared has as many buffers in circulation as were posted at the start: a sender
@@ -440,7 +440,7 @@ uint16_t crossover_burst_supplied_described(void *queue, struct rte_mbuf **pkts,
 
 /*
  * Puts a queue whose buffers are all posted into the mode, queue 0 first, before the NIC side runs. Returns -EINVAL (scattered frames wanted,
- * dma=swap, another mempool than queue 0's, fewer descriptors than buffers to supply) or -ENOMEM.
+ * dma=swap, another mempool than queue 0's, fewer descriptors than the pool's buffers) or -ENOMEM.
  */
 int crossover_buffer_pool_init(struct crossover_rx_queue *rxq, const struct rte_eth_dev *dev);
 

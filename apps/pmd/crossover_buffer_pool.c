@@ -246,7 +246,7 @@ static int check(const struct crossover_rx_queue *rxq, const struct rte_eth_dev 
 	if (first == NULL || first->pool != rxq->pool || (rxq != first && first->buffer_pool == NULL))
 		return refuse(rxq, "all RX queues need the mempool of queue 0, and that started first");
 	if (rxq->port->buffer_pool > rxq->size)
-		return refuse(rxq, "more buffers to supply than descriptors");
+		return refuse(rxq, "more buffers in the pool than descriptors");
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * State of a pair of ports. All of it lies in memory that the primary and secondary processes share, so it holds no function pointers: the
  * receive and send functions choose by data.
  *
- * Who writes what: the lcore that sends on a TX queue writes its fields, the peer's senders write the NIC side of an RX ring
+ * Writers: the lcore that sends on a TX queue writes its fields, the peer's senders write the NIC side of an RX ring
  * (crossover_ring.h), the polling lcore writes the driver side, and control threads write everything else under crossover_pair.control.
  * A reset of statistics stores a baseline beside the counter; it never writes a counter that another core owns.
  */

@@ -3,7 +3,7 @@
  * The interface of net_crossover beyond the ethdev API. All functions return 0 or a negative error: -ENODEV if the port does not belong to this
  * driver, -EINVAL if the queue does not exist or is not set up, -EBUSY if another control thread holds the pair, and what is said below.
  *
- * What a sender's core does per frame depends on the receiving port's configuration: nobody looks into frames for a single promiscuous queue without
+ * The work of a sender's core per frame depends on the receiving port's configuration: nobody looks into frames for a single promiscuous queue without
  * hash, types or checksums; frames for up to four queues are classified and sorted by queue; frames for more are classified only. Curves over
  * the number of queues therefore compare three programs of the wire. rte_eth_tx_burst_mode_get() names the one that runs, and the
  * statistics tx_qN_wire_sampled_* show its cost.
@@ -50,7 +50,7 @@ enum net_crossover_buffers {
 
 /*
  * Sets this for all queues of the port that start from now on, with `buffer_pool` (64 to 4096, no more than a queue has descriptors) buffers in a
- * pool. One lcore polls a queue, as always. All RX queues have one mempool and start and stop with the port. Nobody may poll the port during the
+ * pool. Each queue is polled by one lcore, as always. All RX queues have one mempool and start and stop with the port. Nobody may poll the port during the
  * call. A secondary process that is already attached must be attached again before it polls.
  *
  * -EINVAL also for another number of buffers; -EBUSY also if the port is started or has doorbells; -ENOTSUP if the pair has feed=infinite or

@@ -113,7 +113,7 @@
  * THREADS
  *   Any number of producers and of waiters; a waiter belongs to one thread. Control functions are called by one thread at a
  *   time, beside running producers and waiters. With config.one_poster a queue is added or removed only while the producer rests
- *   and the waiter does not serve it: events leave no trace of who serves a queue.
+ *   and the waiter does not serve it: events do not show whether a waiter serves a queue.
  *
  * EXAMPLE
  *   example.c: one thread rings 100 doorbells, another serves what is ready; 40 lines.
@@ -178,11 +178,11 @@ struct qwait {
 struct qwait_waiter {
 	struct qwait *set;
 	uint32_t from;     /* where to look next */
-	uint32_t credit;   /* QWAIT_WEIGHTED: visits of queue `from` that are left */
+	uint32_t credit;   /* QWAIT_WEIGHTED: how often queue `from` is still returned */
 	uint64_t seen;     /* leaves in which qwait_look() saw something; for the next take */
 	uint32_t leaf;     /* config.one_waiter: of this leaf ... */
 	uint64_t held;     /* ... these queues are taken and not returned yet */
-	uint32_t unlooked; /* config.one_poster: visits since it looked at events */
+	uint32_t unlooked; /* config.one_poster: queues returned since it looked at events */
 	uint64_t returned; /* queues, spurious ones among them */
 	uint64_t spurious; /* of these, empty ones */
 	uint64_t sleeps;   /* QWAIT_SLEEP: system calls that waited */

@@ -100,7 +100,7 @@ struct qwait_doorbell {
 
 /* From a set's only producer to its only waiter; each writes a line of its own beside the slots. */
 struct qwait_events {
-	alignas(QWAIT_LINE_BYTES) qwait_u32 slots[QWAIT_EVENTS]; /* a queue's number and its lap's parity */
+	alignas(QWAIT_LINE_BYTES) qwait_u32 slots[QWAIT_EVENTS]; /* a queue's number and its wrap's parity */
 	alignas(QWAIT_LINE_BYTES) uint32_t posted;               /* by the producer, as the next */
 	uint32_t seen_read;                                      /* `read`, when it looked last */
 	alignas(QWAIT_LINE_BYTES) uint32_t next;                 /* by the waiter, as the next */
@@ -283,7 +283,7 @@ static inline uint64_t qwait_events_take(struct qwait_events *events, struct qwa
 /* Arms the doorbell: the consumer waits for the next ring. It must look at the queue after this, see above. */
 static inline void qwait_arm(struct qwait_doorbell *bell)
 {
-#ifdef QWAIT_ARM_BY_STORE /* for a test: who rings at once is not heard */
+#ifdef QWAIT_ARM_BY_STORE /* for a test: a producer that rings at once is not heard */
 	qwait_store(&bell->armed, 1);
 #else
 	qwait_exchange(&bell->armed, 1);

@@ -4,7 +4,7 @@
  * memory is a step, in program order; Relacy checks weaker orders (corec_relacy.cc). A buffer is the number of the frame in it; a fresh one
  * has 0. Any poll may get fewer buffers than it asks for.
  *
- * What must hold: a frame comes once, in a batch of consecutive frames; TAIL moves over swapped descriptors only; and when no poll is under way,
+ * Invariants: a frame comes once, in a batch of consecutive frames; TAIL moves over swapped descriptors only; and when no poll is under way,
  * everything reserved has been returned: no core has to poll again before the NIC gets its descriptors back.
  *
  * -DUNBOUNDED, -DLATE_CLEAR and -DCOUNT_BITS=N build the header's variants (COREC_UNBOUNDED ...). With -DNO_PUT_BACK a flag of a later wrap

@@ -22,7 +22,7 @@
 #define STALL_NS      1000000
 #define YIELD_ODDS    (UINT32_C(1) << 10)
 #define STANDSTILL_NS UINT64_C(2000000000) /* of CPU time without a frame */
-#define SHORT_ODDS    64                   /* one supply in so many fails, or serves but one */
+#define SHORT_ODDS    64                   /* one request for buffers in this many fails, or gets only one */
 
 #include <stdint.h>
 

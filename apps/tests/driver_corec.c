@@ -182,7 +182,7 @@ static void a_core_does_not_halt_where_another_took(void)
 		CHECK_EQUAL(*(const volatile uint64_t *)stale.addr, 0);
 	}
 	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &now), 0);
-	CHECK(now.addr == stale.addr, "a lap ends elsewhere");
+	CHECK(now.addr == stale.addr, "a wrap ends elsewhere");
 	CHECK_EQUAL(stale.fn(0, stale.opaque), 0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packet types and checksums: told when asked for, and just what the headers say. */
+/* Packet types and checksums: filled in on request, as the headers say. */
 #include <string.h>
 
 #include "driver_suite.h"
@@ -13,7 +13,7 @@
 #define UDP         RTE_ETH_RX_OFFLOAD_UDP_CKSUM
 #define TCP         RTE_ETH_RX_OFFLOAD_TCP_CKSUM
 
-/* Headers behind the two MAC addresses, the rest of the frame is 0; what is told of them with everything on. */
+/* Headers behind the two MAC addresses, the rest of the frame is 0; and the fields filled in with everything on. */
 static const struct frame {
 	const char *name;
 	uint8_t headers[64];
@@ -163,12 +163,12 @@ static void announced_types_are_those_told(void)
 	CHECK_SO_FAR();
 	count = rte_eth_dev_get_supported_ptypes(port_b, RTE_PTYPE_ALL_MASK, types, RTE_DIM(types));
 	for (int i = 0; i < count; i++) {
-		bool told = false;
+		bool seen = false;
 
 		for (unsigned int j = 0; j < RTE_DIM(frames); j++)
 			for (unsigned int shift = 0; shift < 12; shift += 4)
-				told = told || (frames[j].type & 15u << shift) == types[i];
-		CHECK(told, "no frame has the announced type %#x", types[i]);
+				seen = seen || (frames[j].type & 15u << shift) == types[i];
+		CHECK(seen, "no frame has the announced type %#x", types[i]);
 	}
 }
 
@@ -238,7 +238,8 @@ static void fed_frames_are_described(void)
 	CHECK_EQUAL(m->ol_flags & CHECK_FLAGS, IP_GOOD | L4_GOOD);
 	rte_pktmbuf_free(m);
 	m = receive_one(port_a, 0);
-	CHECK(m != NULL && (m->ol_flags & CHECK_FLAGS) == 0 && m->packet_type == 0, "told unasked");
+	CHECK(m != NULL && (m->ol_flags & CHECK_FLAGS) == 0 && m->packet_type == 0,
+	      "filled in without a request");
 	rte_pktmbuf_free(m);
 	CHECK_EQUAL(rte_eth_dev_set_ptypes(port_a, ALL_LAYERS, NULL, 0), 0);
 	m = receive_one(port_a, 0);

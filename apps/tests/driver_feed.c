@@ -165,7 +165,7 @@ struct queue_poll_counts {
 	unsigned int busy;
 	unsigned int busy_after_busy;
 	unsigned int packets;
-	bool is_spoilt; /* a frame that is none, or a descriptor that says something else than the visit */
+	bool is_spoilt; /* an invalid frame, or a descriptor that contradicts the poll */
 };
 
 static struct queue_poll_counts queue_poll(uint16_t queue, unsigned int queue_polls)
@@ -207,10 +207,10 @@ static void cold_queue_polls_find_packets_by_chance(void)
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 1, PROBABILITY, 7), 0);
 	counts = queue_poll(1, QUEUE_POLLS);
 	CHECK(!counts.is_spoilt, "a frame or a descriptor is wrong");
-	CHECK(is_share(counts.busy, QUEUE_POLLS, PROBABILITY), "%u of %u visits were busy", counts.busy,
+	CHECK(is_share(counts.busy, QUEUE_POLLS, PROBABILITY), "%u of %u polls were busy", counts.busy,
 	      QUEUE_POLLS);
 	CHECK(is_share(counts.busy_after_busy, counts.busy, PROBABILITY),
-	      "%u of %u busy visits follow a busy one", counts.busy_after_busy, counts.busy);
+	      "%u of %u busy polls follow a busy one", counts.busy_after_busy, counts.busy);
 	CHECK_EQUAL(counts.packets, counts.busy);
 	counts = queue_poll(0, 1000);
 	CHECK_EQUAL(counts.packets, 1000 * BURST);

@@ -409,7 +409,7 @@ static bool send_mixed(uint32_t flows, uint32_t other, const struct rte_ether_ad
 	return true;
 }
 
-/* What came on a queue: each frame of a later flow than the one before, with its own hash, on the queue that the RETA says. */
+/* Checks the frames of a queue: each frame of a later flow than the one before, with its own hash, on the queue that the RETA says. */
 static void check_queue(uint16_t queue, uint16_t queues, uint32_t flows, unsigned int *total)
 {
 	struct rte_mbuf *m;

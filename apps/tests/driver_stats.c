@@ -147,7 +147,7 @@ struct wire_sample {
 	uint64_t frames, cycles;
 };
 
-/* What was sampled while `frames` frames of one size were sent and received, in chunks of BURST. */
+/* The samples while `frames` frames of one size were sent and received, in chunks of BURST. */
 static struct wire_sample sample_wire(unsigned int frames, uint32_t bytes)
 {
 	struct wire_sample before = {xstat_of(port_a, "tx_q0_wire_sampled_frames"),

@@ -93,7 +93,7 @@ void pair_remove(void)
 	rte_vdev_uninit(PAIR_NAME);
 }
 
-/* What earlier cases lost is theirs. */
+/* Does not count mbufs that earlier cases lost. */
 static void check_pool(struct rte_mempool *mempool, unsigned int in_use_before)
 {
 	unsigned int in_use = rte_mempool_in_use_count(mempool);

@@ -195,7 +195,7 @@ static void scattered_frames_meet_plain_ones(void)
 	launch_senders(true);
 	/* Most find the ring full; where the host takes a core away, nearly all do. */
 	for (uint32_t round = 0; round < 3000 || (scattered <= 100 && round < 300000); round++) {
-		uint32_t bytes = 257 + round % 1500; /* the flow is told by the length */
+		uint32_t bytes = 257 + round % 1500; /* the length shows the flow */
 		struct rte_mbuf *m;
 
 		CHECK(send_one(port_a, 1, frame_make(pool, bytes, bytes)), "not sent");
@@ -312,7 +312,7 @@ static void what_buffer_pools_cannot_is_refused(void)
 	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 128, .leave_stopped = true}), 0);
 	log_begin();
 	CHECK_EQUAL(rte_eth_dev_start(port_b), -EINVAL);
-	CHECK(strstr(log_end(), "more buffers to supply than descriptors") != NULL, "no reason");
+	CHECK(strstr(log_end(), "more buffers in the pool than descriptors") != NULL, "no reason");
 	CHECK_EQUAL(port_up(port_b, NULL), 0);
 	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), -EBUSY);
 	log_begin();
@@ -510,8 +510,8 @@ const struct driver_case driver_threads_cases[] = {
         {"threads: accounts never shrink", "", accounts_never_shrink},
         {"threads: a failed stop leaves a queue as it was", "", a_failed_stop_leaves_a_queue_as_it_was},
         {"threads: a failed stop leaves a port as it was", "", a_failed_stop_leaves_a_port_as_it_was},
-        {"threads: two senders share a supply of buffers", "dma=copy", senders_share_a_buffer_pool},
-        {"threads: two senders take from supplies", "dma=copy", senders_take_from_buffer_pools},
+        {"threads: two senders share a buffer pool", "dma=copy", senders_share_a_buffer_pool},
+        {"threads: two senders take from buffer pools", "dma=copy", senders_take_from_buffer_pools},
         {"threads: RX modes change under traffic", "dma=copy", rx_modes_change_under_traffic},
         {"buffer pools: unsupported configurations are refused", "dma=copy",
          what_buffer_pools_cannot_is_refused},

@@ -24,12 +24,11 @@
 #define REST_ODDS                                                                                            \
 	(UINT32_C(1) << 6) /* behind one item in so many its producer sleeps, or waiters never would */
 #define RING_ODDS                                                                                            \
-	64 /* who finds no event free tries again so often before it rings, or it would hardly ever write one */
-#define PLACES  256 /* of a queue; a power of two */
-#define BATCH   8
-#define WAIT_NS UINT64_C(1000000000)
-#define TIMEOUTS                                                                                             \
-	10 /* waits in vain of one waiter: wake-ups are lost; fewer are a machine with too much to do */
+	64 /* a producer that finds no free event tries again this often before it rings, or it would hardly ever write one */
+#define PLACES   256 /* of a queue; a power of two */
+#define BATCH    8
+#define WAIT_NS  UINT64_C(1000000000)
+#define TIMEOUTS 10 /* fruitless waits of one waiter: wake-ups are lost; fewer mean a busy machine */
 
 #define QWAIT_EVENTS 64u /* all unread now and then */
 
@@ -62,7 +61,7 @@ struct queue {
 	uint64_t head; /* items that came */
 	uint64_t tail; /* items that were taken */
 	uint64_t serving;
-	uint64_t items[PLACES]; /* not atomic: a sanitizer sees who is not ordered */
+	uint64_t items[PLACES]; /* not atomic: a sanitizer sees accesses that are not ordered */
 };
 
 static struct {
@@ -218,7 +217,8 @@ static void lost_wake_up(const struct server *me)
 	        "\n",
 	        ready->summary, ready->leaves[0], ready->leaves[1], ready->sleepers,
 	        world.set[me->own]->list.count);
-	wrong("waited in vain beside undelivered items", __atomic_load_n(&world.delivered, __ATOMIC_RELAXED));
+	wrong("waited without success beside undelivered items",
+	      __atomic_load_n(&world.delivered, __ATOMIC_RELAXED));
 }
 
 static void wake_all(void)

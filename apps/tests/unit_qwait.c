@@ -191,7 +191,7 @@ static void a_waiter_steals_when_its_own_set_is_empty(void)
 	free(bells);
 }
 
-/* A set of one waiter and one producer, who writes events. */
+/* Opens a set of one waiter and one producer that writes events. */
 static void open_events(uint32_t queues, enum qwait_policy policy)
 {
 	open_set((struct qwait_config){
@@ -236,7 +236,7 @@ static void an_event_makes_its_queue_ready(void)
 static void what_finds_no_event_is_rung(void)
 {
 	open_events(QUEUES, QWAIT_ROUND_ROBIN);
-	for (uint32_t lap = 0; lap < 3; lap++) {
+	for (uint32_t wrap = 0; wrap < 3; wrap++) {
 		for (uint32_t i = 0; i < QWAIT_EVENTS; i++)
 			UNIT_CHECK(post(i % 500));
 		UNIT_CHECK(!post(500));
