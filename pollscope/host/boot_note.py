@@ -16,7 +16,7 @@ from ..base.errors import HostError
 from .files import write_through
 from .lock import start_ticks
 
-_AUTHOR = re.compile(r"pid (\d+)/(\d+) on (\S+)")
+_AUTHOR = re.compile(r"pid (\d+)/(\d+) on ([^\s,]+)")
 # The message to a run that a note keeps away, and its remedy.
 CHANGES_MODE = "changes the mode of this host's IOMMU"
 AFTER_MODE = "wait for it; after one that was killed: pollscope run --restore-first, or pollscope play restore"
