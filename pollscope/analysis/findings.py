@@ -29,6 +29,7 @@ _MOST_FLAGGED = 0.5
 _PMU = re.compile(r"perf_event_open|\bPMU\b")
 # Why a claim is not measurable, by the words of its finding; the first that fits.
 _NEEDS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"no trial that is data"), "trials that did not fail"),
     (re.compile(r"claim is about|virtual NIC has no"), "a NIC with PCIe"),
     (_PMU, "a PMU"),
     (re.compile(r"\bSMT\b|smt-"), "SMT"),
