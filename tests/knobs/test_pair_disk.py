@@ -74,7 +74,8 @@ def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_restored
     before = tree.picture()
     # So many changes that the journal needs a further page of the disk.
     spec = cli.spec(SWEEP.replace("count: 1", "count: 8"))
-    process = cli.start("run", spec, "--testbed", two_hosts(sshd, tmp_path, tree))
+    testbed = two_hosts(sshd, tmp_path, tree)
+    process = cli.start("run", spec, "--testbed", testbed)
     wait_until(lambda: tree.picture() != before)
     filler = fill(disk)
     _, said = process.communicate(timeout=250)
@@ -85,7 +86,7 @@ def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_restored
     assert tree.picture() == before
     assert not list(disk.glob("knobs/*.journal"))
     filler.unlink()
-    done = cli("run", "--resume", cli.run_folders()[0])
+    done = cli("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
     assert done.returncode == 0, done.stderr
     assert tree.picture() == before
 

@@ -211,7 +211,7 @@ def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp
     _, err = process.communicate(timeout=250)
     assert "Traceback" not in err
     assert tree.picture() == before
-    done = cli("run", "--resume", cli.run_folders()[0])
+    done = cli("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
     assert done.returncode == 0, done.stderr
     assert_complete(cli.only_run())
     assert tree.picture() == before
@@ -321,7 +321,7 @@ def test_clocks_that_drift_apart_are_joined() -> None:
 def test_records_of_a_resumed_run_are_readable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     assert cli("run", cli.spec(LONG + LOAD), "--testbed", testbed).returncode == 0
-    done = cli("run", "--resume", cli.run_folders()[0])
+    done = cli("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
     assert done.returncode == 0, done.stderr
     assert read_run(cli.run_folders()[0]).meta["status"] == "complete"
     assert cli("report", cli.run_folders()[0], "--out", "report.html").returncode == 0

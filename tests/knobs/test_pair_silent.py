@@ -70,7 +70,7 @@ def test_knobs_are_restored_while_packets_are_dropped(
     _, err = process.communicate(timeout=250)
     assert "Traceback" not in err
     assert tree.picture() == before
-    resumed = cli.start("run", "--resume", cli.run_folders()[0])
+    resumed = cli.start("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
     out, err = resumed.communicate(timeout=250)
     assert resumed.returncode == 0, out + err
     assert_complete(cli.only_run())
