@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.plan.plan import Plan, make_plan
+from pollscope.plan.plan import Plan, make_plan, plan_parts
 from pollscope.spec import Overrides, load_text
 from pollscope.spec.points import Point
 
@@ -155,6 +155,14 @@ def test_nothing_left() -> None:
     assert plan.seconds == 0
     assert [each.refused for each in plan.left_out] == [True]
     assert [each.reason for each in plan.left_out] == ["no machine"]
+
+
+def test_the_longest_time_of_each_pair_has_room_for_extra_blocks() -> None:
+    """Pairs share the repeats, so not every pair makes a first one; an extra block is made by each pair."""
+    spec = load_text("format: 1\nname: a\ntitle: a\nrepeats: {count: 2}\nparameters: {load_pps: 0}\n", "a.yaml").spec
+    for plan in plan_parts(spec, [("first", hosts_all), ("second", hosts_all)]):
+        extra = spec.noise.extra_blocks * sum(trial.seconds for trial in plan.further_round(plan.points, 9))
+        assert plan.seconds_at_most >= plan.seconds + extra > plan.seconds
 
 
 def test_the_longest_time_has_room_for_extra_blocks() -> None:
