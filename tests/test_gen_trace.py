@@ -194,7 +194,7 @@ BAD = {
         struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1) + struct.pack("<IIII", 0, 0, 60, 60),
         "packet 1",
     ),
-    "no packet": (struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1), "too few"),
+    "no packet": (struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1), "fewer than two"),
     "times that go back": (
         struct.pack("<IHHiIII", MICROSECOND, 2, 4, 0, 0, 65535, 1)
         + b"".join(struct.pack("<IIII", at, 0, 0, 60) for at in (3, 2, 1)),
