@@ -37,6 +37,7 @@ FLOWS: dict[str, list[Any]] = {"cores": [1, 2, 4], "organisation": ["scale-out",
 FACTORS: dict[str, dict[str, list[Any]]] = {
     "S-F5": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
     "S-F6": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
+    "TAX": {"queues": [1, 8], "load_of_max": [0.0, 0.25, 0.5]},
     "S-F7a": {"corunner_place": ["smt-sibling", "same-llc"], "feed": ["none", "infinite"], "dut_core": ["idle", "dut"]},
     "S-F7b": {"corunner_place": ["smt-sibling"], "feed": ["infinite", "wire"], "corunner": ["none", "matmul"]},
     "S-T4.2": {"cores": [1, 8, 16], "dut_core": ["idle", "dut"]},
