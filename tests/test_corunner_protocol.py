@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the conversation with `pollscope-corunner` (docs/corunner.md): counts, windows, bad input, its end."""
+"""Check the conversation with `pollscope-corunner`: counts, windows, bad input, its end."""
 
 import json
 import os

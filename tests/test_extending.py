@@ -166,7 +166,7 @@ def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
     assert "modelled" in (walk.tree / "page.html").read_text()
     knob = "--set testbeds='[fluid]' --set must=null --set factors.knob.governor='[performance]'"
     assert "knobs could be turned" in walk.shell(f"pollscope plan SANITY-PAIR --testbed fluid {knob} || true")
-    assert "| `fluid` |" in walk.docs("testbeds.md")
+    assert "| `fluid` |" in walk.docs("reference-spec.md")
 
 
 @pytest.mark.thorough
@@ -183,7 +183,7 @@ def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:
     sent = [lcore["tx_packets"] for trial in trials for lcore in trial["result"]["dut"]["lcores"]]
     assert {trial["params"]["workload"] for trial in trials} == {"macswap"}
     assert any(sent)  # not in each trial: beside other tests a core may be away for a whole window
-    assert "| `macswap` |" in walk.docs("spec.md")
+    assert "| `macswap` |" in walk.docs("reference-spec.md")
 
 
 @pytest.mark.thorough

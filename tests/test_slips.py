@@ -185,7 +185,7 @@ def test_a_spec_that_no_point_is_left_of(folder: Path) -> None:
         (OWN + CLAIM.replace("within", "rises"), "there is no kind 'rises'; did you mean 'rise_share'?"),
         (OWN + "knobs: {", "yaml:6: not valid YAML: the file ends before a bracket or a quotation mark is closed"),
         (OWN + "---\n" + OWN, "yaml:6: not valid YAML: a second document begins here (---); one file holds one spec"),
-        ("", "yaml:1: a spec is a mapping of keys to values (see docs/spec.md)"),
+        ("", "yaml:1: a spec is a mapping of keys to values (see docs/reference-spec.md)"),
     ],
 )
 def test_a_slip_in_a_spec(folder: Path, text: str, words: str) -> None:

@@ -16,7 +16,7 @@ CHECKOUT = FOLDER.parent.parent
 
 
 def blocks_of_the_document() -> list[str]:
-    return re.findall(r"```yaml\n(.*?)```", (CHECKOUT / "docs/spec.md").read_text(), re.DOTALL)
+    return re.findall(r"```yaml\n(.*?)```", (CHECKOUT / "docs/reference-spec.md").read_text(), re.DOTALL)
 
 
 def load_both(path: Path) -> None:
@@ -49,9 +49,9 @@ def test_bad_specs_say_where_and_what(path: Path) -> None:
 @pytest.mark.parametrize("index", range(len(blocks_of_the_document())))
 def test_examples_of_the_document_load(index: int) -> None:
     block = blocks_of_the_document()[index]
-    loaded = load_text(block, "docs/spec.md")
+    loaded = load_text(block, "docs/reference-spec.md")
     if loaded.spec.quick is not None:
-        load_text(block, "docs/spec.md", Overrides(quick=True))
+        load_text(block, "docs/reference-spec.md", Overrides(quick=True))
 
 
 def test_the_reference_explains_every_key() -> None:

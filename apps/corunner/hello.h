@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-/* The event `hello` of docs/corunner.md: what this process and host offer. */
+/* The event `hello` of docs/internals/corunner-protocol.md: what this process and host offer. */
 json_t *hello(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pollscope-corunner works beside the DUT, as requests on standard input say (docs/corunner.md). */
+/* pollscope-corunner works beside the DUT, as requests on standard input say (docs/internals/corunner-protocol.md). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configured workers, and one trial of them at a time (docs/corunner.md). A trial runs until `stop`, or over its own
+ * The configured workers, and one trial of them at a time. A trial runs until `stop`, or over its own
  * warm-up and window.
  */
 #ifndef WORKERS_H

@@ -88,7 +88,7 @@ def parse(text: str, name: str) -> Document:
     except (YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"not valid YAML: {' '.join(str(error).split())[:200]}", name) from error
     if not isinstance(tree, CommentedMap):
-        raise UsageError("a spec is a mapping of keys to values", f"{name}:1", "see docs/spec.md")
+        raise UsageError("a spec is a mapping of keys to values", f"{name}:1", "see docs/reference-spec.md")
     origins = {path: f"{name}:{line}" for path, line in _lines(tree, ())}
     return Document(name, text, _plain(tree), {(): f"{name}:1", **origins})
 

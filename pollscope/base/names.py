@@ -158,7 +158,7 @@ class Workload(NamedTuple):
     """What a DUT does with a packet; implemented in apps/node/workload.
 
     Attributes:
-        summary: in a few words (docs/spec.md).
+        summary: in a few words (docs/reference-spec.md).
         parameters: of a spec, which only some workloads read.
         receives: packets come from RX queues.
         answers: which packets go out again as the generator knows them.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope agent`: a runner on another host starts it here over SSH (docs/testbeds.md)."""
+"""`pollscope agent`: a runner on another host starts it here over SSH (docs/two-servers.md)."""
 
 from pollscope.run.agent import main
 

@@ -32,7 +32,7 @@ from pollscope.spec.points import point_text
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
 
 # From this many trials on, a plan states the disk and memory that its run takes. Both constants are per measured trial
-# (docs/spec.md, many points); a modelled trial takes a fifth.
+# (docs/reference-spec.md, many points); a modelled trial takes a fifth.
 _MANY_TRIALS = 10_000
 TRIAL_BYTES, TRIAL_MEMORY_BYTES = 23e3, 140e3
 # From this many on, points that are left out for one reason are shown as the first and the last of them.
@@ -212,7 +212,9 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def _room(trials: int) -> str:
     disk, memory = (human_size(int(trials * each)) for each in (TRIAL_BYTES, TRIAL_MEMORY_BYTES))
-    return f"room: about {disk} on the disk, and {memory} of memory to report on it (docs/spec.md, many points)"
+    return (
+        f"room: about {disk} on the disk, and {memory} of memory to report on it (docs/reference-spec.md, many points)"
+    )
 
 
 def _show(made: Plan, testbed: str) -> None:

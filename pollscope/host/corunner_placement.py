@@ -11,7 +11,7 @@ from pollscope.host.files import SYS, parse_list, read_int, read_text
 
 
 class Wishes(Protocol):
-    """What a point asks for beside its DUT (docs/spec.md)."""
+    """What a point asks for beside its DUT (docs/reference-spec.md)."""
 
     @property
     def dut_core(self) -> str: ...

@@ -32,7 +32,7 @@ class Iommu(Knob):
     where = (
         "read only; setting names the boot parameter. "
         "On a pair with an inventory and on a vm-pair "
-        "runs set it by play and reboot ([testbeds.md](testbeds.md))"
+        "runs set it by play and reboot ([two servers](two-servers.md))"
     )
 
     def available(self) -> Availability:

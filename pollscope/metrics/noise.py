@@ -12,7 +12,7 @@ from pollscope.metrics.record import Flag, NotMeasured, Part, at, keys_of
 
 
 class Limits(Protocol):
-    """The limits of a spec; its keys are described in docs/spec.md."""
+    """The limits of a spec; its keys are described in docs/reference-spec.md."""
 
     @property
     def max_waiting(self) -> float: ...

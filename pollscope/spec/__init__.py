@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Specs: the declarative description of one experiment (docs/spec.md)."""
+"""Specs: the declarative description of one experiment (docs/reference-spec.md)."""
 
 from pollscope.spec.find import find_specs, known_specs
 from pollscope.spec.load import LoadedSpec, Overrides, SpecError, load_file, load_text

@@ -22,7 +22,7 @@ from pollscope.spec.point_checks import contradictions
 from pollscope.spec.points import number_of_points
 from pollscope.spec.predicates import LOAD, NAME_PATTERN, OwnClaim
 
-# Beyond, a plan alone takes more than 4 GB and minutes (docs/spec.md, many points).
+# Beyond, a plan alone takes more than 4 GB and minutes (docs/reference-spec.md, many points).
 _MOST_TRIALS = 1_000_000
 
 
@@ -49,7 +49,7 @@ def _size(spec: Spec) -> Iterator[Problem]:
         yield Problem(
             ("factors",),
             f"{points:,} points, each {repeats} times, are too many for one run (at most {_MOST_TRIALS:,} trials); "
-            "give fewer levels, or one run for each part of them (docs/spec.md, many points)",
+            "give fewer levels, or one run for each part of them (docs/reference-spec.md, many points)",
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a spec may say. The reference with every key explained is docs/spec.md.
+"""What a spec may say. The reference with every key explained is docs/reference-spec.md.
 
 The models are frozen and refuse unknown keys. Field names are those of the spec file unless they have an alias; names
 that end in a unit hold base units.

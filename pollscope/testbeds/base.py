@@ -131,7 +131,7 @@ class Testbed(ABC):
 
     Attributes:
         kind: as specs name it.
-        summary: where trials run, in a few words (docs/testbeds.md).
+        summary: where trials run, in a few words (docs/reference-spec.md).
         config_model: what its file may say.
         shared_tsc: whether generator and DUT read the same clock.
         modelled: whether its numbers are modelled instead of measured.

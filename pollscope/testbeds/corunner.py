@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run programs beside the DUT during a trial through `pollscope-corunner` (docs/corunner.md)."""
+"""Run programs beside the DUT during a trial through `pollscope-corunner` (docs/internals/corunner-protocol.md)."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping

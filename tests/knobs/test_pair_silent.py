@@ -18,7 +18,7 @@ from test_pair_remote_hosts import ENDLESS, KNOBS, SWEEP, agents_of, wait_until
 from pollscope.host.lock import HostLock
 from pollscope.testbeds.pair.ssh import Remote
 
-GIVEN_BACK_S = 60.0  # docs/testbeds.md
+GIVEN_BACK_S = 60.0  # docs/two-servers.md
 ROLES = ("dut", "generator")
 # A window in which the network falls silent and heals.
 SLOW = (SWEEP + KNOBS).replace("window: 100 ms", "window: 3 s")

@@ -58,7 +58,7 @@ class PointFacts:
 
     Attributes:
         label: its levels in words.
-        params: parameters of its trials (docs/spec.md).
+        params: parameters of its trials (docs/reference-spec.md).
         values: metric -> one value for each trial that has it.
         why_absent: tells of a metric why no trial has it; `not_there` where it is None.
         loads: of each trial, the DUT's lcores; empty where none has cycles, `no_loads` says why.
