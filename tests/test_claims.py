@@ -84,17 +84,6 @@ def test_within(tmp_path: Path, useful: dict[tuple[int, float], float], kind: Ve
     assert verdict.finding.sentence.endswith(".")
 
 
-@pytest.mark.parametrize(("metric", "kind"), [("tax_share", INCONCLUSIVE), ("rx_pps", AGREES)])
-def test_no_decision_rests_on_shares_that_were_cut_to_fit(tmp_path: Path, metric: str, kind: VerdictKind) -> None:
-    trials = trials_of({(1, 1.0): 0.75})
-    for trial in trials:
-        trial["result"]["dut"]["lcores"][0]["cycles_sampled"] = {"excess_cycles": 0}
-    stated = {**WITHIN, "metric": metric, "predicate": {"kind": "within", "low": 0.2, "high": 1e9}}
-    verdict = judged(tmp_path, trials, claim(**stated))
-    assert verdict.kind is kind
-    assert ("measure again" in verdict.finding.sentence) == (kind is INCONCLUSIVE)
-
-
 def test_within_shows_numbers_with_intervals(tmp_path: Path) -> None:
     verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), claim(**WITHIN))
     (number,) = verdict.finding.numbers
