@@ -167,7 +167,9 @@ def test_a_level_is_found_beside_levels_that_are_words(tmp_path: Path) -> None:
 def test_factors_that_a_spec_zips_are_one(tmp_path: Path) -> None:
     """As cores with a queue each: the growth is that of both, and not lost because queues differ, too."""
     trials = [
-        synthetic.trial(f"t{cores}-{repeat}", f"p{cores}", repeat, {"cores": cores, "queues": cores}, pps=1e6 * cores)
+        synthetic.trial(
+            f"t{cores}-{repeat}", f"p{cores}", repeat, {"cores": cores, "queues": cores}, pps=1e6 * cores + 100 * repeat
+        )
         for cores in (1, 2)
         for repeat in range(3)
     ]

@@ -221,7 +221,7 @@ def test_mode_full_has_latencies_and_no_classes() -> None:
     record = synthetic.trial(useful_share=0.6)
     lcore = record["result"]["dut"]["lcores"][0]
     lcore["accounting"] = "full"
-    for key in ("timed_intervals", "switches", "event_cycles", "sampling_cycles", "empty_poll_cycles"):
+    for key in ("timed_intervals", "transitions", "event_cycles", "sampling_cycles", "empty_poll_cycles"):
         del lcore[key]
     metrics, absences = derive_trial(record)
     assert metrics["cycles_per_packet_busy"] == pytest.approx(1200)
@@ -300,7 +300,7 @@ def test_pmu_counts_when_there_is_a_pmu() -> None:
     [
         ("result.dut.lcores.0.timed_intervals", {"absent": "mode count"}, "tax_share", "mode count"),
         ("result.dut.lcores.0.timed", {"absent": "nothing timed"}, "receive_share", "nothing timed"),
-        ("result.dut.lcores.0.switches", None, "tax_share", "not in the record: result.dut.lcores[0].switches"),
+        ("result.dut.lcores.0.transitions", None, "tax_share", "not in the record: result.dut.lcores[0].transitions"),
         ("result.dut.lcores.0.polls.refill_failed", {"absent": "driver"}, "refill_failed_fraction", "driver"),
         ("result.dut.lcores.0.interruptions", None, "tax_share_running", "not in the record"),
         ("config.gen.rx_port", None, "loss_share", "does not receive"),
@@ -408,8 +408,12 @@ def test_extents_beyond_the_window_are_not_guessed() -> None:
         ("result.dut.lcores.0.polls.empty", -1, "allowed is 0 to 2^63-1"),
         ("result.dut.lcores", 7, "result.dut.lcores: is 7, not a list"),
         ("result.dut.lcores.0.timed_intervals.blocks", [[1, 2]], "is no list of blocks with 29 numbers each"),
-        ("result.dut.lcores.0.timed_intervals.quiet", [], "slices.quiet: is no list of blocks with 7 numbers each"),
-        ("result.dut.lcores.0.timed_intervals.blocks.0.3", "x", "slices.blocks[0][3]: is 'x', not a number"),
+        (
+            "result.dut.lcores.0.timed_intervals.quiet",
+            [],
+            "timed_intervals.quiet: is no list of blocks with 7 numbers each",
+        ),
+        ("result.dut.lcores.0.timed_intervals.blocks.0.3", "x", "timed_intervals.blocks[0][3]: is 'x', not a number"),
         ("result.window.end_tsc", 3, "end_tsc is not after start_tsc"),
         ("result.window.tsc_hz", 0, "allowed is more than 0"),
         ("config.dut.rx_port", "net_other", "not among the configured ports"),
@@ -672,7 +676,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
             "run.json: units.rx_pps: is 'Mpps'; in the metric dictionary of this pollscope it is 'packet/s' (read it",
         ),
         ("trials.jsonl", '{"trial": \n{}\n', "line 1: is not JSON"),
-        ("trials.jsonl", "{}\n", "line 1: has no 'trial'"),
+        ("trials.jsonl", "{}\n", "line 1: trial: Field required"),
         ("trials.jsonl", "\x00\xff\n", "line 1: is not JSON"),
     ],
 )
