@@ -18,6 +18,7 @@ from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.testbeds import Testbed
 
 DOCS = Path(__file__).resolve().parent
+_BETTER = {"lower": " ↓", "higher": " ↑", "neither": ""}
 PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 
 
@@ -72,15 +73,21 @@ def metrics() -> Iterator[str]:
     """List the metrics, one section per group."""
     dictionary = metric_dictionary()
     for group, title in dictionary.groups.items():
-        yield from ("", f"## {title}", "")
+        yield from ("", f"### {title}", "")
         if group in dictionary.introductions:
             yield from (dictionary.introductions[group], "")
-        members = (each for each in dictionary.metrics.values() if each.group == group)
+        members = [each for each in dictionary.metrics.values() if each.group == group]
+        sources = [each.source for each in members]
         rows = (
-            (f"`{each.name}`", each.unit, each.better, f"{each.definition} {each.caveats}".strip(), each.source)
-            for each in members
+            (
+                f"`{each.name}`",
+                f"{each.unit}{_BETTER[each.better]}",
+                f"{each.definition} {each.caveats}".strip(),
+                "" if source == above else source,
+            )
+            for each, source, above in zip(members, sources, ["", *sources], strict=False)
         )
-        yield from table(("metric", "unit", "better", "definition", "source"), rows)
+        yield from table(("metric", "unit", "definition", "source"), rows)
 
 
 def paper_rows() -> Iterator[str]:

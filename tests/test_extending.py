@@ -128,7 +128,7 @@ def test_a_walk_takes_three_files_at_most(title: str) -> None:
 def test_a_new_metric_is_derived_and_answered(walk: Walk) -> None:
     _, answer = walk.outputs()
     assert re.search(r"^ +\d", answer, re.MULTILINE), answer
-    assert "| `packets_per_poll` |" in walk.docs("metrics.md")
+    assert "| `packets_per_poll` |" in walk.docs("reference-metrics.md")
 
 
 @of("A collector")
@@ -138,7 +138,7 @@ def test_a_new_collector_is_listed_and_collects(walk: Walk) -> None:
     assert "softnet" in replayed
     assert re.search(r"^softnet +available", walk.shell("pollscope collect"), re.MULTILINE)
     assert "softnet: " in walk.shell("python tests/fuzz/fuzz_parsers.py softnet --seconds 1")
-    assert "| `softnet` |" in walk.docs("collectors.md")
+    assert "| `softnet` |" in walk.docs("reference-metrics.md")
 
 
 @of("A knob")
@@ -152,7 +152,7 @@ def test_a_new_knob_is_set_and_restored(walk: Walk) -> None:
     spec = "pollscope validate S-F8 --set knobs.timer_migration="
     assert "ok" in walk.shell(spec + "off")
     assert "allowed: off, on" in walk.shell(f"! {spec}maybe")
-    assert "| `timer_migration` |" in walk.docs("knobs.md")
+    assert "| `timer_migration` |" in walk.docs("reference-metrics.md")
 
 
 @pytest.mark.thorough

@@ -97,7 +97,7 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("report latest --out x.docx", "the report is one HTML page (name a file that ends in .html"),
         ("figures latest --x queue", "'queue' is no factor of this run (its factors: queues, lookups, load_of_max)"),
         ("figures latest --y tax", "no metric is called 'tax' (did you mean tax_share or"),
-        ("figures latest --y nope", "no metric is called 'nope' (docs/metrics.md has all)"),
+        ("figures latest --y nope", "no metric is called 'nope' (docs/reference-metrics.md has all)"),
         ("figures latest --y rx_pps,rx_pps", "--y: 'rx_pps' is there twice"),
         ("figures latest --at queues=1 --at queues=8", "holds a factor at two levels (once for each factor)"),
         ("figures latest --x queues --by queues", "--by: 'queues' lies along x already"),

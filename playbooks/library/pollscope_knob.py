@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: turn knobs of this host by `pollscope knob`, which keeps a journal (docs/knobs.md)."""
+"""Ansible module: turn knobs of this host by `pollscope knob`, which keeps a journal (docs/reference-metrics.md)."""
 
 import json
 import os
@@ -29,7 +29,7 @@ options:
 author: [pollscope]
 """
 
-# If this journal does not exist, no knob was set and none has to be restored (docs/knobs.md).
+# If this journal does not exist, no knob was set and none has to be restored (docs/reference-metrics.md).
 JOURNAL = Path("/var/lib/pollscope/knobs/hand.journal")
 POLICIES = Path("/sys/devices/system/cpu/cpufreq")
 NOTHING = ("nothing to restore", "nothing was written")

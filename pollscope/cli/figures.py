@@ -29,7 +29,8 @@ def figures(
     paper: PaperName = None,
     x: Annotated[str | None, typer.Option("--x", metavar="FACTOR", help="The factor along the x axis.")] = None,
     y: Annotated[
-        list[str] | None, typer.Option("--y", metavar="METRIC,...", help="Metrics, a panel each (docs/metrics.md).")
+        list[str] | None,
+        typer.Option("--y", metavar="METRIC,...", help="Metrics, a panel each (docs/reference-metrics.md)."),
     ] = None,
     by: Annotated[
         list[str] | None, typer.Option("--by", metavar="FACTOR,...", help="Factors whose levels are lines.")

@@ -59,7 +59,7 @@ class Collector(ABC):
 
     name: str
     summary: str
-    notes = ""  # what a reader of its numbers must know (docs/collectors.md)
+    notes = ""  # what a reader of its numbers must know (docs/reference-metrics.md)
     parser: Parser  # of what it records
     once = False  # reads at start and stop only: settings, and sources that cost too much in between
     owns_uncore = False  # programs the uncore PMUs: two of them at once overwrite each other

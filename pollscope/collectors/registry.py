@@ -23,7 +23,7 @@ def create(name: str, **options: object) -> Collector:
     try:
         return make(**options)
     except TypeError:
-        raise UsageError(f"{name} has no option {', '.join(options)}", "", "see docs/collectors.md") from None
+        raise UsageError(f"{name} has no option {', '.join(options)}", "", "see docs/reference-metrics.md") from None
 
 
 def probe_all() -> dict[str, ProbeResult]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The journal of what was changed on a host: on the disk before the host is touched (format: docs/knobs.md).
+"""The journal of what was changed on a host: on the disk before the host is touched.
+
+Format: docs/reference-metrics.md.
 
 Runs, `knob set` and the modules of the playbooks write it. The modules carry this file to hosts that have no pollscope
 yet, so it imports only Python's own library and what it names relatively.
@@ -104,7 +106,7 @@ def parse(content: bytes, where: str = "") -> Content:
             raise UsageError(
                 f"not a knob journal of format {FORMAT}: {' '.join(str(error).split())[:120]}",
                 f"{where}:{number}",
-                "docs/knobs.md says how to read it by eye",
+                "docs/reference-metrics.md says how to read it by eye",
             ) from error
     return Content(header, tuple(entries.values()), len(whole))
 

@@ -212,7 +212,7 @@ def require_same_device(setting: Setting, entry: Entry | None) -> None:
     others = differences(entry.device, setting.device(entry.target)) if entry and entry.device else []
     if entry and others:
         what = f"another device is there now: {'; '.join(others)}"
-        raise HostError(what, setting.place(entry.target), "put the old one back, or see docs/knobs.md")
+        raise HostError(what, setting.place(entry.target), "put the old one back, or see docs/reference-metrics.md")
 
 
 def change(journal: Journal, setting: Setting, entry: Entry) -> Entry:

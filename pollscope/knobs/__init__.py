@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Knobs: host state that is set for an experiment and restored exactly as it was (docs/knobs.md).
+"""Knobs: host state that is set for an experiment and restored exactly as it was (docs/reference-metrics.md).
 
 with KnobSession("run S-F5", restore_first=False) as session:      # holds the host lock
     before = session.snapshot()                                    # for run.json

@@ -40,8 +40,8 @@ class Knob(Setting):
         name: how specs and the command line call it.
         summary: one line on what it does.
         values: the values that `parse` takes, for help and error messages.
-        aims: its targets in words, and which are meant when none is named (docs/knobs.md).
-        where: what stands behind it (docs/knobs.md).
+        aims: its targets in words, and which are meant when none is named (docs/reference-metrics.md).
+        where: what stands behind it (docs/reference-metrics.md).
     """
 
     name: ClassVar[str]

@@ -23,7 +23,7 @@ class KnobHost:
         sysfs: /sys, or a folder with `bus/pci/devices`, `devices/system/cpu`, ... laid out like it.
         proc: /proc, or a folder with `cpuinfo`, `cmdline`, `sys/kernel`, `irq`.
         dev: /dev, or a folder with `cpu/N/msr` and `cpu_dma_latency`.
-        state_dir: folder of the journals (docs/knobs.md).
+        state_dir: folder of the journals (docs/reference-metrics.md).
         lock_path: the lock that keeps two runs apart.
         emulated: whoever works here knows that this is an emulator's machine: also turn what it only pretends to have.
         inherited: descriptors that a started tool keeps open: a tool that outlives this process so keeps the lock.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one metric dictionary: names, definitions and units of every derived number.
 
-`configs/metrics.yaml` is the source; tables, checks, axis labels and (`make tables`) docs/metrics.md are made from it.
+`configs/metrics.yaml` is the source. Tables, checks, axis labels and docs/reference-metrics.md (`make tables`) are made
+from it.
 """
 
 import math
@@ -91,7 +92,7 @@ class MetricDictionary(BaseModel):
             word = name.split("_")[0]
             close = [known for known in self.metrics if word and known.startswith(word)][:_MOST_CLOSE]
             close = close or get_close_matches(name, self.metrics, n=_MOST_CLOSE)
-            remedy = f"did you mean {' or '.join(close)}?" if close else "docs/metrics.md has all"
+            remedy = f"did you mean {' or '.join(close)}?" if close else "docs/reference-metrics.md has all"
             raise UsageError(f"no metric is called '{asked}'", remedy=remedy)
         return self.metrics[name]
 

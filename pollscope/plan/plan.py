@@ -24,7 +24,7 @@ Refusal = Callable[[Point], str | None]
 _START_S = 4.0
 _CONFIGURATION_S = 0.5
 _TRIAL_OVERHEAD_S = 0.03
-# Knobs that are boot parameters (docs/knobs.md).
+# Knobs that are boot parameters (docs/reference-metrics.md).
 _REBOOT_KNOBS = ("iommu",)
 # Parameters of load, generator and co-runners do not change the configuration of the DUT.
 _LOAD_PARAMETERS = frozenset(LOADS)

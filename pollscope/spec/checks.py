@@ -204,7 +204,7 @@ def _metrics(spec: Spec) -> Iterator[Problem]:
     for path, name in named:
         if name not in known:
             close = get_close_matches(name, known, n=3)
-            hint = f"did you mean {' or '.join(close)}?" if close else "docs/metrics.md lists them"
+            hint = f"did you mean {' or '.join(close)}?" if close else "docs/reference-metrics.md lists them"
             yield Problem(path, f"'{name}' is not a metric; {hint}")
 
 

@@ -9,7 +9,7 @@ from pollscope.base.errors import UsageError
 from pollscope.base.units import counted
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
-# What the intra-host text's table 1 calls the metrics of docs/metrics.md.
+# What the intra-host text's table 1 calls the metrics of docs/reference-metrics.md.
 COLUMNS = {
     "tx_pps": "tx_rate_pps",
     "pcie_dma_read_bytes_per_s": "ib_read_bytes_per_s",

@@ -144,7 +144,7 @@ TRAFFIC_RULES = (
         "NIC port",
         ("limits if it discards over 1 % of what is sent",),
         _nic_port,
-        "driver counters (rx_discards_phy, port.rx_dropped), docs/collectors.md",
+        "driver counters (rx_discards_phy, port.rx_dropped), docs/reference-metrics.md",
         "with a longer RX ring or the IOMMU off it discards as much",
     ),
 )
