@@ -69,7 +69,7 @@ def draw_parts(cells: pd.DataFrame, path: Path) -> None:
             & (cells["work_cycles"] == 0)
         ].iloc[0]
         busy_polls, empty = 100 * chosen["busy_polls"], 100 * chosen["empty"]
-        axes.bar(place, busy_polls, 0.6, color="#4b8cc4", label="Visits by themselves" if place == 0 else None)
+        axes.bar(place, busy_polls, 0.6, color="#4b8cc4", label="Busy polls by themselves" if place == 0 else None)
         axes.bar(
             place, empty, 0.6, busy_polls, color="#e07b2c", label="Empty polls by themselves" if place == 0 else None
         )

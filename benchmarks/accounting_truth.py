@@ -64,7 +64,7 @@ class Cell(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Shares of the window; `told` is empty or the reason why the tax is absent."""
+    """Shares of the window; `absent_reason` says why the interaction is absent, or is empty."""
 
     cell: Cell
     empty: float
@@ -76,7 +76,7 @@ class Result(NamedTuple):
     misfit: float | None
     shortfall: float
     timed_intervals: int
-    told: str
+    absent_reason: str
 
     @property
     def off(self) -> float:
@@ -210,7 +210,7 @@ def judge(
         return Result(
             cell, empty, busy_polls, truth_error, np.nan, np.nan, None, None, np.nan, timed_intervals, found.reason
         )
-    told = isinstance(found.interaction, MeasuredCycles)
+    determined = isinstance(found.interaction, MeasuredCycles)
     # Events and sampling take their share of every pass, and the passes of the truth contain them.
     ran = total - lcore["event_cycles"] - found.instrumentation
     return Result(
@@ -224,7 +224,7 @@ def judge(
         found.misfit / total if isinstance(found.misfit, float) else None,
         max(0.0, floor - (found.packets.value + found.packets.error) / total),
         timed_intervals,
-        "" if told else str(found.interaction),
+        "" if determined else str(found.interaction),
     )
 
 

@@ -197,9 +197,9 @@ def measure(log: Path) -> Iterator[tuple[str, str, dict[str, float], tuple[float
                 trips_ns = before_ns, rounds.round_trip_ns()
                 found = ratios_of(pps, held, waited, sum(trips_ns) / 2)
                 state = state_of(trips_ns, found["two_processes"])
-                told = ", ".join(f"{name} {value / 1e6:.2f}" for name, value in pps.items())
-                told += f" Mpps; line {trips_ns[0]:.0f} and {trips_ns[1]:.0f} ns, {state} CPUs"
-                print(f"{workload}: {told}", file=sys.stderr)
+                summary = ", ".join(f"{name} {value / 1e6:.2f}" for name, value in pps.items())
+                summary += f" Mpps; line {trips_ns[0]:.0f} and {trips_ns[1]:.0f} ns, {state} CPUs"
+                print(f"{workload}: {summary}", file=sys.stderr)
                 yield state, workload, found, trips_ns
 
 

@@ -27,8 +27,8 @@ def cycles_per_packet() -> dict[str, float]:
     program = node_program().with_name("gen-cost")
     if not program.is_file():
         raise HostError("the program is not built", str(program), "make build")
-    told = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
-    found = {name: float(cycles) for name, cycles in (line.split() for line in told.splitlines())}
+    output = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+    found = {name: float(cycles) for name, cycles in (line.split() for line in output.splitlines())}
     print("  ".join(f"{name} {cycles:.1f}" for name, cycles in found.items()), file=sys.stderr)
     return found
 

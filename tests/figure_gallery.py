@@ -31,7 +31,7 @@ PMU_COUNTS = {"instructions": 2_000_000, "cycles": 1_000_000, "llc_loads": 10**6
 ORGANISED: dict[str, list[Any]] = {"cores": [1, 2, 4, 8], "organisation": ["scale-out", "scale-up"]}
 SENDING: dict[str, list[Any]] = {"cores": [1, 2, 4, 8]}
 TASKS = ["encap", "crypto", "steer", "rs", "raid", "dispatch"]
-TOLD = ["spin", "qwait"]
+NOTIFICATIONS = ["spin", "qwait"]
 FLOWS: dict[str, list[Any]] = {"cores": [1, 2, 4], "organisation": ["scale-out", "corec"], "flows": [64, 128]}
 # Row -> levels of the factors that its figure is made for.
 FACTORS: dict[str, dict[str, list[Any]]] = {
@@ -72,16 +72,25 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "H-F3a": {"queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"]},
     "H-F3b": {"queues": [1, 250, 500, 1000]},
     "H-F3c": {"queues": [1, 100, 1000]},
-    "H-F8": {"workload": TASKS, "queues": [1, 500, 1000], "shape": ["FB", "PC", "NC", "SQ"], "notification": TOLD},
-    "H-F9": {"workload": TASKS, "queues": [1, 250, 500, 1000], "notification": TOLD},
+    "H-F8": {
+        "workload": TASKS,
+        "queues": [1, 500, 1000],
+        "shape": ["FB", "PC", "NC", "SQ"],
+        "notification": NOTIFICATIONS,
+    },
+    "H-F9": {"workload": TASKS, "queues": [1, 250, 500, 1000], "notification": NOTIFICATIONS},
     "H-F10": {
         "cores": [1, 2],
         "organisation": ["scale-out", "locked"],
         "shape": ["FB", "PC"],
         "load_of_max": [0.1, 0.5, 1.0],
     },
-    "H-F11a": {"notification": TOLD, "load_of_max": [0.0, 0.5, 1.0]},
-    "H-F11b": {"corunner_place": ["smt-sibling", "other-core"], "notification": TOLD, "load_of_max": [0.0, 0.5, 1.0]},
+    "H-F11a": {"notification": NOTIFICATIONS, "load_of_max": [0.0, 0.5, 1.0]},
+    "H-F11b": {
+        "corunner_place": ["smt-sibling", "other-core"],
+        "notification": NOTIFICATIONS,
+        "load_of_max": [0.0, 0.5, 1.0],
+    },
     "H-F12": {"notification": ["qwait"], "idle": ["pause", "sleep"], "load_of_max": [0.0, 0.5, 1.0]},
     "H-F13": {"workload": TASKS, "shape": ["FB", "PC"], "ready_set": ["hierarchical", "linear"]},
     "H-FRONTIER": {

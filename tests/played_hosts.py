@@ -119,8 +119,8 @@ class PlayedHosts:
 
     def _tell(self) -> None:
         limited = {} if self.capacity_pps is None else {"capacity_pps": self.capacity_pps}
-        told = {"faults": self.faults, "host_state": host_state(), **limited}
-        (self.played / "told.json").write_text(json.dumps(told))
+        settings = {"faults": self.faults, "host_state": host_state(), **limited}
+        (self.played / "settings.json").write_text(json.dumps(settings))
 
     def _program(self, name: str, body: str) -> Path:
         path = self.folder / "bin" / name

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A node, or without arguments a co-runner, that plays back a real record; and makes faults at given moments.
 
-PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `told.json`:
+PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `settings.json`:
 `host_state`, a recorded host-state check;
 `faults`, number of a `start` request among all that were made in this folder -> `die`, `refuse`, `give-up`, `garbage`,
 `nan`, `noisy`, or `SIGINT`, `SIGTERM`, `SIGKILL`, which the runner gets; `capacity_pps`, where there is any, what the
@@ -22,7 +22,7 @@ from recorded_trials import limit
 
 PLACE = Path(os.environ["PLAYED"])
 RECORD = json.loads((PLACE / "record.json").read_text())
-TOLD = json.loads((PLACE / "told.json").read_text())
+SETTINGS = json.loads((PLACE / "settings.json").read_text())
 CORUNNER = len(sys.argv) == 1
 TSC_HZ = RECORD["result"]["window"]["tsc_hz"]
 
@@ -36,8 +36,8 @@ def counted(request: dict[str, Any]) -> int:
     """Write a line to the log and return how many nodes were started, including this one."""
     with (PLACE / "log").open("a+") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        told = {key: request.get(key) for key in ("cmd", "trial")}
-        log.write(json.dumps({"corunner": CORUNNER, "t_ns": time.monotonic_ns(), **told}) + "\n")
+        logged = {key: request.get(key) for key in ("cmd", "trial")}
+        log.write(json.dumps({"corunner": CORUNNER, "t_ns": time.monotonic_ns(), **logged}) + "\n")
         log.flush()
         log.seek(0)
         lines = [json.loads(line) for line in log]
@@ -65,8 +65,8 @@ def result(start: dict[str, Any], config: dict[str, Any], fault: str) -> dict[st
     for lcore in whole["gen"]["lcores"]:
         lcore["latency_ns"] = {"from_intended": latencies, "from_sent": latencies}
         lcore["sequence"] = {"lost": 0, "duplicated": 0, "reordered": 0}
-    if "capacity_pps" in TOLD:
-        capacity_pps = TOLD["capacity_pps"]
+    if "capacity_pps" in SETTINGS:
+        capacity_pps = SETTINGS["capacity_pps"]
         limit(whole, start, config.get("dut", {}).get("rx_port", ""), capacity_pps, 4 * capacity_pps)
     if fault == "nan":
         whole["dut"]["lcores"][0]["rx_packets"] = float("nan")
@@ -91,7 +91,7 @@ def answered(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         own = {"duration_ns": request["duration_ns"], **gaps}
         return {"noise": [{"lcore": each, "cpu": each - 1, **own} for each in request["lcores"]]}
     elif command == "host_state":
-        return {"host_state": TOLD["host_state"]}
+        return {"host_state": SETTINGS["host_state"]}
     elif command == "calibrate":
         return {"costs": RECORD["calibration"]}
     elif command == "read" and CORUNNER:
@@ -106,7 +106,7 @@ def answered(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
 def serve(request: dict[str, Any], state: dict[str, Any]) -> None:
     number = counted(request)
     if request["cmd"] == "start" and not CORUNNER:
-        state |= {"start": request, "fault": TOLD["faults"].get(str(number), "")}
+        state |= {"start": request, "fault": SETTINGS["faults"].get(str(number), "")}
         misbehave(state["fault"])
         if state["fault"] == "refuse":
             say(id=request["id"], ok=False, error="refused on purpose", where="dut.burst")
@@ -115,8 +115,8 @@ def serve(request: dict[str, Any], state: dict[str, Any]) -> None:
     if request["cmd"] == "start" and "window_ns" in request:
         time.sleep((request["warmup_ns"] + request["window_ns"]) / 1e9)
         gave_up = not CORUNNER and state["fault"] == "give-up"
-        told = {"event": "failed", "error": "gave up on purpose"} if gave_up else {"event": "done"}
-        say(**told, trial=request["trial"])
+        ending = {"event": "failed", "error": "gave up on purpose"} if gave_up else {"event": "done"}
+        say(**ending, trial=request["trial"])
 
 
 def main() -> None:

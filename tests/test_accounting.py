@@ -109,7 +109,7 @@ def exact(costs: Costs, seed: int = 1, count: int = 3000) -> list[list[TimedInte
     return in_blocks(events, timed(events, costs))
 
 
-def told(found: Classes | NoClasses) -> Classes:
+def determined(found: Classes | NoClasses) -> Classes:
     assert isinstance(found, Classes), found
     return found
 
@@ -164,8 +164,8 @@ def test_lost_polls_are_no_empty_ones() -> None:
     """They cost what timed intervals say, belong to the loop, and do not change the cost of empty polls and packets."""
     counts, lost = Counts(), 500_000
     found, alone = (
-        told(classes(losing(counts, lost))),
-        told(classes(lcore(exact(COSTS), counts, window(COSTS, counts)))),
+        determined(classes(losing(counts, lost))),
+        determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts)))),
     )
     assert found.empty_poll_cycles == pytest.approx(COSTS.empty_poll, rel=1e-6)
     assert found.loop == pytest.approx(alone.loop + lost * LOST_CYCLES, rel=1e-6)
@@ -180,16 +180,20 @@ def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
     """Unless they are so few that no cost would matter."""
     counts = Counts()
     assert "lost to another core" in reason(classes(losing(counts, 500_000, share=0.0)))
-    few = told(classes(losing(counts, 3, share=0.0)))
+    few = determined(classes(losing(counts, 3, share=0.0)))
     assert few.loop < LOOP + 10 * accounting.MOST_LOST_POLL_CYCLES
 
 
 @given(costs=TRUE_COSTS, seed=st.integers(0, 1000))
 def test_costs_are_recovered(costs: Costs, seed: int) -> None:
     counts = Counts()
-    away = 0.1 * window(costs, counts)  # beside the polling, which so is known well enough however cheap its visits
+    away = 0.1 * window(
+        costs, counts
+    )  # beside the polling, so the polling is known well enough however cheap its busy polls are
     interruptions = {"count": 9, "cycles": away}
-    found = told(classes(lcore(exact(costs, seed), counts, window(costs, counts) + away, interruptions=interruptions)))
+    found = determined(
+        classes(lcore(exact(costs, seed), counts, window(costs, counts) + away, interruptions=interruptions))
+    )
     empty = (counts.polls - counts.busy_polls) * costs.empty_poll
     busy_polls = costs.busy_poll * counts.busy_polls + costs.packet * counts.packets
     near = 1e-6 * found.total
@@ -233,7 +237,7 @@ def simulated(seed: int, memory: float) -> Simulated:
     counts = Counts(*(int(column) for column in events.sum(axis=0)))
     total = timed(events, COSTS, factor).sum() + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES
     return Simulated(
-        told(classes(lcore(blocks, counts, float(total)))),
+        determined(classes(lcore(blocks, counts, float(total)))),
         float(timed(events, empty_alone, factor).sum()),
         float(timed(events, alone, factor).sum()),
     )
@@ -266,7 +270,7 @@ def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch
         cycles = timed(events, COSTS, autocorrelated(rng, len(events), 0.05, 0.998))
         shuffled = rng.permutation(len(events))
         errors = [
-            told(
+            determined(
                 classes(lcore(in_blocks(events[order], cycles[order]), counts, window(COSTS, counts)))
             ).empty_poll.error
             for order in (np.arange(len(events)), shuffled)
@@ -277,7 +281,7 @@ def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch
 
 def test_the_cost_of_an_empty_poll_holds_what_timed_intervals_have_in_common() -> None:
     counts = Counts()
-    found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts))))
+    found = determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts))))
     assert found.empty_poll.error == pytest.approx(TIMED_INTERVAL_ERROR * found.empty_poll.value, rel=1e-6)
     assert found.packets.error == found.empty_poll.error
 
@@ -286,7 +290,7 @@ def test_busy_polls_that_all_come_behind_an_empty_poll_are_not_told_from_the_int
     events = runs_of_polls(np.random.default_rng(2), 3000)
     events[:, 2] = events[:, 1]
     counts = Counts(transitions=Counts().busy_polls)
-    found = told(classes(lcore(in_blocks(events, timed(events, COSTS)), counts, window(COSTS, counts))))
+    found = determined(classes(lcore(in_blocks(events, timed(events, COSTS)), counts, window(COSTS, counts))))
     for unknown in (found.useful, found.interaction):
         assert isinstance(unknown, str)
         assert "no slice tells" in unknown
@@ -303,7 +307,7 @@ def test_noise_that_hides_the_interaction_is_a_reason_with_numbers() -> None:
     quiet = events[:, 1] == 0
     cycles[quiet] = timed(events[quiet], COSTS)
     counts = Counts()
-    found = told(classes(lcore(in_blocks(events, cycles), counts, window(COSTS, counts))))
+    found = determined(classes(lcore(in_blocks(events, cycles), counts, window(COSTS, counts))))
     assert isinstance(found.useful, str)
     assert "told apart only to +-" in found.useful
     assert found.empty_poll.value == pytest.approx(10.0 * (counts.polls - counts.busy_polls), rel=1e-6)
@@ -336,7 +340,7 @@ def test_too_few_timed_intervals_are_a_reason(blocks: list[list[TimedInterval]],
     known = lcore(blocks, counts, window(COSTS, counts), empty_poll_cycles=10.0)
     # The calibrated cost is known worse, and its error would exceed that allowed for the tax.
     known["polls"]["empty"] = 1_000_000
-    found = told(classes(known))
+    found = determined(classes(known))
     for unknown in (found.useful, found.misfit, found.interaction):
         assert isinstance(unknown, str)
         assert reason in unknown
@@ -346,7 +350,7 @@ def test_too_few_timed_intervals_are_a_reason(blocks: list[list[TimedInterval]],
 def test_a_calibrated_cost_has_the_error_of_a_host_state_that_moves() -> None:
     counts = Counts(polls=1_400_000)
     total = window(COSTS, counts)
-    found = told(classes(lcore(few_timed_intervals(), counts, total, empty_poll_cycles=11.0)))
+    found = determined(classes(lcore(few_timed_intervals(), counts, total, empty_poll_cycles=11.0)))
     assert found.empty_poll.value == 11.0 * 400_000
     assert found.empty_poll.error == pytest.approx(CALIBRATION_ERROR * 11.0 * 400_000)
     add_up(found)
@@ -355,14 +359,14 @@ def test_a_calibrated_cost_has_the_error_of_a_host_state_that_moves() -> None:
 @pytest.mark.parametrize(
     ("calibrated", "reaches_down"),
     [(9.8, 10 - 0.99 * 9.8), (9.95, 0.0), (10.4, 0.0)],
-    ids=["cheaper", "same", "dearer"],
+    ids=["cheaper", "same", "more expensive"],
 )
 def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
     calibrated: float, reaches_down: float
 ) -> None:
     """Busy polls make later empty polls more expensive; the calibrated cost scatters by 1 %."""
     counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
-    found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated)))
+    found = determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated)))
     empty = counts.polls - counts.busy_polls
     assert found.empty_poll.value == pytest.approx(10.0 * empty)
     assert found.empty_poll.error == pytest.approx(
@@ -383,7 +387,7 @@ def test_busy_polls_to_many_queues_may_leave_more_than_timed_intervals_tell(queu
     """At 1000 queues and 10 % load 7.0 % were useful; timed intervals said 4.6 +-0.5 %."""
     counts = Counts(polls=10_000_000, busy_polls=1000, transitions=750, packets=7500)
     true = COSTS.of(counts.busy_polls, *counts[1:])
-    found = told(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))
+    found = determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))
     assert found.packets.value == pytest.approx(true, rel=1e-3)
     assert found.packets.error == pytest.approx(error * true, rel=0.02)
 
@@ -404,7 +408,7 @@ def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
 def test_so_few_empty_polls_that_their_cost_does_not_matter() -> None:
     counts = Counts(polls=1_000_100)
     total = window(COSTS, counts)
-    found = told(classes(lcore(few_timed_intervals(), counts, total)))
+    found = determined(classes(lcore(few_timed_intervals(), counts, total)))
     assert (
         found.empty_poll.value - found.empty_poll.error <= 100 * 10.0 <= found.empty_poll.value + found.empty_poll.error
     )
@@ -430,7 +434,7 @@ def test_without_a_busy_poll_nothing_is_useful_and_nothing_is_estimated(
     """All polls together took what was left, whatever timed intervals say of the cost of an empty poll."""
     away = {"interruptions": {"count": 1, "cycles": interrupted}}
     quiet = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=cost), seed, 500)]
-    found = told(classes(lcore(quiet, Counts(polls, 0, 0, 0), total, empty_poll_cycles=cost, **away)))
+    found = determined(classes(lcore(quiet, Counts(polls, 0, 0, 0), total, empty_poll_cycles=cost, **away)))
     assert found.packets == found.useful == found.interaction == MeasuredCycles(0.0, 0.0)
     assert found.loop == LOOP + interrupted
     assert found.misfit == 0
@@ -440,7 +444,7 @@ def test_without_a_busy_poll_nothing_is_useful_and_nothing_is_estimated(
 
 
 def test_a_window_without_a_poll_is_all_loop() -> None:
-    found = told(classes(lcore([[]] * 16, Counts(0, 0, 0, 0), 10**6)))
+    found = determined(classes(lcore([[]] * 16, Counts(0, 0, 0, 0), 10**6)))
     assert found.empty_poll == found.packets == MeasuredCycles(0.0, 0.0)
     add_up(found)
 
@@ -478,7 +482,7 @@ def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
     away = 30_000_000.0  # beside the polling, which so is known to less than 2 % of the window
     known = lcore(blocks, counts, window(COSTS, counts) + away, interruptions={"count": 9, "cycles": away})
-    found = told(classes(known))
+    found = determined(classes(known))
     assert found.packets.value < 0
     assert abs(found.packets.value) < found.packets.error
     add_up(found)
@@ -491,11 +495,11 @@ LIGHT = Counts(polls=10_000_000, busy_polls=4000, transitions=3000, packets=30_0
 def test_at_light_load_timed_intervals_know_better_than_what_is_left() -> None:
     """Unseen short interrupts take 0.5 % of the window, a quarter of what packets take, and belong to the loop."""
     true, interrupts = COSTS.of(LIGHT.busy_polls, *LIGHT[1:]), 0.005 * window(COSTS, LIGHT)
-    found = told(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) + interrupts)))
+    found = determined(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) + interrupts)))
     assert found.packets.value == pytest.approx(true, rel=1e-6)
     assert found.packets.error == pytest.approx(FIT_ERROR * true, rel=1e-3)
     assert found.loop == pytest.approx(LOOP + interrupts, rel=1e-3)
-    assert found.misfit == pytest.approx(-interrupts, rel=1e-3), "the rest that slices do not explain is told"
+    assert found.misfit == pytest.approx(-interrupts, rel=1e-3), "the unexplained rest is reported"
     add_up(found)
 
 
@@ -530,7 +534,7 @@ def test_at_light_load_timed_intervals_take_nothing_from_the_loop() -> None:
     """If timed intervals exceed what is left, they contradict the window; then the window counts."""
     short, away = 0.005 * window(COSTS, LIGHT), 0.1 * window(COSTS, LIGHT)
     total = window(COSTS, LIGHT) - short + away
-    found = told(classes(lcore(exact(COSTS), LIGHT, total, interruptions={"count": 9, "cycles": away})))
+    found = determined(classes(lcore(exact(COSTS), LIGHT, total, interruptions={"count": 9, "cycles": away})))
     assert found.loop == LOOP + away
     assert found.packets.value == pytest.approx(COSTS.of(LIGHT.busy_polls, *LIGHT[1:]) - short, rel=1e-6)
     add_up(found)

@@ -119,7 +119,7 @@ def relacy(folder: Path, *defines: str, optimise: str = "-O1") -> Path:
 @pytest.mark.parametrize("variant", ["", "-no-look", "-standard"])
 def test_the_cost_of_a_burst_is_printed(build_dir: Path, variant: str) -> None:
     printed = subprocess.run([build_dir / f"corec-cost{variant}"], capture_output=True, text=True, check=True).stdout
-    assert re.fullmatch(r"\d+\.\d cycles a burst of 32\n", printed)
+    assert re.fullmatch(r"\d+\.\d cycles per burst of 32\n", printed)
     assert float(printed.split()[0]) > 0
 
 

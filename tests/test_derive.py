@@ -604,12 +604,12 @@ def test_many_trials_are_judged_by_several_cpus_to_the_same_table(
     pd.testing.assert_frame_equal(derive_table(run), alone, check_exact=True)
 
 
-def only_in_a_child(told: Callable[..., Judgement]) -> Callable[..., Judgement]:
+def only_in_a_child(judge: Callable[..., Judgement]) -> Callable[..., Judgement]:
     here = os.getpid()
 
     def judged(*given: object) -> Judgement:
         assert os.getpid() != here
-        return told(*given)
+        return judge(*given)
 
     return judged
 

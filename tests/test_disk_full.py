@@ -133,8 +133,8 @@ def test_no_part_of_a_page_or_of_a_figure_stays_on_a_full_disk(disk: Path) -> No
     with pytest.raises(HostError, match="cannot be written: No space left on device"):
         save(Figure(), "words", [{"a": 1}], Target(disk, "figure", ("svg",)))
     for suffix in ("csv", "jsonl", "parquet"):
-        told = pytest.raises(HostError, match=rf"s\.{suffix}: cannot be written: No space left on device \(choose")
-        with told, written(disk / f"s.{suffix}") as new:
+        refusal = pytest.raises(HostError, match=rf"s\.{suffix}: cannot be written: No space left on device \(choose")
+        with refusal, written(disk / f"s.{suffix}") as new:
             write_samples(new, samples)
     assert sorted(path.name for path in disk.iterdir()) == ["figure.csv", "figure.svg", "filler"]
     assert (disk / "figure.svg").read_text() == "of before"

@@ -62,7 +62,7 @@ def test_without_hugepages_doctor_plan_run_and_report_say_so(cli: Cli, monkeypat
     cli.inside = ["unshare", "--mount", "--propagation", "private", "sh", "-c", NO_HUGEPAGES, "sh"]
     spec = cli.spec()
 
-    def told(*words: str | Path) -> str:
+    def output_of(*words: str | Path) -> str:
         process = cli.start(*words)
         out, err = process.communicate(timeout=120)
         if "unshare" in err or "mount:" in err:
@@ -70,11 +70,11 @@ def test_without_hugepages_doctor_plan_run_and_report_say_so(cli: Cli, monkeypat
         assert process.returncode == 0, err
         return out + err
 
-    assert "Missing most: hugepages, so TLB misses raise every cost" in told("doctor")
+    assert "Missing most: hugepages, so TLB misses raise every cost" in output_of("doctor")
     costs = "no hugepages: 4 KiB pages add TLB misses"
-    assert f"caution: {costs}" in told("plan", spec)
-    assert f"warning: {costs}" in told("run", spec)
-    page = Path(told("report", cli.run_folders()[0]).strip())
+    assert f"caution: {costs}" in output_of("plan", spec)
+    assert f"warning: {costs}" in output_of("run", spec)
+    page = Path(output_of("report", cli.run_folders()[0]).strip())
     assert costs in (cli.folder / page).read_text(encoding="utf-8")
 
 
@@ -271,15 +271,15 @@ def test_testbed_status(cli: Cli) -> None:
 def test_make_targets_in_messages_are_there(checkout: Path) -> None:
     """What a message tells a user to call."""
     targets = set(re.findall(r"^([a-z-]+):", (checkout / "Makefile").read_text(), re.MULTILINE))
-    told: dict[str, Path] = {}
+    named: dict[str, Path] = {}
     for path in (checkout / "pollscope").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Expr):
                 node.value = ast.Constant(None)  # a docstring
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                told |= dict.fromkeys(re.findall(r"(?:^|[(`])make ([a-z][a-z-]*)", node.value), path)
-    assert "build" in told
-    assert {word: path for word, path in told.items() if word not in targets} == {}
+                named |= dict.fromkeys(re.findall(r"(?:^|[(`])make ([a-z][a-z-]*)", node.value), path)
+    assert "build" in named
+    assert {word: path for word, path in named.items() if word not in targets} == {}
 
 
 @pytest.mark.parametrize(

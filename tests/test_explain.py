@@ -75,9 +75,9 @@ def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores:
     records = [record(f"t{repeat}", {"notification": "qwait", "load_of_max": 1.0}, missed=0.1) for repeat in range(3)]
     for each in records:
         (lcore,) = each["result"]["dut"]["lcores"]
-        told = {"samples": 1000, "cycles": 1e6, "squared_cycles": 1e3}
+        timed = {"samples": 1000, "cycles": 1e6, "squared_cycles": 1e3}
         lcore["waiting"] = {"count": 10, "cycles": 0.9 * synthetic.WINDOW_CYCLES, "sleeps": 0}
-        lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "busy_polls": told}
+        lcore["notices"] = {"empty": {"samples": 0, "cycles": 0.0, "squared_cycles": 0.0}, "busy_polls": timed}
         lcore["polls"] |= {"empty": 0, "refill_failed": 0}
         lcore["event_cycles"] = 0
         each["result"]["dut"]["lcores"] = [{**lcore, "cpu": 2 + core} for core in range(lcores)]
@@ -214,18 +214,18 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
 
 
 @pytest.mark.parametrize(
-    ("known", "told"),
+    ("known", "evidence"),
     [
         ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 % of what was sent did not come to the DUT's port"),
         ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # as windows of two clocks may differ
     ],
 )
-def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, list[float]], told: str) -> None:
+def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, list[float]], evidence: str) -> None:
     """The generator receives nothing, so that nobody knows of a loss but by what came to the DUT."""
     idle = [CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]
     found = diagnose(PointFacts("p", PARAMS, {"offered_pps": [1e7], **known}, loads=[idle]))
-    assert ("generator" in limits(found)) == (not told)
-    assert told in " ".join(of(found, "generator").evidence)
+    assert ("generator" in limits(found)) == (not evidence)
+    assert evidence in " ".join(of(found, "generator").evidence)
 
 
 @pytest.mark.parametrize(("away", "limit"), [(0.9, ["core cycles", "host takes the core"]), (0.1, ["core cycles"])])
@@ -263,10 +263,10 @@ def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
 def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: float, kind: RuleOutcome) -> None:
     loads = [[CoreLoad("worker on CPU 1", "worker", busy, 0.0, error=0.03)]]
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
-    told = of(diagnose(PointFacts("p", PARAMS, values, loads=loads, busy_polls_filled=[0.5])), "core cycles")
-    assert told.kind is kind
+    finding = of(diagnose(PointFacts("p", PARAMS, values, loads=loads, busy_polls_filled=[0.5])), "core cycles")
+    assert finding.kind is kind
     if kind is RuleOutcome.ABSENT:
-        assert told.evidence == (f"cycles are known to +-3 % of the time only, which decides: {WOULD_TELL}",)
+        assert finding.evidence == (f"cycles are known to +-3 % of the time only, which decides: {WOULD_TELL}",)
 
 
 @pytest.mark.parametrize("lcores", [1, 2])
@@ -352,10 +352,10 @@ def test_what_the_means_contradict_is_not_said_to_limit(tmp_path: Path) -> None:
     records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate((0.0, 0.3, 0.0, 0.0))]
     [found] = explained(tmp_path / "run", records)
     assert limits(found) == []
-    told = {stage: of(found, stage) for stage in ("generator", "RX ring")}
-    assert {finding.kind for finding in told.values()} == {RuleOutcome.OPEN}
-    assert told["generator"].evidence[0].endswith("by their means it does not limit, one by one it limits in 3 of 4")
-    assert told["RX ring"].evidence[0].endswith("by their means it limits, one by one it limits in 1 of 4")
+    unsure = {stage: of(found, stage) for stage in ("generator", "RX ring")}
+    assert {finding.kind for finding in unsure.values()} == {RuleOutcome.OPEN}
+    assert unsure["generator"].evidence[0].endswith("by their means it does not limit, one by one it limits in 3 of 4")
+    assert unsure["RX ring"].evidence[0].endswith("by their means it limits, one by one it limits in 1 of 4")
     assert not any("misses none" in text for finding in found.findings for text in finding.evidence)
 
 

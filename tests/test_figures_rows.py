@@ -63,10 +63,10 @@ def test_a_distribution_can_be_told_in_words(tmp_path: Path) -> None:
     """Of 100 queues the slowest packet took 100 us, of 10 queues the fastest one 1 us (latency_trials)."""
     figure = figure_of("H-F3c")
     assert isinstance(figure, PaperFigure)
-    told = inline_svg(figure, run_of(tmp_path / "run", "H-F3c", latency_trials())).words
-    assert told.startswith("Latency from departure: ")
-    assert "from 1 us" in told.replace("µ", "u")
-    assert "to 100 us" in told.replace("µ", "u")
+    description = inline_svg(figure, run_of(tmp_path / "run", "H-F3c", latency_trials())).words
+    assert description.startswith("Latency from departure: ")
+    assert "from 1 us" in description.replace("µ", "u")
+    assert "to 100 us" in description.replace("µ", "u")
 
 
 def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ def run(build_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_cost_of_a_packet_is_printed(build_dir: Path) -> None:
     done = run(build_dir)
     assert done.returncode == 0, done.stderr
-    told = [line.split() for line in done.stdout.splitlines()]
-    assert [name for name, _ in told] == KINDS
-    assert all(float(cycles) > 0 for _, cycles in told)
+    costs = [line.split() for line in done.stdout.splitlines()]
+    assert [name for name, _ in costs] == KINDS
+    assert all(float(cycles) > 0 for _, cycles in costs)
 
 
 @pytest.mark.parametrize("kind", ["constant", "poisson"])

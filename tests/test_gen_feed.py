@@ -113,19 +113,19 @@ def test_a_wire_brings_cold_packets_at_the_pace_of_the_queue_polls(wired: NodeCl
     gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, "shape": shape}
     record = quiet_trial(wired, configured(queues, gen=gen), shape)
     (lcore,), (dut,) = record["result"]["gen"]["lcores"], record["result"]["dut"]["lcores"]
-    told = lcore["shape"]
-    assert told["queue_polls"] == pytest.approx(dut["iterations"], rel=0.1)
-    assert told["hot_sent"] + told["cold_sent"] == lcore["sent"]
-    cold = told["cold"]
-    assert told["cold_asked"] == pytest.approx(cold * told["queue_polls"] * -math.log(0.95))
+    reported = lcore["shape"]
+    assert reported["queue_polls"] == pytest.approx(dut["iterations"], rel=0.1)
+    assert reported["hot_sent"] + reported["cold_sent"] == lcore["sent"]
+    cold = reported["cold"]
+    assert reported["cold_asked"] == pytest.approx(cold * reported["queue_polls"] * -math.log(0.95))
     # The estimate is up to 64 polls old; a generator whose core is taken away gives up slots, and reports them.
-    assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.25)
-    hot, cold_counts = by_queue(record, told["hot"])
+    assert reported["cold_sent"] + reported["cold_unsent"] == pytest.approx(reported["cold_asked"], rel=0.25)
+    hot, cold_counts = by_queue(record, reported["hot"])
     assert min(hot) > 5 * max(cold_counts) and min(cold_counts) > 0
     # A packet that finds a full ring is a hot queue's, except while the DUT's core was taken away.
     xstats = record["result"]["ports"][B]["xstats"]
     missed = {queue: xstats.get(f"rx_q{queue}_missed", 0) for queue in range(queues)}
-    hot_missed = sum(missed[queue] for queue in told["hot"])
+    hot_missed = sum(missed[queue] for queue in reported["hot"])
     assert sum(missed.values()) - hot_missed <= 1e-3 * hot_missed
     # Either the polls had the shape, or the run says why not.
     found = TrialFacts(record)
@@ -140,8 +140,8 @@ def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
     record = quiet_trial(wired, config, "PC")
     assert abs(polls_of_shape(TrialFacts(record)).off) < 0.02
     assert shape_flags(TrialFacts(record)) == []
-    told = record["result"]["gen"]["lcores"][0]["shape"]
-    assert told["hot_sent"] > told["hot_asked"]
+    reported = record["result"]["gen"]["lcores"][0]["shape"]
+    assert reported["hot_sent"] > reported["hot_asked"]
 
 
 def test_queue_polls_of_a_dut_elsewhere_come_by_request(wired: NodeClient) -> None:
@@ -149,18 +149,18 @@ def test_queue_polls_of_a_dut_elsewhere_come_by_request(wired: NodeClient) -> No
     target = wired.request("configure", LIMIT_S, **configured(50))["target"]
     config = configured(50, gen={"lcores": [1], "tx_port": A, "rx_port": None, "target": target, "shape": "PC"})
     config["dut"] |= {"rx_port": D, "tx_port": C}
-    untold = trial(wired, config, "PC")["result"]["gen"]["lcores"][0]["shape"]
-    assert untold["cold_sent"] == 0
-    assert "nobody told" in untold["queue_polls"]["absent"]
+    silent = trial(wired, config, "PC")["result"]["gen"]["lcores"][0]["shape"]
+    assert silent["cold_sent"] == 0
+    assert "nobody told" in silent["queue_polls"]["absent"]
     wired.request("queue_polls", LIMIT_S, per_s=10_000)
     assert wired.request("read", LIMIT_S)["trial"] == "t"
     times = {"warmup_ns": 10_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
-    wired.request("start", LIMIT_S, trial="told", rate={"saturate": True}, **times)
+    wired.request("start", LIMIT_S, trial="reported", rate={"saturate": True}, **times)
     assert wired.wait_event(("done", "failed"), LIMIT_S)["event"] == "done"
-    told = wired.request("read", LIMIT_S)["gen"]["lcores"][0]["shape"]
-    assert told["queue_polls"] == pytest.approx(10_000 * WINDOW_S, rel=0.05)
-    assert told["cold_sent"] + told["cold_unsent"] == pytest.approx(told["cold_asked"], rel=0.1)
-    assert told["cold_asked"] == pytest.approx(40 * -math.log(0.95) * told["queue_polls"])
+    reported = wired.request("read", LIMIT_S)["gen"]["lcores"][0]["shape"]
+    assert reported["queue_polls"] == pytest.approx(10_000 * WINDOW_S, rel=0.05)
+    assert reported["cold_sent"] + reported["cold_unsent"] == pytest.approx(reported["cold_asked"], rel=0.1)
+    assert reported["cold_asked"] == pytest.approx(40 * -math.log(0.95) * reported["queue_polls"])
 
 
 BAD_FEEDS: list[tuple[dict[str, Any], str, str]] = [

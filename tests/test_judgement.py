@@ -83,11 +83,11 @@ def test_a_corunner_that_is_there_to_wait_is_not_told() -> None:
     assert noise.noise_flags(QUIET, record, {}) == []
 
 
-@pytest.mark.parametrize("told", ["ok", "flagged"])
-def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("recorded_status", ["ok", "flagged"])
+def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, recorded_status: str) -> None:
     trials = [synthetic.trial("quiet"), synthetic.disturbed(synthetic.trial("noisy", repeat=1))]
     for trial in trials:
-        trial |= {"status": told, "reason": "old", "flags": [{"name": "noise:old", "text": "old"}]}
+        trial |= {"status": recorded_status, "reason": "old", "flags": [{"name": "noise:old", "text": "old"}]}
     table = derive_table(run_of(tmp_path, trials))
     assert table["status"].tolist() == ["ok", "flagged"]
     quiet, noisy = flags_of(table)

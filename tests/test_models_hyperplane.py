@@ -66,12 +66,12 @@ def test_a_ready_set_in_software_pays_for_every_ready_queue() -> None:
 def test_ready_queues_are_served_in_turn() -> None:
     """A queue with a hundred times the traffic of the others waits for its turn among them; they do not wait for it."""
     weights = (100.0, *(1.0,) * 9)
-    told = simulate(QwaitCores(Arrivals(2e6), Service(1000.0), queues=10, weights=weights, room=64), 5e7, 1e6, seed=4)
+    result = simulate(QwaitCores(Arrivals(2e6), Service(1000.0), queues=10, weights=weights, room=64), 5e7, 1e6, seed=4)
     # The others get all that they bring: a hundred and ninth part each of 2 Mpps, below a tenth of 1 Mpps.
     brought = 9 / 109 * 2e6
-    assert (told.arrived - told.refused) / told.window_ns * 1e9 == pytest.approx(1e6, rel=0.01)
-    assert told.refused / told.window_ns * 1e9 == pytest.approx(1e6, rel=0.02)
-    assert told.times.percentile(5) < 10_000 < told.times.percentile(50)
+    assert (result.arrived - result.refused) / result.window_ns * 1e9 == pytest.approx(1e6, rel=0.01)
+    assert result.refused / result.window_ns * 1e9 == pytest.approx(1e6, rel=0.02)
+    assert result.times.percentile(5) < 10_000 < result.times.percentile(50)
     assert brought < 0.9e6
 
 

@@ -310,8 +310,8 @@ def test_lost_polls_are_counted_apart(node: Node, organisation: str) -> None:
         outcomes = sum(polls[one] for one in ("empty", "partial", "full", "race_lost"))
         assert outcomes == pytest.approx(worker["iterations"] * worker["queues"], abs=1)
     if organisation == "corec":
-        told = result["ports"][DUT_RX]["xstats"].get("rx_race_lost", 0)
-        assert sum(worker["polls"]["race_lost"] for worker in workers) <= told
+        lost = result["ports"][DUT_RX]["xstats"].get("rx_race_lost", 0)
+        assert sum(worker["polls"]["race_lost"] for worker in workers) <= lost
 
 
 def test_a_node_leaves_corec_again(node: Node) -> None:

@@ -137,8 +137,8 @@ def test_a_single_busy_queue_among_many(node: Node) -> None:
 def test_weights_share_a_core(node: Node, weights: list[int]) -> None:
     """The order of service decides how many packets come from each of two rings that are never empty."""
     ring, posted = 4096, 32
-    told: dict[str, Any] = {"notification": "qwait", "service_order": "weighted", "queue_weights": weights}
-    node.get("configure", **configuration(queues=2, rx_desc=ring, burst=1, extra_cycles=20_000, **told))
+    qwait: dict[str, Any] = {"notification": "qwait", "service_order": "weighted", "queue_weights": weights}
+    node.get("configure", **configuration(queues=2, rx_desc=ring, burst=1, extra_cycles=20_000, **qwait))
     result = node.trial(window_s=0.3, rate={"saturate": True}, drain_max_ns=3 * 10**9)
     first, second = (entered - ring for entered in result["ports"][DUT_RX]["rx_queue_packets"])
     assert first + second > 10 * posted * sum(weights)

@@ -49,11 +49,11 @@ def test_skewed_flows_are_spread_and_no_packet_is_lost_or_comes_twice(node: Node
     assert generator["sequence"]["lost"] == missed
     assert generator["sequence"]["duplicated"] == 0
     assert generator["rx_foreign"] == 0
-    told = result["dut"]["rebalancing"]
+    rebalancing = result["dut"]["rebalancing"]
     # All packets came to one queue at first, so half or two thirds of its entries had to move.
-    assert told["moved_before"] + told["moved"] > 0
-    assert told["failed"] == 0
-    assert told["entries"] == 512
+    assert rebalancing["moved_before"] + rebalancing["moved"] > 0
+    assert rebalancing["failed"] == 0
+    assert rebalancing["entries"] == 512
     assert min(received(result)) > 0.2 * sum(received(result)) / queues
 
 

@@ -82,10 +82,10 @@ def test_the_node_is_told_the_lcores_on_these_cpus(smt: None, tmp_path: Path) ->
     pairs = params(cores=2, dispatchers=2, organisation="scale-up", placement="smt-pairs")
     placement = DutPlacement(host)
     config: Any = SimpleNamespace(dut=host.config, generator=host.config, generator_lcores=1)
-    told = wiring(config, pairs, DutCorunners(host, placement).dut_lcores(pairs))
-    at = {lcore: NAMED[lcore - 1] for lcore in (*told.dut_lcores, *told.dispatcher_lcores)}
-    assert tuple(at[lcore] for lcore in told.dut_lcores) == placement.cpus(pairs)[:2]
-    assert tuple(at[lcore] for lcore in told.dispatcher_lcores) == placement.cpus(pairs)[2:]
+    wires = wiring(config, pairs, DutCorunners(host, placement).dut_lcores(pairs))
+    at = {lcore: NAMED[lcore - 1] for lcore in (*wires.dut_lcores, *wires.dispatcher_lcores)}
+    assert tuple(at[lcore] for lcore in wires.dut_lcores) == placement.cpus(pairs)[:2]
+    assert tuple(at[lcore] for lcore in wires.dispatcher_lcores) == placement.cpus(pairs)[2:]
 
 
 @pytest.mark.parametrize(

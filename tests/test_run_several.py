@@ -37,14 +37,16 @@ def test_specs_that_cannot_be_hosted_are_skipped_and_the_rest_runs(cli: Cli) -> 
     add(cli, "e-good")
     done = cli("run", "specs")
     assert done.returncode == 0, done.stderr
-    told = lines(done.stdout)
-    assert list(told) == ["a-other", "b-good", "c-needy", "d-large", "e-good"]
-    assert "skipped, because" in told["a-other"] and "not meant for a testbed of kind 'loopback'" in told["a-other"]
-    assert "skipped, because" in told["c-needy"] and "required collector pcm cannot work here" in told["c-needy"]
-    assert "skipped, because" in told["d-large"] and "100 polling lcores" in told["d-large"]
+    printed = lines(done.stdout)
+    assert list(printed) == ["a-other", "b-good", "c-needy", "d-large", "e-good"]
+    assert (
+        "skipped, because" in printed["a-other"] and "not meant for a testbed of kind 'loopback'" in printed["a-other"]
+    )
+    assert "skipped, because" in printed["c-needy"] and "required collector pcm cannot work here" in printed["c-needy"]
+    assert "skipped, because" in printed["d-large"] and "100 polling lcores" in printed["d-large"]
     for name in ("b-good", "e-good"):
         (folder,) = (cli.folder / "results" / name).iterdir()
-        assert f"done, 4 trials: results/{name}/{folder.name}" in told[name]
+        assert f"done, 4 trials: results/{name}/{folder.name}" in printed[name]
         assert_complete(read_run(folder))
 
 
@@ -65,11 +67,11 @@ def test_a_run_that_ends_early_does_not_end_the_list(cli: Cli) -> None:
     add(cli, "c", "testbeds: [pair]\n")
     done = cli("run", "specs")
     assert done.returncode == 1
-    told = lines(done.stdout)
+    printed = lines(done.stdout)
     for name in ("a", "b"):
-        assert told[name].strip().startswith("failed, because")
-        assert "5 nodes in a row were lost" in told[name]
-        assert f"`pollscope run --resume results/{name}/" in told[name]
+        assert printed[name].strip().startswith("failed, because")
+        assert "5 nodes in a row were lost" in printed[name]
+        assert f"`pollscope run --resume results/{name}/" in printed[name]
     assert "5 nodes in a row were lost" in done.stderr
 
 
@@ -79,9 +81,9 @@ def test_a_node_that_does_not_start_is_no_skip(cli: Cli) -> None:
     add(cli, "b")
     done = cli("run", "specs")
     assert done.returncode == 3
-    told = lines(done.stdout)
-    assert list(told) == ["a", "b"]
-    assert all("failed, because" in text for text in told.values())
+    printed = lines(done.stdout)
+    assert list(printed) == ["a", "b"]
+    assert all("failed, because" in text for text in printed.values())
 
 
 def test_nothing_but_skipped_specs_is_an_error(cli: Cli) -> None:
@@ -89,9 +91,9 @@ def test_nothing_but_skipped_specs_is_an_error(cli: Cli) -> None:
     add(cli, "b", NEEDS_PCM)
     done = cli("run", "specs")
     assert done.returncode == 2
-    told = lines(done.stdout)
-    assert list(told) == ["a", "b"]
-    assert all("skipped" in text for text in told.values())
+    printed = lines(done.stdout)
+    assert list(printed) == ["a", "b"]
+    assert all("skipped" in text for text in printed.values())
     assert "is not meant for a testbed of kind 'loopback'" in done.stderr.splitlines()[-1]
 
 

@@ -139,8 +139,8 @@ def test_unknown_queue_polls_are_named() -> None:
     assert flag["text"] == "cold queues got no packets: nobody told"
 
 
-def told(empty: int, waited: float) -> dict[str, Any]:
-    """A trial whose core is told which queue is next, and waited for this share of its cycles."""
+def notified(empty: int, waited: float) -> dict[str, Any]:
+    """A trial whose core is notified which queue is next, and waited for this share of its cycles."""
     changed = record(empty, 10_000 - empty)
     for lcore in changed["result"]["dut"]["lcores"]:
         lcore |= {"notices": {}, "waiting": {"count": 5, "cycles": int(waited * 1e6), "sleeps": 0}}
@@ -149,11 +149,11 @@ def told(empty: int, waited: float) -> dict[str, Any]:
 
 
 def test_who_is_told_polls_no_empty_queue_and_is_not_flagged_for_that() -> None:
-    assert shape_flags(TrialFacts(told(0, 0.01))) == []
+    assert shape_flags(TrialFacts(notified(0, 0.01))) == []
 
 
 def test_who_is_told_waits_when_the_generator_is_the_limit() -> None:
-    (flag,) = shape_flags(TrialFacts(told(0, 0.4)))
+    (flag,) = shape_flags(TrialFacts(notified(0, 0.4)))
     assert flag["name"] == "shape" and "the cores waited in 40.0 % of the cycles" in flag["text"]
 
 

@@ -147,10 +147,10 @@ def test_modelled_numbers_are_marked_wherever_they_are_shown(cli: ModelCli) -> N
     assert cli("figures", folder, "--out", "drawn").returncode == 0
     assert any("MODELLED" in path.read_text() for path in (cli.folder / "drawn").glob("*.svg"))
     drawn = pd.concat(map(pd.read_csv, (cli.folder / "drawn").glob("*.csv"))).set_index("queues")
-    found, told = (drawn[drawn["metric"] == f"latency_sent_mean_ns{by}"]["value"] for by in ("", THEORY))
-    assert told[1] == pytest.approx(found[1])
+    found, theory = (drawn[drawn["metric"] == f"latency_sent_mean_ns{by}"]["value"] for by in ("", THEORY))
+    assert theory[1] == pytest.approx(found[1])
     for queues in (8, 64):  # of what the DUT takes
-        assert told[queues] == pytest.approx(found[queues], abs=0.05 * (found[queues] - 500))
+        assert theory[queues] == pytest.approx(found[queues], abs=0.05 * (found[queues] - 500))
     verdicts = cli("claims", folder)
     assert "modelled: computed by a simulation; nothing was measured" in verdicts.stdout
     assert "AMD" not in verdicts.stdout
@@ -396,8 +396,8 @@ def test_costs_of_sharing_a_queue_are_found_again(cli: ModelCli, organisation: s
     (folder,) = cli.run_folders()
     _pass_for_measured(folder)
     # A node counts lost reservations, without which a mean busy poll is not known.
-    told = re.sub(r'"race_lost":\{[^}]*\}', '"race_lost":0', (folder / "trials.jsonl").read_text())
-    (folder / "trials.jsonl").write_text(told)
+    changed = re.sub(r'"race_lost":\{[^}]*\}', '"race_lost":0', (folder / "trials.jsonl").read_text())
+    (folder / "trials.jsonl").write_text(changed)
     done = cli("calibrate", folder, "--out", "again.yaml")
     assert done.returncode == 0, done.stderr
     costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
@@ -523,11 +523,11 @@ def test_a_model_is_no_source_of_costs(cli: ModelCli) -> None:
 
 
 QWAIT: dict[str, Any] = {**COSTS, "qwait_ns": cost(50), "notice_ns": cost(5), "per_ready_ns": cost(2)}
-TOLD = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
+QWAIT_SPEC = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
 
 
 def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
-    table = cli.table(spec=TOLD, file={**FILE, "workloads": {"io": QWAIT}})
+    table = cli.table(spec=QWAIT_SPEC, file={**FILE, "workloads": {"io": QWAIT}})
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
     # At 1 Mpps a core with 110 ns per packet is busy for 11 %: M/D/1 waits 6.8 ns on average.
     for queues in (1, 8, 64):
@@ -540,7 +540,7 @@ def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
 
 def test_what_waits_in_queues_that_fill_was_not_taken(cli: ModelCli) -> None:
     """Rings that take far more than what comes in the window."""
-    spec = TOLD.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
+    spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
     table = cli.table(
         spec=spec.replace("queues: [1, 8, 64]", "queues: [64]"), file={**FILE, "workloads": {"io": QWAIT}}
     )
@@ -548,7 +548,7 @@ def test_what_waits_in_queues_that_fill_was_not_taken(cli: ModelCli) -> None:
 
 
 def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
-    spec = TOLD.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire")
+    spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire")
     spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")
     table = cli.table(spec=spec, file={**FILE, "workloads": {"io": QWAIT}})
     rate = table.groupby("factor.ready_set")["metric.rx_pps"].mean()
@@ -605,7 +605,7 @@ def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: Mode
 
 
 def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
-    spec = TOLD.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
+    spec = QWAIT_SPEC.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
     table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**QWAIT, "wake_up_ns": cost(500)}}})
     mean = table.groupby("factor.idle")["metric.latency_sent_mean_ns"].mean()
     assert mean["sleep"] - mean["pause"] == pytest.approx(500, abs=5)
@@ -692,7 +692,7 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
 
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     """Without traffic a core in C1 has its static part left, one that is only halted more (section V-D: 16.2 %)."""
-    spec = TOLD.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
+    spec = QWAIT_SPEC.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
     file = {**FILE, "workloads": {"io": {**QWAIT, **ACTIVITY, "wake_up_ns": cost(500)}}}
     table = cli.table(spec=spec, file=file)
     assert (table["metric.ipc"] == 0).all(), "a core that waits executes nothing"
@@ -712,8 +712,8 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
     params = Parameters.model_validate({**given, "saturate": True, "shape": shape, "notification": how}, strict=False)
     expected = peak_pps(chip(), "encap", shape, 500, how)
     if how == "qwait":
-        told = simulate(points.told_system(params, costs, file["tsc_hz"], None), 100e6, 60e6)
-        assert (told.served or 0) / 0.1 == pytest.approx(expected, rel=0.01)
+        result = simulate(points.told_system(params, costs, file["tsc_hz"], None), 100e6, 60e6)
+        assert (result.served or 0) / 0.1 == pytest.approx(expected, rel=0.01)
         return
     found = simulate(points.system(params, costs, file["tsc_hz"], None), 100e6, 60e6)
     assert sum(core.sent for core in found.cores) / 0.1 == pytest.approx(expected, rel=0.01)

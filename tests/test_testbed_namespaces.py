@@ -78,10 +78,10 @@ def network_namespaces() -> dict[int, str]:
 def offspring(pid: int) -> list[int]:
     """The processes that this one started, and those that they did."""
     try:
-        told = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
-    return [each for child in map(int, told) for each in (child, *offspring(child))]
+    return [each for child in map(int, listed) for each in (child, *offspring(child))]
 
 
 def own_namespaces(pid: int) -> set[int]:

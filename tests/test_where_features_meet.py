@@ -63,7 +63,7 @@ def test_pairs_keep_the_samples_of_all_their_trials(hosts: PlayedHosts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda meta: meta["host"].update(kernel="5.0-other"), "kernel was 5.0-other, now "),
         (lambda meta: meta["host"].update(cpus=1024), "cpus was 1024, now "),
@@ -72,7 +72,7 @@ def test_pairs_keep_the_samples_of_all_their_trials(hosts: PlayedHosts) -> None:
         (lambda meta: meta["noise"][0].update(cpu=77), "the first trial's CPUs were 77, "),
     ],
 )
-def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, told: str) -> None:
+def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, message: str) -> None:
     hosts.faults = {"1": "refuse"}
     assert hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback(), "--set", "failures.tries=1").code == 1
     file = hosts.run_folder() / "run.json"
@@ -82,7 +82,7 @@ def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, t
     file.write_text(json.dumps(meta))
     done = hosts.resume()
     assert done.code == 3
-    assert told in done.err.splitlines()[-1]
+    assert message in done.err.splitlines()[-1]
     assert len(hosts.run().trials) == 1
     file.write_text(before)
     assert hosts.resume().code == 0
@@ -153,8 +153,8 @@ def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> N
     text = SPEC.replace("count: 1", "count: 4") + turns
     done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
     assert done.code == 0, done.err
-    told = {(trial["pair"], key.partition("/")[2]) for trial in hosts.run().trials for key in trial["collectors"]}
-    assert told == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
+    collected = {(trial["pair"], key.partition("/")[2]) for trial in hosts.run().trials for key in trial["collectors"]}
+    assert collected == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
 
 
 def test_a_run_does_not_go_on_with_another_trace(hosts: PlayedHosts) -> None:

@@ -183,6 +183,6 @@ int main(void)
 		qsort(cycles, TURNS, sizeof(cycles[0]), ascending);
 		least = cycles[TURNS / 10] < least ? cycles[TURNS / 10] : least;
 	}
-	printf("%.1f cycles a burst of %d\n", (double)least / BURSTS, BURST);
+	printf("%.1f cycles per burst of %d\n", (double)least / BURSTS, BURST);
 	return 0;
 }

@@ -24,7 +24,7 @@
 #define LINE_LIMIT  (UINT64_C(1) << 23) /* cycles, about 3 ms: a worker without an answer leaves */
 #define LINE_TRIPS  (HOST_CHECK_LINE_BATCHES * HOST_CHECK_LINE_TRIPS)
 
-/* What one worker writes is two lines from the other's data: prefetchers fetch lines in pairs. */
+/* The data of the two workers lie two lines apart, because prefetchers fetch lines in pairs. */
 #define APART_BYTES 128
 
 static struct host_check_line line;

@@ -114,7 +114,7 @@ uint32_t bench_work_waited_step(unsigned int worker);
 uint32_t bench_line_step(unsigned int worker);
 
 /*
- * What must move between two cores in any case: worker 0 writes BENCH_FRAME_BYTES into each posted buffer and then the
+ * The least that must move between two cores: worker 0 writes BENCH_FRAME_BYTES into each posted buffer and then the
  * descriptors; worker 1 sees the descriptors, reads each buffer, and posts them again, like net_crossover but without mbufs,
  * mempools, queues and counters.
  */

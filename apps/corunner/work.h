@@ -67,7 +67,7 @@ struct chase_element {
 	char rest[CHASE_ELEMENT_BYTES - sizeof(struct chase_element *)];
 };
 
-/* Link n elements into one random cycle: n hops visit each of them once. */
+/* Link n elements into one random cycle: n hops reach each of them once. */
 void chase_link(struct chase_element *elements, size_t n, uint64_t seed);
 
 #endif

@@ -59,7 +59,7 @@ static int say(struct conversation *c, json_t *message)
 	return 0;
 }
 
-/* {"cmd":"lease","silent_s":N}: from now on the client sends something at least every N seconds, or it is considered gone. */
+/* {"cmd":"heartbeat_timeout","silent_s":N}: from now on the client sends something at least every N seconds, or it is considered gone. */
 static json_t *set_heartbeat_timeout(struct conversation *c, const json_t *request, struct node_error *err)
 {
 	static const char *const keys[] = {"cmd", "id", "silent_s", NULL};

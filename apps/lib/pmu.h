@@ -24,7 +24,7 @@ enum pmu_counter {
 
 extern const char *const pmu_names[PMU_COUNTERS];
 
-/* What to open for one counter; type PMU_NO_EVENT: no such event is known for this processor. */
+/* The event of one counter; type PMU_NO_EVENT: no such event is known for this processor. */
 #define PMU_NO_EVENT UINT32_MAX
 struct pmu_event {
 	uint64_t config;

@@ -21,7 +21,7 @@
 #define RSS_RETA_MAX      4096
 #define RSS_QUEUES_MAX    1024 /* RTE_MAX_QUEUES_PER_PORT of packaged DPDKs, on this host or a target's */
 
-/* What determines the queue of a frame at a port. */
+/* The settings that determine the queue of a frame at a port. */
 struct rss_target {
 	_Alignas(uint32_t) uint8_t key[RSS_KEY_BYTES_MAX];
 	uint16_t reta[RSS_RETA_MAX];

@@ -48,13 +48,13 @@ struct sequence_displaced {
 	int64_t by;
 };
 
-/* What every packet of a flow changes; small, because it is read for each packet. */
+/* The state that every packet of a flow changes; small, because it is read for each packet. */
 struct sequence_flow {
 	uint64_t next;     /* highest number seen, plus 1 (NextExp of RFC 4737) */
 	uint64_t arrivals; /* first copies */
 };
 
-/* What only late and duplicate packets of a flow change. */
+/* The state that only late and duplicate packets of a flow change. */
 struct sequence_faults {
 	uint64_t duplicated;
 	uint64_t reordered;

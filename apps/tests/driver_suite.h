@@ -85,7 +85,7 @@ void pair_remove(void);
 
 /* An Ethernet/IPv4/UDP frame of `bytes` for flow `flow`, payload filled with a pattern of `flow`; NULL: no mbuf. */
 struct rte_mbuf *frame_make(struct rte_mempool *from, uint32_t bytes, uint32_t flow);
-/* Whether a received packet, however segmented, holds just that frame. */
+/* Returns whether a received packet, however segmented, holds just that frame. */
 bool frame_is(const struct rte_mbuf *m, uint32_t bytes, uint32_t flow);
 /* Cuts a frame into segments of at most `bytes` (the first takes `first`). */
 struct rte_mbuf *frame_cut(const struct rte_mbuf *whole, uint32_t first, uint32_t bytes);

@@ -92,7 +92,7 @@ static void one_cycle(size_t n, uint64_t seed)
 	free(elements);
 }
 
-static void a_chase_visits_each_element_once_per_cycle(void)
+static void a_chase_reaches_each_element_once_per_cycle(void)
 {
 	for (size_t n = 1; n <= 64; n++)
 		for (uint64_t seed = 0; seed < 8; seed++)
@@ -242,7 +242,7 @@ static void a_full_list_is_thinned_out(void)
 static const struct unit_case cases[] = {
         {"matrices are multiplied", matrices_are_multiplied},
         {"a step counts the rows that it made", a_step_counts_the_rows_that_it_made},
-        {"a chase visits each element once per cycle", a_chase_visits_each_element_once_per_cycle},
+        {"a chase reaches each element once per cycle", a_chase_reaches_each_element_once_per_cycle},
         {"a chase fills its footprint", a_chase_fills_its_footprint},
         {"streams count the bytes that they touch", streams_count_the_bytes_that_they_touch},
         {"a copy fills the first half from the second", a_copy_fills_the_first_half_from_the_second},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from debian import MakeSystem, System
-from told import told
+from failure_summary import failure_summary
 
 README_PACKAGES = ["git", "make", "python3"]
 HOME = str(Path("/opt") / "clone" / "pollscope")  # in parts: no file may name the path of the checkout it lies in
@@ -65,7 +65,7 @@ def test_a_user_without_root_is_told_the_packages(machine: System) -> None:
 
 def test_make_run_ends_with_a_report(machine: System) -> None:
     code, shown, took_s = make(machine, "run", limit_s=RUN_LIMIT_S)
-    assert code == 0, told(shown, log(machine, "run"))
+    assert code == 0, failure_summary(shown, log(machine, "run"))
     assert (machine.written(HOME) / "out/report.html").stat().st_size > 10_000
     assert shown.rstrip().splitlines()[-1].endswith("out/report.html")
     assert took_s < RUN_LIMIT_S
@@ -73,24 +73,24 @@ def test_make_run_ends_with_a_report(machine: System) -> None:
 
 def test_the_second_time_measures_at_once(machine: System) -> None:
     code, shown, took_s = make(machine, "build", limit_s=60)
-    assert code == 0, told(shown, log(machine, "build-again"))
+    assert code == 0, failure_summary(shown, log(machine, "build-again"))
     assert took_s < SECOND_START_LIMIT_S
 
 
 def test_a_user_without_root_builds_when_nothing_is_missing(machine: System) -> None:
     code, shown, _ = make(machine, "build", limit_s=120, user=USER)
-    assert code == 0, told(shown, log(machine, "build-user"))
+    assert code == 0, failure_summary(shown, log(machine, "build-user"))
     assert "hugepages stay as they are" in shown
 
 
 def test_make_test_passes(machine: System) -> None:
     code, shown, took_s = make(machine, "test", limit_s=TEST_LIMIT_S)
-    assert code == 0, told(shown, log(machine, "test"))
+    assert code == 0, failure_summary(shown, log(machine, "test"))
     assert " passed" in shown.rstrip().splitlines()[-1]
     assert took_s < TEST_LIMIT_S
 
 
 def test_clean_host_leaves_no_journal(machine: System) -> None:
     code, shown, _ = make(machine, "clean-host", limit_s=120)
-    assert code == 0, told(shown, log(machine, "clean-host"))
+    assert code == 0, failure_summary(shown, log(machine, "clean-host"))
     assert not list(machine.written("/var/lib/pollscope/playbooks").glob("hugepages-*"))

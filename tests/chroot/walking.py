@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from debian import MakeSystem, System
-from told import told
+from failure_summary import failure_summary
 
 LOGS = Path(__file__).resolve().parent.parent.parent / ".cache/machine-test"
 PACKAGES = ["openssh-client", "python3", "python3-venv", "ca-certificates"]
@@ -40,7 +40,7 @@ class Laptop:
         shell = ["sh", "-c", f"cd /root && . venv/bin/activate && export COLUMNS=200 && {line}"]
         done = self.system.run(shell, binds={self.share: "/share"}, timeout_s=3600)
         self.took_s[line.splitlines()[0]] = round(time.monotonic() - started, 1)
-        assert done.returncode == code, f"{line}\n{told(done.stdout, LOGS / 'walk.log')}"
+        assert done.returncode == code, f"{line}\n{failure_summary(done.stdout, LOGS / 'walk.log')}"
         assert "Traceback" not in done.stdout
         return done.stdout
 

@@ -28,10 +28,10 @@ LATEST_S = 0.15
 
 @dataclass
 class Sweeper:
-    """Sweeps in processes that are killed; `told` forks them."""
+    """Sweeps in processes that are killed; `forker` forks them."""
 
     tree: Tree
-    told: subprocess.Popen[str]
+    forker: subprocess.Popen[str]
 
     def kill_at_random(self, seed: int) -> None:
         """Starts a sweep and kills it, and nothing that it started, at a random moment.
@@ -39,26 +39,26 @@ class Sweeper:
         Four of five are killed after their first entry in the journal: on a busy host the others may not have come so
         far.
         """
-        assert self.told.stdin is not None and self.told.stdout is not None
-        self.told.stdin.write(f"{seed}\n")
-        self.told.stdin.flush()
-        pid = int(self.told.stdout.readline())
+        assert self.forker.stdin is not None and self.forker.stdout is not None
+        self.forker.stdin.write(f"{seed}\n")
+        self.forker.stdin.flush()
+        pid = int(self.forker.stdout.readline())
         deadline = time.monotonic() + 60
         while seed % 5 and not run_journal(self.tree.host).exists():
             assert time.monotonic() < deadline, "the sweep does not begin"
             time.sleep(0.001)
         time.sleep(random.Random(seed).uniform(0.0, LATEST_S))
         os.kill(pid, signal.SIGKILL)
-        assert int(self.told.stdout.readline()) == -signal.SIGKILL
+        assert int(self.forker.stdout.readline()) == -signal.SIGKILL
 
 
 @pytest.fixture
 def sweeper(tree: Tree) -> Iterator[Sweeper]:
     pipe = subprocess.PIPE
     command = [sys.executable, str(SWEEPER), str(tree.root)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as told:
-        yield Sweeper(tree, told)
-        assert told.communicate() == ("", "")
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as forker:
+        yield Sweeper(tree, forker)
+        assert forker.communicate() == ("", "")
 
 
 @pytest.mark.parametrize("kills", [15, pytest.param(50, marks=pytest.mark.thorough)])

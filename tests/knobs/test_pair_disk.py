@@ -128,14 +128,14 @@ def test_an_agent_that_is_told_to_end_once_more_restores(
 ) -> None:
     """As it begins to: the second signal comes after it."""
 
-    class Told(dict[str, Any]):
+    class InterruptingDict(dict[str, Any]):
         def values(self) -> Any:
             os.kill(os.getpid(), signal.SIGINT)
             return super().values()
 
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
     before, agent = tree.picture(), at_work(Agent(tmp_path), tree)
-    monkeypatch.setattr(agent, "_collectors", Told(agent._collectors))
+    monkeypatch.setattr(agent, "_collectors", InterruptingDict(agent._collectors))
     with pytest.raises(KeyboardInterrupt):
         agent.__exit__()
     assert tree.picture() == before

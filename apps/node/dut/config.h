@@ -31,7 +31,7 @@ enum notification {
 enum ready_set_sharing {
 	SHARING_OWN,     /* each worker has a set of queues that it alone reads */
 	SHARING_ALL,     /* one set for all workers and queues */
-	SHARING_NUMA,    /* one set for the workers of a NUMA node, who share its part of the queues */
+	SHARING_NUMA,    /* one set per NUMA node; its workers share its part of the queues */
 	SHARING_STEALING /* each worker has a set, and takes from those of others when it is idle */
 };
 

@@ -38,7 +38,7 @@ static json_t *timed_intervals_json(const struct account *a)
 	                 "left_out_cycles", (json_int_t)a->left_out_cycles);
 }
 
-/* What all busy polls would take one by one: latencies of the timed ones, scaled up by burst size. */
+/* The cycles that all busy polls would take one by one: latencies of the timed ones, scaled up by burst size. */
 static json_t *timed_json(const struct account *a, double stamp_cycles)
 {
 	double weight[ACCOUNT_BURST_MAX + 1] = {0}, mean[3][ACCOUNT_BURST_MAX + 1] = {0};

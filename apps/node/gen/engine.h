@@ -15,7 +15,7 @@
  *
  * Saturated sending to several queues keeps the hot ones backlogged: each iteration sends a burst to the next of them, and a
  * full ring drops the rest. Packets for cold queues go in between. Each cold queue has a Poisson process whose rate follows
- * from how often the DUT polls a queue (queue_polls.h); together they are one Poisson process that draws a queue per packet.
+ * from how often the DUT polls each queue (queue_polls.h); together they are one Poisson process, and each packet draws its queue.
  * Until the rate is known cold queues get no packets.
  */
 #ifndef GEN_ENGINE_H

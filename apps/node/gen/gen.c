@@ -347,7 +347,7 @@ int gen_set_queue_polls(const json_t *request, struct node_error *err)
 	    fields_real(request, "", "per_s", 0, QUEUE_POLLS_PER_S_MAX, &per_s, err))
 		return -1;
 	for (unsigned int i = 0; i < engines_n; i++)
-		atomic_store_explicit(&engines[i]->queue_polls.told_per_s, per_s, memory_order_relaxed);
+		atomic_store_explicit(&engines[i]->queue_polls.requested_per_s, per_s, memory_order_relaxed);
 	return 0;
 }
 

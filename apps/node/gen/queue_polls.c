@@ -85,14 +85,14 @@ static bool estimate(struct gen_queue_polls *queue_polls, uint64_t now)
 
 bool gen_queue_polls_look(struct gen_queue_polls *queue_polls, uint64_t now)
 {
-	const double told = atomic_load_explicit(&queue_polls->told_per_s, memory_order_relaxed);
+	const double requested = atomic_load_explicit(&queue_polls->requested_per_s, memory_order_relaxed);
 
 	queue_polls->next_tsc = now + queue_polls->tsc_hz / LOOKS_PER_S;
 	if (queue_polls->is_counted)
 		return estimate(queue_polls, now);
-	if (told == queue_polls->per_s)
+	if (requested == queue_polls->per_s)
 		return false;
-	queue_polls->per_s = told;
+	queue_polls->per_s = requested;
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How often the DUT polls a queue of the target port. From this follows the rate at which packets must come to a cold queue so
+ * How often the DUT polls each queue of the target port. From this follows the rate at which packets must come to a cold queue so
  * that a poll finds some with a given probability (shape.h). The rate of polls is unknown before the DUT runs under that
  * traffic.
  *
@@ -17,7 +17,7 @@
 
 struct gen_queue_polls {
 	uint16_t port;
-	bool is_counted; /* counted here; otherwise told by a request */
+	bool is_counted; /* counted here; otherwise set by a request */
 	uint64_t tsc_hz;
 	uint64_t begin_tsc;
 	uint64_t next_tsc;  /* of the next look */
@@ -26,7 +26,7 @@ struct gen_queue_polls {
 	double least_count; /* polls, and cycles, that an estimate needs: few at first, more later */
 	uint64_t least_cycles;
 	double per_s; /* the estimate; 0: none yet */
-	_Atomic(double) told_per_s;
+	_Atomic(double) requested_per_s;
 };
 
 /*

@@ -226,11 +226,11 @@ static int make_hot(const struct gen_config *config, const struct gen_shape_queu
 	for (unsigned int i = 0; i < w->hot; i++)
 		if (own_flows_of(config, w, place, i) > 0)
 			queues[count++] = (uint16_t)i;
-	const uint32_t lap = count * config->burst;
+	const uint32_t round = count * config->burst;
 
 	if (count == 0)
 		return 0;
-	if (allocate_list(lap * ((ENTRIES_MIN + lap - 1) / lap), list))
+	if (allocate_list(round * ((ENTRIES_MIN + round - 1) / round), list))
 		return -1;
 	for (uint32_t entry = 0; entry < list->count; entry++)
 		list->entries[entry].flow =

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from told import told
+from failure_summary import failure_summary
 
 SHOWN = """\
 gw0 [3] / gw1 [3]
@@ -22,7 +22,7 @@ make: *** [Makefile:42: test] Error 1
 def test_what_failed_is_shown_however_much_came_after_it(tmp_path: Path) -> None:
     shown = SHOWN.format(noise="\n".join(f"line {number}" for number in range(5000)))
     log = tmp_path / "logs/bookworm-test.log"
-    text = told(shown, log)
+    text = failure_summary(shown, log)
     assert log.read_text() == shown
     assert str(log) in text
     for line in ("FAILED tests/test_a.py::test_one", "ERROR tests/test_b.py::test_two", "1 failed, 1 passed, 1 error"):
@@ -33,4 +33,4 @@ def test_what_failed_is_shown_however_much_came_after_it(tmp_path: Path) -> None
 
 
 def test_an_output_without_a_summary_is_shown_by_its_end(tmp_path: Path) -> None:
-    assert told("E: no network\n", tmp_path / "log").endswith("it ended with:\nE: no network")
+    assert failure_summary("E: no network\n", tmp_path / "log").endswith("it ended with:\nE: no network")

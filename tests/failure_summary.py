@@ -9,7 +9,7 @@ TELLING = re.compile(r"^(FAILED |ERROR |make(\[\d+\])?: \*\*\*|=+ .*(passed|fail
 END_LINES = 20
 
 
-def told(shown: str, log: Path) -> str:
+def failure_summary(shown: str, log: Path) -> str:
     """Writes the whole output to `log`; returns its path, the lines that say what failed, and the last ones."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(shown)
