@@ -193,7 +193,7 @@ class OurNode:
 
 
 def parse_result(result: Mapping[str, Any]) -> Seen:
-    """Read a result of pollscope-node with one lcore and one queue (docs/node-protocol.md).
+    """Read a result of pollscope-node with one lcore and one queue (docs/internals/node-protocol.md).
 
     Raises:
         Disturbed: the window has no polling tax.

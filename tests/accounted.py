@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an lcore of a node must say about its cycles, by accounting mode (docs/node-protocol.md)."""
+"""What an lcore of a node must say about its cycles, by accounting mode (docs/internals/node-protocol.md)."""
 
 from typing import Any
 

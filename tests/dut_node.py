@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run a real node whose DUT forwards between two virtual NIC pairs, to test docs/node-protocol.md."""
+"""Run a real node whose DUT forwards between two virtual NIC pairs, to test docs/internals/node-protocol.md."""
 
 import json
 import os

@@ -27,7 +27,7 @@ class Opened(NamedTuple):
 
 
 def key(number: int, length: int) -> bytes:
-    """Of the SA of this number (docs/node-protocol.md)."""
+    """Of the SA of this number (docs/internals/node-protocol.md)."""
     return bytes([number, *range(1, length)])
 
 

@@ -15,7 +15,7 @@ WARMUP_S, WINDOW_S = 0.02, 0.1
 
 
 class Generator:
-    """A node; `configure` and `trial` speak docs/node-protocol.md."""
+    """A node; `configure` and `trial` speak docs/internals/node-protocol.md."""
 
     def __init__(self, client: NodeClient) -> None:
         self.client = client

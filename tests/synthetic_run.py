@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SYNTHETIC trial records and run folders for tests, shaped by docs/node-protocol.md and docs/store-format.md.
+"""SYNTHETIC trial records and run folders for tests, shaped by node-protocol.md and store-format.md.
 
 Nothing here was measured. Each number is chosen so that a test can say what must come out.
 """

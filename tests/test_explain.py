@@ -239,7 +239,7 @@ def test_a_core_that_only_sends_is_limited_by_a_host_that_mostly_has_it(away: fl
 
 @pytest.mark.parametrize("queues", [1, 2])
 def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -> None:
-    """Those of real NICs give null (docs/node-protocol.md); of several queues the fullest is then not known."""
+    """Those of real NICs give null (node-protocol.md); of several queues the fullest is then not known."""
     records = [record(f"t{repeat}", {"queues": queues}, missed=0.3, busy=0.3) for repeat in range(3)]
     [counted] = explained(tmp_path / "counted", records)
     for each in records:

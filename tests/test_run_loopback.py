@@ -98,7 +98,7 @@ def test_stored_histograms_are_read_by_the_public_package(cli: Cli) -> None:
 def test_the_documented_way_to_read_a_histogram(
     cli: Cli, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (checkout / "docs/store-format.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```python\n(.*?)```", (checkout / "docs/internals/store-format.md").read_text(), re.DOTALL)
     assert cli("run", cli.spec(LATENCY)).returncode == 0
     monkeypatch.chdir(cli.run_folders()[0])
     exec(block, {})

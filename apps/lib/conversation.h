@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The frame of every conversation over standard input and output: requests and replies, `id`, errors, unsolicited events
- * (docs/node-protocol.md, "Requests and replies"). Each program defines its own requests.
+ * (docs/internals/node-protocol.md, "Requests and replies"). Each program defines its own requests.
  */
 #ifndef CONVERSATION_H
 #define CONVERSATION_H

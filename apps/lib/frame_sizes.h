@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mix of frame sizes: the key `frame` of `gen` and `dut` (docs/node-protocol.md). */
+/* A mix of frame sizes: the key `frame` of `gen` and `dut` (docs/internals/node-protocol.md). */
 #ifndef FRAME_SIZES_H
 #define FRAME_SIZES_H
 

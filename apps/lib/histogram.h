@@ -137,7 +137,7 @@ static inline void histogram_record_all(struct histogram *h, const uint64_t *val
 uint64_t histogram_percentile(const struct histogram *h, double percentile);
 
 /*
- * Return the object H of docs/node-protocol.md, a new reference; NULL when out of memory. An empty histogram has no `min` and
+ * Return the object H of node-protocol.md, a new reference; NULL when out of memory. An empty histogram has no `min` and
  * `max`; `refused` is omitted if 0.
  */
 json_t *histogram_to_json(const struct histogram *h, const char *unit);

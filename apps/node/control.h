@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The conversation of docs/node-protocol.md. */
+/* The conversation of docs/internals/node-protocol.md. */
 #ifndef CONTROL_H
 #define CONTROL_H
 

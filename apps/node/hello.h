@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-/* The event `hello` of docs/node-protocol.md: what this process and host offer. */
+/* The event `hello` of docs/internals/node-protocol.md: what this process and host offer. */
 json_t *hello(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pollscope-node plays DUT and generator on its lcores, as requests on standard input say (docs/node-protocol.md). */
+/* pollscope-node plays DUT and generator on its lcores, as requests on standard input say (node-protocol.md). */
 #include "node_main.h"
 
 #include <errno.h>

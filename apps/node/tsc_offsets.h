@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 /*
- * Compare the main lcore with one lcore of every other CPU: `tsc_offsets` of hello (docs/node-protocol.md). Main lcore only,
+ * Compare the main lcore with one lcore of every other CPU: `tsc_offsets` of hello (node-protocol.md). Main lcore only,
  * while no lcore runs; takes about a millisecond per CPU.
  */
 json_t *tsc_offsets_json(void);

@@ -77,7 +77,7 @@ def _deviates(confidence: float) -> float:
 
 
 def measured(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are data: measured trials that are not failed (docs/store-format.md).
+    """The rows that are data: measured trials that are not failed (docs/internals/store-format.md).
 
     Trials in other host states are none where every point was seen often enough in the main one (docs/validity.md).
     """

@@ -414,7 +414,7 @@ def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:
 
 
 def rules_text(run: RunFolder) -> str:
-    """By which rules trials are judged here (docs/store-format.md), and by which the run decided what to repeat."""
+    """By which rules trials are judged here (store-format.md), and by which the run decided what to repeat."""
     decided = run.meta.get("rules", 1)
     return f"{RULES}" if decided == RULES else f"{RULES}; {decided} when the run decided which trials to repeat"
 

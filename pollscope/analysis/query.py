@@ -70,7 +70,7 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
 
 @contextmanager
 def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the tables `trials` (docs/store-format.md, and `spec`, `host`) and `runs` (_RUN_COLUMNS), for read_only().
+    """Open the tables `trials` (store-format.md, and `spec`, `host`) and `runs` (_RUN_COLUMNS), for read_only().
 
     A table of a run that is missing or out of date is derived again; it is kept in memory where the run is not ours.
 

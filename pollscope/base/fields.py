@@ -22,7 +22,7 @@ _MAX_LEVELS = 4096
 # So is what no patience and no host can give: a window of more than a day, more than a thousand lines of 800 Gbit/s.
 _DAY_NS = 86_400 * 10**9
 _MAX_PPS = 1e12
-# What the node takes (docs/node-protocol.md, `hiccup`).
+# What the node takes (docs/internals/node-protocol.md, `hiccup`).
 _MAX_DELAYS = 1024
 # The same (`queue_weights`).
 MAX_WEIGHTS, WEIGHT_MAX = 64, 1000

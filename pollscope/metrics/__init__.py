@@ -2,5 +2,5 @@
 """From the record of a trial to its metrics: pure functions and the metric dictionary."""
 
 # Version of the rules by which trials are judged: counts up when a rule changes that can change a verdict;
-# docs/store-format.md lists what changed.
+# docs/internals/store-format.md lists what changed.
 RULES = 4

@@ -131,7 +131,7 @@ class Classes:
 
 
 def classes(lcore: Mapping[str, Any]) -> Classes | NoClasses:
-    """The classes of one lcore of a result (docs/node-protocol.md), or the reason why it has none."""
+    """The classes of one lcore of a result (docs/internals/node-protocol.md), or the reason why it has none."""
     if "timed_intervals" not in lcore:
         return NoClasses(f"accounting mode {lcore.get('accounting')} takes no slices")
     of_loop = _told if "notices" in lcore else _swept_and_waited if "waiting" in lcore else _swept

@@ -2,7 +2,7 @@
 """From a raw trial record to the metrics of the dictionary.
 
 Every metric of the dictionary ends either in the metrics or in the absences, with a reason; nothing is guessed. A
-record that contradicts the node protocol (docs/node-protocol.md) is an error of one line.
+record that contradicts the node protocol (docs/internals/node-protocol.md) is an error of one line.
 """
 
 import math
@@ -59,7 +59,7 @@ def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
 
 
 def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
-    """As derive(), from one line of `trials.jsonl` (docs/store-format.md)."""
+    """As derive(), from one line of `trials.jsonl` (docs/internals/store-format.md)."""
     return derive(record, TrialFacts(record))
 
 

@@ -138,7 +138,7 @@ def readings(host_check: HostCheck) -> dict[tuple[str, str], HostCheckReading]:
     """(kind, where) -> reading, of what a host-state check measured.
 
     Raises:
-        UsageError: it contradicts docs/store-format.md.
+        UsageError: it contradicts docs/internals/store-format.md.
     """
     if "hosts" not in host_check:
         return {}
@@ -190,7 +190,7 @@ def judge_host_state(host_checks: Sequence[HostCheck]) -> HostStateJudgement:
     """Judge host-state checks in the order in which they were taken; several pairs are judged apart.
 
     Raises:
-        UsageError: one contradicts docs/store-format.md.
+        UsageError: one contradicts docs/internals/store-format.md.
     """
     by_pair: dict[Any, list[HostCheck]] = defaultdict(list)
     for host_check in host_checks:

@@ -70,7 +70,7 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
         metrics: of the trial; one that is absent cannot be above its limit.
 
     Raises:
-        UsageError: the record contradicts docs/store-format.md.
+        UsageError: the record contradicts docs/internals/store-format.md.
     """
     found = Part(record, "")
     idle = _idle_generator(found)

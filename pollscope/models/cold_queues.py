@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Traffic at saturation with cold queues: those of which a visit finds something with a given probability only.
 
-How much traffic that is depends on how often the queues are visited, and that on the traffic (docs/node-protocol.md,
+How much traffic that is depends on how often the queues are visited, and that on the traffic (node-protocol.md,
 `shape`). Here a turn over all queues of a reader tells both: what its hot queues take, what its cold ones do.
 """
 
@@ -14,7 +14,7 @@ from pollscope.spec.model import Parameters
 
 
 def hot_queues(params: Parameters) -> frozenset[int]:
-    """RX queues that are always busy at saturation, drawn as the generator does (docs/node-protocol.md, `shape`)."""
+    """RX queues that are always busy at saturation, drawn as the generator does (node-protocol.md, `shape`)."""
     number = {
         "FB": params.queues,
         "PC": max(1, round(params.concentrated_share * params.queues)),

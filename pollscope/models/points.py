@@ -307,7 +307,7 @@ def hiccups(params: Parameters) -> Hiccups:
 
 
 def _weights(params: Parameters) -> tuple[float, ...] | None:
-    """Of each RX queue below saturation, as the generator has it (docs/node-protocol.md, `shape`)."""
+    """Of each RX queue below saturation, as the generator has it (docs/internals/node-protocol.md, `shape`)."""
     hot = hot_queues(params)
     if len(hot) == params.queues:
         return None

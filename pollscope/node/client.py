@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Talk to one `pollscope-node` over its pipes (docs/node-protocol.md), with limits on time and on memory.
+"""Talk to one `pollscope-node` over its pipes (docs/internals/node-protocol.md), with limits on time and on memory.
 
 The client raises if a node does not answer in time, leaves the protocol, sends without bound, or dies. `end` then ends
 the process that the client started, by its own pid.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From the parameters of a point to the requests of the node protocol (docs/node-protocol.md)."""
+"""From the parameters of a point to the requests of the node protocol (docs/internals/node-protocol.md)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

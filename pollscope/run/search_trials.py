@@ -26,7 +26,7 @@ def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], SearchCounts
         count: makes one of its trials; what it raises ends the search.
 
     Returns:
-        The part `search` of its record (docs/store-format.md), and warnings.
+        The part `search` of its record (docs/internals/store-format.md), and warnings.
     """
     settings, made = settings_of(spec), list[str]()
 

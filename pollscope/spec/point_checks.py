@@ -14,7 +14,7 @@ from pollscope.spec.points import all_points, dropped
 # The key that is to blame, and what is wrong.
 _Contradiction = tuple[str, str]
 
-# What the node takes (docs/node-protocol.md, `hiccup`).
+# What the node takes (docs/internals/node-protocol.md, `hiccup`).
 _MOST_HICCUP_NS = 10**9
 # What notification qwait has and the others have not.
 _OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
@@ -30,7 +30,7 @@ _PAYLOAD_TASKS = frozenset({"crypto", "rs", "raid", "dispatch"})
 CODER_BLOCK_BYTES, AES_BLOCK_BYTES, RPC_CALL_BYTES = 32, 16, 44
 # Header and FCS.
 _ETHERNET_BYTES = 18
-# What the node takes (docs/node-protocol.md, `nic_stamps_ns`).
+# What the node takes (docs/internals/node-protocol.md, `nic_stamps_ns`).
 _LEAST_NIC_TIMESTAMPS_NS = 100_000
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Histograms in the layout of the public HdrHistogram algorithm, as the node writes them and as they are stored.
 
-A histogram is the object H of docs/node-protocol.md, with sparse `counts`; the store has the same counts as `hdr`, in
-HdrHistogram's V2 compressed form (docs/store-format.md). The meaning of a counts-array index and the compressed form
+A histogram is the object H of node-protocol.md, with sparse `counts`; the store has the same counts as `hdr`, in
+HdrHistogram's V2 compressed form (store-format.md). The meaning of a counts-array index and the compressed form
 come from the `hdrh` package, so that any HdrHistogram tool reads what is stored.
 """
 

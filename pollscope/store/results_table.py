@@ -35,7 +35,7 @@ _JUDGED_KEYS = ("reason", "flags", "host_state", "other_host_state")
 
 
 def derive_table(run: RunFolder) -> pd.DataFrame:
-    """Return the table of docs/store-format.md: one row per trial, its last attempt, in the order of measurement.
+    """Return the table of store-format.md: one row per trial, its last attempt, in the order of measurement.
 
     Columns: the keys, `reason`, `flags` (see `flags_of`), `host_state` and `other_host_state` (docs/validity.md),
     `factor.NAME`, `metric.NAME` (float, NaN when absent) and `absent.NAME` (a category: the reason, else null).

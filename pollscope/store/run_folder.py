@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading a run folder (docs/store-format.md): nothing is written, nothing is repaired."""
+"""Reading a run folder (docs/internals/store-format.md): nothing is written, nothing is repaired."""
 
 import json
 import shlex

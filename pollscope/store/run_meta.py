@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The keys of run.json and their types (docs/store-format.md): a run folder may be damaged, or come from a stranger."""
+"""The keys of run.json and their types (store-format.md): a run folder may be damaged, or come from a stranger."""
 
 from typing import Any
 

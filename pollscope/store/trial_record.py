@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The record of one trial, and that of one host-state check: lines of a run folder (docs/store-format.md)."""
+"""The record of one trial, and that of one host-state check: lines of a run folder (docs/internals/store-format.md)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeVar
@@ -44,7 +44,7 @@ class CheckRecord(BaseModel):
 
 
 class TrialRecord(BaseModel):
-    """A part that is None is not in the line. A testbed without a node has `result` at most (docs/node-protocol.md)."""
+    """A part that is None is not in the line. A testbed without a node has `result` at most (node-protocol.md)."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writing a run folder (docs/store-format.md); `pollscope.store.run_folder` reads it.
+"""Writing a run folder (docs/internals/store-format.md); `pollscope.store.run_folder` reads it.
 
 Every trial is on the disk before the next one starts. `run.json` is only ever replaced as a whole, so that a reader
 never sees half of it, whatever kills the writer.

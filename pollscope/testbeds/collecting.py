@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collectors of a run: which can work here, and what they give in each trial (docs/store-format.md).
+"""The collectors of a run: which can work here, and what they give in each trial (docs/internals/store-format.md).
 
 They record while the trial runs and are parsed after it, before the next one starts. What goes wrong with one of them
 stands in the trial's record; it fails the trial only when the spec says that the collector is required.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Give the result of a simulation with the keys of a node's result (docs/node-protocol.md).
+"""Give the result of a simulation with the keys of a node's result (docs/internals/node-protocol.md).
 
 What a model does not tell is absent with the reason.
 """

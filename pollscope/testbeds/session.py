@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """A `start` request (docs/node-protocol.md).
+    """A `start` request (docs/internals/node-protocol.md).
 
     Attributes:
         trial: a name for the node's messages.
@@ -109,7 +109,7 @@ class Session(Protocol):
         """Start a `pollscope-corunner` on the DUT's host."""
 
     def measure(self, request: TrialRequest) -> dict[str, Any]:
-        """Measure one trial: start, wait for its end, read; return the node's result (docs/node-protocol.md)."""
+        """Measure one trial: start, wait for its end, read; return the node's result (node-protocol.md)."""
 
     def close(self) -> None:
         """End the nodes in order."""

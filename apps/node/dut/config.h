@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The "dut" object of a `configure` request (docs/node-protocol.md), first parsed alone, then resolved with the ports. */
+/* The "dut" object of a `configure` request (node-protocol.md), first parsed alone, then resolved with the ports. */
 #ifndef DUT_CONFIG_H
 #define DUT_CONFIG_H
 

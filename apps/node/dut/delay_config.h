@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The keys `extra_cycles`, `service` and `hiccup` of the "dut" object (docs/node-protocol.md). */
+/* The keys `extra_cycles`, `service` and `hiccup` of the "dut" object (docs/internals/node-protocol.md). */
 #ifndef DELAY_CONFIG_H
 #define DELAY_CONFIG_H
 

@@ -44,12 +44,12 @@ int dut_timeout_ms(void);
 int dut_lcore_main(void *arg);
 
 /*
- * Return the object `dut` of a result (docs/node-protocol.md) for the window of the last trial; while a trial runs, counters so
+ * Return the object `dut` of a result (node-protocol.md) for the window of the last trial; while a trial runs, counters so
  * far.
  */
 json_t *dut_report(bool running);
 
-/* Return one poller's window: the object L of docs/node-protocol.md. */
+/* Return one poller's window: the object L of docs/internals/node-protocol.md. */
 json_t *dut_window(const struct poller *poller);
 
 /* Return one poller's counters so far, over all stages, for live readers. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The report of the DUT about a window: the object L of docs/node-protocol.md. */
+/* The report of the DUT about a window: the object L of docs/internals/node-protocol.md. */
 #include "dut.h"
 #include "rebalancer.h"
 #include "rings.h"

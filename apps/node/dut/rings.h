@@ -19,7 +19,7 @@ bool dut_rings_waiting(void);
 /* After a trial: free the packets left in the rings and remember their number. */
 void dut_rings_end(void);
 
-/* Return the array R of docs/node-protocol.md, or NULL if there is no ring. */
+/* Return the array R of docs/internals/node-protocol.md, or NULL if there is no ring. */
 json_t *dut_rings_json(void);
 
 void dut_rings_free(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The "gen" object of a `configure` request (docs/node-protocol.md), first parsed alone, then resolved with the ports. */
+/* The "gen" object of a `configure` request (node-protocol.md), first parsed alone, then resolved with the ports. */
 #ifndef GEN_CONFIG_H
 #define GEN_CONFIG_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The "feed" object of a `configure` request (docs/node-protocol.md): the shape of the traffic of a virtual NIC with
+ * The "feed" object of a `configure` request (node-protocol.md): the shape of the traffic of a virtual NIC with
  * feed=infinite. Main lcore only, while no lcore polls.
  */
 #ifndef GEN_FEED_H

@@ -54,7 +54,7 @@ int gen_set_queue_polls(const json_t *request, struct node_error *err);
 int gen_lcore_main(void *place);
 
 /*
- * Return the array G of docs/node-protocol.md ("gen":{"lcores":[...]}) for the last trial, as a new reference. The main lcore
+ * Return the array G of node-protocol.md ("gen":{"lcores":[...]}) for the last trial, as a new reference. The main lcore
  * may call it while the trial runs (live read). Counters may then be inconsistent with each other, but each is whole.
  */
 json_t *gen_report(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The counters of an lcore of the generator as the object G of docs/node-protocol.md. */
+/* The counters of an lcore of the generator as the object G of docs/internals/node-protocol.md. */
 #ifndef GEN_REPORT_H
 #define GEN_REPORT_H
 

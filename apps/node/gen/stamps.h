@@ -79,7 +79,7 @@ void gen_stamps_send(struct gen_stamps *stamps, uint64_t now);
 /* Return whether a received frame is one of these; then it was counted. `arrival`: TSC. */
 bool gen_stamps_take(struct gen_stamps *stamps, const struct rte_mbuf *mbuf, uint64_t arrival);
 
-/* Return the object `nic_stamps` of docs/node-protocol.md, a new reference. */
+/* Return the object `nic_stamps` of docs/internals/node-protocol.md, a new reference. */
 json_t *gen_stamps_report(const struct gen_stamps *stamps);
 
 void gen_stamps_free(struct gen_stamps *stamps);

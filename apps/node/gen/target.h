@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The destination port of a generator's frames: its distribution over RX queues, and its MAC address. A port of this node is
- * read through ethdev; that of another node comes as JSON, which that node wrote (docs/node-protocol.md).
+ * read through ethdev; that of another node comes as JSON, which that node wrote (docs/internals/node-protocol.md).
  */
 #ifndef GEN_TARGET_H
 #define GEN_TARGET_H

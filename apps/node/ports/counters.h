@@ -19,7 +19,7 @@ void port_counters_forget(uint16_t port);
 /* Remember the counters as the zero of port_counters_report(). */
 void port_counters_mark(uint16_t port);
 
-/* Return the counters since the mark: the P object of docs/node-protocol.md for a port with this many RX queues. */
+/* Return the counters since the mark: the P object of node-protocol.md for a port with this many RX queues. */
 json_t *port_counters_report(uint16_t port, uint16_t rx_queues);
 
 /* Return a number that grows with each frame received, missed or sent. */

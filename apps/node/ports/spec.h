@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One object of the `ports` of a configure request (docs/node-protocol.md), checked against what its device can do. */
+/* One object of the `ports` of a configure request (node-protocol.md), checked against what its device can do. */
 #ifndef PORT_SPEC_H
 #define PORT_SPEC_H
 

@@ -4,7 +4,7 @@
  * share no line that any of them writes, except one of IPsec MB up to 1.3 (issue 112 of intel-ipsec-mb).
  *
  * A payload alone (payload.h) is encrypted by AES-256-CBC: the IV takes its place, followed by the payload with padding as in
- * CMS (RFC 5652 section 6.3). The key bytes are those of ESP (docs/node-protocol.md).
+ * CMS (RFC 5652 section 6.3). The key bytes are those of ESP (docs/internals/node-protocol.md).
  */
 #ifndef ENCRYPTOR_H
 #define ENCRYPTOR_H

@@ -22,7 +22,7 @@ struct task *task_new(const struct workload_spec *spec, unsigned int lcore, stru
 /* NULL is allowed. */
 void task_free(struct task *task);
 
-/* Return the object `task` of a worker's report (docs/node-protocol.md), or NULL if there is nothing to report. */
+/* Return the object `task` of a worker's report (node-protocol.md), or NULL if there is nothing to report. */
 json_t *task_report(const struct task *task);
 
 #endif

@@ -58,7 +58,7 @@ class PcmIio(WithNics, PcmCollector):
     summary = "PCIe traffic and IOMMU events per IIO stack"
     notes = (
         "per second; counters are taken one after the other; CSV of all layouts since 202109, boxes "
-        "(numbers cut to K, M, G); parts are mapped to devices from the text output; events of a whole stack "
+        "(numbers cut to K, M, G); parts are mapped to devices by the output without -csv; events of a whole stack "
         "(row `Total`); a NIC's own part is `nic:ADDRESS`, too"
     )
     parser = staticmethod(iio.parse)

@@ -36,7 +36,7 @@ def _path_command(program: Path, params: Parameters, cpus: Sequence[int], prefix
 def measure(
     namespaces: Namespaces, program: Path, params: Parameters, cpus: Sequence[int], log: Path
 ) -> dict[str, Any]:
-    """Run all flows of a point once; return `tcp` of a trial's result (docs/store-format.md).
+    """Run all flows of a point once; return `tcp` of a trial's result (docs/internals/store-format.md).
 
     Raises:
         TrialError: a program did not begin, or a flow did not come through.

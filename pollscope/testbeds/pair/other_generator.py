@@ -14,7 +14,7 @@ COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
 
 
 class OtherGenerator(ABC):
-    """Answers the requests that a pair's session has for its generator, as a node would (docs/node-protocol.md).
+    """Answers the requests that a pair's session has for its generator, as a node would (node-protocol.md).
 
     Args:
         names: of the sending and of the receiving port; may be one. They are its ports 0 and 1, or both 0.
