@@ -26,7 +26,7 @@ from ratio import options, print_ratio
 
 from pollscope.base.errors import PollscopeError
 from pollscope.base.paths import node_program
-from pollscope.metrics.record import TrialFacts
+from pollscope.metrics.record import TrialObservations
 from pollscope.metrics.shapes import MOST_OFF, empty_per_busy, polls_of_shape, shape_flags
 from pollscope.node.client import NodeClient
 from pollscope.node.requests import Wiring, configure_request
@@ -94,11 +94,11 @@ class Shape:
 
     def measure(self, client: NodeClient) -> None:
         trial = record(client, self.params, {"saturate": True})
-        found = polls_of_shape(TrialFacts(trial))
+        found = polls_of_shape(TrialObservations(trial))
         busy = found.polls - found.empty
         self.ratios.append(busy / (found.polls - found.expected))
         self._off.append(abs(found.off))
-        flags = shape_flags(TrialFacts(trial))
+        flags = shape_flags(TrialObservations(trial))
         self._named += bool(flags)
         formula = empty_per_busy(self.params.model_dump())
         said = f"{found.empty / busy:.3f} empty polls per busy poll (formula {formula:.3f})"

@@ -31,7 +31,7 @@ from pollscope.metrics.accounting import (
 from pollscope.metrics.derive import SHARE_TOLERANCE, derive_trial
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.noise import misfit_flags
-from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
@@ -606,7 +606,7 @@ def test_a_record_gives_its_series_and_made_packets_to_the_classes(monkeypatch: 
 
     monkeypatch.setattr("pollscope.metrics.record.classes", classes)
     with pytest.raises(NotMeasured, match="seen"):
-        _ = TrialFacts(record).accounts
+        _ = TrialObservations(record).accounts
     assert seen[0]["packets"] == 777
     assert {name: values.tolist() for name, values in seen[0]["series"].items()} == {
         "cycles": [10, 30],

@@ -10,7 +10,7 @@ import pytest
 import synthetic_run as synthetic
 
 from pollscope.metrics.derive import derive_trial
-from pollscope.metrics.record import TrialFacts
+from pollscope.metrics.record import TrialObservations
 from pollscope.metrics.steady import steadiness_flags
 from pollscope.stats.change_point import FALSE_ALARM, early_change
 
@@ -107,7 +107,7 @@ def test_rates_are_cut_and_it_is_said_what_was_done() -> None:
     parts_ns = 1e9 * synthetic.WINDOW_CYCLES / synthetic.TSC_HZ / PARTS
     assert metrics["warmup_left_ns"] == pytest.approx(12 * parts_ns, rel=0.01)
     assert metrics["rx_pps"] == pytest.approx(1e6, rel=0.002), "the rate behind the warm-up"
-    (flag,) = steadiness_flags(TrialFacts(record))
+    (flag,) = steadiness_flags(TrialObservations(record))
     assert flag["name"] == "warm-up"
     assert "in the first 94 ms of the window packets received a second were 50 % below the rest" in flag["text"]
     assert "rates leave that part out, cycle shares and latency still contain it" in flag["text"]
@@ -170,7 +170,7 @@ def test_a_steady_trial_keeps_its_rates_to_the_last_digit() -> None:
     assert metrics["warmup_left_ns"] == 0
     window_s = synthetic.WINDOW_CYCLES / synthetic.TSC_HZ
     assert metrics["rx_pps"] == record["result"]["dut"]["lcores"][0]["rx_packets"] / window_s
-    assert steadiness_flags(TrialFacts(record)) == []
+    assert steadiness_flags(TrialObservations(record)) == []
 
 
 def test_a_host_gap_at_the_start_is_no_warm_up() -> None:
@@ -194,13 +194,13 @@ def test_a_record_of_an_older_node_has_no_parts() -> None:
     del record["result"]["dut"]["lcores"][0]["series"]
     metrics, absences = derive_trial(record)
     assert "rx_pps" in metrics and "series" in absences["warmup_left_ns"]
-    assert steadiness_flags(TrialFacts(record)) == []
+    assert steadiness_flags(TrialObservations(record)) == []
 
 
 def test_a_change_in_the_middle_of_the_window_is_told_and_not_cut() -> None:
     record = warming(28, 0.8)
     assert derive_trial(record)[0]["warmup_left_ns"] == 0
-    (flag,) = steadiness_flags(TrialFacts(record))
+    (flag,) = steadiness_flags(TrialObservations(record))
     assert flag["name"] == "two-levels"
 
 
@@ -211,7 +211,7 @@ def test_two_levels_within_a_window_are_flagged_in_words() -> None:
     later = lcore["series"]["sweeps"][0]
     levels = [1.0 if part // 5 % 2 else 0.7 for part in range(PARTS)]
     lcore["series"]["sweeps"] = [round(later * level + rng.normal(0, 10)) for level in levels]
-    (flag,) = steadiness_flags(TrialFacts(record))
+    (flag,) = steadiness_flags(TrialObservations(record))
     assert flag["name"] == "two-levels"
     assert flag["text"].startswith("sweeps a second had two levels within the window")
     assert "values lie around" in flag["text"]

@@ -10,7 +10,7 @@ from run_helpers import Cli
 
 from pollscope.metrics.formulas.distributions import DISTRIBUTIONS
 from pollscope.metrics.judgement import clock_flags
-from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.node.clocks import clock_warnings, clocks
 
 AHEAD = {"low_cycles": 9_900, "high_cycles": 10_100, "rounds": 2000}
@@ -66,7 +66,7 @@ def test_latencies_are_refused_when_the_clock_moves(offset: dict[str, Any], refu
     histogram |= {"min": 500, "max": 500, "counts": [[500, 2]]}
     result = {"gen": {"lcores": [{"latency_ns": {"from_intended": histogram}}]}, "clocks": clocks(hello(offset), (1,))}
     config = {"dut": {"tx_port": "net_crossover1_a"}, "gen": {"rx_port": "net_crossover1_b"}}
-    trial = TrialFacts({"result": {**result, "window": {"tsc_hz": 10**9}}, "config": config})
+    trial = TrialObservations({"result": {**result, "window": {"tsc_hz": 10**9}}, "config": config})
     if refused:
         with pytest.raises(NotMeasured, match="does not keep its distance"):
             DISTRIBUTIONS["latency_p50_ns"](trial)

@@ -23,7 +23,7 @@ from pollscope.metrics.counted import COUNTED
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.judgement import Judgement, judge
-from pollscope.metrics.record import NotMeasured, Part, TrialFacts
+from pollscope.metrics.record import NotMeasured, Part, TrialObservations
 from pollscope.store.results_table import current_table, derive_table, write_table
 from pollscope.store.run_folder import read_run
 
@@ -573,7 +573,7 @@ def test_what_no_collector_counted_is_absent_for_the_reasons_that_each_metric_gi
     _, absences = derive_trial(record)
     for name, compute in COUNTED.items():
         with pytest.raises(NotMeasured) as absent:
-            compute(TrialFacts(record))
+            compute(TrialObservations(record))
         assert absences[name] == str(absent.value)
     modelled, _ = derive_trial(record | {"modelled": True, "result": record["result"] | {"power_w": 7.5}})
     assert modelled["package_power_w"] == 7.5
@@ -643,9 +643,9 @@ def test_a_list_of_numbers_names_what_is_none(bad: object) -> None:
 
 
 def test_what_is_absent_is_looked_for_once() -> None:
-    trial, asked = TrialFacts(synthetic.trial()), []
+    trial, asked = TrialObservations(synthetic.trial()), []
 
-    def compute(facts: TrialFacts) -> float:
+    def compute(facts: TrialObservations) -> float:
         asked.append(facts)
         raise NotMeasured("not here")
 
@@ -737,5 +737,5 @@ def test_moved_entries_and_posted_buffers() -> None:
     record["result"]["dut"]["rebalancing"] = {"moved": 12}
     record["result"]["ports"][record["config"]["dut"]["rx_port"]]["posted_bytes"] = 4096
     metrics, _ = derive_trial(record)
-    assert metrics["reta_moves_per_s"] == pytest.approx(12 / TrialFacts(record).window_s)
+    assert metrics["reta_moves_per_s"] == pytest.approx(12 / TrialObservations(record).window_s)
     assert metrics["posted_bytes"] == 4096

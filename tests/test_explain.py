@@ -14,7 +14,7 @@ from command_line import pollscope
 
 from pollscope.analysis.explain import Diagnosis, RuleOutcome, StageFinding, explain_paper, explain_run
 from pollscope.analysis.explain.diagnosis import RULES, diagnose
-from pollscope.analysis.explain.facts import CoreLoad, PointFacts
+from pollscope.analysis.explain.observations import CoreLoad, PointObservations
 from pollscope.metrics.accounting import WOULD_TELL
 from pollscope.models.pcie import PcieLink, forwarded_pps
 from pollscope.store.results_table import derive_table
@@ -205,11 +205,11 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
     values = {"ring_full_share": [0.9], "imissed_share": [0.0], "rx_pps": [1e7], "tx_dropped_share": [0.0]}
     params = {**PARAMS, "organisation": "scale-up", "dispatchers": 1, "feed": "infinite", "extra_cycles": 2000}
     known = {"interrupted_share": [0.0], "rx_nombuf_share": [0.0], **values}
-    found = diagnose(PointFacts("p", params, known, loads=loads, busy_polls_filled=[1.0]))
+    found = diagnose(PointObservations("p", params, known, loads=loads, busy_polls_filled=[1.0]))
     assert limits(found) == ["core cycles"]
     assert of(found, "core cycles").evidence[0].startswith("worker on CPU 1 is busy for 99 %")
     idle = [[CoreLoad("worker on CPU 1", "worker", 0.5, 0.0), *loads[0][1:]]]
-    found = diagnose(PointFacts("p", params, known, loads=idle, busy_polls_filled=[1.0]))
+    found = diagnose(PointObservations("p", params, known, loads=idle, busy_polls_filled=[1.0]))
     assert limits(found) == ["ring between cores"]
 
 
@@ -223,7 +223,7 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
 def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, list[float]], evidence: str) -> None:
     """The generator receives nothing, so that nobody knows of a loss but by what came to the DUT."""
     idle = [CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]
-    found = diagnose(PointFacts("p", PARAMS, {"offered_pps": [1e7], **known}, loads=[idle]))
+    found = diagnose(PointObservations("p", PARAMS, {"offered_pps": [1e7], **known}, loads=[idle]))
     assert ("generator" in limits(found)) == (not evidence)
     assert evidence in " ".join(of(found, "generator").evidence)
 
@@ -233,7 +233,7 @@ def test_a_core_that_only_sends_is_limited_by_a_host_that_mostly_has_it(away: fl
     """Seen on emulated machines of a busy host: 88 % away, and the host was said not to limit."""
     busy = [CoreLoad("worker on CPU 1", "worker", 1.0, 0.0)]
     known = {"interrupted_share": [away], "tx_pps": [1e5], "tx_dropped_share": [0.0], "rx_nombuf_share": [0.0]}
-    found = diagnose(PointFacts("p", {**PARAMS, "workload": "tx"}, known, loads=[busy]))
+    found = diagnose(PointObservations("p", {**PARAMS, "workload": "tx"}, known, loads=[busy]))
     assert limits(found) == limit
 
 
@@ -252,7 +252,7 @@ def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -
 def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
     loads = [[CoreLoad(f"worker on CPU {cpu}", "worker", busy, 0.0) for cpu, busy in ((1, 0.2), (2, 0.99), (3, 0.2))]]
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
-    found = diagnose(PointFacts("p", {**PARAMS, "cores": 3}, values, loads=loads, busy_polls_filled=[0.9]))
+    found = diagnose(PointObservations("p", {**PARAMS, "cores": 3}, values, loads=loads, busy_polls_filled=[0.9]))
     assert limits(found) == ["core cycles"]
     assert "CPU 2" in of(found, "core cycles").evidence[0]
 
@@ -263,7 +263,7 @@ def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
 def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: float, kind: RuleOutcome) -> None:
     loads = [[CoreLoad("worker on CPU 1", "worker", busy, 0.0, error=0.03)]]
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
-    finding = of(diagnose(PointFacts("p", PARAMS, values, loads=loads, busy_polls_filled=[0.5])), "core cycles")
+    finding = of(diagnose(PointObservations("p", PARAMS, values, loads=loads, busy_polls_filled=[0.5])), "core cycles")
     assert finding.kind is kind
     if kind is RuleOutcome.ABSENT:
         assert finding.evidence == (f"cycles are known to +-3 % of the time only, which decides: {WOULD_TELL}",)
@@ -304,7 +304,9 @@ def test_a_core_whose_tax_is_not_known_is_judged_by_what_its_empty_polls_may_cos
 
 def test_a_full_line_is_told_from_a_generator(tmp_path: Path) -> None:
     values = {"rx_line_bps": [9.9e9], "tx_line_bps": [1e9], "imissed_share": [0.0], "offered_pps": [1.4e7]}
-    known = PointFacts("p", PARAMS, values, links=[("the RX line", "rx_line_bps", 1e10), ("TX", "tx_line_bps", 1e10)])
+    known = PointObservations(
+        "p", PARAMS, values, links=[("the RX line", "rx_line_bps", 1e10), ("TX", "tx_line_bps", 1e10)]
+    )
     assert "line" in limits(diagnose(known))
     assert "99 %" in of(diagnose(known), "line").evidence[0]
 
@@ -314,14 +316,14 @@ def test_what_is_lost_outside_the_dut_is_not_taken_for_received() -> None:
     load = {"saturate": None, "load_pps": 1e7}
     busy = [[CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]]
     for params, stage in ((load, "offered load"), ({}, "generator")):
-        found = diagnose(PointFacts("p", {**PARAMS, **params}, values, loads=busy))
+        found = diagnose(PointObservations("p", {**PARAMS, **params}, values, loads=busy))
         assert limits(found) == []
         assert of(found, stage).kind is RuleOutcome.OPEN
         assert "Loss, end to end 20 %, which no counter of the DUT knows of" in of(found, stage).evidence[0]
-    drops = diagnose(PointFacts("p", {**PARAMS, **load, "workload": "drop"}, values, loads=busy))
+    drops = diagnose(PointObservations("p", {**PARAMS, **load, "workload": "drop"}, values, loads=busy))
     assert limits(drops) == ["offered load"]
     discards = {**values, "nic_rx_port_discards_per_s": [2e6]}
-    assert "NIC port" in limits(diagnose(PointFacts("p", {**PARAMS, **load}, discards, loads=busy)))
+    assert "NIC port" in limits(diagnose(PointObservations("p", {**PARAMS, **load}, discards, loads=busy)))
 
 
 def test_a_modelled_point_is_marked(tmp_path: Path) -> None:
@@ -334,7 +336,7 @@ def test_a_modelled_point_is_marked(tmp_path: Path) -> None:
 
 
 def test_an_empty_feed_is_no_load() -> None:
-    assert limits(diagnose(PointFacts("p", {**PARAMS, "feed": "none"}, {"rx_pps": [0.0]}))) == ["offered load"]
+    assert limits(diagnose(PointObservations("p", {**PARAMS, "feed": "none"}, {"rx_pps": [0.0]}))) == ["offered load"]
 
 
 def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
@@ -370,12 +372,12 @@ def test_copying_of_the_virtual_nic_is_a_stage_of_its_own() -> None:
     rates = dict.fromkeys(("offered_pps", "rx_pps"), [1e6] * 3)
     values = rates | {"wire_share": [0.69] * 3, "imissed_share": [0.3] * 3, "cycles_per_packet_useful": [53.1] * 3}
     loads = [[CoreLoad("worker on CPU 2", "worker", 0.98, 0.0)]] * 3
-    found = diagnose(PointFacts("p", PARAMS, values, loads=loads, trial_count=3))
+    found = diagnose(PointObservations("p", PARAMS, values, loads=loads, trial_count=3))
     assert limits(found) == ["copying of the virtual NIC"]
     said = " ".join(of(found, "copying of the virtual NIC").evidence)
     assert "dma: swap" in said and "feed: infinite" in said
     assert of(found, "core cycles").kind is RuleOutcome.CLEAR
-    few = diagnose(PointFacts("p", PARAMS, {**values, "wire_share": [0.2] * 3}, loads=loads, trial_count=3))
+    few = diagnose(PointObservations("p", PARAMS, {**values, "wire_share": [0.2] * 3}, loads=loads, trial_count=3))
     assert limits(few) == ["core cycles"]
 
 
@@ -384,7 +386,7 @@ def test_a_busy_core_that_loses_nothing_says_how_much_is_left() -> None:
     for busy, left in ((0.95, "5 % of its time is left"), (0.4, "60 % of its time is left")):
         loads = [[CoreLoad("worker on CPU 2", "worker", busy, 0.0)]] * 3
         values = {"imissed_share": [0.0] * 3, "offered_pps": [1e6] * 3, "rx_pps": [1e6] * 3}
-        found = diagnose(PointFacts("p", params, values, loads=loads, trial_count=3))
+        found = diagnose(PointObservations("p", params, values, loads=loads, trial_count=3))
         assert left in of(found, "core cycles").evidence[0]
 
 
@@ -399,9 +401,11 @@ def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None
 
 def test_without_cycles_few_empty_polls_tell_a_busy_core() -> None:
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "empty_poll_fraction": [0.01]}
-    counted = PointFacts("p", PARAMS, values, no_loads="accounting count has no cycles")
+    counted = PointObservations("p", PARAMS, values, no_loads="accounting count has no cycles")
     assert limits(diagnose(counted)) == ["core cycles"]
-    many = PointFacts("p", PARAMS, {**values, "empty_poll_fraction": [0.9]}, no_loads="accounting count has no cycles")
+    many = PointObservations(
+        "p", PARAMS, {**values, "empty_poll_fraction": [0.9]}, no_loads="accounting count has no cycles"
+    )
     assert of(diagnose(many), "core cycles").evidence == ("accounting count has no cycles",)
     assert limits(diagnose(many)) == []
 
@@ -431,9 +435,9 @@ def test_the_papers_own_numbers_lead_to_its_four_findings() -> None:
     assert of(two, "work requests").kind is RuleOutcome.OPEN
 
 
-def host_network(label: str = "2", before: PointFacts | None = None, **values: float) -> PointFacts:
+def host_network(label: str = "2", before: PointObservations | None = None, **values: float) -> PointObservations:
     known = {name: [value] for name, value in values.items()}
-    return PointFacts(label, {"workload": "tx"}, known, before=before)
+    return PointObservations(label, {"workload": "tx"}, known, before=before)
 
 
 def test_tags_limit_where_reads_wait_for_a_completion_buffer() -> None:
@@ -447,7 +451,7 @@ def test_a_point_without_iommu_decides_about_walks() -> None:
     numbers = {"iotlb_miss_share": 0.3, "iotlb_misses_per_s": 1e7, "nic_pcie_latency_ns": 2000.0}
     for rate, kind in ((3e7, RuleOutcome.LIMITS), (2.02e7, RuleOutcome.CLEAR)):
         off = host_network("off", tx_pps=rate, nic_pcie_latency_ns=1500.0)
-        strict = PointFacts(
+        strict = PointObservations(
             "strict", {}, {name: [value] for name, value in {**numbers, "tx_pps": 2e7}.items()}, without_iommu=off
         )
         found = of(diagnose(strict), "IOTLB walks")
@@ -471,15 +475,15 @@ def test_ddio_hits_stand_beside_what_rings_and_ways_let_expect(
 ) -> None:
     params = {"frame": frame, "rx_desc": descriptors, "queues": 1, "knob.ddio_ways": ways}
     cache: dict[str, Any] = {"llc_bytes": 11 * 2.25 * 2**20, "llc_ways": 11}
-    found = of(diagnose(PointFacts("p", params, {"ddio_write_hit_share": [hits]}, **cache)), "DDIO capacity")
+    found = of(diagnose(PointObservations("p", params, {"ddio_write_hit_share": [hits]}, **cache)), "DDIO capacity")
     low, high = re.findall(r"by the model ([\d.]+) % to ([\d.]+) % of writes hit", found.evidence[1])[0]
     assert float(low) - 2.5 <= 100 * hits <= float(high)
     assert found.kind is kind
     assert ("assumed" in found.evidence[1]) == (ways is None)
-    blind = of(diagnose(PointFacts("p", params, **cache)), "DDIO capacity")
+    blind = of(diagnose(PointObservations("p", params, **cache)), "DDIO capacity")
     assert blind.kind is RuleOutcome.ABSENT, "a model alone tells nothing"
     assert found.evidence[1] in blind.evidence[0]
-    tenth = of(diagnose(PointFacts("p", params, llc_bytes=cache["llc_bytes"])), "DDIO capacity")
+    tenth = of(diagnose(PointObservations("p", params, llc_bytes=cache["llc_bytes"])), "DDIO capacity")
     assert "a tenth of the LLC" in tenth.evidence[0]
 
 
@@ -488,11 +492,11 @@ def test_a_link_may_limit_where_the_packets_of_the_model_fill_it() -> None:
     params = {"frame": 64, "workload": "io"}
     for share, kind in ((0.9, RuleOutcome.OPEN), (0.3, RuleOutcome.CLEAR)):
         rate = share * forwarded_pps(link, 64)
-        point = PointFacts("p", params, {"rx_pps": [rate], "tx_pps": [rate]}, nic_link=link)
+        point = PointObservations("p", params, {"rx_pps": [rate], "tx_pps": [rate]}, nic_link=link)
         found = of(diagnose(point), "PCIe link")
         assert found.kind is kind
         assert found.evidence[0].startswith(f"by the model packets with their descriptors take {100 * share:.0f} % of")
-    mixed = PointFacts("p", {"frame": "imix"}, {"rx_pps": [1e6]}, nic_link=link)
+    mixed = PointObservations("p", {"frame": "imix"}, {"rx_pps": [1e6]}, nic_link=link)
     assert of(diagnose(mixed), "PCIe link").evidence == ("the models know frames of one size only",)
 
 
@@ -509,7 +513,7 @@ def test_credits_limit_where_the_nic_waits_for_them(stalled: float, kind: RuleOu
 def test_walks_are_as_long_as_counted_and_the_iotlb_reaches_as_far_as_its_entries() -> None:
     known = {"iotlb_miss_share": [0.3], "iotlb_misses_per_s": [1e7], "page_walks_under_way": [4.0]}
     params = {"workload": "tx", "cores": 2, "tx_desc": 1024, "page_size": "4 KiB"}
-    found = of(diagnose(PointFacts("p", params, known)), "IOTLB walks")
+    found = of(diagnose(PointObservations("p", params, known)), "IOTLB walks")
     assert "a walk of 400 ns has 4 of them under way at once, as counted" in found.evidence
     assert found.evidence[-1] == (
         "by the model 64 entries of 4 KiB reach 256 KiB; buffers of the rings take 4.25 MiB, so 94.1 % of look-ups miss"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gen_node import LIMIT_S, running_client
 
-from pollscope.metrics.record import TrialFacts
+from pollscope.metrics.record import TrialObservations
 from pollscope.metrics.shapes import polls_of_shape, shape_flags
 from pollscope.node.client import NodeClient, NodeRefused
 from pollscope.spec.model import Parameters
@@ -78,9 +78,9 @@ def by_queue(record: dict[str, Any], hot: list[int]) -> tuple[list[int], list[in
 @pytest.mark.parametrize(("shape", "queues"), [("FB", 100), ("PC", 100), ("PC", 500), ("NC", 250), ("SQ", 100)])
 def test_a_fed_port_has_the_shape_to_the_poll(fed: NodeClient, shape: str, queues: int) -> None:
     record = trial(fed, configured(queues, feed={"port": B, "shape": shape}), shape)
-    found = polls_of_shape(TrialFacts(record))
+    found = polls_of_shape(TrialObservations(record))
     assert abs(found.off) < 0.002
-    assert shape_flags(TrialFacts(record)) == []
+    assert shape_flags(TrialObservations(record)) == []
     hot, cold = by_queue(record, record["result"]["feed"]["hot"])
     assert len(hot) == {"FB": queues, "PC": queues // 5, "NC": 100, "SQ": 1}[shape]
     assert max(hot) - min(hot) <= 2 * 32  # each visit takes 32, and the lcore stops within a sweep
@@ -128,7 +128,7 @@ def test_a_wire_brings_cold_packets_at_the_pace_of_the_queue_polls(wired: NodeCl
     hot_missed = sum(missed[queue] for queue in reported["hot"])
     assert sum(missed.values()) - hot_missed <= 1e-3 * hot_missed
     # Either the polls had the shape, or the run says why not.
-    found = TrialFacts(record)
+    found = TrialObservations(record)
     assert abs(polls_of_shape(found).off) <= 0.05 or "hot queues" in shape_flags(found)[0]["text"]
 
 
@@ -138,8 +138,8 @@ def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
     config = configured(100, gen=gen)
     config["dut"]["extra_cycles"] = 2000
     record = quiet_trial(wired, config, "PC")
-    assert abs(polls_of_shape(TrialFacts(record)).off) < 0.02
-    assert shape_flags(TrialFacts(record)) == []
+    assert abs(polls_of_shape(TrialObservations(record)).off) < 0.02
+    assert shape_flags(TrialObservations(record)) == []
     reported = record["result"]["gen"]["lcores"][0]["shape"]
     assert reported["hot_sent"] > reported["hot_asked"]
 

@@ -37,7 +37,7 @@ from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary
 from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.metrics.derive import COMPUTE
-from pollscope.metrics.record import TrialFacts
+from pollscope.metrics.record import TrialObservations
 from pollscope.run.execution import RunOutcome
 from pollscope.stats.estimates import difference_estimate, difference_p
 from pollscope.store.results_table import current_table, derive_table
@@ -318,7 +318,7 @@ def test_what_falls_falls_by_less_than_there_is(tmp_path: Path) -> None:
 
 def _with_rates_of(run: RunFolder, table: pd.DataFrame) -> pd.DataFrame:
     """The table of a run that differs from the table's own in its rates only."""
-    rates = {record["trial"]: COMPUTE["rx_pps"](TrialFacts(record)) for record in run.trials}
+    rates = {record["trial"]: COMPUTE["rx_pps"](TrialObservations(record)) for record in run.trials}
     return table.assign(**{"metric.rx_pps": table["trial"].map(rates)})
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollscope.metrics.record import TrialFacts
+from pollscope.metrics.record import TrialObservations
 from pollscope.metrics.shapes import empty_per_busy, empty_share, hot_queues, polls_of_shape, shape_flags
 from pollscope.node.requests import Wiring, configure_request
 from pollscope.spec.model import Parameters
@@ -101,14 +101,14 @@ def record(empty: int, busy: int, gaps_ns: int = 0, **changes: Any) -> dict[str,
 
 
 def test_a_trial_of_the_right_shape_is_not_flagged() -> None:
-    found = polls_of_shape(TrialFacts(record(7600, 2400)))
+    found = polls_of_shape(TrialObservations(record(7600, 2400)))
     assert (found.polls, found.empty, found.expected) == pytest.approx((10_000, 7600, 7600))
-    assert shape_flags(TrialFacts(record(7600, 2400))) == []
-    assert shape_flags(TrialFacts(record(7990, 2010))) == []
+    assert shape_flags(TrialObservations(record(7600, 2400))) == []
+    assert shape_flags(TrialObservations(record(7990, 2010))) == []
 
 
 def test_a_generator_that_falls_short_is_named() -> None:
-    (flag,) = shape_flags(TrialFacts(record(9000, 1000, hot_sent=30_000)))
+    (flag,) = shape_flags(TrialObservations(record(9000, 1000, hot_sent=30_000)))
     assert flag["name"] == "shape"
     for part in ("PC: 90.0 % of the polls were empty where the shape has 76.0 %", "generator was the limit"):
         assert part in flag["text"]
@@ -116,26 +116,26 @@ def test_a_generator_that_falls_short_is_named() -> None:
 
 
 def test_a_window_that_ran_dry_for_a_while_is_told_apart() -> None:
-    (flag,) = shape_flags(TrialFacts(record(9000, 1000)))
+    (flag,) = shape_flags(TrialObservations(record(9000, 1000)))
     assert flag["text"].endswith("a part of the window only")  # and no gap
-    (flag,) = shape_flags(TrialFacts(record(9000, 1000, gaps_ns=2_000_000)))
+    (flag,) = shape_flags(TrialObservations(record(9000, 1000, gaps_ns=2_000_000)))
     assert "took the generator's core away for 2 ms" in flag["text"]
 
 
 def test_cold_packets_that_were_late_are_named_whatever_the_polls_say() -> None:
-    (flag,) = shape_flags(TrialFacts(record(7600, 2400, cold_unsent=100)))
+    (flag,) = shape_flags(TrialObservations(record(7600, 2400, cold_unsent=100)))
     assert "gave up 100 packets for cold queues" in flag["text"]
 
 
 def test_more_cold_packets_than_queue_polls_asked_for_are_named() -> None:
-    (flag,) = shape_flags(TrialFacts(record(6000, 4000, cold_sent=900)))
+    (flag,) = shape_flags(TrialObservations(record(6000, 4000, cold_sent=900)))
     assert "60.0 % of the polls were empty where the shape has 76.0 %; cold queues got 900 packets" in flag["text"]
-    (flag,) = shape_flags(TrialFacts(record(6000, 4000)))
+    (flag,) = shape_flags(TrialObservations(record(6000, 4000)))
     assert flag["text"] == "PC: 60.0 % of the polls were empty where the shape has 76.0 %"
 
 
 def test_unknown_queue_polls_are_named() -> None:
-    (flag,) = shape_flags(TrialFacts(record(7900, 2100, queue_polls={"absent": "nobody told"})))
+    (flag,) = shape_flags(TrialObservations(record(7900, 2100, queue_polls={"absent": "nobody told"})))
     assert flag["text"] == "cold queues got no packets: nobody told"
 
 
@@ -149,11 +149,11 @@ def notified(empty: int, waited: float) -> dict[str, Any]:
 
 
 def test_who_is_told_polls_no_empty_queue_and_is_not_flagged_for_that() -> None:
-    assert shape_flags(TrialFacts(notified(0, 0.01))) == []
+    assert shape_flags(TrialObservations(notified(0, 0.01))) == []
 
 
 def test_who_is_told_waits_when_the_generator_is_the_limit() -> None:
-    (flag,) = shape_flags(TrialFacts(notified(0, 0.4)))
+    (flag,) = shape_flags(TrialObservations(notified(0, 0.4)))
     assert flag["name"] == "shape" and "the cores waited in 40.0 % of the cycles" in flag["text"]
 
 
@@ -167,21 +167,21 @@ def test_what_was_fed_counts_as_well_and_lcores_have_their_own_queues() -> None:
     ]
     del both["result"]["gen"]
     both["result"]["feed"] = {"hot": [2, 4], "cold": 8, "probability": 0.05}
-    found = polls_of_shape(TrialFacts(both))
+    found = polls_of_shape(TrialObservations(both))
     assert found.expected == pytest.approx(2000 * 0.95 * 3 / 5 + 1000 * 0.95)
-    assert shape_flags(TrialFacts(both)) == []
+    assert shape_flags(TrialObservations(both)) == []
     both["params"]["organisation"] = "locked"
-    assert polls_of_shape(TrialFacts(both)).expected == pytest.approx(3000 * 0.76)
+    assert polls_of_shape(TrialObservations(both)).expected == pytest.approx(3000 * 0.76)
 
 
 @pytest.mark.parametrize("missing", ["gen", "dut"])
 def test_nothing_is_said_where_there_is_nothing_to_compare(missing: str) -> None:
     trial = record(9999, 1)
     del trial["result"][missing]
-    assert shape_flags(TrialFacts(trial)) == []
+    assert shape_flags(TrialObservations(trial)) == []
     older = record(9999, 1)
     del older["result"]["gen"]["lcores"][0]["shape"]
-    assert shape_flags(TrialFacts(older)) == []
+    assert shape_flags(TrialObservations(older)) == []
 
 
 def test_the_shape_goes_to_whoever_makes_the_packets() -> None:

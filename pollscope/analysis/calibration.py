@@ -21,7 +21,7 @@ from pollscope.analysis.point_values import factors
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.record import Account, NotMeasured, TrialFacts
+from pollscope.metrics.record import Account, NotMeasured, TrialObservations
 from pollscope.models import points
 from pollscope.models.costs import Costs
 from pollscope.models.simulate import simulate
@@ -177,7 +177,7 @@ class _RingEnd(NamedTuple):
 
 def _ring_ends(record: Trial, tsc_hz: float) -> list[_RingEnd]:
     """Of each lcore whose cycles are known."""
-    trial, found = TrialFacts(record), []
+    trial, found = TrialObservations(record), []
     for lcore in trial.lcores:
         with suppress(NotMeasured, ZeroDivisionError):
             account = Account(lcore, 0.0)

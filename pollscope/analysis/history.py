@@ -88,7 +88,9 @@ def values_of_runs(
 
 def _same_host_state(runs: Sequence[RunFolder]) -> None:
     for run in runs[1:]:
-        for what, first, other in zip(("spec", "processor", "testbed"), _facts(runs[0]), _facts(run), strict=True):
+        for what, first, other in zip(
+            ("spec", "processor", "testbed"), _identity(runs[0]), _identity(run), strict=True
+        ):
             if first != other:
                 raise UsageError(
                     f"is a run of another {what} than {runs[0].path}: {other}, not {first}",
@@ -97,9 +99,9 @@ def _same_host_state(runs: Sequence[RunFolder]) -> None:
                 )
 
 
-def _facts(run: RunFolder) -> tuple[str, str, str]:
-    facts = HostMetadata(run.meta)
-    return str(run.meta["spec_name"]), facts.processor, facts.testbed_name
+def _identity(run: RunFolder) -> tuple[str, str, str]:
+    host = HostMetadata(run.meta)
+    return str(run.meta["spec_name"]), host.processor, host.testbed_name
 
 
 def _series(metric: str, label: str, found: Sequence[tuple[str, float]]) -> MetricHistory:

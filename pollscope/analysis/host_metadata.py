@@ -18,13 +18,13 @@ class HostMetadata:
         self.hello = _mapping(meta.get("node_hello"))
         self.testbed = _mapping(meta.get("testbed"))
 
-    def fact(self, name: str) -> Any:
-        """A fact of the host; None when it was not recorded or the host does not show it."""
+    def get(self, name: str) -> Any:
+        """Return what is known of the host under a name; None if it was not recorded or the host does not show it."""
         value = self.host.get(name)
         return None if isinstance(value, Mapping) and set(value) == {"absent"} else value
 
     def missing(self, name: str) -> str:
-        """Why a fact is not known: the reason that the run recorded."""
+        """Return the reason that the run recorded for an unknown value."""
         value = self.host.get(name)
         if isinstance(value, Mapping) and set(value) == {"absent"}:
             return str(value["absent"])
@@ -46,7 +46,7 @@ class HostMetadata:
         """Model and number of processors."""
         if self.modelled:
             return MODEL
-        model, count = self.fact("cpu_model"), self.fact("cpus")
+        model, count = self.get("cpu_model"), self.get("cpus")
         if not model:
             return _NOT_RECORDED
         return f"{model}, {count} CPUs" if isinstance(count, int) else str(model)
@@ -56,7 +56,7 @@ class HostMetadata:
         """Caches with their sizes."""
         if self.modelled:
             return MODEL
-        caches = self.fact("caches")
+        caches = self.get("caches")
         if isinstance(caches, Mapping):
             sizes = {name: human_size(size) if isinstance(size, int) else size for name, size in caches.items()}
             return ", ".join(f"{name} {size}" for name, size in sizes.items()) or _NOT_RECORDED
@@ -65,7 +65,7 @@ class HostMetadata:
     @property
     def hypervisor(self) -> str | None:
         """The hypervisor that the host says it runs under; None on bare metal or when not recorded."""
-        hypervisor = self.fact("hypervisor")
+        hypervisor = self.get("hypervisor")
         return str(hypervisor) if hypervisor and hypervisor != "none" else None
 
     @property
@@ -128,7 +128,7 @@ class HostMetadata:
         """DPDK and kernel."""
         if self.modelled:
             return MODEL
-        dpdk, kernel = self.hello.get("dpdk"), self.fact("kernel")
+        dpdk, kernel = self.hello.get("dpdk"), self.get("kernel")
         parts = [str(dpdk) if dpdk else "", f"Linux {kernel}" if kernel else ""]
         return ", ".join(part for part in parts if part) or _NOT_RECORDED
 

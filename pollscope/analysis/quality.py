@@ -165,48 +165,48 @@ def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
-    facts = HostMetadata(run.meta)
-    if facts.hypervisor:
+    host = HostMetadata(run.meta)
+    if host.hypervisor:
         yield Caution(
             "virtual machine",
-            f"This host is a virtual machine ({facts.hypervisor}): other guests share caches and cores, and gaps that "
+            f"This host is a virtual machine ({host.hypervisor}): other guests share caches and cores, and gaps that "
             "the guest cannot see are in the numbers. Use ratios rather than absolute values.",
         )
-    if facts.virtual_nic:
+    if host.virtual_nic:
         yield Caution(
             "virtual NIC",
             "Packets moved over net_crossover, a virtual NIC: a core plays the DMA engine, so PCIe, DDIO and line rate "
             "have no part in the results.",
         )
-    if facts.emulated:
+    if host.emulated:
         yield Caution(
             "emulated machines",
             "Both hosts were emulated machines: NIC, root port and IOMMU are an emulator's. Times and "
             "rates are the emulator's, the IOTLB is an emulated one, and an emulated root port has no DDIO behind it.",
         )
-    yield from _threads(facts)
-    yield from _clocks(facts)
+    yield from _threads(host)
+    yield from _clocks(host)
 
 
-def _threads(facts: HostMetadata) -> Iterator[Caution]:
-    smt = facts.fact("smt")
+def _threads(host: HostMetadata) -> Iterator[Caution]:
+    smt = host.get("smt")
     if smt:
         yield Caution("SMT", "SMT is on: hardware threads share cores on this host; a busy sibling slows the DUT.")
     elif smt is None:
-        yield Caution("SMT", f"Whether hardware threads share cores is not known: {facts.missing('smt')}.")
-    elif facts.hypervisor:
+        yield Caution("SMT", f"Whether hardware threads share cores is not known: {host.missing('smt')}.")
+    elif host.hypervisor:
         yield Caution(
             "SMT",
             "The guest sees no SMT; which of its processors are threads of one core is the hypervisor's secret.",
         )
 
 
-def _clocks(facts: HostMetadata) -> Iterator[Caution]:
-    governor, turbo = facts.fact("governor"), facts.fact("turbo")
+def _clocks(host: HostMetadata) -> Iterator[Caution]:
+    governor, turbo = host.get("governor"), host.get("turbo")
     if governor is None:
         yield Caution(
             "governor",
-            f"The host shows no frequency governor ({facts.missing('governor')}), so a change of core frequency goes "
+            f"The host shows no frequency governor ({host.missing('governor')}), so a change of core frequency goes "
             "unnoticed.",
         )
     elif governor != "performance":
@@ -217,7 +217,7 @@ def _clocks(facts: HostMetadata) -> Iterator[Caution]:
     if turbo == "on":
         yield Caution("turbo", "Turbo is on: core frequency depends on temperature and on what other cores do.")
     elif turbo is None:
-        yield Caution("turbo", f"Whether turbo is on is not known: {facts.missing('turbo')}.")
+        yield Caution("turbo", f"Whether turbo is on is not known: {host.missing('turbo')}.")
 
 
 def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:

@@ -192,7 +192,7 @@ def _section(run: RunFolder, number: int, table: pd.DataFrame) -> RunSection:
         left_out=left_out(run),
         bad_trials=_bad_trials(table),
         absences=_absences(table, bool(run.meta.get("collectors"))),
-        metadata=_facts(run),
+        metadata=_metadata(run),
         spec_text=str(run.meta.get("spec_text", "")),
         limits=explain_run(run, table),
     )
@@ -293,7 +293,7 @@ def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
     return [(name, absence(data, name)) for name, data in rows.items() if data[f"metric.{name}"].isna().all()]
 
 
-def _facts(run: RunFolder) -> list[tuple[str, str]]:
+def _metadata(run: RunFolder) -> list[tuple[str, str]]:
     """Host, build, node, knobs and noise as name and text, nested values as JSON."""
     parts = (
         "host",

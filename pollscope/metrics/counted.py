@@ -13,7 +13,7 @@ from typing import Any
 from pollscope.base.errors import one_line
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.traffic import TRAFFIC
-from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, keys_of, nonzero
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, keys_of, nonzero
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
 # One way to a number: a collector, and the metrics of it that are added. A `?` at the end marks one that not every
@@ -62,7 +62,7 @@ def _each(collectors: Sequence[str], *metrics: str) -> tuple[_Way, ...]:
     return tuple((collector, metrics) for collector in collectors)
 
 
-def _first(trial: TrialFacts, ways: Sequence[_Way], compute: Callable[[_Way], float]) -> float:
+def _first(trial: TrialObservations, ways: Sequence[_Way], compute: Callable[[_Way], float]) -> float:
     """The value of the first way that works.
 
     Raises:
@@ -82,7 +82,7 @@ def _first(trial: TrialFacts, ways: Sequence[_Way], compute: Callable[[_Way], fl
     raise NotMeasured("; ".join(said) or f"no collector of this trial counts it (the spec may name {names})")
 
 
-def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:
+def _means(trial: TrialObservations, collector: str) -> Mapping[str, Any]:
     """Means of a collector.
 
     Raises:
@@ -99,7 +99,7 @@ def _means(trial: TrialFacts, collector: str) -> Mapping[str, Any]:
     return means
 
 
-def _collectors(trial: TrialFacts) -> dict[str, Part]:
+def _collectors(trial: TrialObservations) -> dict[str, Part]:
     """Return the record of each collector; on a pair a collector of the DUT also stands without its host."""
     found: dict[str, Part] = {}
     with suppress(NotMeasured):
@@ -110,7 +110,7 @@ def _collectors(trial: TrialFacts) -> dict[str, Part]:
     return {key.removeprefix("dut/"): part for key, part in found.items()} | found
 
 
-def is_counted(trial: TrialFacts) -> bool:
+def is_counted(trial: TrialObservations) -> bool:
     """Tell whether a trial has a source of these metrics: a collector's record, or a model's own power."""
     modelled = isinstance(trial.record.value, Mapping) and trial.record.value.get("modelled")
     return bool(modelled or trial.once(_collectors))
@@ -122,13 +122,13 @@ def reasons_without_collectors() -> Mapping[str, str]:
     reasons = {}
     for name, compute in COUNTED.items():
         try:
-            compute(TrialFacts({}))
+            compute(TrialObservations({}))
         except NotMeasured as absent:
             reasons[name] = one_line(str(absent))
     return reasons
 
 
-def _added(trial: TrialFacts, way: _Way) -> float:
+def _added(trial: TrialObservations, way: _Way) -> float:
     """Sum of the means of a way's metrics."""
     means, total = _means(trial, way[0]), 0.0
     for name in way[1]:
@@ -140,7 +140,7 @@ def _added(trial: TrialFacts, way: _Way) -> float:
     return total
 
 
-def device_state(trial: TrialFacts, collector: str, name: str) -> float:
+def device_state(trial: TrialObservations, collector: str, name: str) -> float:
     """A setting of the DUT's NIC: that of its RX port, or of the only device that has it.
 
     Raises:
@@ -174,7 +174,7 @@ def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str],
     )
 
 
-def _clock_hz(trial: TrialFacts, way: _Way) -> float:
+def _clock_hz(trial: TrialObservations, way: _Way) -> float:
     """Of the units of one kind, which have one clock."""
     mean = _means(trial, way[0]).get(way[1][0])
     if mean is None:
@@ -185,7 +185,7 @@ def _clock_hz(trial: TrialFacts, way: _Way) -> float:
 def _under_way(occupancy: str, clock: str) -> Compute:
     """Requests in the units of one kind, all together: entries summed over cycles / cycles."""
 
-    def found(trial: TrialFacts, way: _Way) -> float:
+    def found(trial: TrialObservations, way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [clock]))
 
     return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
@@ -194,7 +194,7 @@ def _under_way(occupancy: str, clock: str) -> Compute:
 def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
     """Little's law in a CHA: requests under way / requests a second."""
 
-    def found(trial: TrialFacts, way: _Way) -> float:
+    def found(trial: TrialObservations, way: _Way) -> float:
         cycles = _added(trial, way) / nonzero(_added(trial, (way[0], inserts)), none)
         return cycles * NS_PER_S / _clock_hz(trial, (way[0], ["cha_clock"]))
 
@@ -204,7 +204,7 @@ def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
 def _total_of_units(*ways: _Way) -> Compute:
     """Gauges that add up: a package's power. Means of gauges are averages over the units."""
 
-    def total(trial: TrialFacts, way: _Way) -> float:
+    def total(trial: TrialObservations, way: _Way) -> float:
         _added(trial, way)  # absent with its reason
         means = _means(trial, way[0])
         return sum(float(means[name]["value"]) * float(means[name]["units"]) for name in way[1])
@@ -231,7 +231,7 @@ def _per_offered_packet(counted: Compute) -> Compute:
     return lambda trial: counted(trial) / nonzero(TRAFFIC["offered_pps"](trial), "the generator sent nothing")
 
 
-def _hits(trial: TrialFacts) -> float:
+def _hits(trial: TrialObservations) -> float:
     def found(way: _Way) -> float:
         return _added(trial, (way[0], ["iotlb.lookups"])) - _added(trial, way)
 
@@ -245,7 +245,7 @@ _READ_BYTES = 64
 LINE_BYTES = 64
 
 
-def _reads_under_way(bytes_per_s: Callable[[TrialFacts], float]) -> Compute:
+def _reads_under_way(bytes_per_s: Callable[[TrialObservations], float]) -> Compute:
     """Little's law on the NIC's own latency and somebody's rate of reads, in bytes."""
     return lambda trial: outstanding_requests(
         BITS_PER_BYTE * bytes_per_s(trial), COUNTED["nic_pcie_latency_ns"](trial), _READ_BYTES
@@ -256,7 +256,7 @@ def _reads_under_way(bytes_per_s: Callable[[TrialFacts], float]) -> Compute:
 _WALKER_CLOCKS = {"perf-uncore": "iio_clock", "vtd-pmu": "iommu_clocks"}
 
 
-def _walks_under_way(trial: TrialFacts) -> float:
+def _walks_under_way(trial: TrialObservations) -> float:
     """Page walks under way at a time, all walkers together."""
 
     def found(way: _Way) -> float:
@@ -265,7 +265,7 @@ def _walks_under_way(trial: TrialFacts) -> float:
     return _first(trial, _each(tuple(_WALKER_CLOCKS), "page_walk_occupancy"), found)
 
 
-def _credits_used(_trial: TrialFacts) -> float:
+def _credits_used(_trial: TrialObservations) -> float:
     raise NotMeasured(
         "both ends of a link grant each other credits when it comes up, in no register and no counter of NIC or IIO: "
         "nic_pcie_read_stalled_share and nic_pcie_write_stalled_share say for how long the NIC had none"
@@ -276,7 +276,7 @@ def _credits_used(_trial: TrialFacts) -> float:
 OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 
 
-def _most_reads(trial: TrialFacts) -> float:
+def _most_reads(trial: TrialObservations) -> float:
     """The largest of the numbers of reads, so that a share of what there is is not understated.
 
     Raises:
@@ -289,7 +289,7 @@ def _most_reads(trial: TrialFacts) -> float:
     return max(reads) if reads else COUNTED[OUTSTANDING[0]](trial)
 
 
-def _disagreement(trial: TrialFacts) -> float:
+def _disagreement(trial: TrialObservations) -> float:
     """By how much the largest of the numbers of reads exceeds the smallest."""
     found = []
     for name in OUTSTANDING:
@@ -300,7 +300,7 @@ def _disagreement(trial: TrialFacts) -> float:
     return max(found) / min(found) - 1
 
 
-def _power_w(trial: TrialFacts) -> float:
+def _power_w(trial: TrialObservations) -> float:
     """As counted; a modelled trial has it in its result, of the DUT's cores alone."""
     if trial.record.value.get("modelled"):  # type: ignore[attr-defined]
         return trial.part("result", "power_w").number()

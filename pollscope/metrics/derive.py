@@ -22,7 +22,7 @@ from pollscope.metrics.formulas.dut import DUT, ERRORS, moved_counter
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.metrics.formulas.tcp import TCP
 from pollscope.metrics.formulas.traffic import TRAFFIC
-from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.metrics.steady import rate_after_cut, warm_up
 from pollscope.stats.histogram import BeyondRange
 
@@ -43,7 +43,7 @@ CUT = {
 _OF_RUNNING_TIME = "poll_rate_running_hz"
 
 
-def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
+def _cut_warm_up(trial: TrialObservations, metrics: dict[str, float]) -> None:
     """Takes the part of the window that was still warm-up out of the rates."""
     if not metrics.get("warmup_left_ns"):
         return
@@ -60,10 +60,10 @@ def _cut_warm_up(trial: TrialFacts, metrics: dict[str, float]) -> None:
 
 def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
     """As derive(), from one line of `trials.jsonl` (docs/internals/store-format.md)."""
-    return derive(record, TrialFacts(record))
+    return derive(record, TrialObservations(record))
 
 
-def derive(record: Mapping[str, object], trial: TrialFacts) -> tuple[dict[str, float], dict[str, str]]:
+def derive(record: Mapping[str, object], trial: TrialObservations) -> tuple[dict[str, float], dict[str, str]]:
     """Compute every metric of the dictionary from a record and what is found in it.
 
     Returns:
@@ -95,7 +95,7 @@ def derive(record: Mapping[str, object], trial: TrialFacts) -> tuple[dict[str, f
     return metrics, absences
 
 
-def _derive_search(trial: TrialFacts) -> tuple[dict[str, float], dict[str, str]]:
+def _derive_search(trial: TrialObservations) -> tuple[dict[str, float], dict[str, str]]:
     """A search has no window of its own: all that it has are the rates that it found."""
     elsewhere = "a search is no trial; its trials (kind `search`) have it"
     metrics: dict[str, float] = {}
@@ -124,7 +124,7 @@ class _Way:
     low: float
     high: float
 
-    def plausible(self, value: float, trial: TrialFacts) -> float:
+    def plausible(self, value: float, trial: TrialObservations) -> float:
         """The value.
 
         Raises:
@@ -138,7 +138,7 @@ class _Way:
                 raise NotMeasured(f"the record gives {human_number(value, 4)}, but a share lies between 0 and 1")
         return value
 
-    def _error_of(self, trial: TrialFacts) -> float:
+    def _error_of(self, trial: TrialObservations) -> float:
         try:
             return self.own_error(trial) if self.own_error else 0.0
         except NotMeasured:

@@ -13,7 +13,7 @@ from pollscope.base.names import Status
 from pollscope.base.units import human_share
 from pollscope.metrics.derive import derive
 from pollscope.metrics.noise import Limits, misfit_flags, noise_flags
-from pollscope.metrics.record import Flag, TrialFacts
+from pollscope.metrics.record import Flag, TrialObservations
 from pollscope.metrics.shapes import shape_flags
 from pollscope.metrics.steady import steadiness_flags
 
@@ -43,7 +43,7 @@ def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
     Raises:
         UsageError: the record contradicts the protocol; the message names the trial and the key.
     """
-    trial = TrialFacts(record)
+    trial = TrialObservations(record)
     metrics, absences = derive(record, trial)
     if record["status"] == "failed":
         return Judgement("failed", str(record.get("reason", "")), (), metrics, absences)

@@ -221,7 +221,7 @@ class _Absent:
     reason: str
 
 
-class TrialFacts:
+class TrialObservations:
     """Read the parts of one trial record that metrics are computed from, each once."""
 
     def __init__(self, record: Mapping[str, object]) -> None:
@@ -229,7 +229,7 @@ class TrialFacts:
         self._histograms: dict[tuple[str, ...], Histogram] = {}
         self._found: dict[object, Any] = {}
 
-    def once(self, compute: Callable[["TrialFacts"], Told]) -> Told:
+    def once(self, compute: Callable[["TrialObservations"], Told]) -> Told:
         """Return what `compute` gives for this trial; it is called once, also where the answer is `not measured`.
 
         Raises:
@@ -464,15 +464,15 @@ class TrialFacts:
         return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
 
 
-def _pmus(trial: TrialFacts) -> list[Part]:
+def _pmus(trial: TrialObservations) -> list[Part]:
     return [lcore["pmu"] for lcore in trial.lcores]
 
 
-def _cycles(trial: TrialFacts) -> dict[str, float]:
+def _cycles(trial: TrialObservations) -> dict[str, float]:
     return {name: sum(getattr(one, name) for one in trial.accounts) for name in _CYCLE_CLASSES}
 
 
-def _accounts(trial: TrialFacts) -> list["Account"]:
+def _accounts(trial: TrialObservations) -> list["Account"]:
     return [Account(lcore, trial.wire_cycles_per_frame) for lcore in trial.lcores]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pollscope.base.names import SHARED_QUEUES
 from pollscope.base.units import human_number, human_rate, human_time
-from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at, keys_of
+from pollscope.metrics.record import Flag, NotMeasured, Part, TrialObservations, at, keys_of
 
 # A trial whose share of empty polls is further off than this did not have its shape.
 MOST_OFF = 0.05
@@ -67,7 +67,7 @@ class ShapePolls:
         return (self.empty - self.expected) / self.polls
 
 
-def polls_of_shape(trial: TrialFacts) -> ShapePolls:
+def polls_of_shape(trial: TrialObservations) -> ShapePolls:
     """Compare what the DUT's polls found with what they should have found by the hot queues.
 
     Raises:
@@ -87,14 +87,14 @@ def polls_of_shape(trial: TrialFacts) -> ShapePolls:
     return ShapePolls(polls, empty, expected)
 
 
-def _shape(trial: TrialFacts) -> Part:
+def _shape(trial: TrialObservations) -> Part:
     try:
         return trial.part("result", "feed")
     except NotMeasured:
         return _generators_shape(trial)
 
 
-def _generators_shape(trial: TrialFacts) -> Part:
+def _generators_shape(trial: TrialObservations) -> Part:
     """Return the generator's record of the shape: counts of its lcores added up, the rest is the same for all."""
     shapes = [at(lcore, ("shape",)) for lcore in trial.generators]
     first = shapes[0]
@@ -104,7 +104,7 @@ def _generators_shape(trial: TrialFacts) -> Part:
     return Part({**first.value, **{name: sum(each[name].number() for each in shapes) for name in counts}}, first.path)
 
 
-def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
+def _readers(trial: TrialObservations) -> Iterator[tuple[Part, range]]:
     """The lcores that poll RX queues, each with its queues: they are dealt out in turn, unless all poll all."""
     queues = int(trial.rx_queues)
     readers = [lcore for lcore in trial.lcores if lcore["source"].text() == "rx-queues"]
@@ -114,7 +114,7 @@ def _readers(trial: TrialFacts) -> Iterator[tuple[Part, range]]:
         yield from ((lcore, range(each, queues, len(readers))) for each, lcore in enumerate(readers))
 
 
-def shape_flags(trial: TrialFacts) -> list[Flag]:
+def shape_flags(trial: TrialObservations) -> list[Flag]:
     """Return the flag `shape` of a trial whose traffic had another shape than asked for."""
     try:
         if any("notices" in keys_of(lcore) for lcore in trial.lcores):
@@ -126,7 +126,7 @@ def shape_flags(trial: TrialFacts) -> list[Flag]:
         return []
 
 
-def _flags_of_told(trial: TrialFacts) -> list[Flag]:
+def _flags_of_told(trial: TrialObservations) -> list[Flag]:
     """Check a notified core: it polls no empty queues, and never waits while hot queues always have packets."""
     shape, name = _shape(trial), trial.part("params", "shape").text()
     cycles = [(lcore["waiting"]["cycles"].number(), lcore["cycles"]["total"].number()) for lcore in trial.lcores]
@@ -147,7 +147,7 @@ def _wrong_polls(found: ShapePolls, shape: str) -> list[str]:
     return [f"{shape}: {shares[0]} of the polls were empty where the shape has {shares[1]}"]
 
 
-def _limits(trial: TrialFacts, found: ShapePolls) -> list[str]:
+def _limits(trial: TrialObservations, found: ShapePolls) -> list[str]:
     """Return what kept the generator from the shape in cold queues, which polls are too few to show."""
     try:
         shape = _generators_shape(trial)
@@ -179,7 +179,7 @@ def _too_many(shape: Part) -> list[str]:
     ]
 
 
-def _dry(trial: TrialFacts, shape: Part, queue_polls: float) -> list[str]:
+def _dry(trial: TrialObservations, shape: Part, queue_polls: float) -> list[str]:
     sent, wanted = shape["hot_sent"].number(), shape["hot_asked"].number()
     if sent >= wanted:
         return ["hot queues were sent more than their polls take, so they ran dry for a part of the window only"]
@@ -190,7 +190,7 @@ def _dry(trial: TrialFacts, shape: Part, queue_polls: float) -> list[str]:
     ]
 
 
-def _taken_away(trial: TrialFacts) -> list[str]:
+def _taken_away(trial: TrialObservations) -> list[str]:
     try:
         gaps_ns = trial.gen_sum("host_gaps", "in_over_100us_ns")
     except NotMeasured:

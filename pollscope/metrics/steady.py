@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number, human_share, human_time
-from pollscope.metrics.record import Flag, NotMeasured, Part, TrialFacts, at
+from pollscope.metrics.record import Flag, NotMeasured, Part, TrialObservations, at
 from pollscope.stats.change_point import FEWEST_VALUES, ChangePoint, early_change, median
 from pollscope.stats.estimates import bimodality_warning
 
@@ -42,7 +42,7 @@ class WarmUp:
     text: str
 
 
-def _series_of(trial: TrialFacts) -> list[Columns]:
+def _series_of(trial: TrialObservations) -> list[Columns]:
     """The parts of the window of each DUT lcore that received packets from a port, as arrays of equal length.
 
     Raises:
@@ -57,7 +57,7 @@ def _series_of(trial: TrialFacts) -> list[Columns]:
     return lcores
 
 
-def _columns_by_lcore(trial: TrialFacts) -> dict[str, Columns]:
+def _columns_by_lcore(trial: TrialObservations) -> dict[str, Columns]:
     """Place of each DUT lcore in the record -> its parts."""
     return {lcore.path: _columns(at(lcore, ("series",))) for lcore in trial.lcores}
 
@@ -69,7 +69,7 @@ def _columns(part: Part) -> Columns:
     return columns
 
 
-def warm_up(trial: TrialFacts) -> WarmUp:
+def warm_up(trial: TrialObservations) -> WarmUp:
     """Tests the window of a trial.
 
     Raises:
@@ -85,7 +85,7 @@ def warm_up(trial: TrialFacts) -> WarmUp:
     return WarmUp(cut_s, parts, _text(name, change, cut_s))
 
 
-def _changes(trial: TrialFacts) -> tuple[list[Columns], npt.NDArray[np.bool_], list[tuple[str, ChangePoint]]]:
+def _changes(trial: TrialObservations) -> tuple[list[Columns], npt.NDArray[np.bool_], list[tuple[str, ChangePoint]]]:
     """The parts, which of them are free of host gaps, and the changes of level among those."""
     lcores = _series_of(trial)
     quiet = _quiet(lcores)
@@ -110,7 +110,9 @@ def rates(lcores: Sequence[Columns], name: str) -> npt.NDArray[np.float64]:
     return np.asarray(total)
 
 
-def rate_after_cut(trial: TrialFacts, parts: int, name: str, running: bool, of: Sequence[Part] | None = None) -> float:
+def rate_after_cut(
+    trial: TrialObservations, parts: int, name: str, running: bool, of: Sequence[Part] | None = None
+) -> float:
     """A rate behind the first parts of the window as a multiple of that over the whole window.
 
     Args:
@@ -139,7 +141,7 @@ def _quiet(lcores: Sequence[Columns]) -> npt.NDArray[np.bool_]:
     return np.asarray(~(disturbed | after))
 
 
-def _two_levels(trial: TrialFacts) -> str:
+def _two_levels(trial: TrialObservations) -> str:
     """A sentence when the window fell into two levels of a rate, as two modes or one after the other; else empty.
 
     Raises:
@@ -158,7 +160,7 @@ def _two_levels(trial: TrialFacts) -> str:
     return ""
 
 
-def steadiness_flags(trial: TrialFacts) -> list[Flag]:
+def steadiness_flags(trial: TrialObservations) -> list[Flag]:
     """Return the flags `warm-up` and `two-levels` of a trial, as `{name, text}`."""
     flags: list[Flag] = []
     try:

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from pollscope.base.units import human_share
-from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialFacts, at
+from pollscope.metrics.record import NS_PER_S, NotMeasured, TrialObservations, at
 from pollscope.plan.plan import Trial, search_trial
 from pollscope.plan.search import Found, SearchCounts, Settings, search, settings_of
 from pollscope.spec.model import Parameters, Spec
@@ -55,7 +55,7 @@ def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> SearchCounts
         NotMeasured: the generator did not count what it sent and received.
         UsageError: the record contradicts the protocol.
     """
-    trial = TrialFacts(record.to_json())
+    trial = TrialObservations(record.to_json())
     sent = int(trial.gen_sum("total", "sent"))
     back = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
     # Negative where duplicates are no longer told apart (the node's `too_old`): then nothing was lost.
@@ -73,7 +73,7 @@ def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> SearchCounts
     )
 
 
-def _missed_by_generator(trial: TrialFacts) -> float:
+def _missed_by_generator(trial: TrialObservations) -> float:
     """Packets that came back and found no descriptor at the generator's port: its loss, not the DUT's."""
     try:
         name = trial.part("config", "gen", "rx_port").text()

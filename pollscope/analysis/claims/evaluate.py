@@ -145,12 +145,12 @@ def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding
 
 def _lacking(claim: Claim, run: RunFolder) -> str:
     """Return what the claim needs and the run's testbed lacks; empty if it lacks nothing."""
-    facts = HostMetadata(run.meta)
+    host = HostMetadata(run.meta)
     wanted = " and ".join(_NEEDS[need] for need in claim.needs)
-    if wanted and facts.without_hardware:
-        return f"the claim is about {wanted}, and {facts.without_hardware}"
+    if wanted and host.without_hardware:
+        return f"the claim is about {wanted}, and {host.without_hardware}"
     # What our own specs expect are counts and directions that an emulator, too, has to show.
-    if claim.paper and facts.emulated:
+    if claim.paper and host.emulated:
         return "the claim is about hardware, and times, rates and caches of emulated machines are the emulator's"
     return ""
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, StageFinding
+from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.explain.paper_metadata import paper_metadata
 from pollscope.analysis.explain.rules_dut import DUT_RULES
 from pollscope.analysis.explain.rules_host_network import HOST_NETWORK_RULES
@@ -88,14 +88,14 @@ def explain_paper(paper: str) -> list[Diagnosis]:
     return [diagnose(point) for point in paper_metadata(paper)]
 
 
-def diagnose(point: PointFacts) -> Diagnosis:
+def diagnose(point: PointObservations) -> Diagnosis:
     """All rules on one point."""
     return Diagnosis(
         point.label, point.trial_count, point.flagged, point.modelled, tuple(_finding(rule, point) for rule in RULES)
     )
 
 
-def _finding(rule: Rule, point: PointFacts) -> StageFinding:
+def _finding(rule: Rule, point: PointObservations) -> StageFinding:
     try:
         if point.param("flow_size") is not None:
             raise NotMeasured(_TCP_FLOWS)
@@ -105,7 +105,7 @@ def _finding(rule: Rule, point: PointFacts) -> StageFinding:
     return StageFinding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
 
 
-def _judge(rule: Rule, point: PointFacts) -> Judged:
+def _judge(rule: Rule, point: PointObservations) -> Judged:
     """Return the finding of a rule if it holds for all core cycles within their errors.
 
     Raises:
@@ -118,7 +118,7 @@ def _judge(rule: Rule, point: PointFacts) -> Judged:
     return said
 
 
-def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Judged) -> Judged:
+def _with_doubt(rule: Rule, trials: Sequence[PointObservations], said: Judged) -> Judged:
     """Return the finding by the means of all trials, open if over a third of the trials contradict it one by one.
 
     A mean that one trial moved, and the numbers of the other trials, must not stand beside each other as two facts.
@@ -136,7 +136,7 @@ def _with_doubt(rule: Rule, trials: Sequence[PointFacts], said: Judged) -> Judge
     return Judged(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
 
 
-def _kind(rule: Rule, trial: PointFacts) -> RuleOutcome:
+def _kind(rule: Rule, trial: PointObservations) -> RuleOutcome:
     try:
         return _judge(rule, trial).kind
     except NotMeasured:

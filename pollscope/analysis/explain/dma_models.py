@@ -4,7 +4,7 @@
 A model decides nothing by itself: each sentence begins with `by the model`, and names what the model assumes.
 """
 
-from pollscope.analysis.explain.facts import PointFacts
+from pollscope.analysis.explain.observations import PointObservations
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import parse_setting
 from pollscope.base.units import human_number, human_share, human_size
@@ -33,14 +33,14 @@ def link_of(setting: dict[str, float]) -> PcieLink | None:
         return None
 
 
-def _frame(point: PointFacts) -> int:
+def _frame(point: PointObservations) -> int:
     frame = point.param("frame")
     if not isinstance(frame, int):
         raise NotMeasured("the models know frames of one size only")
     return frame
 
 
-def link_share(point: PointFacts) -> tuple[float, str]:
+def link_share(point: PointObservations) -> tuple[float, str]:
     """The share of the link that the measured packets take, and the sentence.
 
     Raises:
@@ -63,7 +63,7 @@ def link_share(point: PointFacts) -> tuple[float, str]:
     )
 
 
-def iotlb_words(point: PointFacts) -> str:
+def iotlb_words(point: PointObservations) -> str:
     """How far an IOTLB reaches, against what rings use; empty where the rings are not known."""
     used = _buffers(point)
     if not used:
@@ -76,14 +76,14 @@ def iotlb_words(point: PointFacts) -> str:
     )
 
 
-def _buffers(point: PointFacts) -> int:
+def _buffers(point: PointObservations) -> int:
     """Bytes of the mbufs in the rings of all queues; a tx workload has no RX ring in use."""
     ring = point.param("tx_desc" if point.param("workload") == "tx" else "rx_desc")
     queues = point.param("cores" if point.param("workload") == "tx" else "queues") or 1
     return int(ring or 0) * int(queues) * MBUF_BYTES
 
 
-def ddio_words(point: PointFacts) -> str:
+def ddio_words(point: PointObservations) -> str:
     """Between which shares device writes hit, from rings and ways; empty where the LLC or the rings are not known."""
     ring, frame = point.param("rx_desc"), point.param("frame")
     if not ring or not isinstance(frame, int) or not point.llc_bytes:
@@ -97,7 +97,7 @@ def ddio_words(point: PointFacts) -> str:
     )
 
 
-def _ways(point: PointFacts, llc_bytes: float) -> tuple[int, float, str]:
+def _ways(point: PointObservations, llc_bytes: float) -> tuple[int, float, str]:
     """Ways that device writes allocate in, bytes of one, and where that is from."""
     if point.llc_ways is None:
         return DDIO_WAYS, DDIO_SHARE / DDIO_WAYS * llc_bytes, "a tenth of the LLC, as its ways are not recorded"

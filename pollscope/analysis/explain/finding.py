@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pollscope.analysis.explain.facts import PointFacts
+    from pollscope.analysis.explain.observations import PointObservations
 
 
 class RuleOutcome(StrEnum):
@@ -46,7 +46,7 @@ class Rule:
 
     stage: str
     when: tuple[str, ...]
-    judge: Callable[["PointFacts"], Judged]
+    judge: Callable[["PointObservations"], Judged]
     source: str
     refuted_by: str
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The facts of the points of a paper's own table of counters (data/papers)."""
+"""Read the points of a paper's own table of counters (data/papers)."""
 
 from dataclasses import replace
 
-from pollscope.analysis.explain.facts import PointFacts
+from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.papers import citation, stated
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted
@@ -23,7 +23,7 @@ COLUMNS = {
 _NOT_STATED = "the paper's table does not have it"
 
 
-def paper_metadata(paper: str) -> list[PointFacts]:
+def paper_metadata(paper: str) -> list[PointObservations]:
     """One point for each number of sending cores of the table.
 
     Raises:
@@ -35,7 +35,7 @@ def paper_metadata(paper: str) -> list[PointFacts]:
             "its text states no table of counters to explain", citation(paper), "name a run, or --paper intrahost"
         )
     limits = {"tags": float(law["tag_limit"]), "wqes": float(table["log_max_outstanding_wqe"])}
-    found: list[PointFacts] = []
+    found: list[PointObservations] = []
     for index, cores in enumerate(table["tx_cores"]):
         values = {metric: float(table[column][index]) for metric, column in COLUMNS.items()}
         lookups = values["iotlb_hits_per_s"] + values["iotlb_misses_per_s"]
@@ -46,7 +46,7 @@ def paper_metadata(paper: str) -> list[PointFacts]:
             "outstanding_reads_nic": outstanding_requests(inbound, latency_ns, size),
             "outstanding_reads_iotlb": outstanding_requests(lookups * BITS_PER_BYTE, latency_ns, 1),
         }
-        point = PointFacts(
+        point = PointObservations(
             counted(cores, "sending core"),
             {"workload": "tx", "cores": cores},
             {metric: (value,) for metric, value in values.items()},

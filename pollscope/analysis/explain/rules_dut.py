@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
-from pollscope.analysis.explain.facts import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointFacts
 from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
+from pollscope.analysis.explain.observations import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointObservations
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
@@ -20,7 +20,7 @@ _AWAY_SHARE = 0.01
 _MOSTLY_AWAY_SHARE = 0.25
 
 
-def _core_cycles(point: PointFacts) -> Judged:
+def _core_cycles(point: PointObservations) -> Judged:
     try:
         core = point.busiest
     except NotMeasured:
@@ -53,12 +53,12 @@ def _left(core: CoreLoad) -> str:
     return f"{human_share(1 - core.busy)} of its time is left"
 
 
-def _wire(point: PointFacts) -> float:
+def _wire(point: PointObservations) -> float:
     """Return the share of time that the DUT's cores spend as the virtual NIC's DMA engine."""
     return point.known("wire_share") or 0.0
 
 
-def _copying(point: PointFacts) -> Judged:
+def _copying(point: PointObservations) -> Judged:
     wire = _wire(point)
     if not wire:
         return judged(RuleOutcome.CLEAR, "the DUT's cores copy nothing for a virtual NIC")
@@ -73,7 +73,7 @@ def _copying(point: PointFacts) -> Judged:
     )
 
 
-def _core_by_polls(point: PointFacts) -> Judged:
+def _core_by_polls(point: PointObservations) -> Judged:
     """Judge without cycles: an empty poll takes less than a busy one, so few empty polls take few cycles."""
     if point.backlogged and point.mean("empty_poll_fraction") <= 1 - BUSY_SHARE:
         return judged(
@@ -82,7 +82,7 @@ def _core_by_polls(point: PointFacts) -> Judged:
     raise NotMeasured(point.no_loads or point.not_there)
 
 
-def _cycles_text(point: PointFacts) -> str:
+def _cycles_text(point: PointObservations) -> str:
     extra = point.param("extra_cycles") or 0
     if point.ring_is_full or point.known("cycles_per_packet_useful") is None:
         return f"the spec adds {human_number(extra)} cycles to the work on a packet (extra_cycles)" if extra else ""
@@ -90,7 +90,7 @@ def _cycles_text(point: PointFacts) -> str:
     return f"{point.text('cycles_per_packet_useful')}{added}"
 
 
-def _sweep(point: PointFacts) -> Judged:
+def _sweep(point: PointObservations) -> Judged:
     if point.param("notification") == "qwait":
         return judged(RuleOutcome.CLEAR, "doorbells tell which queue is next, so no empty queue is polled")
     filled = point.filled
@@ -106,7 +106,7 @@ def _sweep(point: PointFacts) -> Judged:
     )
 
 
-def _rx_ring(point: PointFacts) -> Judged:
+def _rx_ring(point: PointObservations) -> Judged:
     lost = point.text_if_known("imissed_share") or "no packet was received"
     if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
         return judged(RuleOutcome.CLEAR, lost)
@@ -123,7 +123,7 @@ def _rx_ring(point: PointFacts) -> Judged:
     )
 
 
-def _lasts(point: PointFacts) -> str:
+def _lasts(point: PointObservations) -> str:
     """For how long the ring of one queue holds what comes, if all queues get the same."""
     size, rate = point.param("rx_desc"), point.known("offered_pps")
     if not size or not rate:
@@ -132,13 +132,13 @@ def _lasts(point: PointFacts) -> str:
     return f"at the mean rate {size} descriptors hold what comes within {human_ns(1e9 * size * queues / rate)}"
 
 
-def _is_away(point: PointFacts) -> bool:
+def _is_away(point: PointObservations) -> bool:
     """Tell whether what is lost is about what comes while something else has the core."""
     away = point.known("interrupted_share") or 0.0
     return away >= _AWAY_SHARE and 2 * away >= point.lost
 
 
-def _host(point: PointFacts) -> Judged:
+def _host(point: PointObservations) -> Judged:
     away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
     sends_all_it_can = point.param("workload") in RECEIVE_NOTHING and point.core_bound
     if not (point.backlogged or sends_all_it_can):
@@ -150,7 +150,7 @@ def _host(point: PointFacts) -> Judged:
     return judged(RuleOutcome.CLEAR, away)
 
 
-def _ring_between(point: PointFacts) -> Judged:
+def _ring_between(point: PointObservations) -> Judged:
     if not point.param("dispatchers") and point.param("organisation") != "scale-up":
         return judged(RuleOutcome.CLEAR, "no ring lies between the DUT's cores")
     full = point.text("ring_full_share")
@@ -161,7 +161,7 @@ def _ring_between(point: PointFacts) -> Judged:
     return judged(RuleOutcome.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
 
 
-def _shared_queue(point: PointFacts) -> Judged:
+def _shared_queue(point: PointObservations) -> Judged:
     if point.param("organisation") not in SHARED_QUEUES or (point.param("cores") or 1) < 2:
         return judged(RuleOutcome.CLEAR, "no queue is shared")
     if point.param("organisation") != "locked":
@@ -174,12 +174,12 @@ def _shared_queue(point: PointFacts) -> Judged:
     return judged(RuleOutcome.LIMITS if core.waiting >= _LOCK_SHARE and point.backlogged else RuleOutcome.CLEAR, said)
 
 
-def _waits_most(point: PointFacts) -> CoreLoad:
+def _waits_most(point: PointObservations) -> CoreLoad:
     """The lcore that waits for locks for the largest share of its time."""
     return max(point.cores, key=lambda core: core.waiting)
 
 
-def _mbufs(point: PointFacts) -> Judged:
+def _mbufs(point: PointObservations) -> Judged:
     names = [name for name in ("rx_nombuf_share", "refill_failed_fraction") if point.known(name) is not None]
     if not names:
         point.mean("rx_nombuf_share")
@@ -188,7 +188,7 @@ def _mbufs(point: PointFacts) -> Judged:
     return judged(RuleOutcome.LIMITS if short else RuleOutcome.CLEAR, *texts)
 
 
-def _tx_queue(point: PointFacts) -> Judged:
+def _tx_queue(point: PointObservations) -> Judged:
     dropped = point.text("tx_dropped_share")
     return judged(
         RuleOutcome.LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else RuleOutcome.CLEAR, dropped

@@ -9,8 +9,8 @@ models of the link, the IOTLB and DDIO expect stands beside what was measured (d
 from collections.abc import Callable
 
 from pollscope.analysis.explain.dma_models import ddio_words, iotlb_words, link_share
-from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
+from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.littles_law import in_flight, walk_share
 from pollscope.base.units import human, human_ns, human_number, human_share
 from pollscope.metrics.counted import OUTSTANDING
@@ -36,10 +36,10 @@ STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
 WALK_NS = 100.0
 
 
-def _hardware(judge: Callable[[PointFacts], Judged]) -> Callable[[PointFacts], Judged]:
+def _hardware(judge: Callable[[PointObservations], Judged]) -> Callable[[PointObservations], Judged]:
     """The rule where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
 
-    def judged(point: PointFacts) -> Judged:
+    def judged(point: PointObservations) -> Judged:
         if point.without_hardware:
             raise NotMeasured(point.without_hardware)
         return judge(point)
@@ -47,7 +47,7 @@ def _hardware(judge: Callable[[PointFacts], Judged]) -> Callable[[PointFacts], J
     return judged
 
 
-def _reads(point: PointFacts) -> tuple[str, float]:
+def _reads(point: PointObservations) -> tuple[str, float]:
     """By which way the reads under way are known, and their number."""
     for metric in OUTSTANDING:
         if (reads := point.known(metric)) is not None:
@@ -55,7 +55,7 @@ def _reads(point: PointFacts) -> tuple[str, float]:
     return OUTSTANDING[0], point.mean(OUTSTANDING[0])
 
 
-def _in_use(point: PointFacts, what: str, limit: float) -> tuple[float, str]:
+def _in_use(point: PointObservations, what: str, limit: float) -> tuple[float, str]:
     metric, reads = _reads(point)
     return reads / limit, f"{point.text(metric)}, {human_share(reads / limit)} of {human_number(limit)} {what}"
 
@@ -66,14 +66,14 @@ def _by_share(share: float) -> RuleOutcome:
     return RuleOutcome.CLEAR if share < FREE_SHARE else RuleOutcome.OPEN
 
 
-def _link(point: PointFacts) -> Judged:
+def _link(point: PointObservations) -> Judged:
     share, said = link_share(point)
     names = ("pcie_dma_read_bytes_per_s", "pcie_dma_write_bytes_per_s")
     measured = (point.text_if_known(name) for name in names)
     return judged(RuleOutcome.OPEN if share >= _BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
 
 
-def _credits(point: PointFacts) -> Judged:
+def _credits(point: PointObservations) -> Judged:
     names = [name for name in _STALLS if point.known(name) is not None] or _STALLS[:1]
     stalled = max(point.mean(name) for name in names)
     kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
@@ -84,7 +84,7 @@ def _credits(point: PointFacts) -> Judged:
     )
 
 
-def _tags(point: PointFacts) -> Judged:
+def _tags(point: PointObservations) -> Judged:
     clocks = point.known("nic_pcie_no_completion_clocks")
     stalls = point.text_if_known("nic_pcie_no_completion_clocks")
     try:
@@ -96,7 +96,7 @@ def _tags(point: PointFacts) -> Judged:
     return judged(RuleOutcome.LIMITS if clocks else _by_share(share), used, stalls)
 
 
-def _work_requests(point: PointFacts) -> Judged:
+def _work_requests(point: PointObservations) -> Judged:
     most = point.known("nic_work_requests") or point.limits.get("wqes")
     if most is None:
         raise NotMeasured("how many work requests the NIC has under way at most is not recorded (collector mlxconfig)")
@@ -104,14 +104,14 @@ def _work_requests(point: PointFacts) -> Judged:
     return judged(_by_share(share), used)
 
 
-def _change(point: PointFacts, metric: str) -> float | None:
+def _change(point: PointObservations, metric: str) -> float | None:
     """The metric over that of the point with the fewest cores."""
     first = point.before.known(metric) if point.before else None
     now = point.known(metric)
     return now / first if now is not None and first else None
 
 
-def _from_to(point: PointFacts, metric: str) -> str:
+def _from_to(point: PointObservations, metric: str) -> str:
     change = _change(point, metric)
     if change is None or point.before is None:
         return point.text_if_known(metric)
@@ -120,7 +120,7 @@ def _from_to(point: PointFacts, metric: str) -> str:
     return f"{entry.title} {first} -> {now}, x{human_number(change)} since {point.before.label}"
 
 
-def _iotlb(point: PointFacts) -> Judged:
+def _iotlb(point: PointObservations) -> Judged:
     if point.known("iotlb_lookups_per_s") == 0:
         return judged(RuleOutcome.CLEAR, "nothing is looked up")
     share = point.mean("iotlb_miss_share")
@@ -136,7 +136,7 @@ def _iotlb(point: PointFacts) -> Judged:
     )
 
 
-def _against_none(point: PointFacts, off: PointFacts) -> Judged:
+def _against_none(point: PointObservations, off: PointObservations) -> Judged:
     metric = "tx_pps" if point.known("tx_pps") else "rx_pps"
     gain = off.mean(metric) / point.mean(metric) - 1
     said = f"with the IOMMU off the rate is {human_share(gain)} higher"
@@ -145,7 +145,7 @@ def _against_none(point: PointFacts, off: PointFacts) -> Judged:
     return judged(RuleOutcome.LIMITS if gain > SAME else RuleOutcome.CLEAR, said, times, point.text("iotlb_miss_share"))
 
 
-def _walks(point: PointFacts) -> list[str]:
+def _walks(point: PointObservations) -> list[str]:
     """Return how many walks are under way, and how long they would have to be to explain the latency."""
     misses = point.known("iotlb_misses_per_s")
     if misses is None:
@@ -170,7 +170,7 @@ def _walks(point: PointFacts) -> list[str]:
     return found
 
 
-def _iio(point: PointFacts) -> Judged:
+def _iio(point: PointObservations) -> Judged:
     latency = point.mean("nic_pcie_latency_ns")
     growth = _change(point, "nic_pcie_latency_ns")
     if growth is None or point.before is None:
@@ -186,7 +186,7 @@ def _iio(point: PointFacts) -> Judged:
     return judged(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
 
 
-def _mtt(point: PointFacts) -> Judged:
+def _mtt(point: PointObservations) -> Judged:
     point.mean("nic_mtt_l0_miss_share")
     growth = _change(point, "nic_mtt_l0_miss_share")
     said = _from_to(point, "nic_mtt_l0_miss_share")
@@ -194,7 +194,7 @@ def _mtt(point: PointFacts) -> Judged:
     return judged(RuleOutcome.OPEN if grown else RuleOutcome.CLEAR, said)
 
 
-def _dram(point: PointFacts) -> Judged:
+def _dram(point: PointObservations) -> Judged:
     point.mean("dram_bytes_per_s")
     peak = point.limits.get("dram_bytes_per_s")
     if peak is None:
@@ -204,7 +204,7 @@ def _dram(point: PointFacts) -> Judged:
     return judged(_by_share(share), said)
 
 
-def _ddio(point: PointFacts) -> Judged:
+def _ddio(point: PointObservations) -> Judged:
     expected = ddio_words(point)
     try:
         hits = point.mean("ddio_write_hit_share")

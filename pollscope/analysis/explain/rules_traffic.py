@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stages in front of the DUT: the load that was asked for, the generator, the line."""
 
-from pollscope.analysis.explain.facts import PointFacts
 from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
+from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.saturation import UNSENT_LIMIT
 from pollscope.base.units import human, human_share
 from pollscope.metrics.record import NotMeasured
@@ -12,7 +12,7 @@ from pollscope.plan.search import SATURATED_MISSED_SHARE
 _LINE_SHARE = 0.98
 
 
-def _has_time_left(point: PointFacts) -> bool:
+def _has_time_left(point: PointObservations) -> bool:
     """A core whose cycles are not known has time left where no packet is lost."""
     try:
         return not point.core_bound
@@ -20,7 +20,7 @@ def _has_time_left(point: PointFacts) -> bool:
         return True
 
 
-def _generator(point: PointFacts) -> Judged:
+def _generator(point: PointObservations) -> Judged:
     if not point.has_generator:
         return judged(RuleOutcome.CLEAR, "nothing is sent to the DUT")
     if point.backlogged:
@@ -44,20 +44,20 @@ def _generator(point: PointFacts) -> Judged:
     )
 
 
-def _generator_is_away(point: PointFacts) -> bool:
+def _generator_is_away(point: PointObservations) -> bool:
     """Tell whether what was not sent is about what was due while something else had the generator's CPU."""
     return 2 * (point.known("generator_away_share") or 0.0) >= (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
 
 
-def _sends(point: PointFacts) -> bool:
+def _sends(point: PointObservations) -> bool:
     return (point.known("offered_pps") or point.known("intended_pps") or point.known("rx_pps") or 0.0) > 0
 
 
-def _asks_for_all(point: PointFacts) -> bool:
+def _asks_for_all(point: PointObservations) -> bool:
     return bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
 
 
-def _offered_load(point: PointFacts) -> Judged:
+def _offered_load(point: PointObservations) -> Judged:
     if point.param("feed") == "none":
         return judged(RuleOutcome.LIMITS, "nothing is sent (feed: none)")
     if not point.has_generator:
@@ -75,7 +75,7 @@ def _offered_load(point: PointFacts) -> Judged:
     return judged(RuleOutcome.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
 
 
-def _elsewhere(point: PointFacts) -> str:
+def _elsewhere(point: PointObservations) -> str:
     if point.not_arrived is not None:
         return (
             f"{human_share(point.not_arrived)} of what was sent did not come to the DUT's port: lost on the way to it"
@@ -85,7 +85,7 @@ def _elsewhere(point: PointFacts) -> str:
     )
 
 
-def _nic_port(point: PointFacts) -> Judged:
+def _nic_port(point: PointObservations) -> Judged:
     discards = point.text("nic_rx_port_discards_per_s")
     sent = point.known("offered_pps") or 0.0
     full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
@@ -96,7 +96,7 @@ def _nic_port(point: PointFacts) -> Judged:
     )
 
 
-def _left(point: PointFacts) -> str:
+def _left(point: PointObservations) -> str:
     try:
         core = point.busiest
     except NotMeasured:
@@ -104,7 +104,7 @@ def _left(point: PointFacts) -> str:
     return f"{core.name}, the busiest of {len(point.cores)}, has {human_share(1 - core.busy)} of its time left"
 
 
-def _line(point: PointFacts) -> Judged:
+def _line(point: PointObservations) -> Judged:
     if point.without_hardware:
         raise NotMeasured(point.without_hardware)
     if not point.links:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The facts of every point of a run, from its trial records and its table of metrics."""
+"""Collect what was observed at every point of a run from its trial records and its table of metrics."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 
 from pollscope.analysis.explain.dma_models import link_of
-from pollscope.analysis.explain.facts import BUSY_AND_LOSING_SHARE, BUSY_SHARE, CoreLoad, PointFacts
+from pollscope.analysis.explain.observations import BUSY_AND_LOSING_SHARE, BUSY_SHARE, CoreLoad, PointObservations
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.point_values import PAIR, absence, level_rank, levels_text, measured, places
 from pollscope.analysis.saturation import unsaturated_points
 from pollscope.metrics.accounting import MISFIT_SHARE, WOULD_TELL
 from pollscope.metrics.counted import device_state
-from pollscope.metrics.record import Account, NotMeasured, OnlyEmptyPolls, Part, TrialFacts, keys_of, nonzero
+from pollscope.metrics.record import Account, NotMeasured, OnlyEmptyPolls, Part, TrialObservations, keys_of, nonzero
 from pollscope.models.pcie import PcieLink
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
@@ -29,8 +29,8 @@ _LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bp
 Record = Mapping[str, Any]
 
 
-def run_metadata(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
-    """The facts of each point that was measured, by rising levels.
+def run_metadata(run: RunFolder, table: pd.DataFrame) -> list[PointObservations]:
+    """Return the observations of each point that was measured, by rising levels.
 
     Raises:
         UsageError: a trial contradicts the protocol.
@@ -38,7 +38,7 @@ def run_metadata(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
     records: dict[str, Record] = {str(record["trial"]): record for record in last_attempts(run.trials)}
     whole = _whole_run(run)
     unsaturated = unsaturated_points(table)
-    found: list[tuple[Record, PointFacts]] = []
+    found: list[tuple[Record, PointObservations]] = []
     every = measured(table)
     for place, rows in every.groupby(places(every), sort=False):
         trials = _trials(rows, records)
@@ -50,10 +50,10 @@ def run_metadata(run: RunFolder, table: pd.DataFrame) -> list[PointFacts]:
             **_of_point(run, first),
         )
         silent = replace(known, in_words=False)
-        single = [_facts(silent, [trial]) for trial in trials] if len(trials) > 1 else []
-        found.append((_levels(first), replace(_facts(known, trials), trials=single)))
+        single = [_observations(silent, [trial]) for trial in trials] if len(trials) > 1 else []
+        found.append((_levels(first), replace(_observations(known, trials), trials=single)))
     ordered = sorted(found, key=lambda each: [level_rank(level) for level in each[0].values()])
-    return [_with_neighbours(levels, facts, ordered) for levels, facts in ordered]
+    return [_with_neighbours(levels, point, ordered) for levels, point in ordered]
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ def _trials(rows: pd.DataFrame, records: Mapping[str, Record]) -> list[_Trial]:
     return found
 
 
-def _whole_run(run: RunFolder) -> PointFacts:
+def _whole_run(run: RunFolder) -> PointObservations:
     """Return the numbers that all points of a run share."""
-    facts = HostMetadata(run.meta)
-    caches = facts.fact("caches")
+    host = HostMetadata(run.meta)
+    caches = host.get("caches")
     llc = caches.get("L3") if isinstance(caches, Mapping) else None
-    ways = facts.fact("llc_ways")
-    return PointFacts(
+    ways = host.get("llc_ways")
+    return PointObservations(
         "",
         llc_bytes=float(llc) if isinstance(llc, int) else None,
         llc_ways=ways if isinstance(ways, int) else None,
-        without_hardware=facts.without_hardware,
+        without_hardware=host.without_hardware,
     )
 
 
@@ -111,7 +111,7 @@ def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
 def _nic_link(record: Record) -> PcieLink | None:
     """The PCIe link of the DUT's NIC; None where no collector told it, or the model of links does not know it."""
     names = ("link_speed", "link_width", "max_payload", "max_read_request")
-    trial = TrialFacts(record)
+    trial = TrialObservations(record)
     try:
         return link_of({name: device_state(trial, "pcie", name) for name in names})
     except NotMeasured:
@@ -131,7 +131,7 @@ def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]]
     return found, {"no_link": reasons[0]} if reasons and not found else {}
 
 
-def _facts(known: PointFacts, trials: Sequence[_Trial]) -> PointFacts:
+def _observations(known: PointObservations, trials: Sequence[_Trial]) -> PointObservations:
     values: dict[str, list[float]] = {}
     for trial in trials:
         for name, value in trial.metrics.items():
@@ -161,7 +161,7 @@ def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object)
     Of a single lcore the table has all that is asked for, or why it is absent, but waits for a lock; classes are
     computed for others.
     """
-    trial = TrialFacts(record)
+    trial = TrialObservations(record)
     try:
         alone = trial.lcores[0] if len(trial.lcores) == 1 and "lock" not in keys_of(trial.lcores[0]) else None
         if alone is not None and "empty_poll_share" in metrics:
@@ -213,7 +213,7 @@ def _load(lcore: Part, idle: float, waiting: float, error: float) -> CoreLoad:
 
 def _busy_polls_filled(record: Record) -> float | None:
     """Return how full the polls of the queue with most packets were; None where unknown."""
-    trial, params = TrialFacts(record), record.get("params") or {}
+    trial, params = TrialObservations(record), record.get("params") or {}
     try:
         name = trial.part("config", "dut", "rx_port").text()
         counts = trial.part("result", "ports", name, "rx_queue_packets").items()
@@ -239,24 +239,26 @@ def _busiest_share(counts: Sequence[Part]) -> float:
     return max(packets) / sum(packets)
 
 
-def _with_neighbours(levels: Record, facts: PointFacts, every: Sequence[tuple[Record, PointFacts]]) -> PointFacts:
+def _with_neighbours(
+    levels: Record, point: PointObservations, every: Sequence[tuple[Record, PointObservations]]
+) -> PointObservations:
     """With the points that differ in one factor only: the fewest cores, and the IOMMU off."""
     fewest = min((each for each in _but_for(levels, "cores", every)), key=lambda each: each[0]["cores"], default=None)
     before = fewest[1] if fewest and fewest[0]["cores"] < levels.get("cores", 0) else None
     off = next((other for known, other in _but_for(levels, IOMMU, every) if known[IOMMU] == "off"), None)
     off = None if levels.get(IOMMU) == "off" else off
     if before is None and off is None:
-        return facts
-    trials = [replace(each, before=before, without_iommu=off) for each in facts.trials]
-    return replace(facts, before=before, without_iommu=off, trials=trials)
+        return point
+    trials = [replace(each, before=before, without_iommu=off) for each in point.trials]
+    return replace(point, before=before, without_iommu=off, trials=trials)
 
 
 def _but_for(
-    levels: Record, factor: str, every: Sequence[tuple[Record, PointFacts]]
-) -> Iterator[tuple[Record, PointFacts]]:
+    levels: Record, factor: str, every: Sequence[tuple[Record, PointObservations]]
+) -> Iterator[tuple[Record, PointObservations]]:
     """The points that have the factor, with the same levels of all others."""
     if factor in levels:
         rest = {name: level for name, level in levels.items() if name != factor}
-        for known, facts in every:
+        for known, point in every:
             if factor in known and {name: level for name, level in known.items() if name != factor} == rest:
-                yield known, facts
+                yield known, point

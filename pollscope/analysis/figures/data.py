@@ -166,9 +166,9 @@ class FigureData:
     @property
     def caption(self) -> str:
         """Return what a reader needs beside the picture: testbed, machine, trials, options, run."""
-        facts = HostMetadata(self.run.meta)
-        machine = "" if facts.modelled else f" {facts.processor}; {facts.machine}; {facts.software}."
-        where = f"Testbed {facts.testbed_name}: {self.mark}.{machine}"
+        host = HostMetadata(self.run.meta)
+        machine = "" if host.modelled else f" {host.processor}; {host.machine}; {host.software}."
+        where = f"Testbed {host.testbed_name}: {self.mark}.{machine}"
         said = [
             where,
             self.pairs,

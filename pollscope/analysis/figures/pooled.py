@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from pollscope.analysis.figures.data import US_PER_NS, FigureData
 from pollscope.analysis.point_values import Level, measured
 from pollscope.base.units import human_number
-from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram, merged
 from pollscope.store.results_table import last_attempts
@@ -36,7 +36,7 @@ def pooled_latencies(data: FigureData, factors: Sequence[str]) -> dict[Levels, H
 
 def _latencies(record: dict[str, object]) -> Histogram | None:
     try:
-        return TrialFacts(record).gen_histogram(*LATENCY)
+        return TrialObservations(record).gen_histogram(*LATENCY)
     except NotMeasured:
         return None
 

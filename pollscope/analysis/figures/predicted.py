@@ -64,7 +64,7 @@ def draw_poll_rate(axes: Axes, data: FigureData, found: Sequence[PointValues], s
 
 
 def _cache_bytes(data: FigureData) -> list[int]:
-    caches = HostMetadata(data.run.meta).fact("caches")
+    caches = HostMetadata(data.run.meta).get("caches")
     if not isinstance(caches, Mapping):
         return []
     return [caches[name] for name in _CACHES if isinstance(caches.get(name), int)]

@@ -3,6 +3,6 @@
 
 from collections.abc import Callable
 
-from pollscope.metrics.record import TrialFacts
+from pollscope.metrics.record import TrialObservations
 
-Compute = Callable[[TrialFacts], float]
+Compute = Callable[[TrialObservations], float]

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from pollscope.metrics.counted import corunner_ipc
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.dut import DUT
-from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, nonzero
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, nonzero
 
 
-def _own(trial: TrialFacts, key: str) -> Part:
+def _own(trial: TrialObservations, key: str) -> Part:
     """A measured value of the co-runner; stress-ng is a program of its own, in which nothing is measured."""
     if trial.corunner["unit"].text() == "bogo_ops":
         raise NotMeasured("stress-ng is not measured from inside")
     return trial.corunner[key]
 
 
-def _corunner_running_s(trial: TrialFacts) -> float:
+def _corunner_running_s(trial: TrialObservations) -> float:
     """Seconds of the window in which the co-runner had its CPU."""
     waited_s = _own(trial, "waited_ns").number() / NS_PER_S
     return nonzero(max(0.0, trial.window_s - waited_s), "the co-runner never had its CPU")
 
 
-def _corunner_done(trial: TrialFacts, unit: str, work: str) -> float:
+def _corunner_done(trial: TrialObservations, unit: str, work: str) -> float:
     """Return the co-runner's count, if it counts in this unit."""
     found = trial.corunner["unit"].text()
     if found != unit:
@@ -30,7 +30,7 @@ def _corunner_done(trial: TrialFacts, unit: str, work: str) -> float:
     return trial.corunner["done"].number()
 
 
-def _by_collector(trial: TrialFacts, reason: str) -> float:
+def _by_collector(trial: TrialObservations, reason: str) -> float:
     """The co-runner's IPC by perf-corunner; without that collector its own reason for the absence counts."""
     try:
         return corunner_ipc(trial)
@@ -38,7 +38,7 @@ def _by_collector(trial: TrialFacts, reason: str) -> float:
         raise NotMeasured(reason) from None
 
 
-def _corunner_rate_hz(trial: TrialFacts) -> float:
+def _corunner_rate_hz(trial: TrialObservations) -> float:
     worker = trial.corunner
     unit = worker["unit"].text()
     if unit == "bytes":
@@ -46,22 +46,22 @@ def _corunner_rate_hz(trial: TrialFacts) -> float:
     return worker["bogo_ops_per_s"].number() if unit == "bogo_ops" else worker["done"].number() / trial.window_s
 
 
-def _corunner_rate_running_hz(trial: TrialFacts) -> float:
+def _corunner_rate_running_hz(trial: TrialObservations) -> float:
     if trial.corunner["unit"].text() == "bytes":
         raise NotMeasured("memory-stream counts bytes: corunner_bytes_per_s")
     return _own(trial, "done").number() / _corunner_running_s(trial)
 
 
-def _corunner_hop_ns(trial: TrialFacts) -> float:
+def _corunner_hop_ns(trial: TrialObservations) -> float:
     hops = nonzero(_corunner_done(trial, "hops", "pointer-chase"), "the co-runner made no hop")
     return _corunner_running_s(trial) * NS_PER_S / hops
 
 
-def _corunner_bytes_per_s(trial: TrialFacts) -> float:
+def _corunner_bytes_per_s(trial: TrialObservations) -> float:
     return _corunner_done(trial, "bytes", "memory-stream") / trial.window_s
 
 
-def _corunner_ipc(trial: TrialFacts) -> float:
+def _corunner_ipc(trial: TrialObservations) -> float:
     try:
         pmu = _own(trial, "pmu")
         return pmu["instructions"].number() / nonzero(pmu["cycles"].number(), "the PMU counted no cycle")
@@ -69,7 +69,7 @@ def _corunner_ipc(trial: TrialFacts) -> float:
         return _by_collector(trial, str(absent))
 
 
-def _ipc_with_corunner(trial: TrialFacts) -> float:
+def _ipc_with_corunner(trial: TrialObservations) -> float:
     alone = DUT["ipc"](trial)
     params = trial.part("params").value
     if not isinstance(params, Mapping) or params.get("corunner", "none") == "none":

@@ -8,7 +8,7 @@ from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.traffic import require_receiver
-from pollscope.metrics.record import NotMeasured, TrialFacts
+from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.stats.histogram import Histogram
 
 
@@ -34,7 +34,7 @@ STATISTICS: dict[str, _Statistic] = {
 
 
 def _order(name: str, statistic: str) -> Compute:
-    def compute(trial: TrialFacts) -> float:
+    def compute(trial: TrialObservations) -> float:
         require_receiver(trial)
         histogram = trial.gen_histogram("sequence", name, may_be_empty=True)
         if histogram.samples == 0:
@@ -45,7 +45,7 @@ def _order(name: str, statistic: str) -> Compute:
 
 
 def _dut_cycles(name: str, statistic: str) -> Compute:
-    def compute(trial: TrialFacts) -> float:
+    def compute(trial: TrialObservations) -> float:
         histogram = trial.dut_histogram(name)
         if histogram.unit != "cycles":
             raise UsageError(f"the histogram {name} has the unit '{histogram.unit}', allowed is cycles", "result")
@@ -55,14 +55,14 @@ def _dut_cycles(name: str, statistic: str) -> Compute:
 
 
 def _dut_ns(name: str, statistic: str) -> Compute:
-    def compute(trial: TrialFacts) -> float:
+    def compute(trial: TrialObservations) -> float:
         histogram = trial.dut_histogram(name)
         return trial.in_ns(STATISTICS[statistic](histogram), histogram.unit)
 
     return compute
 
 
-def _require_steady_clock(trial: TrialFacts) -> None:
+def _require_steady_clock(trial: TrialObservations) -> None:
     found = trial.part("result").value
     clocks = found.get("clocks", {}) if isinstance(found, Mapping) else {}
     if clocks.get("steady") is False:
@@ -70,7 +70,7 @@ def _require_steady_clock(trial: TrialFacts) -> None:
 
 
 def _gen_ns(keys: Sequence[str], statistic: str) -> Compute:
-    def compute(trial: TrialFacts) -> float:
+    def compute(trial: TrialObservations) -> float:
         if keys[0] == "latency_ns":
             require_receiver(trial)
             _require_steady_clock(trial)
@@ -95,20 +95,20 @@ def _histogram_metrics() -> Iterator[tuple[str, Compute]]:
     yield "generator_lateness_p99_ns", _gen_ns(("lateness_ns",), "p99")
 
 
-def _floor(trial: TrialFacts, statistic: str) -> float:
+def _floor(trial: TrialObservations, statistic: str) -> float:
     histogram = trial.floor_histogram()
     return trial.in_ns(STATISTICS[statistic](histogram), histogram.unit)
 
 
 def _by_nic(statistic: str) -> Compute:
-    def compute(trial: TrialFacts) -> float:
+    def compute(trial: TrialObservations) -> float:
         require_receiver(trial)
         return STATISTICS[statistic](trial.nic_histogram("latency_ns"))
 
     return compute
 
 
-def _nic_error(trial: TrialFacts) -> float:
+def _nic_error(trial: TrialObservations) -> float:
     stamps = trial.nic_stamps()
     return stamps["clock_step_ns"].number() + stamps["clocks_apart_ns"].number()
 

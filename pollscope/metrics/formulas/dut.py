@@ -6,7 +6,16 @@ import math
 from pollscope.base.names import DROP_ON_PURPOSE
 from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NS_PER_S, TAX_CLASSES, NotMeasured, TrialFacts, at, keys_of, nonzero, timed_parts
+from pollscope.metrics.record import (
+    NS_PER_S,
+    TAX_CLASSES,
+    NotMeasured,
+    TrialObservations,
+    at,
+    keys_of,
+    nonzero,
+    timed_parts,
+)
 from pollscope.metrics.steady import warm_up
 
 # What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
@@ -25,13 +34,13 @@ def _poll_fraction(outcome: str) -> Compute:
     return lambda trial: trial.dut_sum("polls", outcome) / trial.poll_count
 
 
-def _claim_lost_fraction(trial: TrialFacts) -> float:
+def _claim_lost_fraction(trial: TrialObservations) -> float:
     lost = trial.dut_sum("polls", "race_lost")
     claims = lost + trial.dut_sum("polls", "partial") + trial.dut_sum("polls", "full")
     return lost / nonzero(claims, "no poll found packets")
 
 
-def _shared(trial: TrialFacts, name: str) -> float:
+def _shared(trial: TrialObservations, name: str) -> float:
     """Of all lcores that are told which queue is next."""
     told = [lcore["sharing"][name].number() for lcore in trial.lcores if "sharing" in keys_of(lcore)]
     if not told:
@@ -39,7 +48,7 @@ def _shared(trial: TrialFacts, name: str) -> float:
     return sum(told)
 
 
-def _vain_wakeup_fraction(trial: TrialFacts) -> float:
+def _vain_wakeup_fraction(trial: TrialObservations) -> float:
     vain = _shared(trial, "vain_wakes")
     return vain / nonzero(trial.dut_sum("waiting", "count"), "no core waited")
 
@@ -58,7 +67,7 @@ def _calibrated(name: str) -> Compute:
     return lambda trial: trial.part("calibration", name, "median").number()
 
 
-def _stamp_cycles(trial: TrialFacts) -> float:
+def _stamp_cycles(trial: TrialObservations) -> float:
     """A difference of two loops: on a host that is busy with something else it may come out below zero."""
     cycles = trial.part("calibration", "stamp_cycles", "median").estimate()
     if cycles < 0:
@@ -78,27 +87,27 @@ def _pmu_rate(event: str) -> Compute:
     return lambda trial: trial.pmu("window", event) / trial.window_s
 
 
-def _running_s(trial: TrialFacts) -> float:
+def _running_s(trial: TrialObservations) -> float:
     """Seconds in which the lcores ran, mean over lcores. What ends late, because it was away, counts to its own end."""
     return trial.running_cycles / trial.tsc_hz / len(trial.lcores)
 
 
-def _burst_mean(trial: TrialFacts) -> float:
+def _burst_mean(trial: TrialObservations) -> float:
     bursts = trial.polls["partial"] + trial.polls["full"]
     return trial.dut_sum("rx_packets") / nonzero(bursts, "no poll returned a packet")
 
 
-def _sampled_gap_share(trial: TrialFacts) -> float:
+def _sampled_gap_share(trial: TrialObservations) -> float:
     gaps = trial.dut_sum("timed_intervals", "left_out_cycles")
     return gaps / nonzero(gaps + trial.dut_sum("timed_intervals", "cycles"), "no slice was timed")
 
 
-def _busy_cycles_testpmd(trial: TrialFacts) -> float:
+def _busy_cycles_testpmd(trial: TrialObservations) -> float:
     """Calls that returned packets, stamp to stamp, as testpmd books them."""
     return sum(sum(timed_parts(lcore).values()) for lcore in trial.lcores)
 
 
-def _tax_share_testpmd(trial: TrialFacts) -> float:
+def _tax_share_testpmd(trial: TrialObservations) -> float:
     spent = (_busy_cycles_testpmd(trial) + trial.waiting_cycles) / trial.total_cycles
     if spent > 1:
         waits = " with the waits between them" if trial.waiting_cycles else ""
@@ -108,62 +117,62 @@ def _tax_share_testpmd(trial: TrialFacts) -> float:
     return 1 - spent
 
 
-def _idle_iteration_cycles(trial: TrialFacts) -> float:
+def _idle_iteration_cycles(trial: TrialObservations) -> float:
     return sum(one.idle_iterations for one in trial.accounts)
 
 
-def _tax_share_error(trial: TrialFacts) -> float:
+def _tax_share_error(trial: TrialObservations) -> float:
     errors = [one.classes.packets.error for one in trial.accounts]
     return math.hypot(*errors) / trial.cycles["total"]
 
 
-def _empty_poll_share_error(trial: TrialFacts) -> float:
+def _empty_poll_share_error(trial: TrialObservations) -> float:
     return math.hypot(*[one.classes.empty_poll.error for one in trial.accounts]) / trial.cycles["total"]
 
 
-def _cycles_per_packet_useful_error(trial: TrialFacts) -> float:
+def _cycles_per_packet_useful_error(trial: TrialObservations) -> float:
     return _tax_share_error(trial) * trial.cycles["total"] / trial.packets
 
 
-def _misfit_share(trial: TrialFacts) -> float:
+def _misfit_share(trial: TrialObservations) -> float:
     """Of the lcore that misses most: those of two lcores must not make up for each other."""
     known = [one.misfit / one.total for one in trial.accounts if not isinstance(one.classes.misfit, str)]
     return max(known, key=abs) if known else trial.accounts[0].misfit
 
 
-def _tax_share_running(trial: TrialFacts) -> float:
+def _tax_share_running(trial: TrialObservations) -> float:
     tax = sum(trial.cycles[name] for name in TAX_CLASSES) - trial.interrupted_cycles
     return tax / trial.running_cycles
 
 
-def moved_counter(trial: TrialFacts) -> str:
+def moved_counter(trial: TrialObservations) -> str:
     """Which packets count as moved: those sent, unless the workload drops some or all on purpose."""
     return "rx_packets" if trial.part("config", "dut", "workload").text() in DROP_ON_PURPOSE else "tx_packets"
 
 
-def _moved_pps(trial: TrialFacts) -> float:
+def _moved_pps(trial: TrialObservations) -> float:
     counter = moved_counter(trial)
     return (trial.sent(counter) if counter == "tx_packets" else trial.received(counter)) / trial.window_s
 
 
-def _llc_hits_per_s(trial: TrialFacts) -> float:
+def _llc_hits_per_s(trial: TrialObservations) -> float:
     return (trial.pmu("window", "llc_loads") - trial.pmu("window", "llc_misses")) / trial.window_s
 
 
-def _longest_iteration_ns(trial: TrialFacts) -> float:
+def _longest_iteration_ns(trial: TrialObservations) -> float:
     longest = [entry["cycles"].number() for lcore in trial.lcores for entry in lcore["longest"].items()]
     return nonzero(max(longest, default=0), "no iteration was stamped") / trial.tsc_hz * NS_PER_S
 
 
-def _pmu_multiplexed_share(trial: TrialFacts) -> float:
+def _pmu_multiplexed_share(trial: TrialObservations) -> float:
     return max(at(lcore, ("pmu", "multiplexed_share")).number() for lcore in trial.lcores)
 
 
-def _warmup_left_ns(trial: TrialFacts) -> float:
+def _warmup_left_ns(trial: TrialObservations) -> float:
     return NS_PER_S * warm_up(trial).cut_s
 
 
-def _sweep_time_ns(trial: TrialFacts) -> float:
+def _sweep_time_ns(trial: TrialObservations) -> float:
     """Waits lie between sweeps."""
     sweeping = nonzero(max(0.0, trial.running_cycles - trial.waiting_cycles), "the DUT's lcores did nothing but wait")
     return NS_PER_S * sweeping / trial.tsc_hz / trial.iterations

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from pollscope.base.units import human_share
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NotMeasured, Part, TrialFacts
+from pollscope.metrics.record import NotMeasured, Part, TrialObservations
 
 
 def _searched(loss_ratio: float) -> Compute:
-    def compute(trial: TrialFacts) -> float:
+    def compute(trial: TrialObservations) -> float:
         if not isinstance(trial.record.value, Mapping) or "search" not in trial.record.value:
             raise NotMeasured("a search finds it (maximum.method: mlrsearch), no single trial")
         for goal in trial.part("search", "goals").items():

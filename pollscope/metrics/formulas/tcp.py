@@ -8,19 +8,19 @@ from statistics import fmean
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, keys_of, nonzero, positive
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, keys_of, nonzero, positive
 
 # Payload of a full segment at an MTU of 1500, with time stamps (RFC 7323), and its headers up to Ethernet's.
 SEGMENT_BYTES, HEADERS_BYTES = 1448, 66
 
 
-def _found(trial: TrialFacts) -> Part:
+def _found(trial: TrialObservations) -> Part:
     if "tcp" not in keys_of(trial.part("result")):
         raise NotMeasured("no TCP flows were sent (flow_size)")
     return trial.part("result", "tcp")
 
 
-def _column(trial: TrialFacts, name: str) -> list[float]:
+def _column(trial: TrialObservations, name: str) -> list[float]:
     """A number of each flow."""
     values = _found(trial)["flows"][name].numbers()
     if not values:
@@ -49,35 +49,35 @@ def _per_flow(name: str) -> Compute:
     return lambda trial: fmean(_column(trial, name))
 
 
-def _goodput_bps(trial: TrialFacts) -> float:
+def _goodput_bps(trial: TrialObservations) -> float:
     return 8 * _payload_bytes(trial) / _duration_s(trial)
 
 
-def _payload_bytes(trial: TrialFacts) -> float:
+def _payload_bytes(trial: TrialObservations) -> float:
     flows = len(_column(trial, "completion_ns"))
     return flows * trial.part("params", "flow_size").number()
 
 
-def _duration_s(trial: TrialFacts) -> float:
+def _duration_s(trial: TrialObservations) -> float:
     return positive(_found(trial)["duration_ns"]) / NS_PER_S
 
 
-def _retransmitted_share(trial: TrialFacts) -> float:
+def _retransmitted_share(trial: TrialObservations) -> float:
     sent = nonzero(sum(_column(trial, "segments")), "no segment with data was sent")
     return sum(_column(trial, "retransmissions")) / sent
 
 
-def _reordering_seen_share(trial: TrialFacts) -> float:
+def _reordering_seen_share(trial: TrialObservations) -> float:
     return fmean(events > 0 for events in _column(trial, "reordering_events"))
 
 
-def _path_loss_share(trial: TrialFacts) -> float:
+def _path_loss_share(trial: TrialObservations) -> float:
     pump, *workers = _found(trial)["path"].items()  # the pump brings frames from the kernel
     came = nonzero(pump["packets"].number(), "no frame came to the DUT")
     return 1 - sum(each["packets"].number() - each["dropped"].number() for each in workers) / came
 
 
-def _bottleneck_share(trial: TrialFacts) -> float:
+def _bottleneck_share(trial: TrialObservations) -> float:
     bottleneck = _found(trial)["bottleneck"]
     frames_bits = 8 * _payload_bytes(trial) * (SEGMENT_BYTES + HEADERS_BYTES) / SEGMENT_BYTES
     limited_bits = frames_bits - 8 * bottleneck["bucket_bytes"].number()

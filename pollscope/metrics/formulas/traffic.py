@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pollscope.base.names import DROP_ON_PURPOSE, SEND_NOTHING
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialFacts, at, nonzero, positive
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, at, nonzero, positive
 
 # Duplicate acknowledgments from which a TCP sender takes a segment for lost (RFC 5681 section 3.2).
 _TCP_DUPLICATE_ACKS = 3
@@ -17,7 +17,7 @@ def _gen_rate(key: str) -> Compute:
     return lambda trial: trial.gen_sum(key) / _generator_s(trial)
 
 
-def _generator_s(trial: TrialFacts) -> float:
+def _generator_s(trial: TrialObservations) -> float:
     # Generator lcores run side by side, so rates add up and the windows are equal: the mean is the window.
     duration = trial.gen_sum("duration_tsc") / len(trial.generators)
     return nonzero(duration, "the generator's window has no length") / trial.generator_tsc_hz
@@ -27,12 +27,12 @@ def _gap_rate(key: str) -> Compute:
     return lambda trial: trial.gen_sum("host_gaps", key) / trial.window_s
 
 
-def require_receiver(trial: TrialFacts) -> None:
+def require_receiver(trial: TrialObservations) -> None:
     """Raises NotMeasured when no packet can come back to the generator."""
     trial.once(_receives)
 
 
-def _receives(trial: TrialFacts) -> None:
+def _receives(trial: TrialObservations) -> None:
     generator = trial.part("config", "gen").value
     if isinstance(generator, Mapping) and generator.get("rx_port") is None:
         raise NotMeasured("the generator does not receive in this set-up (gen.rx_port is null)")
@@ -40,19 +40,19 @@ def _receives(trial: TrialFacts) -> None:
         raise NotMeasured("the workload drops every packet on purpose")
 
 
-def _require_answers(trial: TrialFacts) -> None:
+def _require_answers(trial: TrialObservations) -> None:
     """Raises NotMeasured when a packet that does not come back need not be lost."""
     require_receiver(trial)
     if _workload(trial) in DROP_ON_PURPOSE:
         raise NotMeasured("the workload drops some packets on purpose")
 
 
-def _workload(trial: TrialFacts) -> object:
+def _workload(trial: TrialObservations) -> object:
     dut = trial.part("config", "dut").value
     return dut.get("workload") if isinstance(dut, Mapping) else None
 
 
-def _first_copies(trial: TrialFacts) -> float:
+def _first_copies(trial: TrialObservations) -> float:
     require_receiver(trial)
     copies = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
     return nonzero(max(copies, 0.0), "the generator received nothing")
@@ -64,11 +64,11 @@ def _worst_loss(flows: Part) -> float:
     return flows["worst_loss"]["lost"].number() / positive(flows["worst_loss"]["sent"])
 
 
-def _unsent_share(trial: TrialFacts) -> float:
+def _unsent_share(trial: TrialObservations) -> float:
     return trial.gen_sum("unsent") / nonzero(trial.gen_sum("intended"), "no packet was due in the window")
 
 
-def _rate_error(trial: TrialFacts) -> float:
+def _rate_error(trial: TrialObservations) -> float:
     rate = trial.part("start", "rate")
     if isinstance(rate.value, Mapping) and "pps" not in rate.value:
         raise NotMeasured("no rate in packets per second was asked for")
@@ -76,48 +76,48 @@ def _rate_error(trial: TrialFacts) -> float:
     return trial.gen_sum("sent") / _generator_s(trial) / asked - 1
 
 
-def _generator_away_share(trial: TrialFacts) -> float:
+def _generator_away_share(trial: TrialObservations) -> float:
     away_ns = sum(at(lcore, ("host_gaps", "in_over_100us_ns")).number() for lcore in trial.generators)
     return away_ns / NS_PER_S / (trial.window_s * len(trial.generators))
 
 
-def _generator_gap_longest_ns(trial: TrialFacts) -> float:
+def _generator_gap_longest_ns(trial: TrialObservations) -> float:
     return max(at(lcore, ("host_gaps", "longest_ns")).number() for lcore in trial.generators)
 
 
-def _loss_share(trial: TrialFacts) -> float:
+def _loss_share(trial: TrialObservations) -> float:
     _require_answers(trial)
     sent = nonzero(trial.gen_sum("total", "sent"), "the generator sent nothing")
     return 1 - (trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")) / sent
 
 
-def _lossy_flows_share(trial: TrialFacts) -> float:
+def _lossy_flows_share(trial: TrialObservations) -> float:
     _require_answers(trial)
     return trial.gen_sum("sequence", "flows", "lossy") / nonzero(
         trial.gen_sum("sequence", "flows", "sent"), "the generator sent nothing"
     )
 
 
-def _worst_flow_loss_share(trial: TrialFacts) -> float:
+def _worst_flow_loss_share(trial: TrialObservations) -> float:
     _require_answers(trial)
     return max(_worst_loss(lcore["sequence"]["flows"]) for lcore in trial.generators)
 
 
-def _duplicated_share(trial: TrialFacts) -> float:
+def _duplicated_share(trial: TrialObservations) -> float:
     require_receiver(trial)
     received = nonzero(trial.gen_sum("total", "rx_packets"), "the generator received nothing")
     return trial.gen_sum("sequence", "duplicated") / received
 
 
-def _reordered_share(trial: TrialFacts) -> float:
+def _reordered_share(trial: TrialObservations) -> float:
     return trial.gen_sum("sequence", "reordered") / _first_copies(trial)
 
 
-def _reordered_total_share(trial: TrialFacts) -> float:
+def _reordered_total_share(trial: TrialObservations) -> float:
     return trial.gen_sum("sequence", "reordered_in_total") / _first_copies(trial)
 
 
-def _displaced(trial: TrialFacts) -> list[tuple[int, int]]:
+def _displaced(trial: TrialObservations) -> list[tuple[int, int]]:
     """Displacements other than 0 with the number of packets that have each."""
     require_receiver(trial)
     if trial.gen_histogram("sequence", "extent", may_be_empty=True).refused:
@@ -131,11 +131,11 @@ def _pairs(value: object) -> list[tuple[int, int]]:
     return [(int(by), int(packets)) for by, packets in value]
 
 
-def _displaced_share(trial: TrialFacts) -> float:
+def _displaced_share(trial: TrialObservations) -> float:
     return sum(packets for _, packets in _displaced(trial)) / _first_copies(trial)
 
 
-def _displacement_mean(trial: TrialFacts) -> float:
+def _displacement_mean(trial: TrialObservations) -> float:
     found = _displaced(trial)
     if far := sum(packets for by, packets in found if abs(by) >= _FARTHEST_DISPLACEMENT):
         raise NotMeasured(f"{far} packets arrived {_FARTHEST_DISPLACEMENT} places or more from theirs: not told apart")
@@ -143,37 +143,37 @@ def _displacement_mean(trial: TrialFacts) -> float:
     return sum(abs(by) * count for by, count in found) / packets
 
 
-def _reordered_by_3_share(trial: TrialFacts) -> float:
+def _reordered_by_3_share(trial: TrialObservations) -> float:
     require_receiver(trial)
     degree = trial.gen_histogram("sequence", "degree", may_be_empty=True)
     return degree.at_least(_TCP_DUPLICATE_ACKS) / _first_copies(trial)
 
 
-def _imissed_share(trial: TrialFacts) -> float:
+def _imissed_share(trial: TrialObservations) -> float:
     missed = trial.rx_port["imissed"].number()
     arrived = trial.rx_port["ipackets"].number() + missed
     return missed / nonzero(arrived, "no packet arrived at the DUT's RX port")
 
 
-def _rx_nombuf_share(trial: TrialFacts) -> float:
+def _rx_nombuf_share(trial: TrialObservations) -> float:
     refused = trial.rx_port["rx_nombuf"].number()
     arrived = trial.rx_port["ipackets"].number() + trial.rx_port["imissed"].number() + refused
     return refused / nonzero(arrived, "no packet arrived at the DUT's RX port")
 
 
-def _tx_dropped_share(trial: TrialFacts) -> float:
+def _tx_dropped_share(trial: TrialObservations) -> float:
     dropped = trial.sent("tx_dropped")
     return dropped / nonzero(dropped + trial.sent("tx_packets"), "the DUT sent nothing")
 
 
-def _ring_full_share(trial: TrialFacts) -> float:
+def _ring_full_share(trial: TrialObservations) -> float:
     if not trial.dispatchers:
         raise NotMeasured("there is no ring: no lcore is a dispatcher")
     full = sum(lcore["ring_full"].number() for lcore in trial.dispatchers)
     return full / nonzero(trial.received("rx_packets"), "the dispatchers received no packet in the window")
 
 
-def _core_imbalance(trial: TrialFacts) -> float:
+def _core_imbalance(trial: TrialObservations) -> float:
     packets = [lcore["rx_packets"].number() for lcore in trial.workers]
     if len(packets) < 2:
         raise NotMeasured("one core alone has no other that could have less")
@@ -181,11 +181,11 @@ def _core_imbalance(trial: TrialFacts) -> float:
     return (max(packets) - mean) / (sum(packets) - mean)
 
 
-def _reta_moves_per_s(trial: TrialFacts) -> float:
+def _reta_moves_per_s(trial: TrialObservations) -> float:
     return trial.part("result", "dut", "rebalancing", "moved").number() / trial.window_s
 
 
-def _posted_bytes(trial: TrialFacts) -> float:
+def _posted_bytes(trial: TrialObservations) -> float:
     return trial.part("result", "ports", trial.part("config", "dut", "rx_port").text(), "posted_bytes").number()
 
 

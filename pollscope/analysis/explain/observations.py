@@ -53,7 +53,7 @@ class CoreLoad:
 
 
 @dataclass(frozen=True)
-class PointFacts:
+class PointObservations:
     """Hold the known numbers and parameters of one point.
 
     Attributes:
@@ -96,12 +96,12 @@ class PointFacts:
     nic_link: PcieLink | None = None
     without_hardware: str = ""
     not_its_maximum: str = ""
-    before: "PointFacts | None" = None
-    without_iommu: "PointFacts | None" = None
+    before: "PointObservations | None" = None
+    without_iommu: "PointObservations | None" = None
     trial_count: int = 0
     flagged: int = 0
     modelled: bool = False
-    trials: "Sequence[PointFacts]" = ()
+    trials: "Sequence[PointObservations]" = ()
     in_words: bool = True
 
     def mean(self, metric: str) -> float:
@@ -246,7 +246,7 @@ class PointFacts:
         return max((core.error for core in self.cores), default=0.0) if self.loads else 0.0
 
     @cached_property
-    def at_its_errors(self) -> "tuple[PointFacts, PointFacts]":
+    def at_its_errors(self) -> "tuple[PointObservations, PointObservations]":
         """The same point with all lcores' busy shares an error lower, and an error higher."""
         lower, higher = (
             replace(self, loads=[[core.shifted(errors) for core in each] for each in self.loads])
