@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an lcore of a node must say about its cycles, by accounting mode (docs/internals/node-protocol.md)."""
+"""Check what an lcore of a node reports about its cycles, by accounting mode (docs/internals/node-protocol.md)."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def check_full(lcore: dict[str, Any]) -> None:
 
 
 def check_timed_intervals(lcore: dict[str, Any]) -> None:
-    """Sums that any slices have: none is negative, quiet ones are some of all, and all visits of slices are visits."""
+    """Check that no sum of timed intervals is negative or larger than the whole that it is a part of."""
     timed_intervals, busy_polls = lcore["timed_intervals"], lcore["polls"]["partial"] + lcore["polls"]["full"]
     assert [len(row) for row in timed_intervals["blocks"]] == [1 + PRODUCTS] * BLOCKS
     assert [len(row) for row in timed_intervals["quiet"]] == [1 + QUIET_PRODUCTS] * BLOCKS

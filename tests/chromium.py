@@ -27,7 +27,7 @@ class Chromium:
             self._command.append("--no-sandbox")  # Chromium refuses to run with it as root; it opens our own pages
 
     def measured(self, page: str, width_px: int, script: str) -> Any:
-        """What the body of a JavaScript function returns that sees a page's `document`, in a window of that width.
+        """Return what a JavaScript function body returns for a page's `document` in a window of that width.
 
         The page is laid out in a frame, because a headless window has a least width above that of a phone.
         """
@@ -47,7 +47,7 @@ class Chromium:
         return json.loads(html.unescape(found[1]))
 
     def console(self, page: Path) -> list[str]:
-        """What the page says to the console while it loads: errors of its scripts, and what it could not load."""
+        """Return the console's lines while the page loads: errors of its scripts, and files that it could not load."""
         shown = self._done("--enable-logging=stderr", "--dump-dom", page.as_uri()).stderr
         return [line for line in shown.splitlines() if ":CONSOLE" in line]
 

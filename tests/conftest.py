@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What all tests share: where the checkout is and where the C side is built."""
+"""Give all tests the paths of the checkout and of the built C programs."""
 
 import fcntl
 import gc
@@ -34,7 +34,7 @@ os.environ["CCACHE_DIR"] = str(CHECKOUT / ".cache/ccache")
 
 
 def pytest_configure() -> None:
-    """What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt."""
+    """Restore SIGINT: a background process of a script ignores it, and passes that on to the processes of the tests."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests stay to the end: who searches for garbage need not look through them a thousand times."""
+    """Exempt modules and tests from garbage collection: they stay to the end and need no thousand searches."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_EVERY)

@@ -18,7 +18,7 @@ SALT = bytes([16, 17, 18, 19])
 
 
 class Opened(NamedTuple):
-    """What came through the tunnel, and the parts of ESP that a receiver looks at."""
+    """A packet from the tunnel, and the parts of ESP that a receiver checks."""
 
     number: int
     sequence: int

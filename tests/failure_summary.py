@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What of a long output a failed test shows: where all of it is, and the lines that say what failed."""
+"""Shorten a long output for a failed test."""
 
 import re
 from pathlib import Path
 
 # Of pytest's short summary and its last line, and of make.
-TELLING = re.compile(r"^(FAILED |ERROR |make(\[\d+\])?: \*\*\*|=+ .*(passed|failed|error).* =+$)")
+FAILURE = re.compile(r"^(FAILED |ERROR |make(\[\d+\])?: \*\*\*|=+ .*(passed|failed|error).* =+$)")
 END_LINES = 20
 
 
 def failure_summary(shown: str, log: Path) -> str:
-    """Writes the whole output to `log`; returns its path, the lines that say what failed, and the last ones."""
+    """Write the whole output to `log`; return its path, the lines that say what failed, and the last lines."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(shown)
     lines = shown.splitlines()
-    telling = [line for line in lines if TELLING.match(line)]
-    return "\n".join([f"all of it: {log}", *telling, "it ended with:", *lines[-END_LINES:]])
+    failures = [line for line in lines if FAILURE.match(line)]
+    return "\n".join([f"the whole output: {log}", *failures, "it ended with:", *lines[-END_LINES:]])

@@ -6,8 +6,8 @@ Counts, cycles and histograms are those of a real node (recorded_trials.py), wha
 FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,
 `give-up`, `hung`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `tsc` -> what hello says of CPU 1's TSC;
 `missed` -> `none`; `jitter` -> `on` (every trial receives more than the one before); `capacity` -> packets a second
-that the DUT forwards, with `generator` -> packets a second that the generator can send: counts then follow from the
-offered rate; `host_states` -> cycles that a cache line takes to and fro in each host-state check, the last for all
+that the DUT forwards, with `generator` -> packets per second that the generator can send: counts then follow from the
+offered rate; `host_states` -> cycles that a cache line takes back and forth in each host-state check, the last for all
 further ones.
 FAKE_NODE_LOG gets one line per process with its pid.
 """
@@ -43,7 +43,7 @@ def misbehave(fault: object) -> None:
 
 
 def result(request: dict[str, Any], fault: object) -> dict[str, Any]:
-    """What a real node said after a trial of about this load."""
+    """Return what a real node reported after a trial of about this load."""
     rate = request.get("rate", {"saturate": True})
     load = None if "saturate" in rate else 0.5 if rate["pps"] else 0.0
     whole: dict[str, Any] = record(load)["result"] | {"trial": request["trial"]}
@@ -79,7 +79,7 @@ def noise(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def host_state(lcores: list[int], round_trip: int) -> dict[str, Any]:
-    """What a quiet host of two CPUs would say, with a line that takes so many cycles to and fro."""
+    """Return the check of a quiet host of two CPUs, with this round trip of a cache line in cycles."""
     cores = [
         {"lcore": each, "cpu": each - 1, "stream": {"bytes": 1 << 22, "cycles": [200_000] * 8}}
         | {part: {"steps": 4096, "cycles": [8600 + i % 3 for i in range(16)]} for part in ("chain", "wide")}

@@ -34,7 +34,7 @@ PORT = Port()
 
 
 def printed(line: str) -> str:
-    """What a line of Lua prints."""
+    """Return what a line of Lua prints."""
     if match := re.fullmatch(r'printf\("([^"%]*)\\n"\)', line):
         return match[1] + "\n"
     if match := re.fullmatch(r'printf\("(.*) %d\\n", s\d\["(\w+)"\]\)', line):

@@ -196,7 +196,7 @@ def gallery_run(folder: Path, row: str, state: str, **meta: Any) -> RunFolder:
 
 
 RECORDED = Path(__file__).parents[1] / "data" / "runs"
-# What is asked of the recorded runs beside their own figures: keys of `show:`, and the factor of `pollscope compare`.
+# Figures drawn of recorded runs beside their own: keys of `show:`, and the factor of `pollscope compare`.
 SWEEPS: dict[str, list[dict[str, Any]]] = {
     "s-f5-polling-tax": [{}, {"x": "load_of_max", "y": ("rx_pps", "tax_share_running"), "by": ("queues",)}],
     "s-f8-poll-rate": [{"x": "queues", "y": ("poll_rate_hz",), "ratio_to": "1", "log": ("x",)}],

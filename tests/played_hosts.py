@@ -173,7 +173,7 @@ class PlayedHosts:
         return read_run(self.run_folder())
 
     def requests(self) -> list[dict[str, Any]]:
-        """What the nodes were asked, in order."""
+        """Return the requests to the nodes, in order."""
         log = self.played / "log"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a disk would hold after a power cut: a program's system calls, replayed on a disk that keeps no promise.
+"""Compute what a disk holds after a power cut: replay system calls on a disk that keeps only what it must.
 
 The page cache shows every program what it wrote, whether or not it is on the disk. So the calls are recorded by strace,
 and replayed on a model that keeps of a file what was there at its last fsync, and of a folder the names that it had at
@@ -135,7 +135,7 @@ class LossyDisk:
             }
 
     def survivors(self) -> tuple[Disk, Disk]:
-        """What a power cut now would leave, with names as late, and with names as early as a disk may write them."""
+        """Return what a power cut now leaves, with names as late and with names as early as a disk may write them."""
         late = dict(self._lasting(self._files[self.root]))
         return late, {path: file.synced for path, file in self._files.items()}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a real node answered in the trials of a recorded run, for fakes that play it back."""
+"""Read what a real node answered in the trials of a recorded run, for fakes that play it back."""
 
 import copy
 import json
@@ -31,7 +31,7 @@ def record(load_of_max: float | None) -> dict[str, Any]:
 
 
 def host_state() -> dict[str, Any]:
-    """What a host-state check of the run said of its host."""
+    """Return a host-state check of the run."""
     with (RUN / "host_states.jsonl").open(encoding="utf-8") as host_checks:
         return dict(json.loads(next(host_checks))["hosts"][0])
 

@@ -13,7 +13,7 @@ Arrival = tuple[int, int]  # number, flow
 
 @dataclass
 class Reordering:
-    """What one sequence of arrivals amounts to; the counters are value -> packets reordered within their flow."""
+    """Counts of one sequence of arrivals; the counters are value -> packets reordered within their flow."""
 
     unique: int = 0
     duplicated: int = 0

@@ -38,12 +38,12 @@ def _histogram(values: tuple[int, ...], unit: str, highest: int) -> dict[str, An
 
 
 STAMP_CYCLES = 20.0
-BLOCKS = 16  # of slices in a window, as the node keeps them
-TimedInterval = tuple[float, ...]  # polls, visits, switches, packets, cycles, and lost polls where there were any
+BLOCKS = 16  # of timed intervals in a window, as the node keeps them
+TimedInterval = tuple[float, ...]  # polls, busy polls, transitions, packets, cycles, lost polls if any
 
 
 class Costs(NamedTuple):
-    """True cycles of an empty poll, a switch from empty polls to a visit, a visit, a packet of it, and a stamp."""
+    """True cycles of an empty poll, an empty-to-busy transition, a busy poll, a packet of it, and a stamp."""
 
     empty_poll: float
     switch: float
@@ -118,7 +118,7 @@ def shares(useful_share: float) -> Shares:
 
 
 def accounting(useful_share: float, empty: int, busy_polls: int, packets: int, interrupted: int) -> dict[str, Any]:
-    """What an lcore records for shares(): half of the visits came behind an empty poll."""
+    """Return what an lcore records for shares(): half of the busy polls came after an empty poll."""
     share, transitions = shares(useful_share), (busy_polls + 1) // 2
     useful = share.useful * WINDOW_CYCLES if busy_polls else 0.0
     each = useful / max(1, busy_polls)
@@ -228,7 +228,7 @@ def gen_lcore(pps: float, window_s: float = WINDOW_CYCLES / TSC_HZ) -> dict[str,
 
 
 def sequence(extents: Sequence[int], duplicated: int = 0) -> dict[str, Any]:
-    """What the generator says about loss and order: packets with these extents, late by as many positions."""
+    """Return what the generator reports about loss and order: packets with these extents, late by as many positions."""
     late = histogram(extents, "packets", highest=4096)
     counts = {"lost": 0, "duplicated": duplicated, "reordered": len(extents), "reordered_in_total": len(extents)}
     flows = {"sent": 8, "lossy": 0, "duplicated": int(duplicated > 0), "reordered": int(len(extents) > 0)}
@@ -244,7 +244,7 @@ def sequence(extents: Sequence[int], duplicated: int = 0) -> dict[str, Any]:
 
 
 def floor(latencies_ns: Iterable[int] = range(150, 250)) -> dict[str, Any]:
-    """What the path alone takes."""
+    """Return the latency of the path alone."""
     latencies = histogram(latencies_ns, "ns")
     return {"rate": {"pps": 50_000.0}, "frame": 64, "latency_ns": {"from_intended": latencies, "from_sent": latencies}}
 
@@ -260,7 +260,7 @@ def port(packets: int, missed: int = 0) -> dict[str, Any]:
 
 
 def calibration() -> dict[str, Any]:
-    """What the node measured of its own costs at start, in TSC cycles."""
+    """Return the node's own costs that it measured at its start, in TSC cycles."""
     costs = {"median": 7.0, "low": 6.8, "high": 7.2, "n": 11}
     names = (
         "tsc_read_cycles",

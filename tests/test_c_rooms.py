@@ -17,7 +17,7 @@ from pollscope.spec.points import all_points
 
 APPS = Path(__file__).parents[1] / "apps"
 NODE = APPS / "node"
-# What each folder may include besides itself; the rooms of node/ stand in its meson.build.
+# The folders that each folder may include besides itself; the rooms of node/ stand in its meson.build.
 FOLDERS = {
     "lib": set(),
     "qwait": set(),

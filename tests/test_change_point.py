@@ -114,7 +114,7 @@ def test_rates_are_cut_and_it_is_said_what_was_done() -> None:
 
 
 def test_every_rate_of_packets_is_cut_alike() -> None:
-    """Packets a second, bits a second and bits on the line are one rate in three units."""
+    """Packets per second, bits per second and bits on the line are one rate in three units."""
     record = warming(12, 0.5)
     lcore = record["result"]["dut"]["lcores"][0]
     lcore["series"]["tx_packets"] = lcore["series"]["rx_packets"]
@@ -145,7 +145,7 @@ def test_every_rate_of_sweeps_is_cut_alike() -> None:
 
 
 def test_a_sender_that_warms_up_has_the_rate_that_it_moves_cut_by_what_it_sends() -> None:
-    """What is moved are packets sent, unless the workload sends none: the rate that arrives says nothing of it."""
+    """The moved rate counts sent packets, unless the workload sends none: the arriving rate says nothing about it."""
     record = warming(12, 0.5)
     metrics, _ = derive_trial(record)
     assert metrics["tx_pps"] == pytest.approx(1e6, rel=1e-4), "it was sent steadily"

@@ -193,7 +193,7 @@ def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path)
     ("polls", "kind"), [({1: 0, 2: 10, 4: 77}, AGREES), ({1: 0, 2: 0, 4: 0}, INCONCLUSIVE)], ids=["rises", "stays"]
 )
 def test_a_trend_from_nothing_on(tmp_path: Path, polls: dict[int, int], kind: VerdictKind) -> None:
-    """Of 0 no share can be told: the test alone decides, and the sentence has the two ends."""
+    """There is no share of 0: the test alone decides, and the sentence gives both ends."""
     trials = [
         synthetic.trial(f"q{queues}:{repeat}", f"q{queues}", repeat, {"queues": queues}, pps=1e4 * count)
         for queues, count in polls.items()

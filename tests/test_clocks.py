@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One TSC for all CPUs, checked: what the node measures, and what is told or refused when it is not so."""
+"""Check that all CPUs share one TSC: the node's measurement, and the warning or refusal if they do not."""
 
 from pathlib import Path
 from typing import Any

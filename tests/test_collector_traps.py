@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ten facts about the tools that break a naive reader, a test each."""
+"""Check ten properties of the tools that break a naive reader, one per test."""
 
 import json
 import re

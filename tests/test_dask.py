@@ -139,7 +139,7 @@ def own_address() -> str | None:
 
 
 def test_a_scheduler_on_a_network_is_not_even_contacted(tmp_path: Path) -> None:
-    """What it answers would be unpickled, which runs its code."""
+    """Its answers would be unpickled, which runs its code."""
     if (address := own_address()) is None:
         pytest.skip("this host has no address but the loopback's")
     with socket.create_server((address, 0)) as listener:

@@ -76,7 +76,7 @@ def test_values_of_a_healthy_trial() -> None:
     for name, value in expected.items():
         assert metrics[name] == pytest.approx(value, rel=1e-6, abs=1e-9), name
     assert absences["ipc"] == synthetic.NO_PMU
-    # the node records only a sample of sweeps and visit gaps, which rarely contains the longest one
+    # the node records only a sample of sweeps and gaps between polls, which rarely contains the longest one
     assert not {"iteration_cycles_max", "poll_gap_max_ns"} & {*metrics, *absences}
 
 
@@ -107,7 +107,7 @@ def test_a_core_that_was_away_when_the_window_ended_polled_no_faster() -> None:
 
 
 def test_parts_that_do_not_add_up_are_not_told_apart() -> None:
-    """Timed one by one, visits of a tenth of the window take as long as a fifth: they overlap."""
+    """Timed one by one, busy polls of a tenth of the window take as long as a fifth: they overlap."""
     record = synthetic.trial(useful_share=0.1)
     timed = record["result"]["dut"]["lcores"][0]["timed"]
     timed |= {f"{part}_cycles": 2 * timed[f"{part}_cycles"] for part in ("receive", "process", "transmit")}
@@ -138,8 +138,8 @@ def test_the_wire_is_neither_useful_nor_tax() -> None:
     assert metrics["tax_share"] == pytest.approx(0.4)
 
 
-def told_trial(waiting: float, samples: int, cycles: float) -> dict[str, Any]:
-    """A window that waits for a share of it, and in which being told took `cycles` a visit."""
+def qwait_trial(waiting: float, samples: int, cycles: float) -> dict[str, Any]:
+    """Return a trial that waited for a share of its window and spent `cycles` on notifications."""
     record = synthetic.trial(useful_share=0.6)
     (lcore,) = record["result"]["dut"]["lcores"]
     busy_polls = lcore["polls"]["partial"] + lcore["polls"]["full"]
@@ -156,8 +156,8 @@ def told_trial(waiting: float, samples: int, cycles: float) -> dict[str, Any]:
 
 
 def test_waiting_is_neither_useful_nor_tax() -> None:
-    """A tenth of the window went into being told; all turns that were timed took the same."""
-    record = told_trial(0.5, 1000, 0.1 * synthetic.WINDOW_CYCLES)
+    """Notifications took a tenth of the window; all timed iterations took the same."""
+    record = qwait_trial(0.5, 1000, 0.1 * synthetic.WINDOW_CYCLES)
     looks = record["result"]["dut"]["lcores"][0]["event_cycles"] / synthetic.WINDOW_CYCLES
     metrics, absences = derive_trial(record)
     assert metrics["waiting_share"] == pytest.approx(0.5)
@@ -169,15 +169,15 @@ def test_waiting_is_neither_useful_nor_tax() -> None:
 
 
 def test_waiting_is_no_tax_by_testpmds_count() -> None:
-    spun, waited = (derive_trial(told_trial(waiting, 1000, 0.0))[0]["tax_share_testpmd"] for waiting in (0.0, 0.25))
+    spun, waited = (derive_trial(qwait_trial(waiting, 1000, 0.0))[0]["tax_share_testpmd"] for waiting in (0.0, 0.25))
     assert waited == pytest.approx(spun - 0.25)
-    _, absences = derive_trial(told_trial(0.5, 1000, 0.0))
+    _, absences = derive_trial(qwait_trial(0.5, 1000, 0.0))
     assert "visits with the waits between them take 110.0 % of the window" in absences["tax_share_testpmd"]
 
 
-def test_turns_of_a_loop_that_is_told_are_no_sweeps() -> None:
-    """A wait is a turn, too: 500 queues at the cost of an empty poll for each of them would be more than the window."""
-    record = told_trial(0.5, 1000, 0.1 * synthetic.WINDOW_CYCLES)
+def test_iterations_of_a_notified_loop_are_no_sweeps() -> None:
+    """A wait is an iteration as well: 500 queues at the cost of an empty poll each would exceed the window."""
+    record = qwait_trial(0.5, 1000, 0.1 * synthetic.WINDOW_CYCLES)
     (lcore,) = record["result"]["dut"]["lcores"]
     lcore |= {"queues": 500, "iterations": 1_000_000, "idle_iterations": 400_000}
     lcore["polls"]["empty"] = 100_000
@@ -208,12 +208,12 @@ def test_a_loop_that_sweeps_never_waits() -> None:
 
 
 def test_too_few_timed_turns_are_a_reason() -> None:
-    _, absences = derive_trial(told_trial(0.5, 29, 0.1 * synthetic.WINDOW_CYCLES))
+    _, absences = derive_trial(qwait_trial(0.5, 29, 0.1 * synthetic.WINDOW_CYCLES))
     assert "only 29 of" in absences["tax_share"]
 
 
 def test_more_than_the_window_is_a_reason() -> None:
-    _, absences = derive_trial(told_trial(0.5, 1000, 0.8 * synthetic.WINDOW_CYCLES))
+    _, absences = derive_trial(qwait_trial(0.5, 1000, 0.8 * synthetic.WINDOW_CYCLES))
     assert "exceeds the window by" in absences["tax_share"]
 
 
@@ -645,8 +645,8 @@ def test_a_list_of_numbers_names_what_is_none(bad: object) -> None:
 def test_what_is_absent_is_looked_for_once() -> None:
     trial, asked = TrialObservations(synthetic.trial()), []
 
-    def compute(facts: TrialObservations) -> float:
-        asked.append(facts)
+    def compute(observations: TrialObservations) -> float:
+        asked.append(observations)
         raise NotMeasured("not here")
 
     for _ in range(2):

@@ -125,7 +125,7 @@ def test_what_was_collected_outlives_a_full_disk(cli: Cli, disk: Path) -> None:
 @FULL
 def test_no_part_of_a_page_or_of_a_figure_stays_on_a_full_disk(disk: Path) -> None:
     """A picture that is cut off looks like one in a listing."""
-    (disk / "figure.svg").write_text("of before")
+    (disk / "figure.svg").write_text("the old picture")
     samples = [SourceSample(n, "s", "u", "m", math.sin(n), "1", Kind.GAUGE, "") for n in range(3000)]
     fill(disk, 8192)
     with pytest.raises(HostError, match=r"r\.html: cannot be written: No space left on device \(choose another file"):
@@ -137,4 +137,4 @@ def test_no_part_of_a_page_or_of_a_figure_stays_on_a_full_disk(disk: Path) -> No
         with refusal, written(disk / f"s.{suffix}") as new:
             write_samples(new, samples)
     assert sorted(path.name for path in disk.iterdir()) == ["figure.csv", "figure.svg", "filler"]
-    assert (disk / "figure.svg").read_text() == "of before"
+    assert (disk / "figure.svg").read_text() == "the old picture"

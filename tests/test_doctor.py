@@ -269,7 +269,7 @@ def test_testbed_status(cli: Cli) -> None:
 
 
 def test_make_targets_in_messages_are_there(checkout: Path) -> None:
-    """What a message tells a user to call."""
+    """Messages name only make targets that exist."""
     targets = set(re.findall(r"^([a-z-]+):", (checkout / "Makefile").read_text(), re.MULTILINE))
     named: dict[str, Path] = {}
     for path in (checkout / "pollscope").rglob("*.py"):

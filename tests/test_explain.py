@@ -86,14 +86,14 @@ def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores:
     assert "doorbells tell which queue is next" in of(found, "sweep over the queues").evidence[0]
 
 
-# What is wrong with a healthy trial, and the one stage that must be named for it.
+# A change to a healthy trial, and the stages that must be named for it.
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "a busy core": ({}, {"missed": 0.3, "busy": 0.98}, ["core cycles"]),
     "a core with a little time left that loses": ({}, {"missed": 0.3, "busy": 0.88}, ["core cycles"]),
     "a core that keeps up": ({"saturate": None, "load_pps": 1e6}, {"busy": 0.3}, ["offered load"]),
     "saturated, and none is missed": ({}, {"busy": 0.3}, ["generator"]),
     "missed beside idle polls": ({}, {"missed": 0.3, "busy": 0.3}, ["RX ring"]),
-    "one queue of 16, full at each visit": (
+    "one queue of 16, full at each busy poll": (
         {"queues": 16},
         {"missed": 0.3, "busy": 0.3, "polls": 270_000, "queue": 3},
         ["sweep over the queues"],
@@ -274,7 +274,7 @@ def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: flo
 def test_timed_intervals_that_miss_the_window_bar_only_what_they_decide(
     tmp_path: Path, lcores: int, busy: float, kind: RuleOutcome
 ) -> None:
-    """A core that never has nothing to do is busy whatever a visit costs: 2.2 % were seen in runs of 200 ms."""
+    """A core that always has work is busy whatever a busy poll costs: 2.2 % were seen in runs of 200 ms."""
     records = [record(f"t{repeat}", {}, missed=0.3, busy=0.6) for repeat in range(3)]
     for each in records:
         (lcore,) = each["result"]["dut"]["lcores"]

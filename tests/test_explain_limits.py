@@ -24,7 +24,7 @@ trial: {{warmup: 50 ms, window: 200 ms, drain: 10 ms}}
 repeats: {{count: 5}}
 noise: {{max_waiting: 10 %, max_involuntary_switches: 1000, max_gaps_over_100us_per_s: 1000}}
 """
-# What limits, and the parameters that make it so.
+# Each limit, and the parameters that cause it.
 LIMITED = {
     "cores": ("core cycles", "saturate: true, feed: infinite, workload: l3fwd-lpm"),
     "extra work": ("core cycles", "saturate: true, extra_cycles: 5000 cycles, rx_desc: 4096"),

@@ -194,8 +194,8 @@ def test_a_new_figure_is_drawn_and_its_claim_is_judged(walk: Walk) -> None:
     assert "Q-SWEEP.longer-with-queues" in judged
     # the fake node says nothing of sweeps; a recorded run does
     shutil.copytree(walk.tree / "data/runs/s-f8-poll-rate", walk.tree / "recorded")
-    facts = json.loads((walk.tree / "recorded/run.json").read_text())
-    (walk.tree / "recorded/run.json").write_text(json.dumps(facts | {"row": "Q-SWEEP", "rows": ["Q-SWEEP"]}))
+    metadata = json.loads((walk.tree / "recorded/run.json").read_text())
+    (walk.tree / "recorded/run.json").write_text(json.dumps(metadata | {"row": "Q-SWEEP", "rows": ["Q-SWEEP"]}))
     walk.shell("pollscope figures recorded --out drawn")
     assert "One sweep over all queues (ns)" in (walk.tree / "drawn/Q-SWEEP.svg").read_text()
     (verdict,) = json.loads(walk.shell("pollscope claims recorded --json"))

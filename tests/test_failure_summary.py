@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a long test shows of a suite that failed inside it."""
+"""Check the summary that a long test shows of a suite that failed inside it."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ make: *** [Makefile:42: test] Error 1
 """
 
 
-def test_what_failed_is_shown_however_much_came_after_it(tmp_path: Path) -> None:
+def test_failed_tests_are_shown_in_spite_of_long_later_output(tmp_path: Path) -> None:
     shown = SHOWN.format(noise="\n".join(f"line {number}" for number in range(5000)))
     log = tmp_path / "logs/bookworm-test.log"
     text = failure_summary(shown, log)
@@ -32,5 +32,5 @@ def test_what_failed_is_shown_however_much_came_after_it(tmp_path: Path) -> None
     assert len(text) < 2000
 
 
-def test_an_output_without_a_summary_is_shown_by_its_end(tmp_path: Path) -> None:
+def test_without_a_summary_the_last_lines_are_shown(tmp_path: Path) -> None:
     assert failure_summary("E: no network\n", tmp_path / "log").endswith("it ended with:\nE: no network")

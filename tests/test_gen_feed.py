@@ -83,7 +83,7 @@ def test_a_fed_port_has_the_shape_to_the_poll(fed: NodeClient, shape: str, queue
     assert shape_flags(TrialObservations(record)) == []
     hot, cold = by_queue(record, record["result"]["feed"]["hot"])
     assert len(hot) == {"FB": queues, "PC": queues // 5, "NC": 100, "SQ": 1}[shape]
-    assert max(hot) - min(hot) <= 2 * 32  # each visit takes 32, and the lcore stops within a sweep
+    assert max(hot) - min(hot) <= 2 * 32  # each busy poll takes 32, and the lcore stops within a sweep
     if shape == "SQ":
         assert not any(cold)
     elif cold:

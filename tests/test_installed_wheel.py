@@ -22,7 +22,7 @@ from test_playbook_ssh import make_archive
 from pollscope.store.run_folder import read_run
 
 pytestmark = pytest.mark.timeout(600)
-# What a bare system has, and OpenSSH. Nothing that compiles.
+# The tools of a bare system, and OpenSSH. No compiler.
 TOOLS = """sh env ls cat cp mv rm ln mkdir rmdir mktemp dirname readlink tar gzip sed sort head tail grep find paste tr
 id uname ssh sftp sha256sum getent"""
 CHECKOUT_SDK = Path(__file__).resolve().parent.parent / ".cache/driver-sdk"
@@ -84,7 +84,7 @@ class Laptop:
         return done
 
     def python(self, code: str) -> str:
-        """What some lines of Python print."""
+        """Return what some lines of Python print."""
         command = [str(self.venv / "bin/python"), "-c", code]
         home = self.folder / "home"
         done = subprocess.run(command, cwd=home, env=self.environment, capture_output=True, text=True, check=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is said of a trial is computed from its record when the run is read, so a better rule judges old runs anew."""
+"""Check that trials are judged from their records when a run is read, so that a better rule judges old runs again."""
 
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ def test_a_corunner_that_is_there_to_wait_is_not_told() -> None:
 
 
 @pytest.mark.parametrize("recorded_status", ["ok", "flagged"])
-def test_facts_decide_and_not_what_the_run_told(tmp_path: Path, recorded_status: str) -> None:
+def test_the_record_decides_and_not_the_recorded_status(tmp_path: Path, recorded_status: str) -> None:
     trials = [synthetic.trial("quiet"), synthetic.disturbed(synthetic.trial("noisy", repeat=1))]
     for trial in trials:
         trial |= {"status": recorded_status, "reason": "old", "flags": [{"name": "noise:old", "text": "old"}]}
@@ -153,12 +153,12 @@ def test_what_a_record_does_not_hold_is_not_above_a_limit(missing: str) -> None:
     assert judge(trial, QUIET).status == "ok"
 
 
-def test_a_better_rule_judges_an_old_run_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Table, report and verdicts follow, and say by which rules; the run folder's facts stay as they are."""
+def test_a_better_rule_judges_an_old_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Table, report and verdicts follow and name the rules; the run folder does not change."""
     trials = [synthetic.trial("t0"), synthetic.trial("t1", repeat=1)]
     trials[1]["result"]["dut"]["lcores"][0]["event_cycles"] += round(0.015 * synthetic.WINDOW_CYCLES)
     run = run_of(tmp_path, trials)
-    facts = (tmp_path / "trials.jsonl").read_bytes()
+    before = (tmp_path / "trials.jsonl").read_bytes()
     assert current_table(run)["status"].tolist() == ["ok", "ok"]
     monkeypatch.setattr(noise, "MISFIT_SHARE", 0.01)
     assert current_table(run)["status"].tolist() == ["ok", "ok"]  # the table of these rules is there
@@ -167,7 +167,7 @@ def test_a_better_rule_judges_an_old_run_anew(tmp_path: Path, monkeypatch: pytes
     assert current_table(run).attrs["rules"] == RULES + 1
     assert "1 of 2 trials exceed" in report_html([run])
     assert evaluate_run(run)
-    assert (tmp_path / "trials.jsonl").read_bytes() == facts
+    assert (tmp_path / "trials.jsonl").read_bytes() == before
 
 
 def test_the_report_names_the_rules(tmp_path: Path) -> None:

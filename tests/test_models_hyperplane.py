@@ -120,7 +120,7 @@ def test_the_peak_is_what_an_overloaded_core_does(shape: hyperplane.Shape) -> No
 
 
 def test_shapes_have_the_empty_polls_that_the_text_counts() -> None:
-    """Four empty queues for a busy one under PC, less those with something at 5 % of the visits; none under FB."""
+    """Four empty queues for a busy one under PC, less those with a packet at 5 % of the polls; none under FB."""
     assert hyperplane.turn("FB", 1000) == (1000, 0)
     assert list(hyperplane.turn("PC", 1000)) == pytest.approx([240, 760])
     assert list(hyperplane.turn("NC", 1000)) == pytest.approx([145, 855])
@@ -197,7 +197,7 @@ def test_every_parameter_says_where_it_comes_from() -> None:
     given = YAML(typ="safe").load(file.read_text())
     assert set(CHIP.origins.values()) == {"stated", "assumed", "fitted"}
     assert all(each["source"] for each in given.values())
-    # What is fitted has a statement that agrees by construction alone.
+    # A fitted value has a statement that agrees by construction alone.
     levers = {each.lever for each in hyperplane.STATEMENTS if each.fitted}
     assert {name for name, origin in CHIP.origins.items() if origin == "fitted"} <= levers
 

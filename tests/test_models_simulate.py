@@ -25,7 +25,7 @@ def rate(utilisation: float, servers: int = 1) -> float:
 
 
 def waits(load: float, servers: int = 1, service: Service | None = None) -> SharedServers:
-    """Exponential service, unless told otherwise."""
+    """Return servers with exponential service, unless another one is given."""
     service = service or Service(US, "exponential")
     return SharedServers(Arrivals(rate(load, servers)), service, servers, quantity="wait")
 
@@ -179,7 +179,7 @@ def test_ciw_finds_the_same(servers: int, load: float) -> None:
 
 
 def shared_servers(arrivals: Arrivals, service: Service, servers: int, hiccups: Hiccups, room: int) -> SharedServers:
-    """What has no steady state gets room for a finite number."""
+    """Return servers; those without a steady state get room for a finite number of packets."""
     busy = arrivals.rate_pps * (service.average_ns + hiccups.average_ns) / 1e9 / servers
     return SharedServers(arrivals, service, servers, hiccups, room or int(busy >= 1))
 
@@ -258,7 +258,7 @@ def test_an_idle_core_polls_all_the_time() -> None:
 
 
 def test_a_backlogged_queue_among_idle_ones_gets_a_burst_a_sweep() -> None:
-    """The closed form of one hot queue: 32 packets in 63 empty polls, a visit and 32 services."""
+    """The closed form of one hot queue: 32 packets in 63 empty polls, a busy poll and 32 services."""
     system = PollingCores(
         Arrivals(50e6), Service(20.0), queues=64, weights=(1.0,) + (0.0,) * 63, empty_poll_ns=10.0, busy_poll_ns=30.0
     )
@@ -269,7 +269,7 @@ def test_a_backlogged_queue_among_idle_ones_gets_a_burst_a_sweep() -> None:
 
 
 def test_dispatchers_and_rings_bound_each_other() -> None:
-    """With a serial part of 50 ns a packet a shared ring takes 20 Mpps, however many cores are behind it."""
+    """With a serial part of 50 ns per packet a shared ring takes 20 Mpps, however many cores are behind it."""
     system = PollingCores(
         Arrivals(60e6),
         Service(10.0),
@@ -335,7 +335,7 @@ def test_what_cannot_be_simulated_is_refused_by_name(name: str) -> None:
 
 
 def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
-    """What hiccups of 1 us with 1 % add to the mean time of a packet: 1 Mpps, 10 dispatchers, 10 workers."""
+    """Return what hiccups of 1 us with 1 % add to a packet's mean time: 1 Mpps, 10 dispatchers, 10 workers."""
     found = []
     for probability in (0.0, 0.01):
         system = PollingCores(
@@ -364,7 +364,7 @@ def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
     [
         # A packet pays its own 10 ns; behind others it waits 0.5 ns (Pollaczek-Khinchine), which a shared queue saves.
         (1, 32, 10.5, 10.0),
-        # 28 % of bursts hold a hiccup, and who takes a whole burst holds all of it up, from whatever queue.
+        # 28 % of bursts hold a hiccup, which delays the whole burst, from whatever queue.
         (32, 32, 320.0, 320.0),
         # One packet at a time: those behind it wait in its own queue, and go elsewhere from a shared one.
         (32, 1, 131.0, 10.0),

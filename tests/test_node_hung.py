@@ -17,7 +17,7 @@ import pytest
 from dut_node import DUT_LCORE, LIMIT_S, Node, configuration, running_node
 
 PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x40000000
-# What the node allows beyond the planned end, its look once per second, and other work of the host.
+# The node's tolerance beyond the planned end, its check once per second, and other work of the host.
 OVERDUE_S, LOOK_S = 5.0, 20.0
 DRAIN_NS = 100_000_000
 

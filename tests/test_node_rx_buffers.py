@@ -24,10 +24,10 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
-def request(buffers: str, queues: int = 2, supply: int = 256, rx_desc: int = 1024, **more: Any) -> dict[str, Any]:
+def request(buffers: str, queues: int = 2, buffer_pool: int = 256, rx_desc: int = 1024, **more: Any) -> dict[str, Any]:
     asked = configuration(**{"queues": queues, "rx_desc": rx_desc, "lcores": [2, 3, 4][:queues], **more})
     (port,) = (port for port in asked["ports"] if port["name"] == DUT_RX)
-    port |= {"buffers": buffers, "supply": supply}
+    port |= {"buffers": buffers, "buffer_pool": buffer_pool}
     return asked
 
 
@@ -57,22 +57,22 @@ def check_counts(result: dict[str, Any], reordered: int | None = 0) -> None:
 @pytest.mark.parametrize("buffers", WAYS)
 def test_every_packet_passes_once_and_in_order(node: Node, buffers: str, queues: int, shape: str) -> None:
     gen = {"shape": shape, "flows": 64}
-    check_counts(trial(node, buffers, {"pps": 20_000}, queues=queues, supply=1024, gen=gen))
+    check_counts(trial(node, buffers, {"pps": 20_000}, queues=queues, buffer_pool=1024, gen=gen))
 
 
-@pytest.mark.parametrize("supply", [64, 1024])
+@pytest.mark.parametrize("buffer_pool", [64, 1024])
 @pytest.mark.parametrize("buffers", WAYS)
-def test_undelivered_packets_count_as_missed(node: Node, buffers: str, supply: int) -> None:
+def test_undelivered_packets_count_as_missed(node: Node, buffers: str, buffer_pool: int) -> None:
     """Buffer pools run dry all the time and lose no buffer: trials use each buffer many times."""
-    node.get("configure", **request(buffers, supply=supply, gen={"flows": 64}))
+    node.get("configure", **request(buffers, buffer_pool=buffer_pool, gen={"flows": 64}))
     delivered = 0
     for _ in range(50):
         result = node.trial(warmup_s=0.0, window_s=0.2, rate={"saturate": True}, drain_max_ns=3 * SECOND_NS)
         check_counts(result)
         delivered += result["ports"][DUT_RX]["stats"]["ipackets"]
-        if delivered > 20 * supply:
+        if delivered > 20 * buffer_pool:
             break
-    assert delivered > 20 * supply
+    assert delivered > 20 * buffer_pool
 
 
 @pytest.mark.parametrize("buffers", WAYS)
@@ -86,8 +86,8 @@ def test_sizes_of_all_frames_come_as_they_were_sent(node: Node, buffers: str) ->
 
 def test_the_footprint_is_what_is_posted(node: Node) -> None:
     posted = node.get("configure", **configuration(queues=2, rx_desc=1024, lcores=[2, 3]))["footprint_bytes"][DUT_RX]
-    for buffers, supply, part in (("shared", 1024, 0.5), ("split", 256, 0.25), ("split", 1024, 1.0)):
-        reply = node.get("configure", **request(buffers, supply=supply))
+    for buffers, buffer_pool, part in (("shared", 1024, 0.5), ("split", 256, 0.25), ("split", 1024, 1.0)):
+        reply = node.get("configure", **request(buffers, buffer_pool=buffer_pool))
         assert reply["footprint_bytes"][DUT_RX] == part * posted
         result = node.trial(rate={"pps": 1000})
         assert result["ports"][DUT_RX]["posted_bytes"] == part * posted
@@ -99,7 +99,7 @@ def test_a_queue_borrows_from_those_that_receive_nothing(node: Node) -> None:
     gen = {"shape": "SQ", "flows": 64}
     delivered = {}
     for buffers in WAYS:
-        node.get("configure", **request(buffers, supply=64, burst=1, workload="drop", hiccup=hiccup, gen=gen))
+        node.get("configure", **request(buffers, buffer_pool=64, burst=1, workload="drop", hiccup=hiccup, gen=gen))
         node.get("start", trial="t", warmup_ns=0, window_ns=400_000_000, rate={"pps": 20_000}, drain_max_ns=0)
         assert node.line()["event"] == "done"
         delivered[buffers] = node.get("read")["ports"][DUT_RX]["stats"]["ipackets"]
@@ -120,16 +120,16 @@ def test_modes_follow_each_other_and_buffers_come_back(node: Node) -> None:
 @pytest.mark.parametrize("organisation", ["locked", "trylock", "rebalanced"])
 def test_other_organisations_go_with_it(node: Node, organisation: str) -> None:
     for buffers in WAYS:
-        check_counts(trial(node, buffers, {"pps": 10_000}, organisation=organisation, supply=1024), reordered=None)
+        check_counts(trial(node, buffers, {"pps": 10_000}, organisation=organisation, buffer_pool=1024), reordered=None)
 
 
 @pytest.mark.parametrize(
     ("asked", "where", "words"),
     [
         (request("heap"), "ports[1].buffers", "split"),
-        (request("shared", supply=63), "ports[1].supply", "64"),
-        (request("split", supply=1025), "ports[1].supply", "1024"),
-        (request("posted"), "ports[1].supply", "leave it out with posted"),
+        (request("shared", buffer_pool=63), "ports[1].buffer_pool", "64"),
+        (request("split", buffer_pool=1025), "ports[1].buffer_pool", "1024"),
+        (request("posted"), "ports[1].buffer_pool", "leave it out with posted"),
         (request("shared", organisation="corec"), "dut.organisation", "posted buffers"),
         (request("split", notification="interrupt"), "dut.notification", "posted buffers"),
     ],

@@ -135,7 +135,7 @@ def test_a_lost_connection_fails_the_trial_and_the_run_is_resumable(cli: Cli, ss
     spec = cli.spec(SPEC.replace("count: 1", "count: 2"))
     process = cli.start("run", spec, "--testbed", testbed, "--set", "failures.tries=1")
     trials = wait_for_trials(cli, 1)
-    time.sleep(0.3)  # between two trials a run connects again, and loses nothing
+    time.sleep(0.3)  # a run that loses the connection between two trials connects again and loses nothing
     for pid in sshd.connections():
         os.kill(pid, signal.SIGKILL)
     _, err = process.communicate(timeout=180)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run leaves on a disk whose power goes at any moment, whatever the page cache still knew.
+"""Check what a run leaves on a disk that loses power at any moment, whatever the page cache still held.
 
 Every check is made once more with one kind of fsync left out, and has to fail then: each of them is needed.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an agent reads and writes, with a runner that falls silent."""
+"""Check the lines between an agent and a runner that falls silent."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from pollscope.node.client import NodeClient, NodeLost
 from pollscope.run.agent import Agent, serve
 from pollscope.run.remote_lines import Lapsed, RemoteLines
 
-# Answers nothing but what a lease is kept by, and refuses the lease itself.
+# Refuses every request, so also the one that sets the heartbeat timeout.
 REFUSES = """
 import json, sys
 print(json.dumps({"event": "hello", "protocol": 3}), flush=True)

@@ -22,7 +22,7 @@ BATCH = 20_000
 
 
 def counted(build_dir: Path, sequences: Sequence[Sequence[Arrival]], flows: int = FLOWS) -> list[dict[str, object]]:
-    """What the C code makes of each sequence."""
+    """Return the counts of the C code for each sequence."""
     parts = []
     for arrivals in sequences:
         packets = [number | flow << NUMBER_BITS for number, flow in arrivals]
@@ -47,7 +47,7 @@ def _signed(word: int) -> int:
 
 
 def expected(arrivals: Sequence[Arrival]) -> dict[str, object]:
-    """What the reference makes of one sequence; short ones are in bounds, so nothing is too old or refused."""
+    """Return the reference's counts of one sequence; short ones stay in bounds, so nothing is too old or refused."""
     return {**vars(reordering(arrivals)), "too_old": 0, "refused": 0, "degree_refused": 0}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a point's parameters become in a `configure` request."""
+"""Check the `configure` request that a point's parameters become."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a user is told at a run's end, and that a table which cannot be stored is no hindrance."""
+"""Check the last lines of a run, and that a run ends well if its table cannot be stored."""
 
 import subprocess
 import sys

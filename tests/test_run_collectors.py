@@ -240,7 +240,7 @@ def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
     assert done.returncode == 1
     lost, good = trials_of(cli)
     assert (lost["status"], good["status"]) == ("failed", "ok")
-    # What was recorded until then is kept, and marked: no means, no verdicts, and the phase says where it ended.
+    # The samples until then are kept and marked: no means, no verdicts, and the phase says where it ended.
     assert lost["phases"][-1]["phase"] == "lost"
     assert "drain" not in {phase["phase"] for phase in lost["phases"]}
     assert lost["collectors"]["kernel-load"]["samples"] > 0

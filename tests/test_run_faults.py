@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the runner does when the node misbehaves in ways that a real node cannot be made to."""
+"""Check the runner with a node that misbehaves in ways that a real node cannot be made to."""
 
 from pathlib import Path
 
@@ -176,7 +176,7 @@ def test_shares_are_of_the_measured_maximum(cli: Cli) -> None:
 
 
 def test_cycles_and_histograms_of_a_node_become_metrics(cli: Cli) -> None:
-    """What is played back gives the numbers of the run that it was recorded in."""
+    """The played-back node gives the numbers of the run that it was recorded in."""
     cli("run", cli.spec())
     played = current_table(cli.only_run()).set_index("trial").loc["measure:queues=1,load_of_max=0.5:0"]
     recorded = derive_table(read_run(RUN)).set_index("trial").loc[record(0.5)["trial"]]

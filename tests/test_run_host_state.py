@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs look at the ground under them: host-state checks around blocks, blocks made again when it changed, and what is
-said."""
+"""Check host state in runs: checks around blocks, blocks made again after a change, and the messages about it."""
 
 import json
 from collections import Counter
@@ -13,8 +12,8 @@ from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds.loopback import LoopbackTestbed
 
-# Two blocks of maxima, two of four points; each host-state check is the node's next ground, the last holds for all
-# others.
+# Two blocks of maxima, two of four points; each host-state check reads the node's next host state, the last one
+# holds for all others.
 BLOCKS = ["maximum 0", "maximum 1", "measure 0", "measure 1"]
 
 
@@ -67,7 +66,7 @@ def test_a_core_that_works_alone_is_judged_without_lines_between_cores(cli: Cli,
 
 
 def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
-    """The line changes before the second block of measured points: that before it lies between two grounds."""
+    """The line changes before the second measured block: the block before lies between two host states."""
     with_host_states(cli, 300, 301, 302, 900, 901)
     done = cli("run", cli.spec())
     assert done.returncode == 0, done.stderr

@@ -192,6 +192,6 @@ def test_a_claim_that_does_not_hold_fails_the_sanity_run(cli: Cli) -> None:
 def test_plan_as_json_is_what_a_run_does(cli: Cli) -> None:
     spec = cli.spec(SHORT.replace("count: 3", "count: 2"))
     planned = json.loads(cli("plan", spec, "--json").stdout)
-    # Blocks that a change of the ground asks for are not planned.
+    # Blocks that a change of the host state asks for are not planned.
     cli("run", spec, "--set", "trial.window=10 ms", "--set", "noise.extra_blocks=0")
     assert cli.only_run().meta["plan"] == [trial["trial"] for trial in planned["trials"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs whose maxima are searched for: what is stored, what a killed run keeps, what the user is told."""
+"""Check runs that search for their maxima: stored data, data that a killed run keeps, and messages."""
 
 import json
 import signal

@@ -195,7 +195,7 @@ def test_a_search_that_takes_too_long_is_given_up() -> None:
 
 
 def test_the_same_counts_give_the_same_search() -> None:
-    """What an interrupted search relies on: it asks for the same loads when it is told the same."""
+    """A resumed search relies on this: it asks for the same loads if it gets the same counts."""
 
     def once() -> list[float | None]:
         chance = random.Random(5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What benchmarks/second_observer.py takes from other programs' words, recorded from DPDK 22.11, Open vSwitch 3.1."""
+"""Check how benchmarks/second_observer.py parses other programs: recorded from DPDK 22.11 and Open vSwitch 3.1."""
 
 import json
 import subprocess

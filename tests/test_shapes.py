@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What share of the polls is empty under a shape, and what is said of a trial that had another one."""
+"""Check the share of empty polls under a shape, and the flag of a trial that had another one."""
 
 import random
 from typing import Any
@@ -61,7 +61,7 @@ def test_shares_of_any_shape(queues: int, share: float, probability: float, numb
     assert 0 <= ratio <= queues - 1 + 1e-9
     if shape == "FB" or (shape != "SQ" and probability == 1):
         assert ratio == 0
-    if shape != "SQ":  # a more likely visit is never emptier
+    if shape != "SQ":  # a more likely packet never gives more empty polls
         likelier = empty_per_busy({**asked, "background_probability": min(1.0, probability + 0.1)})
         assert likelier <= ratio + 1e-9
 
@@ -135,8 +135,8 @@ def test_more_cold_packets_than_queue_polls_asked_for_are_named() -> None:
 
 
 def test_unknown_queue_polls_are_named() -> None:
-    (flag,) = shape_flags(TrialObservations(record(7900, 2100, queue_polls={"absent": "nobody told"})))
-    assert flag["text"] == "cold queues got no packets: nobody told"
+    (flag,) = shape_flags(TrialObservations(record(7900, 2100, queue_polls={"absent": "not reported"})))
+    assert flag["text"] == "cold queues got no packets: not reported"
 
 
 def notified(empty: int, waited: float) -> dict[str, Any]:

@@ -25,9 +25,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = place / "results" / "s-f5-polling-tax" / "one"
     for target in (run, place / "future", place / "cut", place / "torn"):
         shutil.copytree(RECORDED, target)
-    facts = (run / "run.json").read_text()
-    (place / "future" / "run.json").write_text(facts.replace('"format": 1', '"format": 99', 1))
-    (place / "cut" / "run.json").write_text(facts[:500])
+    metadata = (run / "run.json").read_text()
+    (place / "future" / "run.json").write_text(metadata.replace('"format": 1', '"format": 99', 1))
+    (place / "cut" / "run.json").write_text(metadata[:500])
     trials = (run / "trials.jsonl").read_text().splitlines(keepends=True)
     (place / "torn" / "trials.jsonl").write_text(trials[0][:100] + "\n" + "".join(trials[1:]))
     (place / "empty").mkdir()

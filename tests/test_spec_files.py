@@ -80,7 +80,7 @@ def test_rows_that_were_measured_on_nics_are_meant_for_nics() -> None:
         assert {"loopback", "vm-pair", "pair"} <= set(spec.testbeds), spec.name
 
 
-# What takes a quick run too long: gigabytes over one flow, and emulated nodes that start anew for another page size.
+# Too slow for a quick run: gigabytes over one flow, and emulated nodes that restart for another page size.
 ONLY_WHOLE = ("C-T5.", "I-IOMMU.large-pages")
 
 
@@ -105,7 +105,7 @@ def levels_named(claim: Claim) -> list[tuple[str, object]]:
 
 
 def test_a_claim_has_a_collector_for_what_it_is_about() -> None:
-    """What a claim of a row on a NIC needs is either derived from the node's own numbers or collected by its spec."""
+    """Each metric of a claim about a NIC is derived from the node's numbers or collected by the row's spec."""
     collected = {"dram_bytes_per_s": "perf-uncore", "nic_pcie_latency_ns": "neohost", "iotlb_misses_per_s": "vtd-pmu"}
     by_row = {row: shipped(path).spec for path in EXPERIMENTS for row in shipped(path).spec.all_rows}
     lacking = [

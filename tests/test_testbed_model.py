@@ -529,7 +529,7 @@ QWAIT_SPEC = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification:
 def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
     table = cli.table(spec=QWAIT_SPEC, file={**FILE, "workloads": {"io": QWAIT}})
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
-    # At 1 Mpps a core with 110 ns per packet is busy for 11 %: M/D/1 waits 6.8 ns on average.
+    # A core with 110 ns per packet at 1 Mpps is busy for 11 %: M/D/1 waits 6.8 ns on average.
     for queues in (1, 8, 64):
         assert mean[queues] == pytest.approx(115 + 110 * 0.11 / (2 * 0.89), abs=3), queues
     assert table["metric.waiting_share"].mean() == pytest.approx(1 - 0.11, abs=0.01)

@@ -130,7 +130,7 @@ def system_lock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def as_nobody(work: Callable[[], str], group: int = NOBODY) -> str:
-    """What a function says, or the error that it raises, in a process of another user."""
+    """Return a function's result, or the error that it raises, in a process of another user."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

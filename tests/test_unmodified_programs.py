@@ -244,7 +244,7 @@ class OpenVswitch:
         self.exports = [line for line in self.up if line.startswith("export ")]
 
     def sh(self, *lines: str) -> str:
-        """What a shell in that folder says to these lines of the page, or of the test."""
+        """Return the output of these lines of the page or the test in a shell in that folder."""
         done = subprocess.run(
             ["bash", "-ec", "\n".join([*self.exports, *lines])],
             cwd=self.folder,
@@ -261,12 +261,12 @@ class OpenVswitch:
         return text
 
     def counts(self, port: str) -> dict[str, int]:
-        """Counters of the driver, as Open vSwitch shows them (it reads them anew every 5 s, or when asked by hand)."""
+        """Return the driver's counters from Open vSwitch, which reads them every 5 s or on request."""
         said = self.sh(self.statistics.replace("Interface a", f"Interface {port}"))
         return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", said)}
 
     def received(self) -> int:
-        """What its PMD thread counted itself."""
+        """Return the packets that its PMD thread counted."""
         return int(re.findall(r"packets received: (\d+)", self.sh(self.cycles))[0])
 
 

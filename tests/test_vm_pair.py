@@ -559,11 +559,11 @@ def test_stress_ng_has_the_time_to_begin_on_emulated_machines(
     assert session_of(emulated, emulated).least_warmup_ns(params) == warmup_s * 1_000_000_000
 
 
-class _OfBefore(_LostOnce):
+class _OldNode(_LostOnce):
     """Stands for a node of an older pollscope."""
 
     def wait_hello(self, _limit_s: float) -> dict[str, Any]:
-        raise HostError("the node takes no heartbeat timeout: unknown command 'lease'")
+        raise HostError("the node takes no heartbeat timeout: unknown command 'heartbeat_timeout'")
 
 
 def test_a_node_of_another_version_is_called_so_at_once(
@@ -571,14 +571,14 @@ def test_a_node_of_another_version_is_called_so_at_once(
 ) -> None:
     """It was started three times, and then what EAL had said last stood for the reason."""
     monkeypatch.setattr(_LostOnce, "made", 0)
-    monkeypatch.setattr(pair_testbed, "NodeClient", _OfBefore)
+    monkeypatch.setattr(pair_testbed, "NodeClient", _OldNode)
     (tmp_path / "log").write_text("EAL: Using IOMMU type 1 (Type 1)\n")
     with pytest.raises(
         HostError, match=r"dut .*: the node takes no heartbeat timeout.*.*provision it again"
     ) as refused:
         running._pair._start("dut", running._pair.config.dut, 1, AtStart(), tmp_path / "log")
     assert "EAL" not in str(refused.value)
-    assert _OfBefore.made == 1
+    assert _OldNode.made == 1
 
 
 def test_a_dut_that_only_sends_is_not_calibrated() -> None:

@@ -43,7 +43,7 @@ class Testpmd:
         self._selector.register(process.stdout, selectors.EVENT_READ)
 
     def wait_for_prompt(self, limit_s: float) -> str:
-        """What was said up to the next prompt.
+        """Return the output up to the next prompt.
 
         Raises:
             TestpmdError: it ended, or said nothing of that kind within `limit_s` seconds.

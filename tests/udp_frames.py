@@ -28,7 +28,7 @@ def udp_frame(
 
 
 def payload_of(sent: bytes) -> bytes:
-    """What a forwarded packet carries behind the stamp; its headers have to be right."""
+    """Return the payload of a forwarded packet behind the stamp; check its headers."""
     header, udp_bytes = sent[14:34], struct.unpack_from("!H", sent, 38)[0]
     assert folded(header) == 0xFFFF
     assert struct.unpack_from("!H", header, 2)[0] == len(sent) - 14 == 20 + udp_bytes

@@ -71,7 +71,7 @@ def _ports(params: Parameters, wiring: Wiring) -> list[dict[str, Any]]:
 def _buffers(params: Parameters) -> dict[str, Any]:
     if params.rx_buffers == "posted":
         return {}
-    return {"buffers": params.rx_buffers, "supply": params.rx_buffer_pool}
+    return {"buffers": params.rx_buffers, "buffer_pool": params.rx_buffer_pool}
 
 
 def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Site:
 
     @property
     def console(self) -> Path:
-        """What it wrote on its serial line."""
+        """Return the file that holds the output of its serial line."""
         return self.folder / f"{self.name}.console"
 
 

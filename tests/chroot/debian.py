@@ -13,7 +13,7 @@ from pathlib import Path
 ENTER = Path(__file__).with_name("enter")
 UBUNTU = "http://archive.ubuntu.com/ubuntu"
 UBUNTU_SUITES = ("noble",)
-# What a minimal system of Debian has anyway.
+# Packages that a minimal Debian system has anyway.
 UBUNTU_PACKAGES = ("apt", "ubuntu-keyring")
 # Debian 12 has no package of Ubuntu's keys.
 UBUNTU_KEYS = f"{UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb"

@@ -47,7 +47,7 @@ del lab["all"]["vars"]["cpu_power_governor"]
 with open("lab-hosts.yml", "w") as file:
     yaml.dump(lab, file)
 """
-# What the plays touch: packages, boot parameters in files and in the kernel, pages, driver, modules.
+# The state that the plays change: packages, boot parameters in files and in the kernel, pages, driver, modules.
 LEFT = """dpkg-query -W -f '${db:Status-Abbrev}${Package}\\n' | sort | md5sum; cat /proc/cmdline
 grep -h '^[[:space:]]*linux' /boot/grub/grub.cfg; ls -A /etc/default/grub.d /opt /var/lib/pollscope 2>&1
 cat /proc/sys/vm/nr_hugepages /proc/sys/kernel/perf_event_paranoid
@@ -82,7 +82,7 @@ def walk(make_system: MakeSystem, checkout: Path, tmp_path: Path) -> Iterator[La
 
 
 def edited(laptop: Laptop, script: str, name: str) -> None:
-    """What a stranger does in an editor."""
+    """Change a file as a user does in an editor."""
     (laptop.share / name).write_text(script.replace("NIC", repr(NIC)))
     laptop(f"python3 /share/{name}")
 

@@ -23,7 +23,7 @@ SERVERS = {"dut": ("trixie", "10.77.0.2"), "generator": ("noble", "10.77.0.3")}
 LAPTOP = "10.77.0.1"
 SERVER_PACKAGES = ["openssh-server", "sudo", "python3", "iproute2", "procps", "kmod", "ca-certificates"]
 ROLES = ["common", "dpdk", "pollscope_apps", "stress_ng"]
-# What any site does to a new machine, and no more.
+# Only the steps that any site takes on a new machine.
 SITE = """set -e
 useradd -m -s /bin/bash ada
 echo 'ada ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ada
@@ -88,7 +88,7 @@ def network() -> Iterator[Mapping[str, tuple[str, ...]]]:
 
 @pytest.fixture
 def walk(make_system: MakeSystem, checkout: Path, tmp_path: Path) -> Iterator[Laptop]:
-    """What a site has before: a laptop, two servers with users, archives from a connected machine."""
+    """Prepare a site: a laptop, two servers with users, archives from a machine with network access."""
     share = tmp_path / "share"
     share.mkdir()
     make_wheel(checkout, share)

@@ -22,7 +22,7 @@ PIP = "python3 -m venv /root/venv && /root/venv/bin/pip install -q /share/pollsc
 
 @dataclass(frozen=True)
 class Laptop:
-    """Who walks.
+    """The machine that follows the page.
 
     Attributes:
         share: seen as /share there.
@@ -46,7 +46,7 @@ class Laptop:
 
 
 def prepared(system: System, share: Path, *lines: str) -> None:
-    """What happens while the machine still reaches the network."""
+    """Run commands while the machine still reaches the network."""
     environment = {"DEBIAN_FRONTEND": "noninteractive"}
     for line in lines:
         done = system.run(["sh", "-c", line], binds={share: "/share"}, environment=environment, timeout_s=1800)

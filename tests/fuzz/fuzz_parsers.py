@@ -67,7 +67,7 @@ def seeds(parser: str) -> list[str]:
 
 
 def check(parser: str, text: str, label: str) -> str:
-    """What is wrong with how the parser takes the text; "" when nothing is.
+    """Return what is wrong with how the parser takes the text; "" if nothing is.
 
     Raises:
         ParseError: it refused the text.
@@ -148,7 +148,7 @@ def _fuzz_piece(parser: str, seconds: float, source: random.Random, count: Count
 
 
 def _finding(parser: str, text: str, label: str) -> str | None:
-    """What is wrong; None when the parser refused the text."""
+    """Return what is wrong; None if the parser refused the text."""
     signal.setitimer(signal.ITIMER_PROF, HANG_S)
     try:
         return check(parser, text, label)

@@ -412,12 +412,12 @@ def test_nobody_turns_a_knob_between_the_reboots_of_a_run(tree: Tree, knob: Comm
     assert tree.picture() == before
 
 
-def assert_refused(tree: Tree, knob: Command, who: str) -> None:
+def assert_refused(tree: Tree, knob: Command, holder: str) -> None:
     before = tree.picture()
     for words in (("set", "numa_balancing", "off"), ("set", "--hold", "numa_balancing", "off"), ("restore",)):
         done = knob(*words)
         assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), words
-        assert who in done.stderr
+        assert holder in done.stderr
     assert tree.picture() == before
 
 

@@ -49,7 +49,7 @@ def test_a_host_is_given_back_within_a_minute() -> None:
     assert Remote(host="far").heartbeat_timeout_s <= GIVEN_BACK_S / 2, "the rest is for what restoring takes"
 
 
-@pytest.mark.thorough  # a lapsed lease: test_remote_lines.py; a host that restores alone: test_pair_remote_hosts.py
+@pytest.mark.thorough  # see test_remote_lines.py and test_pair_remote_hosts.py as well
 def test_knobs_are_restored_while_packets_are_dropped(
     cli: Cli, network: SilentNetwork, far: SshHost, tmp_path: Path, tree: Tree
 ) -> None:
