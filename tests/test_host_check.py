@@ -4,6 +4,7 @@
 import ast
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -18,10 +19,10 @@ from ssh_host import SshHost, free_port, running_sshd
 
 from pollscope import __version__
 from pollscope.testbeds.base import HostFinding
-from pollscope.testbeds.pair import look_at_host
+from pollscope.testbeds.pair import host_check, look_at_host
 from pollscope.testbeds.pair.boot_mode import one_treatment
 from pollscope.testbeds.pair.config import PairHost
-from pollscope.testbeds.pair.host_check import SCRIPT, cpus_of, findings, inventory_findings
+from pollscope.testbeds.pair.host_check import SCRIPT, check_host, cpus_of, findings, inventory_findings
 
 NIC = "0000:17:00.0"
 NODE, AGENT = "/opt/pollscope/current/bin/pollscope-node", "/opt/pollscope/current/bin/pollscope"
@@ -137,6 +138,32 @@ def test_what_a_host_lacks_is_said_with_what_to_do(
     assert row.state == state
     assert text in row.text
     assert remedy in row.remedy
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"versions": {AGENT: ""}},
+        {"online_cpus": "0-99999999999"},
+        {"online_cpus": ",".join(["0-8191"] * 9999)},
+        {"online_cpus": 8},
+        {"nics": {NIC: []}},
+        {"time_synchronised": "perhaps"},
+        {"hugepages": [{}]},
+    ],
+)
+def test_an_answer_of_another_form_is_one_row(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> None:
+    # A memory limit makes a list that fills the memory fail at once.
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, before[1]))
+    monkeypatch.setattr(host_check, "look", lambda _host: seen(**answer) if answer else {})
+    try:
+        rows = check_host("dut", host())
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert [(each.what, each.state) for each in rows] == [("Python", "no")]
+    assert "another form" in rows[0].text
 
 
 def test_the_inventory_is_held_against_the_testbeds_file() -> None:

@@ -7,10 +7,13 @@ The modules of the playbooks carry this file to hosts that have no pollscope yet
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 PROC, SYS = Path("/proc"), Path("/sys")
+# The most CPUs that a kernel of x86-64 can have. A list may come from another host, or from the file of a stranger.
+_MOST_NUMBERS = 8192
 
 
 def read_text(path: Path) -> str | None:
@@ -41,14 +44,16 @@ def parse_list(text: str) -> list[int]:
     """A kernel CPU or node list: `0-3,8` is [0, 1, 2, 3, 8]; see cpuset(7), list format.
 
     Raises:
-        ValueError: not such a list.
+        ValueError: not such a list, or more numbers than a kernel can have.
     """
-    return [number for part in text.split(",") if part.strip() for number in _span(part.strip())]
-
-
-def _span(part: str) -> Iterator[int]:
-    first, dash, last = part.partition("-")
-    yield from range(int(first), int(last if dash else first) + 1)
+    numbers: list[int] = []
+    for part in text.split(","):
+        if part.strip():
+            first, dash, last = part.partition("-")
+            numbers.extend(islice(range(int(first), int(last if dash else first) + 1), _MOST_NUMBERS + 1))
+        if len(numbers) > _MOST_NUMBERS:
+            raise ValueError(f"a list of more than {_MOST_NUMBERS} numbers")
+    return numbers
 
 
 def format_list(numbers: Iterable[int]) -> str:

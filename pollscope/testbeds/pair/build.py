@@ -5,7 +5,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from pollscope.base.errors import HostError
+from pollscope.base.errors import HostError, one_line
 from pollscope.base.source_tree import source_tree
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, run_ssh
@@ -72,7 +72,11 @@ def build_on(role: str, host: PairHost, archive: Path, driver: bool) -> Path:
         lost = done.returncode == LOST_STATUS
         remedy = "pollscope testbed check" if lost else "pollscope play provision brings what it needs"
         raise HostError(_last(done.stderr) or f"ended with {done.returncode}", role, remedy)
-    return Path(done.stdout.splitlines()[-1])
+    folder = next(reversed(done.stdout.splitlines()), "")
+    if not (folder.startswith("/") and folder.isprintable()):
+        what = f"the build printed no folder, but {one_line(folder[:80])!r}"
+        raise HostError(what, role, "check what its login scripts print")
+    return Path(folder)
 
 
 def _last(text: str) -> str:

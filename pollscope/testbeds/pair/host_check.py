@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pollscope import __version__
-from pollscope.base.errors import HostError
+from pollscope.base.errors import HostError, reason_of
 from pollscope.host.files import format_list, parse_list
 from pollscope.testbeds.base import HostFinding
 from pollscope.testbeds.pair.config import PairHost
@@ -36,7 +36,11 @@ def check_host(role: str, host: PairHost) -> list[HostFinding]:
         seen = look(host)
     except HostError as error:
         return [HostFinding(role, error.where or "login", "no", error.what, error.remedy)]
-    return list(findings(role, host, seen))
+    try:
+        return list(findings(role, host, seen))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = f"the answer has another form than that of {SCRIPT.name}: {reason_of(error)}"
+        return [HostFinding(role, "Python", "no", what, "check what its login scripts print")]
 
 
 def look(host: PairHost) -> dict[str, Any]:
