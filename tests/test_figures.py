@@ -328,3 +328,21 @@ def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: 
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert list(tmp_path.glob("fontlist-*.json")) != []
+
+
+def test_a_matplotlibrc_in_the_current_folder_has_no_effect(tax_run: RunFolder, tmp_path: Path) -> None:
+    # A stranger's folder could thus run LaTeX, whose preamble can read files of the user.
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\ntext.latex.preamble: \\input{/etc/passwd}\n")
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        "from pollscope.cli import main; main()",
+        "figures",
+        str(tax_run.path),
+        "--out",
+        "drawn",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "drawn/S-F5.svg").exists(), done.stdout

@@ -101,8 +101,13 @@ SETTINGS: Any = {
 
 @contextmanager
 def look() -> Iterator[None]:
-    """The settings above for the time of a `with` block."""
-    with mpl.rc_context(SETTINGS):
+    """Apply the settings above, and matplotlib's own defaults for all others, for the time of a `with` block.
+
+    matplotlib reads a file matplotlibrc of the current folder, which may be a stranger's and could run LaTeX.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
         yield
 
 
