@@ -30,6 +30,12 @@ def test_a_transform_reaches_ipsec_and_nobody_else() -> None:
     assert "transform" not in configure_request(params(workload="l3fwd-lpm"), WIRING)["dut"]
 
 
+def test_a_shared_buffer_pool_reaches_the_port_that_the_dut_receives_on() -> None:
+    ports = configure_request(params(rx_buffers="shared", rx_buffer_pool=128), WIRING)["ports"]
+    sizes = {port["name"]: port.get("buffer_pool") for port in ports}
+    assert sizes == {"a": None, "b": 128, "c": None, "d": None}
+
+
 def test_every_repeat_draws_its_own_delays_and_the_traffic_stays() -> None:
     first, second = (with_seeds_of(params(hiccup_seed=7, service_seed=9), repeat) for repeat in (0, 1))
     assert (first.hiccup_seed, first.service_seed) == (7, 9)
