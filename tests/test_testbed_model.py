@@ -712,7 +712,7 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
     params = Parameters.model_validate({**given, "saturate": True, "shape": shape, "notification": how}, strict=False)
     expected = peak_pps(chip(), "encap", shape, 500, how)
     if how == "qwait":
-        result = simulate(points.told_system(params, costs, file["tsc_hz"], None), 100e6, 60e6)
+        result = simulate(points.notified_system(params, costs, file["tsc_hz"], None), 100e6, 60e6)
         assert (result.served or 0) / 0.1 == pytest.approx(expected, rel=0.01)
         return
     found = simulate(points.system(params, costs, file["tsc_hz"], None), 100e6, 60e6)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What everything else stands on: errors, units, the project's files, names of what can be registered."""
+"""Define errors, units, file locations and the tables of names, on which all other rooms depend."""

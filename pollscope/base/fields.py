@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What users write: models of files, numbers with units, frame sizes and mixes, and lists or ranges of levels."""
+"""Read values from user files: numbers with units, frame sizes and mixes, and lists or ranges of levels."""
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
@@ -12,24 +12,23 @@ from pollscope.base import units
 from pollscope.base.names import PLACEMENTS
 from pollscope.base.units import Dimension, Quantity, human_share
 
-# The CRC, which RFC 2544 counts in a frame's size and drivers do not.
+# RFC 2544 counts the CRC in a frame's size; drivers do not.
 FCS_BYTES = 4
 # Simple IMIX as Ethernet frames with FCS: IP packets of 40, 576 and 1500 bytes in the proportion 7:4:1.
 IMIX = {64: 7, 594: 4, 1518: 1}
 FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9000
-# A range that names more levels than this is a slip of the pen.
+# A range with more levels than this is taken for a typing error.
 _MAX_LEVELS = 4096
-# So is what no patience and no host can give: a window of more than a day, more than a thousand lines of 800 Gbit/s.
+# Larger values are taken for typing errors, too: a window of a day, the rate of a thousand 800 Gbit/s links.
 _DAY_NS = 86_400 * 10**9
 _MAX_PPS = 1e12
-# What the node takes (docs/internals/node-protocol.md, `hiccup`).
+# Limits of the node (docs/internals/node-protocol.md, `hiccup` and `queue_weights`).
 _MAX_DELAYS = 1024
-# The same (`queue_weights`).
 MAX_WEIGHTS, WEIGHT_MAX = 64, 1000
 
 
 class StrictModel(BaseModel):
-    """Base of what a file says: frozen, no unknown keys, no silent conversion of types."""
+    """Base class of the models of files: frozen, without unknown keys, without silent conversion of types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
@@ -51,7 +50,7 @@ def _schema(dimension: Dimension, example: str) -> WithJsonSchema:
 
 
 class OneOf:
-    """A word of a list that is made elsewhere: `Annotated[str, OneOf(papers)]`."""
+    """A type whose values are the words that a function returns: `Annotated[str, OneOf(papers)]`."""
 
     def __init__(self, words: Callable[[], Iterable[str]]) -> None:
         self._words = words
@@ -103,7 +102,7 @@ def _mix_entry(entry: object) -> tuple[int, int]:
 
 
 def read_frame(value: object) -> int | str:
-    """Reads `64 B`, `imix`, or a list of {size, weight}: bytes, `imix`, or `64:7,594:4` (size:weight).
+    """Read `64 B`, `imix` or a list of {size, weight}; return bytes, `imix` or `64:7,594:4` (size:weight).
 
     Raises:
         ValueError: a size outside 64..9000 B, or an entry of another form.
@@ -118,7 +117,7 @@ def read_frame(value: object) -> int | str:
 
 
 def frame_mix(frame: int | str) -> list[dict[str, int]]:
-    """The frame sizes and weights that a resolved `frame` stands for, as the node protocol wants them."""
+    """Return the frame sizes and weights of a resolved `frame` in the form of the node protocol."""
     if isinstance(frame, int):
         return [{"bytes": frame, "weight": 1}]
     if frame == "imix":
@@ -146,7 +145,7 @@ Frame = Annotated[int | str, BeforeValidator(read_frame), WithJsonSchema(_FRAME_
 
 
 def _read_placement(value: object) -> str:
-    """Reads a policy or a list of CPUs: the policy, or `2,3`."""
+    """Read a policy or a list of CPUs; return the policy, or `2,3`."""
     if value in PLACEMENTS:
         return str(value)
     if not isinstance(value, list) or not value:
@@ -170,7 +169,7 @@ Placement = Annotated[str, BeforeValidator(_read_placement), WithJsonSchema(_PLA
 
 
 def _read_delays(value: object) -> str:
-    """Reads a list of times: `1000,50000` (ns)."""
+    """Read a list of times; return `1000,50000` (ns)."""
     if not isinstance(value, list) or not value:
         raise ValueError("is a list of times [1 us, 100 us]")
     delays = [int(units.parse(each, units.TIME)) for each in value]
@@ -182,7 +181,7 @@ def _read_delays(value: object) -> str:
 
 
 def delays_ns(delays: str) -> list[int]:
-    """The times of a resolved list of delays, ns."""
+    """Return the times of a resolved list of delays, ns."""
     return [int(delay) for delay in delays.split(",")]
 
 
@@ -191,7 +190,7 @@ Delays = Annotated[str, BeforeValidator(_read_delays), WithJsonSchema(_DELAYS_SC
 
 
 def _read_weights(value: object) -> str:
-    """Reads a list of weights: `3,1`."""
+    """Read a list of weights; return `3,1`."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_WEIGHTS:
         raise ValueError(f"is a list of 1 to {MAX_WEIGHTS} weights [3, 1]")
     bad = [each for each in value if isinstance(each, bool) or not isinstance(each, int) or not 1 <= each <= WEIGHT_MAX]
@@ -201,7 +200,7 @@ def _read_weights(value: object) -> str:
 
 
 def weights_of(weights: str) -> tuple[int, ...]:
-    """The weights of a resolved list."""
+    """Return the weights of a resolved list."""
     return tuple(int(weight) for weight in weights.split(","))
 
 
@@ -224,13 +223,13 @@ RingSize = Annotated[int, Field(ge=2, le=2**20), AfterValidator(_power_of_two)]
 
 
 def expand_levels(value: object) -> object:
-    """Turns a range into the list of its levels, written as a spec would write them; passes lists through.
+    """Return the levels of a range as a spec would write them; return a list as it is.
 
     Ranges: {from, to, step} is linear; {from, to, times} multiplies; {from, to, per_octave} has n levels per doubling.
-    `to` is always a level of its own. Whole numbers stay whole, so neighbouring levels may fall together.
+    `to` is always a level. Whole numbers stay whole, so neighbouring levels may be equal; equal levels are merged.
 
     Raises:
-        ValueError: not a list nor one of the three ranges, or a range that does not lead from `from` to `to`.
+        ValueError: neither a list nor one of the three ranges, or a range that does not lead from `from` to `to`.
     """
     if not isinstance(value, Mapping):
         return _listed(value)

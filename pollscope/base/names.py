@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of what can be registered, and where each is implemented ("module:what").
+"""List the names that specs and commands accept, and where each is implemented ("module:name").
 
-Nothing is imported before it is used. A new knob, collector, testbed, workload or figure is a file of its own and one
-line here; a new paper is a file in data/papers (docs/extending.md). The node program is built from the table of
-workloads, by a Python that has nothing installed.
+A module is imported when its name is first used. A new knob, collector, testbed, workload or figure needs one file and
+one line here; a new paper needs a file in data/papers (docs/extending.md). The build of the node program reads the
+table of workloads with a Python that has no packages installed.
 """
 
 import re
@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 from pollscope.base.paths import data_folder
 
 _CLAIMED_ROW = re.compile(r"^[ -]*row: *([^\s,}#]+)", re.MULTILINE)
-# Of a trial.
 Status = Literal["ok", "flagged", "failed"]
 TrialKind = Literal["measure", "baseline", "maximum", "search"]
 # Organisations in which every core polls every RX queue.
@@ -155,7 +154,7 @@ FIGURES: Mapping[str, str] = MappingProxyType(
 
 
 class Workload(NamedTuple):
-    """What a DUT does with a packet; implemented in apps/node/workload.
+    """The work of a DUT on each packet; implemented in apps/node/workload.
 
     Attributes:
         summary: in a few words (docs/reference-spec.md).
@@ -212,18 +211,18 @@ SEND_NOTHING = frozenset(name for name in DROP_ON_PURPOSE if WORKLOADS[name].ans
 
 @cache
 def papers() -> tuple[str, ...]:
-    """The papers whose data ship with pollscope (data/papers)."""
+    """Return the papers whose data ship with pollscope (data/papers)."""
     return tuple(sorted(path.stem for path in (data_folder("data") / "papers").glob("*.yaml")))
 
 
 def rows() -> tuple[str, ...]:
-    """The rows of which something is known: how they are drawn, or what is claimed of them (data/claims)."""
+    """Return the rows that have a figure or a claim (data/claims)."""
     files = (data_folder("data") / "claims").glob("*.yaml")
     claimed = [row for file in files for row in _CLAIMED_ROW.findall(file.read_text(encoding="utf-8"))]
     return tuple(sorted({*FIGURES, *claimed}))
 
 
 def load(table: Mapping[str, str], name: str) -> Any:
-    """The implementation that a name of a table stands for."""
+    """Return the implementation of a name of a table."""
     module, _, what = table[name].partition(":")
     return getattr(import_module(module), what)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the project's own files are, in a checkout and in an installed wheel, and where what it makes is kept.
+"""Locate the project's own files, in a checkout and in a wheel, and the folders for builds, caches and logs.
 
-What a wheel is made of stands in setup.py. An installed package is never written to: what is made goes to the user's
-folders (XDG base directories); that of a checkout stays below the checkout.
+setup.py lists the contents of a wheel. Nothing writes into an installed package: its builds, caches and logs go to the
+user's folders (XDG base directories). Those of a checkout stay below the checkout.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ _NODE_VARIABLE = "POLLSCOPE_NODE"
 _CORUNNER_VARIABLE = "POLLSCOPE_CORUNNER"
 _TCP_PATH_VARIABLE = "POLLSCOPE_TCP_PATH"
 PACKAGE = Path(__file__).resolve().parent.parent
-# A checkout, or an archive of one: what is built and what only deploys stands beside the package.
+# A checkout or an archive of one: programs, playbooks and build files are beside the package.
 CHECKOUT = PACKAGE.parent
-# What a checkout has beside the package, in a wheel: the programs' sources, the playbooks, and what builds with them.
+# In a wheel: the files that a checkout has beside the package (C sources, playbooks, build files).
 CARRIED = PACKAGE / "sources"
 INSTALLED = CARRIED.is_dir()
-# What makes the programs on this host.
+# The command that builds the programs on this host.
 BUILD_COMMAND = "pollscope build" if INSTALLED else "make build"
 
 
 def data_folder(name: str) -> Path:
-    """`experiments`, `configs` or `data`: inside the package in a wheel (see setup.py), else beside it."""
+    """Return `experiments`, `configs` or `data`: inside the package in a wheel (see setup.py), else beside it."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else CHECKOUT / name
 
@@ -38,13 +38,14 @@ def is_shipped(file: str | Path) -> bool:
 
 
 def carried(name: str) -> Path:
-    """A file or folder of the project that is no Python package, to be read: `apps`, `playbooks/roles`."""
+    """Return a file or folder of the project outside its Python package, for reading: `apps`, `playbooks/roles`."""
     return (CARRIED if INSTALLED else CHECKOUT) / name
 
 
 def cache_folder() -> Path:
-    """For what can be made again (images, builds, archives): .cache of the checkout, of a wheel
-    $XDG_CACHE_HOME/pollscope.
+    """Return the folder for images, builds and archives, which can be made again.
+
+    It is .cache of the checkout; a wheel uses $XDG_CACHE_HOME/pollscope.
 
     Raises:
         HostError: the user has no home, and no variable names a folder.
@@ -53,18 +54,19 @@ def cache_folder() -> Path:
 
 
 def kept_folder() -> Path:
-    """For what is kept from start to start (logs, virtual machines): .cache of the checkout, of a wheel
-    $XDG_STATE_HOME/pollscope.
+    """Return the folder for logs and virtual machines, which outlive the program.
+
+    It is .cache of the checkout; a wheel uses $XDG_STATE_HOME/pollscope.
 
     Raises:
-        HostError: as of `cache_folder`.
+        HostError: as for `cache_folder`.
     """
     return _of_user("XDG_STATE_HOME", ".local/state") if INSTALLED else CHECKOUT / ".cache"
 
 
 def _of_user(variable: str, below_home: str) -> Path:
     named = Path(os.environ.get(variable, ""))
-    if named.is_absolute():  # others are to be ignored (XDG base directory specification 0.8)
+    if named.is_absolute():  # the XDG base directory specification 0.8 says to ignore relative paths
         return named / "pollscope"
     try:
         return Path.home() / below_home / "pollscope"
@@ -73,19 +75,19 @@ def _of_user(variable: str, below_home: str) -> Path:
 
 
 def build_folder() -> Path:
-    """Where the programs are built: build of the checkout; of a wheel a folder in the cache for exactly its content."""
+    """Return the build folder: build of the checkout; for a wheel, a cache folder named after its content."""
     return cache_folder() / "builds" / package_digest() if INSTALLED else CHECKOUT / "build"
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """All files of a folder, in order, without what Python compiled."""
+    """Yield all files below a folder in order, without compiled Python files."""
     found = (path for path in folder.rglob("*") if "__pycache__" not in path.parts)
     return (path for path in sorted(found) if path.is_file())
 
 
 @cache
 def package_digest() -> str:
-    """Of the names and bytes of all files of the package: the first 16 digits of a SHA-256."""
+    """Return the first 16 digits of a SHA-256 over the names and contents of all files of the package."""
     digest = hashlib.sha256()
     for path in files_below(PACKAGE):
         digest.update(f"{path.relative_to(PACKAGE)}\0{path.stat().st_size}\0".encode())
@@ -94,29 +96,28 @@ def package_digest() -> str:
 
 
 def node_program() -> Path:
-    """The built `pollscope-node`: $POLLSCOPE_NODE, or the one of `build_folder`.
+    """Return the built `pollscope-node`: $POLLSCOPE_NODE, or the one of `build_folder`.
 
     Raises:
-        HostError: it is not there or cannot be executed.
+        HostError: it is missing or cannot be executed.
     """
     return _program("pollscope-node", _NODE_VARIABLE)
 
 
 def corunner_program() -> Path:
-    """The built `pollscope-corunner`: $POLLSCOPE_CORUNNER, or the one of `build_folder`.
+    """Return the built `pollscope-corunner`: $POLLSCOPE_CORUNNER, or the one of `build_folder`.
 
     Raises:
-        HostError: it is not there or cannot be executed.
+        HostError: it is missing or cannot be executed.
     """
     return _program("pollscope-corunner", _CORUNNER_VARIABLE)
 
 
 def tcp_path_program() -> Path:
-    """The built `tcp-path`, which forwards TCP flows: $POLLSCOPE_TCP_PATH, or the one of
-    `build_folder`.
+    """Return the built `tcp-path`, which forwards TCP flows: $POLLSCOPE_TCP_PATH, or the one of `build_folder`.
 
     Raises:
-        HostError: it is not there or cannot be executed.
+        HostError: it is missing or cannot be executed.
     """
     return _program("tcp-path", _TCP_PATH_VARIABLE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers with units: a closed set of units per dimension, parsed exactly.
+"""Parse and print numbers with units: a closed set of units per dimension, parsed exactly.
 
 Inside the program every number is in the base unit of its dimension (ns, B, pps, share, cycles); prefixes exist only in
 specs and on screens. A unit is never guessed: a bare number is accepted only where the key's own name carries the unit.
@@ -18,12 +18,12 @@ _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1
 
 @dataclass(frozen=True, eq=False)
 class Dimension:
-    """What a number measures.
+    """A physical dimension and the units that it accepts.
 
     Attributes:
         name: for error messages.
         base: the unit in which values are kept.
-        factors: unit -> how many base units it is; `base` is among them.
+        factors: unit -> its size in base units; contains `base`.
         whole: values are integers in the base unit.
         bare: a number without unit is in the base unit (for keys whose name carries the unit).
     """
@@ -36,7 +36,7 @@ class Dimension:
 
     @property
     def allowed(self) -> str:
-        """The units that are allowed, for an error message."""
+        """Return the allowed units for an error message."""
         return ", ".join(self.factors)
 
 
@@ -54,17 +54,17 @@ DIMENSIONS = (TIME, SIZE, RATE, SHARE, CYCLES)
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number as it was written: `value` in `unit` of `dimension`."""
+    """A number as the user wrote it: `value` in `unit` of `dimension`."""
 
     value: Fraction
     unit: str
     dimension: Dimension
 
     def in_base(self) -> int | float:
-        """The value in the base unit: an int for whole dimensions, otherwise a float.
+        """Return the value in the base unit: an int for whole dimensions, otherwise a float.
 
         Raises:
-            ValueError: a whole dimension, but not a whole number of base units.
+            ValueError: the dimension is whole, but the value is not a whole number of base units.
         """
         base = self.value * self.dimension.factors.get(self.unit, Fraction(1))
         if not self.dimension.whole:
@@ -74,13 +74,13 @@ class Quantity:
         return int(base)
 
     def to(self, unit: str) -> Fraction:
-        """The value in another unit of the same dimension."""
+        """Return the value in another unit of the same dimension."""
         factors = self.dimension.factors
         return self.value * factors.get(self.unit, Fraction(1)) / factors.get(unit, Fraction(1))
 
 
 def parse_quantity(text: object, dimension: Dimension) -> Quantity:
-    """Reads `3 Mpps`, `100 ms`, `64 B`, `25 %`.
+    """Read `3 Mpps`, `100 ms`, `64 B` or `25 %`.
 
     Raises:
         ValueError: not a number, no unit where one is needed, or a unit that is not in the closed set.
@@ -99,25 +99,25 @@ def parse_quantity(text: object, dimension: Dimension) -> Quantity:
 
 
 def parse(text: object, dimension: Dimension) -> int | float:
-    """Reads a number with its unit into the base unit of the dimension; raises ValueError as `parse_quantity` does."""
+    """Read a number with its unit and return it in the base unit; raise ValueError as `parse_quantity` does."""
     return parse_quantity(text, dimension).in_base()
 
 
 _PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _IEC_PREFIXES = ((2**60, "Ei"), (2**50, "Pi"), (2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
-# Units that a prefix is written against: `12.5 Mpps`, but `3.1 M polls/s`.
+# Units that follow a prefix without a blank: `12.5 Mpps`, but `3.1 M polls/s`.
 _JOINT = ("pps", "bit/s", "B/s", "B", "W", "Hz")
-# Nearer to zero than this, digits say nothing.
+# Numbers nearer to zero are rounding noise and print as "about 0".
 _NEXT_TO_NOTHING = 1e-6
-# Smaller probabilities are not told apart.
+# Smaller probabilities print as "< 0.0001".
 _LEAST_P = 0.0001
 _SINGULAR = {"packets": "packet", "reads": "read", "ticks": "tick", "clocks": "clock", "cycles": "cycle"}
 
 
 def human_number(value: float, digits: int = 3) -> str:
-    """A number for a reader in plain decimal notation, whatever its size: `0.00012`, `12.5`, `1,234`, `1,550,000`.
+    """Return a number in plain decimal notation, whatever its size: `0.00012`, `12.5`, `1,234`, `1,550,000`.
 
-    Below a million whole digits are never rounded away. What is no number is called so: `absent`, `unbounded`.
+    Below a million, digits before the decimal point are never rounded. NaN prints as `absent`, infinity as `unbounded`.
     """
     if math.isnan(value):
         return "absent"
@@ -134,9 +134,9 @@ def human_number(value: float, digits: int = 3) -> str:
 
 
 def human(value: float, unit: str, digits: int = 3, like: float | None = None) -> str:
-    """An amount for a reader, with an SI prefix in front of the unit: 12500000, 'pps' -> '12.5 Mpps'.
+    """Return an amount with an SI prefix before the unit: 12500000, 'pps' -> '12.5 Mpps'.
 
-    `like`: the prefix is that of this amount, so that amounts beside each other have the same one.
+    `like`: use the prefix of this amount, so that neighbouring amounts share one.
     """
     if not math.isfinite(value):
         return human_number(value)
@@ -148,7 +148,7 @@ def human(value: float, unit: str, digits: int = 3, like: float | None = None) -
 
 
 def with_unit(number: str, unit: str) -> str:
-    """A number and its unit, which stands in the singular behind a one; what is no number has none."""
+    """Return a number and its unit, in the singular after 1, and without unit after `absent` and `unbounded`."""
     if number in ("absent", "unbounded"):
         return number
     head, slash, rest = unit.partition("/")
@@ -156,17 +156,17 @@ def with_unit(number: str, unit: str) -> str:
 
 
 def counted(count: float, noun: str) -> str:
-    """So many of something: `1 queue`, `1,024 queues`."""
+    """Return a count and its noun: `1 queue`, `1,024 queues`."""
     return f"{human_number(count, 6)} {noun}{'' if count == 1 else 's'}"
 
 
 def human_rate(pps: float) -> str:
-    """A packet rate for a reader: `3.14 Mpps`."""
+    """Return a packet rate: `3.14 Mpps`."""
     return human(pps, "pps")
 
 
 def human_size(size_bytes: float, digits: int = 3) -> str:
-    """A memory size for a reader: `1.5 GiB`; IEC prefixes."""
+    """Return a memory size with an IEC prefix: `1.5 GiB`."""
     for factor, prefix in _IEC_PREFIXES:
         if round(abs(size_bytes) / (factor / 2**10)) >= 2**10:
             return f"{human_number(size_bytes / factor, digits)} {prefix}B"
@@ -174,7 +174,7 @@ def human_size(size_bytes: float, digits: int = 3) -> str:
 
 
 def human_time(seconds: float) -> str:
-    """A duration for a reader: `450 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Return a duration: `450 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if round(seconds * 1000) < 1000:
         return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 or seconds == 0 else human_ns(seconds * 1e9)
     whole = round(seconds)
@@ -186,9 +186,9 @@ def human_time(seconds: float) -> str:
 
 
 def human_ns(value_ns: float, like: float | None = None, digits: int = 3) -> str:
-    """Nanoseconds in the unit that a reader would choose: 1500 -> '1.5 us'; with three digits, of measured times.
+    """Return nanoseconds in a readable unit: 1500 -> '1.5 us'; three digits suit measured times.
 
-    `like`: the unit is that of this time, so that times beside each other have the same one.
+    `like`: use the unit of this time, so that neighbouring times share one.
     """
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if math.isfinite(value_ns) and abs(float(f"{value_ns if like is None else like:.{digits}g}")) >= factor:
@@ -197,10 +197,10 @@ def human_ns(value_ns: float, like: float | None = None, digits: int = 3) -> str
 
 
 def human_p(probability: float) -> str:
-    """What a test found: `p = 0.031`, `p < 0.0001`."""
+    """Return the p-value of a statistical test: `p = 0.031`, `p < 0.0001`."""
     return f"p < {_LEAST_P}" if probability < _LEAST_P else f"p = {human_number(probability, 2)}"
 
 
 def human_share(share: float, digits: int = 3) -> str:
-    """A share in percent: `41.3 %`."""
+    """Return a share in percent: `41.3 %`."""
     return with_unit(human_number(100 * share, digits), "%")

@@ -23,7 +23,7 @@ from pollscope.host.topology import Nic, nics
 _TRAFFIC = ("dma_read", "dma_write", "mmio_read", "mmio_write")
 _PORT = re.compile(r"([0-9a-f]{4,}:[0-9a-f]{2}):([0-9a-f]{2})\.[0-7]")
 _PART = re.compile(r"(socket\d+/stack\d+)(?::[^/]*)?(/part\d+)")
-_FACT = re.compile(r"nics (\S+) (at (\S+)|nowhere: (.*))")
+_NICS_LINE = re.compile(r"nics (\S+) (at (\S+)|nowhere: (.*))")
 
 
 class WithNics(ToolCollector):
@@ -37,11 +37,11 @@ class WithNics(ToolCollector):
         super().__init__()
         self._nics = tuple(nics)
 
-    def facts(self) -> Sequence[str]:
+    def metadata(self) -> Sequence[str]:
         return places(self._nics, read_processor())
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
-        return _with_nics(super().parse_recording(recording, problems), recording.facts())
+        return _with_nics(super().parse_recording(recording, problems), recording.metadata())
 
 
 def places(addresses: Sequence[str], processor: Processor, sys: Path = SYS) -> list[str]:
@@ -80,9 +80,9 @@ def _stack_of(bus: str, sys: Path) -> str | None:
     return None
 
 
-def _with_nics(readings: Iterable[Reading], facts: Iterable[str]) -> Iterator[Reading]:
+def _with_nics(readings: Iterable[Reading], metadata: Iterable[str]) -> Iterator[Reading]:
     """Add to the readings of a NIC's part the NIC's own, and at the end what NICs without a part lack."""
-    matches = [match for fact in facts if (match := _FACT.fullmatch(fact))]
+    matches = [match for line in metadata if (match := _NICS_LINE.fullmatch(line))]
     units = {match[3]: f"nic:{match[1]}" for match in matches if match[3]}
     for reading in readings:
         yield reading

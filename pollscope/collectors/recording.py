@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Raw recordings: what a source gave, byte for byte, and when.
+"""Write and read raw recordings: the output of a source, byte for byte, with time stamps.
 
-`NAME.raw` holds the bytes, `NAME.pace` says when each piece of them came: first a JSON line (`format`, `source`,
-`kind`), then one line a piece, `<offset> <t_ns> <label>`. A `stream` is one text that grew, and an empty piece of it
-says something of the host (`facts`); `snapshots` are whole texts, each with a label (which file, interface or request
-it is). Nothing is parsed while a trial runs: that costs
-the measured host nothing, and a broken line harms no measurement.
+`NAME.raw` holds the bytes; `NAME.pace` holds the time of each piece. Its first line is JSON (`format`, `source`,
+`kind`); then follows one line per piece, `<offset> <t_ns> <label>`. A `stream` is one text that grew; the labels of its
+empty pieces describe the host (`metadata`). `snapshots` are whole texts; the label names the file, interface or
+request. Nothing is parsed while a trial runs, so parsing costs the measured host nothing and a broken line harms no
+measurement.
 """
 
 import io
@@ -126,8 +126,8 @@ class Recording:
             if before is not None:
                 yield Piece(before[1], before[2], raw.read())
 
-    def facts(self) -> list[str]:
-        """Return what is said of the host that recorded a stream."""
+    def metadata(self) -> list[str]:
+        """Return the lines about the host that recorded a stream."""
         return [piece.label for piece in self.pieces() if not piece.data] if self.kind == "stream" else []
 
     def _index(self, line: str) -> tuple[int, int, str]:

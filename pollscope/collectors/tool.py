@@ -46,7 +46,7 @@ class ToolCollector(Collector):
         """Arguments after the tool's name."""
         raise NotImplementedError
 
-    def facts(self) -> Sequence[str]:
+    def metadata(self) -> Sequence[str]:
         """Return the lines about this host that its recording keeps for the parser."""
         return ()
 
@@ -59,8 +59,8 @@ class ToolCollector(Collector):
 
     def start(self, folder: Path, interval_ns: int) -> None:
         recorder = Recorder(folder, self.name, "stream")
-        for fact in self.facts():
-            recorder.write(b"", fact)
+        for line in self.metadata():
+            recorder.write(b"", line)
         errors = recorder.path.with_suffix(".stderr")
         command = [*_tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
         try:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the kernel says about this host: processors, memory, noise, devices. Nothing here changes anything."""
+"""Read the state of this host from the kernel: processors, memory, noise, devices; lock, journal and restore it."""

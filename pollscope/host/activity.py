@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What else ran on the measuring CPUs: steal time, context switches, interrupts and softirqs, as differences."""
+"""Count other activity on the measuring CPUs: steal time, context switches, interrupts and softirqs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

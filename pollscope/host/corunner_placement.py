@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who runs beside the DUT, and on which CPUs: a co-runner, spinning cores, or something else on the DUT's own core."""
+"""Choose the CPUs of programs beside the DUT: a co-runner, spinning cores, or another program on the DUT's own core."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pollscope.host.files import SYS, parse_list, read_int, read_text
 
 
 class Wishes(Protocol):
-    """What a point asks for beside its DUT (docs/reference-spec.md)."""
+    """The programs that a point asks for beside its DUT (docs/reference-spec.md)."""
 
     @property
     def dut_core(self) -> str: ...
@@ -25,12 +25,12 @@ class Wishes(Protocol):
 
 @dataclass(frozen=True)
 class CorunnerCpus:
-    """CPUs by what they do; None where a point has no such thing.
+    """CPUs by the program on them; None where a point has no such program.
 
     Attributes:
         corunner: runs the co-runner.
         occupant: the DUT's core, when a program other than the DUT has it.
-        spinning: spin beside all of that.
+        spinning: run the spinning cores.
     """
 
     corunner: int | None = None
@@ -39,32 +39,32 @@ class CorunnerCpus:
 
     @property
     def cpus(self) -> tuple[int, ...]:
-        """All of them."""
+        """Return all these CPUs."""
         single = (cpu for cpu in (self.corunner, self.occupant) if cpu is not None)
         return (*single, *self.spinning)
 
 
 def runs_dut(params: Wishes) -> bool:
-    """Whether the DUT itself runs on its core."""
+    """Return whether the DUT itself runs on its core."""
     return params.dut_core == "dut"
 
 
 def has_corunners(params: Wishes) -> bool:
-    """Whether anything but DUT and generator runs, or something else than the DUT."""
+    """Return whether a point has a co-runner, spinning cores, or another program in place of the DUT."""
     return bool(params.corunner != "none" or params.spinning_cores or not runs_dut(params))
 
 
 def place_corunners(cpus: Sequence[Cpu], params: Wishes, dut: Sequence[int], others: Iterable[int]) -> CorunnerCpus:
-    """Chooses the CPUs of a point's co-runners.
+    """Choose the CPUs of a point's co-runners.
 
     Args:
         cpus: those that may be used.
         params: of the point.
         dut: CPUs of the DUT's lcores; `corunner_place` refers to the first one.
-        others: CPUs on which something else spins (the generator).
+        others: CPUs of other spinning programs (the generator).
 
     Raises:
-        HostError: there are not enough, or not of the kind that is asked for.
+        HostError: too few CPUs, or none of the requested kind.
     """
     place = _Place(cpus, dut, set(others))
     corunner = None if params.corunner == "none" else place.corunner(params.corunner_place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processors of this host; pollscope.host.placement says which of them play which role."""
+"""List the processors of this host; pollscope.host.placement gives them roles."""
 
 import os
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ class Cpu:
 
     @property
     def physical(self) -> tuple[int, int, int]:
-        """What the hardware threads of one physical core have in common."""
+        """Return package, die and core, which the hardware threads of one physical core share."""
         return self.package, self.die, self.core
 
 
 def online_cpus(sys: Path = SYS) -> list[Cpu]:
-    """The processors that are online, sorted by node, package, core."""
+    """Return the online processors, sorted by node, package, core."""
     base = sys / "devices/system/cpu"
     numbers = parse_list(read_text(base / "online") or "0")
     return sorted(_cpu(base / f"cpu{number}", number) for number in numbers)
@@ -42,16 +42,16 @@ def _cpu(folder: Path, number: int) -> Cpu:
 
 
 def allowed_cpus() -> list[Cpu]:
-    """The online processors on which this process may run (cpuset, taskset)."""
+    """Return the online processors on which this process may run (cpuset, taskset)."""
     allowed = os.sched_getaffinity(0)
     return [cpu for cpu in online_cpus() if cpu.cpu in allowed]
 
 
 def most_dut_cores(cpus: Sequence[Cpu]) -> int:
-    """How many DUT lcores there can be beside one generator, each on a physical core of its own."""
+    """Return the largest number of DUT lcores beside one generator, each on its own physical core."""
     return max(0, min(len({cpu.physical for cpu in cpus}), len(cpus) - 1))
 
 
 def listed_cpus(placement: str) -> tuple[int, ...]:
-    """The CPUs of a resolved placement that is a list; empty for a policy."""
+    """Return the CPUs of a resolved placement that is a list; empty for a policy."""
     return () if placement in PLACEMENTS else tuple(int(cpu) for cpu in placement.split(","))

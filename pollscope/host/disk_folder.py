@@ -22,7 +22,7 @@ def folder_on_disk(mounts: Path = _MOUNTS, others: tuple[str, ...] = ("/var/tmp"
 
 
 def filesystem_of(folder: Path, mounts: Path = _MOUNTS) -> str:
-    """The type of the file system that a folder is in ("ext4", "tmpfs"); empty when it is not told."""
+    """Return the file system type of a folder ("ext4", "tmpfs"); empty if the kernel does not list it."""
     try:
         lines = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
     except OSError:
@@ -31,7 +31,7 @@ def filesystem_of(folder: Path, mounts: Path = _MOUNTS) -> str:
     longest = -1
     for _, point, kind, *_ in (line for line in lines if len(line) > 2):
         path = Path(point.replace("\\040", " "))
-        # of two on one point the later one is seen
+        # the later of two mounts on one point hides the earlier
         if where.is_relative_to(path) and len(path.parts) >= longest:
             longest, found = len(path.parts), kind
     return found

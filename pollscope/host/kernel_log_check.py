@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What no measurement survives, read beside every trial: swapping, throttling, and errors in the kernel's log."""
+"""Read events that invalidate a trial: swapping, throttling, and errors in the kernel's log."""
 
 import os
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class KernelLogCheck:
     errors: dict[int, str] = field(default_factory=dict)
 
     def since(self, before: "KernelLogCheck") -> dict[str, Any]:
-        """The differences, as a trial record keeps them; `kernel_errors` are texts."""
+        """Return the differences in the form of a trial record; `kernel_errors` are texts."""
         found: dict[str, Any] = {}
         for name in ("swapped_pages", "throttle_events"):
             now, then = getattr(self, name), getattr(before, name)
@@ -47,7 +47,7 @@ class KernelLogCheck:
 def read_kernel_log_check(
     cpus: Sequence[int], proc: Path = PROC, sys: Path = SYS, log: "LogTail | None" = None
 ) -> KernelLogCheck:
-    """Reads the counters, and what is new in the kernel's log."""
+    """Read the counters and the new records of the kernel's log."""
     log_end, errors = (log or _log_of(os.getpid())).read()
     return KernelLogCheck(_swapped(proc), _throttled(cpus, sys), log_end, errors)
 
@@ -59,7 +59,7 @@ def _swapped(proc: Path) -> int | None:
 
 
 def _throttled(cpus: Sequence[int], sys: Path) -> int | None:
-    """A package's count stands at each of its CPUs, and is taken once."""
+    """Return the throttle events of the CPUs; each CPU shows its package's count, which is added once per package."""
     cores, packages = list[int](), dict[str, int]()
     for cpu in cpus:
         folder = sys / f"devices/system/cpu/cpu{cpu}"
@@ -72,7 +72,7 @@ def _throttled(cpus: Sequence[int], sys: Path) -> int | None:
 
 
 class LogTail:
-    """The kernel's log, which is read on from where the last reading ended: its thousands of records only once."""
+    """The kernel's log. Each reading continues where the last one ended, so that old records are read only once."""
 
     def __init__(self, kmsg: Path = Path("/dev/kmsg")) -> None:
         self._last, self._errors = 0, dict[int, str]()
@@ -82,7 +82,7 @@ class LogTail:
             self._descriptor = None
 
     def read(self) -> tuple[int | None, dict[int, str]]:
-        """Number of the last record, and the last errors by their numbers; None and none where it cannot be read."""
+        """Return the last record's number and the last errors by number; None and {} where the log cannot be read."""
         if self._descriptor is None:
             return None, {}
         while True:
@@ -90,7 +90,7 @@ class LogTail:
                 record = os.read(self._descriptor, _LONGEST_RECORD).decode(errors="replace")
             except BlockingIOError:
                 break
-            except BrokenPipeError:  # overwritten meanwhile; the next read goes on behind the gap
+            except BrokenPipeError:  # overwritten meanwhile; the next read continues after the gap
                 continue
             except OSError:
                 return None, {}
@@ -111,5 +111,5 @@ class LogTail:
 
 @cache
 def _log_of(_process: int) -> LogTail:
-    """Of this process: a fork that went on with its parent's would take records from it."""
+    """Return the log of this process; a fork that kept its parent's descriptor would take records from the parent."""
     return LogTail()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory of this host: RAM and the hugepages that are reserved."""
+"""Read RAM and reserved hugepages of this host."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,12 @@ class HugepagePool:
 
     @property
     def free_bytes(self) -> int:
-        """What a new process can still get."""
+        """Return the bytes that a new process can still get."""
         return self.page_bytes * self.free
 
 
 def hugepages(sys: Path = SYS) -> list[HugepagePool]:
-    """Hugepages of every size that this kernel knows, smallest first."""
+    """Return the hugepages of each size that this kernel supports, smallest first."""
     found = []
     for folder in (sys / "kernel/mm/hugepages").glob("hugepages-*kB"):
         size = int(folder.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
@@ -35,7 +35,7 @@ _SCALES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def hugetlbfs_folder(page_bytes: int, proc: Path = PROC) -> str | None:
-    """Where a file system of hugepages of this size is mounted; None when none is."""
+    """Return the mount point of a hugetlbfs with pages of this size; None if there is none."""
     for line in (read_text(proc / "mounts") or "").splitlines():
         _, folder, kind, options, *_ = [*line.split(), "", "", "", ""]
         size = dict(option.partition("=")[::2] for option in options.split(",")).get("pagesize", "")
@@ -45,7 +45,7 @@ def hugetlbfs_folder(page_bytes: int, proc: Path = PROC) -> str | None:
 
 
 def meminfo_bytes(key: str, proc: Path = PROC) -> int | None:
-    """A line of /proc/meminfo in bytes; None when it is not there."""
+    """Return a line of /proc/meminfo in bytes; None if it is missing."""
     for line in (read_text(proc / "meminfo") or "").splitlines():
         name, _, rest = line.partition(":")
         if name == key:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facts of this host and of the build that every run keeps, so that results can be compared later."""
+"""Collect the metadata of this host and of the build, which each run stores so that runs can be compared."""
 
 import hashlib
 import json
@@ -16,18 +16,18 @@ from pollscope.host.files import PROC, SYS, cpuinfo, read_int, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.nic_metadata import nic_metadata
 
-_Fact = Any
-# What gcc and clang write into .comment.
+_Value = Any
+# Compiler versions as gcc and clang write them into the section .comment.
 _COMPILER = re.compile(rb"GCC: \([^)\0]{1,80}\) [\d.]+|[\w ]{0,40}clang version [\d.]+[^\0\n]{0,60}")
 
 
 def absent(reason: str) -> dict[str, str]:
-    """A fact that this host does not give, with the reason."""
+    """Return the mark of a missing value, with the reason."""
     return {"absent": reason}
 
 
-def host_metadata(proc: Path = PROC, sys: Path = SYS) -> dict[str, _Fact]:
-    """What a reader has to know of the machine; everything unknown is `{"absent": reason}`."""
+def host_metadata(proc: Path = PROC, sys: Path = SYS) -> dict[str, _Value]:
+    """Return the properties of the machine that results depend on; unknown ones are `{"absent": reason}`."""
     info = cpuinfo(proc)
     return {
         "cpu_model": info.get("model name", platform.machine()),
@@ -50,16 +50,16 @@ def host_metadata(proc: Path = PROC, sys: Path = SYS) -> dict[str, _Fact]:
         "kernel": platform.release(),
         "os": _os_name(),
         "command_line": read_text(proc / "cmdline") or absent("/proc/cmdline cannot be read"),
-        "governor": _fact(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor", "no cpufreq driver"),
+        "governor": _file_value(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor", "no cpufreq driver"),
         "turbo": turbo(sys),
-        "clocksource": _fact(sys / "devices/system/clocksource/clocksource0/current_clocksource", "not shown"),
+        "clocksource": _file_value(sys / "devices/system/clocksource/clocksource0/current_clocksource", "not shown"),
         "hypervisor": hypervisor(proc, sys),
         "isolated_cpus": read_text(sys / "devices/system/cpu/isolated") or "none",
     }
 
 
 def cpu_flags(proc: Path = PROC) -> dict[str, bool]:
-    """Which of the flags that matter for time stamps and for waiting the processor has."""
+    """Return flag -> whether the processor has it, for the flags that matter for time stamps and waiting."""
     flags = cpuinfo(proc).get("flags", "").split()
     waits = ("waitpkg", "mwaitx")
     wanted = ("constant_tsc", "nonstop_tsc", "tsc_known_freq", "rdtscp", *waits, "rtm", "avx2", "avx512f")
@@ -67,13 +67,13 @@ def cpu_flags(proc: Path = PROC) -> dict[str, bool]:
 
 
 def mitigations(sys: Path = SYS) -> dict[str, str]:
-    """Vulnerability -> what the kernel does about it, in its words; without those that do not concern the processor."""
+    """Return vulnerability -> the kernel's text on its mitigation, without those that do not affect the processor."""
     folder = sys / "devices/system/cpu/vulnerabilities"
     found = {path.name: read_text(path) or "" for path in sorted(folder.glob("*"))}
     return {name: text for name, text in found.items() if text and text != "Not affected"}
 
 
-def _dmi(sys: Path, *names: str) -> _Fact:
+def _dmi(sys: Path, *names: str) -> _Value:
     words = [read_text(sys / "class/dmi/id" / name) for name in names]
     return " ".join(filter(None, words)) or absent("no DMI: not a PC, or a container")
 
@@ -91,7 +91,7 @@ def _counts(sys: Path) -> dict[str, int | bool]:
 
 
 def cache_bytes(sys: Path = SYS) -> dict[str, int]:
-    """The caches that CPU 0 sees: `L1d`, `L1i`, `L2`, `L3` -> size of one of them in bytes."""
+    """Return the size in bytes of each cache of CPU 0: `L1d`, `L1i`, `L2`, `L3`."""
     kinds = {"Data": "d", "Instruction": "i", "Unified": ""}
     found = {}
     for folder in sorted((sys / "devices/system/cpu/cpu0/cache").glob("index[0-9]*")):
@@ -102,7 +102,7 @@ def cache_bytes(sys: Path = SYS) -> dict[str, int]:
 
 
 def llc_ways(sys: Path = SYS) -> int | None:
-    """Ways of the third-level cache that CPU 0 sees."""
+    """Return the ways of the third-level cache of CPU 0."""
     for folder in (sys / "devices/system/cpu/cpu0/cache").glob("index[0-9]*"):
         if read_text(folder / "level") == "3":
             return read_int(folder / "ways_of_associativity")
@@ -110,15 +110,15 @@ def llc_ways(sys: Path = SYS) -> int | None:
 
 
 def _os_name() -> str:
-    """The distribution as it names itself."""
+    """Return the name of the distribution."""
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
         return platform.system()
 
 
-def turbo(sys: Path = SYS) -> _Fact:
-    """`on` or `off`, from intel_pstate or the generic boost file."""
+def turbo(sys: Path = SYS) -> _Value:
+    """Return `on` or `off`, from intel_pstate or the generic boost file."""
     no_turbo = read_int(sys / "devices/system/cpu/intel_pstate/no_turbo")
     boost = read_int(sys / "devices/system/cpu/cpufreq/boost")
     if no_turbo is not None:
@@ -128,8 +128,8 @@ def turbo(sys: Path = SYS) -> _Fact:
     return absent("no cpufreq driver shows it")
 
 
-def hypervisor(proc: Path = PROC, sys: Path = SYS) -> _Fact:
-    """What the machine runs under; `none` on bare metal."""
+def hypervisor(proc: Path = PROC, sys: Path = SYS) -> _Value:
+    """Return the name of the hypervisor; `none` on bare metal."""
     if "hypervisor" not in cpuinfo(proc).get("flags", "").split():
         return "none"
     vendor = _lscpu_field("Hypervisor vendor:")
@@ -162,7 +162,7 @@ def _find_field(fields: list[dict[str, Any]], name: str) -> str | None:
     return None
 
 
-def build_metadata(program: Path) -> dict[str, _Fact]:
+def build_metadata(program: Path) -> dict[str, _Value]:
     """Which node program it is, and how it was compiled, from meson's record beside it."""
     own = {"program": program.name, "sha256": _sha256(program), "compiler": _compiler(program), "commit": commit()}
     try:
@@ -174,7 +174,7 @@ def build_metadata(program: Path) -> dict[str, _Fact]:
     return {**own, "flags": {name: wanted.get(name) for name in names}}
 
 
-def _compiler(program: Path) -> _Fact:
+def _compiler(program: Path) -> _Value:
     """From meson's record; meson before 1.2 writes none, so then from what compilers leave in a program."""
     try:
         found = json.loads((program.parent / "meson-info" / "intro-compilers.json").read_text())["host"]["c"]
@@ -188,7 +188,7 @@ def _compiler(program: Path) -> _Fact:
     return ", ".join(sorted(name.decode() for name in names)) or absent("the program does not name its compiler")
 
 
-def commit(folder: Path = PACKAGE) -> _Fact:
+def commit(folder: Path = PACKAGE) -> _Value:
     """The commit of this package's checkout, with `-dirty` behind it when files were changed."""
     tool = shutil.which("git")
     if tool is None or not (folder.parent / ".git").exists():
@@ -201,8 +201,8 @@ def commit(folder: Path = PACKAGE) -> _Fact:
     return done.stdout.strip() or absent(f"git: {' '.join(done.stderr.split())[:120]}")
 
 
-def _sha256(program: Path) -> _Fact:
-    """By which two builds are told apart, whatever they call themselves."""
+def _sha256(program: Path) -> _Value:
+    """Return the digest of a program, which distinguishes two builds of the same version."""
     try:
         with program.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -210,11 +210,11 @@ def _sha256(program: Path) -> _Fact:
         return absent(f"cannot be read: {error.strerror}")
 
 
-def _fact(path: Path, reason: str) -> _Fact:
+def _file_value(path: Path, reason: str) -> _Value:
     return read_text(path) or absent(reason)
 
 
-def _selected(path: Path) -> _Fact:
+def _selected(path: Path) -> _Value:
     text = read_text(path)
     if text is None:
         return absent("not in this kernel")

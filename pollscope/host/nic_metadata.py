@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facts of the NICs: driver, firmware and PCIe link, as the kernel shows them."""
+"""Read driver, firmware and PCIe link of each NIC from the kernel."""
 
 import re
 import shutil
@@ -18,10 +18,10 @@ def nic_metadata(sys: Path) -> dict[str, dict[str, Any]]:
 
     `link` and `link_most` are as the kernel writes them: "16.0 GT/s PCIe x16".
     """
-    return {folder.name: _facts(folder) for folder in network_controllers(sys)}
+    return {folder.name: _metadata_of(folder) for folder in network_controllers(sys)}
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def _metadata_of(folder: Path) -> dict[str, Any]:
     identity = (read_text(folder / name) or "?" for name in ("vendor", "device"))
     driver, no_link = folder / "driver", {"absent": "the kernel shows no PCIe link"}
     return {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which card is behind a PCI address: addresses move when a card is put in, taken out or replaced.
+"""Identify the card at a PCI address; addresses move when a card is added, removed or replaced.
 
-The modules of the playbooks carry this file to hosts that have no pollscope yet: it imports only Python's own library.
+The modules of the playbooks copy this file to hosts without pollscope, so it imports only Python's standard library.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _PERMANENT = "0"  # addr_assign_type: the address is the hardware's (Documentati
 
 
 def pci_identity(folder: Path) -> dict[str, str]:
-    """What is known of the card in a device's folder of sysfs, as far as it can be read here.
+    """Return the readable identity of the card in a device's folder of sysfs.
 
     `id` (vendor:device), `subsystem` (the same of the board), `serial` (PCI Express device serial number, which needs
     root), `mac` (the hardware's, of the lowest interface, while the kernel has one).
@@ -24,7 +24,7 @@ def pci_identity(folder: Path) -> dict[str, str]:
 
 
 def differences(known: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """`WAS, now IS` for each part that both have and that differs; empty when it may be the same card."""
+    """Return `WAS, now IS` for each part that both have and that differs; empty if it may be the same card."""
     return [f"{name} {known[name]}, now {found[name]}" for name in known if found.get(name, known[name]) != known[name]]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which CPU plays which role: the placement policies of specs on the topology of a host.
+"""Give CPUs roles: apply the placement policies of specs to the topology of a host.
 
-Every spinning lcore gets a CPU of its own. What a host cannot give is a HostError with the reason, and never
-something that comes close to it.
+Each spinning lcore gets its own CPU. A placement that the host cannot provide raises a HostError with the reason; it is
+never replaced by a similar one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -16,7 +16,7 @@ from pollscope.host.files import format_list
 
 @dataclass(frozen=True)
 class Wanted:
-    """What needs CPUs.
+    """The lcores that need CPUs.
 
     Attributes:
         workers, dispatchers: the DUT's lcores.
@@ -33,17 +33,17 @@ class Wanted:
 
     @property
     def dut(self) -> int:
-        """Lcores of the DUT."""
+        """Return the number of the DUT's lcores."""
         return self.workers + self.dispatchers
 
     @property
     def needed(self) -> int:
-        """All spinning lcores."""
+        """Return the number of all spinning lcores."""
         return self.dut + self.generator
 
     @property
     def text(self) -> str:
-        """In words: `5 CPUs (2 workers, 2 dispatchers, 1 generator)`."""
+        """Return the counts in words: `5 CPUs (2 workers, 2 dispatchers, 1 generator)`."""
         counts = {"worker": self.workers, "dispatcher": self.dispatchers, "generator": int(self.generator)}
         parts = [counted(count, role) for role, count in counts.items() if count]
         return f"{counted(self.needed, 'CPU')} ({', '.join(parts)})"
@@ -51,11 +51,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which CPU runs what.
+    """The CPUs by role.
 
     Attributes:
         main: EAL's main lcore; sleeps while a window is open, so it may share a CPU.
-        generators: the generator's lcores; none when nobody sends from this host.
+        generators: the generator's lcores; empty if no generator runs on this host.
         dut: the DUT's workers.
         dispatchers: lcores that hand packets on to the workers.
         shared_core: generator and DUT share physical cores (hardware threads), which disturbs what is measured.
@@ -69,7 +69,7 @@ class Roles:
 
     @property
     def measuring(self) -> tuple[int, ...]:
-        """The CPUs on which lcores spin, generator first."""
+        """Return the CPUs on which lcores spin, generator first."""
         return (*self.generators, *self.dut, *self.dispatchers)
 
 

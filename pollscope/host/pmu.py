@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether this process may count instructions: tries perf_event_open(2) itself instead of guessing from settings."""
+"""Test with perf_event_open(2) whether this process may count instructions, instead of guessing from settings."""
 
 import ctypes
 import errno

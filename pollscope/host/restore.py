@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sets host state and restores it: journal first, then the write, then the read-back; restored newest change first.
+"""Set host state and restore it: write the journal, then the state, then read it back. Restore newest first.
 
-The one engine of runs, `knob set` and the modules of the playbooks, which carry this file to hosts that have no
-pollscope yet: it imports only Python's own library and what it names relatively.
+Runs, `knob set` and the modules of the playbooks use this module. The playbooks copy it to hosts without pollscope, so
+it imports only Python's standard library and modules that it names relatively.
 """
 
 import signal
@@ -24,11 +24,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class NotStuck(HostError):
-    """A write was accepted and another value was read back."""
+    """The kernel accepted a write, but reading it back gave another value."""
 
 
 class Setting(ABC):
-    """One kind of host state: a knob, a file, a kernel module, ... A state is what JSON holds.
+    """One kind of host state: a knob, a file, a kernel module, ... A state is a JSON value.
 
     Attributes:
         holder: what loses the state: "kernel" at every reboot; "hardware" only at a reset (a kexec keeps it);
@@ -39,46 +39,46 @@ class Setting(ABC):
 
     @abstractmethod
     def read(self, target: str) -> Any:
-        """The exact present state of a target.
+        """Return the exact present state of a target.
 
         Raises:
-            HostError: it cannot be read, or this host has no such thing.
+            HostError: it cannot be read, or this host does not have it.
         """
 
     @abstractmethod
     def write(self, target: str, state: Any) -> None:
-        """Writes a state as it is; the caller reads it back.
+        """Write a state as it is; the caller reads it back.
 
         Raises:
             HostError, OSError: the device is gone, or the kernel refused the state.
         """
 
     def show(self, state: Any) -> str:
-        """A state for people."""
+        """Return a state for people."""
         return "absent" if state is None else str(state)
 
     def place(self, target: str) -> str:
-        """A target in messages."""
+        """Return the name of a target in messages."""
         return target
 
     def that_has(self, target: str) -> "Setting":
-        """What reads and writes a target of a journal: another one where the host has the knob in another way."""
+        """Return the setting that reads and writes a target of a journal; hosts may implement a knob differently."""
         return self
 
     def device(self, target: str) -> Mapping[str, str]:
-        """What is known of the card that a target names (pollscope/host/pci_identity.py); empty for what is none."""
+        """Return the identity of the card of a target (pollscope/host/pci_identity.py); empty if it is no card."""
         return {}
 
     def same(self, found: Any, wanted: Any) -> bool:
-        """Whether a state that was read is the wanted one."""
+        """Return whether a state that was read is the wanted one."""
         return bool(found == wanted)
 
     def restored(self, found: Any, old: Any) -> bool:
-        """Whether a state that was read after restoring is good enough."""
+        """Return whether a state that was read after restoring is close enough to the old one."""
         return bool(found == old)
 
     def verify(self, target: str, wanted: Any) -> Any:
-        """Reads a state back after a write and returns it.
+        """Read a state back after a write and return it.
 
         Raises:
             NotStuck: it is not the wanted one.
@@ -89,26 +89,26 @@ class Setting(ABC):
             raise NotStuck(f"the write did not stick: asked for {asked}, reads {read}", self.place(target))
         return found
 
-    def drop(self) -> None:  # noqa: B027 - most hold nothing
-        """Lets go what lives only with this process; where `holder` is "process"."""
+    def drop(self) -> None:  # noqa: B027 - most settings hold nothing
+        """Release state that lives only as long as this process (`holder` is "process")."""
 
 
 class Policy(StrEnum):
-    """What to do with a value that someone else changed meanwhile."""
+    """The treatment of a value that another program changed meanwhile."""
 
     ASK = "ask"  # leave it and report it; the entry stays in the journal
     FORCE = "force"  # write the old state over it
-    KEEP = "keep"  # accept whatever stands there, for every entry that cannot be restored
+    KEEP = "keep"  # accept the present value of each entry that cannot be restored
 
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """What became of one entry.
+    """The outcome of restoring one entry.
 
     Attributes:
         restored: False when the entry is still in the journal.
         text: for people.
-        written: whether the host was changed for it.
+        written: whether restoring changed the host.
     """
 
     knob: str
@@ -123,12 +123,12 @@ class RestoreResult:
 
 @dataclass(frozen=True)
 class Restorer:
-    """Restores what journals list.
+    """Restore the entries of journals.
 
     Attributes:
-        settings: by the name that journals have for them.
+        settings: by their names in journals.
         boot_id: of this boot.
-        dry: whether only to say what would be done.
+        dry: only report; change nothing.
     """
 
     settings: Mapping[str, Setting]
@@ -137,9 +137,9 @@ class Restorer:
     dry: bool = False
 
     def restore(self, path: Path, wanted: Callable[[Entry], bool] = lambda entry: True) -> list[RestoreResult]:
-        """Restores the pending entries of a journal; the journal is removed when none is left.
+        """Restore the pending entries of a journal; remove the journal when none is left.
 
-        The caller holds the host lock. Signals that end a program are put off until the end.
+        The caller holds the host lock. Signals that end a program are delayed until the end.
 
         Raises:
             HostError: the journal cannot be written. UsageError: it is broken.
@@ -156,10 +156,10 @@ class Restorer:
         return results
 
     def restore_one(self, journal: Journal, entry: Entry) -> RestoreResult:
-        """Restores one entry of an open journal."""
+        """Restore one entry of an open journal."""
         try:
             result = self._try(journal, entry)
-        except Exception as error:  # whatever one knob raises, the others are restored
+        except Exception as error:  # no error of one knob may prevent restoring the others
             result = _result(entry, False, f"cannot be restored ({reason_of(error)})")
         if not result.restored and self.policy is Policy.KEEP:
             journal.restored(entry, "kept")
@@ -183,7 +183,7 @@ class Restorer:
         present, old = setting.read(entry.target), setting.show(entry.old)
         if present == entry.old:
             return self._close(journal, entry, "already", f"is {old}, as it was")
-        # A write that was cut off can leave anything; only a confirmed one tells our value from someone else's.
+        # An interrupted write can leave any value. Only after a confirmed one is another value not ours.
         if entry.phase is Phase.SET and present != entry.found and self.policy is not Policy.FORCE:
             ours, now = setting.show(entry.new), setting.show(present)
             return _result(
@@ -204,10 +204,10 @@ class Restorer:
 
 
 def require_same_device(setting: Setting, entry: Entry | None) -> None:
-    """Stops before a card gets what another one had.
+    """Check that the card of an entry is still at its address.
 
     Raises:
-        HostError: another card is behind the entry's address by now.
+        HostError: another card is there now.
     """
     others = differences(entry.device, setting.device(entry.target)) if entry and entry.device else []
     if entry and others:
@@ -216,10 +216,10 @@ def require_same_device(setting: Setting, entry: Entry | None) -> None:
 
 
 def change(journal: Journal, setting: Setting, entry: Entry) -> Entry:
-    """Makes the change that an entry announces, and confirms it by what is read back.
+    """Make the change that an entry announces, and confirm it by reading it back.
 
     Raises:
-        NotStuck, HostError, OSError: it was not taken; the entry stays pending.
+        NotStuck, HostError, OSError: the change failed; the entry stays pending.
     """
     setting.write(entry.target, entry.new)
     return journal.done(entry, setting.verify(entry.target, entry.new))
@@ -231,7 +231,7 @@ def _result(entry: Entry, restored: bool, text: str) -> RestoreResult:
 
 @contextmanager
 def signals_put_off() -> Iterator[None]:
-    """Delivers SIGINT, SIGTERM and SIGHUP after the block; only the main thread may do this, others run unprotected."""
+    """Delay SIGINT, SIGTERM and SIGHUP until the block ends. Only the main thread can; others run unprotected."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

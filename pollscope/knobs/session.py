@@ -62,8 +62,8 @@ def left_behind(host: KnobHost) -> str:
     if not pending:
         return ""
     names = ", ".join(sorted({entry.knob for entry in pending}))
-    who = f"{run.header.what} of {run.header.at_utc}" if run.header and run.pending else "knob set"
-    return f"{who} did not restore: {names}"
+    program = f"{run.header.what} of {run.header.at_utc}" if run.header and run.pending else "knob set"
+    return f"{program} did not restore: {names}"
 
 
 def require_nobody_between(host: KnobHost, caller: Caller = "user") -> None:
@@ -75,9 +75,10 @@ def require_nobody_between(host: KnobHost, caller: Caller = "user") -> None:
     # Kept by playbooks/provision.yml from its beginning, at which it holds the lock, to its end.
     mark = host.state_dir / "playbooks/before"
     if caller != "play" and mark.is_dir():
-        who = " ".join((read_text(mark / "player") or "").split())
+        player = " ".join((read_text(mark / "player") or "").split())
+        what = f"a play{player and f' of {player}'} that makes this host ready has not ended"
         remedy = "wait for it; after one that was cut off: pollscope play provision again, or restore"
-        raise HostError(f"a play{who and f' of {who}'} that makes this host ready has not ended", str(mark), remedy)
+        raise HostError(what, str(mark), remedy)
     if caller == "user" and (note := boot_note(host.state_dir)):
         raise HostError(f"{note} {CHANGES_MODE}", remedy=AFTER_MODE)
 

@@ -188,7 +188,7 @@ def _turns(params: Parameters) -> tuple[int, ...] | None:
     return tuple(weights[queue % len(weights)] for queue in range(params.queues))
 
 
-def told_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
+def notified_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
     """The same of a point with notification qwait; a packet's times are those in the DUT, without the path."""
     cost, extra = _cost_of(params, costs), service(params, tsc_hz)
     each_ns = cost("busy_poll_ns") + cost("packet_ns")

@@ -103,8 +103,8 @@ def _run(command: Sequence[str], failure: str) -> None:
         )
     if done.returncode != 0:
         said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        told = next((line for line in said if "ERROR" in line or "error:" in line), said[-1] if said else "")
-        raise HostError(f"{failure}: {told or command[0]}", remedy=f"the log is {log}")
+        message = next((line for line in said if "ERROR" in line or "error:" in line), said[-1] if said else "")
+        raise HostError(f"{failure}: {message or command[0]}", remedy=f"the log is {log}")
 
 
 def queues_per_port(program: Path) -> int | None:

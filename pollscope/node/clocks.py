@@ -25,10 +25,10 @@ def clocks(hello: _Hello, cpus: Collection[int]) -> dict[str, Any]:
     return {"shared": False, "steady": not any(map(_moves, found)), "reason": "; ".join(reasons)}
 
 
-def clock_warnings(hello: _Hello, who: str = "") -> list[str]:
-    """Return one sentence for each CPU whose TSC is not known to be that of the main lcore; `who` says whose CPUs."""
+def clock_warnings(hello: _Hello, prefix: str = "") -> list[str]:
+    """Return one sentence for each CPU whose TSC is not known to be that of the main lcore; `prefix` names the host."""
     cpus = hello.get("tsc_offsets", {}).get("cpus", [])
-    return [f"{who}{text}" for offset in cpus if (text := _what_is_wrong(offset, hello))]
+    return [f"{prefix}{text}" for offset in cpus if (text := _what_is_wrong(offset, hello))]
 
 
 def _moves(offset: Mapping[str, Any]) -> bool:

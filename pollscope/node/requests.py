@@ -80,7 +80,7 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         "lcores": list(wiring.dut_lcores[: params.cores]),
         **_dut_ports(params, wiring),
         **params.only(same),
-        **(_told(params) if params.notification == "qwait" else {}),
+        **(_qwait(params) if params.notification == "qwait" else {}),
         **({"wait_after_ns": params.wait_after} if params.waits_after else {}),
         **_rebalancing(params),
         **_rings(params, wiring),
@@ -89,7 +89,7 @@ def _dut(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     }
 
 
-def _told(params: Parameters) -> dict[str, Any]:
+def _qwait(params: Parameters) -> dict[str, Any]:
     weights = params.queue_weights
     return {**params.only(QWAIT), **({"queue_weights": list(weights_of(weights))} if weights else {})}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What this host can measure, what not, and why. Looks only; changes nothing."""
+"""Examine what this host can measure, what it cannot, and why. Change nothing."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from pollscope.host.topology import nics
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of
 
-# Below this the node and its mempools leave too little for the rest of the host.
+# With less, the node and its mempools leave too little for the rest of the host.
 _MEMORY_WANTED_BYTES = 3 << 30
 
 
@@ -32,9 +32,9 @@ class Check:
 
     Attributes:
         topic: headline under which it is shown.
-        name: what was looked at.
-        state: `yes` it works; `no` it does not; `note` it works, but a reader of results has to know something.
-        text: what was found, and for `no` why and what to do.
+        name: the feature.
+        state: `yes` it works; `no` it does not; `note` it works, but it affects the results.
+        text: the finding; for `no` also the reason and the remedy.
     """
 
     topic: str
@@ -44,23 +44,23 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Everything that the doctor looks at, in the order in which it is shown."""
+    """Run all checks and return their findings in display order."""
     return [finding for look in _LOOKS for finding in look()]
 
 
 def to_json(findings: list[Check]) -> dict[str, Any]:
-    """For `doctor --json`: findings, host facts and the topology."""
+    """Return findings, host metadata and topology for `doctor --json`."""
     topology = [nic.to_json() for nic in nics()]
     return {"findings": [asdict(each) for each in findings], "host": host_metadata(), "nics": topology}
 
 
 def can_measure(findings: list[Check]) -> bool:
-    """Whether the loopback testbed works here."""
+    """Return whether the loopback testbed works here."""
     needed = [each for each in findings if each.topic == "loopback testbed"]
     return all(each.state != "no" for each in needed)
 
 
-# What is missed most when it is missing, gravest first: finding, and what follows.
+# The most important missing features, gravest first: finding, and its consequence.
 _MISSED = (
     ("hugepages", "hugepages, so TLB misses raise every cost (make run reserves them)"),
     ("PMU", "a PMU, so IPC and cache misses are absent"),
@@ -71,7 +71,7 @@ _MISSED = (
 
 
 def answer(findings: list[Check]) -> str:
-    """One line: whether this host can measure, and what it misses most."""
+    """Return one line: whether this host can measure, and the most important missing feature."""
     broken = [each for each in findings if each.topic == "loopback testbed" and each.state == "no"]
     if broken:
         return f"This host cannot measure yet: {broken[0].name}: {broken[0].text}"
@@ -130,7 +130,7 @@ def _processor() -> Iterator[Check]:
 
 
 def user_mode_wait(flags: Mapping[str, bool]) -> Check:
-    """What lets a core halt until a line is written: `idle: umwait`, `notification: monitor` and `monitor-multi`."""
+    """Check for instructions that wait for a write (`idle: umwait`, `notification: monitor` and `monitor-multi`)."""
     topic, name = "processor", "user-mode wait"
     if flags["waitpkg"]:
         several = "" if flags["rtm"] else "; no rtm: notification monitor-multi is absent"

@@ -45,7 +45,7 @@ def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], SearchCounts
 
 
 def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> SearchCounts:
-    """What a trial of a search counted.
+    """Return the counts of a trial of a search.
 
     Args:
         record: of the trial, not failed.
@@ -58,9 +58,9 @@ def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> SearchCounts
     trial = TrialObservations(record.to_json())
     sent = int(trial.gen_sum("total", "sent"))
     back = trial.gen_sum("total", "rx_packets") - trial.gen_sum("sequence", "duplicated")
-    # Negative where duplicates are no longer told apart (the node's `too_old`): then nothing was lost.
+    # Negative where the node cannot recognise late duplicates (`too_old`): then nothing was lost.
     lost = max(0, sent - int(back + _missed_by_generator(trial)))
-    # What a host takes away; a model has none.
+    # Time that the host takes from the generator; a model has none.
     gaps_ns = 0.0 if record.modelled else trial.gen_sum("host_gaps", "in_over_100us_ns") / len(trial.generators)
     return SearchCounts(
         sent=sent,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a valid spec asks for, in words, and what its author probably did not mean."""
+"""Describe a valid spec in words, and warn of settings that its author probably did not mean."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from pollscope.spec.checks import read_level
 from pollscope.spec.model import LOADS, Show, Spec
 from pollscope.spec.predicates import LOAD, OwnClaim, Range
 
-# Rates below the first that are fewer packets in a window than the second: most likely a unit is missing.
+# A rate below FEW_PPS with fewer than FEW_PACKETS in a window most likely lacks its unit.
 FEW_PPS, FEW_PACKETS = 1000, 1000
 
 
@@ -153,7 +153,7 @@ def _shown_levels(spec: Spec, place: str, show: Show) -> Iterator[_Named]:
 
 
 def _is_level(spec: Spec, factor: str, word: Any) -> bool:
-    """Whether a factor has the level that is written like this: with a unit, or in base units."""
+    """Return whether a factor has this level, which is written with a unit or in base units."""
     levels = spec.levels[factor]
     if str(word).lower() in (str(level).lower() for level in levels):
         return True

@@ -326,9 +326,9 @@ def _read_knob_level(spec: Spec, name: str, value: object) -> int | str:
         raise ValueError(f"{error.what} ({error.remedy})") from error
 
 
-# Words that specs of before may hold, and what does their task now.
+# Removed words and their successors.
 _GONE = {"transition": "sampled"}
-# What a pattern allows, in words.
+# Patterns in words.
 _PATTERNS = {
     NAME_PATTERN: "a name of lower case, digits and dashes, as bursts-2",
     ROW_PATTERN: "a row as S-F5 or H-F3a",
@@ -336,7 +336,7 @@ _PATTERNS = {
 
 
 def plain_message(error: Mapping[str, Any]) -> str:
-    """What a validation error says, in this program's words, with what is allowed."""
+    """Return the message of a validation error in this program's words, with the allowed values."""
     context, given = error.get("ctx", {}), error.get("input")
     match error["type"]:
         case "literal_error":

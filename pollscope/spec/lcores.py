@@ -13,14 +13,14 @@ def dispatchers(params: Parameters) -> int:
 
 
 def share_queues(params: Parameters) -> bool:
-    """Whether several lcores take packets from the same RX queues."""
+    """Return whether several lcores take packets from the same RX queues."""
     return params.organisation in SHARED_QUEUES and params.cores > 1
 
 
 def pollers(params: Parameters) -> int:
-    """Lcores that share the RX queues out among themselves; or one, where all of them may poll every queue.
+    """Return the number of lcores that divide the RX queues among themselves; 1 where each of them may poll all queues.
 
-    How many NUMA nodes share them out is not known here: one at least (`ready_set_sharing: numa`).
+    The number of NUMA nodes is unknown here, so `ready_set_sharing: numa` counts as one.
     """
     if params.workload in RECEIVE_NOTHING:
         return 0
@@ -29,15 +29,15 @@ def pollers(params: Parameters) -> int:
 
 
 def dut_lcores(params: Parameters) -> int:
-    """Workers and dispatchers together."""
+    """Return the number of workers and dispatchers."""
     return params.cores + dispatchers(params)
 
 
 def has_generator(params: Parameters) -> bool:
-    """Whether a generator lcore is needed: not where the virtual NIC makes the packets, nor where the DUT does."""
+    """Return whether a generator lcore is needed: neither the virtual NIC nor the DUT makes the packets."""
     return params.feed == "wire" and params.workload not in RECEIVE_NOTHING
 
 
 def generator_spins(params: Parameters) -> bool:
-    """Whether the generator's lcore needs a CPU of its own."""
+    """Return whether the generator's lcore needs its own CPU."""
     return has_generator(params) and not params.generator_sleep

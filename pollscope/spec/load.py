@@ -29,7 +29,7 @@ class SpecError(UsageError):
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line lays over a spec: `--quick` and any number of `--set KEY=VALUE`."""
+    """The command line's changes to a spec: `--quick` and any number of `--set KEY=VALUE`."""
 
     quick: bool = False
     settings: tuple[str, ...] = ()
@@ -85,11 +85,11 @@ def _check(document: Document) -> Spec:
         spec = Spec.model_validate(document.data)
     except ValidationError as error:
         found = error.errors()
-        # A list that lost its bad items is too short for that reason only.
+        # A list may be too short only because its bad items were removed; that is no second error.
         deeper = {each["loc"][: len(each["loc"]) - depth] for each in found for depth in range(1, len(each["loc"]))}
-        told = [each for each in found if not (each["type"] == "too_short" and each["loc"] in deeper)]
+        shown = [each for each in found if not (each["type"] == "too_short" and each["loc"] in deeper)]
         hidden = _behind(document, found)
-        raise SpecError([*(_key_error(document, each) for each in told), *hidden]) from error
+        raise SpecError([*(_key_error(document, each) for each in shown), *hidden]) from error
     problems = cross_checks(spec)
     if problems:
         raise SpecError([_at(document, document.locate(each.path), each.what) for each in problems])

@@ -11,26 +11,26 @@ from pollscope.spec import lcores
 from pollscope.spec.model import Parameters, Spec
 from pollscope.spec.points import all_points, dropped
 
-# The key that is to blame, and what is wrong.
+# The wrong key, and what is wrong.
 _Contradiction = tuple[str, str]
 
-# What the node takes (docs/internals/node-protocol.md, `hiccup`).
+# Limit of the node (docs/internals/node-protocol.md, `hiccup`).
 _MOST_HICCUP_NS = 10**9
-# What notification qwait has and the others have not.
+# Keys that only notification qwait uses.
 _OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
-# They need nobody who says that a packet came.
+# Notifications that need no doorbell.
 _UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
 _IPSEC_ROUTES = 3
 _WORKLOAD_PARAMETERS = tuple(dict.fromkeys(name for each in WORKLOADS.values() for name in each.parameters))
-# A frame that holds the generator's stamp and nothing behind it (apps/lib/packets.h), with FCS.
+# A frame that ends behind the generator's stamp (apps/lib/packets.h), with FCS.
 _STAMPED_FRAME_BYTES = 64
-# Tasks on what is behind the stamp, and what these add (apps/node/workload).
+# Workloads that process the bytes behind the stamp, and the bytes that they add (apps/node/workload).
 _PAYLOAD_TASKS = frozenset({"crypto", "rs", "raid", "dispatch"})
 CODER_BLOCK_BYTES, AES_BLOCK_BYTES, RPC_CALL_BYTES = 32, 16, 44
 # Header and FCS.
 _ETHERNET_BYTES = 18
-# What the node takes (docs/internals/node-protocol.md, `nic_stamps_ns`).
+# Limit of the node (docs/internals/node-protocol.md, `nic_stamps_ns`).
 _LEAST_NIC_TIMESTAMPS_NS = 100_000
 
 
@@ -78,7 +78,7 @@ def _rings(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def _corec(params: Parameters, _spec: Spec) -> _Contradiction | None:
-    """What the receive ring of several cores cannot do (docs/queue-sharing-and-notification.md)."""
+    """Return what the receive ring of several cores does not support (docs/queue-sharing-and-notification.md)."""
     if params.organisation != "corec":
         return None
     if params.feed != "wire":

@@ -79,7 +79,7 @@ def point_text(factors: Mapping[str, Level]) -> str:
     return point_id({name: level_text(name, level) for name, level in factors.items()})
 
 
-# Dimension -> a level for a reader; 6 digits, so that neighbouring levels are told apart.
+# Dimension -> a level for a reader; with 6 digits, so that neighbouring levels differ.
 _TEXTS: Mapping[Dimension | None, Callable[[float], str]] = {
     SHARE: lambda share: human_share(share, 6),
     RATE: lambda pps: human(pps, "pps", 6),

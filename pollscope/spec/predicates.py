@@ -18,7 +18,7 @@ LOAD = "load"
 
 
 class Range(StrictModel):
-    """A range of levels; an end that is not given is open."""
+    """A range of levels; a missing end is open."""
 
     above: float | None = None
     at_least: float | None = None
@@ -26,7 +26,7 @@ class Range(StrictModel):
     below: float | None = None
 
     def contains(self, level: float) -> bool:
-        """Whether the level lies in the range."""
+        """Return whether the level lies in the range."""
         return not (
             (self.above is not None and level <= self.above)
             or (self.at_least is not None and level < self.at_least)
@@ -206,12 +206,12 @@ Predicate = Annotated[
     | SteeperKnee,
     Field(discriminator="kind"),
 ]
-# What a testbed without hardware behind its NIC does not have.
+# Hardware that a testbed with a virtual NIC lacks.
 Need = Literal["line", "pcie", "ddio"]
 
 
 class OwnClaim(StrictModel):
-    """What a spec's author expects: judged by each run of the spec as a paper's claims are."""
+    """A statement that the author of a spec expects to hold; each run of the spec judges it like a claim of a paper."""
 
     id: str = Field(pattern=NAME_PATTERN, description="a name for it; lower case, digits, dashes")
     statement: str = Field(min_length=1, description="the expectation in a sentence")

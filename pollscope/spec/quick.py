@@ -9,14 +9,14 @@ from pollscope.base.fields import expand_levels
 from pollscope.base.units import counted, human_time
 from pollscope.spec.model import Parameters, Spec
 
-# What a quick look needs: both ends and the middle of a sweep, intervals, and windows of many packets.
+# Enough for both ends and the middle of a sweep, for confidence intervals, and for many packets per window.
 LEVELS = 3
 REPEATS = 3
 WARMUP_NS, WINDOW_NS = 50_000_000, 200_000_000
 
 
 def shortened(document: Document, spec: Spec) -> dict[str, Any]:
-    """A `quick` section for a spec that has none: three levels of a factor, short windows, three repeats."""
+    """Return a `quick` section for a spec without one: three levels per factor, short windows, three repeats."""
     given = document.data.get("factors") or {}
     written = {name: expand_levels(levels) for name, levels in given.items()}
     factors = {name: _ends_and_middle(levels) for name, levels in written.items() if isinstance(levels, list)}
@@ -34,7 +34,7 @@ def _ends_and_middle(levels: list[Any]) -> list[Any]:
 
 
 def left_out(whole: Spec, quick: Spec) -> list[str]:
-    """What the quick form leaves out of a spec, or has in another way, one sentence part each."""
+    """Return one phrase for each part of a spec that its quick form leaves out or changes."""
     said = [_levels_text(name, levels, quick.levels) for name, levels in whole.levels.items()]
     said.append(_parameters_text(whole.parameters, quick.parameters))
     if quick.trial.window_ns < whole.trial.window_ns:

@@ -15,7 +15,7 @@ from pollscope.base.paths import data_folder
 from pollscope.spec.checks import plain_message
 from pollscope.testbeds.base import Testbed, TestbedConfig
 
-# What the names of modelled machines in configs/platforms begin with; the other files there are tables of processors.
+# Prefix of the modelled machines in configs/platforms; the other files there are tables of processors.
 MODELLED = "model-"
 _FOLDERS = ("testbeds", "platforms")
 

@@ -26,11 +26,11 @@ from pollscope.testbeds.model_result import (
     activity,
     beside,
     config_of,
+    notified_result,
     power_w,
     result_of,
     sent_late,
     servers_result,
-    told_result,
 )
 
 # Any system of a kind makes its loop be compiled.
@@ -271,9 +271,9 @@ def _of_cores(config: ModelConfig, trial: Trial, offered_pps: float | None, seed
     params, tsc_hz = trial.point.params, config.tsc_hz
     costs = (config.workloads or {})[params.workload]
     if params.notification == "qwait":
-        told = points.told_system(params, costs, tsc_hz, offered_pps)
-        outcome = simulate(told, trial.window_ns, trial.warmup_ns, seed)
-        return told_result(params, told, outcome, tsc_hz, _ipc(costs, points.queues_of_a_core(params)))
+        system = points.notified_system(params, costs, tsc_hz, offered_pps)
+        outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
+        return notified_result(params, system, outcome, tsc_hz, _ipc(costs, points.queues_of_a_core(params)))
     batch = 1 if config.batch is None else round(config.batch.at(params.queues))
     system = points.system(params, costs, tsc_hz, offered_pps, batch)
     outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)

@@ -64,9 +64,9 @@ def beside(params: Parameters, costs: Costs, found: CoreActivity, cycles: float)
     """
     alone = _value(costs.corunner_ipc)
     left = 1 - found.ipc / _value(costs.issue_width) if params.corunner_place == "smt-sibling" else 1.0
-    untold = {"absent": "a model does not tell what a co-runner gets done, only its IPC"}
+    unknown = {"absent": "the model gives a co-runner's IPC, not its progress"}
     pmu = {"instructions": max(0.0, left) * alone * cycles, "cycles": cycles}
-    worker = {"name": "corunner", "unit": "iterations", "done": untold, "waited_ns": untold, "pmu": pmu}
+    worker = {"name": "corunner", "unit": "iterations", "done": unknown, "waited_ns": unknown, "pmu": pmu}
     return {"result": {"workers": [worker]}}
 
 
@@ -149,7 +149,7 @@ def sent_late(result: dict[str, Any], due_pps: float | None, sent_pps: float | N
     return result
 
 
-def told_result(
+def notified_result(
     params: Parameters, system: QwaitCores, outcome: Outcome, tsc_hz: int, ipc: Ipc | None = None
 ) -> dict[str, Any]:
     """Return the result of a trial of notified cores.
@@ -169,8 +169,8 @@ def told_result(
     sends = params.workload not in SEND_NOTHING
     lcores = []
     for core, share in enumerate(shares):
-        told = min(busy, share * system.qwait_ns / 1e9 * tsc_hz)
-        parts = {"total": cycles, "useful": busy - told, "empty_poll": 0.0, "loop": told, "instrumentation": 0.0}
+        qwait = min(busy, share * system.qwait_ns / 1e9 * tsc_hz)
+        parts = {"total": cycles, "useful": busy - qwait, "empty_poll": 0.0, "loop": qwait, "instrumentation": 0.0}
         lcores.append(
             {
                 "lcore": 1 + core,
