@@ -57,7 +57,7 @@ class _KernelFile(FileKnob):
         return in_order(path.relative_to(self.folder()).parts[0] for path in self.folder().glob(self.path))
 
 
-class _Switch(_KernelFile):
+class Switch(_KernelFile):
     """A knob that is one file for the whole host, whose content is one of a few words.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Switch(_KernelFile):
         return super().state_for(self.words[value], state, target)
 
 
-class NmiWatchdog(_Switch):
+class NmiWatchdog(Switch):
     """Switch the hard-lockup detector (kernel documentation, admin-guide/lockup-watchdogs).
 
     It takes one counter of every core's PMU and an interrupt every few seconds.
@@ -94,7 +94,7 @@ class NmiWatchdog(_Switch):
     reason = "{file} does not exist: the kernel is built without the hard-lockup detector"
 
 
-class NumaBalancing(_Switch):
+class NumaBalancing(Switch):
     """Switch automatic NUMA balancing (kernel documentation, admin-guide/sysctl/kernel).
 
     The kernel unmaps pages to see which CPUs use them, which costs a poller page faults.
@@ -108,7 +108,7 @@ class NumaBalancing(_Switch):
     reason = "{file} does not exist: the kernel is built without CONFIG_NUMA_BALANCING"
 
 
-class Smt(_Switch):
+class Smt(Switch):
     """Switch the second thread of every core; `forceoff` is never written, because it cannot be undone."""
 
     name = "smt"
@@ -125,7 +125,7 @@ class Smt(_Switch):
         return Availability(FIXED_SMT.get(read_text(self.file()).strip(), present.reason))
 
 
-class Turbo(_Switch):
+class Turbo(Switch):
     """Switch turbo by intel_pstate/no_turbo (1 means off) or, with other drivers, cpufreq/boost (1 means on)."""
 
     name = "turbo"
