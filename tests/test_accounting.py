@@ -185,7 +185,7 @@ def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
 
 
 @given(costs=TRUE_COSTS, seed=st.integers(0, 1000))
-def test_costs_are_recovered(costs: Costs, seed: int) -> None:
+def test_known_costs_are_recovered(costs: Costs, seed: int) -> None:
     counts = Counts()
     away = 0.1 * window(
         costs, counts
@@ -286,7 +286,7 @@ def test_the_cost_of_an_empty_poll_holds_what_timed_intervals_have_in_common() -
     assert found.packets.error == found.empty_poll.error
 
 
-def test_busy_polls_that_all_come_behind_an_empty_poll_are_not_told_from_the_interaction() -> None:
+def test_busy_polls_that_all_follow_an_empty_poll_are_not_separated_from_the_interaction() -> None:
     events = runs_of_polls(np.random.default_rng(2), 3000)
     events[:, 2] = events[:, 1]
     counts = Counts(transitions=Counts().busy_polls)
@@ -383,7 +383,7 @@ def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> Non
 
 
 @pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
-def test_busy_polls_to_many_queues_may_leave_more_than_timed_intervals_tell(queues: int, error: float) -> None:
+def test_busy_polls_of_many_queues_may_leave_more_than_timed_intervals_show(queues: int, error: float) -> None:
     """At 1000 queues and 10 % load 7.0 % were useful; timed intervals said 4.6 +-0.5 %."""
     counts = Counts(polls=10_000_000, busy_polls=1000, transitions=750, packets=7500)
     true = COSTS.of(counts.busy_polls, *counts[1:])
@@ -456,7 +456,7 @@ def test_a_window_without_a_poll_is_all_loop() -> None:
     waited=st.integers(0, 10**7),
     locked=st.integers(0, 10**7),
 )
-def test_classes_always_make_the_window(size: float, seed: int, stretch: float, waited: int, locked: int) -> None:
+def test_classes_always_add_up_to_the_window(size: float, seed: int, stretch: float, waited: int, locked: int) -> None:
     """A difference from the timed intervals is reported as a misfit, and nothing is adjusted for it."""
     rng = np.random.default_rng(seed)
     events = runs_of_polls(rng, 1500)
@@ -492,7 +492,7 @@ def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
 LIGHT = Counts(polls=10_000_000, busy_polls=4000, transitions=3000, packets=30_000)
 
 
-def test_at_light_load_timed_intervals_know_better_than_what_is_left() -> None:
+def test_at_light_load_timed_intervals_are_preferred_to_the_remainder() -> None:
     """Unseen short interrupts take 0.5 % of the window, a quarter of what packets take, and belong to the loop."""
     true, interrupts = COSTS.of(LIGHT.busy_polls, *LIGHT[1:]), 0.005 * window(COSTS, LIGHT)
     found = determined(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) + interrupts)))
@@ -516,7 +516,7 @@ def rarely_polled(seed: int) -> tuple[Classes | NoClasses, float]:
     return classes(lcore(blocks, counts, cycles.sum() + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES)), spent.sum()
 
 
-def test_busy_polls_too_rare_to_be_known_well_still_tell_a_tax_near_1() -> None:
+def test_rare_busy_polls_still_give_a_tax_near_1() -> None:
     """Timed intervals have few busy polls, and the cost of an empty poll is uncertain."""
     found = [rarely_polled(seed) for seed in range(25)]
     given_ = [(one, true) for one, true in found if isinstance(one, Classes) and one.by_timed_intervals]

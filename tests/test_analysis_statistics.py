@@ -133,7 +133,7 @@ def test_equal_values_have_an_interval_where_there_are_enough(n: int, known: boo
         assert found.low == found.high if known else found.relative_half_width == math.inf
 
 
-def test_two_equal_repeats_of_each_side_do_not_tell_them_apart() -> None:
+def test_two_equal_repeats_per_side_show_no_difference() -> None:
     assert difference_p([1000.0, 1000.0], [1001.0, 1001.0]) == 0.5
     assert difference_p([1000.0] * 6, [1001.0] * 6) == pytest.approx(2 / 64)
     assert difference_p([1000.0, 1000.0], [1000.0, 1000.0]) == 1
@@ -152,7 +152,7 @@ def test_an_interval_contains_its_mean(values: list[float]) -> None:
     assert found.low - slack <= found.value <= found.high + slack
 
 
-def test_trend_is_kendalls_and_adds_groups() -> None:
+def test_the_trend_is_kendalls_and_adds_groups() -> None:
     rng = np.random.default_rng(5)
     x = [1.0, 2.0, 3.0, 4.0] * 3
     y = [level + float(rng.normal(0, 0.1)) for level in x]
@@ -182,7 +182,7 @@ def test_many_groups_of_two_show_a_trend_together() -> None:
     assert found.z == pytest.approx((9 - 1) / 3)
 
 
-def test_trend_of_noise_is_none_in_95_of_100() -> None:
+def test_noise_has_no_trend_in_95_of_100_cases() -> None:
     rng = np.random.default_rng(6)
     x = [1.0, 2.0, 3.0, 4.0] * 5
     found = sum(trend([(x, list(rng.normal(size=20)))]).direction != 0 for _ in range(SAMPLES))

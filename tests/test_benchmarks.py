@@ -29,7 +29,9 @@ def test_help_is_shown_and_nothing_is_measured(program: str, tmp_path: Path) -> 
     assert (done.returncode, done.stdout.split()[:2]) == (0, ["usage:", program]), done.stderr[-500:]
 
 
-def test_the_goal_stands_behind_its_figure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_figure_is_followed_by_its_goal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     ratio = importlib.import_module("ratio")
     assert ratio.print_ratio("speed", [1.0, 2.0, 4.0], ratio.Goal(least=3)).value == 2
@@ -59,7 +61,7 @@ def test_no_folder_of_eal_stays_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("before", "after", "steady"), [(50e6, 54e6, True), (50e6, 56e6, False), (100e6, 50e6, False)])
-def test_a_limit_that_changes_within_a_pair_is_none(
+def test_a_limit_that_changes_within_a_pair_is_discarded(
     monkeypatch: pytest.MonkeyPatch, before: float, after: float, steady: bool
 ) -> None:
     """One pair in five came from a host that moved a CPU in between, and then the driver beat its limit by far."""

@@ -83,7 +83,7 @@ def test_a_git_that_lists_nothing_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "out.tar").exists()
 
 
-def test_what_is_built_is_not_packed_without_a_git(tmp_path: Path) -> None:
+def test_built_files_are_not_packed_without_git(tmp_path: Path) -> None:
     home = small_checkout(tmp_path)
     shutil.rmtree(home / ".git")
     for name in (".venv/bin/python", "build/pollscope-node", "results/run.json", ".mypy_cache/a"):
@@ -103,7 +103,7 @@ def test_the_archive_is_not_written_through_a_link(checkout: Path, tmp_path: Pat
     assert (tmp_path / "out.tar").is_file() and not (tmp_path / "out.tar").is_symlink()
 
 
-def test_no_other_user_can_write_to_what_is_packed(tmp_path: Path) -> None:
+def test_no_other_user_can_write_to_packed_files(tmp_path: Path) -> None:
     """The checkout was made under a umask of 0."""
     home = small_checkout(tmp_path)
     (home / "playbooks").chmod(0o777)

@@ -121,7 +121,7 @@ def declared(header: Path) -> set[str]:
     return {found[1] for found in map(prototype.fullmatch, statements) if found}
 
 
-def test_what_a_header_declares_is_defined_beside_it_and_used_elsewhere() -> None:
+def test_declared_functions_are_defined_beside_the_header_and_used_elsewhere() -> None:
     """The opposite is the compiler's business: -Wmissing-prototypes refuses functions that no header has."""
     headers = [path for path in sources() if path.suffix == ".h"]
     assert sum(len(declared(header)) for header in headers) > 300

@@ -34,7 +34,7 @@ WITHOUT_CHANGE: dict[str, Draw] = {
 
 @pytest.mark.parametrize("n", [20, PARTS])
 @pytest.mark.parametrize("kind", WITHOUT_CHANGE)
-def test_the_rate_of_false_alarms_is_what_it_says(kind: str, n: int) -> None:
+def test_the_rate_of_false_alarms_is_the_stated_one(kind: str, n: int) -> None:
     rng, series = np.random.default_rng(7), 4000
     alarms = sum(early_change(WITHOUT_CHANGE[kind](rng, n)) is not None for _ in range(series))
     # FALSE_ALARM of 4000 are 4; with probability 1e-4 they are more than 14.
@@ -66,7 +66,7 @@ def test_a_shift_is_found_where_it_is(count: int, share: float, change: float) -
     assert all(each.change == pytest.approx(change, abs=0.03) for each in places)
 
 
-def test_a_slow_approach_is_found_too() -> None:
+def test_a_slow_approach_is_found_as_well() -> None:
     rng = np.random.default_rng(3)
     values = 1000 * (1 - 0.3 * np.exp(-np.arange(PARTS) / 6)) + rng.normal(0, 5, PARTS)
     found = early_change(values.tolist())
@@ -101,7 +101,7 @@ def warming(parts: int, factor: float, **dut: Any) -> dict[str, Any]:
     return record
 
 
-def test_rates_are_cut_and_it_is_said_what_was_done() -> None:
+def test_rates_are_cut_and_the_cut_is_reported() -> None:
     record = warming(12, 0.5)
     metrics, _ = derive_trial(record)
     parts_ns = 1e9 * synthetic.WINDOW_CYCLES / synthetic.TSC_HZ / PARTS
@@ -144,7 +144,7 @@ def test_every_rate_of_sweeps_is_cut_alike() -> None:
     assert metrics["poll_rate_hz"] / steady["poll_rate_hz"] == pytest.approx(rate)
 
 
-def test_a_sender_that_warms_up_has_the_rate_that_it_moves_cut_by_what_it_sends() -> None:
+def test_the_moved_rate_of_a_warming_sender_is_cut_by_its_sent_packets() -> None:
     """The moved rate counts sent packets, unless the workload sends none: the arriving rate says nothing about it."""
     record = warming(12, 0.5)
     metrics, _ = derive_trial(record)
@@ -197,7 +197,7 @@ def test_a_record_of_an_older_node_has_no_parts() -> None:
     assert steadiness_flags(TrialObservations(record)) == []
 
 
-def test_a_change_in_the_middle_of_the_window_is_told_and_not_cut() -> None:
+def test_a_change_in_the_middle_of_the_window_is_reported_and_not_cut() -> None:
     record = warming(28, 0.8)
     assert derive_trial(record)[0]["warmup_left_ns"] == 0
     (flag,) = steadiness_flags(TrialObservations(record))

@@ -119,7 +119,7 @@ def test_trend(tmp_path: Path, useful: dict[tuple[int, float], float], kind: Ver
 
 
 @pytest.mark.parametrize(("flat_within", "kind"), [(0.05, DISAGREES), (0.01, INCONCLUSIVE)])
-def test_flat_is_what_the_trials_own_errors_leave_flat(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
+def test_flat_respects_the_trials_own_errors(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
     """Repeats alike to 0.2 %; each tax is known to 1.75 %, so the ratio of two to 2.5 %."""
     predicate = {"kind": "trend", "factor": "queues", "direction": "falls", "flat_within": flat_within}
     useful = {(1, 0.5): 0.5, (2, 0.5): 0.5, (4, 0.5): 0.5}
@@ -179,7 +179,7 @@ def test_factors_that_a_spec_zips_are_one(tmp_path: Path) -> None:
     assert judged(tmp_path / "crossed", trials, one).kind is NOT_MEASURABLE
 
 
-def test_a_ratio_holds_what_both_sides_do_not_know_by_themselves(tmp_path: Path) -> None:
+def test_a_ratio_contains_the_errors_of_both_sides(tmp_path: Path) -> None:
     one = claim(metric="tax_share", predicate={"kind": "ratio", "factor": "queues", "from": 1, "to": 2, "high": 0.6})
     verdict = judged(tmp_path, trials_of({(1, 0.5): 0.2, (2, 0.5): 0.6}), one)
     (number,) = verdict.finding.numbers
@@ -382,7 +382,7 @@ def test_a_saturated_point_that_misses_nothing_shows_the_generator(tmp_path: Pat
     assert judged(tmp_path / "full", trials, one, **meta).kind is AGREES
 
 
-def test_what_finds_no_room_behind_the_dispatchers_is_missed_by_the_dut(tmp_path: Path) -> None:
+def test_packets_without_room_behind_the_dispatchers_are_missed_by_the_dut(tmp_path: Path) -> None:
     """Dispatchers that keep up with the generator, and a ring that does not: the workers are the limit."""
     trials = [synthetic.trial(f"t{repeat}", "cores=1", repeat, {"cores": 1}, pps=1e6 + repeat) for repeat in range(3)]
     meta: dict[str, Any] = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
@@ -422,7 +422,7 @@ MODEL = REAL | {"testbed": {"name": "model", "kind": "model"}}
 
 @pytest.mark.parametrize("need", ["line", "pcie", "ddio"])
 @pytest.mark.parametrize(("meta", "judges"), [(VIRTUAL, False), (EMULATED, False), (MODEL, False), (REAL, True)])
-def test_what_a_virtual_nic_does_not_have_is_not_judged_on_it(
+def test_claims_about_hardware_are_not_judged_on_a_virtual_nic(
     tmp_path: Path, need: str, meta: dict[str, Any], judges: bool
 ) -> None:
     verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), claim(**WITHIN, needs=[need]), **meta)
@@ -440,7 +440,7 @@ def test_emulated_machines_are_no_evidence_for_a_paper(tmp_path: Path) -> None:
     assert judged(tmp_path / "own", trials, claim(**WITHIN), **EMULATED).kind is AGREES
 
 
-def test_flagged_trials_are_said_and_decide_nothing_alone(tmp_path: Path) -> None:
+def test_flagged_trials_are_reported_and_decide_nothing_alone(tmp_path: Path) -> None:
     trials = trials_of({(1, 1.0): 0.75}, [*WOBBLE, *WOBBLE])
     flagged = [synthetic.disturbed(record) for record in trials]
     few = judged(tmp_path / "few", [*flagged[:2], *trials[2:]], claim(**WITHIN))
@@ -517,7 +517,7 @@ def test_several_pairs_are_not_one_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limited", ["first", "second"])
-def test_what_limits_one_pair_says_nothing_of_another(tmp_path: Path, limited: str) -> None:
+def test_a_limit_of_one_pair_does_not_apply_to_another(tmp_path: Path, limited: str) -> None:
     """The generator of one pair is its limit, at the same point at which that of the other is not."""
     saturated = [
         synthetic.trial(f"{pair}{repeat}", "queues=1", repeat, {"queues": 1}, pps=pps) | {"pair": pair}
@@ -638,7 +638,7 @@ def test_a_rise_is_held_against_that_of_another_metric_in_the_same_trials(tmp_pa
     assert "(ipc) is absent" in verdict.finding.sentence
 
 
-def test_what_the_spec_does_otherwise_than_the_paper_is_said(tmp_path: Path) -> None:
+def test_deviations_of_the_spec_from_the_paper_are_reported(tmp_path: Path) -> None:
     done = {"workload": "l3fwd-lpm", "extra_cycles": 400, "feed": "infinite", "rx_desc": 512, "frame": 64}
     trials = [record | {"params": done} for record in trials_of({(1, 1.0): 0.75})]
     run = read_run(synthetic.write_run(tmp_path / "run", trials))
@@ -652,7 +652,7 @@ def test_what_the_spec_does_otherwise_than_the_paper_is_said(tmp_path: Path) -> 
     assert "encapsulation: gre-ipv6 in the paper, ipip here" in evaluate_run(run)[0].differs
 
 
-def test_more_work_than_the_papers_router_does_is_said(tmp_path: Path) -> None:
+def test_more_work_than_the_papers_router_is_reported(tmp_path: Path) -> None:
     done = {"workload": "l3fwd-lpm", "lookups": 256, "generator_sleep": 200_000, "trace": "made.pcap", "frame": 64}
     trials = [record | {"params": done} for record in trials_of({(1, 1.0): 0.75})]
     run = read_run(synthetic.write_run(tmp_path / "run", trials, row="C-T4", rows=["C-T4"]))
@@ -669,7 +669,7 @@ def test_more_work_than_the_papers_router_does_is_said(tmp_path: Path) -> None:
     assert "look-ups: 1 per packet in the paper, 1, 4 and 16 per packet here" in evaluate_run(run)[0].differs
 
 
-def test_what_every_judged_row_was_set_up_like_is_known() -> None:
+def test_the_papers_setup_of_every_judged_row_is_known() -> None:
     for claimed in load_claims():
         if claimed.paper and claimed.row != "I-LL":  # which a table alone decides
             assert claimed.row in load_paper(claimed.paper).setup
@@ -677,7 +677,7 @@ def test_what_every_judged_row_was_set_up_like_is_known() -> None:
         Paper.model_validate(load_paper("socc19").model_dump() | {"setup": {"S-F5": {"colour": 1}}})
 
 
-def test_differences_to_the_paper_are_said(tmp_path: Path) -> None:
+def test_differences_to_the_paper_are_reported(tmp_path: Path) -> None:
     run = read_run(synthetic.write_run(tmp_path / "run", trials_of({(1, 1.0): 0.75})))
     verdict = evaluate_run(run)[0]
     assert any("ConnectX-5" in line and "virtual NIC" in line for line in verdict.differs)
@@ -757,7 +757,7 @@ def test_the_sanity_of_a_testbed_shows_on_a_noisy_host(tmp_path: Path) -> None:
     assert verdict.finding.flagged == 6
 
 
-def test_what_is_said_of_a_shared_queue_is_judged_with_bursts_and_one_by_one() -> None:
+def test_claims_about_a_shared_queue_are_judged_with_bursts_and_single_packets() -> None:
     """The text does not say how many packets its cores take at once, and the model's answer hangs on it."""
     from pollscope.analysis.claims.model import load_claims
 

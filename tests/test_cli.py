@@ -190,7 +190,7 @@ def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, module: str) -> None
     assert (done.returncode, done.stderr) == (130, "pollscope: interrupted\n")
 
 
-def test_ctrl_c_while_python_ends_is_too_late() -> None:
+def test_ctrl_c_while_python_ends_changes_nothing() -> None:
     code = """
 import os, signal
 import pollscope.cli

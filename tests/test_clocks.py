@@ -43,7 +43,7 @@ def test_the_node_compares_its_cpus(build_dir: Path, tmp_path: Path) -> None:
         (UNKNOWN, "could not be compared with that of CPU 0: no answer within 50 ms"),
     ],
 )
-def test_what_is_wrong_is_a_sentence(offset: dict[str, Any], says: str) -> None:
+def test_a_wrong_clock_is_reported_in_a_sentence(offset: dict[str, Any], says: str) -> None:
     (warning,) = clock_warnings(hello(offset))
     assert says in warning
     found = clocks(hello(offset), (0, 1))
@@ -52,7 +52,7 @@ def test_what_is_wrong_is_a_sentence(offset: dict[str, Any], says: str) -> None:
     assert flag == {"name": "clock", "text": warning}
 
 
-def test_what_agrees_is_not_spoken_of() -> None:
+def test_agreeing_clocks_are_not_mentioned() -> None:
     assert clock_warnings(hello(AGREES)) == []
     assert clocks(hello(AGREES), (0, 1)) == {"shared": True}
     assert clocks(hello(AHEAD), (0,)) == {"shared": True}  # a CPU that takes no part

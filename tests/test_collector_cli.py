@@ -87,7 +87,7 @@ def test_a_host_that_measures_is_left_alone(tmp_path: Path) -> None:
     assert cli("collect", *words).returncode == 0
 
 
-def test_who_may_not_open_the_hosts_lock_may_read_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_are_readable_without_access_to_the_hosts_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", "/proc/nowhere")
     assert collect("kernel-load", "--seconds", 0.1, "--interval", 0.05) == 0
 
@@ -117,7 +117,7 @@ def test_rubbish_is_reported_with_file_and_line(tmp_path: Path, capsys: pytest.C
         (("kernel-load", "--seconds", "0"), 2, "seconds"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_one_line(
+def test_an_impossible_request_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str], arguments: Sequence[str], code: int, message: str
 ) -> None:
     assert collect(*arguments) == code

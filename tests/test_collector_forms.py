@@ -54,7 +54,7 @@ def test_json_of_perf_that_cannot_be_repaired_is_refused() -> None:
     assert error.value.remedy == "record with -x';': some versions of perf 6 put commas wrongly with -j"
 
 
-def test_what_mlxconfig_says_of_the_next_boot_is_not_the_present() -> None:
+def test_mlxconfigs_value_for_the_next_boot_is_not_the_present_one() -> None:
     readings = read_file("mlxconfig", OWN / "mlxconfig.txt")
     assert reason(readings, "device", "LOG_MAX_OUTSTANDING_WQE") == "mlxconfig printed no current value (option -e)"
     origin = Origin("text")
@@ -63,7 +63,7 @@ def test_what_mlxconfig_says_of_the_next_boot_is_not_the_present() -> None:
     assert origin.problems.first == ["text:3: no row of 3 values: 'TORN_SETTING  1'"]
 
 
-def test_what_pcm_power_prints_beside_known_lines_is_counted() -> None:
+def test_unknown_lines_of_pcm_power_are_counted() -> None:
     origin = Origin("text")
     text = "S0; Watts: 70.00; \nS0; This PCU profile is not supported on your processor\nsomething else\nS0; Watts\n"
     assert values(power.parse(iter(text.splitlines(keepends=True)), origin), "socket0", "package_power") == [70]
@@ -374,7 +374,7 @@ def test_units_of_the_metric_groups_of_perf(unit: str, wanted: float, base: str,
     assert reading.get("df_metric") == pytest.approx(wanted)
 
 
-def test_what_a_link_of_pcm_carries_is_in_bytes_and_a_share() -> None:
+def test_traffic_of_a_pcm_link_is_in_bytes_and_as_a_share() -> None:
     text = (
         (OWN / "pcm.text.txt")
         .read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ NIC = counter("ethtool", "port:eth0", "nic.rx_bytes", 1e9, "B")
         (0, 0, Plausibility.IMPOSSIBLE),
     ],
 )
-def test_nic_bytes_against_iio_bytes(write: float, dropped: float, verdict: Plausibility) -> None:
+def test_nic_bytes_are_compared_with_iio_bytes(write: float, dropped: float, verdict: Plausibility) -> None:
     samples = [*NIC, *rate("pcm-iio", "socket0/stack1:PCIe1/part0", "dma_write", write, "B/s")]
     samples += counter("ethtool", "port:eth0", "nic.rx_port_discards", dropped)
     finding = next(f for f in judge(WindowSeries(samples)) if f.rule == "nic_iio")
@@ -73,7 +73,7 @@ def test_two_sources_of_the_same_bytes_are_not_added() -> None:
 @pytest.mark.parametrize(
     ("misses", "verdict"), [(100, None), (1100, Plausibility.SUSPICIOUS), (2100, Plausibility.IMPOSSIBLE)]
 )
-def test_misses_against_lookups(misses: float, verdict: Plausibility | None) -> None:
+def test_misses_are_compared_with_lookups(misses: float, verdict: Plausibility | None) -> None:
     samples = rate("pcm-iio", "socket0/stack1", "iotlb_lookups", 1000) + rate(
         "pcm-iio", "socket0/stack1", "iotlb_misses", misses
     )
@@ -83,7 +83,7 @@ def test_misses_against_lookups(misses: float, verdict: Plausibility | None) -> 
 @pytest.mark.parametrize(
     ("hits", "verdict"), [(600, Plausibility.OK), (900, Plausibility.SUSPICIOUS), (1700, Plausibility.IMPOSSIBLE)]
 )
-def test_hits_and_misses_make_all_llc_requests(hits: float, verdict: Plausibility) -> None:
+def test_hits_and_misses_add_up_to_all_llc_requests(hits: float, verdict: Plausibility) -> None:
     counts = (("itom", 1000), ("itom_hit", hits), ("itom_miss", 400))
     samples = [sample for name, value in counts for sample in interval("pcm-pcie", "socket0", name, value)]
     assert verdicts(samples)["llc_sum"] is verdict
@@ -100,7 +100,7 @@ def test_partial_writes_at_idle_are_a_wrapped_counter() -> None:
     assert "partial_writes" not in verdicts(busy)
 
 
-def test_channels_make_the_socket() -> None:
+def test_channels_add_up_to_the_socket() -> None:
     samples = rate("pcm-memory", "socket0", "dram_read", 100.0, "B/s")
     samples += rate("pcm-memory", "socket0/channel0", "dram_read", 50.0, "B/s")
     assert verdicts(samples)["channel_sum"] is Plausibility.SUSPICIOUS
@@ -165,7 +165,7 @@ def node_ipc(
         (0.9e9, 0.6e9, Plausibility.IMPOSSIBLE),  # the ratio fits, but a CPU cannot do less than its thread
     ],
 )
-def test_the_nodes_ipc_against_that_of_its_cpu(
+def test_the_nodes_ipc_is_compared_with_that_of_its_cpu(
     instructions: float, cycles: float, verdict: Plausibility | None
 ) -> None:
     (finding,) = node_ipc("perf", "cpu5", instructions, cycles)

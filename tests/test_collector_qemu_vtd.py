@@ -23,7 +23,7 @@ SLICE_NS = "25754947"
 LINES = (OWN / f"qemu-vtd.{SLICE_NS}.txt").read_text()
 
 
-def test_counts_of_a_recorded_slice_become_rates() -> None:
+def test_counts_of_a_recorded_interval_become_rates() -> None:
     readings = list(derive(read_text("qemu-vtd", LINES, SLICE_NS)))
     for event, metric in EVENTS.items():
         assert values(readings, "emulated", metric) == [pytest.approx(LINES.count(event + " ") / 0.025754947)]
@@ -41,12 +41,12 @@ def test_devices_are_named_by_their_source_id() -> None:
     assert values(readings, "emulated/01:01.0", "iotlb_misses") == [1]
 
 
-def test_a_slice_without_events_counted_none() -> None:
+def test_an_interval_without_events_counts_zero() -> None:
     assert values(read_text("qemu-vtd", "", SLICE_NS), "emulated", "iotlb_hits") == [0]
 
 
 @pytest.mark.parametrize("label", ["", "0", "-5", "soon"])
-def test_a_slice_without_length_is_refused(label: str) -> None:
+def test_an_interval_without_length_is_refused(label: str) -> None:
     with pytest.raises(ParseError, match="length"):
         read_text("qemu-vtd", LINES, label)
 
@@ -103,7 +103,7 @@ def qemu(tmp_path: Path) -> Iterator[Qemu]:
     one.server.close()
 
 
-def test_slices_are_recorded_and_the_trace_is_off_between_them(qemu: Qemu, tmp_path: Path) -> None:
+def test_intervals_are_recorded_and_the_trace_is_off_between_them(qemu: Qemu, tmp_path: Path) -> None:
     collector = QemuVtd(str(qemu.path))
     assert collector.probe().available
     (tmp_path / "raw").mkdir()

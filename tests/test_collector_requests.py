@@ -115,7 +115,7 @@ class Scraped(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_sensor_server_is_scraped_once_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sensor_server_is_scraped_once_per_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with HTTPServer(("127.0.0.1", 0), Scraped) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -81,7 +81,7 @@ def test_settings_are_read_at_start_and_stop_only() -> None:
     assert len(settings.taken) == 2
 
 
-def test_the_others_go_on_without_one_that_hangs_and_it_comes_back() -> None:
+def test_the_others_continue_without_a_hung_collector_until_it_recovers() -> None:
     stuck, other = Noted(), Noted()
     rounds = joined(stuck, other)
     wait_until(lambda: bool(stuck.taken and other.taken))

@@ -174,9 +174,7 @@ ramfs {tmp}/ram ramfs rw 0 0
 """
 
 
-def test_recordings_are_not_kept_in_the_dram_of_what_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recordings_are_not_kept_in_the_hosts_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts, disk, ram = tmp_path / "mounts", tmp_path / "on disk", tmp_path / "ram"
     for folder in (disk, ram):
         folder.mkdir()
@@ -238,7 +236,7 @@ def test_cpu_use_is_measured(make_tool: MakeTool, tmp_path: Path) -> None:
     ],
     ids=["dies", "unsupported", "hangs", "silent", "rubbish"],
 )
-def test_what_happens_to_a_tool_is_reported_and_harms_nobody(
+def test_a_failing_tool_is_reported_and_harms_no_other_collector(
     make_tool: MakeTool, tmp_path: Path, impatient: None, source: str, status: Status, reason: str
 ) -> None:
     session, samples = run([make_tool("bad", source), KernelLoad()], tmp_path / "run", 0.7, required=["bad"])
@@ -321,7 +319,7 @@ def test_a_snapshot_that_fails_or_hangs(tmp_path: Path, impatient: None) -> None
     assert max(times) - min(times) > 0.7e9, "it went on without the one that hangs"
 
 
-def test_one_that_cannot_be_stopped_keeps_none_from_it(tmp_path: Path) -> None:
+def test_a_collector_that_cannot_be_stopped_does_not_fail_the_others(tmp_path: Path) -> None:
     class Unstoppable(Failing):
         name = "unstoppable"
 
@@ -359,7 +357,7 @@ def test_a_recording_replays_with_its_values_and_its_pace(make_tool: MakeTool, t
     assert sum(gaps[1]) == pytest.approx(sum(gaps[0]), rel=0.2)
 
 
-def test_a_bare_output_replays_a_sample_an_interval(make_tool: MakeTool, tmp_path: Path) -> None:
+def test_a_bare_output_replays_one_sample_per_interval(make_tool: MakeTool, tmp_path: Path) -> None:
     output = tmp_path / "output.csv"
     output.write_text("".join(SAMPLE.format(n=n) for n in range(4)), encoding="utf-8")
     session, samples = run([Replay(make_tool("iio", GOOD), output)], tmp_path / "run", 0.6)

@@ -359,7 +359,7 @@ def test_a_nic_is_found_by_its_root_port_and_the_stack_that_watches_its_bus(two_
     assert "which counters are a root port's is not known of EPYC" in unknown
 
 
-def test_what_a_nic_carries_is_told_beside_the_sum_wherever_it_is_parsed(
+def test_a_nics_own_traffic_is_reported_beside_the_sum_for_every_parser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pollscope.collectors.recording import Recorder, Recording
@@ -432,7 +432,7 @@ def test_a_metric_has_one_unit_and_factor_in_all_generations() -> None:
             assert said.setdefault((entry.pmu, entry.metric), (entry.unit, entry.scale)) == (entry.unit, entry.scale)
 
 
-def test_a_pair_is_told_whose_traffic_is_asked_for() -> None:
+def test_a_pair_gets_the_nic_whose_traffic_is_requested() -> None:
     from pollscope.testbeds.pair.config import PairHost
     from pollscope.testbeds.pair.remote_host import RemoteHost
 

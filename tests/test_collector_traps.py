@@ -341,7 +341,7 @@ def test_a_scaled_number_of_perf_keeps_its_decimals() -> None:
     assert scaled((123456789012345678, ""), 1e-9)[0] == 123456789.012345678
 
 
-def test_a_share_that_is_glued_to_the_run_time_is_no_share() -> None:
+def test_a_number_glued_to_the_run_time_is_no_share() -> None:
     """perf before commit df936cad printed event-runtime and pcnt-running without anything in between."""
     row = '{"counter-value" : "12", "unit" : "", "event" : "cycles", "pcnt-running" : 3805731510100.00}\n'
     readings = read_text("perf", row)

@@ -95,7 +95,7 @@ def test_a_figure_of_many_points_stays_on_a_page_and_spreads_wide_ratios(tmp_pat
     assert len(pd.read_csv(paths[1])) == len(every)
 
 
-def test_one_trial_a_side_has_no_interval_and_is_hollow(tmp_path: Path) -> None:
+def test_one_trial_per_side_has_no_interval_and_is_hollow(tmp_path: Path) -> None:
     trials = [synthetic.trial(mode, mode, 0, {"knob.iommu": mode}, pps=RATES[mode]) for mode in ("off", "strict")]
     run = read_run(synthetic.write_run(tmp_path / "run", trials, row="I-IOMMU"))
     values, _ratios = draw_comparison(compare_levels(run, "iommu", ["rx_pps"])).axes
@@ -144,7 +144,7 @@ def test_levels_of_a_modelled_run_are_said_to_be_so(tmp_path: Path) -> None:
     "command",
     [("claims",), ("explain",), ("compare", "--by", "iommu"), ("figures", "--x", "knob.iommu", "--y", "rx_pps")],
 )
-def test_a_run_that_goes_on_is_said_to_be_unfinished(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_running_run_is_marked_as_unfinished(tmp_path: Path, command: tuple[str, ...]) -> None:
     run = iommu_run(tmp_path / "run", status="running")
     name, *options = command
     done = pollscope(name, run.path, *options, cwd=tmp_path)
@@ -179,13 +179,13 @@ def test_a_knob_with_many_levels_is_no_comparison(tmp_path: Path) -> None:
     assert compare_knobs(read_run(synthetic.write_run(tmp_path / "run", trials, row="I-WAYS"))) == {}
 
 
-def test_what_is_the_same_number_everywhere_is_left_out_unless_asked_for(tmp_path: Path) -> None:
+def test_metrics_that_are_equal_everywhere_are_left_out_unless_requested(tmp_path: Path) -> None:
     run = iommu_run(tmp_path / "run")
     assert "loss_share" not in {each.metric for each in compare_levels(run, "iommu", None)}
     assert {each.metric for each in compare_levels(run, "iommu", ["loss_share"])} == {"loss_share"}
 
 
-def test_what_differs_of_hosts_and_builds_is_said(tmp_path: Path) -> None:
+def test_differences_of_hosts_and_builds_are_listed(tmp_path: Path) -> None:
     sides: list[dict[str, Any]] = [
         {
             "host": {"microcode": code, "nics": {"0000:4b:00.0": {"link": link, "firmware": "22.35"}}},

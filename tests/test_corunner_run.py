@@ -71,7 +71,7 @@ def test_places_on_a_server(levels: dict[str, Any], expected: CorunnerCpus) -> N
         ({"spinning_cores": 1}, [], "needs 1 cores to spin on beside everything else; this host has 0 to give"),
     ],
 )
-def test_what_two_cpus_cannot_host(levels: dict[str, Any], others: list[int], reason: str) -> None:
+def test_points_that_two_cpus_cannot_host_are_left_out(levels: dict[str, Any], others: list[int], reason: str) -> None:
     with pytest.raises(HostError, match=reason):
         place_corunners(SMALL, wanted(**levels), [1], others)
 

@@ -79,7 +79,7 @@ def test_occupancies_are_latencies_by_littles_law() -> None:
     assert "gave no completion_buffer_inserts" in absences["completion_buffer_latency_cycles"]
 
 
-def test_costs_of_sent_packets_relate_the_window_to_what_the_dut_sent() -> None:
+def test_costs_per_sent_packet_use_the_packets_that_the_dut_sent() -> None:
     counts = {"iotlb.lookups": mean(4000), "iotlb.misses": mean(1000), "dma_read": mean(2e9, "B/s")}
     record = {**trial(), "collectors": {"pcm-iio": delivered(**counts)}}
     record["result"]["dut"]["lcores"][0]["tx_packets"] //= 4
@@ -90,7 +90,7 @@ def test_costs_of_sent_packets_relate_the_window_to_what_the_dut_sent() -> None:
     assert metrics["iotlb_hits_per_s"] == 3000
 
 
-def test_memory_traffic_of_both_hosts_is_that_of_a_packet() -> None:
+def test_memory_traffic_of_both_hosts_is_given_per_packet() -> None:
     dut = delivered(dram_read=mean(3e9, "B/s"), dram_write=mean(1e9, "B/s"))
     sender = delivered(dram_read=mean(5e8, "B/s"), dram_write=mean(2e8, "B/s"))
     record = {**trial(), "collectors": {"dut/pcm-memory": dut, "generator/pcm-memory": sender}}
@@ -114,7 +114,7 @@ def test_reads_without_a_completion_buffer_are_neohosts() -> None:
 
 
 @pytest.mark.parametrize(("workload", "moved"), [("io", "tx_pps"), ("rx", "rx_pps"), ("ipsec", "rx_pps")])
-def test_what_a_core_moves_is_what_it_sends_or_only_receives(workload: str, moved: str) -> None:
+def test_moved_packets_are_sent_ones_or_received_if_none_are_sent(workload: str, moved: str) -> None:
     record = trial()
     record["config"]["dut"]["workload"] = workload
     record["result"]["dut"]["lcores"][0]["tx_packets"] //= 4
@@ -151,7 +151,7 @@ def test_percent_nanoseconds_and_power_come_in_base_units() -> None:
     assert metrics["package_power_w"] == 160.0
 
 
-def test_an_absence_says_what_became_of_each_collector() -> None:
+def test_an_absence_names_the_outcome_of_each_collector() -> None:
     dead: dict[str, Any] = {
         "status": "failed",
         "reason": "pcm-memory ended with status 1",
@@ -166,7 +166,7 @@ def test_an_absence_says_what_became_of_each_collector() -> None:
     assert "dram_read_bytes_per_s" in derive_trial(trial())[1]  # a run without any collector
 
 
-def test_what_the_node_counted_is_taken_by_cpu_and_window() -> None:
+def test_the_nodes_counts_are_matched_by_cpu_and_window() -> None:
     result = trial()["result"]
     assert list(node_counts(result)) == []  # its PMU is absent
     lcore = result["dut"]["lcores"][0]
@@ -184,7 +184,7 @@ TABLE = {1: (15.99e9, 20.30e6 + 11.25e6, 1.48e9, 1627e-9), 2: (19.99e9, 25.32e6 
 
 
 @pytest.mark.parametrize(("cores", "reads"), [(1, (50.8, 51.3, 37.6)), (2, (96.3, 97.4, 71.3))])
-def test_outstanding_reads_of_the_text_three_ways_and_what_they_disagree_by(
+def test_outstanding_reads_are_computed_in_three_ways_with_their_disagreement(
     cores: int, reads: tuple[float, float, float]
 ) -> None:
     bits, lookups, read_bytes, latency_s = TABLE[cores]
@@ -196,7 +196,7 @@ def test_outstanding_reads_of_the_text_three_ways_and_what_they_disagree_by(
     assert metrics["outstanding_reads_disagreement"] == pytest.approx(max(reads) / min(reads) - 1, rel=0.01)
 
 
-def test_one_way_to_outstanding_reads_disagrees_with_nothing() -> None:
+def test_a_single_way_to_outstanding_reads_has_no_disagreement() -> None:
     nic = delivered(pcie_inbound=mean(2e9, "B/s"), pcie_latency_mean=mean(1e-6, "s"))
     metrics, absences = metrics_of(neohost=nic)
     assert metrics["outstanding_reads_nic"] == pytest.approx(31.25)
@@ -232,7 +232,7 @@ OCCUPANCIES = {
 }
 
 
-def test_occupancy_and_clock_are_what_is_under_way_and_agree_with_rate_times_latency() -> None:
+def test_occupancy_over_clock_agrees_with_rate_times_latency() -> None:
     metrics, _ = metrics_of(perf_uncore=delivered(**OCCUPANCIES))
     assert metrics["outstanding_writes_cha"] == pytest.approx(12.8)
     assert metrics["cha_write_latency_ns"] == pytest.approx(200)
@@ -242,7 +242,7 @@ def test_occupancy_and_clock_are_what_is_under_way_and_agree_with_rate_times_lat
     assert (metrics["outstanding_requests_irp"], metrics["outstanding_reads_buffers"]) == (20, 7)
 
 
-def test_occupied_walkers_are_walks_under_way_by_their_own_clock() -> None:
+def test_occupied_walkers_over_their_clock_are_walks_in_progress() -> None:
     counts = {"page_walk_occupancy": mean(3e9, "1/s", units=2), "iommu_clocks": mean(2e9, units=2)}
     assert metrics_of(vtd_pmu=delivered(**counts))[0]["page_walks_under_way"] == pytest.approx(3)
     other = {"page_walk_occupancy": counts["page_walk_occupancy"], "iio_clock": mean(1e9, "cycles/s", units=2)}

@@ -88,7 +88,7 @@ def results(out: Path) -> dict[str, Any]:
     [pytest.param(SWEEP, marks=pytest.mark.thorough), LOADS],
     ids=["rates", "loads of a maximum"],
 )
-def test_the_bits_are_those_without_a_cluster(tmp_path: Path, workers: Workers, sweep: tuple[str, ...]) -> None:
+def test_a_cluster_gives_the_same_bits(tmp_path: Path, workers: Workers, sweep: tuple[str, ...]) -> None:
     workers.add()
     assert pollscope(*sweep, "--out", "local", cwd=tmp_path).returncode == 0
     one = pollscope(*sweep, "--out", "one", "--dask", workers.address, cwd=tmp_path)
@@ -99,7 +99,7 @@ def test_the_bits_are_those_without_a_cluster(tmp_path: Path, workers: Workers, 
 
 
 @pytest.mark.thorough
-def test_nothing_is_lost_with_a_worker(tmp_path: Path, workers: Workers) -> None:
+def test_a_lost_worker_loses_no_result(tmp_path: Path, workers: Workers) -> None:
     first, _second = workers.add(), workers.add()
     assert pollscope(*SWEEP, "--out", "local", cwd=tmp_path).returncode == 0
     command = [str(Path(sys.executable).with_name("pollscope")), *SWEEP, "--out", "there", "--dask", workers.address]
@@ -116,7 +116,7 @@ def test_nothing_is_lost_with_a_worker(tmp_path: Path, workers: Workers) -> None
     assert results(tmp_path / "there") == results(tmp_path / "local")
 
 
-def test_what_cannot_compute_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_unusable_scheduler_is_refused_in_one_line(tmp_path: Path) -> None:
     nobody = pollscope(*SWEEP, "--dask", "tcp://127.0.0.1:9", cwd=tmp_path)
     said = [line for line in nobody.stderr.splitlines() if not line.startswith("quick: ")]
     assert (nobody.returncode, len(said)) == (3, 1)
@@ -138,7 +138,7 @@ def own_address() -> str | None:
         return str(probe.getsockname()[0])
 
 
-def test_a_scheduler_on_a_network_is_not_even_contacted(tmp_path: Path) -> None:
+def test_a_scheduler_on_a_network_is_not_contacted(tmp_path: Path) -> None:
     """Its answers would be unpickled, which runs its code."""
     if (address := own_address()) is None:
         pytest.skip("this host has no address but the loopback's")

@@ -106,7 +106,7 @@ def test_a_core_that_was_away_when_the_window_ended_polled_no_faster() -> None:
     assert metrics["sweep_time_ns"] == pytest.approx(200)
 
 
-def test_parts_that_do_not_add_up_are_not_told_apart() -> None:
+def test_parts_that_do_not_add_up_are_not_separated() -> None:
     """Timed one by one, busy polls of a tenth of the window take as long as a fifth: they overlap."""
     record = synthetic.trial(useful_share=0.1)
     timed = record["result"]["dut"]["lcores"][0]["timed"]
@@ -207,12 +207,12 @@ def test_a_loop_that_sweeps_never_waits() -> None:
     assert metrics["waiting_share"] == 0
 
 
-def test_too_few_timed_turns_are_a_reason() -> None:
+def test_too_few_timed_iterations_are_a_reason() -> None:
     _, absences = derive_trial(qwait_trial(0.5, 29, 0.1 * synthetic.WINDOW_CYCLES))
     assert "only 29 of" in absences["tax_share"]
 
 
-def test_more_than_the_window_is_a_reason() -> None:
+def test_costs_beyond_the_window_are_a_reason() -> None:
     _, absences = derive_trial(qwait_trial(0.5, 1000, 0.8 * synthetic.WINDOW_CYCLES))
     assert "exceeds the window by" in absences["tax_share"]
 
@@ -330,7 +330,7 @@ def test_pmu_counts_when_there_is_a_pmu() -> None:
         ("calibration", {"absent": "no DUT"}, "sweep_cycles", "no DUT"),
     ],
 )
-def test_what_was_not_measured_is_absent_with_its_reason(path: str, value: object, absent: str, reason: str) -> None:
+def test_unmeasured_values_are_absent_with_their_reason(path: str, value: object, absent: str, reason: str) -> None:
     metrics, absences = derive_trial(_changed(synthetic.trial(), path, value))
     assert absent not in metrics
     assert reason in absences[absent]
@@ -372,7 +372,7 @@ def test_order_within_flows() -> None:
 
 
 @pytest.mark.parametrize("far", [-256, 256])
-def test_a_mean_of_displacements_that_are_not_told_apart_is_absent(far: int) -> None:
+def test_a_mean_of_clipped_displacements_is_absent(far: int) -> None:
     record = synthetic.trial()
     record["result"]["gen"]["lcores"][0]["sequence"]["displaced"] = [[far, 1], [1, 300]]
     metrics, absences = derive_trial(record)
@@ -546,7 +546,7 @@ def test_the_last_attempt_of_a_trial_counts(tmp_path: Path) -> None:
     assert table["metric.useful_share"].tolist() == [pytest.approx(0.9)]
 
 
-def test_a_table_of_before_a_metric_was_known_is_derived_again(tmp_path: Path) -> None:
+def test_a_table_without_a_known_metric_is_derived_again(tmp_path: Path) -> None:
     """Seen: `report` ended with KeyError 'metric.reordered_total_share' on a run of the day before."""
     run = read_run(synthetic.write_run(tmp_path / "run", [synthetic.trial()]))
     path = write_table(run.path)
@@ -568,7 +568,7 @@ def test_table_is_derived_again_when_trials_are_newer(tmp_path: Path) -> None:
     assert current_table(read_run(run))["metric.useful_share"].tolist() == [pytest.approx(0.9)]
 
 
-def test_what_no_collector_counted_is_absent_for_the_reasons_that_each_metric_gives() -> None:
+def test_uncounted_metrics_are_absent_with_their_own_reasons() -> None:
     record = synthetic.trial()
     _, absences = derive_trial(record)
     for name, compute in COUNTED.items():
@@ -614,7 +614,7 @@ def only_in_a_child(judge: Callable[..., Judgement]) -> Callable[..., Judgement]
     return judged
 
 
-def test_what_one_of_several_cpus_cannot_read_is_said_with_its_place(
+def test_a_record_that_a_worker_cannot_read_is_reported_with_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged_by_two(monkeypatch)
@@ -625,7 +625,7 @@ def test_what_one_of_several_cpus_cannot_read_is_said_with_its_place(
         derive_table(read_run(folder))
 
 
-def test_what_was_appended_since_a_run_was_read_is_not_taken_for_derived(tmp_path: Path) -> None:
+def test_trials_appended_after_a_run_was_read_are_derived_later(tmp_path: Path) -> None:
     folder = synthetic.write_run(tmp_path / "run", [synthetic.trial("t0")])
     read = read_run(folder)
     file = folder / "trials.jsonl"
@@ -635,14 +635,14 @@ def test_what_was_appended_since_a_run_was_read_is_not_taken_for_derived(tmp_pat
 
 
 @pytest.mark.parametrize("bad", [-1, 2**63, math.nan, math.inf, "7", True, None, {"absent": "no"}])
-def test_a_list_of_numbers_names_what_is_none(bad: object) -> None:
+def test_a_list_of_numbers_names_a_bad_entry(bad: object) -> None:
     assert Part([1, 2.5, 0], "place").numbers() == [1.0, 2.5, 0.0]
     with pytest.raises(UsageError) as error:
         Part([1, bad, 3], "place").numbers()
     assert error.value.where == "place[1]"
 
 
-def test_what_is_absent_is_looked_for_once() -> None:
+def test_an_absent_value_is_computed_once() -> None:
     trial, asked = TrialObservations(synthetic.trial()), []
 
     def compute(observations: TrialObservations) -> float:

@@ -54,7 +54,7 @@ def test_the_stored_form_holds_the_same(values: list[int]) -> None:
     assert stored_form(stored) == stored
 
 
-def test_what_is_no_histogram_is_stored_as_it_came() -> None:
+def test_a_value_that_is_no_histogram_is_stored_unchanged() -> None:
     broken = synthetic.histogram([5, 6]) | {"total": 7}
     assert stored_form({"h": broken}) == {"h": broken}
 
@@ -75,7 +75,7 @@ HDR = stored_form(synthetic.histogram([5, 6, 700_000]))
         ({"total": 4}, "counts sum to 3"),
     ],
 )
-def test_a_stored_form_that_cannot_be_is_refused(change: dict[str, object], word: str) -> None:
+def test_an_impossible_stored_form_is_refused(change: dict[str, object], word: str) -> None:
     with pytest.raises(UsageError, match=word):
         parse_histogram(HDR | change, "place")
 
@@ -86,7 +86,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         parse_histogram(HDR | {"hdr": text}, "place")
 
 
-def test_one_that_breaks_off_leaves_nothing_to_the_next() -> None:
+def test_a_truncated_histogram_does_not_affect_the_next() -> None:
     """Counts of a wider layout under the head of a narrow one: those that still fit are read before one does not."""
     narrow = stored_form(synthetic.histogram([3, 900]))
     wide = HdrHistogram(1, 2**40, 3)

@@ -49,7 +49,7 @@ def fill(disk: Path, but_bytes: int) -> Path:
 
 
 @pytest.mark.parametrize("place", ["file/results", "/proc/nowhere", "/dev/full"])
-def test_a_place_where_no_run_folder_can_be_made(cli: Cli, place: str) -> None:
+def test_a_run_folder_that_cannot_be_made_is_one_line(cli: Cli, place: str) -> None:
     done = cli("run", cli.spec(), "--out", place)
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 1
@@ -106,7 +106,7 @@ def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
 
 
 @FULL
-def test_what_was_collected_outlives_a_full_disk(cli: Cli, disk: Path) -> None:
+def test_collected_samples_survive_a_full_disk(cli: Cli, disk: Path) -> None:
     """Hours may be in it."""
     fill(disk, 0)
     words = "collect", "kernel-load", "--seconds", "0.5", "--interval", "0.1", "--out"

@@ -43,7 +43,7 @@ def test_doctor_says_yes_or_no_with_a_reason(cli: Cli) -> None:
     assert cli("doctor").returncode == 0
 
 
-def test_the_answer_does_not_take_a_knob_for_what_it_turns() -> None:
+def test_a_knob_is_not_mistaken_for_the_state_that_it_sets() -> None:
     findings = [Check("loopback testbed", "hugepages", "note", "none reserved"), Check("knobs", "hugepages", "yes", "")]
     assert "Missing most: hugepages" in answer(findings)
 
@@ -96,7 +96,7 @@ def test_the_self_test_prints_its_table(cli: Cli, build_dir: Path) -> None:
     assert by_mode["full"] > by_mode["sampled"]
 
 
-def test_absent_facts_have_a_reason(tmp_path: Path) -> None:
+def test_absent_metadata_have_a_reason(tmp_path: Path) -> None:
     metadata = host_metadata(tmp_path / "proc", tmp_path / "sys")
     assert metadata["governor"] == {"absent": "no cpufreq driver"}
     assert metadata["turbo"] == {"absent": "no cpufreq driver shows it"}
@@ -104,7 +104,7 @@ def test_absent_facts_have_a_reason(tmp_path: Path) -> None:
     json.dumps(metadata)
 
 
-def test_facts_that_move_results_without_a_word(tmp_path: Path) -> None:
+def test_metadata_that_change_results_silently_are_recorded(tmp_path: Path) -> None:
     """Microcode, BIOS, mitigations, and firmware and link of the NICs."""
     proc, sys = tmp_path / "proc", tmp_path / "sys"
     written(proc / "cpuinfo", "vendor_id\t: GenuineIntel\nmicrocode\t: 0xd0003a5\n\nmicrocode\t: 0x1\n")
@@ -157,7 +157,7 @@ def test_caches(tmp_path: Path) -> None:
     assert cache_bytes(tmp_path) == {"L1d": 48 * 1024, "L2": 2048 * 1024}
 
 
-def test_build_facts_without_a_build_folder(tmp_path: Path) -> None:
+def test_build_metadata_without_a_build_folder(tmp_path: Path) -> None:
     assert "absent" in build_metadata(tmp_path / "pollscope-node")["compiler"]
 
 
@@ -291,6 +291,6 @@ def test_make_targets_in_messages_are_there(checkout: Path) -> None:
         ({"waitpkg": False, "mwaitx": False, "rtm": False}, "no", "and so is monitor"),
     ],
 )
-def test_what_halts_a_core_is_said(flags: dict[str, bool], state: str, words: str) -> None:
+def test_instructions_that_can_halt_a_core_are_reported(flags: dict[str, bool], state: str, words: str) -> None:
     found = user_mode_wait(flags)
     assert (found.state, words in found.text) == (state, True)

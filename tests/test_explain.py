@@ -136,7 +136,7 @@ def test_a_busy_core_that_misses_nothing_may_carry_more_in_larger_bursts(tmp_pat
     assert limits(alone(tmp_path / "whole", {**load, "load_of_max": 1.0}, busy=0.98)) == ["core cycles"]
 
 
-def test_idle_is_the_load_that_was_asked_for(tmp_path: Path) -> None:
+def test_idle_means_that_no_load_was_requested(tmp_path: Path) -> None:
     found = alone(tmp_path / "run", {"saturate": None, "load_pps": 0.0}, busy=0.0, pps=0.0)
     assert limits(found) == ["offered load"]
     assert of(found, "offered load").evidence[0].startswith("nothing is sent")
@@ -152,7 +152,7 @@ def test_a_late_generator_limits_a_dut_with_time_left(tmp_path: Path) -> None:
     assert "50 %" in " ".join(of(found, "generator").evidence)
 
 
-def test_a_generator_whose_cpu_the_host_has_is_not_slow(tmp_path: Path) -> None:
+def test_a_generator_whose_cpu_the_host_takes_is_not_called_slow(tmp_path: Path) -> None:
     """Seen on a busy host: at 20 kpps 4 % were not sent, while the generator's CPU was away for as long."""
     records = [record(f"t{repeat}", {"saturate": None, "load_pps": 2e4}, busy=0.1) for repeat in range(3)]
     for each in records:
@@ -220,7 +220,7 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
         ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # as windows of two clocks may differ
     ],
 )
-def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, list[float]], evidence: str) -> None:
+def test_packets_lost_on_the_path_are_not_the_generators_limit(known: dict[str, list[float]], evidence: str) -> None:
     """The generator receives nothing, so that nobody knows of a loss but by what came to the DUT."""
     idle = [CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]
     found = diagnose(PointObservations("p", PARAMS, {"offered_pps": [1e7], **known}, loads=[idle]))
@@ -229,7 +229,7 @@ def test_what_is_lost_on_the_way_is_not_the_generators_limit(known: dict[str, li
 
 
 @pytest.mark.parametrize(("away", "limit"), [(0.9, ["core cycles", "host takes the core"]), (0.1, ["core cycles"])])
-def test_a_core_that_only_sends_is_limited_by_a_host_that_mostly_has_it(away: float, limit: list[str]) -> None:
+def test_a_sending_core_is_limited_by_a_host_that_takes_most_of_its_time(away: float, limit: list[str]) -> None:
     """Seen on emulated machines of a busy host: 88 % away, and the host was said not to limit."""
     busy = [CoreLoad("worker on CPU 1", "worker", 1.0, 0.0)]
     known = {"interrupted_share": [away], "tx_pps": [1e5], "tx_dropped_share": [0.0], "rx_nombuf_share": [0.0]}
@@ -271,7 +271,7 @@ def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: flo
 
 @pytest.mark.parametrize("lcores", [1, 2])
 @pytest.mark.parametrize(("busy", "kind"), [(0.99, RuleOutcome.LIMITS), (0.92, RuleOutcome.ABSENT)])
-def test_timed_intervals_that_miss_the_window_bar_only_what_they_decide(
+def test_timed_intervals_that_miss_the_window_invalidate_only_dependent_findings(
     tmp_path: Path, lcores: int, busy: float, kind: RuleOutcome
 ) -> None:
     """A core that always has work is busy whatever a busy poll costs: 2.2 % were seen in runs of 200 ms."""
@@ -288,7 +288,7 @@ def test_timed_intervals_that_miss_the_window_bar_only_what_they_decide(
 
 
 @pytest.mark.parametrize(("idle", "kind"), [(0.04, RuleOutcome.LIMITS), (0.12, RuleOutcome.ABSENT)])
-def test_a_core_whose_tax_is_not_known_is_judged_by_what_its_empty_polls_may_cost(
+def test_a_core_with_unknown_tax_is_judged_by_bounds_of_its_empty_polls(
     tmp_path: Path, idle: float, kind: RuleOutcome
 ) -> None:
     records = [record(f"t{repeat}", {}, missed=0.3, busy=0.6) for repeat in range(3)]
@@ -302,7 +302,7 @@ def test_a_core_whose_tax_is_not_known_is_judged_by_what_its_empty_polls_may_cos
     assert of(explain_run(run, table)[0], "core cycles").kind is kind
 
 
-def test_a_full_line_is_told_from_a_generator(tmp_path: Path) -> None:
+def test_a_full_line_is_distinguished_from_a_slow_generator(tmp_path: Path) -> None:
     values = {"rx_line_bps": [9.9e9], "tx_line_bps": [1e9], "imissed_share": [0.0], "offered_pps": [1.4e7]}
     known = PointObservations(
         "p", PARAMS, values, links=[("the RX line", "rx_line_bps", 1e10), ("TX", "tx_line_bps", 1e10)]
@@ -311,7 +311,7 @@ def test_a_full_line_is_told_from_a_generator(tmp_path: Path) -> None:
     assert "99 %" in of(diagnose(known), "line").evidence[0]
 
 
-def test_what_is_lost_outside_the_dut_is_not_taken_for_received() -> None:
+def test_packets_lost_outside_the_dut_do_not_count_as_received() -> None:
     values = {"imissed_share": [0.0], "offered_pps": [1e7], "rx_pps": [1e7], "loss_share": [0.2]}
     load = {"saturate": None, "load_pps": 1e7}
     busy = [[CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]]
@@ -339,7 +339,7 @@ def test_an_empty_feed_is_no_load() -> None:
     assert limits(diagnose(PointObservations("p", {**PARAMS, "feed": "none"}, {"rx_pps": [0.0]}))) == ["offered load"]
 
 
-def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
+def test_contradicting_trials_give_no_finding(tmp_path: Path) -> None:
     missed = (0.0, 0.3, 0.0, 0.3, 0.0)
     records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate(missed)]
     [found] = explained(tmp_path / "run", records)
@@ -350,7 +350,7 @@ def test_trials_that_contradict_each_other_tell_nothing(tmp_path: Path) -> None:
     assert found.summary.startswith("not known what limits it; it may be: ")
 
 
-def test_what_the_means_contradict_is_not_said_to_limit(tmp_path: Path) -> None:
+def test_a_limit_that_the_means_contradict_is_not_stated(tmp_path: Path) -> None:
     records = [record(f"t{repeat}", {}, missed=share, busy=0.3) for repeat, share in enumerate((0.0, 0.3, 0.0, 0.0))]
     [found] = explained(tmp_path / "run", records)
     assert limits(found) == []
@@ -390,7 +390,7 @@ def test_a_busy_core_that_loses_nothing_says_how_much_is_left() -> None:
         assert left in of(found, "core cycles").evidence[0]
 
 
-def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None:
+def test_unmeasured_values_are_absent_with_their_reason(tmp_path: Path) -> None:
     found = alone(tmp_path / "run", {}, missed=0.3, busy=0.98)
     absent = {finding.stage: finding.evidence for finding in found.of(RuleOutcome.ABSENT)}
     assert set(absent) >= HOST_NETWORK
@@ -399,7 +399,7 @@ def test_what_was_not_measured_is_absent_with_its_reason(tmp_path: Path) -> None
     assert all(finding.evidence and finding.evidence[0] for finding in found.findings)
 
 
-def test_without_cycles_few_empty_polls_tell_a_busy_core() -> None:
+def test_without_cycles_few_empty_polls_show_a_busy_core() -> None:
     values = {"imissed_share": [0.2], "offered_pps": [1e7], "empty_poll_fraction": [0.01]}
     counted = PointObservations("p", PARAMS, values, no_loads="accounting count has no cycles")
     assert limits(diagnose(counted)) == ["core cycles"]
@@ -470,7 +470,7 @@ def test_a_point_without_iommu_decides_about_walks() -> None:
         (1024, 4096, 0x7C0, 0.996, RuleOutcome.CLEAR),
     ],
 )
-def test_ddio_hits_stand_beside_what_rings_and_ways_let_expect(
+def test_ddio_hits_are_shown_beside_the_expectation_from_rings_and_ways(
     frame: int, descriptors: int, ways: str | int | None, hits: float, kind: RuleOutcome
 ) -> None:
     params = {"frame": frame, "rx_desc": descriptors, "queues": 1, "knob.ddio_ways": ways}
@@ -521,7 +521,7 @@ def test_walks_are_as_long_as_counted_and_the_iotlb_reaches_as_far_as_its_entrie
     assert found.kind is RuleOutcome.OPEN
 
 
-def test_a_run_s_own_collectors_tell_link_tags_and_work_requests(tmp_path: Path) -> None:
+def test_collectors_of_a_run_show_link_tags_and_work_requests(tmp_path: Path) -> None:
     """The configuration space of a NIC, a firmware query and counters, as their parsers leave them in a trial."""
     done = {"status": "ok", "reason": "", "cpu_share": 0.0}
     link = {"link_speed": 8e9, "link_width": 8, "max_payload": 256, "max_read_request": 512, "tags": 256}
@@ -548,7 +548,7 @@ def test_latency_that_stays_is_no_queueing() -> None:
     assert of(diagnose(now), "NIC's MTT cache").kind is RuleOutcome.CLEAR
 
 
-def test_every_rule_says_where_it_is_from_and_what_refutes_it() -> None:
+def test_every_rule_names_its_source_and_what_refutes_it() -> None:
     assert len({rule.stage for rule in RULES}) == len(RULES)
     assert all(rule.source and rule.refuted_by for rule in RULES)
 

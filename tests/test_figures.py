@@ -193,7 +193,7 @@ def test_a_modelled_run_is_marked(tmp_path: Path) -> None:
     assert text.count("MODELLED") == 2, "in the caption, and as a watermark that is not lost with it"
 
 
-def test_the_caption_says_what_makes_a_run_less_than_its_spec(tmp_path: Path) -> None:
+def test_the_caption_says_what_a_run_leaves_out_of_its_spec(tmp_path: Path) -> None:
     spec = """
 format: 1
 name: synthetic
@@ -286,7 +286,7 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], 
     assert done.stderr.count("\n") == 1
 
 
-def test_of_several_pairs_one_is_drawn_and_the_others_are_said(tmp_path: Path) -> None:
+def test_of_several_pairs_one_is_drawn_and_the_others_are_named(tmp_path: Path) -> None:
     trials = [
         synthetic.trial(f"{pair}{repeat}", "queues=1", repeat, {"queues": 1}, pps=0, polls=polls + repeat)
         | {"pair": pair}

@@ -83,7 +83,7 @@ def test_a_generator_and_the_virtual_nic_are_bars_of_their_own(tmp_path: Path) -
         assert word in text
 
 
-def test_without_frequencies_the_reason_is_told(tmp_path: Path) -> None:
+def test_without_frequencies_the_reason_is_shown(tmp_path: Path) -> None:
     trials = [beside({"spinning_cores": 0}, repeat, 1000.0) for repeat in range(3)]
     text = words(svg_of(run_of(tmp_path / "run", "S-T4.2", trials), "S-T4.2", tmp_path / "out"))
     assert "Frequency absent, because" in text and "no such counter" in text

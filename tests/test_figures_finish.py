@@ -79,7 +79,7 @@ def moved(axes: Axes) -> list[Any]:
     return [line.get_transform() for line in axes.lines if line.get_label() in (WHISKER, CUT)]
 
 
-def test_thousands_of_an_axis_are_told_apart() -> None:
+def test_thousands_of_an_axis_have_distinct_labels() -> None:
     figure = new_figure(2.0)
     axes = figure.subplots()
     axes.plot([1, 2], [0, 1250])
@@ -234,7 +234,7 @@ def test_many_intervals_side_by_side_stay_inside_the_axes() -> None:
     _check_values(axes)
 
 
-def test_intervals_that_hide_nothing_stay_at_their_marks() -> None:
+def test_intervals_without_overlap_stay_at_their_marks() -> None:
     with look():
         figure = Figure()
         axes = figure.subplots()
@@ -265,7 +265,7 @@ def test_hollow_markers_are_explained(tmp_path: Path) -> None:
         assert (MARKS[HOLLOW][1] in legend_names(figure)) is hollow
 
 
-def test_what_is_absent_takes_no_room_but_a_sentence(tmp_path: Path) -> None:
+def test_absent_panels_become_a_sentence(tmp_path: Path) -> None:
     run = gallery_run(tmp_path / "run", "S-F8", "without-pmu")
     figure, data = finished(paper_figure("S-F8"), run)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -307,7 +307,7 @@ def test_the_command_keeps_absent_panels_when_asked(tmp_path: Path) -> None:
         assert said in (tmp_path / f"{choice}.svg").read_text(encoding="utf-8")
 
 
-def test_a_floor_that_cannot_be_seen_is_a_sentence(tmp_path: Path) -> None:
+def test_an_invisible_floor_becomes_a_sentence(tmp_path: Path) -> None:
     figure, data = finished(paper_figure("H-F3b"), gallery_run(tmp_path / "run", "H-F3b", "whole"))
     assert FLOOR not in legend_names(figure)
     assert "The path alone, without a DUT, takes 0.199 µs (median)" in data.caption
@@ -353,7 +353,7 @@ def test_amounts_begin_at_zero_where_intervals_do(tmp_path: Path) -> None:
         assert figure.axes[0].get_ylim()[0] == 0
 
 
-def test_what_a_paper_states_does_not_press_the_data_down(tmp_path: Path) -> None:
+def test_values_stated_by_a_paper_do_not_compress_the_data(tmp_path: Path) -> None:
     far, data = finished(paper_figure("S-F12"), gallery_run(tmp_path / "far", "S-F12", "whole"))
     assert "SoCC'19: below 100 Gb/s (beyond the axis)." in data.caption
     assert "SoCC'19: below 100 Gb/s" not in legend_names(far)

@@ -47,7 +47,7 @@ def latency_trials(spread_ns: int = 1000) -> list[dict[str, Any]]:
     return trials
 
 
-def test_latency_is_drawn_for_both_shapes_with_what_the_text_states(tmp_path: Path) -> None:
+def test_latency_is_drawn_for_both_shapes_with_the_papers_values(tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", "S-F9", shaped_trials(("SQ", "FB"))), "S-F9", tmp_path / "out"))
     for word in (
         "traffic in all queues",
@@ -59,7 +59,7 @@ def test_latency_is_drawn_for_both_shapes_with_what_the_text_states(tmp_path: Pa
     assert text.count("SoCC'19") == 1, "nothing is stated for the median"
 
 
-def test_a_distribution_can_be_told_in_words(tmp_path: Path) -> None:
+def test_a_distribution_is_described_in_words(tmp_path: Path) -> None:
     """Of 100 queues the slowest packet took 100 us, of 10 queues the fastest one 1 us (latency_trials)."""
     figure = figure_of("H-F3c")
     assert isinstance(figure, PaperFigure)
@@ -98,7 +98,7 @@ def test_cores_at_one_queue_are_lines_beside_what_the_table_states(
         assert word in text
 
 
-def test_what_a_table_states_lies_within_the_axis_where_one_core_was_measured(tmp_path: Path) -> None:
+def test_values_of_a_table_lie_within_the_axis_if_one_core_was_measured(tmp_path: Path) -> None:
     trials = [
         synthetic.trial(f"corec:{repeat}", "corec", repeat, {"cores": 1, "organisation": "corec"}, pps=1e6 + repeat)
         for repeat in range(3)
@@ -133,7 +133,9 @@ def shared_trials() -> list[dict[str, Any]]:
         ("C-F6", "95 % of the maximum", "35 Mpps on 4 cores and 30 Mpps on 8 cores"),
     ],
 )
-def test_latency_of_one_queue_stands_beside_a_queue_a_core(tmp_path: Path, row: str, label: str, stated: str) -> None:
+def test_latency_of_one_queue_is_drawn_beside_one_queue_per_core(
+    tmp_path: Path, row: str, label: str, stated: str
+) -> None:
     text = words(svg_of(run_of(tmp_path / "run", row, shared_trials()), row, tmp_path / "out"))
     for word in ("4 cores", label, "a queue a core", "one queue for all cores (corec)", stated):
         assert word in text
@@ -265,7 +267,7 @@ def test_the_caption_does_not_claim_that_latency_leaves_interruptions_out(tmp_pa
     assert "is left out" not in text
 
 
-def test_hardly_any_tax_looks_like_it(tmp_path: Path) -> None:
+def test_a_tiny_tax_is_drawn_tiny(tmp_path: Path) -> None:
     trials = []
     for lookups, repeat in itertools.product((1, 4), range(3)):
         levels = {"queues": 1, "lookups": lookups, "load_of_max": 1.0}

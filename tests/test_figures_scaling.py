@@ -60,7 +60,7 @@ def crossed(levels: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_full_run_is_drawn_beside_what_the_text_states(row: str, tmp_path: Path) -> None:
+def test_a_full_run_is_drawn_beside_the_papers_values(row: str, tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", row, trials_at(crossed(LEVELS[row]))), row, tmp_path / "out"))
     for each in WORDS[row]:
         assert each in text

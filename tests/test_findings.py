@@ -40,7 +40,7 @@ def test_a_run_of_something_else_has_no_finding(recorded: list[RunFolder]) -> No
     assert not any("load on" in sentence for sentence in findings(without))
 
 
-def test_what_was_not_measurable_is_one_line_by_cause(recorded: list[RunFolder]) -> None:
+def test_unmeasurable_claims_are_one_line_per_cause(recorded: list[RunFolder]) -> None:
     verdicts = [verdict for run in recorded for verdict in evaluate_run(run)]
     absent = [verdict for verdict in verdicts if verdict.kind is VerdictKind.NOT_MEASURABLE]
     text = folded(verdicts)

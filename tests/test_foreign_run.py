@@ -180,7 +180,7 @@ def test_json_that_is_nested_too_deeply_is_refused(run: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", ["run.json", "trials.jsonl"])
 @pytest.mark.parametrize("number", ["NaN", "-Infinity"])
-def test_json_with_what_is_no_number_is_refused(run: Path, name: str, number: str) -> None:
+def test_json_with_invalid_numbers_is_refused(run: Path, name: str, number: str) -> None:
     (run / name).write_text(f'{{"format": 1, "x": {number}}}\n', encoding="utf-8")
     with pytest.raises(UsageError, match=f"{name}.* is not JSON"):
         read_run(run)

@@ -127,7 +127,7 @@ def test_a_place_without_a_metric_shows_no_panel(error: ModelError) -> None:
     assert [axes.get_visible() for axes in figure.axes] == [True, True, True, False]
 
 
-def test_rows_that_are_no_figure_say_what_shows_them(galleries: list[PaperGallery]) -> None:
+def test_rows_without_a_figure_name_the_command_that_shows_them(galleries: list[PaperGallery]) -> None:
     rows = {row.row: row for gallery in galleries for row in gallery.rows}
     assert set(rows_without_figure()) == {"C-ALG", "H-API", "I-DIAG"}
     for name, known in rows_without_figure().items():
@@ -145,7 +145,7 @@ def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: 
 
 
 @pytest.mark.parametrize("machine", modelled.MACHINES)
-def test_what_a_row_sweeps_no_machine_fixes(machine: str) -> None:
+def test_no_machine_fixes_a_factor_that_the_row_sweeps(machine: str) -> None:
     """A chip whose cores take one packet at a time is asked for rows that sweep bursts, too."""
     loaded = load_file(known_specs()["S-F17a"], modelled.overrides_of("S-F17a", machine))
     assert loaded.spec.levels["burst"] == (1, 32)
@@ -200,7 +200,7 @@ def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, mo
     assert (found, reasons) == ([], {"C-F7": NO_MODEL})
 
 
-def test_a_row_that_no_machine_has_costs_for_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_without_costs_of_any_machine_gives_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modelled, "MACHINES", {"model": ()})
     found, reasons = modelled_runs(["C-T3"], tmp_path, _say_nothing)
     assert found == []

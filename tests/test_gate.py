@@ -27,7 +27,7 @@ from pollscope.stats.estimates import Estimate
         ("rx_pps < 0 %", Condition("rx_pps", True, 0)),
     ],
 )
-def test_what_a_condition_means(text: str, meant: Condition) -> None:
+def test_conditions_are_parsed(text: str, meant: Condition) -> None:
     assert condition(text) == meant
 
 
@@ -35,7 +35,7 @@ def test_what_a_condition_means(text: str, meant: Condition) -> None:
     "text",
     ["", "rx_pps", "rx_pps < -2", "rx_pps <= -2 %", "rx_pps < two %", "rx_pps < nan %", "< -2 %", "rx_pps < 1e3 %"],
 )
-def test_what_is_no_condition_is_refused(text: str) -> None:
+def test_an_invalid_condition_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"is no condition \(METRIC < NUMBER %"):
         condition(text)
 
@@ -127,14 +127,14 @@ def test_the_command_ends_with_1_when_the_interval_says_so(tmp_path: Path) -> No
         ("loss_share > 1 %", "can be told at no point: frame 64: cannot be told: the first is not above 0"),
     ],
 )
-def test_a_gate_that_cannot_tell_is_one_line_and_2(tmp_path: Path, text: str, complaint: str) -> None:
+def test_an_undecidable_gate_is_one_line_and_exit_code_2(tmp_path: Path, text: str, complaint: str) -> None:
     one, two = (a_run(tmp_path / name, 1e6, repeats=1) for name in ("one", "two"))
     done = pollscope("compare", one, two, "--fail-if", text, cwd=tmp_path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert complaint in done.stderr
 
 
-def test_a_point_that_only_the_first_run_has_is_said_not_to_be_told(tmp_path: Path) -> None:
+def test_a_point_that_only_the_first_run_has_is_reported_as_undecided(tmp_path: Path) -> None:
     before, after = a_run(tmp_path / "before", 1e6), tmp_path / "after"
     lost = {"status": "failed", "reason": "the node was lost", "result": None}
     trials = [synthetic.trial(f"64:{r}", "64", r, {"frame": 64}, pps=1e6) for r in range(3)]
@@ -154,7 +154,7 @@ def with_missed(folder: Path, missed: int) -> Path:
     return synthetic.write_run(folder, trials)
 
 
-def test_what_surely_rises_from_zero_rises_by_more_than_any_share(tmp_path: Path) -> None:
+def test_a_certain_rise_from_zero_exceeds_any_share(tmp_path: Path) -> None:
     before, after = with_missed(tmp_path / "before", 0), with_missed(tmp_path / "after", 50_000)
     done = pollscope("compare", before, after, "--fail-if", "imissed_share > 10 %", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")

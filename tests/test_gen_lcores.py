@@ -131,7 +131,9 @@ def test_other_seeds_and_silence(generator: Generator) -> None:
         ({"lcores": list(range(1, 10))}, "gen.lcores", "9 lcores; a generator has at most 8"),
     ],
 )
-def test_what_cannot_be_shared_is_refused(generator: Generator, change: dict[str, Any], where: str, text: str) -> None:
+def test_traffic_that_lcores_cannot_share_is_refused(
+    generator: Generator, change: dict[str, Any], where: str, text: str
+) -> None:
     with pytest.raises(NodeRefused) as refused:
         generator.configure(**{"tx_queues": 2, "lcores": LCORES, **change})
     assert (refused.value.where, text in refused.value.what) == (where, True)

@@ -132,7 +132,7 @@ NONE = synthetic.histogram([], "ns")
         ),
     ],
 )
-def test_why_there_are_none(record: dict[str, Any], reason: str) -> None:
+def test_missing_metrics_give_their_reason(record: dict[str, Any], reason: str) -> None:
     metrics, absences = derive_trial(record)
     for name in ("latency_nic_mean_ns", "latency_nic_error_ns", "latency_beyond_nic_ns"):
         assert name not in metrics

@@ -12,7 +12,7 @@ from command_line import pollscope
 from pollscope.stats.hierarchy import hierarchy
 
 
-def test_the_parts_are_those_of_the_source_by_hand() -> None:
+def test_the_parts_equal_those_computed_by_hand() -> None:
     """Runs (1, 3), (5, 7), (3, 5): means 2, 6, 4 with variance 4; within 2; between 4 - 2 / 2 = 3."""
     found = hierarchy([(1.0, 3.0), (5.0, 7.0), (3.0, 5.0)])
     assert found.mean.value == 4
@@ -25,16 +25,14 @@ def test_the_parts_are_those_of_the_source_by_hand() -> None:
     assert hierarchy([(1.0, 3.0), (5.0, 7.0), (3.0, 5.0)], run_over_trial_time=24).optimal_trials == 4
 
 
-def test_runs_with_unlike_many_trials_count_alike() -> None:
+def test_runs_with_different_numbers_of_trials_weigh_the_same() -> None:
     found = hierarchy([(10.0,) * 9, (20.0,)])
     assert found.mean.value == 15
     assert found.trials_a_run == pytest.approx(2 / (1 / 9 + 1))
 
 
 @pytest.mark.parametrize(("runs", "trials", "between", "within"), [(4, 10, 3, 1), (8, 3, 1, 5), (10, 5, 0, 2)])
-def test_the_interval_covers_what_it_says_whatever_scatters(
-    runs: int, trials: int, between: float, within: float
-) -> None:
+def test_the_interval_has_its_coverage_whatever_scatters(runs: int, trials: int, between: float, within: float) -> None:
     """A t interval over all trials as one sample covers 60 % in the first case."""
     rng, times = np.random.default_rng(3), 2000
     covered, variances = 0, []
@@ -48,7 +46,7 @@ def test_the_interval_covers_what_it_says_whatever_scatters(
     assert np.mean(variances) == pytest.approx(within**2, rel=0.05)
 
 
-def test_where_runs_do_not_scatter_more_trials_do() -> None:
+def test_more_trials_are_advised_if_runs_do_not_scatter() -> None:
     found = hierarchy([(1.0, 9.0), (9.0, 1.0), (1.0, 9.0)])
     assert (found.between_runs, found.optimal_trials) == (0, None)
     alone = hierarchy([(1.0,), (2.0,)])
@@ -57,7 +55,7 @@ def test_where_runs_do_not_scatter_more_trials_do() -> None:
 
 
 @pytest.mark.parametrize("runs", [[], [(1.0, 2.0)], [(1.0,), ()], [(1.0,), (math.nan,)]])
-def test_what_is_no_hierarchy_is_refused(runs: list[tuple[float, ...]]) -> None:
+def test_invalid_groups_are_refused(runs: list[tuple[float, ...]]) -> None:
     with pytest.raises(ValueError, match="needs"):
         hierarchy(runs)
 

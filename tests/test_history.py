@@ -14,7 +14,7 @@ from pollscope.stats.change_point import FEWEST_OF_HISTORY, HISTORY_FALSE_ALARM,
 
 
 @pytest.mark.parametrize("n", [FEWEST_OF_HISTORY, 14, 30])
-def test_the_rate_of_false_alarms_is_what_it_says(n: int) -> None:
+def test_the_rate_of_false_alarms_is_the_stated_one(n: int) -> None:
     rng, series = np.random.default_rng(4), 1000
     alarms = sum(bool(level_changes(rng.normal(100, 10, n).tolist())) for _ in range(series))
     # 10 of 1000 are expected; more than 24 come with probability 1e-4.
@@ -52,7 +52,7 @@ def test_two_changes_are_found() -> None:
     "values",
     [[], [1.0] * 30, [1.0, 2.0, 1.0, 9.0], [1000.0] * 10 + [1001.0] * 10, [0.0] * 60 + [1.0, 0.0, 0.0, 1.0, 0.0] * 15],
 )
-def test_what_is_too_short_or_too_small_is_no_change(values: Sequence[float]) -> None:
+def test_a_short_or_small_shift_is_no_change(values: Sequence[float]) -> None:
     assert level_changes(values) == []
 
 
@@ -65,7 +65,7 @@ def results(folder: Path, rates: Sequence[float]) -> Path:
     return folder
 
 
-def test_the_command_names_the_run_from_which_on_it_is_slower(tmp_path: Path) -> None:
+def test_the_command_names_the_first_slower_run(tmp_path: Path) -> None:
     cwd = results(tmp_path, [1e6] * 6 + [0.9e6] * 5)
     done = pollscope("history", "synthetic", "--metric", "rx_pps", cwd=cwd)
     assert (done.returncode, done.stderr) == (0, "")
@@ -80,7 +80,7 @@ def test_the_command_names_the_run_from_which_on_it_is_slower(tmp_path: Path) ->
     assert (failing.returncode, failing.stdout) == (1, done.stdout)
 
 
-def test_what_was_changed_in_the_spec_stands_below_the_change(tmp_path: Path) -> None:
+def test_changes_of_the_spec_are_listed_below_the_change_point(tmp_path: Path) -> None:
     cwd = results(tmp_path, [1e6] * 6 + [0.9e6] * 5)
     for day in range(7, 12):
         file = cwd / "results" / "synthetic" / f"202601{day:02}T000000Z-abcdef" / "run.json"
@@ -93,14 +93,14 @@ def test_what_was_changed_in_the_spec_stands_below_the_change(tmp_path: Path) ->
     ]
 
 
-def test_few_runs_are_said_to_be_few(tmp_path: Path) -> None:
+def test_too_few_runs_are_reported(tmp_path: Path) -> None:
     cwd = results(tmp_path, [1e6, 0.5e6])
     done = pollscope("history", "synthetic", "--metric", "rx_pps", "--fail-on-change", cwd=cwd)
     assert (done.returncode, done.stderr) == (0, "")
     assert "1 of 1 have fewer than 10 runs, too few to tell a change." in done.stdout
 
 
-def test_what_is_no_history_is_one_line_and_2(tmp_path: Path) -> None:
+def test_input_without_a_history_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     cwd = results(tmp_path, [1e6, 1e6])
 
     def refused(*words: str) -> str:

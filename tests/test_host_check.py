@@ -33,7 +33,7 @@ def host(**other: Any) -> PairHost:
     return PairHost.model_validate({**whole, **other})
 
 
-def test_what_other_tools_show_can_be_written_as_it_is() -> None:
+def test_cpus_and_nics_are_accepted_as_other_tools_print_them() -> None:
     """CPUs as the kernel and the inventory list them, NICs as lspci does."""
     assert [host(cpus=each).cpus for each in ("2-4,8", [2, 3], 5)] == [(2, 3, 4, 8), (2, 3), (5,)]
     ports = host(ports={"rx": "17:00.0", "tx": "0000:3B:00.1"}).ports
@@ -45,7 +45,7 @@ def test_what_other_tools_show_can_be_written_as_it_is() -> None:
     ("cpus", "what"),
     [("two", "'two' is no list of CPUs, such as 2-15"), ([2, 2], "names CPU 2 twice"), ("", "at least")],
 )
-def test_cpus_that_are_none(cpus: object, what: str) -> None:
+def test_cpus_that_do_not_exist_are_reported(cpus: object, what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         host(cpus=cpus)
 
@@ -131,7 +131,7 @@ def test_a_host_that_lacks_nothing() -> None:
         ("PMU", "note", {"pmu": False}, "the kernel shows none", "a bare machine"),
     ],
 )
-def test_what_a_host_lacks_is_said_with_what_to_do(
+def test_missing_parts_of_a_host_are_reported_with_a_remedy(
     what: str, state: str, other: dict[str, Any], text: str, remedy: str
 ) -> None:
     row = found(**other)[what]
@@ -183,7 +183,7 @@ def test_the_inventory_is_held_against_the_testbeds_file() -> None:
     assert said(pollscope_nics=[port]) == [("yes", f"NICs {port}", "")]
 
 
-def test_a_user_who_is_not_root_needs_sudo() -> None:
+def test_a_user_without_root_needs_sudo() -> None:
     ada = host(ssh={"host": "dut1", "user": "ada"})
     given = found(ada, user="ada", root=False, sudo=True)["sudo"]
     assert (given.state, given.text) == ("yes", "ada, without a password")
@@ -216,7 +216,7 @@ def test_modes_of_the_iommu_are_one_for_a_nic_of_vfio(levels: list[Any], driver:
     assert one_treatment(levels, (NIC,), {"absent": "no agent"}) == ""
 
 
-def test_what_looks_runs_on_old_pythons() -> None:
+def test_the_remote_check_runs_on_old_pythons() -> None:
     ast.parse(SCRIPT.read_text(), feature_version=(3, 6))
 
 
@@ -232,7 +232,7 @@ def test_nics_to_choose_from_have_their_interfaces(tmp_path: Path, monkeypatch: 
     assert look_at_host.nics() == ["0000:00:02.0 (ens2, the management's)", "0000:01:00.0 (ens3)", NIC]
 
 
-def test_this_host_is_looked_at(tmp_path: Path) -> None:
+def test_this_host_is_checked(tmp_path: Path) -> None:
     script = [sys.executable, "-", "0000:ff:1f.7", "--", "/bin/sh", "/nowhere/pollscope"]
     shown = subprocess.run(script, input=SCRIPT.read_text(), capture_output=True, text=True, check=True).stdout
     answer = json.loads(shown)

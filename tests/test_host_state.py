@@ -85,7 +85,7 @@ def test_two_modes_in_noise_are_found() -> None:
     assert right >= 94
 
 
-def test_a_host_check_as_wide_as_the_change_tells_nothing() -> None:
+def test_a_host_check_as_wide_as_the_change_decides_nothing() -> None:
     assert labels([300, 300, 370, 370], spread=0.01) == "AABB"
     assert labels([300, 300, 370, 370], spread=0.4) == "AAAA"
 
@@ -101,7 +101,7 @@ def test_clock_and_memory_count_as_well() -> None:
     assert list(judge_host_state(memory).labels.values()) == list("AAABBB")
 
 
-def test_what_a_knob_changes_is_no_other_host_state() -> None:
+def test_a_knobs_effect_is_no_other_host_state() -> None:
     slow: dict[str, Any] = {"knobs": {"governor": "powersave"}}
     fast: dict[str, Any] = {"knobs": {"governor": "performance"}}
     swept = [host_check(i, chain=3.0 if i % 2 else 2.1, **(slow if i % 2 else fast)) for i in range(8)]
@@ -109,7 +109,7 @@ def test_what_a_knob_changes_is_no_other_host_state() -> None:
     assert len(set(judge_host_state([{**each, "knobs": {}} for each in swept]).labels.values())) > 1
 
 
-def test_what_one_host_check_lacks_is_no_difference() -> None:
+def test_a_quantity_absent_from_one_host_check_is_no_difference() -> None:
     whole, without = host_check(0), host_check(1)
     without["hosts"][0]["lines"] = [{"lcores": [1, 2], "cpus": [0, 1], "absent": "taken away"}]
     nothing = {"host_check": 2, "absent": "the node hung"}
@@ -122,7 +122,7 @@ def test_what_one_host_check_lacks_is_no_difference() -> None:
     )
 
 
-def test_hosts_and_pairs_are_told_apart() -> None:
+def test_hosts_and_pairs_are_distinguished() -> None:
     two = host_check(0)
     two["hosts"] = [
         {"role": "generator", "absent": "pktgen-dpdk runs no host-state checks"},
@@ -153,13 +153,13 @@ def test_a_broken_host_check_is_named(broken: dict[str, Any]) -> None:
         judge_host_state([{"host_check": 0, **broken}])
 
 
-def test_a_trial_stands_where_both_host_checks_around_it_do() -> None:
+def test_a_trial_has_the_host_state_of_both_checks_around_it() -> None:
     host_checks = [host_check(0), host_check(1), host_check(2, line=900), host_check(3, line=910)]
     trials = [{"host_state": 0}, {"host_state": 1}, {"host_state": 2}, {"host_state": 3}, {}]
     assert trial_labels(judge_host_state(host_checks), host_checks, trials) == ["A", BETWEEN, "B", "B", ""]
 
 
-def test_standing_names_the_points_that_are_short() -> None:
+def test_points_with_too_few_trials_per_host_state_are_named() -> None:
     even = [(point, "A") for point in "pq" for _ in range(3)]
     assert standing(even, 3).short == {}
     mixed = [*even[:5], ("q", "B"), ("p", "B")]
@@ -274,7 +274,7 @@ def test_the_report_shows_the_host_state_and_cautions_once(tmp_path: Path) -> No
     assert "it did not change" in report_html([steady])
 
 
-def test_pooling_is_said(tmp_path: Path) -> None:
+def test_pooling_is_reported(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", [300, 300, 900, 900])
     (caution,) = [caution for caution in cautions(run, current_table(run)) if caution.topic == "host_state"]
     assert "all trials are pooled" in caution.text

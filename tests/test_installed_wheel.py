@@ -160,7 +160,7 @@ def test_it_holds_every_file_of_the_package(checkout: Path, wheel: Path) -> None
     assert wanted - set(zipfile.ZipFile(wheel).namelist()) == set()
 
 
-def test_what_needs_no_program_works(laptop: Laptop, checkout: Path) -> None:
+def test_commands_without_programs_work(laptop: Laptop, checkout: Path) -> None:
     before = laptop.installed()
     shutil.copytree(checkout / "data/runs/s-f5-polling-tax", laptop.folder / "home/run")
     assert laptop.python("import pollscope; print(pollscope.__file__)").startswith(str(laptop.package))
@@ -192,7 +192,7 @@ def test_machines_and_their_images_are_kept_in_the_users_folders(laptop: Laptop)
     assert laptop.installed() == before
 
 
-def test_what_needs_one_says_what_makes_it(laptop: Laptop) -> None:
+def test_commands_that_need_a_program_name_the_command_that_builds_it(laptop: Laptop) -> None:
     place = laptop.folder / "home/.cache/pollscope/builds"
     said = laptop.refuses("run", "S-F5", "--quick")
     assert said.startswith(f"pollscope: {place}/")

@@ -145,7 +145,7 @@ def test_sending_figures_show_what_was_counted_and_why_the_rest_is_absent(tmp_pa
         ("I-F7", {"load_pps": [16e6, 19e6], "knob.ddio": ["on", "off"]}, "Offered load (Mpps)"),
     ],
 )
-def test_lines_of_a_row_are_told_apart(tmp_path: Path, row: str, levels: dict[str, list[object]], word: str) -> None:
+def test_lines_of_a_row_are_distinguished(tmp_path: Path, row: str, levels: dict[str, list[object]], word: str) -> None:
     points = [dict(zip(levels, each, strict=True)) for each in product(*levels.values())]
     trials = [
         synthetic.trial(f"{point}:{repeat}", str(point), repeat, point, pps=1e6 + repeat)
@@ -169,7 +169,7 @@ def starting(iommu: str = "on", **params: Any) -> Point:
     return Point("", {"knob.iommu": iommu}, Parameters(**params))
 
 
-def test_a_nodes_pages_and_inlining_are_told_to_eal() -> None:
+def test_a_nodes_pages_and_inlining_reach_eal() -> None:
     remote = {"host": "192.0.2.1"}
     ports = {"rx": "0000:17:00.0", "tx": "0000:17:00.0", "driver": "mlx5"}
     given = {"ssh": remote, "ports": ports, "main_cpu": 0, "cpus": [2], "hugetlbfs": {"1 GiB": "/dev/huge1g"}}

@@ -57,7 +57,7 @@ def test_recorded_runs_are_judged_as_when_they_were_made(checkout: Path) -> None
             assert all(text.startswith(generators) for text in disturbed), trial
 
 
-def test_judgements_that_a_run_wrote_down_are_not_told_twice(checkout: Path) -> None:
+def test_stored_judgements_of_a_run_are_not_repeated(checkout: Path) -> None:
     for folder in folders(checkout):
         run = read_run(folder)
         noted = [each.text for each in cautions(run, derive_table(run)) if each.topic == "noted by the run"]
@@ -65,7 +65,7 @@ def test_judgements_that_a_run_wrote_down_are_not_told_twice(checkout: Path) -> 
 
 
 @pytest.mark.parametrize(("waited", "said"), [(0.997, "100 %"), (0.65, "65 %"), (0.02, None)])
-def test_a_corunner_that_waited_is_told_with_its_share(waited: float, said: str | None) -> None:
+def test_a_corunner_that_waited_is_flagged_with_its_share(waited: float, said: str | None) -> None:
     record = synthetic.trial()
     record["start"] |= {"window_ns": 10**9}
     waited_ns = waited * 10**9
@@ -75,7 +75,7 @@ def test_a_corunner_that_waited_is_told_with_its_share(waited: float, said: str 
     assert texts == ([] if said is None else [f"corunner waited for CPU 0 for {said} of the window, {rest}"])
 
 
-def test_a_corunner_that_is_there_to_wait_is_not_told() -> None:
+def test_a_corunner_that_waits_by_design_is_not_flagged() -> None:
     record = synthetic.trial()
     record["start"] |= {"window_ns": 10**9}
     worker = {"name": "corunner", "cpu": 0, "scheduling": "idle", "waited_ns": 0.9e9}
@@ -116,7 +116,7 @@ def test_no_core_waits_for_more_than_the_whole_trial(tmp_path: Path) -> None:
     assert said in table["reason"].tolist()[0]
 
 
-def test_that_a_trial_failed_is_a_fact(tmp_path: Path) -> None:
+def test_a_failed_trial_stays_failed_under_any_rule(tmp_path: Path) -> None:
     trial = synthetic.disturbed(synthetic.trial("t0")) | {"status": "failed", "reason": "the node hung"}
     table = derive_table(run_of(tmp_path, [trial]))
     assert table[["status", "reason", "flags"]].values.tolist() == [["failed", "the node hung", "[]"]]
@@ -140,14 +140,16 @@ def test_limits_are_those_of_the_spec(tmp_path: Path) -> None:
         ({"waits_ns": {"2": -1}}, "trials.jsonl: host.waits_ns.2: is -1, allowed is 0"),
     ],
 )
-def test_facts_that_contradict_the_format_are_one_line(tmp_path: Path, host: dict[str, Any], says: str) -> None:
+def test_records_that_contradict_the_format_are_refused_in_one_line(
+    tmp_path: Path, host: dict[str, Any], says: str
+) -> None:
     trial = synthetic.disturbed(synthetic.trial("t0")) | {"host": host}
     with pytest.raises(UsageError, match=says.replace(".", r"\.")):
         derive_table(run_of(tmp_path, [trial]))
 
 
 @pytest.mark.parametrize("missing", ["host", "start"])
-def test_what_a_record_does_not_hold_is_not_above_a_limit(missing: str) -> None:
+def test_a_value_absent_from_a_record_exceeds_no_limit(missing: str) -> None:
     trial = synthetic.disturbed(synthetic.trial("t0"))
     del trial[missing]
     assert judge(trial, QUIET).status == "ok"
@@ -177,7 +179,7 @@ def test_the_report_names_the_rules(tmp_path: Path) -> None:
     assert f"<td>{RULES}</td>" in report_html([run_of(tmp_path / "new", trials, rules=RULES)])
 
 
-def test_shapeless_points_are_told_in_one_sentence(tmp_path: Path) -> None:
+def test_points_without_their_shape_are_reported_in_one_sentence(tmp_path: Path) -> None:
     """However many there are: neighbours differ in numbers only."""
     points = ["p", "q", "q", "r", "s", "u"]
     trials = [synthetic.trial(f"t{n}", point, n) for n, point in enumerate(points)]

@@ -78,7 +78,7 @@ def test_a_log_is_read_on_from_where_it_ended() -> None:
     assert [list(errors) for _, errors in found] == [[100], [100], [100, 102]]
 
 
-def test_what_the_host_does_not_show_is_left_out(tmp_path: Path) -> None:
+def test_values_that_the_host_does_not_show_are_left_out(tmp_path: Path) -> None:
     found = read_kernel_log_check([0], tmp_path / "proc", tmp_path / "sys", LogTail(tmp_path / "kmsg"))
     assert found == KernelLogCheck()
     assert found.since(KernelLogCheck(1, 1, 1, {})) == {}
@@ -104,7 +104,7 @@ def judged(host_part: dict[str, Any]) -> tuple[str, dict[str, str]]:
     return judgement.status, {flag["name"]: flag["text"] for flag in judgement.flags}
 
 
-def test_each_of_them_flags_the_trial() -> None:
+def test_each_kernel_event_flags_the_trial() -> None:
     assert judged({"swapped_pages": 0, "throttle_events": 0, "kernel_errors": []})[0] == "ok"
     assert judged({})[0] == "ok"
     status, flags = judged({"swapped_pages": 12, "throttle_events": 3, "kernel_errors": ["Fatal error 1", "again"]})

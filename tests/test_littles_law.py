@@ -25,7 +25,7 @@ from pollscope.analysis.tables import law_table
 from pollscope.stats.littles_law import outstanding_requests
 
 
-def test_the_texts_numbers_follow_from_its_table() -> None:
+def test_the_papers_numbers_follow_from_its_table() -> None:
     one, two = paper_scaling()
     assert (round(one.reads), round(two.reads)) == (51, 96)
     assert (one.tag_share, two.tag_share) == pytest.approx((0.198, 0.376), abs=0.001)
@@ -64,7 +64,7 @@ def test_any_measured_table() -> None:
         ((1.0, 1.0, 0), "request_bytes is 0"),
     ],
 )
-def test_what_is_no_quantity_is_refused(arguments: tuple[float, float, float], complaint: str) -> None:
+def test_an_invalid_quantity_is_refused(arguments: tuple[float, float, float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         outstanding_requests(*arguments)
 
@@ -117,7 +117,7 @@ def test_walks_explain_what_they_can() -> None:
     assert [found.growth_share, found.walk_ns_needed] == pytest.approx([0.25, 250])
 
 
-def test_walks_as_long_as_before_do_not_explain_the_texts_841_ns() -> None:
+def test_walks_of_unchanged_length_do_not_explain_the_papers_841_ns() -> None:
     found = paper_walk_share(walk_ns=330)
     assert found.in_flight == pytest.approx((3.71, 4.66), abs=0.01)
     assert found.growth_share < 0.001, "the share of reads that miss hardly grew, 35.65 to 35.82 %"

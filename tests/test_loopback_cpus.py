@@ -42,7 +42,7 @@ def test_a_generator_has_the_cpus_that_are_named(tmp_path: Path) -> None:
         ("{main: 0, generator: [one], dut: [1]}", "'one' is not a whole number"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, cpus: str, said: str) -> None:
+def test_impossible_cpus_are_refused(tmp_path: Path, cpus: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
         named(tmp_path, cpus)
     assert said in str(refused.value)

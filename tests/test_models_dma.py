@@ -32,7 +32,7 @@ def test_limits_of_acknowledgement_are_those_of_the_specification(payload: int, 
         (5, 16, 512, 504.1, 458.5),
     ],
 )
-def test_what_is_left_of_a_link_is_what_pcie_bench_has(
+def test_the_usable_rate_of_a_link_is_that_of_pcie_bench(
     generation: int, lanes: int, payload: int, raw: float, left: float
 ) -> None:
     link = PcieLink(generation, lanes, payload)
@@ -139,7 +139,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_no_machine_has_is_refused_by_name(name: str) -> None:
+def test_parameters_that_no_machine_has_are_refused_by_name(name: str) -> None:
     ask, said = BAD[name]
     with pytest.raises(UsageError) as refused:
         ask()

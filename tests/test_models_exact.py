@@ -88,7 +88,7 @@ def test_an_idle_queue_does_not_wait() -> None:
     assert CyclicQueues(8, 0.0, US, US**2, 10.0).gated_wait_ns == 40.0  # half a turn
 
 
-def test_polls_of_more_queues_than_a_cache_holds_take_what_the_next_one_does() -> None:
+def test_polls_of_more_queues_than_a_cache_holds_cost_the_next_level() -> None:
     sizes = (32 * 1024, 1 << 20, 32 << 20)
     assert cached_poll_ns(227, sizes, 0.4) == 0  # 227 x 144 B fit into the L1
     assert cached_poll_ns(228, sizes, 0.4) == pytest.approx(2.25 * 10 / 12 * 0.4)  # of one more, none
@@ -123,7 +123,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_has_no_answer_is_refused_by_name(name: str) -> None:
+def test_a_system_without_a_solution_is_refused_by_name(name: str) -> None:
     ask, said = BAD[name]
     with pytest.raises(UsageError) as refused:
         ask()

@@ -30,7 +30,7 @@ def holds(outcome: Outcome, exact_ns: float) -> None:
 
 @pytest.mark.parametrize("load", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("ready_sets", [1, 4])
-def test_told_cores_are_servers_whose_service_has_a_qwait_more(load: float, ready_sets: int) -> None:
+def test_notified_cores_are_servers_with_one_qwait_more_per_service(load: float, ready_sets: int) -> None:
     """One set: M/M/4 of its own order; four sets: four times M/D/1."""
     cores = 4
     exponential = ready_sets == 1
@@ -47,7 +47,7 @@ def test_told_cores_are_servers_whose_service_has_a_qwait_more(load: float, read
     assert outcome.refused == 0
 
 
-def test_at_light_load_a_told_core_takes_what_its_steps_take() -> None:
+def test_at_light_load_a_notified_core_takes_the_sum_of_its_steps() -> None:
     system = QwaitCores(Arrivals(1e3), Service(1000.0), queues=1000, qwait_ns=50, notice_ns=5, wake_up_ns=500)
     outcome = simulate(system, 1e9, seed=3)
     assert outcome.mean_ns is not None
@@ -86,7 +86,7 @@ def test_a_queue_of_priority_is_served_as_if_alone() -> None:
     assert fair.times.percentile(10) > 100_000, "both rings are full"
 
 
-def test_weights_of_turns_share_a_core() -> None:
+def test_weights_share_a_core() -> None:
     """Three packets of one queue for one of the other: full rings of 64 take 64 / (3 / 4) and 64 / (1 / 4) services."""
     system = QwaitCores(Arrivals(4e6), Service(1000.0), queues=2, room=64, turns=(3, 1))
     found = simulate(system, 1e8, 2e6)
@@ -119,7 +119,7 @@ def test_the_peak_is_what_an_overloaded_core_does(shape: hyperplane.Shape) -> No
     assert sent_pps == pytest.approx(hyperplane.peak_pps(CHIP, "encap", shape, number, "spin"), rel=0.01)
 
 
-def test_shapes_have_the_empty_polls_that_the_text_counts() -> None:
+def test_shapes_have_the_empty_polls_that_the_paper_counts() -> None:
     """Four empty queues for a busy one under PC, less those with a packet at 5 % of the polls; none under FB."""
     assert hyperplane.turn("FB", 1000) == (1000, 0)
     assert list(hyperplane.turn("PC", 1000)) == pytest.approx([240, 760])
@@ -127,7 +127,7 @@ def test_shapes_have_the_empty_polls_that_the_text_counts() -> None:
     assert hyperplane.turn("SQ", 1000) == (1, 999)
 
 
-def test_a_told_core_keeps_its_peak_and_a_poller_does_not() -> None:
+def test_a_notified_core_keeps_its_peak_and_a_poller_does_not() -> None:
     def peak(shape: hyperplane.Shape, number: int, how: hyperplane.Notification) -> float:
         return hyperplane.peak_pps(CHIP, "encap", shape, number, how)
 
@@ -172,7 +172,7 @@ def test_power_goes_from_a_spinning_core_to_one_that_sleeps() -> None:
         assert hyperplane.power(CHIP, 1.0, how) == pytest.approx(hyperplane.power(CHIP, 1.0, "spin"))
 
 
-def test_what_the_paper_says_is_judged_and_what_would_have_to_differ_is_named() -> None:
+def test_statements_of_the_paper_are_judged_and_needed_changes_are_named() -> None:
     by_text = {statement.text: statement for statement in hyperplane.STATEMENTS}
     rows = {"H-F3a", "H-F3b", "H-F3c", "H-F8", "H-F9", "H-F10", "H-F11a", "H-F11b", "H-F12", "H-F13"}
     assert {statement.row for statement in hyperplane.STATEMENTS} == rows
@@ -232,7 +232,7 @@ def test_a_slip_on_the_command_line_is_one_line(words: list[str]) -> None:
     assert words[-1].partition("=")[0] in line
 
 
-def test_what_no_chip_has_is_refused() -> None:
+def test_parameters_that_no_chip_has_are_refused() -> None:
     with pytest.raises(UsageError, match="colour"):
         CHIP.having("colour", 1.0)
     for value in (0.0, -1.0, math.nan, math.inf):
@@ -252,6 +252,6 @@ def test_what_no_chip_has_is_refused() -> None:
         cuckoo.fill(16, 1, 4)
 
 
-def test_cores_that_are_told_wait_where_nothing_comes() -> None:
+def test_notified_cores_wait_if_no_packets_come() -> None:
     found = simulate(QwaitCores(Arrivals(0.0), Service(1000.0), queues=4), 1e6)
     assert (found.arrived, found.served, found.busy_share) == (0, 0, 0.0)

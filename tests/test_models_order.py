@@ -67,6 +67,6 @@ def _after_flows(seed: int) -> np.random.Generator:
 @pytest.mark.parametrize(
     "wrong", [{"cores": 0}, {"load": 0.0}, {"load": 1.2}, {"load": float("nan")}, {"burst": 0}, {"flows": -1}]
 )
-def test_what_is_no_system_is_refused(wrong: dict[str, float]) -> None:
+def test_an_invalid_system_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=f"OneQueue: {next(iter(wrong))}"):
         OneQueue(**{"cores": 2, "service": EXPONENTIAL, **wrong})  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def stay_ns(row: str, organisation: str, cores: int, load: float) -> float:
 
 
 @pytest.mark.parametrize("row", ["C-F3", pytest.param("C-F4", marks=pytest.mark.thorough)])
-def test_the_rows_of_one_queue_for_all_cores_are_queueing_theory(cli: Cli, row: str) -> None:
+def test_rows_of_one_shared_queue_follow_queueing_theory(cli: Cli, row: str) -> None:
     table = run(cli, row)
     for key, found in table.groupby(["factor.organisation", "factor.cores", "factor.load_of_max"]):
         levels: Any = key
@@ -82,7 +82,7 @@ def test_the_rows_of_one_queue_for_all_cores_are_queueing_theory(cli: Cli, row: 
         ("factors.queues=[4, 16]", "with scale-out each server has one queue"),
     ],
 )
-def test_what_queueing_theory_does_not_know_is_left_out(cli: Cli, setting: str, reason: str) -> None:
+def test_points_beyond_queueing_theory_are_left_out(cli: Cli, setting: str, reason: str) -> None:
     done = cli("plan", "C-F3", "--testbed", "servers", "--set", setting)
     assert reason in done.stdout + done.stderr
 
@@ -128,7 +128,7 @@ SYSTEMS: dict[str, tuple[SharedServers, float]] = {
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_percentile_is_as_precise_as_was_asked_for(name: str) -> None:
+def test_a_percentile_has_the_requested_precision(name: str) -> None:
     system, exact_ns = SYSTEMS[name]
     covered = 0
     for seed in range(8):
@@ -139,7 +139,7 @@ def test_a_percentile_is_as_precise_as_was_asked_for(name: str) -> None:
     assert covered >= 5  # at 95 % fewer come by chance once in 2,600
 
 
-def test_what_a_precision_needs_is_refused_by_name() -> None:
+def test_an_impossible_precision_is_refused_by_name() -> None:
     system = SYSTEMS["M/M/1 at 50 %"][0]
     with pytest.raises(UsageError, match="within"):
         simulate_until(system, 99, 0.0)

@@ -121,7 +121,7 @@ def found() -> dict[str, list[Outcome]]:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_mean_is_the_exact_one(name: str, found: dict[str, list[Outcome]]) -> None:
+def test_the_simulated_mean_equals_the_exact_one(name: str, found: dict[str, list[Outcome]]) -> None:
     exact_ns = SETTINGS[name].exact_ns
     for outcome in found[name]:
         mean = outcome.mean_ns
@@ -218,7 +218,7 @@ WINDOW_NS = 300_000.0
 
 
 @given(systems, st.integers(0, 2**32))
-def test_nothing_comes_from_nowhere(system: SharedServers | PollingCores, seed: int) -> None:
+def test_without_arrivals_nothing_is_served(system: SharedServers | PollingCores, seed: int) -> None:
     outcome = simulate(system, WINDOW_NS, warmup_ns=10_000.0, seed=seed, workers=1)
     assert outcome == simulate(system, WINDOW_NS, warmup_ns=10_000.0, seed=seed, workers=1)
     assert 0 <= outcome.refused <= outcome.arrived
@@ -257,7 +257,7 @@ def test_an_idle_core_polls_all_the_time() -> None:
     assert (core.empty_polls, core.idle_ns, core.taken, outcome.mean_ns) == (80_000, 1e6, 0, None)
 
 
-def test_a_backlogged_queue_among_idle_ones_gets_a_burst_a_sweep() -> None:
+def test_a_backlogged_queue_among_idle_ones_gets_one_burst_per_sweep() -> None:
     """The closed form of one hot queue: 32 packets in 63 empty polls, a busy poll and 32 services."""
     system = PollingCores(
         Arrivals(50e6), Service(20.0), queues=64, weights=(1.0,) + (0.0,) * 63, empty_poll_ns=10.0, busy_poll_ns=30.0
@@ -286,7 +286,7 @@ def test_dispatchers_and_rings_bound_each_other() -> None:
     assert sum(core.sent for core in simulate(apart, 1e7, warmup_ns=1e6).cores) / 1e7 == pytest.approx(0.06, rel=0.02)
 
 
-def test_hiccups_of_polls_strike_an_idle_core_too() -> None:
+def test_hiccups_of_polls_delay_an_idle_core_as_well() -> None:
     struck = PollingCores(
         Arrivals(0.0), Service(US), empty_poll_ns=10.0, hiccups=Hiccups(0.01, (90.0,), while_idle=True)
     )
@@ -326,7 +326,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_simulated_is_refused_by_name(name: str) -> None:
+def test_a_system_that_cannot_be_simulated_is_refused_by_name(name: str) -> None:
     ask, said = BAD[name]
     with pytest.raises(UsageError) as refused:
         ask()
@@ -370,7 +370,7 @@ def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
         (32, 1, 131.0, 10.0),
     ],
 )
-def test_what_a_shared_queue_saves_when_packets_are_held_up(
+def test_a_shared_queue_saves_time_when_hiccups_delay_packets(
     batch: int, burst: int, apart_ns: float, shared_ns: float
 ) -> None:
     assert hiccups_add_ns(False, batch, burst) == pytest.approx(apart_ns, rel=0.06)
@@ -413,7 +413,7 @@ def figure_17(
     return outcome.mean_ns.value
 
 
-def test_what_makes_the_curves_of_figure_17_cross() -> None:
+def test_the_cause_of_the_crossing_curves_in_figure_17() -> None:
     assert figure_17(True, 1e6, 0.01) < 0.75 * figure_17(False, 1e6, 0.01)
     # With hiccups the shared ring is the better one up to a higher load.
     assert figure_17(True, 10e6, 0.0) > figure_17(False, 10e6, 0.0)

@@ -43,7 +43,7 @@ def test_the_end_of_a_lost_trial_is_not_that_of_the_next(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("stale", [DONE % "t1", '{"event":"failed","trial":"t1","error":"too late"}'])
-def test_the_right_end_is_found_behind_the_wrong_one(tmp_path: Path, stale: str) -> None:
+def test_the_right_end_is_found_after_the_wrong_one(tmp_path: Path, stale: str) -> None:
     with client_of(tmp_path / "log", stale, DONE % "t2") as client:
         client.request("start", LIMIT_S, trial="t2")
         client.wait_trial("t2", LIMIT_S)

@@ -33,7 +33,7 @@ def test_line_chain_wide_and_stream(node: Node) -> None:
         assert 0.01 < core["stream"]["bytes"] / median(core["stream"]["cycles"]) < 256
 
 
-def test_it_takes_some_milliseconds(node: Node) -> None:
+def test_a_host_state_check_takes_some_milliseconds(node: Node) -> None:
     """A host-state check stands before every block of trials; the median, because the host may take a core away from
     one."""
     took_ms = [
@@ -74,7 +74,7 @@ def test_bad_requests(node: Node, request_: dict[str, Any], where: str) -> None:
     assert "\n" not in reply["error"]
 
 
-def test_not_while_pollers_run(node: Node) -> None:
+def test_a_host_state_check_is_refused_while_pollers_run(node: Node) -> None:
     assert node.ask("configure", **configuration())["ok"]
     assert node.ask("start", trial="t", warmup_ns=0, window_ns=10**9, rate={"pps": 0})["ok"]
     refused = node.ask("host_state", lcores=[GENERATOR_LCORE])

@@ -91,7 +91,7 @@ def check_association(encrypted: Sequence[Opened]) -> None:
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_what_cannot_be_forwarded_is_dropped(build_dir: Path, tmp_path: Path, transform: str) -> None:
+def test_packets_without_a_route_are_dropped(build_dir: Path, tmp_path: Path, transform: str) -> None:
     encrypting = destination(2)
     wrong_length = bytearray(frame(encrypting, 64, 0x0800))
     wrong_length[16:18] = (1400).to_bytes(2, "big")

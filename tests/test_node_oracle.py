@@ -78,7 +78,7 @@ def test_a_configuration_without_its_ends_is_refused(node: Node, changes: dict[s
     assert reply["error"] == wanted
 
 
-def test_not_while_a_trial_runs(ready: Node) -> None:
+def test_a_script_is_refused_while_a_trial_runs(ready: Node) -> None:
     ready.get("start", trial="long", warmup_ns=0, window_ns=60 * 10**9, rate={"pps": 1000})
     assert ready.ask("oracle", burst=SCRIPT)["where"] == "cmd"
     ready.get("stop")
@@ -113,7 +113,7 @@ def test_passes_get_what_the_script_says(ready: Node, work: int) -> None:
         assert min(reply["cycles"][kind]) > 0.9 * work * PACKETS * chunks
 
 
-def test_work_makes_passes_with_packets_longer_and_no_others(ready: Node) -> None:
+def test_work_lengthens_only_passes_with_packets(ready: Node) -> None:
     """Compare the shortest passes, because a busy host lengthens any of them."""
     light, heavy = (ready.get("oracle", burst=SCRIPT, queues=QUEUES, passes=50, work_cycles=work) for work in (0, 4000))
     more = {kind: min(heavy["cycles"][kind]) - min(light["cycles"][kind]) for kind in ("all", "busy", "empty")}

@@ -262,7 +262,7 @@ def test_configure_refuses(node: Node, changes: dict[str, Any], where: str) -> N
     assert reply["error"]
 
 
-def test_from_one_organisation_to_the_next(node: Node) -> None:
+def test_organisations_can_follow_each_other(node: Node) -> None:
     """Reconfiguration keeps nothing: rings of other sizes, lcores in other roles."""
     for name in ("scale-up-default", "locked", "scale-out-dispatchers", "scale-out", "scale-up-uneven", "scale-up-hts"):
         result = whole_trial(node, pps=5_000, **ORGANISATIONS[name])

@@ -345,7 +345,7 @@ def test_an_empty_line_is_a_sign_of_life_and_gets_no_reply(node: Node) -> None:
 
 
 @pytest.mark.parametrize("silent_s", [0, -1, 0.5, "1", None, 10**6])
-def test_a_heartbeat_timeout_that_is_none_is_refused(node: Node, silent_s: object) -> None:
+def test_an_invalid_heartbeat_timeout_is_refused(node: Node, silent_s: object) -> None:
     assert node.ask("heartbeat_timeout", silent_s=silent_s)["where"] == "silent_s"
     assert node.ask("heartbeat_timeout")["where"] == "silent_s"
     assert node.ask("heartbeat_timeout", silent_s=1, seconds=1)["where"] == "seconds"

@@ -79,7 +79,7 @@ def test_one_flow_stays_where_it_is_and_in_order(node: Node) -> None:
     assert generator["sequence"]["reordered"] == 0
 
 
-def test_a_threshold_of_all_leaves_everything_alone(node: Node) -> None:
+def test_a_threshold_of_100_percent_moves_nothing(node: Node) -> None:
     """With two queues the fullest exceeds the mean by at most the mean itself, so flows keep their order."""
     result = trial(node, rebalance_threshold=1.0, gen={"shape": "SQ", "flows": 64})
     assert result["dut"]["rebalancing"]["moved_before"] + result["dut"]["rebalancing"]["moved"] == 0

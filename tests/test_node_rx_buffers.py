@@ -84,7 +84,7 @@ def test_sizes_of_all_frames_come_as_they_were_sent(node: Node, buffers: str) ->
     assert ports[DUT_RX]["stats"]["ibytes"] == ports[DUT_TX]["stats"]["obytes"]
 
 
-def test_the_footprint_is_what_is_posted(node: Node) -> None:
+def test_the_footprint_is_that_of_the_posted_buffers(node: Node) -> None:
     posted = node.get("configure", **configuration(queues=2, rx_desc=1024, lcores=[2, 3]))["footprint_bytes"][DUT_RX]
     for buffers, buffer_pool, part in (("shared", 1024, 0.5), ("split", 256, 0.25), ("split", 1024, 1.0)):
         reply = node.get("configure", **request(buffers, buffer_pool=buffer_pool))
@@ -108,7 +108,7 @@ def test_a_queue_borrows_from_those_that_receive_nothing(node: Node) -> None:
     assert delivered["split"] > 128
 
 
-def test_modes_follow_each_other_and_buffers_come_back(node: Node) -> None:
+def test_buffer_modes_can_follow_each_other_without_losing_buffers(node: Node) -> None:
     for buffers in ("shared", "split", "shared"):
         check_counts(trial(node, buffers, {"pps": 5_000}))
         node.get("configure", **configuration(queues=2, rx_desc=1024, lcores=[2, 3], organisation="corec"))
@@ -118,7 +118,7 @@ def test_modes_follow_each_other_and_buffers_come_back(node: Node) -> None:
 
 
 @pytest.mark.parametrize("organisation", ["locked", "trylock", "rebalanced"])
-def test_other_organisations_go_with_it(node: Node, organisation: str) -> None:
+def test_buffer_pools_work_with_other_organisations(node: Node, organisation: str) -> None:
     for buffers in WAYS:
         check_counts(trial(node, buffers, {"pps": 10_000}, organisation=organisation, buffer_pool=1024), reordered=None)
 

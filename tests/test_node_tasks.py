@@ -205,7 +205,7 @@ def test_dispatched_calls_are_those_of_their_types(build_dir: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("workload", ON_PAYLOAD)
-def test_what_a_task_cannot_take_is_dropped(build_dir: Path, tmp_path: Path, workload: str) -> None:
+def test_packets_that_a_task_cannot_take_are_dropped(build_dir: Path, tmp_path: Path, workload: str) -> None:
     good = udp_frame(b"payload")
     long_length = good[:16] + (1400).to_bytes(2, "big") + good[18:]
     wrong_udp = good[:38] + (30).to_bytes(2, "big") + good[40:]

@@ -132,7 +132,9 @@ def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) 
         (["--out", "x.jpg"], "figures are not written as JPG (one of: svg, pdf, png)"),
     ],
 )
-def test_what_cannot_be_drawn_is_said_in_one_line(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+def test_a_figure_that_cannot_be_drawn_is_refused_in_one_line(
+    tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
     run = own_run(tmp_path / "run")
     done = pollscope("figures", run.path, *arguments, cwd=tmp_path)
     assert done.returncode == 2
@@ -216,7 +218,7 @@ def test_a_row_means_its_newest_measured_run_and_says_so(tmp_path: Path) -> None
     assert f"S-F5: results/tax/{measured.name}\n" in beside.stderr
 
 
-def test_of_runs_that_lie_together_each_spec_has_its_newest(checkout: Path) -> None:
+def test_of_several_runs_the_newest_of_each_spec_is_used(checkout: Path) -> None:
     runs = checkout / "data" / "runs"
     assert sorted(find_runs(runs)) == sorted(path.parent for path in runs.glob("*/run.json"))
 
@@ -225,7 +227,7 @@ def test_of_runs_that_lie_together_each_spec_has_its_newest(checkout: Path) -> N
     ("word", "complaint"),
     [("burst", "did you mean bursts?"), ("latest", "holds no run folder"), ("empty", "holds no run folder")],
 )
-def test_a_word_that_means_no_run_is_answered(tmp_path: Path, word: str, complaint: str) -> None:
+def test_an_unknown_run_name_is_answered_with_a_hint(tmp_path: Path, word: str, complaint: str) -> None:
     if word == "burst":
         own_run(tmp_path / "results" / "bursts" / "20260101T000000Z-aaaaaa")
     (tmp_path / "empty").mkdir()
@@ -285,7 +287,7 @@ def test_a_ratio_along_zipped_factors_has_every_point(tmp_path: Path) -> None:
     assert [round(float(row["value"])) for row in ratios] == [1, 8, 32]
 
 
-def test_what_is_zipped_with_x_is_no_line(tmp_path: Path) -> None:
+def test_a_factor_zipped_with_x_makes_no_lines(tmp_path: Path) -> None:
     assert asked_figure(zipped_run(tmp_path), {"x": "rx_desc", "y": ("rx_pps",)}, narrow=False).title == (
         "Received by the DUT against rx desc"
     )

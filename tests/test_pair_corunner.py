@@ -76,7 +76,7 @@ def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Pa
     assert table["metric.rx_pps"][0] == 0
 
 
-def test_the_collector_of_the_corunner_is_told_its_cpu_there(
+def test_the_corunners_collector_gets_its_cpu_on_the_dut(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path
 ) -> None:
     tools, asked = tmp_path / "tools", tmp_path / "asked"
@@ -166,7 +166,7 @@ def _read(path: Path) -> str:
         (("corunner: matmul", "corunner: matmul, corunner_footprint: 400 GiB"), "the co-runner needs 400 GiB"),
     ],
 )
-def test_points_that_the_hosts_cannot_give_are_left_out_with_the_reason(
+def test_points_that_the_hosts_cannot_run_are_left_out_with_the_reason(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path, change: tuple[str, str], reason: str
 ) -> None:
     path = corunner_file(sshd, tmp_path, build_dir)

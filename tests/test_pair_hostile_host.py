@@ -51,7 +51,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> Re
         {"failed": {"exit_code": 3, "what": "no such CPU", "where": "", "remedy": ""}},
     ],
 )
-def test_an_agent_that_cannot_step_aside_is_ended(
+def test_an_agent_that_cannot_move_its_cpu_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: dict[str, Any]
 ) -> None:
     host = agent(tmp_path, monkeypatch, aside=reply)
@@ -93,7 +93,7 @@ def test_a_reply_of_another_form_fails_the_collector_alone(tmp_path: Path, monke
         ("yes '[' | head -c 200000", "the answer is no JSON object"),
     ],
 )
-def test_check_of_a_host_that_sends_what_nobody_asked_for(cli: Cli, tmp_path: Path, command: str, said: str) -> None:
+def test_the_check_survives_unrequested_output_of_a_host(cli: Cli, tmp_path: Path, command: str, said: str) -> None:
     with running_sshd(tmp_path, settings=f"ForceCommand {command}\n") as host:
         done = cli("testbed", "check", written(tmp_path / "two.yaml", pair_config(host, tmp_path)), "--json")
     assert done.returncode == 3

@@ -77,7 +77,7 @@ def test_pairs_are_the_threads_of_a_core_of_the_duts_host(smt: None, tmp_path: P
     assert host.requests == ["placement"], "asked once"
 
 
-def test_the_node_is_told_the_lcores_on_these_cpus(smt: None, tmp_path: Path) -> None:
+def test_the_node_gets_the_lcores_on_these_cpus(smt: None, tmp_path: Path) -> None:
     host = Asked(NAMED, tmp_path)
     pairs = params(cores=2, dispatchers=2, organisation="scale-up", placement="smt-pairs")
     placement = DutPlacement(host)
@@ -98,7 +98,9 @@ def test_the_node_is_told_the_lcores_on_these_cpus(smt: None, tmp_path: Path) ->
         ((1, 400), {"placement": "same-node"}, "there is no CPU 400 here, which the testbed's file names"),
     ],
 )
-def test_why_not(smt: None, tmp_path: Path, cpus: tuple[int, ...], changes: dict[str, Any], reason: str) -> None:
+def test_an_impossible_placement_gives_its_reason(
+    smt: None, tmp_path: Path, cpus: tuple[int, ...], changes: dict[str, Any], reason: str
+) -> None:
     placement = DutPlacement(Asked(cpus, tmp_path))
     assert reason in str(placement.refusal(params(**changes)))
     with pytest.raises(HostError, match="CPU"):

@@ -61,7 +61,7 @@ def test_queue_polls_are_counted_in_the_warm_up_by_the_duts_clock() -> None:
 
 
 @pytest.mark.parametrize("other", [{"shape": "FB"}, {"shape": "SQ"}, {"background_probability": 0.0}, {"queues": 1}])
-def test_nobody_asks_where_no_queue_is_cold(other: dict[str, Any]) -> None:
+def test_queue_polls_are_not_requested_without_cold_queues(other: dict[str, Any]) -> None:
     assert run(**other) == []
 
 

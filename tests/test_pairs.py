@@ -97,7 +97,7 @@ def test_a_run_of_several_pairs_is_resumable(cli: Cli, sshd: SshHost, tmp_path: 
     assert not sshd.connections()
 
 
-def test_a_pair_that_stays_away_ends_the_run_before_it_begins(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+def test_an_absent_pair_ends_the_run_before_it_begins(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = pairs_file(sshd, tmp_path)
     config = json.loads(testbed.read_text())
     config["pairs"]["second"]["dut"]["ssh"]["key"] = "/nonexistent/key"
@@ -131,7 +131,9 @@ def test_every_pair_has_its_own_maxima_and_whole_blocks() -> None:
         (("{count: 4}", "{until: {metric: rx_pps, within: 5 %}}"), "share a fixed number of repeats"),
     ],
 )
-def test_what_pairs_cannot_share(cli: Cli, sshd: SshHost, tmp_path: Path, change: tuple[str, str], reason: str) -> None:
+def test_hosts_and_files_that_pairs_cannot_share_are_refused(
+    cli: Cli, sshd: SshHost, tmp_path: Path, change: tuple[str, str], reason: str
+) -> None:
     done = cli("plan", cli.spec(SHARED.replace(*change)), "--testbed", pairs_file(sshd, tmp_path))
     assert done.returncode == 2
     assert reason in done.stderr

@@ -37,7 +37,7 @@ def params(**changes: Any) -> Parameters:
     return Parameters().model_copy(update=changes)
 
 
-def test_it_is_measured_once_for_each_kind_of_frame() -> None:
+def test_the_floor_is_measured_once_per_kind_of_frame() -> None:
     session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
     floors = PathFloors()
     mix = [{"size": 64, "weight": 1}, {"size": 1518, "weight": 2}]
@@ -83,7 +83,9 @@ def test_frames_of_a_trace_have_a_floor_of_their_own() -> None:
         (TrialError("never asked"), {"workload": "tx"}, "does not receive"),
     ],
 )
-def test_why_it_is_absent(answer: dict[str, Any] | str | Exception, changes: dict[str, Any], reason: str) -> None:
+def test_an_absent_floor_has_a_reason(
+    answer: dict[str, Any] | str | Exception, changes: dict[str, Any], reason: str
+) -> None:
     session: Any = FloorSession(answer)
     floor = PathFloors().of(session, params(**changes))
     assert reason in floor["absent"]
@@ -92,7 +94,7 @@ def test_why_it_is_absent(answer: dict[str, Any] | str | Exception, changes: dic
     assert reason in absences["latency_floor_ns"]
 
 
-def test_it_is_a_metric_of_every_trial() -> None:
+def test_the_floor_is_a_metric_of_every_trial() -> None:
     metrics, _ = derive_trial(synthetic.trial() | {"floor": synthetic.floor(range(100, 200))})
     assert metrics["latency_floor_ns"] == pytest.approx(149, abs=1)
     assert metrics["latency_floor_p99_ns"] == pytest.approx(198, abs=1)

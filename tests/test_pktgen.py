@@ -68,7 +68,7 @@ def test_rate_size_and_range_are_set_and_counters_become_metrics(cli: Cli, sshd:
         (("flows: 16", "flows: 100000"), "at most 64512 flows"),
     ],
 )
-def test_what_it_cannot_generate_is_left_out(
+def test_traffic_that_pktgen_cannot_generate_is_left_out(
     cli: Cli, sshd: SshHost, tmp_path: Path, change: tuple[str, str], reason: str
 ) -> None:
     done = cli("plan", cli.spec(LOADED.replace(*change)), "--testbed", pktgen_file(sshd, tmp_path))

@@ -96,7 +96,7 @@ def test_fifteen_workers_and_their_generator_stay_on_one_socket(server: list[Cpu
     assert len(nodes_of(server, *place(server, Wanted(16)).measuring)) == 2
 
 
-def test_threads_of_one_core_are_used_at_last_and_it_is_said() -> None:
+def test_threads_of_one_core_are_used_last_and_reported() -> None:
     roles = place(machine(1, 1, 2), Wanted(1))
     assert roles.shared_core
     assert {generator_of(roles), *roles.dut} == {0, 1}
@@ -126,7 +126,7 @@ def test_pairs_need_smt() -> None:
     assert refused(machine(1, 3, 2), Wanted(4, 1, placement="smt-pairs")).startswith(reason.replace("2 phys", "3 phys"))
 
 
-def test_same_node_and_remote_node(server: list[Cpu]) -> None:
+def test_cores_on_the_same_and_on_a_remote_node(server: list[Cpu]) -> None:
     assert len(nodes_of(server, *place(server, Wanted(10, 5, placement="same-node")).measuring)) == 1
     reason = "same-node: needs 17 physical cores on one NUMA node; the largest has 16"
     assert refused(server, Wanted(16, placement="same-node")) == reason
@@ -143,13 +143,13 @@ def test_nodes_inside_a_socket(tmp_path: Path) -> None:
     assert refused(cpus, Wanted(4, placement="same-node")).endswith("the largest has 4")
 
 
-def test_remote_from_what() -> None:
+def test_remote_needs_a_reference_node() -> None:
     assert refused(machine(1, 4, 1), Wanted(1, placement="remote-node")) == "remote-node: this host has 1 NUMA node"
     alone = Wanted(1, generator=False, placement="remote-node")
     assert "no generator" in refused(machine(2, 2, 1), alone)
 
 
-def test_the_nic_says_what_is_near(server: list[Cpu]) -> None:
+def test_the_nic_determines_the_near_node(server: list[Cpu]) -> None:
     for node in (0, 1):
         near = place(server, Wanted(4, generator=False, placement="same-node", nic_node=node))
         far = place(server, Wanted(4, generator=False, placement="remote-node", nic_node=node))
@@ -172,7 +172,7 @@ def test_listed_cpus_that_are_not_there() -> None:
     assert place(two, Wanted(1, placement="0")).generators == (1,)
 
 
-def test_a_listed_cpu_beside_the_generators_thread_is_said() -> None:
+def test_a_listed_cpu_beside_the_generators_thread_is_reported() -> None:
     assert place(machine(1, 1, 2), Wanted(1, placement="1")).shared_core
 
 
@@ -190,7 +190,7 @@ def test_too_few_cpus() -> None:
     st.booleans(),
     st.sampled_from(PLACEMENTS),
 )
-def test_whatever_is_given_keeps_its_promise(
+def test_every_placement_keeps_its_constraints(
     shape: tuple[int, int, int], workers: int, dispatchers: int, generator: bool, policy: str
 ) -> None:
     cpus, wanted = machine(*shape), Wanted(workers, dispatchers, generator, policy)

@@ -124,7 +124,7 @@ def test_constraints_read_the_knobs_that_are_swept() -> None:
         ("cores: 4, queues: 4, placement: smt-pairs", None),
     ],
 )
-def test_what_no_testbed_can_host_is_left_out(parameters: str, reason: str | None) -> None:
+def test_points_that_no_testbed_can_host_are_left_out(parameters: str, reason: str | None) -> None:
     load = "" if "saturate" in parameters else ", load_pps: 0"
     plan = plan_of(f"parameters: {{{parameters}{load}}}\nrepeats: {{count: 1}}\n")
     assert [each.reason for each in plan.left_out] == ([] if reason is None else [reason])
@@ -149,7 +149,7 @@ def test_a_baseline_load_gets_its_maximum() -> None:
     assert {trial.point.id for trial in plan.trials if trial.kind == "maximum"} == {"queues=2"}
 
 
-def test_nothing_left() -> None:
+def test_a_plan_without_points_has_no_trials() -> None:
     plan = plan_of("parameters: {load_pps: 0}\n", lambda _point: "no machine")
     assert plan.trials == []
     assert plan.seconds == 0
@@ -218,7 +218,7 @@ def knob_levels_of(plan: Plan) -> list[tuple[Any, Any]]:
     return [(trial.point.factors["knob.turbo"], trial.point.factors["knob.c_states"]) for trial in plan.trials]
 
 
-def test_knobs_are_turned_as_seldom_as_a_block_allows() -> None:
+def test_knobs_change_as_seldom_as_a_block_allows() -> None:
     plan = plan_of(KNOBS)
     levels = knob_levels_of(plan)
     turns = sum(first != second for first, second in pairwise(levels))

@@ -71,7 +71,7 @@ def test_check_mode_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["broken", "refusing"])
-def test_nothing_stays_half_set(tmp_path: Path, how: str) -> None:
+def test_an_interrupted_change_is_undone(tmp_path: Path, how: str) -> None:
     kind = Memory({"a": 0, "b": 0})
     getattr(kind, how).add("b")
     with pytest.raises(journal.HostError, match=r"^b\b"):

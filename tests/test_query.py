@@ -66,7 +66,7 @@ def test_a_query_answers_over_all_runs(cwd: Path) -> None:
     assert [float(line[3].replace(",", "")) for line in lines] == pytest.approx(means, rel=1e-4)
 
 
-def test_runs_are_a_table_too(kept: Path) -> None:
+def test_runs_are_a_table_as_well(kept: Path) -> None:
     done = asked("SELECT run_id, spec, host, folder FROM runs ORDER BY run_id", kept, "results", "--csv")
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert [row["run_id"] for row in rows] == list(IDS)
@@ -96,7 +96,7 @@ def test_a_long_table_says_what_it_leaves_out(kept: Path) -> None:
     assert asked("SELECT * FROM trials WHERE false", kept).stdout.splitlines()[-1] == "no row"
 
 
-def test_a_table_that_is_out_of_date_is_derived_anew(cwd: Path) -> None:
+def test_an_outdated_table_is_derived_again(cwd: Path) -> None:
     count = "SELECT count(*) AS n FROM trials"
     assert asked(count, cwd).stdout.split() == ["n", "5"]
     run = cwd / "results" / "synthetic" / IDS[0]
@@ -192,7 +192,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("sql", WRITES)
-def test_what_does_not_only_read_is_one_line_and_changes_nothing(kept: Path, sql: str) -> None:
+def test_a_query_that_writes_is_refused_and_changes_nothing(kept: Path, sql: str) -> None:
     before = files(kept)
     assert WRITES[sql] in refused(sql, kept)
     assert files(kept) == before
@@ -215,7 +215,7 @@ def test_no_variable_of_the_program_is_seen(kept: Path) -> None:
     assert "Table with name connection does not exist" in refused("FROM connection", kept)
 
 
-def test_what_holds_no_run_or_another_format_is_refused(cwd: Path) -> None:
+def test_a_folder_without_runs_or_of_another_format_is_refused(cwd: Path) -> None:
     one = "SELECT 1"
     assert "nowhere: there is no such folder" in refused(one, cwd, "nowhere")
     (cwd / "empty").mkdir()

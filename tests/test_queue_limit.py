@@ -24,7 +24,7 @@ def few(tmp_path: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_driver_and_node_build_with_fewer(checkout: Path, tmp_path: Path) -> None:
+def test_driver_and_node_build_with_a_lower_limit(checkout: Path, tmp_path: Path) -> None:
     """The driver's tables, the node's arrays by queue, and what their static assertions say of both."""
     build = tmp_path / "build"
     options = [f"-Dc_args=-include {checkout}/tests/few_queues.h", "-Dbuildtype=debug"]

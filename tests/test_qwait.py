@@ -63,7 +63,7 @@ def test_no_schedule_of_thieves_loses_an_arrival_or_gives_a_queue_to_two(tmp_pat
 
 
 @pytest.mark.thorough
-def test_a_waiter_looks_at_the_leaves_before_it_sleeps(tmp_path: Path) -> None:
+def test_a_waiter_checks_the_leaves_before_it_sleeps(tmp_path: Path) -> None:
     """Let a thief clear the summary for a moment beside two ready queues: the set's own waiter must not sleep."""
     world = ("-DPRODUCERS=1", "-DCONSUMERS=2", "-DSETS=2", "-DONE_SET", "-DARRIVALS=2", "-DTURNS=1")
     done = run(relacy(tmp_path, *world, optimise="-O0"), "preemptions", "3")

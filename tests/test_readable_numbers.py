@@ -50,7 +50,7 @@ def test_every_kind_of_metric_is_plain(value: float, metric: Metric) -> None:
 
 @pytest.mark.parametrize("metric", KINDS, ids=lambda metric: f"{metric.unit}-{metric.type}")
 @pytest.mark.parametrize(("value", "text"), [(math.nan, "absent"), (math.inf, "unbounded"), (-math.inf, "unbounded")])
-def test_what_is_no_number_is_called_so(metric: Metric, value: float, text: str) -> None:
+def test_values_that_are_no_numbers_are_named_as_such(metric: Metric, value: float, text: str) -> None:
     assert metric.text(value) == text
 
 
@@ -115,7 +115,7 @@ def test_an_interval_inside_its_limits_is_students() -> None:
     assert mean_estimate(values, limits=(0.0, 1.0)) == mean_estimate(values)
 
 
-def test_what_is_signed_keeps_its_negative_end() -> None:
+def test_a_signed_value_keeps_its_negative_end() -> None:
     assert metric_dictionary()["rate_error"].limits == (-math.inf, math.inf)
     assert mean_estimate((0.001, -0.001, 0.002, 0.0, 0.001), limits=(-math.inf, math.inf)).low < 0
 

@@ -44,7 +44,7 @@ def pipes() -> Iterator[Pipes]:
     made.close()
 
 
-def test_lines_come_whole_and_empty_ones_not_at_all(pipes: Pipes) -> None:
+def test_lines_come_whole_and_empty_ones_are_skipped(pipes: Pipes) -> None:
     lines = iter(pipes.lines)
     os.write(pipes.ask, b'\n{"a"')
     os.write(pipes.ask, b": 1}\n\n \nb\n")
@@ -52,15 +52,13 @@ def test_lines_come_whole_and_empty_ones_not_at_all(pipes: Pipes) -> None:
     assert next(lines) == "b"
 
 
-def test_a_runner_that_says_nothing_is_gone(pipes: Pipes) -> None:
+def test_a_silent_runner_counts_as_gone(pipes: Pipes) -> None:
     pipes.lines.heartbeat_timeout_s = 0.05
     with pytest.raises(Lapsed, match=r"silent for 0.05 s"):
         next(iter(pipes.lines))
 
 
-def test_what_an_agent_says_at_last_may_find_nobody_who_takes_it(
-    pipes: Pipes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agents_last_line_may_find_no_reader(pipes: Pipes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its standard error is a channel to the same silent runner: it has ended by then."""
     order: list[str] = []
     monkeypatch.setattr(Agent, "__exit__", lambda *_: order.append("restored"))
@@ -72,7 +70,7 @@ def test_what_an_agent_says_at_last_may_find_nobody_who_takes_it(
     assert "silent for 0.05 s" in order[1]
 
 
-def test_a_runner_that_takes_nothing_is_gone(pipes: Pipes) -> None:
+def test_a_runner_that_reads_nothing_counts_as_gone(pipes: Pipes) -> None:
     pipes.lines.heartbeat_timeout_s = 0.05
     with pytest.raises(Lapsed):
         pipes.lines.say("x" * (1 << 22))
@@ -100,7 +98,7 @@ def test_an_agent_ends_and_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("silent_s", [0, -1, "long"])
-def test_a_heartbeat_timeout_that_is_none_is_refused(tmp_path: Path, silent_s: object) -> None:
+def test_an_invalid_heartbeat_timeout_is_refused(tmp_path: Path, silent_s: object) -> None:
     program = agent_program(tmp_path / "pollscope", tmp_path / "state")
     client = NodeClient([str(program), "agent"], tmp_path / "log", "the agent")
     try:
@@ -111,7 +109,7 @@ def test_a_heartbeat_timeout_that_is_none_is_refused(tmp_path: Path, silent_s: o
         client.close()
 
 
-def test_a_client_keeps_the_heartbeat_timeout_while_it_has_nothing_to_ask(tmp_path: Path) -> None:
+def test_an_idle_client_keeps_the_connection_alive(tmp_path: Path) -> None:
     program = agent_program(tmp_path / "pollscope", tmp_path / "state")
     client = NodeClient([str(program), "agent"], tmp_path / "log", "the agent", heartbeat_timeout_s=2)
     try:
@@ -123,7 +121,7 @@ def test_a_client_keeps_the_heartbeat_timeout_while_it_has_nothing_to_ask(tmp_pa
         client.close()
 
 
-def test_a_program_that_takes_no_heartbeat_timeout_is_not_used(tmp_path: Path) -> None:
+def test_a_program_without_heartbeat_timeout_is_not_used(tmp_path: Path) -> None:
     client = NodeClient([sys.executable, "-c", REFUSES], tmp_path / "log", heartbeat_timeout_s=20)
     with pytest.raises(HostError, match="the node takes no heartbeat timeout") as refused:
         client.wait_hello()

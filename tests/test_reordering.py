@@ -100,7 +100,7 @@ def test_long_sequences_agree(build_dir: Path) -> None:
     assert isinstance(extents, dict) and 20 < max(extents) < 64
 
 
-def test_what_lies_beyond_the_ring_is_refused_and_counted(build_dir: Path) -> None:
+def test_extents_beyond_the_ring_are_refused_and_counted(build_dir: Path) -> None:
     """65536 flows leave 16 arrivals each: packet 0 comes 15, 16, 17 and 40 arrivals after packet 1."""
     late = [[(number, 7) for number in (*range(1, behind + 1), 0)] for behind in (15, 16, 17, 40)]
     found = counted(build_dir, late, flows=65536)

@@ -241,7 +241,7 @@ def test_a_reason_that_many_trials_share_is_said_once(tmp_path: Path) -> None:
     assert "(5 such)" in text
 
 
-def test_cautions_speak_up_with_numbers(tmp_path: Path) -> None:
+def test_cautions_state_numbers(tmp_path: Path) -> None:
     trials = tax_trials()
     trials[0] = synthetic.disturbed(trials[0])
     generator = trials[13]["result"]["gen"]["lcores"][0]
@@ -259,7 +259,7 @@ def test_cautions_speak_up_with_numbers(tmp_path: Path) -> None:
     assert {"SMT", "governor", "turbo", "virtual NIC", "not measured"} <= set(topics)
 
 
-def test_what_a_guest_does_not_show_is_said_with_the_reason(tmp_path: Path) -> None:
+def test_values_that_a_guest_does_not_show_are_absent_with_the_reason(tmp_path: Path) -> None:
     host = {"hypervisor": "KVM", "smt": False, "governor": {"absent": "no cpufreq driver"}}
     topics = _topics(tmp_path, tax_trials(), host=host | {"turbo": {"absent": "no cpufreq driver shows it"}})
     assert "The host shows no frequency governor (no cpufreq driver)" in topics["governor"]
@@ -301,14 +301,14 @@ def _timed(growth: float, noise: float, seed: int, points: int = 4, repeats: int
     return trials
 
 
-def test_a_drift_over_the_run_is_told_with_its_size(tmp_path: Path) -> None:
+def test_a_drift_over_the_run_is_reported_with_its_size(tmp_path: Path) -> None:
     text = _topics(tmp_path, _timed(0.1, 0.005, seed=1))["drift"]
     assert re.search(
         r"rose by (9\.\d|10) % over the 1 h 0 min of the run \(repeats of 4 points, Mann-Kendall p < 0\.0001\)", text
     )
 
 
-def test_what_falls_falls_by_less_than_there_is(tmp_path: Path) -> None:
+def test_a_value_falls_by_at_most_itself(tmp_path: Path) -> None:
     """To a fourteenth of what it began with, which is 170 % of its median."""
     run = read_run(synthetic.write_run(tmp_path / "run", _timed(-0.93, 0.005, seed=3)))
     found = drift(run, _with_rates_of(run, derive_table(run)), "rx_pps")
@@ -344,7 +344,7 @@ def test_a_pair_that_comes_later_is_no_drift(tmp_path: Path) -> None:
     assert drift(pooled, _with_rates_of(pooled, derive_table(pooled)), "rx_pps") is not None
 
 
-def test_a_warm_up_in_the_window_is_told_once_with_the_number_of_trials(tmp_path: Path) -> None:
+def test_a_warm_up_in_the_window_is_reported_once_with_the_number_of_trials(tmp_path: Path) -> None:
     trials = tax_trials()
     for record in trials[:3]:
         series = record["result"]["dut"]["lcores"][0]["series"]
@@ -422,7 +422,7 @@ def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
     error=st.sampled_from([0.0, 0.05, 1.0]),
 )
 @example(sides=[[2.0, 1.5, 3.75], [5.0, 5.0, 7.0]], error=0.0)
-def test_what_exceeds_noise_has_a_difference_without_0(sides: list[list[float]], error: float) -> None:
+def test_a_difference_beyond_noise_has_an_interval_without_0(sides: list[list[float]], error: float) -> None:
     change, p = difference_estimate(*sides, error), difference_p(*sides, error)
     assert 0 <= p <= 1
     if not 0.049 < p < 0.051:

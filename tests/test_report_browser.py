@@ -123,7 +123,7 @@ def test_every_box_that_scrolls_is_reached_by_keyboard_and_named(chromium: Chrom
     assert chromium.measured(page, WIDTHS_PX[0], UNFOLD + script) == []
 
 
-def test_keys_go_through_the_page_in_its_order_and_where_they_are_is_seen(chromium: Chromium, page: str) -> None:
+def test_the_tab_key_follows_the_page_order_with_visible_focus(chromium: Chromium, page: str) -> None:
     script = """window.focus();
       return [...document.querySelectorAll('a[href], button, summary, [tabindex="0"]')]
         .filter(each => each.getClientRects().length)
@@ -160,7 +160,7 @@ def test_every_figure_is_described_by_words_that_are_there(chromium: Chromium, p
     assert all("values, from" in words for _, words in found)
 
 
-def test_the_pages_scripts_say_nothing_to_the_console(chromium: Chromium, page: str, tmp_path: Path) -> None:
+def test_the_pages_scripts_print_nothing_to_the_console(chromium: Chromium, page: str, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     planted = altered(page, "</body>", "<script>console.error('seen')</script></body>")
     target.write_text(planted, encoding="utf-8")
@@ -205,7 +205,7 @@ def test_keys_go_from_mark_to_mark_and_zoom(chromium: Chromium, page: str) -> No
     assert widths[2] == widths[4] == widths[0]
 
 
-def test_pointing_near_a_mark_tells_it(chromium: Chromium, page: str) -> None:
+def test_pointing_near_a_mark_shows_its_values(chromium: Chromium, page: str) -> None:
     script = """const figure = document.getElementById('r1-s-f8-figure');
       const area = figure.querySelector('g[id*="marks-0-0"] use').getBoundingClientRect();
       const at = {clientX: area.x + area.width / 2 + 5, clientY: area.y + area.height / 2 - 5};

@@ -24,7 +24,7 @@ def test_encapsulation_reaches_the_workload_that_has_one(encapsulation: str) -> 
     assert "encapsulation" not in configure_request(params(workload="io"), WIRING)["dut"]
 
 
-def test_a_transform_reaches_ipsec_and_nobody_else() -> None:
+def test_a_transform_reaches_only_ipsec() -> None:
     dut = configure_request(params(workload="ipsec", transform="aes-gcm", routes=300), WIRING)["dut"]
     assert (dut["transform"], dut["routes"]) == ("aes-gcm", 300)
     assert "transform" not in configure_request(params(workload="l3fwd-lpm"), WIRING)["dut"]

@@ -22,7 +22,7 @@ def limited(cli: Cli, limit_bytes: int, *arguments: str | Path) -> subprocess.Co
     )
 
 
-def test_a_table_that_cannot_be_stored_is_read_from_the_facts(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_stored_is_derived_from_the_records(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     assert cli("run", cli.spec()).returncode == 0
     (folder,) = cli.run_folders()

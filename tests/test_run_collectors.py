@@ -51,9 +51,7 @@ def cli(tmp_path: Path) -> Cli:
     return Cli(tmp_path)
 
 
-def test_what_runs_is_stopped_where_the_other_host_gets_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_collectors_stop_if_the_other_host_gets_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk, for one; here its name is too long."""
     use = CollectorUse.model_validate({"name": "kernel-load", "interval": "100 ms"})
     stopped, first, second = list[Collector](), KernelLoad(), KernelLoad()
@@ -96,7 +94,7 @@ def test_samples_marks_and_raw_files_are_kept(cli: Cli) -> None:
         assert trial["collectors"]["kernel-log"]["status"] == "ok"
 
 
-def test_a_spec_without_collectors_is_as_before(cli: Cli) -> None:
+def test_a_spec_without_collectors_stores_none(cli: Cli) -> None:
     assert cli("run", cli.spec(SPEC.replace("collectors:\n", ""))).returncode == 0
     run = cli.only_run()
     assert "collectors" not in run.meta
@@ -160,7 +158,7 @@ def test_lines_that_were_not_understood_are_in_the_report(cli: Cli) -> None:
     assert said in html.unescape(report_html([run]))
 
 
-def test_what_cannot_be_true_is_in_the_trial_and_first_in_the_report(cli: Cli) -> None:
+def test_implausible_values_are_stored_and_come_first_in_the_report(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM.replace("50,6\n", "50,600\n"))
     cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
     run = cli.only_run()
@@ -226,7 +224,7 @@ def test_an_absent_collector_is_absent_with_its_reason(cli: Cli) -> None:
     assert "pcm" not in [table.collector for table in means_tables(run)]
 
 
-def test_an_interval_beyond_the_window_is_said_to_give_nothing(cli: Cli) -> None:
+def test_an_interval_beyond_the_window_is_reported_as_useless(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM)
     cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 1 min, replay: pcm.csv}\n"))
     for trial in trials_of(cli):

@@ -111,7 +111,7 @@ def test_without_a_maximum_its_shares_fail_with_the_reason(cli: Cli) -> None:
     assert "the maximum of 'queues=1' could not be measured" in failed["measure:queues=1,load_of_max=0.5:0"]["reason"]
 
 
-def test_node_after_node_lost_stops_the_run_and_resume_completes_it(cli: Cli) -> None:
+def test_repeated_loss_of_the_node_stops_the_run_and_resume_completes_it(cli: Cli) -> None:
     cli.faults = {"configure": "die"}
     done = cli("run", cli.spec())
     assert done.returncode == 1
@@ -133,7 +133,7 @@ def test_node_after_node_lost_stops_the_run_and_resume_completes_it(cli: Cli) ->
 @pytest.mark.parametrize(
     ("fault", "message"), [("die", "did not start"), ("garbage", "not JSON"), ("old", "speaks protocol 99")]
 )
-def test_a_node_that_does_not_start_is_no_host(cli: Cli, fault: str, message: str) -> None:
+def test_a_node_that_does_not_start_ends_with_exit_code_3(cli: Cli, fault: str, message: str) -> None:
     cli.faults = {"hello": fault}
     done = cli("run", cli.spec())
     assert done.returncode == 3
@@ -141,7 +141,7 @@ def test_a_node_that_does_not_start_is_no_host(cli: Cli, fault: str, message: st
     assert cli.nodes_alive() == []
 
 
-def test_no_node_at_all(cli: Cli) -> None:
+def test_a_missing_node_program_is_reported(cli: Cli) -> None:
     cli.node = cli.folder / "nowhere"
     done = cli("run", cli.spec())
     assert done.returncode == 3

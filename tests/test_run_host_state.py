@@ -82,7 +82,7 @@ def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
     assert run.meta["plan"][-4:] == extra_trials(run)
 
 
-def test_extra_blocks_are_few_and_what_they_did_not_reach_is_said(cli: Cli) -> None:
+def test_extra_blocks_are_bounded_and_unreached_points_are_reported(cli: Cli) -> None:
     with_host_states(cli, *[300, 300, 900, 900] * 10)
     done = cli("run", cli.spec())
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ def test_emulated_machines_have_no_host_state_to_wait_for(cli: Cli, monkeypatch:
     assert cli.only_run().meta["warnings"] == []
 
 
-def test_a_moment_divides_nothing(cli: Cli) -> None:
+def test_a_short_change_does_not_divide_the_run(cli: Cli) -> None:
     with_host_states(cli, 300, 900, 300)
     done = cli("run", cli.spec())
     assert extra_trials(cli.only_run()) == []
@@ -118,7 +118,7 @@ def test_a_moment_divides_nothing(cli: Cli) -> None:
     assert "host_state" not in done.stdout
 
 
-def test_a_node_without_host_checks_runs_as_before(cli: Cli) -> None:
+def test_a_node_without_host_checks_can_run(cli: Cli) -> None:
     cli.faults = {"host_state": "refuse"}
     done = cli("run", cli.spec())
     assert done.returncode == 0, done.stderr
@@ -137,7 +137,7 @@ def test_a_node_that_dies_in_a_host_check_costs_no_trial(cli: Cli) -> None:
     assert cli.nodes_alive() == []
 
 
-def test_resume_goes_on_with_the_host_checks(cli: Cli) -> None:
+def test_a_resumed_run_continues_the_host_checks(cli: Cli) -> None:
     with_host_states(cli, 300)
     assert cli("run", cli.spec()).returncode == 0
     (folder,) = cli.run_folders()

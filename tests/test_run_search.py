@@ -80,7 +80,7 @@ def test_a_loss_ratio_without_a_metric_is_in_the_record(cli: Cli) -> None:
     assert "the search was not asked for a loss ratio of 0 %" in set(absent)
 
 
-def test_a_killed_search_goes_on_where_it_was(cli: Cli) -> None:
+def test_a_killed_search_is_resumed_where_it_was(cli: Cli) -> None:
     process = cli.start("run", cli.spec(SPEC), "--set", "trial.window=60 ms", "--set", "maximum.duration_sum=180 ms")
     deadline = time.monotonic() + 60
     while len(stored_steps(cli)) < 8:
@@ -147,7 +147,7 @@ def test_a_step_that_fails_again_and_again_fails_the_search(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("generator", [90_000, 100_500])
-def test_a_generator_bound_search_is_told_and_is_no_maximum(cli: Cli, generator: int) -> None:
+def test_a_search_limited_by_the_generator_is_reported_and_is_no_maximum(cli: Cli, generator: int) -> None:
     cli.faults = {"capacity": 100_000, "generator": generator}
     done = cli("run", cli.spec(SPEC), "--set", "factors.queues=[1]")
     assert done.returncode == 1, "what leans on the maximum cannot be measured"
@@ -187,7 +187,7 @@ def test_the_report_shows_the_searches(cli: Cli) -> None:
 
 
 @pytest.mark.measure
-def test_cores_that_are_told_are_searched_as_others(cli: Cli, build_dir: Path) -> None:
+def test_maxima_of_notified_cores_are_searched_as_well(cli: Cli, build_dir: Path) -> None:
     """On a real node; whatever the machine is busy with, each search ends with a result or the reason."""
     cli.node = build_dir / "pollscope-node"
     factors = "factors: {notification: [spin, qwait, qwait], idle: [pause, pause, sleep], load_of_max: [50 %]}"

@@ -106,7 +106,7 @@ def test_an_unknown_testbed_ends_the_list_at_once(cli: Cli) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_ctrl_c_leaves_what_is_done_and_says_how_to_go_on(cli: Cli) -> None:
+def test_ctrl_c_keeps_finished_runs_and_says_how_to_resume(cli: Cli) -> None:
     add(cli, "a-done")
     add(cli, "b-cut", text=SHORT.replace("window: 10 ms", "window: 2 s"))
     add(cli, "c-rest")

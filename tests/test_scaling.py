@@ -99,7 +99,7 @@ def test_neither_order_nor_unit_matters(one: tuple[float, float, float], rows: l
     assert other_way[names].to_numpy() == pytest.approx(one_way[names].to_numpy(), rel=1e-6, abs=1e-8)
 
 
-def test_a_law_without_errors_is_found_again() -> None:
+def test_the_parameters_of_an_exact_law_are_recovered() -> None:
     found = laws(law_table())[USL]
     assert found.kappa is not None
     assert found.peak_cores is not None
@@ -109,7 +109,7 @@ def test_a_law_without_errors_is_found_again() -> None:
     assert found.rate(7) == pytest.approx(usl(7))
 
 
-def test_amdahls_law_is_found_again_and_has_no_peak() -> None:
+def test_amdahls_law_is_recovered_and_has_no_peak() -> None:
     table = law_table(kappa=0)
     amdahl, general = laws(table).values()
     assert amdahl.sigma.value == pytest.approx(0.05)
@@ -202,7 +202,7 @@ GOOD = {"cores": 2, "rate_pps": 1e6, "useful_share": 0.5, "cycles_per_useful_pac
         ({"cycles_per_useful_packet": 0}, "column cycles_per_useful_packet: is 0"),
     ],
 )
-def test_what_is_no_quantity_is_one_clear_line(change: dict[str, Any], complaint: str) -> None:
+def test_an_invalid_quantity_is_refused_in_one_line(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError) as refused:
         contributions(pd.DataFrame([GOOD | {"cores": 1}, GOOD | change]))
     assert complaint in str(refused.value)

@@ -126,7 +126,7 @@ def test_a_generator_slower_than_the_dut_is_no_result() -> None:
     assert "900 kpps, all that the generator can send, the DUT missed 0 %" in found.reason
 
 
-def test_a_generator_that_cannot_pace_what_it_can_blast_is_no_result() -> None:
+def test_a_generator_that_paces_less_than_it_sends_saturated_gives_no_result() -> None:
     dut = MadeUp(1e6, 5e6)
 
     def slow_pacing(load: float | None, window_ns: int) -> SearchCounts:
@@ -165,7 +165,7 @@ def test_a_generator_that_falls_short_now_and_then_is_asked_again() -> None:
     assert 0.994e6 < none <= 1e6, "what such a trial lost has no say"
 
 
-def test_falling_short_again_and_again_ends_the_search_and_names_the_gaps() -> None:
+def test_repeated_shortfall_ends_the_search_and_names_the_gaps() -> None:
     dut = MadeUp(1e6, 5e6)
 
     def noisy_below(load: float | None, window_ns: int) -> SearchCounts:
@@ -223,7 +223,7 @@ def test_a_dut_that_took_nothing_when_it_was_saturated_has_no_rate() -> None:
     assert found.reason == "the DUT took no packet when it was saturated: the window is too short"
 
 
-def test_a_generator_that_sends_little_more_than_the_dut_takes_is_told() -> None:
+def test_a_generator_barely_faster_than_the_dut_is_reported() -> None:
     found = search(settings(), MadeUp(1e6, 1.0125e6))
     assert found.outcome == "generator-bound"
     assert found.reason.startswith("1.01 Mpps, all that the generator can send, is too little more; the DUT took 1 M")

@@ -17,7 +17,7 @@ def found(pps: float | None) -> Found:
 
 
 @pytest.mark.parametrize(("descriptors", "warned"), [(1000, False), (1001, True)])
-def test_rings_that_hold_more_than_the_width_are_told(descriptors: int, warned: bool) -> None:
+def test_rings_that_hold_more_than_the_search_width_are_reported(descriptors: int, warned: bool) -> None:
     warning = hidden_overload(Parameters(rx_desc=descriptors), SETTINGS, found(100e3))
     assert (warning is not None) is warned
     assert warning is None or ("1001 packets" in warning and "maximum.window" in warning)

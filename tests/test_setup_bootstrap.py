@@ -71,7 +71,7 @@ def test_unknown_option_is_bad_usage(checkout: Path) -> None:
     assert "--fast" in done.stderr
 
 
-def test_second_time_only_looks(checkout: Path) -> None:
+def test_a_second_call_changes_nothing(checkout: Path) -> None:
     """It takes 0.05 s on an idle machine. On a busy one the test can only check that nothing was done."""
     assert bootstrap(checkout, "--dev").returncode == 0
     stamps = {path: path.stat().st_mtime_ns for path in (checkout / ".cache/setup").iterdir() if path.name != "lock"}

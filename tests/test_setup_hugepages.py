@@ -130,7 +130,7 @@ def test_reserves_and_restores(
     assert not tree.journal.exists()
 
 
-def test_never_lowers_a_larger_reservation(module: ModuleType, tmp_path: Path) -> None:
+def test_a_larger_reservation_is_never_lowered(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 2048})
     assert reserve(module, tree) == []
     assert tree.pages("node0") == 2048
@@ -190,7 +190,7 @@ def test_refuses_when_somebody_else_changed_the_pages(module: ModuleType, tmp_pa
     assert tree.journal.exists()
 
 
-def test_does_not_raise_a_number_that_somebody_else_lowered(module: ModuleType, tmp_path: Path) -> None:
+def test_a_number_lowered_by_others_is_not_raised(module: ModuleType, tmp_path: Path) -> None:
     tree = Tree(tmp_path, {"node0": 0})
     reserve(module, tree)
     tree.set("node0", 10)

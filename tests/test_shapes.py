@@ -115,7 +115,7 @@ def test_a_generator_that_falls_short_is_named() -> None:
     assert "60 kpps" in flag["text"] and "128 kpps" in flag["text"]
 
 
-def test_a_window_that_ran_dry_for_a_while_is_told_apart() -> None:
+def test_a_window_that_ran_dry_for_a_while_is_distinguished() -> None:
     (flag,) = shape_flags(TrialObservations(record(9000, 1000)))
     assert flag["text"].endswith("a part of the window only")  # and no gap
     (flag,) = shape_flags(TrialObservations(record(9000, 1000, gaps_ns=2_000_000)))
@@ -148,16 +148,16 @@ def notified(empty: int, waited: float) -> dict[str, Any]:
     return changed
 
 
-def test_who_is_told_polls_no_empty_queue_and_is_not_flagged_for_that() -> None:
+def test_a_notified_core_is_not_flagged_for_polling_no_empty_queue() -> None:
     assert shape_flags(TrialObservations(notified(0, 0.01))) == []
 
 
-def test_who_is_told_waits_when_the_generator_is_the_limit() -> None:
+def test_a_notified_core_that_waits_shows_the_generators_limit() -> None:
     (flag,) = shape_flags(TrialObservations(notified(0, 0.4)))
     assert flag["name"] == "shape" and "the cores waited in 40.0 % of the cycles" in flag["text"]
 
 
-def test_what_was_fed_counts_as_well_and_lcores_have_their_own_queues() -> None:
+def test_fed_packets_count_and_each_lcore_has_its_own_queues() -> None:
     both = record(0, 0)
     lcore = both["result"]["dut"]["lcores"][0]
     # queues 0, 2, 4, ... with one hot queue more than the other lcore, and twice its polls
@@ -184,7 +184,7 @@ def test_nothing_is_said_where_there_is_nothing_to_compare(missing: str) -> None
     assert shape_flags(TrialObservations(older)) == []
 
 
-def test_the_shape_goes_to_whoever_makes_the_packets() -> None:
+def test_the_shape_goes_to_the_source_of_the_packets() -> None:
     asked = {"shape": "PC", "shape_seed": 5, "background_probability": 0.1, "burst": 16}
     wire = configure_request(params(**asked), WIRING)
     assert "feed" not in wire

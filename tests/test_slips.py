@@ -138,7 +138,7 @@ def test_an_answer_that_cannot_be_written(folder: Path) -> None:
     one_line(folder, ["query", "SELECT 1", "--out", "/proc/a.csv"], 3, words)
 
 
-def test_how_a_file_was_saved_makes_no_difference_or_is_told(folder: Path) -> None:
+def test_file_encodings_are_read_or_refused(folder: Path) -> None:
     for name, content in (("crlf", OWN.replace("\n", "\r\n").encode()), ("mark", b"\xef\xbb\xbf" + OWN.encode())):
         (folder / f"{name}.yaml").write_bytes(content)
         assert pollscope("validate", f"{name}.yaml", cwd=folder).returncode == 0
@@ -152,7 +152,7 @@ def test_an_empty_word_is_no_folder(folder: Path) -> None:
     one_line(folder, ["report", ""], 2, "'': is no run (give the folder")
 
 
-def test_a_spec_that_no_point_is_left_of(folder: Path) -> None:
+def test_a_spec_without_points_is_refused(folder: Path) -> None:
     one_line(folder, ["plan", "own.yaml", "--set", "factors.cores=[64]"], 3, "no point is left: 64 polling lcores need")
 
 

@@ -104,7 +104,7 @@ def levels_named(claim: Claim) -> list[tuple[str, object]]:
     return [*claim.where.items(), *((factor, end) for end in ends if end is not None)]
 
 
-def test_a_claim_has_a_collector_for_what_it_is_about() -> None:
+def test_a_claim_has_a_collector_for_its_metric() -> None:
     """Each metric of a claim about a NIC is derived from the node's numbers or collected by the row's spec."""
     collected = {"dram_bytes_per_s": "perf-uncore", "nic_pcie_latency_ns": "neohost", "iotlb_misses_per_s": "vtd-pmu"}
     by_row = {row: shipped(path).spec for path in EXPERIMENTS for row in shipped(path).spec.all_rows}
@@ -165,7 +165,7 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
         (claimed("{}", "{kind: crosses, factor: burst, across: queues, of: 2, over: 4}"), "claims 'c', of: no level"),
     ],
 )
-def test_a_probable_slip_is_said(change: str, sentence: str) -> None:
+def test_a_probable_slip_is_reported(change: str, sentence: str) -> None:
     from pollscope.spec.advice import advice
 
     two = "factors.queues=[1, 4]"
@@ -203,7 +203,7 @@ def test_levels_that_are_there_are_no_slip(change: str) -> None:
         ("parameters.load_pps=2500000", "load: 2.5 Mpps"),
     ],
 )
-def test_the_load_is_said_in_words(change: str, text: str) -> None:
+def test_the_load_is_described_in_words(change: str, text: str) -> None:
     from pollscope.spec import advice
 
     assert advice.offered_load(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec) == text

@@ -35,7 +35,7 @@ def made(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_stored_trials_are_read_back(tmp_path: Path) -> None:
     run = read_run(made(tmp_path / "run", "a", "b"))
     assert run.meta["format"] == 1
     assert [trial["trial"] for trial in run.trials] == ["a", "b"]
@@ -52,7 +52,7 @@ def test_recorded_trials_lose_nothing_in_the_model(folder: Path) -> None:
     ("change", "reason"),
     [({"kind": "other"}, "kind: "), ({"repeat": "0"}, "repeat: "), ({"status": "great"}, "status: ")],
 )
-def test_what_is_no_trial_is_said_in_one_line(change: dict[str, object], reason: str) -> None:
+def test_a_line_that_is_no_trial_is_refused_in_one_line(change: dict[str, object], reason: str) -> None:
     with pytest.raises(UsageError, match=f"^trials.jsonl: trial a: {reason}"):
         TrialRecord.from_json({**RECORD, "params": {}, **change}, "trials.jsonl")
 
@@ -135,7 +135,7 @@ def test_run_json_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["run.json", "trials.jsonl"]
 
 
-def test_what_is_no_number_is_not_stored(tmp_path: Path) -> None:
+def test_values_that_are_no_numbers_are_not_stored(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", META) as writer, pytest.raises(ValueError, match="JSON compliant"):
         writer.append({**RECORD, "value": float("nan")})
 

@@ -90,7 +90,7 @@ def cli(tmp_path: Path) -> ModelCli:
     return ModelCli(tmp_path, node=tmp_path / "there-is-no-node")
 
 
-def test_what_comes_out_is_what_the_costs_say(cli: ModelCli) -> None:
+def test_results_follow_from_the_costs(cli: ModelCli) -> None:
     table = cli.table()
     assert table["modelled"].all()
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
@@ -106,7 +106,7 @@ def test_what_comes_out_is_what_the_costs_say(cli: ModelCli) -> None:
         assert table[f"metric.{absent}"].isna().all()
 
 
-def test_sizes_that_costs_do_not_know_are_said(cli: ModelCli) -> None:
+def test_sizes_without_costs_are_reported(cli: ModelCli) -> None:
     """`holds_for` refuses other sizes; without it 1518 B take what 64 B do, and plan, run and report say so."""
     file = cli.testbed(FILE | {"holds_for": {}})
     said = "the costs in machine.yaml know no sizes of frames: at 1518 B a packet takes what 64 B do"
@@ -251,7 +251,7 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
         ("parameters={workload: tx, saturate: true}", "workload tx only sends"),
     ],
 )
-def test_what_it_does_not_know_is_left_out(cli: ModelCli, setting: str, reason: str) -> None:
+def test_points_without_costs_are_left_out(cli: ModelCli, setting: str, reason: str) -> None:
     done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--set", setting)
     assert done.returncode in (2, 3), done.stdout
     assert reason in done.stderr.splitlines()[-1]
@@ -362,7 +362,7 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     assert "B: MODELLED, computed by a simulation, not measured: ratios are the model's error" in compared.stdout
 
 
-def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) -> None:
+def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
     """A model run that passes for a measured one: the costs that went in come out."""
     spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1, 64]\n  load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]").replace(
         "load_pps: 1 Mpps, ", ""
@@ -388,7 +388,7 @@ def test_costs_are_found_again_in_what_was_simulated_with_them(cli: ModelCli) ->
 
 
 @pytest.mark.parametrize("organisation", ["corec", "locked"])
-def test_costs_of_sharing_a_queue_are_found_again(cli: ModelCli, organisation: str) -> None:
+def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "cores: [1, 2]\n  load_pps: [0, 1 Mpps, 30 Mpps]")
     spec = spec.replace("load_pps: 1 Mpps, ", f"queues: 1, organisation: {organisation}, generator_receives: false, ")
     shared = {"shared_packet_ns": cost(25), "shared_empty_poll_ns": cost(90)}
@@ -408,7 +408,7 @@ def test_costs_of_sharing_a_queue_are_found_again(cli: ModelCli, organisation: s
         assert costs["shared_empty_poll_ns"]["by_queues"] == pytest.approx({1: 90}, rel=1e-3)
 
 
-def test_costs_of_rings_are_found_again(cli: ModelCli) -> None:
+def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  LOADS")
     spec = spec.replace("LOADS", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]").replace("load_pps: 1 Mpps, ", "")
     spec += "constraints: [{drop: organisation == 'scale-up' and dispatchers == 0, reason: no ring}]\n"
@@ -431,7 +431,7 @@ def test_costs_of_rings_are_found_again(cli: ModelCli) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_costs_of_rings_are_told_beside_those_of_cores_without(cli: ModelCli) -> None:
+def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
     cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
     (folder,) = cli.run_folders()
@@ -506,7 +506,9 @@ def test_costs_of_two_machines_are_not_put_together(cli: ModelCli) -> None:
         (["data/runs/s-f8-poll-rate", "RUN"], 2, "costs depend on "),
     ],
 )
-def test_what_cannot_be_calibrated_is_one_line(cli: ModelCli, words: list[str], code: int, said: str) -> None:
+def test_runs_that_cannot_calibrate_are_refused_in_one_line(
+    cli: ModelCli, words: list[str], code: int, said: str
+) -> None:
     (cli.folder / "taken.yaml").touch()
     runs = {**{word: word for word in words}, "RUN": "data/runs/s-f5-polling-tax"}
     done = cli("calibrate", *(CHECKOUT / runs[word] if "data/runs" in runs[word] else runs[word] for word in words))
@@ -526,7 +528,7 @@ QWAIT: dict[str, Any] = {**COSTS, "qwait_ns": cost(50), "notice_ns": cost(5), "p
 QWAIT_SPEC = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
 
 
-def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
+def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
     table = cli.table(spec=QWAIT_SPEC, file={**FILE, "workloads": {"io": QWAIT}})
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
     # A core with 110 ns per packet at 1 Mpps is busy for 11 %: M/D/1 waits 6.8 ns on average.
@@ -538,7 +540,7 @@ def test_cores_that_are_told_wait_for_no_sweep(cli: ModelCli) -> None:
     assert table["modelled"].all()
 
 
-def test_what_waits_in_queues_that_fill_was_not_taken(cli: ModelCli) -> None:
+def test_packets_waiting_in_filling_queues_do_not_count_as_taken(cli: ModelCli) -> None:
     """Rings that take far more than what comes in the window."""
     spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
     table = cli.table(
@@ -569,7 +571,7 @@ def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: M
         assert of["metric.empty_poll_fraction"].mean() == pytest.approx(0.95 * 51 / 64, rel=0.01)
 
 
-def test_cold_queues_of_several_readers_follow_each_ones_own_turn() -> None:
+def test_cold_queues_of_several_readers_follow_each_readers_sweep() -> None:
     """Two cores of unlike many hot queues: each finds its cold queues busy in 5 % of its polls."""
     costs = Costs.model_validate({**COSTS, "empty_poll_ns": cost(8), "generator_pps": cost(200e6)}, strict=False)
     given = {"workload": "io", "cores": 2, "queues": 16, "shape": "NC", "concentrated_queues": 3, "saturate": True}
@@ -633,7 +635,7 @@ def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: Mo
         assert rows["metric.unsent_share"].mean() == pytest.approx(unsent, abs=1e-3)
 
 
-def test_a_generator_sends_what_came_due_in_its_last_turn(cli: ModelCli) -> None:
+def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> None:
     """n packets take a turn of 200 + 100 n ns, in which as many come due: 2 at 5 Mpps, 8 at 8 Mpps, 32 from 9.4 on."""
     spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
         "queues: [1, 8, 64]", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]"
@@ -730,7 +732,7 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
         ({"hiccup_probability": "10 %", "hiccup_delay": "1 us"}, "no hiccups"),
     ],
 )
-def test_what_the_model_of_told_cores_has_not_is_left_out(change: dict[str, Any], reason: str) -> None:
+def test_points_beyond_the_model_of_notified_cores_are_left_out(change: dict[str, Any], reason: str) -> None:
     costs = Costs.model_validate(QWAIT if change else COSTS, strict=False)
     given = {"notification": "qwait", "workload": "io", "burst": 1, "load_pps": 1e6, **change}
     assert reason in str(points.refusal(Parameters.model_validate(given, strict=False), costs, 2e9))

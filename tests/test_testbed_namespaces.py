@@ -176,7 +176,7 @@ def vanish(namespaces: set[int]) -> bool:
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough), signal.SIGKILL]
 )
-def test_nothing_is_left_of_a_run_that_is_ended(cli: Cli, tcp_path: Path, number: signal.Signals) -> None:
+def test_a_killed_run_leaves_nothing_behind(cli: Cli, tcp_path: Path, number: signal.Signals) -> None:
     """Not even after SIGKILL, and without a next run: what holds the namespaces ends with the run."""
     running = started(cli)
     made = own_namespaces(running.pid)
@@ -188,7 +188,7 @@ def test_nothing_is_left_of_a_run_that_is_ended(cli: Cli, tcp_path: Path, number
 
 
 @needs_namespaces
-def test_the_namespace_of_the_host_sees_nothing(tmp_path: Path) -> None:
+def test_the_hosts_own_namespace_is_unchanged(tmp_path: Path) -> None:
     listed = ["ip", "-json", "link", "show"]
     before = {each["ifname"] for each in json.loads(subprocess.run(listed, capture_output=True, check=True).stdout)}
     with Namespaces(100 * MBIT, 20) as three:
@@ -198,7 +198,7 @@ def test_the_namespace_of_the_host_sees_nothing(tmp_path: Path) -> None:
     assert not {"near", "far", "data", "back"} & (now - before)
 
 
-def test_without_root_it_says_so(cli: Cli, checkout: Path) -> None:
+def test_a_run_without_root_is_refused(cli: Cli, checkout: Path) -> None:
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
         pytest.skip("no way to be somebody else")
     become = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
@@ -221,13 +221,13 @@ def test_without_root_it_says_so(cli: Cli, checkout: Path) -> None:
         ({"cores": 17, "queues": 17}, "needs 17 CPUs"),
     ],
 )
-def test_what_it_cannot_host_is_left_out(changed: dict[str, Any], why: str) -> None:
+def test_points_that_the_testbed_cannot_host_are_left_out(changed: dict[str, Any], why: str) -> None:
     good: dict[str, Any] = {"cores": 2, "queues": 2, "workload": "io", "flow_size": "1 kB", "flows": 1}
     refusal = make_testbed("namespaces").refusal(Point("p", {}, Parameters(**{**good, **changed})))
     assert refusal is not None and why in refusal
 
 
-def test_others_have_no_tcp(cli: Cli) -> None:
+def test_other_testbeds_refuse_tcp(cli: Cli) -> None:
     done = cli("plan", cli.folder / "spec.yaml", "--set", "testbeds=[loopback]")
     assert "TCP flows are sent by a kernel" in done.stdout + done.stderr
 
@@ -272,7 +272,7 @@ def test_metrics_of_flows() -> None:
     assert metrics["path_loss_share"] == pytest.approx(0.02)
 
 
-def test_time_that_the_link_alone_takes() -> None:
+def test_the_time_of_the_link_alone_is_measured() -> None:
     """10 MB are 6907 segments of 1448 bytes, each with 66 bytes of headers: 0.836 s at 100 Mbit/s, less the bucket."""
     metrics, _ = derive_trial(flows_record([10**9] * 10, segments=[691] * 10))
     assert metrics["bottleneck_share"] == pytest.approx((10**7 / 1448 * 1514 - 32768) * 8 / 1e8)

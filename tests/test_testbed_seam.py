@@ -142,7 +142,7 @@ def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
     assert dict(zip(table["factor.queues"], table["metric.rx_pps"], strict=True)) == {1: 1e4, 10: 1e5, 100: 1e6}
 
 
-def test_what_it_left_is_read_like_any_run(cli: OwnCli) -> None:
+def test_its_run_folder_is_read_like_any_other(cli: OwnCli) -> None:
     assert cli("run", cli.spec(SPEC), "--testbed", cli.testbed()).returncode == 0
     (folder,) = cli.run_folders()
     page = cli.folder / "page.html"
@@ -155,7 +155,7 @@ def test_what_it_left_is_read_like_any_run(cli: OwnCli) -> None:
     assert shown.returncode == 0, shown.stderr
 
 
-def test_ctrl_c_leaves_a_run_that_goes_on(cli: OwnCli) -> None:
+def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
     process = cli.start("run", cli.spec(SPEC), "--testbed", cli.testbed(seconds=1.0))
     while not any(path.stat().st_size for path in cli.folder.glob("results/*/*/trials.jsonl")):
         assert process.poll() is None
@@ -186,7 +186,9 @@ def test_ctrl_c_leaves_a_run_that_goes_on(cli: OwnCli) -> None:
         ({}, "factors.queues=[1000]", "no point is left: no more than 100 queues"),
     ],
 )
-def test_what_it_cannot_do_is_one_line(cli: OwnCli, keys: dict[str, object], setting: str, reason: str) -> None:
+def test_an_unsupported_request_is_refused_in_one_line(
+    cli: OwnCli, keys: dict[str, object], setting: str, reason: str
+) -> None:
     done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(**keys), "--set", setting)
     assert done.returncode in (2, 3)
     assert reason in done.stderr.splitlines()[-1]

@@ -95,7 +95,7 @@ def test_a_server_that_ends_is_one_line(cli: Cli, sshd: SshHost, tmp_path: Path)
     assert "TRex ended with status" in done.stderr
 
 
-def test_what_it_cannot_generate_is_left_out(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+def test_traffic_that_trex_cannot_generate_is_left_out(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     spec = cli.spec(LOADED.replace("flows: 16", "flows: 16, arrivals: bursts"))
     done = cli("plan", spec, "--testbed", trex_file(sshd, tmp_path))
     assert done.returncode == 3

@@ -51,7 +51,7 @@ def test_a_run_waits_for_the_host(tmp_path: Path) -> None:
     assert process.returncode == 0, err
 
 
-def test_who_resumes_a_run_does_not_make_again_what_another_one_made_meanwhile(
+def test_a_resumed_run_skips_trials_that_another_process_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first ends between the second's look at the folder and its turn."""
@@ -72,7 +72,7 @@ def test_who_resumes_a_run_does_not_make_again_what_another_one_made_meanwhile(
     assert (folder / "trials.jsonl").read_bytes() == files[folder / "trials.jsonl"]
 
 
-def test_a_benchmark_waits_and_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_waits_and_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
     holder = HostLock("run first-spec").acquire()
     command = [sys.executable, str(ALONE), sys.executable, "-c", "import os; print(os.environ['POLLSCOPE_STATE_DIR'])"]
@@ -98,7 +98,7 @@ def test_a_waiting_owner_takes_the_lock_when_it_is_free(tmp_path: Path) -> None:
     assert len(said) <= 1
 
 
-def test_an_owner_that_ends_while_it_is_looked_at_is_no_reason_to_give_up(
+def test_an_owner_that_ends_during_the_check_does_not_stop_the_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It held the lock when that was asked for, and is gone when its name is read."""
@@ -175,9 +175,7 @@ def test_members_of_the_group_share_the_hosts_lock(system_lock: Path, monkeypatc
     assert stat.S_IMODE(system_lock.stat().st_mode) == 0o660
 
 
-def test_a_user_where_root_has_never_measured_has_a_lock_of_their_own(
-    system_lock: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_lock_of_root_a_user_gets_their_own_lock(system_lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = system_lock.parent.with_name("user")
     own.mkdir()
     os.chown(own, NOBODY, NOBODY)

@@ -173,7 +173,7 @@ def test_a_checkout_without_a_build_begins_no_image(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "cache").exists()
 
 
-def test_what_a_boot_need_not_wait_for_is_left_out(tmp_path: Path) -> None:
+def test_services_that_a_boot_need_not_wait_for_are_disabled(tmp_path: Path) -> None:
     generators = tmp_path / "usr/lib/systemd/system-generators"
     units, scripts = tmp_path / "etc/systemd/system", tmp_path / "etc/grub.d"
     for folder in (generators, units, scripts):
@@ -277,7 +277,7 @@ def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTes
     assert pair.emulated
 
 
-def test_what_an_ended_run_left_is_restored_without_being_asked(running: VmPairTestbed) -> None:
+def test_leftovers_of_an_ended_run_are_restored_unasked(running: VmPairTestbed) -> None:
     knobs = running.own_knobs("test", restore_first=False)
     assert isinstance(knobs, PairKnobs)
     assert knobs._restore_first
@@ -368,7 +368,7 @@ def test_the_file_that_is_shipped_loads() -> None:
     assert make_testbed("vm-pair").kind == "vm-pair"
 
 
-def test_the_generator_is_told_the_routes_of_the_dut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_generator_gets_the_routes_of_the_dut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(vm_pair.FOLDER_VARIABLE, str(tmp_path))
     testbed = make_testbed("vm-pair")
     assert isinstance(testbed, vm_pair.VmPairTestbed)
@@ -388,7 +388,7 @@ def session_of(dut_emulated: bool = False, gen_emulated: bool = False) -> PairSe
 
 
 @pytest.mark.parametrize("emulated", [(True, False), (False, True)])
-def test_emulated_machines_are_the_first_thing_that_is_said(emulated: tuple[bool, bool]) -> None:
+def test_emulation_is_reported_first(emulated: tuple[bool, bool]) -> None:
     assert session_of(*emulated).facts[0].startswith("the machines are emulated: times, rates and caches")
     assert not any("emulated" in fact for fact in session_of().facts)
 
@@ -524,9 +524,7 @@ def test_a_trial_whose_knobs_were_restored_meanwhile_has_failed(with_generator: 
 
 
 @pytest.mark.parametrize(("emulated", "trials"), [(True, ["t1", *["left"] * 4, "t2"]), (False, ["t1", "t2"])])
-def test_what_a_trial_left_between_emulated_machines_is_not_received_in_the_next(
-    emulated: bool, trials: list[str]
-) -> None:
+def test_packets_left_between_emulated_machines_do_not_reach_the_next_trial(emulated: bool, trials: list[str]) -> None:
     wire = [0]
     dut: Any = _Slow(wire)
     generator: Any = _Slow(wire, sends=10)
@@ -566,7 +564,7 @@ class _OldNode(_LostOnce):
         raise HostError("the node takes no heartbeat timeout: unknown command 'heartbeat_timeout'")
 
 
-def test_a_node_of_another_version_is_called_so_at_once(
+def test_a_node_of_another_version_is_reported_at_once(
     running: VmPairTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was started three times, and then what EAL had said last stood for the reason."""

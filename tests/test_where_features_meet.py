@@ -139,7 +139,7 @@ def test_a_later_point_that_needs_more_memory_gets_another_node(hosts: PlayedHos
     assert len(taken) > 1
 
 
-def test_what_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
+def test_a_value_that_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
     hosts.faults = {"1": "nan"}
     done = hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback(), "--set", "failures.tries=1")
     assert done.code == 1, done.err
@@ -157,7 +157,7 @@ def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> N
     assert collected == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
 
 
-def test_a_run_does_not_go_on_with_another_trace(hosts: PlayedHosts) -> None:
+def test_a_run_is_not_resumed_with_another_trace(hosts: PlayedHosts) -> None:
     (hosts.folder / "day.pcap").touch()
     text = with_parameters("{load_pps: 1 Mpps, trace: day.pcap}").replace("count: 1", "count: 3")
     done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback())

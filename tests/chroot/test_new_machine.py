@@ -55,7 +55,7 @@ def make(system: System, *words: str, limit_s: float, user: str = "root") -> tup
     return done.returncode, done.stdout, time.monotonic() - started
 
 
-def test_a_user_without_root_is_told_the_packages(machine: System) -> None:
+def test_a_user_without_root_gets_the_list_of_packages(machine: System) -> None:
     code, shown, _ = make(machine, "build", limit_s=60, user=USER)
     assert code == 2
     assert "neither root nor sudo" in shown
@@ -71,7 +71,7 @@ def test_make_run_ends_with_a_report(machine: System) -> None:
     assert took_s < RUN_LIMIT_S
 
 
-def test_the_second_time_measures_at_once(machine: System) -> None:
+def test_a_second_make_run_measures_at_once(machine: System) -> None:
     code, shown, took_s = make(machine, "build", limit_s=60)
     assert code == 0, failure_summary(shown, log(machine, "build-again"))
     assert took_s < SECOND_START_LIMIT_S

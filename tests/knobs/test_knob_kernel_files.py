@@ -60,7 +60,7 @@ def test_io_alloc_is_switched_on_and_off_again(tree: Tree, resctrl: Resctrl, val
     assert tree.picture() == before
 
 
-def test_masks_of_before_come_back(tree: Tree, resctrl: Resctrl) -> None:
+def test_earlier_masks_are_restored(tree: Tree, resctrl: Resctrl) -> None:
     resctrl.masks = {0: 0x000F, 1: 0x00FF}
     resctrl.show("enabled")
     before = tree.picture()
@@ -72,13 +72,13 @@ def test_masks_of_before_come_back(tree: Tree, resctrl: Resctrl) -> None:
     assert tree.picture() == before
 
 
-def test_what_the_llc_does_not_have_is_refused(tree: Tree, resctrl: Resctrl) -> None:
+def test_ways_that_the_llc_lacks_are_refused(tree: Tree, resctrl: Resctrl) -> None:
     with KnobSession("test", tree.host) as session, pytest.raises(Refused, match="the LLC has 16 ways"):
         session.set("ddio_ways", None, "17 ways")
     assert resctrl.writes == []
 
 
-def test_the_kernels_reason_is_said_and_the_state_restored(
+def test_the_kernels_reason_is_reported_and_the_state_restored(
     tree: Tree, resctrl: Resctrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, text: str) -> None:

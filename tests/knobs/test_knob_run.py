@@ -41,7 +41,7 @@ def testbed(tmp_path: Path, tree: Tree) -> Path:
     return path
 
 
-def test_knobs_are_turned_and_restored(cli: Cli, tree: Tree, testbed: Path) -> None:
+def test_knobs_are_set_and_restored(cli: Cli, tree: Tree, testbed: Path) -> None:
     before = tree.picture()
     done = cli("run", cli.spec(SPEC), "--testbed", testbed)
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ def test_a_signal_restores_and_leaves_a_run_to_resume(cli: Cli, tree: Tree, test
     assert run.meta["knobs_before"] == run.meta["knobs_after"]
 
 
-def test_points_that_the_host_cannot_give_are_left_out(cli: Cli, tree: Tree, testbed: Path) -> None:
+def test_points_with_knobs_that_the_host_lacks_are_left_out(cli: Cli, tree: Tree, testbed: Path) -> None:
     levels = "factors.knob.governor=[performance, schedutil]"
     done = cli("run", cli.spec(SPEC), "--testbed", testbed, "--set", levels, "--set", "repeats.count=1")
     assert done.returncode == 0, done.stderr
@@ -110,9 +110,7 @@ def test_points_that_the_host_cannot_give_are_left_out(cli: Cli, tree: Tree, tes
     assert "the driver offers" in run.meta["left_out"][0]["reason"]
 
 
-def test_a_knob_that_someone_else_turns_fails_its_trials_and_is_not_overwritten(
-    cli: Cli, tree: Tree, testbed: Path
-) -> None:
+def test_a_knob_changed_by_others_fails_its_trials_and_is_not_overwritten(cli: Cli, tree: Tree, testbed: Path) -> None:
     spec = "\n".join(line for line in SPEC.splitlines() if "governor" not in line)
     process = cli.start("run", cli.spec(spec), "--testbed", testbed, "--set", "repeats.count=200")
     file = "sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"

@@ -101,7 +101,7 @@ def test_governor_restores_the_preference_that_moved_with_it(tree: Tree, monkeyp
         ("epp", "greedy", "the driver offers default, performance, balance_power, power, not greedy"),
     ],
 )
-def test_what_the_processor_or_its_driver_does_not_offer(tree: Tree, key: str, value: object, reason: str) -> None:
+def test_settings_that_processor_or_driver_lack_are_refused(tree: Tree, key: str, value: object, reason: str) -> None:
     before = tree.picture()
     with KnobSession("test", tree.host) as session, pytest.raises(Refused, match=reason):
         session.set(key, None, value)
@@ -352,7 +352,7 @@ def test_a_foreign_change_is_kept_until_the_user_decides(tree: Tree, knob: Comma
     assert file.read_text() == "1\n"
 
 
-def test_what_was_set_by_hand_stays_through_a_run(tree: Tree, knob: Command) -> None:
+def test_a_knob_set_by_hand_survives_a_run(tree: Tree, knob: Command) -> None:
     before = tree.picture()
     assert knob("set", "turbo", "off").stdout == "turbo host: on -> off\n"
     assert knob("set", "turbo", "off").stdout == "turbo: has this value already, nothing was written\n"
@@ -377,7 +377,9 @@ def test_two_sessions_at_once_are_refused(tree: Tree, knob: Command) -> None:
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
 
 
-def test_nobody_begins_between_the_tasks_of_a_play(tree: Tree, monkeypatch: pytest.MonkeyPatch, knob: Command) -> None:
+def test_no_session_begins_between_the_tasks_of_a_play(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, knob: Command
+) -> None:
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
     journals = playbook_modules.load("pollscope_journals")
     journals.begin("ada@one (17)")
@@ -396,7 +398,7 @@ def test_nobody_begins_between_the_tasks_of_a_play(tree: Tree, monkeypatch: pyte
         pass
 
 
-def test_nobody_turns_a_knob_between_the_reboots_of_a_run(tree: Tree, knob: Command) -> None:
+def test_no_knob_is_set_between_the_reboots_of_a_run(tree: Tree, knob: Command) -> None:
     """The run releases the host for them; the runner itself knows the note, and takes the host again."""
     before = tree.picture()
     assert knob("set", "turbo", "off").returncode == 0
@@ -456,8 +458,8 @@ def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch:
     journals.end()
 
 
-def test_a_second_play_leaves_what_the_first_one_began_with(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the first, when it fails, restores what plays before it had set, too."""
+def test_a_second_play_keeps_the_state_from_before_the_first(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the first one, if it fails, also restores changes of earlier plays."""
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
     journals = playbook_modules.load("pollscope_journals")
     earlier, mark = journals.journal_path("iommu"), journals.mark_folder()
@@ -499,7 +501,7 @@ def test_a_module_that_acts_says_that_its_play_goes_on(tree: Tree, monkeypatch: 
 
 
 @pytest.mark.parametrize("content", ["", "{}", "null", "[1]", '{"pid": "x"}', "\0" * 50])
-def test_a_rotten_lock_file_does_not_matter(tree: Tree, content: str) -> None:
+def test_a_damaged_lock_file_does_not_matter(tree: Tree, content: str) -> None:
     tree.host.lock_path.parent.mkdir(parents=True, exist_ok=True)
     tree.host.lock_path.write_text(content)
     with HostLock("test", tree.host.lock_path):
@@ -515,7 +517,7 @@ def test_a_rotten_lock_file_does_not_matter(tree: Tree, content: str) -> None:
         (7, "(7, since"),
     ],
 )
-def test_what_others_wrote_into_the_lock_file_is_cleaned(tree: Tree, what: object, said: str) -> None:
+def test_foreign_text_of_the_lock_file_is_made_printable(tree: Tree, what: object, said: str) -> None:
     with HostLock("test", tree.host.lock_path):
         owner = json.loads(tree.host.lock_path.read_text())
         tree.host.lock_path.write_text(json.dumps({**owner, "what": what, "since_utc": "t\x1b[1m"}))

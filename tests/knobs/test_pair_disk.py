@@ -68,7 +68,7 @@ def test_a_full_disk_lets_no_run_begin(cli: Cli, sshd: SshHost, tmp_path: Path, 
     assert cli("plan", cli.spec(SPEC), "--testbed", testbed).returncode == 0
 
 
-def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_restored(
+def test_a_disk_that_fills_during_a_run_stops_changes_but_not_the_restore(
     cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path
 ) -> None:
     before = tree.picture()
@@ -91,7 +91,7 @@ def test_a_disk_that_fills_in_a_run_lets_nothing_more_be_set_and_all_be_restored
     assert tree.picture() == before
 
 
-def test_recordings_that_find_no_room_cost_the_collector_not_the_trial(
+def test_recordings_without_room_fail_the_collector_and_not_the_trial(
     cli: Cli, sshd: SshHost, tmp_path: Path, disk: Path
 ) -> None:
     fill(disk, but_bytes=32_768)
@@ -123,7 +123,7 @@ def test_an_agent_restores_whatever_its_collectors_raise(
     assert tree.picture() == before
 
 
-def test_an_agent_that_is_told_to_end_once_more_restores(
+def test_a_second_signal_to_an_agent_does_not_stop_the_restore(
     tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it begins to: the second signal comes after it."""

@@ -68,7 +68,7 @@ def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: Ss
     assert not sshd.connections()
 
 
-def test_facts_and_noise_of_both_hosts(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
+def test_metadata_and_noise_of_both_hosts(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     assert cli("run", cli.spec(SPEC), "--testbed", testbed).returncode == 0
     run = cli.only_run()

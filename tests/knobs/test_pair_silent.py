@@ -45,7 +45,7 @@ def far(network: SilentNetwork, tmp_path: Path) -> Iterator[SshHost]:
         yield host
 
 
-def test_a_host_is_given_back_within_a_minute() -> None:
+def test_a_host_is_restored_within_a_minute() -> None:
     assert Remote(host="far").heartbeat_timeout_s <= GIVEN_BACK_S / 2, "the rest is for what restoring takes"
 
 
