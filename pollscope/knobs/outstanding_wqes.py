@@ -19,7 +19,7 @@ class OutstandingWqes(Knob):
     """2 to the power of LOG_MAX_OUTSTANDING_WQE, of all NVIDIA NICs of the host (joined by "+" where they differ)."""
 
     name = "outstanding_wqes"
-    summary = "most work requests that NVIDIA NICs have under way (needs new firmware settings)"
+    summary = "most outstanding work requests of NVIDIA NICs (needs firmware settings)"
     values = "a power of two, or none (a host without such a NIC)"
     where = f"read only: `mlxconfig`, {_SETTING}; setting names the command"
 

@@ -181,7 +181,7 @@ class Epp(_KernelFile):
 
     name = "epp"
     summary = "energy performance preference of each cpufreq policy"
-    values = "a preference that the driver offers, for instance performance, balance_performance, power, or 0 to 255"
+    values = "one that the driver offers (performance, balance_performance, power), or 0 to 255"
     aims = "`policyN` (all)"
     where = "cpufreq"
     root, path = "cpufreq_dir", f"policy*/{_PREFERENCE}"

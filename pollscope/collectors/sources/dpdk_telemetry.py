@@ -20,7 +20,7 @@ class DpdkTelemetry(PollingCollector):
     """Collect statistics of every port and cycles of every lcore of one running DPDK application."""
 
     name, summary = "dpdk-telemetry", "statistics and lcore cycles of a running DPDK application"
-    notes = "counter (socket v2); of several applications choose one by `file_prefix`, or `collect --file-prefix`"
+    notes = "counter (socket v2); `file_prefix` chooses one of several applications"
     parser = staticmethod(dpdk_telemetry.parse)
 
     def __init__(self, file_prefix: str = "") -> None:

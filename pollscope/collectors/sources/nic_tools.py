@@ -26,7 +26,7 @@ class MlxConfig(PollingCollector):
     """Firmware settings such as LOG_MAX_OUTSTANDING_WQE, PCI_WR_ORDERING, CQE_COMPRESSION."""
 
     name, summary = "mlxconfig", "firmware settings of NVIDIA/Mellanox NICs"
-    notes = "state; mlxconfig or mstconfig; what holds now, and as `….next_boot` what the next boot brings"
+    notes = "state; mlxconfig or mstconfig; present values, and those of the next boot as `….next_boot`"
     parser = staticmethod(nic_tools.parse_mlxconfig)
     once = True
 

@@ -57,9 +57,8 @@ class PcmIio(WithNics, PcmCollector):
     name = binary = "pcm-iio"
     summary = "PCIe traffic and IOMMU events per IIO stack"
     notes = (
-        "per second; counters are taken one after the other; CSV of all layouts since 202109, boxes "
-        "(numbers cut to K, M, G); parts are mapped to devices by the output without -csv; events of a whole stack "
-        "(row `Total`); a NIC's own part is `nic:ADDRESS`, too"
+        "per second; counters are taken one after the other; CSV since 202109; row `Total`: a whole stack; "
+        "a NIC's own part is `nic:ADDRESS`"
     )
     parser = staticmethod(iio.parse)
     options = ("-csv", "-silent")
@@ -71,7 +70,7 @@ class PcmPcie(PcmCollector):
 
     name = binary = "pcm-pcie"
     summary = "PCIe requests at the LLC: DDIO hits and misses per socket"
-    notes = "**per interval**; unit cache lines; `_miss`, `_hit` with -e; `pcie_read_bytes` too is per interval"
+    notes = "**per interval**, also `pcie_read_bytes`; unit cache lines"
     parser = staticmethod(pcie.parse)
     options = ("-csv", "-B", "-e", "-silent")
     least_s = 1.0
@@ -83,8 +82,8 @@ class PcmMemory(PcmCollector):
     name = binary = "pcm-memory"
     summary = "DRAM traffic per channel and socket"
     notes = (
-        "per second (mean); MB = 10^6 B; run with -partial; ranks, CXL ports and HBM (`edcN`) in CSV and "
-        "text. Before 202207 inactive channels are missing in the rows: refused"
+        "per second (mean); MB = 10^6 B; with ranks, CXL ports and HBM (`edcN`); versions before 202207 are refused "
+        "where channels are inactive"
     )
     parser = staticmethod(memory.parse)
     options = ("-csv", "-partial", "-silent", "-f")
@@ -96,8 +95,8 @@ class Pcm(PcmCollector):
     name = binary = "pcm"
     summary = "core, cache and energy counters"
     notes = (
-        "per interval; counts are printed in millions, traffic in 10^9 B; UPI links (`upi0_in`, `upi0_out`); "
-        "dies (`--die`) are `socket0/die1`; CSV, and text (counts cut to K, M, G)"
+        "per interval; counts in millions, traffic in 10^9 B; UPI links (`upi0_in`, `upi0_out`); "
+        "dies are `socket0/die1`"
     )
     parser = staticmethod(core_text.parse)
     options = ("-csv", "-silent", "-f")
@@ -108,9 +107,7 @@ class PcmCore(PcmCollector):
 
     name = binary = "pcm-core"
     summary = "instructions and cycles of every logical CPU"
-    notes = (
-        "per interval; text (counts cut to K, M, G); events are called as the tool was asked for them, else `event0`"
-    )
+    notes = "per interval; counts cut to K, M, G; events without a name are `event0`"
     parser = staticmethod(core_text.parse)
     owns_uncore = False
     options = ("-silent",)
@@ -121,7 +118,7 @@ class PcmPower(PcmCollector):
 
     name = binary = "pcm-power"
     summary = "energy and power states per socket and channel"
-    notes = "per interval; text with or without units, CSV; a die's `limited_by_…` is 1 where that throttled it"
+    notes = "per interval; a die's `limited_by_…` is 1 if that throttled it"
     parser = staticmethod(power.parse)
     options = ("-silent",)
 
@@ -130,7 +127,7 @@ class PcmSensorServer(PollingCollector):
     """Read what a pcm-sensor-server that runs here gives to Prometheus; the server keeps the PMUs while it runs."""
 
     name, summary = "pcm-sensor-server", "counters of a running pcm-sensor-server"
-    notes = "counter; somebody else starts the server, and it keeps the PMUs while it runs"
+    notes = "counter; the server is not started by pollscope and keeps the PMUs"
     parser = staticmethod(sensor_server.parse)
     owns_uncore = True
 

@@ -31,9 +31,8 @@ class Perf(ToolCollector):
     name, summary = "perf", "perf stat: cycles, instructions, cache misses, context switches per CPU"
     binary, package = "perf", "linux-perf"
     notes = (
-        "per interval; `EVENT.running_share` below 1: multiplexed and scaled; every aggregation; cgroups are "
-        "`…/cgroup:NAME`; metrics (`--metric-only`, `-M`) are gauges under perf's names; totals (`--summary`) "
-        "are left out"
+        "per interval; `EVENT.running_share` below 1: multiplexed and scaled; cgroups are `…/cgroup:NAME`; "
+        "metrics (`-M`) are gauges"
     )
     parser = staticmethod(stat.parse)
 
@@ -137,8 +136,8 @@ class Uncore(WithNics, _NamedEvents):
     name = "perf-uncore"
     summary = "perf stat: IO, LLC and memory controller events of this processor generation"
     notes = (
-        "per interval; events of the processor generation (`configs/platforms/events.yaml`): Intel IIO, IRP, CHA and "
-        "iMC, AMD `amd_umc` and `amd_df`, Arm `arm_cmn`; a NIC's own part of an IIO stack is `nic:ADDRESS`"
+        "per interval; events in `configs/platforms/events.yaml`: Intel IIO, IRP, CHA and iMC, AMD `amd_umc` and "
+        "`amd_df`, Arm `arm_cmn`; a NIC's own part is `nic:ADDRESS`"
     )
     owns_uncore = True
 

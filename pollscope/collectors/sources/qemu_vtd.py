@@ -81,8 +81,7 @@ class QemuVtd(PollingCollector):
     name = "qemu-vtd"
     summary = "IOTLB hits and misses of a virtual machine's emulated IOMMU, from QEMU's trace events"
     notes = (
-        "20 ms of every interval, as rates of an **emulated** IOMMU (unit `emulated`); while a slice is "
-        "taken, the machine is slower"
+        "20 ms of every interval, as rates of an **emulated** IOMMU (unit `emulated`); the machine is slower meanwhile"
     )
     parser = staticmethod(qemu_vtd.parse)
 
