@@ -17,7 +17,7 @@ def is_absent(value: Any) -> bool:
 
 
 def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | NoClasses:
-    """The classes, which make the window; a reason where the mode has none or a busy host leaves too few slices."""
+    """Check the classes, which add up to the window, or a reason why they are absent."""
     assert lcore["accounting"] == mode
     assert set(lcore["cycles"]) == {"total"}
     assert ("timed_intervals" in lcore) == (mode == "sampled")

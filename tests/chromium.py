@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A headless Chromium for tests: measures of a laid out page, screenshots, and pages on paper."""
+"""Drive a headless Chromium for tests: measures of a laid-out page, screenshots, and pages on paper."""
 
 import html
 import json
@@ -52,13 +52,13 @@ class Chromium:
         return [line for line in shown.splitlines() if ":CONSOLE" in line]
 
     def printed(self, page: Path) -> bytes:
-        """The page as PDF."""
+        """Return the page as PDF."""
         target = self._folder / "page.pdf"
         self._run(f"--print-to-pdf={target}", "--no-pdf-header-footer", page.as_uri())
         return target.read_bytes()
 
     def screenshot(self, page: Path, target: Path, width_px: int, height_px: int) -> None:
-        """A picture of the top of the page."""
+        """Return a picture of the top of the page."""
         self._run(f"--window-size={width_px},{height_px}", f"--screenshot={target}", page.as_uri())
 
     def _run(self, *arguments: str) -> str:
@@ -73,7 +73,7 @@ class Chromium:
 
 
 def chromium_or_skip(folder: Path) -> Chromium:
-    """The Chromium of this host; skips the test where there is none."""
+    """Return this host's Chromium; skip the test if there is none."""
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("no Chromium is installed: the page cannot be laid out (apt-get install chromium)")
@@ -81,5 +81,5 @@ def chromium_or_skip(folder: Path) -> Chromium:
 
 
 def pages_of(pdf: bytes) -> int:
-    """How many pages a PDF of Chromium has."""
+    """Return the number of pages of a PDF from Chromium."""
     return len(re.findall(rb"/Type /Page\b", pdf))

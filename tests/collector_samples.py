@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the tools' outputs lie that the parsers are tested on, and how the tests read them."""
+"""Find and read the tools' outputs on which the parsers are tested."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator
@@ -43,18 +43,18 @@ needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"no tool outp
 
 
 def read_file(parser: str, path: Path, label: str = "") -> list[Reading]:
-    """All readings of a file."""
+    """Return all readings of a file."""
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         return list(PARSERS[parser](file, Origin(path.name, label=label)))
 
 
 def read_text(parser: str, text: str, label: str = "") -> list[Reading]:
-    """All readings of a text."""
+    """Return all readings of a text."""
     return list(PARSERS[parser](io.StringIO(text), Origin("text", label=label)))
 
 
 def values(readings: Iterable[Reading], unit_path: str, metric: str) -> list[Value]:
-    """Every value of one metric of one unit, in order (None: absent)."""
+    """Return every value of one metric of one unit, in order (None: absent)."""
     return [
         value
         for reading in readings
@@ -65,7 +65,7 @@ def values(readings: Iterable[Reading], unit_path: str, metric: str) -> list[Val
 
 
 def reason(readings: Iterable[Reading], unit_path: str, metric: str) -> str:
-    """Why the metric of a unit is absent at its first reading."""
+    """Return the reason why the metric of a unit is absent at its first reading."""
     for reading in readings:
         for index, name in enumerate(reading.metrics):
             if reading.unit_path == unit_path and name.name == metric:

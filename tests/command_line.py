@@ -21,7 +21,7 @@ class Done:
 
 
 def pollscope(*arguments: str | Path, cwd: Path) -> Done:
-    """One command in a folder; only SystemExit may come out of it."""
+    """Run one command in a folder; only SystemExit may come out of it."""
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:

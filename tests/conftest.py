@@ -40,7 +40,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A host that takes the cores from a measurement fails it: such a test counts when it fails twice."""
+    """Run measuring tests again after a failure: a busy host may fail one, so only two failures count."""
     for item in items:
         if item.get_closest_marker("measure"):
             item.add_marker(pytest.mark.flaky(reruns=1))
@@ -61,7 +61,7 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(autouse=True)
 def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that measures waits for a run or a benchmark on this host, and these are refused or wait meanwhile.
+    """Let a measuring test wait for runs and benchmarks on this host, and keep them away meanwhile.
 
     What the test starts itself has a state folder, and so a lock, of its own.
     """
@@ -73,7 +73,7 @@ def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of single tests."""
+    """Add options of single tests."""
     parser.addoption("--crossings", type=int, default=0, help="test_crossings: drawn faults for each row instead")
     parser.addoption("--sequences", type=int, default=20_000, help="test_reordering: generated sequences to compare")
 
@@ -101,32 +101,32 @@ def _tell(*command: str) -> None:
 
 @pytest.fixture(scope="session")
 def checkout() -> Path:
-    """The top folder of the project."""
+    """Return the top folder of the project."""
     return CHECKOUT
 
 
 @pytest.fixture(scope="session")
 def build_dir() -> Path:
-    """The folder with pollscope-node, librte_net_crossover.so and the C tests, up to date."""
+    """Return the folder with pollscope-node, librte_net_crossover.so and the C tests, up to date."""
     return _build(Path(os.environ.get(BUILD_VARIABLE, CHECKOUT / "build")))
 
 
 @pytest.fixture(scope="session")
 def asan_build_dir() -> Path:
-    """The driver's suite alone under AddressSanitizer and UndefinedBehaviorSanitizer: the node's loops take minutes."""
+    """Build only the driver's suite under sanitizers (address, undefined behaviour): the node's loops take minutes."""
     options = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1")
     return _build(CHECKOUT / "build-asan", options, ("tests-driver",))
 
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHost]:
-    """A host behind SSH, which is this one."""
+    """Return a host behind SSH, which is this one."""
     with running_sshd(tmp_path_factory.mktemp("sshd")) as host:
         yield host
 
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """A command line in a folder of its own, beside what else a test makes."""
+    """Return a command line in a folder of its own."""
     (tmp_path / "cli").mkdir()
     return Cli(tmp_path / "cli")

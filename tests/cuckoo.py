@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""HyperPlane's monitoring set: a cuckoo hash table of doorbells (section IV-A; Pagh and Rodler 2001, ZCache 2010).
+"""Model HyperPlane's monitoring set: a cuckoo hash table (section IV-A; Pagh and Rodler 2001, ZCache 2010).
 
 A doorbell may lie in one row of each way. Adding one moves others on, breadth first, until one finds an empty row; when
 none does within a number of rows that were looked at, adding fails, and the driver tries another address.
@@ -36,7 +36,7 @@ class Filled:
 def _add(
     table: NDArray[np.int64], rows: NDArray[np.int64], key: int, seen: NDArray[np.int64], before: NDArray[np.int64]
 ) -> bool:
-    """Adds a key; whether it found a place. `seen` and `before` are room to work in."""
+    """Add a key and return whether it found a place. `seen` and `before` are working memory."""
     ways, found = table.shape[0], 0
     for way in range(ways):
         seen[found], before[found] = way * table.shape[1] + rows[key, way], -1
@@ -64,7 +64,7 @@ def _add(
 
 
 def fill(entries: int, ways: int, doorbells: int, rows_seen: int = 64, tables: int = 50, seed: int = 1) -> Filled:
-    """Fills tables of so many entries with so many doorbells.
+    """Fill tables of so many entries with so many doorbells.
 
     Args:
         entries: of a table, a multiple of ways.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The receiving end of the workload ipsec's tunnel, with other ciphers than the node's (package `cryptography`)."""
+"""Decrypt at the receiving end of the ipsec tunnel, with another cipher library than the node's (`cryptography`)."""
 
 import hmac
 import struct
@@ -27,7 +27,7 @@ class Opened(NamedTuple):
 
 
 def key(number: int, length: int) -> bytes:
-    """Of the SA of this number (docs/internals/node-protocol.md)."""
+    """Return the key of the SA of this number (docs/internals/node-protocol.md)."""
     return bytes([number, *range(1, length)])
 
 
@@ -36,7 +36,7 @@ def is_esp(frame: bytes) -> bool:
 
 
 def checked_outer(frame: bytes) -> bytes:
-    """The ESP packet behind an outer header that is right."""
+    """Return the ESP packet behind a correct outer header."""
     header = frame[ETHERNET : ETHERNET + OUTER]
     assert folded(header) == 0xFFFF
     assert struct.unpack_from("!H", header, 2)[0] == len(frame) - ETHERNET
@@ -46,7 +46,7 @@ def checked_outer(frame: bytes) -> bytes:
 
 
 def opened(frame: bytes, transform: str) -> Opened:
-    """Authenticated, decrypted, padding checked (RFC 4303 section 2.4); fails where a receiver would drop it."""
+    """Authenticate and decrypt, check padding (RFC 4303 section 2.4); fail where a receiver would drop it."""
     esp = checked_outer(frame)
     spi, sequence = struct.unpack_from("!II", esp)
     number, iv_end, icv_begin = spi - FIRST_SPI, ESP + IV_BYTES[transform], len(esp) - ICV_BYTES[transform]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node that misbehaves on purpose: speaks the protocol, and shows the faults that a real node cannot be made to show.
+"""Stand in for a node that misbehaves: it speaks the protocol and shows faults that a real node cannot be made to show.
 
 Counts, cycles and histograms are those of a real node (recorded_trials.py), whatever the window.
 FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,

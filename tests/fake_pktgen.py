@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A stand-in for pktgen-dpdk's control socket: takes the Lua of the generator driver, sends packets only on paper.
+"""Stand in for pktgen-dpdk's control socket: take the generator driver's Lua, but send no packets.
 
 PKTGEN_PORT is where it listens; FAKE_PKTGEN: `die` (at the start), `mute` (answers nothing), or empty. PKTGEN_LOG gets
 every line. Rates are those of a 10 Gb/s line; nine of ten packets come back.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A folder like TRex's: a server that only runs, and a Python API that sends packets on paper.
+"""Make a folder like TRex's: a server that only runs, and a Python API that sends no packets.
 
 The API keeps a log of what it was asked; nine of ten packets come back. It has the names and arguments of TRex's public
 documentation that the driver uses, and takes no others.
@@ -72,7 +72,7 @@ class STLClient:
 
 
 def make_trex(folder: Path) -> Path:
-    """The folder; its log is `calls` in it."""
+    """Make the folder; its log is `calls` in it."""
     stl = folder / "automation/trex_control_plane/interactive/trex/stl"
     stl.mkdir(parents=True)
     for package in (stl.parent, stl):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SYNTHETIC runs for the figure of every paper row: whole, noisy, with a wild point, of one trial, without a PMU.
+"""Make SYNTHETIC runs for the figure of every paper row: whole, noisy, with a wild point, of one trial, without a PMU.
 
 `python tests/figure_gallery.py FOLDER` draws them, the recorded runs, comparisons, sweeps and tables, to be looked at.
 """
@@ -113,7 +113,7 @@ def crossed(levels: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
 
 
 def _rate(levels: Levels) -> float:
-    """More cores carry more, more queues less; words shift it, so that no two lines lie upon each other."""
+    """Return a rate that rises with cores and falls with queues; words shift it, so that no two lines coincide."""
     rate = 1e6 * levels.get("load_pps", 4e6) / 4e6 * levels.get("load_of_max", 1.0)
     rate *= levels.get("cores", 1) ** 0.7 / (1 + levels.get("queues", 1) / 300)
     for value in levels.values():
@@ -122,7 +122,7 @@ def _rate(levels: Levels) -> float:
 
 
 def trial(levels: Levels, repeat: int, spread: float, pmu: bool) -> dict[str, Any]:
-    """One trial of a point; values of its repeats differ by `spread`."""
+    """Return one trial of a point; values of its repeats differ by `spread`."""
     point = ",".join(f"{name}={level}" for name, level in levels.items())
     shift = 1 + spread * (repeat - 1)
     queues, load = int(levels.get("queues", 1)), float(levels.get("load_of_max", 0.5))
@@ -175,7 +175,7 @@ def trials_of(row: str, repeats: int = 3, spread: float = 0.01, pmu: bool = True
 
 
 def one_wild_point(row: str) -> list[dict[str, Any]]:
-    """Trials of which those of the last point differ by a factor of ten."""
+    """Return trials of which those of the last point differ by a factor of ten."""
     trials = trials_of(row)
     last = trials[-1]["factors"]
     return [trial(last, each["repeat"], 0.85, True) if each["factors"] == last else each for each in trials]
@@ -191,7 +191,7 @@ STATES: dict[str, Callable[[str], Iterable[dict[str, Any]]]] = {
 
 
 def gallery_run(folder: Path, row: str, state: str, **meta: Any) -> RunFolder:
-    """A run of the row in one of STATES."""
+    """Write a run of the row in one of STATES."""
     return read_run(synthetic.write_run(folder, STATES[state](row), row=row, rows=[row], **meta))
 
 
@@ -206,7 +206,7 @@ COMPARED = {"s-f5-polling-tax": "queues", "s-f8-poll-rate": "queues", "s-f10a-si
 
 
 def draw_all(folder: Path) -> None:
-    """Every figure as PNG, in a folder for each state."""
+    """Draw every figure as PNG, in a folder for each state."""
     for state, row in product(STATES, FACTORS):
         figure = figure_of(row)
         assert isinstance(figure, PaperFigure)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1, digit by digit, and what storage codes make of it."""
+"""Compute in GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1, digit by digit, and storage codes from it."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
@@ -10,7 +10,7 @@ POLYNOMIAL = 0x11D
 
 @cache
 def times(a: int, b: int) -> int:
-    """As polynomials over GF(2)."""
+    """Multiply as polynomials over GF(2)."""
     product = reduce(xor, (a << bit for bit in range(8) if b >> bit & 1), 0)
     for bit in range(14, 7, -1):
         if product >> bit & 1:
@@ -24,7 +24,7 @@ def inverse(a: int) -> int:
 
 
 def combined(factors: Sequence[int], blocks: Sequence[bytes]) -> bytes:
-    """The sum of factor x block, byte by byte."""
+    """Return the sum of factor x block, byte by byte."""
     return bytes(
         reduce(xor, (times(factor, byte) for factor, byte in zip(factors, column, strict=True)))
         for column in zip(*blocks, strict=True)
@@ -32,12 +32,12 @@ def combined(factors: Sequence[int], blocks: Sequence[bytes]) -> bytes:
 
 
 def cauchy_row(data: int, parity: int) -> list[int]:
-    """The factors of one parity block."""
+    """Return the factors of one parity block."""
     return [inverse((data + parity) ^ column) for column in range(data)]
 
 
 def solved(rows: Sequence[Sequence[int]], blocks: Sequence[bytes]) -> list[bytes]:
-    """The data blocks from as many equations (Gauss and Jordan).
+    """Return the data blocks from as many equations (Gauss and Jordan).
 
     Raises:
         StopIteration: the equations do not say.
@@ -58,7 +58,7 @@ def solved(rows: Sequence[Sequence[int]], blocks: Sequence[bytes]) -> list[bytes
 
 
 def recovered(left: Mapping[int, bytes], data: int) -> list[bytes]:
-    """The data blocks of a Cauchy code from any `data` of its blocks; data blocks come first in the numbering."""
+    """Return the data blocks of a Cauchy code from any `data` of its blocks; data blocks are numbered first."""
     numbers = sorted(left)[-data:]
     rows = [
         [int(column == number) for column in range(data)] if number < data else cauchy_row(data, number - data)

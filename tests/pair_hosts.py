@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pairs whose two hosts are this one behind a real sshd: fake nodes, agents with a journal and a lock of each host."""
+"""Make pairs whose two hosts are this one behind a real sshd: fake nodes, and agents with a journal and a lock each."""
 
 import json
 import shlex
@@ -25,7 +25,7 @@ repeats: {count: 1}
 
 
 def fake_node(path: Path, faults: Mapping[str, str] | None = None) -> Path:
-    """The fake node as a program without an environment of its own."""
+    """Return the fake node as a program that needs no environment."""
     values = {"FAKE_NODE": json.dumps(dict(faults or {})), "FAKE_NODE_LOG": str(path.with_name("nodes"))}
     words = [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
     command = f"exec {shlex.quote(sys.executable)} {shlex.quote(str(FAKE_NODE))}"
@@ -35,7 +35,7 @@ def fake_node(path: Path, faults: Mapping[str, str] | None = None) -> Path:
 
 
 def host_config(sshd: SshHost, folder: Path, name: str, **other: Any) -> dict[str, Any]:
-    """One host of a testbed file; its programs and its state are in `folder/name`."""
+    """Return one host of a testbed file; its programs and its state are in `folder/name`."""
     place = folder / name
     place.mkdir(parents=True, exist_ok=True)
     program = fake_node(place / "node", other.pop("faults", None))
@@ -46,12 +46,12 @@ def host_config(sshd: SshHost, folder: Path, name: str, **other: Any) -> dict[st
 
 
 def pair_config(sshd: SshHost, folder: Path, dut: Mapping[str, Any] = {}, **top: Any) -> dict[str, Any]:
-    """The content of the file of a pair."""
+    """Return the content of the file of a pair."""
     hosts = {"dut": host_config(sshd, folder, "dut", **dut), "generator": host_config(sshd, folder, "generator")}
     return {"kind": "pair", **hosts, **top}
 
 
 def written(path: Path, config: Mapping[str, Any]) -> Path:
-    """The file of a testbed; JSON is YAML, too."""
+    """Write the file of a testbed; JSON is YAML as well."""
     path.write_text(json.dumps(config))
     return path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames and pcap files for tests that look at the bytes a DUT sends."""
+"""Read and write frames and pcap files for tests that check the bytes a DUT sends."""
 
 import ipaddress
 import struct
@@ -12,7 +12,7 @@ def packed(address: str) -> bytes:
 
 
 def folded(header: bytes) -> int:
-    """One's complement sum of the 16-bit words (RFC 1071)."""
+    """Return the one's complement sum of the 16-bit words (RFC 1071)."""
     total: int = sum(struct.unpack(f"!{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -20,7 +20,7 @@ def folded(header: bytes) -> int:
 
 
 def frame(destination: str, ttl: int, ether_type: int, padding: int = 0) -> bytes:
-    """A UDP-like frame of 60 bytes, the last `padding` of them behind the end of its packet."""
+    """Return a UDP-like frame of 60 bytes, the last `padding` of them after the end of its packet."""
     fields = (0x45, 0, 46 - padding, 1, 0, ttl, 17, 0, bytes([198, 18, 0, 1]), packed(destination))
     header = struct.pack("!BBHHHBBH4s4s", *fields)
     header = header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:]
@@ -33,7 +33,7 @@ def write_pcap(path: Path, frames: Sequence[bytes]) -> None:
 
 
 def read_pcap(path: Path) -> list[bytes]:
-    """The frames of a file; a record that its writer had no time to end is left out."""
+    """Return the frames of a file, without a last record that its writer had no time to end."""
     data, frames, at = path.read_bytes(), [], 24
     while at + 16 <= len(data):
         (length,) = struct.unpack_from("<I", data, at + 8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts whose nodes play back a real record (played_node.py), one or several pairs, and a command line beside them.
+"""Make hosts whose nodes play back a real record (played_node.py), one or several pairs, and a command line.
 
 Commands run in processes that are forked from one that has the package loaded, so that many runs take little time.
 Pairs are reached by a stand-in for ssh that starts the command here: what ssh does is not what is tested.
@@ -57,7 +57,7 @@ def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: P
 
 
 def command(folder: Path, environment: Mapping[str, str], *arguments: str | Path) -> Done:
-    """Runs `pollscope ARGUMENTS` in a folder."""
+    """Run `pollscope ARGUMENTS` in a folder."""
     out, err = folder / "stdout", folder / "stderr"
     words = [str(each) for each in arguments]
     process = _FORKS.Process(target=_run, args=(words, folder, dict(environment), out, err))
@@ -135,11 +135,11 @@ class PlayedHosts:
         return path
 
     def loopback(self, **more: Any) -> Path:
-        """The file of a loopback testbed."""
+        """Write the file of a loopback testbed."""
         return self._written("here.yaml", {"kind": "loopback", **more})
 
     def pairs(self, *names: str, dut: Mapping[str, Mapping[str, Any]] = {}) -> Path:
-        """The file of several pairs; `dut`: a pair's name -> what is added to its DUT's host."""
+        """Write the file of several pairs; `dut`: a pair's name -> what is added to its DUT's host."""
         pairs = {
             name: {"dut": self._host(name, "dut") | dict(dut.get(name, {})), "generator": self._host(name, "generator")}
             for name in names
@@ -169,7 +169,7 @@ class PlayedHosts:
         return folder
 
     def run(self) -> RunFolder:
-        """The only run."""
+        """Return the only run."""
         return read_run(self.run_folder())
 
     def requests(self) -> list[dict[str, Any]]:
@@ -178,11 +178,11 @@ class PlayedHosts:
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     def started(self) -> list[str]:
-        """The arguments of each node and co-runner that was started."""
+        """Return the arguments of each started node and co-runner."""
         return [line.partition(" ")[2] for line in (self.played / "pids").read_text().splitlines()]
 
     def alive(self) -> list[int]:
-        """Nodes that have not ended."""
+        """Return nodes that have not ended."""
         pids = [int(line.split()[0]) for line in (self.played / "pids").read_text().splitlines()]
         return [pid for pid in pids if _runs(pid)]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node, or without arguments a co-runner, that plays back a real record; and makes faults at given moments.
+"""Play back a real record as a node, or without arguments as a co-runner, with faults at given moments.
 
 PLAYED is a folder with `record.json` (a line of a recorded trials.jsonl) and `settings.json`:
 `host_state`, a recorded host-state check;

@@ -39,7 +39,7 @@ class Call(NamedTuple):
 
 
 def needs_strace() -> None:
-    """Skips the test where calls cannot be recorded."""
+    """Skip the test if calls cannot be recorded."""
     if not shutil.which("strace"):
         pytest.skip("strace is not installed: system calls cannot be recorded")
     tried = subprocess.run(["strace", "-o", os.devnull, "true"], capture_output=True, text=True, check=False)
@@ -48,7 +48,7 @@ def needs_strace() -> None:
 
 
 def traced(command: Sequence[str | Path], log: Path, cwd: Path, environment: Mapping[str, str]) -> list[Call]:
-    """Runs a command, which has to succeed; the calls of it and its children that change files, in order."""
+    """Run a command, which has to succeed; return the calls that change files, its own and its children's, in order."""
     wanted = f"trace={','.join(CALLS)}"
     options: list[str | Path] = ["-f", "--seccomp-bpf", "-y", "-s", str(1 << 24), "-e", wanted, "-o", log]
     done = subprocess.run(
@@ -59,7 +59,7 @@ def traced(command: Sequence[str | Path], log: Path, cwd: Path, environment: Map
 
 
 def parse(lines: Sequence[str], cwd: Path) -> Iterator[Call]:
-    """The successful calls of a recording; one that others interrupted counts where it returned."""
+    """Return the successful calls of a recording; an interrupted one counts where it returned."""
     begun: dict[str, str] = {}
     for line in lines:
         pid = line.split(maxsplit=1)[0]
@@ -108,7 +108,7 @@ class LossyDisk:
         self._files: dict[str, File] = {self.root: File()}
 
     def apply(self, call: Call) -> None:
-        """Replays one call; calls elsewhere change nothing here."""
+        """Replay one call; calls outside the folder change nothing here."""
         path = call.path
         if not path.startswith(self.root + "/") and path != self.root:
             return
@@ -151,7 +151,7 @@ Check = Callable[[Call, tuple[Disk, Disk]], None]
 def replay(
     calls: Sequence[Call], root: Path, check: Check, lost: Callable[[Call], bool] = lambda _: False
 ) -> LossyDisk:
-    """Pulls the plug before every call and lets `check` look; fsyncs for which `lost` holds do nothing."""
+    """Cut the power before every call and call `check`; fsyncs for which `lost` holds do nothing."""
     disk = LossyDisk(root)
     for call in calls:
         check(call, disk.survivors())

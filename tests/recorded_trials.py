@@ -18,7 +18,7 @@ def _trials() -> list[dict[str, Any]]:
 
 
 def record(load_of_max: float | None) -> dict[str, Any]:
-    """An undisturbed trial of one queue at this share of the maximum; None: of the maximum itself.
+    """Return an undisturbed trial of one queue at this share of the maximum; None: the maximum itself.
 
     It is the last of its kind: in some of the first ones the cost of an empty poll is known too loosely for a tax.
     """
@@ -37,7 +37,7 @@ def host_state() -> dict[str, Any]:
 
 
 def limit(result: dict[str, Any], start: dict[str, Any], dut_port: str, capacity_pps: float, most_pps: float) -> None:
-    """Gives a result the counts that follow from the offered rate; ramp-up is as long as it is asked for.
+    """Give a result the counts that follow from the offered rate; the ramp-up has the requested length.
 
     Args:
         result: is changed.

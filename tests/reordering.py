@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plain reference of RFC 4737, straight from its text: what apps/lib/sequence.h is compared with.
+"""Implement RFC 4737 plainly, straight from its text, as a reference for apps/lib/sequence.h.
 
 Everything is computed from the whole list of arrivals, with no bound and no cleverness.
 """
@@ -26,28 +26,28 @@ class Reordering:
 
 
 def first_copies(arrivals: Sequence[Arrival]) -> list[Arrival]:
-    """Section 3: of several copies of a packet only the first to arrive is considered."""
+    """Return first copies only (section 3: of several copies only the first to arrive is considered)."""
     return list(dict.fromkeys(arrivals))
 
 
 def is_reordered(numbers: Sequence[int], i: int) -> bool:
-    """Section 3: s[i] < NextExp, where NextExp is one above the highest number that arrived before."""
+    """Return s[i] < NextExp, where NextExp is one above the highest number that arrived before (section 3)."""
     next_expected = max(numbers[:i], default=-1) + 1
     return numbers[i] < next_expected
 
 
 def extent(numbers: Sequence[int], i: int) -> int:
-    """Section 4.2: i - j, with j the smallest index for which s[j] > s[i]."""
+    """Return i - j, with j the smallest index for which s[j] > s[i] (section 4.2)."""
     return i - next(j for j in range(i) if numbers[j] > numbers[i])
 
 
 def distance(numbers: Sequence[int], i: int) -> int:
-    """By how many positions it is late: packets with higher numbers that arrived before."""
+    """Return by how many positions it is late: packets with higher numbers that arrived before."""
     return sum(number > numbers[i] for number in numbers[:i])
 
 
 def degree(numbers: Sequence[int], i: int) -> int:
-    """Section 5: the largest n for which all of the n packets directly before have higher numbers."""
+    """Return the largest n for which all of the n packets directly before have higher numbers (section 5)."""
     n = 0
     while n < i and numbers[i - n - 1] > numbers[i]:
         n += 1
@@ -55,13 +55,13 @@ def degree(numbers: Sequence[int], i: int) -> int:
 
 
 def displacements(numbers: Sequence[int]) -> list[int]:
-    """RFC 5236 section 4, among the packets that arrived: place of arrival less place in the order of sending."""
+    """Return place of arrival less place of sending, among the packets that arrived (RFC 5236 section 4)."""
     places = {number: place for place, number in enumerate(sorted(numbers))}
     return [i - places[number] for i, number in enumerate(numbers)]
 
 
 def reordering(arrivals: Sequence[Arrival]) -> Reordering:
-    """All of it for one sequence of arrivals."""
+    """Return all counts of one sequence of arrivals."""
     unique = first_copies(arrivals)
     result = Reordering(len(unique), len(arrivals) - len(unique))
     everything = [number for number, _ in unique]

@@ -67,7 +67,7 @@ class Cli:
         return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, stdout=pipe, stderr=pipe)
 
     def __call__(self, *arguments: str | Path) -> Done:
-        """Runs a command to its end inside the test's process."""
+        """Run a command to its end inside the test's process."""
         with patch.dict(os.environ, self.environment):
             done = pollscope(*arguments, cwd=self.folder)
         assert "Traceback" not in done.stderr, done.stderr
@@ -96,7 +96,7 @@ def last_attempts(run: RunFolder) -> dict[str, dict[str, Any]]:
 
 
 def assert_complete(run: RunFolder) -> None:
-    """Every planned trial is there exactly once as data, and nothing else is."""
+    """Check that every planned trial is there exactly once as data, and nothing else is."""
     assert run.meta["status"] == "complete"
     good = Counter(trial["trial"] for trial in run.trials if trial["status"] != "failed")
     assert good == Counter(run.meta["plan"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The specs of experiments/, each of them read once by a test process."""
+"""Read the specs of experiments/, each of them once per test process."""
 
 from functools import cache
 from pathlib import Path
@@ -12,5 +12,5 @@ EXPERIMENTS = sorted(data_folder("experiments").rglob("*.yaml"))
 
 @cache
 def shipped(path: Path, quick: bool = False) -> LoadedSpec:
-    """One of EXPERIMENTS, to be read only."""
+    """Return one of EXPERIMENTS, to be read only."""
     return load_file(path, Overrides(quick=quick))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A cable between two network namespaces that can fall silent: packets are lost, and no connection is closed."""
+"""Make a cable between two network namespaces that can fall silent: packets are lost, and no connection is closed."""
 
 import contextlib
 import os
@@ -29,20 +29,20 @@ class SilentNetwork:
     there: int
 
     def inside_here(self) -> list[str]:
-        """Starts a command at this end."""
+        """Start a command at this end."""
         return ["nsenter", "--target", str(self.here), "--net"]
 
     def inside_there(self) -> list[str]:
-        """Starts a command at the other end."""
+        """Start a command at the other end."""
         return ["nsenter", "--target", str(self.there), "--net"]
 
     def fall_silent(self) -> None:
-        """From now on no packet arrives, in either direction."""
+        """Drop all packets from now on, in both directions."""
         self._run(*self.inside_here(), *f"ip neigh replace {THERE} lladdr {NOBODY} dev cable nud permanent".split())
         self._run(*self.inside_there(), *f"ip neigh replace {HERE} lladdr {NOBODY} dev cable nud permanent".split())
 
     def heal(self) -> None:
-        """Packets arrive again."""
+        """Let packets arrive again."""
         self._run(*self.inside_here(), *f"ip neigh del {THERE} dev cable".split())
         self._run(*self.inside_there(), *f"ip neigh del {HERE} dev cable".split())
 
@@ -59,7 +59,7 @@ class SilentNetwork:
 
 @contextlib.contextmanager
 def silent_network() -> Iterator[SilentNetwork]:
-    """Makes both ends; skips the test where they cannot be made."""
+    """Make both ends; skip the test if they cannot be made."""
     if os.geteuid() != 0 or not all(shutil.which(each) for each in ("unshare", "nsenter", "ip")):
         pytest.skip("network namespaces need root, util-linux and iproute2")
     keepers = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in range(2)]

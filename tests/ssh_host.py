@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real sshd on 127.0.0.1 with keys and a port of its own, which is what a pair's two hosts are in the tests."""
+"""Run a real sshd on 127.0.0.1 with keys and a port of its own; it plays both hosts of a pair."""
 
 import contextlib
 import os
@@ -50,7 +50,7 @@ class SshHost:
     address: str = "127.0.0.1"
 
     def stop(self) -> None:
-        """As when the host is switched off: every connection ends, over a silent network too, and none is taken."""
+        """Stop like a host that is switched off: all connections end, also over a silent network."""
         if self.process.poll() is None:
             for pid in self.connections():
                 with contextlib.suppress(ProcessLookupError):
@@ -60,20 +60,20 @@ class SshHost:
         self.process.wait(10)
 
     def restart(self) -> None:
-        """The same host again, with its port and its keys."""
+        """Start the same host again, with its port and its keys."""
         with (self.folder / "sshd.log").open("ab") as log:
             self.process = subprocess.Popen(self.process.args, stderr=log)
         _wait(self.port, self.folder / "sshd.log")
 
     def remote(self, **other: Any) -> dict[str, Any]:
-        """The `ssh` of a testbed file."""
+        """Return the `ssh` section of a testbed file."""
         user = pwd.getpwuid(os.geteuid()).pw_name
         files = {"key": str(self.folder / "user"), "known_hosts": str(self.folder / "known_hosts")}
         own = {} if user == "root" else {"sudo": False}  # what tests start there needs no root
         return {"host": self.address, "port": self.port, "user": user, **own, **files, **other}
 
     def connections(self) -> list[int]:
-        """The daemon's children: one for each connection."""
+        """Return the daemon's children, one for each connection."""
         tasks = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(pid) for pid in tasks.read_text().split()]
 
@@ -87,7 +87,7 @@ def running_sshd(
     reached_from: Sequence[str] = (),
     settings: str = "",
 ) -> Iterator[SshHost]:
-    """Starts sshd; skips the test where there is none.
+    """Start sshd; skip the test if there is none.
 
     Args:
         folder: for its keys and settings.
@@ -141,7 +141,7 @@ def _wait(port: int, log: Path, address: str = "127.0.0.1", reached_from: Sequen
 
 
 def agent_program(path: Path, state: Path, before: str = "") -> Path:
-    """`pollscope` as one host of a pair has it: this interpreter and package, and a state folder (journal, lock)."""
+    """Return `pollscope` of one host of a pair: this interpreter and package, and a state folder (journal, lock)."""
     run = "from pollscope.cli import main; main()"
     own = {"POLLSCOPE_STATE_DIR": state, "PYTHONPATH": Path(__file__).parent.parent}
     exports = "".join(f"export {name}={shlex.quote(str(value))}\n" for name, value in own.items())

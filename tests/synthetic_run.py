@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""SYNTHETIC trial records and run folders for tests, shaped by node-protocol.md and store-format.md.
+"""Make SYNTHETIC trial records and run folders in the documented formats.
 
 Nothing here was measured. Each number is chosen so that a test can say what must come out.
 """
@@ -21,7 +21,7 @@ NO_PMU = "perf_event_open: no hardware PMU (ENOENT)"
 
 
 def histogram(values: Iterable[int], unit: str = "cycles", highest: int = 3_600_000_000) -> dict[str, Any]:
-    """An H object that holds the values; its counts are shared with others and cannot be changed."""
+    """Return an H object that holds the values; its counts are shared with others and cannot be changed."""
     return _histogram(tuple(values), unit, highest).copy()
 
 
@@ -52,7 +52,7 @@ class Costs(NamedTuple):
     stamp: float = STAMP_CYCLES
 
     def of(self, polls: int, busy_polls: int, transitions: int, packets: int) -> float:
-        """Cycles of so many events."""
+        """Return the cycles of so many events."""
         events = (
             self.empty_poll * (polls - busy_polls),
             self.switch * transitions,
@@ -63,8 +63,7 @@ class Costs(NamedTuple):
 
 
 def timed_intervals_part(blocks: Sequence[Sequence[TimedInterval]]) -> dict[str, Any]:
-    """The object `timed_intervals` of a result: for each block the weighted sums of products
-    (apps/lib/accounting.h)."""
+    """Return the object `timed_intervals`: per block the weighted sums of products (apps/lib/accounting.h)."""
     rows, quiet = [], []
     for block in blocks:
         table = np.array([(*one, 0)[:6] for one in block], dtype=float).reshape(-1, 6)
@@ -85,7 +84,7 @@ def _products(variables: Sequence[NDArray[np.float64]], weight: NDArray[np.float
 
 @cache
 def _timed_intervals_json(costs: Costs, burst: int, polled: bool) -> str:
-    """Slices of 1 to 512 polls that cost exactly what they must; the blocks differ in nothing."""
+    """Return intervals of 1 to 512 polls that have exactly their costs; all blocks are equal."""
     block = [(1 << length, 0, 0, 0) for length in range(10)]
     if polled:
         for busy_polls in (1, 2, 4, 8):
@@ -102,7 +101,7 @@ def _timed_intervals_json(costs: Costs, burst: int, polled: bool) -> str:
 
 
 class Shares(NamedTuple):
-    """Of all cycles. `loop` holds the interruptions, `useful` the interaction."""
+    """Shares of all cycles. `loop` holds the interruptions, `useful` the interaction."""
 
     useful: float
     empty_poll: float
@@ -112,7 +111,7 @@ class Shares(NamedTuple):
 
 
 def shares(useful_share: float) -> Shares:
-    """70 % of the tax are empty polls, 1 % is instrumentation; a tenth of the useful cycles is interaction."""
+    """Return shares: 70 % of the tax are empty polls, 1 % instrumentation; a tenth of useful cycles is interaction."""
     tax = 1 - useful_share
     return Shares(useful_share, 0.7 * tax, 0.29 * tax, 0.01 * tax, 0.1 * useful_share)
 
@@ -152,7 +151,7 @@ def accounting(useful_share: float, empty: int, busy_polls: int, packets: int, i
 
 
 def series(packets: int, sweeps: int, total: int, interrupted_share: float = 0.0, parts: int = 64) -> dict[str, Any]:
-    """The parts of a window in which nothing changes; each counter's last part takes what does not divide."""
+    """Return the equal parts of a window; each counter's last part takes the remainder."""
 
     def spread(count: int) -> list[int]:
         return [count // parts] * (parts - 1) + [count - count // parts * (parts - 1)]
@@ -169,7 +168,7 @@ def dut_lcore(
     polls: int = 10_000_000,
     interrupted_share: float = 0.0,
 ) -> dict[str, Any]:
-    """One DUT lcore; every non-empty poll returns 8 packets."""
+    """Return one DUT lcore; every non-empty poll returns 8 packets."""
     partial = packets // 8
     interrupted = round(WINDOW_CYCLES * interrupted_share)
     accounted = accounting(useful_share, polls - partial, partial, packets, interrupted)
@@ -203,7 +202,7 @@ def dut_lcore(
 
 
 def gen_lcore(pps: float, window_s: float = WINDOW_CYCLES / TSC_HZ) -> dict[str, Any]:
-    """One generator lcore that sends on schedule and gets every packet back after 1 to 2 us."""
+    """Return one generator lcore that sends on schedule and gets every packet back after 1 to 2 us."""
     sent = round(pps * window_s)
     latencies = histogram(range(1000, 2000), "ns")
     return {
@@ -250,7 +249,7 @@ def floor(latencies_ns: Iterable[int] = range(150, 250)) -> dict[str, Any]:
 
 
 def port(packets: int, missed: int = 0) -> dict[str, Any]:
-    """Port statistics after the drain."""
+    """Return port statistics after the drain."""
     stats = dict.fromkeys(("ierrors", "oerrors", "rx_nombuf", "opackets", "obytes"), 0)
     return {
         "stats": stats | {"ipackets": packets, "ibytes": 60 * packets, "imissed": missed},
@@ -275,7 +274,7 @@ def calibration() -> dict[str, Any]:
 
 
 def config(queues: int) -> dict[str, Any]:
-    """The `configure` request of a loopback trial."""
+    """Return the `configure` request of a loopback trial."""
     return {
         "ports": [
             {"name": "net_crossover0_b", "rx_queues": queues, "tx_queues": 1},
@@ -293,7 +292,7 @@ def config(queues: int) -> dict[str, Any]:
 
 
 def result(name: str, lcore: dict[str, Any], packets: int, pps: float) -> dict[str, Any]:
-    """The reply to `read` of a trial that lost nothing."""
+    """Return the reply to `read` of a trial that lost nothing."""
     return {
         "ok": True,
         "state": "done",
@@ -314,7 +313,7 @@ def trial(
     queues: int = 1,
     **dut: Any,
 ) -> dict[str, Any]:
-    """One whole, healthy line of trials.jsonl; `dut` goes to dut_lcore."""
+    """Return one whole, healthy line of trials.jsonl; `dut` goes to dut_lcore."""
     window_s = WINDOW_CYCLES / TSC_HZ
     packets = round(pps * window_s)
     lcore = dut_lcore(**({"packets": packets, "queues": queues} | dut))
@@ -342,14 +341,14 @@ def trial(
 
 
 def disturbed(record: dict[str, Any], waited: float = 0.25) -> dict[str, Any]:
-    """The record of a trial whose DUT lcore waited for its CPU for a share of the trial."""
+    """Return the record of a trial whose DUT lcore waited for its CPU for a share of the trial."""
     window_ns = round(1e9 * WINDOW_CYCLES / TSC_HZ)
     start = {**record["start"], "warmup_ns": 0, "window_ns": window_ns}
     return {**record, "start": start, "host": {**record["host"], "waits_ns": {"1": 0, "2": round(waited * window_ns)}}}
 
 
 def run_meta(**changes: Any) -> dict[str, Any]:
-    """A run.json."""
+    """Return a run.json."""
     return {
         "format": 1,
         "pollscope": "0.1.0",
@@ -382,7 +381,7 @@ def run_meta(**changes: Any) -> dict[str, Any]:
 def host_check(
     number: int, line: float = 300.0, chain: float = 2.1, stream: float = 20.0, spread: float = 0.01, **more: Any
 ) -> dict[str, Any]:
-    """A line of host_states.jsonl of two CPUs; the batches of each quantity lie within `spread` around it."""
+    """Return a line of host_states.jsonl of two CPUs; batches of each quantity lie within `spread` around it."""
 
     def batches(each: float, count: int, n: int) -> list[int]:
         return [round(each * count * (1 + spread * (2 * i / (n - 1) - 1))) for i in range(n)]
@@ -406,7 +405,7 @@ def host_check(
 def write_run(
     folder: Path, trials: Iterable[Mapping[str, Any]], host_checks: Iterable[Mapping[str, Any]] = (), **meta: Any
 ) -> Path:
-    """A run folder of these trials, with host_states.jsonl when there are host-state checks."""
+    """Write a run folder of these trials, with host_states.jsonl if there are host-state checks."""
     folder.mkdir(parents=True, exist_ok=True)
     trials = list(trials)
     described = run_meta(**({"plan": [record["trial"] for record in trials]} | meta))

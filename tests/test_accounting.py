@@ -49,7 +49,7 @@ class Counts(NamedTuple):
 
 
 def lcore(blocks: Sequence[Sequence[TimedInterval]], counts: Counts, total: float, **changes: Any) -> dict[str, Any]:
-    """The report of an lcore about its cycles."""
+    """Return the report of an lcore about its cycles."""
     return {
         "accounting": "sampled",
         "cycles": {"total": total},
@@ -161,7 +161,8 @@ def losing(counts: Counts, lost: int, share: float = 0.1) -> dict[str, Any]:
 
 
 def test_lost_polls_are_no_empty_ones() -> None:
-    """They cost what timed intervals say, belong to the loop, and do not change the cost of empty polls and packets."""
+    """They cost what timed intervals show, belong to the loop, and leave the costs of empty polls and packets as they
+    are."""
     counts, lost = Counts(), 500_000
     found, alone = (
         determined(classes(losing(counts, lost))),
@@ -247,7 +248,7 @@ def simulated(seed: int, memory: float) -> Simulated:
     "memory", [pytest.param(0.0, marks=pytest.mark.thorough), 0.9, pytest.param(0.98, marks=pytest.mark.thorough)]
 )
 def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
-    """Remove the share added for what timed intervals have in common, so that only sampling counts."""
+    """Remove the error common to all timed intervals, so that only sampling counts."""
     monkeypatch.setattr(accounting, "TIMED_INTERVAL_ERROR", 0.0)
     runs = [simulated(seed, memory) for seed in range(150)]
     empty = [abs(run.found.empty_poll.value - run.empty) <= run.found.empty_poll.error for run in runs]
@@ -431,7 +432,7 @@ def test_a_mode_without_timed_intervals_is_a_reason() -> None:
 def test_without_a_busy_poll_nothing_is_useful_and_nothing_is_estimated(
     polls: int, total: int, interrupted: int, cost: float, seed: int
 ) -> None:
-    """All polls together took what was left, whatever timed intervals say of the cost of an empty poll."""
+    """All polls together took the remainder, whatever timed intervals say about an empty poll."""
     away = {"interruptions": {"count": 1, "cycles": interrupted}}
     quiet = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=cost), seed, 500)]
     found = determined(classes(lcore(quiet, Counts(polls, 0, 0, 0), total, empty_poll_cycles=cost, **away)))
@@ -477,7 +478,7 @@ def test_classes_always_add_up_to_the_window(size: float, seed: int, stretch: fl
 
 
 def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
-    """With hardly a packet, and empty polls 1 % more costly than known, packets are below 0 within the error."""
+    """With few packets, and empty polls 1 % more expensive than known, packets cost less than 0 within the error."""
     counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
     away = 30_000_000.0  # beside the polling, which so is known to less than 2 % of the window
@@ -531,7 +532,7 @@ def test_rare_busy_polls_still_give_a_tax_near_1() -> None:
 
 
 def test_at_light_load_timed_intervals_take_nothing_from_the_loop() -> None:
-    """If timed intervals exceed what is left, they contradict the window; then the window counts."""
+    """Timed intervals that exceed the remainder contradict the window; then the window counts."""
     short, away = 0.005 * window(COSTS, LIGHT), 0.1 * window(COSTS, LIGHT)
     total = window(COSTS, LIGHT) - short + away
     found = determined(classes(lcore(exact(COSTS), LIGHT, total, interruptions={"count": 9, "cycles": away})))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Intervals cover what they promise, trends are found and not invented, warnings speak when they should."""
+"""Check that intervals have their coverage, that trends are found but not invented, and that warnings appear."""
 
 import itertools
 import math
@@ -169,7 +169,7 @@ def test_the_trend_is_kendalls_and_adds_groups() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_the_variance_of_kendalls_score_is_that_of_all_orders(n: int) -> None:
-    """Ties in both; two values say little, but not nothing."""
+    """Both samples have ties; even two values carry some information."""
     for x, y in itertools.product([range(n), [0, *range(n - 1)]], [range(n), [1] * (n - 1) + [0]]):
         scores = [_kendall_score(np.array(x, float), np.array(order, float)) for order in itertools.permutations(y)]
         assert _kendall_variance(x, y) == pytest.approx(np.var(scores))

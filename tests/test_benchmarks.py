@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check what all programs of benchmarks/ have in common."""
+"""Check the properties that all programs of benchmarks/ share."""
 
 import importlib
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program can be built without the libraries that only some workloads need."""
+"""Check that the program builds without the libraries that only some workloads need."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ def run(*command: str | Path) -> str:
     ("option", "file", "include"), [("crypto", "encryptor.c", "<rte_cryptodev.h>"), ("isal", "coder.c", "<isa-l.h>")]
 )
 def test_without_a_library(tmp_path: Path, option: str, file: str, include: str) -> None:
-    """Its stand-in is compiled, and nothing that includes the library's headers is left."""
+    """The stand-in is compiled, and no file that includes the library's headers."""
     build = tmp_path / "build"
     run("meson", "setup", build, CHECKOUT / "apps", f"-D{option}=disabled", "-Dcrossover=false")
     run("ninja", "-C", build, f"libnode.a.p/node_workload_no_{file}.o")

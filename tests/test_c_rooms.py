@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The includes of apps/ run one way, between files and between rooms, and nothing is shared that nobody else uses."""
+"""Check that includes of apps/ run one way between files and rooms, and that shared functions are used elsewhere."""
 
 import re
 import subprocess
@@ -51,13 +51,13 @@ def sources() -> list[Path]:
 
 @cache
 def generated() -> set[str]:
-    """Headers that the build writes; they include nothing."""
+    """Return headers that the build writes; they include nothing."""
     scripts = [path.read_text() for path in APPS.rglob("meson.build")]
     return {name for text in scripts for name in re.findall(r"output: '(\w+\.h)'", text)}
 
 
 def included(path: Path) -> Iterator[Path]:
-    """As the compiler finds them: beside the file, then in the folders that meson.build names."""
+    """Find headers as the compiler does: beside the file, then in the folders that meson.build names."""
     for name in INCLUDE.findall(text_of(path)):
         if name in generated():
             continue
@@ -68,7 +68,7 @@ def included(path: Path) -> Iterator[Path]:
 
 
 def rooms() -> list[str]:
-    """Those of the node, each of which may include those before it, and the program itself, which may include all."""
+    """Return the node's rooms, each of which may include earlier ones, and the program, which may include all."""
     return [*re.findall(r"^subdir\('(\w+)'\)$", (NODE / "meson.build").read_text(), re.MULTILINE), ""]
 
 
@@ -111,7 +111,7 @@ def test_rooms_of_the_node_include_only_those_before_them() -> None:
 
 
 def declared(header: Path) -> set[str]:
-    """Functions that a header declares and does not define itself."""
+    """Return functions that a header declares and does not define itself."""
     outside, depth = [], 0
     for char in PREPROCESSOR.sub("", text_of(header)):
         depth += (char == "{") - (char == "}")
@@ -137,7 +137,7 @@ def test_declared_functions_are_defined_beside_the_header_and_used_elsewhere() -
 
 
 def loop_of(params: Parameters) -> str:
-    """The name of the poll loop that a worker runs at a point."""
+    """Return the name of the poll loop that a worker runs at a point."""
     more_work = params.lookups > 1 or params.checksum != "none"
     workload = "called" if more_work else OWN_LOOPS.get(params.workload, "called")
     organisation = params.organisation

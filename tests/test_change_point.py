@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A warm-up that reaches into the window is found and cut, and none is invented."""
+"""Check that a warm-up that reaches into the window is found and cut, and that none is invented."""
 
 import copy
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Draw = Callable[[np.random.Generator, int], Any]
 
 
 def lumpy(rng: np.random.Generator, n: int) -> Any:
-    """Mostly still, with gaps of the host that take up to all of a part."""
+    """Return a mostly quiet series with gaps of the host that take up to all of a part."""
     return 100 * (1 - np.where(rng.random(n) < 0.1, rng.random(n), 0.001 * rng.random(n)))
 
 
@@ -90,7 +90,7 @@ def test_a_change_too_small_to_matter_or_too_late_is_none() -> None:
 
 
 def warming(parts: int, factor: float, **dut: Any) -> dict[str, Any]:
-    """A trial whose DUT received `factor` times the later rate in the first parts."""
+    """Return a trial whose DUT received `factor` times the later rate in the first parts."""
     record = synthetic.trial(**dut)
     lcore = record["result"]["dut"]["lcores"][0]
     rng = np.random.default_rng(1)

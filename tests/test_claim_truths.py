@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every predicate on made-up samples whose truth is known: how often it says what is not so.
+"""Check every predicate on made-up samples whose truth is known: how often its verdict is wrong.
 
 Each property draws a situation (levels, repeats, noise, true values), makes many data sets of it and counts wrong
 verdicts. A wrong *agrees* or *disagrees* is allowed in 5 % of cases; *inconclusive* is never wrong, so each kind is
@@ -55,7 +55,7 @@ Truth = Mapping[tuple[Level, ...], float]
 
 
 def some(test: Callable[..., None]) -> Callable[..., None]:
-    """A few situations, the same ones every time: a rate that is tested again and again fails by chance some day."""
+    """Return a few situations, always the same: a rate that is tested again and again fails by chance some day."""
     slow = [HealthCheck.too_slow]
     few = max(2, settings().max_examples // 30)
     return settings(max_examples=few, derandomize=True, deadline=None, suppress_health_check=slow)(test)
@@ -69,7 +69,7 @@ def drawn(
     rng: np.random.Generator,
     beside: Truth | None = None,
 ) -> list[PointValues]:
-    """Samples at these levels, normal around the truth, with a second metric of the same noise beside it."""
+    """Return samples at these levels, normal around the truth, with a second metric of the same noise."""
 
     def around(value: float) -> tuple[float, ...]:
         return tuple(value * (1 + noise * rng.standard_normal(repeats)))
@@ -83,14 +83,14 @@ def drawn(
 def counted(
     predicate: Predicate, make: Callable[[np.random.Generator], list[PointValues]], seed: int
 ) -> dict[VerdictKind, int]:
-    """How often each verdict came out."""
+    """Return how often each verdict came out."""
     rng = np.random.default_rng(seed)
     kinds = [judge(predicate, make(rng), METRIC).kind for _ in range(DATA_SETS)]
     return {kind: kinds.count(kind) for kind in VerdictKind}
 
 
 def over(levels: Sequence[Level], value: Callable[[float], float], groups: Sequence[float] = (1.0,)) -> Truth:
-    """Truth over queues in groups of cores, each on its own height."""
+    """Return the truth over queues in groups of cores, each at its own height."""
     return {(level, core): height * value(float(level)) for core, height in enumerate(groups) for level in levels}
 
 
@@ -127,7 +127,7 @@ def test_a_trend_of_one_group_in_four(repeats: int, noise: float, seed: int) -> 
 @some
 @given(REPEATS, NOISE, HEIGHTS, st.floats(0.05, 0.6), SEEDS)
 def test_a_trend(repeats: int, noise: float, heights: list[float], change: float, seed: int) -> None:
-    """A trend that is there is not denied, and found where it stands out."""
+    """An existing trend is not denied, and is found if it stands out."""
     truth = over(LEVELS, lambda level: 1e6 * (1 - change * math.log2(level) / 3), heights)
     predicate = TrendOver(kind="trend", factor="queues", direction="falls")
     found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
@@ -151,7 +151,7 @@ def test_within(repeats: int, noise: float, heights: list[float], seed: int) -> 
 @some
 @given(REPEATS, NOISE, SEEDS)
 def test_every_trial(repeats: int, noise: float, seed: int) -> None:
-    """EveryTrial: exactly what the trials are, no more and no less."""
+    """EveryTrial has exactly the value of the trials."""
     rng = np.random.default_rng(seed)
     for _ in range(20):
         found = drawn(FACTORS, over(LEVELS, lambda _: 1e6), repeats, noise, rng)
@@ -228,7 +228,7 @@ def test_linear(repeats: int, noise: float, seed: int) -> None:
 @some
 @given(REPEATS, NOISE, HEIGHTS, SEEDS)
 def test_growth(repeats: int, noise: float, heights: list[float], seed: int) -> None:
-    """Growth: what grows just as the bound says is neither less nor more."""
+    """Growth that equals the bound is neither less nor more."""
     truth = over((1, 2, 8), lambda level: 1e6 * level * (0.95 if level == 8 else 1), heights)
     predicate = Growth(kind="growth", factor="queues", high=0.95)
     found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
@@ -295,7 +295,7 @@ def test_rise_share(repeats: int, noise: float, share: float, seed: int) -> None
     assert counted(near, lambda rng: drawn(FACTORS, latency, 5, 0.003, rng, sweeps), seed)[AGREES] >= 140
 
     def bound(rng: np.random.Generator) -> list[PointValues]:
-        """Both move together from trial to trial, so that their rises are known to be in step however noisy each is."""
+        """Return two metrics that move together from trial to trial, so that their rises agree in spite of noise."""
         drifting = drawn(FACTORS, sweeps, 5, 0.08, rng)
         return [
             PointValues(one.levels, tuple(1000 + share * sweep for sweep in one.values), beside=one.values)
@@ -315,7 +315,7 @@ def shapes(values: Mapping[str, Callable[[float], float]], levels: Sequence[int]
 @some
 @given(REPEATS, NOISE, st.floats(0.2, 1), SEEDS)
 def test_ratio_of_ratios(repeats: int, noise: float, fall: float, seed: int) -> None:
-    """RatioOfRatios: two that fall alike fall alike, whatever their heights."""
+    """RatioOfRatios: two equal falls are equal, whatever their heights."""
     alike = shapes({"NC": lambda q: 3e6 * fall**q, "SQ": lambda q: 1e6 * fall**q}, (0, 1))
     given_ = {"kind": "ratio_of_ratios", "factor": "queues", "from": 0, "to": 1, "across": "shape"}
     predicate = RatioOfRatios.model_validate({**given_, "of": "NC", "over": "SQ", "low": 1.0})
@@ -341,7 +341,7 @@ def test_average_ratio(repeats: int, noise: float, heights: list[float], seed: i
 
 
 def test_average_ratio_says_which_mean_and_over_what() -> None:
-    """Gains of 2 and 8: 5 on average, or 4; a text that says 5 may mean the one, so it stays open."""
+    """Gains of 2 and 8 are 5 or 4 on average; a paper that states 5 may mean either, so the verdict stays open."""
     gains: Truth = {(level, core): (2.0, 8.0)[core] if level == 4 else 1.0 for core in range(2) for level in (1, 4)}
     given_ = {"kind": "average_ratio", "factor": "queues", "from": 1, "to": 4, "low": 4.5}
     samples = drawn(FACTORS, gains, 5, 0.001, np.random.default_rng(1))
@@ -370,7 +370,7 @@ def test_crosses(repeats: int, noise: float, seed: int) -> None:
 
 
 def carried(capacity: float, sharpness: float, loads: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
-    """Latency and loss of a system that carries so much: latency grows with the share of its capacity in use."""
+    """Return latency and loss of a system with this load: latency grows with the share of its capacity in use."""
     latency: dict[int, float] = {
         load: 10.0 * (1 + (load / capacity) ** sharpness) if load < capacity else 500.0 for load in loads
     }

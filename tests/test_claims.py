@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Claims: strict reading, and the verdict of every predicate kind on data that must agree, disagree or stay open."""
+"""Test claims: strict reading, and the verdict of every kind of predicate on data that agree, disagree or stay open."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def claim(**fields: Any) -> Claim:
 
 
 def trials_of(useful: Mapping[tuple[int, float], float], wobble: Sequence[float] = WOBBLE) -> list[dict[str, Any]]:
-    """Trials with factors (queues, load_of_max) and the given useful share; tax is the rest."""
+    """Return trials with factors (queues, load_of_max) and the given useful share; the rest is tax."""
     return [
         synthetic.trial(
             f"t{number}-{repeat}",
@@ -152,7 +152,7 @@ def test_a_trend_needs_more_groups_than_not(tmp_path: Path, falling: int, kind: 
 
 
 def test_a_level_is_found_beside_levels_that_are_words(tmp_path: Path) -> None:
-    """`frame: [64 B, imix]`: a table's column has one type, so 64 is the text "64" there."""
+    """`frame: [64 B, imix]`: a table's column has one type, so 64 becomes the string "64"."""
     trials = [
         synthetic.trial(f"t{size}{repeat}", f"frame={size}", repeat, {"frame": size}, pps=1e6)
         for size in (64, 1500, "imix")
@@ -165,7 +165,7 @@ def test_a_level_is_found_beside_levels_that_are_words(tmp_path: Path) -> None:
 
 
 def test_factors_that_a_spec_zips_are_one(tmp_path: Path) -> None:
-    """As cores with a queue each: the growth is that of both, and not lost because queues differ, too."""
+    """Cores with one queue each: the growth is that of both factors, although queues differ as well."""
     trials = [
         synthetic.trial(
             f"t{cores}-{repeat}", f"p{cores}", repeat, {"cores": cores, "queues": cores}, pps=1e6 * cores + 100 * repeat
@@ -212,7 +212,7 @@ def test_trend_never_compares_groups(tmp_path: Path) -> None:
 
 
 def poll_trials(polls: Mapping[int, int], repeats: int = 5) -> list[dict[str, Any]]:
-    """Trials without traffic whose poll counts are the given ones, give or take 0.1 %."""
+    """Return trials without traffic with the given poll counts, +-0.1 %."""
     return [
         synthetic.trial(
             f"q{queues}-{repeat}",
@@ -546,7 +546,7 @@ def test_a_limit_of_one_pair_does_not_apply_to_another(tmp_path: Path, limited: 
 
 
 def test_searches_of_several_pairs_are_not_one_sample(tmp_path: Path) -> None:
-    """Each pair found its own rate; the mean of both is nobody's."""
+    """Each pair found its own rate; the mean of both is the rate of neither."""
     search = {"outcome": "found", "trials": [], "window_ns": 1e9, "duration_sum_ns": 1e9, "exceed_ratio": 0.5}
     search |= {"width": 0.01, "method": "MLRsearch"}
     records = []
@@ -624,7 +624,7 @@ def test_a_group_whose_ends_alone_show_a_trend_does_not_show_it(tmp_path: Path) 
 
 
 def test_a_rise_is_held_against_that_of_another_metric_in_the_same_trials(tmp_path: Path) -> None:
-    """Polls and sweeps of a second: with one queue their rates rise alike, with eight a sweep has eight polls."""
+    """Polls and sweeps per second: with one queue their rates rise alike, with eight a sweep has eight polls."""
     trials = poll_trials({1: 1_000_000, 8: 8_000_000})
     predicate = {"kind": "rise_share", "factor": "queues", "from": 1, "to": 8, "beside": "poll_rate_per_queue_hz"}
     none = judged(tmp_path, trials, claim(metric="poll_rate_hz", predicate={**predicate, "low": 1}))
@@ -726,7 +726,7 @@ def test_a_bad_claim_is_one_line_with_file_and_key(change: dict[str, Any], compl
 
 
 def test_stated_bounds_are_those_of_the_claim() -> None:
-    """Not rounded: what lies between a bound and its rounded form would stand on the wrong side of it."""
+    """Bounds are not rounded: a value between a bound and its rounded form would fall on the wrong side."""
     judged_by = [*(each.predicate for each in load_claims()), *(each.predicate for each in load_table_claims())]
     bounded = [each for each in judged_by if isinstance(each, StatedBounds) and not isinstance(each, BY_METRIC)]
     assert len(bounded) > 50
@@ -758,7 +758,7 @@ def test_the_sanity_of_a_testbed_shows_on_a_noisy_host(tmp_path: Path) -> None:
 
 
 def test_claims_about_a_shared_queue_are_judged_with_bursts_and_single_packets() -> None:
-    """The text does not say how many packets its cores take at once, and the model's answer hangs on it."""
+    """The paper does not say how many packets its cores take at once, and the model's answer depends on it."""
     from pollscope.analysis.claims.model import load_claims
 
     found = {claim.id: claim for claim in load_claims() if claim.row in ("S-F17a", "S-F17b")}

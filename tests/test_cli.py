@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line as a user meets it: help, errors of one line, exit codes."""
+"""Test the command line as a user meets it: help, errors of one line, exit codes."""
 
 import importlib
 import json
@@ -168,7 +168,7 @@ def test_ctrl_c_while_a_model_is_built_is_one_line(tmp_path: Path, monkeypatch: 
 
 
 def test_signals_that_come_together_are_one_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second would cut off what the first makes a command restore; a later one is another."""
+    """A second one would cut off the restore that the first one starts; a later one is another interrupt."""
     interrupt, now_s = _Interrupt(), 10.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     with pytest.raises(KeyboardInterrupt):

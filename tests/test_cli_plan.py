@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope plan`: summaries, several specs, and what it says before anything is measured."""
+"""Test `pollscope plan`: summaries, several specs, and what it prints before a measurement."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope collect`."""
+"""Test `pollscope collect`."""
 
 import signal
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every file of the tool outputs gives the numbers of collectors/expected.tsv, or is refused with a clear line."""
+"""Check that each file of tool outputs gives the numbers of collectors/expected.tsv, or is refused clearly."""
 
 import json
 from collections.abc import Sequence

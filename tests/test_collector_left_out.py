@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A parser counts and reports lines that it does not understand; of genuine outputs it leaves nothing out."""
+"""Check that a parser counts lines that it does not understand, and leaves out nothing of genuine outputs."""
 
 from pathlib import Path
 
@@ -23,13 +23,13 @@ OUTPUTS = [
 
 
 def read(parser: str, lines: list[str]) -> tuple[list[Reading], int]:
-    """Readings, and how many lines were left out."""
+    """Return readings, and how many lines were left out."""
     origin = Origin("text")
     return list(PARSERS[parser](iter(lines), origin)), origin.problems.count
 
 
 def is_said(parser: str, lines: list[str], line: int, known: int) -> bool:
-    """Tell whether a strange line before line `line` is refused, counted, or kept as text (the kernel's log)."""
+    """Return whether a strange line before line `line` is refused, counted, or kept as text (the kernel's log)."""
     try:
         readings, left_out = read(parser, [*lines[:line], STRANGE, *lines[line:]])
     except ParseError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules across collectors: each gives its verdict with the numbers, and none where its inputs are absent."""
+"""Test rules across collectors: each gives its verdict with the numbers, and none if its inputs are absent."""
 
 from collections.abc import Sequence
 
@@ -147,7 +147,7 @@ def test_too_many_instructions_and_two_owners_of_a_pmu() -> None:
 def node_ipc(
     source: str, path: str, instructions: float, cycles: float, own_instructions: float = 1.5e9, own_cycles: float = 1e9
 ) -> list[PlausibilityFinding]:
-    """The finding about lcore 2 on CPU 5; the other counts are per second."""
+    """Return the finding about lcore 2 on CPU 5; the other counts are per second."""
     samples = [
         *interval(source, path, "instructions", instructions),
         *interval(source, path, "cycles", cycles),

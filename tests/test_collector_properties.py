@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Properties that hold for every text: no crash but ParseError, no value that is not printed, no memory that grows."""
+"""Check properties of every text: no crash but ParseError, no value that is not printed, no memory that grows."""
 
 import shlex
 import subprocess
@@ -150,7 +150,7 @@ def test_a_long_log_needs_no_memory() -> None:
 
 
 def _samples() -> list[tuple[str, Path]]:
-    """Every sample of every parser: the shared outputs of tools and the small texts."""
+    """Return every sample of every parser: the shared outputs of tools and the small texts."""
     own = [(path.name.split(".")[0], path) for path in sorted(OWN.glob("*.*")) if path.name != "README.md"]
     shared = [
         (parser, path)

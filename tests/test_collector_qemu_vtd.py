@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collector of QEMU's IOTLB trace: its parser on a recorded trace, its work against a stand-in of the monitor."""
+"""Test the collector of QEMU's IOTLB trace: its parser on a recorded trace, and it against a stand-in monitor."""
 
 import json
 import socket

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests of collectors to the kernel and their tools, and what they keep between two snapshots."""
+"""Test requests of collectors to the kernel and their tools, and state that they keep between two snapshots."""
 
 import struct
 import threading

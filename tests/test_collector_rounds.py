@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds of polling collectors: one thread for all, and none that waits for one that hangs."""
+"""Test rounds of polling collectors: one thread for all, which does not wait for a hung one."""
 
 import itertools
 import threading

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectors at work: tools that behave, die, hang, print rubbish or do not want to end; recordings and replay."""
+"""Test collectors at work: tools that behave, die, hang, print garbage or do not end; recordings and replay."""
 
 import contextlib
 import errno
@@ -56,7 +56,7 @@ GOOD = f"""
 
 @pytest.fixture
 def make_tool(tmp_path: Path) -> MakeTool:
-    """A collector whose tool is a small Python program."""
+    """Return a collector whose tool is a small Python program."""
 
     def make(name: str, source: str, parse: Parse = iio.parse) -> ToolCollector:
         program = tmp_path / name
@@ -388,7 +388,7 @@ def test_a_recording_of_another_format_is_refused(tmp_path: Path, head: str) -> 
 
 @pytest.fixture
 def telemetry(tmp_path: Path) -> Iterator[Path]:
-    """An application that answers like DPDK 22.11; `counts` lets it stop answering."""
+    """Run an application that answers like DPDK 22.11; `counts` lets it stop answering."""
     folder = tmp_path / "dpdk" / "rte"
     folder.mkdir(parents=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

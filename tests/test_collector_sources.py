@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Formats of which no output is at hand: small texts in the form that their documentation describes."""
+"""Test formats of which no recorded output exists: small texts in the form that their documentation describes."""
 
 import json
 from pathlib import Path

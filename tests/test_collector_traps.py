@@ -16,7 +16,7 @@ from pollscope.collectors.sample import Kind
 
 
 def config_space(register_180: int, chain: Sequence[int] = ()) -> str:
-    """4096 bytes of a root port: PCI Express capability at 0x40, extended capabilities at the offsets of `chain`."""
+    """Return 4096 bytes of a root port: PCI Express capability at 0x40, extended ones at the offsets of `chain`."""
     content = bytearray(4096)
     content[0x06] = 0x10
     content[0x34] = 0x40

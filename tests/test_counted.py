@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics from what collectors counted: which collector is believed, units, and why a metric is absent."""
+"""Test metrics from collectors' counts: which collector is preferred, units, and why a metric is absent."""
 
 import json
 from typing import Any
@@ -204,7 +204,7 @@ def test_a_single_way_to_outstanding_reads_has_no_disagreement() -> None:
 
 
 def test_the_other_hosts_memory_is_that_of_the_generators_collector() -> None:
-    """As the runner names collectors of a pair (pollscope.testbeds.collecting.key_of)."""
+    """Collectors are named as the runner names those of a pair (pollscope.testbeds.collecting.key_of)."""
     there = {
         "dut/pcm-memory": delivered(dram_read=mean(2e9, "B/s")),
         "generator/pcm-memory": delivered(dram_read=mean(8e9, "B/s")),

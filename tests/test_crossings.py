@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs in which features of a run meet, with faults in between, and what holds whatever happens.
+"""Test runs in which several features meet, with faults in between, and check invariants.
 
 Six rows hold every pair of the eight features with, and without, each other (a covering array of strength two), each
 with faults of its own. With `--crossings 30` hypothesis draws so many others for each row instead: one in CI (`make
@@ -104,7 +104,7 @@ def hosts_of(crossing: Crossing, folder: Path, tree: Tree) -> tuple[PlayedHosts,
 
 
 def check_code(done: Done, run: RunFolder, fired: set[str]) -> None:
-    """The exit code tells what the run folder tells."""
+    """Check that the exit code agrees with the run folder."""
     failed = [trial for trial, record in last_attempts(run).items() if record["status"] == "failed"]
     status = run.meta["status"]
     if "SIGKILL" in fired:
@@ -124,7 +124,7 @@ def last_attempts(run: RunFolder) -> dict[str, dict[str, Any]]:
 
 
 def check_records(run: RunFolder, before: RunFolder | None) -> None:
-    """Nothing that was there is gone, and what is there is whole."""
+    """Check that no record was lost and that all records are whole."""
     if before is not None:
         assert run.trials[: len(before.trials)] == before.trials
         assert run.host_checks[: len(before.host_checks)] == before.host_checks
@@ -140,7 +140,7 @@ def check_records(run: RunFolder, before: RunFolder | None) -> None:
 
 
 def check_complete(run: RunFolder) -> None:
-    """Every planned trial is there exactly once as data, and the table has a row for each."""
+    """Check that every planned trial is there exactly once as data, and that the table has a row for each."""
     good = Counter(record["trial"] for record in run.trials if record["status"] != "failed")
     assert good == Counter(run.meta["plan"])
     assert not [path for path in run.path.rglob("*") if path.name.startswith(".") or path.suffix == ".tmp"]
@@ -154,7 +154,7 @@ def check_complete(run: RunFolder) -> None:
 
 
 def check_same(run: RunFolder, reference: RunFolder) -> None:
-    """A run with faults and a run without are the same experiment."""
+    """Check that a run with faults and a run without are the same experiment."""
     steps = [trial for trial in run.meta["plan"] if not trial.startswith("search:")]
     others = [trial for trial in reference.meta["plan"] if not trial.startswith("search:")]
     assert [trial for trial in steps if trial in others] == others
@@ -170,7 +170,7 @@ def check_same(run: RunFolder, reference: RunFolder) -> None:
 
 
 def check_pages(hosts: PlayedHosts, run: RunFolder) -> None:
-    """Report and claims are rendered from whatever the run has become."""
+    """Check that report and claims are rendered from any state of the run."""
     assert evaluate_run(run)
     done = hosts("report", run.path)
     assert done.code == 0, done.err
@@ -178,7 +178,7 @@ def check_pages(hosts: PlayedHosts, run: RunFolder) -> None:
 
 
 def check_left(hosts: PlayedHosts, tree: Tree, picture: dict[str, bytes]) -> None:
-    """Knobs are as they were, and no node runs."""
+    """Check that knobs are restored and no node runs."""
     deadline = time.monotonic() + LEAVE_S
     while (alive := hosts.alive()) and time.monotonic() < deadline:
         time.sleep(0.05)  # one whose runner was killed notices that its input is closed
@@ -187,7 +187,7 @@ def check_left(hosts: PlayedHosts, tree: Tree, picture: dict[str, bytes]) -> Non
 
 
 def fired(hosts: PlayedHosts, since: int) -> tuple[set[str], int]:
-    """The faults that happened since so many starts, and how many starts there are now."""
+    """Return the faults that happened since so many starts, and how many starts there are now."""
     starts = sum(each["cmd"] == "start" and not each["corunner"] for each in hosts.requests())
     return {what for number, what in hosts.faults.items() if since < int(number) <= starts}, starts
 
@@ -228,7 +228,7 @@ def crossed(crossing: Crossing) -> None:
 
 
 def faults(features: frozenset[str]) -> st.SearchStrategy[tuple[tuple[int, str], ...]]:
-    """Up to two; one at least where a run is to be resumed."""
+    """Draw up to two faults, and at least one if a run is to be resumed."""
     fault = st.tuples(st.integers(1, 10), st.sampled_from(FAULTS))
     least, most = (1, 2) if "resume" in features else (0, 0)
     return st.lists(fault, min_size=least, max_size=most, unique_by=lambda each: each[0]).map(tuple)

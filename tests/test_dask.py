@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Modelled sweeps on a Dask cluster: the same bits whatever the number of workers, and nothing lost when one dies."""
+"""Test modelled sweeps on a Dask cluster: the same bits for any number of workers, and no loss when one dies."""
 
 import importlib.util
 import json
@@ -42,7 +42,7 @@ class Workers:
         self.address = json.loads(self._file.read_text(encoding="utf-8"))["address"]
 
     def add(self) -> "subprocess.Popen[bytes]":
-        """One more worker with one thread, which nobody starts again."""
+        """Add one worker with one thread, without a supervisor that restarts it."""
         options = ("--no-nanny", "--nthreads", "1", "--local-directory", str(self._folder))
         worker = self._started("distributed.cli.dask_worker", self.address, *options)
         self._processes.append(worker)
@@ -77,7 +77,7 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
 
 
 def results(out: Path) -> dict[str, Any]:
-    """Trial -> its result, of the only run below a folder."""
+    """Return trial -> result of the only run below a folder."""
     (path,) = out.glob("*/*/trials.jsonl")
     lines = path.read_text(encoding="utf-8").splitlines()
     return {record["trial"]: record["result"] for record in map(json.loads, lines)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics from trial records: values, absences, and what a damaged record may do."""
+"""Test metrics from trial records: values, absences, and the effects of a damaged record."""
 
 import copy
 import json
@@ -430,7 +430,7 @@ def test_a_contradiction_is_one_line_with_its_place(path: str, value: object, co
 
 
 def test_a_stamp_below_the_noise_of_a_host_costs_no_trial() -> None:
-    """Seen on a busy host: a difference of two calibrated loops of -4.256 cycles, which failed every trial."""
+    """On a busy host the difference of two calibrated loops was -4.256 cycles, which failed every trial."""
     metrics, absences = derive_trial(_changed(synthetic.trial(), "calibration.stamp_cycles", {"median": -4.256}))
     assert absences["stamp_cycles"].startswith("calibrated as -4.26 cycles, less than this host's noise")
     assert metrics["tax_share"] == derive_trial(synthetic.trial())[0]["tax_share"]
@@ -547,7 +547,7 @@ def test_the_last_attempt_of_a_trial_counts(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_known_metric_is_derived_again(tmp_path: Path) -> None:
-    """Seen: `report` ended with KeyError 'metric.reordered_total_share' on a run of the day before."""
+    """`report` ended with KeyError 'metric.reordered_total_share' on a run of the day before."""
     run = read_run(synthetic.write_run(tmp_path / "run", [synthetic.trial()]))
     path = write_table(run.path)
     table = pd.read_parquet(path)
@@ -707,7 +707,7 @@ def test_a_histogram_of_another_unit_is_refused(tmp_path: Path, name: str, unit:
 
 
 def two_cores(*rx_packets: int) -> dict[str, Any]:
-    """A window in which each core received so many."""
+    """Return a window in which each core received so many packets."""
     record = synthetic.trial()
     (first,) = record["result"]["dut"]["lcores"]
     cores = [{**first, "lcore": 2 + place, "rx_packets": packets} for place, packets in enumerate(rx_packets)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Histograms in the public HdrHistogram layout."""
+"""Test histograms in the public HdrHistogram layout."""
 
 import base64
 import struct

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Places that cannot be written, and a disk that fills while a run goes on: one line, and a run folder that tells."""
+"""Test places that cannot be written, and a disk that fills during a run: one line, and a readable run folder."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def disk(cli: Cli) -> Iterator[Path]:
-    """A small disk where run folders are made."""
+    """Mount a small disk where run folders are made."""
     folder = cli.folder / "results"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder], check=True)
@@ -58,7 +58,7 @@ def test_a_run_folder_that_cannot_be_made_is_one_line(cli: Cli, place: str) -> N
 
 @pytest.mark.parametrize("place", ["file/samples.csv", "/proc/samples.jsonl", "/proc/samples.parquet"])
 def test_samples_that_cannot_be_written(cli: Cli, place: str) -> None:
-    """It is said before they are recorded."""
+    """The error comes before they are recorded."""
     done = cli("collect", "kernel-load", "--seconds", "3600", "--out", place)
     assert done.returncode == 3
     assert len(done.stderr.splitlines()) == 1

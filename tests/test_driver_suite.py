@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver suite (apps/tests/driver_*.c): net_crossover through the public ethdev API, also under sanitizers."""
+"""Test net_crossover through the public ethdev API (apps/tests/driver_*.c), also under sanitizers."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plug-in under an unmodified dpdk-testpmd."""
+"""Test the plug-in under an unmodified dpdk-testpmd."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def four_queues(request: pytest.FixtureRequest, build_dir: Path) -> Iterator[Tes
 
 
 def assert_accounts(testpmd: Testpmd, sender: int, receiver: int) -> None:
-    """Every frame that one port sent has one account at the other."""
+    """Check that every frame that one port sent is accounted for once at the other."""
     sent, received = port_stats(testpmd, sender), port_stats(testpmd, receiver)
     filtered = number(testpmd.tell(f"show port xstats {receiver}"), "rx_filtered_packets")
     assert sent["TX-packets"] == received["RX-packets"] + received["RX-missed"] + received["RX-errors"] + filtered
@@ -181,7 +181,7 @@ def test_bad_devargs_fail_by_name(build_dir: Path, devargs: str, named: str) -> 
 
 @pytest.fixture
 def file_prefix() -> Iterator[str]:
-    """An EAL file prefix of this test's own, with nothing left of it afterwards."""
+    """Return an EAL file prefix of this test's own, and remove its files afterwards."""
     prefix = f"tests-mp-{os.getpid()}"
     yield prefix
     remove_leftovers(prefix)
@@ -227,7 +227,7 @@ def test_corec_queues_work_under_a_program_that_knows_nothing_of_them(build_dir:
 
 
 def test_testpmd_has_no_two_cores_at_one_queue(build_dir: Path) -> None:
-    """As docs/queue-sharing-and-notification.md says; two ports have work for two."""
+    """See docs/queue-sharing-and-notification.md; two ports have work for two cores."""
     options = ["--rxq=1", "--txq=1", "--rxq-share", "--nb-cores=2"]
     with running_testpmd(build_dir, "net_crossover0,rx=corec", options, forwarders=2) as testpmd:
         testpmd.tell("set portlist 1")

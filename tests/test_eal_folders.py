@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Folders of EAL: which ones are removed, and how a collection chooses one of several applications."""
+"""Test EAL folders: which ones are removed, and how a collection chooses one of several applications."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The sentences and the table that sum up runs: numbers with intervals, verdicts, and what was not measurable."""
+"""Test the sentences and the table that sum up runs: numbers with intervals, verdicts, and unmeasurable claims."""
 
 import dataclasses
 import re

@@ -64,7 +64,7 @@ exec "$@"
 
 @dataclass(frozen=True)
 class Lab:
-    """Two hosts and what a stranger writes on the laptop."""
+    """Two hosts, and the files that a user writes on the laptop."""
 
     folder: Path
     network: SilentNetwork
@@ -143,7 +143,7 @@ def host_of(folder: Path, role: str, network: SilentNetwork) -> Any:
 
 
 def test_the_page_names_specs_that_are_there(cli: Cli, checkout: Path) -> None:
-    """Nothing is beside the commands: the specs are those of the wheel."""
+    """The commands need no files beside the wheel: the specs are those of the wheel."""
     named = re.findall(r"^ +pollscope run (\S+)", (checkout / "docs/two-servers.md").read_text(), re.MULTILINE)
     done = cli("validate", *named)
     assert (len(named), done.returncode) == (2, 0), done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks by a run folder of a stranger: reading or resuming it must not write outside it, run code, or hang."""
+"""Attack with a stranger's run folder: reading or resuming it must not write outside it, run code, or hang."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thirty rounds of the fuzz target for run folders, always the same ones; `make fuzz` draws others for longer."""
+"""Run thirty fixed rounds of the fuzz target for run folders; `make fuzz` draws others for longer."""
 
 import subprocess
 import sys

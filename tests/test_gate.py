@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope compare --fail-if`: what a condition means, when it holds, and how the command ends."""
+"""Test `pollscope compare --fail-if`: the meaning of a condition, when it holds, and how the command ends."""
 
 from pathlib import Path
 

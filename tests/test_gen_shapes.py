@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shapes FB, PC, NC and SQ land on the RX queues that they name, at any RSS key and number of queues.
+"""Check that shapes FB, PC, NC and SQ reach the RX queues that they name, for any RSS key and number of queues.
 
 At a given rate queues keep the proportions of saturation: a poll of a hot queue takes `busy_poll_packets` packets, and
 -ln(1 - background_probability) packets come to a cold queue between two of its polls.

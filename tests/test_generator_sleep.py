@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check a generator that sleeps between bursts, on the CPU of a core of the DUT (`generator_sleep`)."""
+"""Test a generator that sleeps between bursts, on the CPU of a core of the DUT (`generator_sleep`)."""
 
 import os
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Repeats at two levels: variances that went in come out, and intervals cover what they say they do."""
+"""Test repeats at two levels: known variances are recovered, and intervals have their coverage."""
 
 import math
 from pathlib import Path

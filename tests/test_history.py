@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A history of runs: changes of level are found where they are, none is invented, and the command says so."""
+"""Test the history of runs: changes of level are found where they are, and none is invented."""
 
 import json
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def test_a_short_or_small_shift_is_no_change(values: Sequence[float]) -> None:
 
 
 def results(folder: Path, rates: Sequence[float]) -> Path:
-    """A run for each rate, of two trials each; the first is the oldest."""
+    """Write one run per rate, of two trials each; the first is the oldest."""
     for day, pps in enumerate(rates, 1):
         run_id = f"202601{day:02}T000000Z-abcdef"
         trials = [synthetic.trial(f"t{r}", "p", r, pps=pps * (1 + (7 * day + r) % 5 / 1000)) for r in range(2)]

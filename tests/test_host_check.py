@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope testbed check`: what hosts lack, over a real sshd and of described hosts."""
+"""Test `pollscope testbed check`: missing parts of hosts, over a real sshd and of described hosts."""
 
 import ast
 import json
@@ -51,7 +51,7 @@ def test_cpus_that_do_not_exist_are_reported(cpus: object, what: str) -> None:
 
 
 def seen(**other: Any) -> dict[str, Any]:
-    """A host that lacks nothing."""
+    """Return a host that lacks nothing."""
     nic: dict[str, Any] = {
         "vendor": "0x8086",
         "device": "0x1592",
@@ -221,7 +221,7 @@ def test_the_remote_check_runs_on_old_pythons() -> None:
 
 
 def test_nics_to_choose_from_have_their_interfaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that nobody takes the one through which the host is managed."""
+    """The interface shows which NIC manages the host."""
     for name, interface in (("0000:00:02.0", "virtio0/net/ens2"), ("0000:01:00.0", "net/ens3"), (NIC, "")):
         (tmp_path / "bus/pci/devices" / name / interface).mkdir(parents=True)
         (tmp_path / "bus/pci/devices" / name / "class").write_text("0x020000\n")
@@ -289,7 +289,7 @@ def test_a_testbed_of_one_machine_has_a_row(cli: Cli) -> None:
 
 
 def test_another_user_starts_node_and_agent_through_sudo(cli: Cli, tmp_path: Path) -> None:
-    """With a stand-in for sudo, which notes what it is given and starts it."""
+    """A stand-in for sudo notes its arguments and starts them."""
     tools, log = tmp_path / "tools", tmp_path / "sudo.log"
     tools.mkdir()
     note = f'printf "%s\\n" "$*" >>{shlex.quote(str(log))}'

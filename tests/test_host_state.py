@@ -180,8 +180,7 @@ def test_footing() -> None:
 
 
 def run_of(folder: Path, lines: Sequence[float], repeats: int = 3, **meta: Any) -> Any:
-    """Blocks of two points, a host-state check of the given line before each and one at the end; the block number is
-    the repeat.
+    """Return blocks of two points, a host-state check before each and one at the end; the block number is the repeat.
 
     Point 8 has twice the useful share of point 1 on a line of 300 cycles and half of it on any other.
     """

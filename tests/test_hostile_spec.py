@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attacks by a spec of a stranger: it must not exhaust memory, and it is refused in one line."""
+"""Attack with a stranger's spec: it must not exhaust memory, and is refused in one line."""
 
 import resource
 from collections.abc import Iterator

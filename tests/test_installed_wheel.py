@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A laptop with nothing but Python and SSH: the wheel in a virtual environment of its own, without compiler and DPDK.
+"""Test a laptop with only Python and SSH: the wheel in a virtual environment of its own, without compiler and DPDK.
 
 Its dependencies are those of this environment, by their folder; all else is as `pip install` leaves it.
 """
@@ -70,7 +70,7 @@ class Laptop:
         }
 
     def start(self, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        """One command; it never ends with a traceback."""
+        """Run one command; it never ends with a traceback."""
         code = "from pollscope.cli import main; main()"
         done = subprocess.run(
             [self.venv / "bin/python", "-c", code, *words],
@@ -96,7 +96,7 @@ class Laptop:
         return done.stdout
 
     def refuses(self, *words: str | Path) -> str:
-        """Exit code 3 and one line."""
+        """Check for exit code 3 and one line."""
         done = self.start(*words)
         lines = [line for line in done.stderr.splitlines() if line.startswith("pollscope: ")]
         assert (done.returncode, len(lines)) == (3, 1), done.stderr
@@ -109,7 +109,7 @@ class Laptop:
 
 
 def files_in_git(checkout: Path) -> list[str]:
-    """Tracked files, and new ones that are not ignored; no links, which an archive may have lost."""
+    """Return tracked files, and new ones that are not ignored; no links, which an archive may have lost."""
     command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
     names = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True).stdout.split("\0")
     return [name for name in names if (checkout / name).is_file() and not (checkout / name).is_symlink()]
@@ -117,7 +117,7 @@ def files_in_git(checkout: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout, built in a copy without git: a build writes beside its sources."""
+    """Build the wheel of this checkout, in a copy without git: a build writes beside its sources."""
     folder = tmp_path_factory.mktemp("wheel")
     (folder / "copy").mkdir()
     names = [name for name in files_in_git(checkout) if not name.startswith("tests/")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The specs of the intra-host rows: they plan, and where the hardware is missing every claim says what is missing."""
+"""Test the specs of the intra-host rows: they plan, and without the hardware every claim says what is missing."""
 
 import json
 from itertools import product
@@ -53,7 +53,7 @@ def test_specs_are_valid_and_found_by_their_rows(cli: Cli, row: str, name: str) 
 
 
 def assert_one_difference_at_a_time(there: set[str], left_out: dict[str, str]) -> None:
-    """I-T1 on loopback: what this host's mode of the IOMMU and a NIC without firmware leave, and why not the rest."""
+    """Check I-T1 on loopback: the points that this host's IOMMU and a NIC without firmware leave, and the reasons."""
     here = snapshot()
     mode, wqes = here["iommu"]["host"], here["outstanding_wqes"].get("host")
     if mode not in ("strict", "off") or wqes != "none":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Swapping, throttling and the kernel's errors beside every trial: how they are read, what they make of it."""
+"""Test swapping, throttling and kernel errors beside every trial: how they are read and which flags they set."""
 
 import json
 import os
@@ -22,7 +22,7 @@ WORSE = "0,102,2200,-;Kernel panic - not syncing; not really\n"
 
 
 def host(folder: Path, swapped: int = 0, core: int = 0, package: int = 0) -> Path:
-    """Four CPUs in two packages."""
+    """Return four CPUs in two packages."""
     texts = {"proc/vmstat": f"pgpgin 7\npswpin {swapped}\npswpout {2 * swapped}\n"}
     for cpu in range(4):
         base = f"sys/devices/system/cpu/cpu{cpu}"
@@ -37,7 +37,7 @@ def host(folder: Path, swapped: int = 0, core: int = 0, package: int = 0) -> Pat
 
 
 def look(folder: Path, log: str) -> KernelLogCheck:
-    """The kernel gives a record a read: so does a pipe in packet mode (pipe(2), O_DIRECT)."""
+    """Read as from the kernel, one record per read: a pipe in packet mode does the same (pipe(2), O_DIRECT)."""
     out, into = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)
     for record in log.splitlines(keepends=True):
         if not record.startswith(" "):

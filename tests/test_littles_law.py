@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Little's law: the intra-host text's numbers from its own table, any other table, and refused quantities."""
+"""Test Little's law: the intra-host paper's numbers from its own table, any other table, and refused quantities."""
 
 import math
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""CPUs that the file of a loopback testbed names by hand."""
+"""Test CPUs that the file of a loopback testbed names."""
 
 from pathlib import Path
 

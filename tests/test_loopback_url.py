@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collector pcm-sensor-server, also in an agent that is root: its URL reads no file and reaches no other host."""
+"""Attack the collector pcm-sensor-server, also in a root agent: its URL reads no file and reaches no other host."""
 
 import threading
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The metric dictionary and its documentation."""
+"""Test the metric dictionary and its documentation."""
 
 from pathlib import Path
 

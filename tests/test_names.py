@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The one list of what can be registered."""
+"""Test the one list of everything that can be registered."""
 
 import ast
 import subprocess

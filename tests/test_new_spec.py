@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope new`: what it writes is valid, commented, its own, and never in the way of what is there."""
+"""Test `pollscope new`: its spec is valid, commented and separate, and overwrites nothing."""
 
 from pathlib import Path
 

@@ -41,7 +41,7 @@ def test_hiccups_are_as_frequent_as_requested(node: Node, burst: int) -> None:
 
 
 def check_work(lcore: dict[str, Any], drawn_cycles: int) -> None:
-    """Delays that were drawn are waited for, and measured completely instead of sampled."""
+    """Check that drawn delays are waited for, and measured completely instead of sampled."""
     check_cycles(lcore, "sampled")
     assert lcore["waited_cycles"] > 0.98 * drawn_cycles
 

@@ -34,8 +34,7 @@ def test_line_chain_wide_and_stream(node: Node) -> None:
 
 
 def test_a_host_state_check_takes_some_milliseconds(node: Node) -> None:
-    """A host-state check stands before every block of trials; the median, because the host may take a core away from
-    one."""
+    """A check precedes every block of trials; the median, because the host may take a core away from one."""
     took_ms = [
         node.ask("host_state", lcores=[GENERATOR_LCORE, DUT_LCORE])["host_state"]["took_ns"] / 1e6 for _ in range(9)
     ]

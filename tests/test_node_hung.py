@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An lcore that hangs, before the end of its window or after it: the node says so in bounded time and stays of use.
+"""Test an lcore that hangs before or after the end of its window: the node reports it in bounded time and stays usable.
 
 Its thread is stopped as a debugger would do it; the others go on.
 """

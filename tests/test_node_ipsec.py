@@ -84,7 +84,7 @@ def test_thirds_are_forwarded_dropped_and_encrypted(build_dir: Path, tmp_path: P
 
 
 def check_association(encrypted: Sequence[Opened]) -> None:
-    """One SA: sequence numbers from 1 without a gap, no IV twice."""
+    """Check one SA: sequence numbers from 1 without a gap, no IV twice."""
     assert {each.number for each in encrypted} == {0}
     assert [each.sequence for each in encrypted] == list(range(1, len(encrypted) + 1))
     assert len({each.iv for each in encrypted}) == len(encrypted)

@@ -92,7 +92,7 @@ def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str) 
 
 
 def check_queues(name: str, workers: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> None:
-    """RX queues are divided among their pollers; a ring is one queue; all workers poll locked queues."""
+    """Check that RX queues are divided among their pollers; a ring is one queue; all workers poll locked queues."""
     readers = dispatchers or workers
     if name in SHARED_QUEUES:
         assert [one["queues"] for one in workers] == [QUEUES] * len(workers)

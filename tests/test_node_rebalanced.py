@@ -30,7 +30,7 @@ def request(queues: int = 2, period_ns: int = PERIOD_NS, **more: Any) -> dict[st
 
 
 def trial(node: Node, pps: int = 40_000, **more: Any) -> dict[str, Any]:
-    """The warm-up has ten rounds; `sequence` and `total` count all packets, including those of the warm-up."""
+    """Run a trial whose warm-up has ten rounds; `sequence` and `total` count its packets as well."""
     node.get("configure", **request(**more))
     return node.trial(warmup_s=0.2, window_s=0.3, rate={"pps": pps}, drain_max_ns=3 * SECOND_NS)
 

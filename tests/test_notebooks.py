@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Notebooks: thin, parameterised, without outputs in git, and executed from what is on the disk."""
+"""Test notebooks: thin, parameterised, without outputs in git, and executed from files on the disk."""
 
 import io
 import json

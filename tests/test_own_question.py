@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A run without a paper row: its figures, its own claims, and how it is named on the command line."""
+"""Test a run without a paper row: its figures, its own claims, and its names on the command line."""
 
 import csv
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers of a host that builds a release from the sources here."""
+"""Test answers of a host that builds a release from the sources here."""
 
 import subprocess
 from pathlib import Path

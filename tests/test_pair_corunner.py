@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Co-runners and feeds on a pair: what the DUT's host runs beside the DUT, over a real sshd, and what no NIC can do."""
+"""Test co-runners and feeds on a pair: the co-runner on the DUT's host, over a real sshd, and limits of a NIC."""
 
 import json
 import os
@@ -37,7 +37,7 @@ BESIDE_THE_DUT = ALONE.replace("dut_core: idle, ", "").replace("count: 2", "coun
 
 
 def corunner_file(sshd: SshHost, folder: Path, build_dir: Path, before: str = "", **dut: Any) -> Path:
-    """A pair whose DUT's host has this build's co-runner."""
+    """Write a pair whose DUT's host has this build's co-runner."""
     program = f"export POLLSCOPE_CORUNNER={build_dir / 'pollscope-corunner'}\n{before}"
     return written(folder / "two.yaml", pair_config(sshd, folder, {"before": program, **dut}))
 
@@ -56,7 +56,7 @@ def test_a_corunner_works_on_the_host_of_the_dut(cli: Cli, sshd: SshHost, build_
 
 
 def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
-    """Two real nodes, joined by memif; nobody sends."""
+    """Two real nodes, joined by memif; neither sends."""
     hosts: dict[str, Any] = {}
     for name, role in (("dut", "server"), ("generator", "client")):
         vdev = f"net_memif0,role={role},socket={tmp_path}/memif.sock,socket-abstract=no,rsize=9"
@@ -132,7 +132,7 @@ def test_no_corunner_outlives_the_runner(
 
 
 def corunner_below(sshd: SshHost, limit_s: float = 60) -> int:
-    """The co-runner that a connection of this host started."""
+    """Return the co-runner that a connection of this host started."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         for path in Path("/proc").glob("[0-9]*/comm"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts of a pair that send without bound, leave the protocol, or write to the terminal of their user."""
+"""Attack with hosts of a pair that send without bound, leave the protocol, or write to the user's terminal."""
 
 import json
 import os

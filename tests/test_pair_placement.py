@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which CPUs a pair's DUT gets: those of the file in its order, or by the topology of the DUT's host."""
+"""Test which CPUs a pair's DUT gets: those of the file in its order, or by the topology of the DUT's host."""
 
 import os
 from dataclasses import asdict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A pair's generator that sends to cold queues learns how often the DUT polls its queues."""
+"""Check that a pair's generator of cold queues learns how often the DUT polls its queues."""
 
 from types import SimpleNamespace
 from typing import Any

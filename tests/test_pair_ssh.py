@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The testbed `pair` over real SSH: two node processes, joined by a memif socket, that exchange real packets."""
+"""Test the testbed `pair` over real SSH: two node processes, joined by a memif socket, exchange real packets."""
 
 import json
 import os
@@ -34,7 +34,7 @@ order: {randomise: false}
 
 
 def pair_file(sshd: SshHost, build_dir: Path, folder: Path, **dut_ssh: Any) -> Path:
-    """A pair whose two hosts are this one; the port of each node is an end of a memif connection."""
+    """Write a pair whose two hosts are this one; the port of each node is an end of a memif connection."""
 
     def host(role: str, ssh: dict[str, Any]) -> dict[str, Any]:
         vdev = f"net_memif0,role={role},socket={folder}/memif.sock,socket-abstract=no,rsize=9"
@@ -84,7 +84,7 @@ def test_trials_across_two_nodes(cli: Cli, sshd: SshHost, build_dir: Path) -> No
 
 @pytest.fixture
 def cable() -> Iterator[tuple[str, str]]:
-    """The two ends of a veth pair, which the kernel gives packets from and to a queue for each sender."""
+    """Make the two ends of a veth pair, with packets from and to one queue per sender."""
     ends = ("pollscope-a", "pollscope-b")
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("a pair of virtual interfaces needs root and iproute2")
@@ -178,7 +178,7 @@ def test_nodes_end_with_their_connection(cli: Cli, sshd: SshHost, build_dir: Pat
 
 
 def nodes_of(testbed: Path) -> list[str]:
-    """Processes whose file prefix names this testbed."""
+    """Return processes whose file prefix names this testbed."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

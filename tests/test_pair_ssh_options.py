@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hostile SSH configuration of the user: what it can no longer do to the connections of a pair."""
+"""Attack with a hostile SSH configuration of the user: it cannot weaken the connections of a pair."""
 
 import subprocess
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several pairs that share a spec: two pairs of fake nodes over a real sshd, and what is made of their runs."""
+"""Test several pairs that share a spec: two pairs of fake nodes over a real sshd, and their runs."""
 
 import json
 import os
@@ -26,7 +26,7 @@ BASELINE = "baseline: {point: {burst: 8}, metric: rx_pps, every: 2}\n"
 
 
 def pairs_file(sshd: SshHost, folder: Path, faults: dict[str, dict[str, str]] | None = None) -> Path:
-    """Two pairs; `faults` of the DUTs' nodes by pair."""
+    """Write two pairs; `faults` of the DUTs' nodes by pair."""
     pairs: dict[str, Any] = {}
     for name in ("first", "second"):
         place, wrong = folder / name, (faults or {}).get(name)
@@ -56,7 +56,7 @@ def test_pairs_share_the_blocks_of_a_spec(cli: Cli, sshd: SshHost, tmp_path: Pat
 
 
 def check_side_by_side(run: RunFolder) -> None:
-    """Trials of the two overlap in time; those of one pair never do."""
+    """Check that trials of the two pairs overlap in time, and those of one pair never do."""
     spans: dict[str, list[tuple[int, int]]] = {"first": [], "second": []}
     for trial in run.trials:
         begin_ns = trial["started_monotonic_ns"]
@@ -67,7 +67,7 @@ def check_side_by_side(run: RunFolder) -> None:
 
 
 def test_pairs_share_the_budget_of_failures(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    """One failed try of each is more than one in all; what the other has not begun by then it does not begin."""
+    """One failed try of each exceeds the budget of one; a pair then begins no further trial."""
     testbed = pairs_file(sshd, tmp_path, {"first": {"t1": "refuse"}, "second": {"t1": "refuse"}})
     done = cli("run", cli.spec(SHARED), "--testbed", testbed, "--set", "failures={tries: 1, at_most: 1}")
     assert done.returncode == 1
@@ -162,7 +162,7 @@ def test_the_example_of_several_pairs_is_a_testbed(cli: Cli) -> None:
 
 
 def test_the_examples_of_testbeds_and_of_inventories_match(checkout: Path) -> None:
-    """Somebody who fills in one of each need not translate between them."""
+    """A user who fills in one of each need not translate between them."""
     folder = checkout / "configs/testbeds"
     load = YAML(typ="safe").load
     pairs = {"inventory-mlx5.yml": [load(folder / "pair.example.yaml")]}

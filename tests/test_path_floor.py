@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The path's own floor: measured once for each kind of frame, absent with a reason where it cannot be."""
+"""Test the path's own floor: measured once for each kind of frame, absent with a reason if it cannot be."""
 
 from types import SimpleNamespace
 from typing import Any

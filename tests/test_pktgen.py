@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The generator driver pktgen-dpdk against a stand-in for its control socket, over a real sshd."""
+"""Test the generator driver pktgen-dpdk against a stand-in for its control socket, over a real sshd."""
 
 import shlex
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Roles on made-up machines, written as trees of sysfs files and read back as those of a real host are."""
+"""Test roles on made-up machines, written as trees of sysfs files and read back like those of a real host."""
 
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +15,7 @@ from pollscope.host.placement import Roles, Wanted, place, room_beside
 
 
 def sysfs(root: Path, sockets: int, cores: int, threads: int, nodes_a_socket: int = 1) -> Path:
-    """A machine as Linux numbers it: first threads of all cores, then the second threads."""
+    """Return a machine as Linux numbers it: first threads of all cores, then the second threads."""
     base, per_node = root / "devices/system/cpu", cores // nodes_a_socket
     places = [(socket, core) for _thread in range(threads) for socket in range(sockets) for core in range(cores)]
     base.mkdir(parents=True)
@@ -32,7 +32,7 @@ def sysfs(root: Path, sockets: int, cores: int, threads: int, nodes_a_socket: in
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> list[Cpu]:
-    """Two sockets, sixteen cores each, two threads a core."""
+    """Return two sockets with sixteen cores each and two threads per core."""
     return online_cpus(sysfs(tmp_path_factory.mktemp("server"), 2, 16, 2))
 
 

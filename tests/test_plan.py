@@ -166,7 +166,7 @@ def test_the_longest_time_of_each_pair_has_room_for_extra_blocks() -> None:
 
 
 def test_the_longest_time_has_room_for_extra_blocks() -> None:
-    """Blocks that are made again after the host changed are part of what a run may take."""
+    """Blocks that are made again after the host changed count towards the longest time of a run."""
     text = "parameters: {load_pps: 0}\nfactors: {queues: [1, 2, 4]}\nrepeats: {count: 5}\nnoise: {extra_blocks: 2}\n"
     plan = plan_of(text)
     block = sum(trial.seconds for trial in plan.further_round(plan.points, 5))

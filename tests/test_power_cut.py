@@ -47,7 +47,7 @@ class Recorded:
         (self.run,) = (self.root / "results").glob("*/*")
 
     def check(self, lost: Lost = lambda _: False) -> None:
-        """Walks through the run; AssertionError where a power cut would lose what has to last."""
+        """Replay the run; raise AssertionError if a power cut loses data that has to last."""
         begun: list[str] = []
         disk = replay(self.calls, self.root, partial(self._check_call, begun), lost)
         assert len(begun) == 4
@@ -100,7 +100,7 @@ def test_every_fsync_of_a_run_is_needed(recorded: Recorded, place: str) -> None:
 
 
 def test_a_call_that_others_interrupted_is_read() -> None:
-    """Two threads of which one waits, a call that failed, one that did nothing, and every byte of a text."""
+    """Two threads of which one waits, a call that failed, one without effect, and every byte of a text."""
     lines = [
         r'7  openat(AT_FDCWD</t>, "a", O_WRONLY|O_CREAT, 0666) = 3</t/a>',
         r'7  write(3</t/a>, "a\"\\\n\0\3770", 7 <unfinished ...>',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines of progress without a terminal: which trial, and how long the rest takes at the pace so far."""
+"""Test lines of progress without a terminal: the trial, and how long the rest takes at the pace so far."""
 
 import io
 import time
@@ -29,7 +29,7 @@ repeats: {count: 1}
 
 @pytest.fixture
 def elapse(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the clock on."""
+    """Advance the clock."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`pollscope query`: what SQL over runs answers, what it cannot do, and what it says to bad input."""
+"""Test `pollscope query`: answers of SQL over runs, its limits, and its messages for bad input."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ IDS = ("20260101T000000Z-abcdef", "20260102T000000Z-abcdef")
 
 
 def results(folder: Path) -> Path:
-    """A folder with two runs of one spec, of two and three trials."""
+    """Write a folder with two runs of one spec, of two and three trials."""
     for number, run_id in enumerate(IDS):
         trials = [
             synthetic.trial(f"t{r}", "p", r, {"queues": 1 + number}, pps=(1 + number) * 1e6) for r in range(2 + number)
@@ -35,7 +35,7 @@ def cwd(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with its tables, for tests that change nothing."""
+    """Write the same with its tables, for tests that change nothing."""
     folder = results(tmp_path_factory.mktemp("kept"))
     assert asked("SELECT count(*) FROM trials", folder).returncode == 0
     return folder

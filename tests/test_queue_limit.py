@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A DPDK with fewer than 1024 queues a port (RTE_MAX_QUEUES_PER_PORT): the programs build, and plans keep to it."""
+"""Test a DPDK with fewer than 1024 queues per port (RTE_MAX_QUEUES_PER_PORT): programs build, plans keep the limit."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ FEW = 256
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """A node program of such a build."""
+    """Return a node program of such a build."""
     (tmp_path / "build").mkdir()
     program = Path(shutil.copy(FAKE_NODE, tmp_path / "build/pollscope-node"))
     program.with_name("limits.json").write_text(json.dumps({"queues_per_port": FEW}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""No number that a reader sees is impossible or unreadable, over the whole range of each unit."""
+"""Check that no number a reader sees is impossible or unreadable, over the whole range of each unit."""
 
 import ast
 import math
@@ -26,7 +26,7 @@ PLAIN = re.compile(r"(about 0|-?\d{1,3}(,\d{3})*|-?\d+\.\d+|-?0)( [^\d\s].*)?")
 
 
 def magnitude(text: str) -> float:
-    """The number that a text shows, back in the base unit."""
+    """Return the number that a text shows, in the base unit."""
     number, _, unit = text.partition(" ")
     prefixes = {"E": 1e18, "P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3}
     return float(number.replace(",", "")) * prefixes.get(unit[:1], 1.0)
@@ -121,7 +121,7 @@ def test_a_signed_value_keeps_its_negative_end() -> None:
 
 
 def _exponents(tree: ast.AST) -> Iterator[ast.FormattedValue]:
-    """The places of f-strings whose format turns to an exponent, but for those that are read back (`float(...)`)."""
+    """Return f-strings whose format may give an exponent, except those that are read back (`float(...)`)."""
     read_back = {
         id(part)
         for call in ast.walk(tree)

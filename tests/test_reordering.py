@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reordering as the node counts it (apps/lib/sequence.h) against a plain reference of RFC 4737.
+"""Test reordering as the node counts it (apps/lib/sequence.h) against a plain reference of RFC 4737.
 
 `pytest tests/test_reordering.py --sequences 1000000` compares a million generated sequences.
 """
@@ -52,7 +52,7 @@ def expected(arrivals: Sequence[Arrival]) -> dict[str, object]:
 
 
 def generated(count: int, seed: int) -> list[list[Arrival]]:
-    """Sequences of up to 12 packets of three flows that overtake one another, get lost and are doubled."""
+    """Return sequences of up to 12 packets of three flows that overtake one another, get lost and are doubled."""
     chance = np.random.default_rng(seed)
     # One row a sequence, one column a copy of a packet; copies that never arrive sort to the end of their row.
     numbers = np.arange(12).repeat(2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectors inside runs: what works on any Linux, recordings that are played, and tools that die in mid-trial."""
+"""Test collectors inside runs: those of any Linux, played recordings, and tools that die during a trial."""
 
 import html
 import os

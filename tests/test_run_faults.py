@@ -312,7 +312,7 @@ def test_points_beyond_this_host_are_left_out_and_listed(cli: Cli) -> None:
 
 
 def test_a_row_that_cannot_be_hosted_is_a_run_with_verdicts(cli: Cli) -> None:
-    """Beside a row that can be hosted it is no failure, and its claims say why nothing was measured."""
+    """Beside a row that can be hosted it is no failure, and its claims say why they were not measured."""
     impossible = SPEC.replace("name: faults", "name: many").replace("factors:", "factors:\n  cores: [100]")
     done = cli("run", cli.spec(), cli.spec(impossible, "many.yaml"))
     assert done.returncode == 0, done.stderr

@@ -111,7 +111,7 @@ def stored_steps(cli: Cli) -> list[str]:
 
 
 def test_a_step_that_was_stored_for_another_load_is_made_again(cli: Cli) -> None:
-    """As after an update of the package: the search asks for something else, and what is there does not fit."""
+    """After an update of the package the search may ask for another load than the stored one."""
     cli("run", cli.spec(SPEC), "--set", "factors.queues=[1]")
     folder = cli.run_folders()[0]
     records = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
@@ -188,7 +188,7 @@ def test_the_report_shows_the_searches(cli: Cli) -> None:
 
 @pytest.mark.measure
 def test_maxima_of_notified_cores_are_searched_as_well(cli: Cli, build_dir: Path) -> None:
-    """On a real node; whatever the machine is busy with, each search ends with a result or the reason."""
+    """On a real node: each search ends with a result or a reason, however busy the machine is."""
     cli.node = build_dir / "pollscope-node"
     factors = "factors: {notification: [spin, qwait, qwait], idle: [pause, pause, sleep], load_of_max: [50 %]}"
     text = SPEC.replace("factors:\n  queues: [1, 2]\n  load_of_max: [50 %, 100 %]", factors)

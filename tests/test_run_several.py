@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A list of specs: what the testbed cannot host is skipped with the reason, the rest runs, and a line tells of each."""
+"""Test a list of specs: those that the testbed cannot host are skipped, and each gets a summary line."""
 
 import signal
 from pathlib import Path
@@ -24,7 +24,7 @@ def add(cli: Cli, name: str, more: str = "", text: str = SHORT) -> Path:
 
 
 def lines(stdout: str) -> dict[str, str]:
-    """The summary at the end: name of the spec -> what became of it."""
+    """Return the summary at the end: name of the spec -> its outcome."""
     summary = f"\n{stdout}".rstrip().rpartition("\n\n")[2]
     return {name: text for name, _, text in (line.partition(" ") for line in summary.splitlines())}
 
@@ -60,7 +60,7 @@ def test_the_exit_code_is_the_worst_of_what_ran(cli: Cli) -> None:
 
 
 def test_a_run_that_ends_early_does_not_end_the_list(cli: Cli) -> None:
-    """Node after node is lost in each; a spec that cannot be hosted beside them changes nothing."""
+    """Each run loses node after node; a spec that cannot be hosted changes nothing."""
     cli.faults = {"configure": "die"}
     for name in ("a", "b"):
         add(cli, name, text=SPEC)

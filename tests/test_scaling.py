@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Core scaling: what the rate lacks, exactly; laws of known parameters found again; what is refused."""
+"""Test core scaling: exact parts of the lost rate, recovered parameters of known laws, and refusals."""
 
 import math
 from pathlib import Path
@@ -38,14 +38,14 @@ def usl(cores: float, gamma: float = 10e6, sigma: float = 0.05, kappa: float = 0
 
 
 def law_table(error: float = 0.0, seed: int = 1, **law: float) -> pd.DataFrame:
-    """Rates of a law with independent relative errors."""
+    """Return rates of a law with independent relative errors."""
     rng = np.random.default_rng(seed)
     rates = [usl(cores, **law) * math.exp(error * rng.standard_normal()) for cores in CORES]
     return pd.DataFrame({"cores": CORES, "rate_pps": rates})
 
 
 def cycle_table(rows: list[tuple[int, float, float, float]]) -> pd.DataFrame:
-    """Rows of cores, useful share, cycles per packet and frequency, with the rate that follows."""
+    """Return rows of cores, useful share, cycles per packet and frequency, with the rate that follows."""
     return pd.DataFrame([(n, n * u * f / c, u, c, f) for n, u, c, f in rows], columns=list(COLUMNS))
 
 
@@ -78,7 +78,7 @@ def test_a_rate_that_the_cycles_do_not_explain_is_said() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.tuples(SHARES, CYCLES, HZ), ROWS)
 def test_the_ratios_multiply_and_the_contributions_add_up(one: tuple[float, float, float], rows: list[Any]) -> None:
-    """Also where several trials of one number of cores are taken together, whatever they are."""
+    """This also holds for several trials of one number of cores."""
     found = contributions(cycle_table([(1, *one), *rows]))
     assert found["unexplained_ratio"].to_numpy() == pytest.approx(1)
     product = found["useful_ratio"] * found["cycles_ratio"] * found["frequency_ratio"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The search for a throughput, on made-up DUTs whose limit is known."""
+"""Test the search for a throughput, on made-up DUTs whose limit is known."""
 
 import random
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The warning of rings that hold more than a search is precise."""
+"""Test the warning of rings that hold more packets than the search resolves."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_testpmd() -> None:
 
 
 def test_our_node(checkout: Path) -> None:
-    """Recorded results with one lcore and one queue, against what the metrics made of the same records."""
+    """Recorded results with one lcore and one queue, against the metrics of the same records."""
     run = checkout / "data/runs/s-f5-polling-tax"
     table = derive_table(read_run(run)).set_index("trial")
     records = (json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines())

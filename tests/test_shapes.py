@@ -73,7 +73,7 @@ def test_the_formula_is_what_drawn_queue_polls_show() -> None:
 
 
 def record(empty: int, busy: int, gaps_ns: int = 0, **changes: Any) -> dict[str, Any]:
-    """SYNTHETIC: one DUT lcore on 10 queues, of which 2 are hot; half a second."""
+    """Return a SYNTHETIC record: one DUT lcore on 10 queues, of which 2 are hot; half a second."""
     shape = {
         "hot": [3, 7],
         "cold": 8,
@@ -140,7 +140,7 @@ def test_unknown_queue_polls_are_named() -> None:
 
 
 def notified(empty: int, waited: float) -> dict[str, Any]:
-    """A trial whose core is notified which queue is next, and waited for this share of its cycles."""
+    """Return a trial of a notified core that waited for this share of its cycles."""
     changed = record(empty, 10_000 - empty)
     for lcore in changed["result"]["dut"]["lcores"]:
         lcore |= {"notices": {}, "waiting": {"count": 5, "cycles": int(waited * 1e6), "sleeps": 0}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sixty slips of a user, and the one line that each gets: what, where, what to do.
+"""Test sixty slips of a user, and the one line that each gets: what, where, what to do.
 
 What needs a host to go wrong is elsewhere: a full disk (test_disk_full), Ctrl-C at any moment (test_run_faults), two
 runs at once (test_two_at_once), huge pages that are not there (test_setup_hugepages).
@@ -19,7 +19,7 @@ CLAIM = "claims: [{id: a, statement: s, metric: rx_pps, predicate: {kind: within
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place of work with a spec, a run, and runs that are damaged or of another version."""
+    """Return a folder with a spec, a run, and runs that are damaged or of another version."""
     place = tmp_path_factory.mktemp("slips")
     (place / "own.yaml").write_text(OWN)
     run = place / "results" / "s-f5-polling-tax" / "one"
@@ -147,7 +147,7 @@ def test_file_encodings_are_read_or_refused(folder: Path) -> None:
 
 
 def test_an_empty_word_is_no_folder(folder: Path) -> None:
-    """As of a shell's variable that is not set: nothing here is run."""
+    """An unset shell variable gives an empty word; nothing here is run."""
     one_line(folder, ["run", ""], 2, "'': is no spec (give a file")
     one_line(folder, ["report", ""], 2, "'': is no run (give the folder")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every spec in good/ loads, every one in bad/ fails with the text beside it; dropping in a file adds a test."""
+"""Check that every spec in good/ loads and every one in bad/ fails with the text beside it."""
 
 import re
 from pathlib import Path
@@ -98,7 +98,7 @@ def test_a_quick_run_has_the_levels_that_claims_name(path: Path) -> None:
 
 
 def levels_named(claim: Claim) -> list[tuple[str, object]]:
-    """The single levels that a claim's conditions and its predicate name."""
+    """Return the single levels that a claim's conditions and its predicate name."""
     ends = [getattr(claim.predicate, name, None) for name in ("first", "last")]
     factor = str(getattr(claim.predicate, "factor", ""))
     return [*claim.where.items(), *((factor, end) for end in ends if end is not None)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The testbed `model`: specs run on it, its numbers are marked everywhere, what it does not know is left out."""
+"""Test the testbed `model`: specs run on it, its numbers are marked everywhere, unknown costs leave points out."""
 
 import copy
 import json
@@ -107,7 +107,7 @@ def test_results_follow_from_the_costs(cli: ModelCli) -> None:
 
 
 def test_sizes_without_costs_are_reported(cli: ModelCli) -> None:
-    """`holds_for` refuses other sizes; without it 1518 B take what 64 B do, and plan, run and report say so."""
+    """`holds_for` refuses other sizes; without it 1518 B cost what 64 B do, and plan, run and report say so."""
     file = cli.testbed(FILE | {"holds_for": {}})
     said = "the costs in machine.yaml know no sizes of frames: at 1518 B a packet takes what 64 B do"
     spec, size = cli.spec(SPEC), ("--set", "parameters.frame=1518B")
@@ -541,7 +541,7 @@ def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
 
 
 def test_packets_waiting_in_filling_queues_do_not_count_as_taken(cli: ModelCli) -> None:
-    """Rings that take far more than what comes in the window."""
+    """Rings hold far more packets than arrive in the window."""
     spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
     table = cli.table(
         spec=spec.replace("queues: [1, 8, 64]", "queues: [64]"), file={**FILE, "workloads": {"io": QWAIT}}
@@ -595,7 +595,7 @@ def test_hot_queues_that_the_generator_cannot_fill_are_left_out() -> None:
 
 
 def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: ModelCli) -> None:
-    """At next to no load a packet waits until the first of two cores comes by: a third of a sweep, by chance."""
+    """At almost no load a packet waits until the first of two cores comes by: on average a third of a sweep."""
     spec = SPEC.replace("load_pps: 1 Mpps,", "load_pps: 50 kpps, cores: 2,").replace(
         "queues: [1, 8, 64]", "queues: [64]\n  organisation: [scale-out, locked]"
     )
@@ -636,7 +636,7 @@ def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: Mo
 
 
 def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> None:
-    """n packets take a turn of 200 + 100 n ns, in which as many come due: 2 at 5 Mpps, 8 at 8 Mpps, 32 from 9.4 on."""
+    """n packets take 200 + 100 n ns, in which n are due: 2 at 5 Mpps, 8 at 8 Mpps, 32 from 9.4 Mpps on."""
     spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
         "queues: [1, 8, 64]", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]"
     )
@@ -652,7 +652,7 @@ def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> N
 
 
 def test_no_line_is_drawn_from_a_generator_s_rate_to_one_queue(cli: ModelCli) -> None:
-    """It falls by steps where traffic goes to a second queue: as to 64, and plan and run say so."""
+    """The rate falls in a step as soon as traffic goes to a second queue; plan and run say so."""
     takes = {"by_queues": {"1": 1e9 / 9e5, "64": 1e9 / 4e5}, **GIVEN}
     file = {**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(0), "sent_ns": takes}}}
     table = cli.table(spec=SPEC, file=file)
@@ -693,7 +693,7 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
 
 
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
-    """Without traffic a core in C1 has its static part left, one that is only halted more (section V-D: 16.2 %)."""
+    """Without traffic a core in C1 has only its static power, a halted one more (section V-D: 16.2 %)."""
     spec = QWAIT_SPEC.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
     file = {**FILE, "workloads": {"io": {**QWAIT, **ACTIVITY, "wake_up_ns": cost(500)}}}
     table = cli.table(spec=spec, file=file)
@@ -707,7 +707,7 @@ def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
 @pytest.mark.parametrize("shape", ["FB", "PC", "NC", "SQ"])
 @pytest.mark.parametrize("how", ["spin", "qwait"])
 def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, how: Notification) -> None:
-    """The testbed simulates what the chip has as a formula; two models of one machine must agree."""
+    """The testbed simulates the formula of the chip; two models of one machine must agree."""
     file = YAML(typ="safe").load(CHECKOUT / "configs/platforms/model-hyperplane.yaml")
     costs = Costs.model_validate(file["workloads"]["encap"], strict=False)
     given = {"workload": "encap", "queues": 500, "burst": 1, "rx_desc": 256, "generator_receives": False}

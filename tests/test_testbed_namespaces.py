@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TCP through cores that share a receive queue: the testbed `namespaces`, which vanishes whatever happens to it."""
+"""Test TCP through cores that share a receive queue: the testbed `namespaces`, which vanishes after each run."""
 
 import json
 import os
@@ -41,7 +41,7 @@ needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="tw
 
 
 def may_have_namespaces() -> bool:
-    """Tell whether this user may make one, by making one."""
+    """Return whether this user may make a namespace, by making one."""
     if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "tc", "nsenter", "unshare")):
         return False
     return subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode == 0
@@ -65,7 +65,7 @@ def cli(tmp_path: Path) -> Cli:
 
 
 def network_namespaces() -> dict[int, str]:
-    """Those of all processes: inode -> a process in it."""
+    """Return those of all processes: inode -> a process in it."""
     found = {}
     for link in Path("/proc").glob("[0-9]*/ns/net"):
         try:
@@ -76,7 +76,7 @@ def network_namespaces() -> dict[int, str]:
 
 
 def offspring(pid: int) -> list[int]:
-    """The processes that this one started, and those that they did."""
+    """Return the processes that this one started, and those that they started."""
     try:
         listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -85,7 +85,7 @@ def offspring(pid: int) -> list[int]:
 
 
 def own_namespaces(pid: int) -> set[int]:
-    """The network namespaces of a run, and of nobody else: those of its offspring that are not the host's."""
+    """Return the network namespaces of a run only: those of its offspring that are not the host's."""
     found = set()
     for child in offspring(pid):
         try:
@@ -115,7 +115,7 @@ def test_all_flows_arrive_in_segments_of_one_mtu(tcp_path: Path, tmp_path: Path,
 
 @needs_namespaces
 def test_one_core_reorders_nothing(tcp_path: Path, tmp_path: Path) -> None:
-    """The baseline: whatever CPU its threads and the kernel's run on, frames keep their order."""
+    """The baseline: frames keep their order on whatever CPU its threads and the kernel's run."""
     params = Parameters(cores=1, organisation="corec", workload="io", flows=2, flow_size="3 MB")  # type: ignore[arg-type]
     with Namespaces(100 * MBIT, 20) as three:
         found = measure(three, tcp_path, params, sorted(os.sched_getaffinity(0)), tmp_path / "log")
@@ -143,7 +143,7 @@ def test_a_run_keeps_each_flow(cli: Cli, tcp_path: Path) -> None:
 
 
 def started(cli: Cli) -> subprocess.Popen[str]:
-    """A run of a flow that takes for ever, once its client sends."""
+    """Yield a run of an endless flow, once its client sends."""
     (cli.folder / "spec.yaml").write_text(SPEC.replace("20 kB", "50 GB"))
     running = cli.start("run", cli.folder / "spec.yaml", "--testbed", "namespaces")
     for _ in range(1200):
@@ -163,7 +163,7 @@ def sends(pid: int) -> bool:
 
 
 def vanish(namespaces: set[int]) -> bool:
-    """Tell whether they do within a minute; kernel and processes of a busy host are slow."""
+    """Return whether they vanish within a minute; kernel and processes of a busy host are slow."""
     for _ in range(1200):
         if not namespaces & network_namespaces().keys():
             return True
@@ -177,7 +177,7 @@ def vanish(namespaces: set[int]) -> bool:
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough), signal.SIGKILL]
 )
 def test_a_killed_run_leaves_nothing_behind(cli: Cli, tcp_path: Path, number: signal.Signals) -> None:
-    """Not even after SIGKILL, and without a next run: what holds the namespaces ends with the run."""
+    """This holds after SIGKILL and without a next run: the process that holds the namespaces ends with the run."""
     running = started(cli)
     made = own_namespaces(running.pid)
     running.send_signal(number)
@@ -240,7 +240,7 @@ def test_a_bad_file_is_refused(cli: Cli, text: str) -> None:
 
 
 def flows_record(completion_ns: list[int], **columns: list[int]) -> dict[str, Any]:
-    """SYNTHETIC: a trial of flows of 1 MB through 100 Mbit/s in a second."""
+    """Return a SYNTHETIC trial of flows of 1 MB through 100 Mbit/s in a second."""
     same = {name: [0] * len(completion_ns) for name in TCP_INFO}
     tcp = {
         "flows": {"completion_ns": completion_ns, **same, **columns},

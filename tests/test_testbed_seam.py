@@ -104,7 +104,7 @@ class OwnCli(Cli):
         return subprocess.Popen(words, cwd=self.folder, env=self.environment, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
 
     def __call__(self, *arguments: str | Path) -> Done:
-        """In a process of its own, which knows the two kinds."""
+        """Run in a process of its own, which knows the two kinds."""
         process = self.start(*arguments)
         out, err = process.communicate()
         assert "Traceback" not in err, err

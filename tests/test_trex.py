@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The generator driver trex against a stand-in for TRex's server and its Python API, over a real sshd."""
+"""Test the generator driver trex against a stand-in for TRex's server and its Python API, over a real sshd."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two that measure at once: the second is refused by name, or waits and says for whom."""
+"""Test two measurements at once: the second is refused by name, or waits and names the holder."""
 
 import fcntl
 import grp
@@ -54,7 +54,7 @@ def test_a_run_waits_for_the_host(tmp_path: Path) -> None:
 def test_a_resumed_run_skips_trials_that_another_process_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first ends between the second's look at the folder and its turn."""
+    """The first process ends between the second's reading of the folder and its first trial."""
     cli = Cli(tmp_path)
     assert cli("run", cli.spec()).returncode == 0
     (folder,) = cli.run_folders()
@@ -119,7 +119,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def system_lock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A host's lock whose folder every user can reach, as that of the system."""
+    """Return a host's lock whose folder every user can reach, like that of the system."""
     if os.geteuid() != 0:
         pytest.skip("files of root and of another user need root")
     with tempfile.TemporaryDirectory(prefix="pollscope-run-") as folder:

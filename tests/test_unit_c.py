@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C unit tests (apps/tests/unit_*.c), and the C histogram against the public HdrHistogram."""
+"""Run the C unit tests (apps/tests/unit_*.c), and compare the C histogram with the public HdrHistogram."""
 
 import json
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/virtual-nic.md: each command that it shows is run, and both ends of the pair count the same.
+"""Run each command that docs/virtual-nic.md shows, and check that both ends of the pair count the same.
 
 The programs are the distribution's: testpmd and Open vSwitch from packages, the examples from DPDK's source.
 """
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.measure, pytest.mark.timeout(600)]
 
 
 def section(title: str) -> list[str]:
-    """The commands under a heading, without `$ `."""
+    """Return the commands under a heading, without `$ `."""
     found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#|\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None, title
     lines = [line for _, block in BLOCK.findall(found[1]) for line in block.splitlines()]
@@ -42,7 +42,7 @@ def section(title: str) -> list[str]:
 
 
 def telemetry(prefix: str, command: str) -> dict[str, object]:
-    """The answer of a running DPDK program; empty while it has no socket or no such port."""
+    """Return the answer of a running DPDK program; empty while it has no socket or no such port."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(END_LIMIT_S)
         try:
@@ -138,14 +138,14 @@ def session(build_dir: Path, tmp_path: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def examples(session: Session) -> Session:
-    """As the page says, from the distribution's source; skipped where that cannot be had."""
+    """Build as the page says, from the distribution's source; skip the test if that is not available."""
     for line in section("The examples of DPDK"):
         session.run(line)
     return session
 
 
 def assert_accounts(sender: dict[str, int], receiver: dict[str, int]) -> None:
-    """Every frame that one port sent has one account at the other."""
+    """Check that every frame that one port sent is accounted for once at the other."""
     taken = ("rx_good_packets", "rx_missed_errors", "rx_errors", "rx_filtered_packets")
     assert sender["tx_good_packets"] == sum(receiver[name] for name in taken)
 
@@ -191,7 +191,7 @@ def test_routers_forward_what_a_sender_sends(examples: Session, program: str) ->
 
 
 def l2fwd_counts(said: str) -> list[list[int]]:
-    """Packets sent, received and dropped by port of its last whole table."""
+    """Return packets sent, received and dropped by port of its last whole table."""
     tables = re.findall(r"Statistics for port 0(.*?)Aggregate statistics", said, re.DOTALL)
     numbers = [int(value) for value in re.findall(r"Packets \w+: *(\d+)", tables[-1])] if tables else [0] * 6
     return [numbers[:3], numbers[3:]]
@@ -287,7 +287,7 @@ def vswitch(request: pytest.FixtureRequest, build_dir: Path, tmp_path: Path) -> 
 
 
 def is_alive(pid: int) -> bool:
-    """Runs; where nobody takes away what has ended, a daemon that did stays a zombie."""
+    """Return whether it runs; an ended daemon may stay a zombie if no process reaps it."""
     status = Path(f"/proc/{pid}/status")
     return status.exists() and not re.search(r"^State:\s+Z", status.read_text(), re.MULTILINE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The testbed `vm-pair` without a machine: its file, image key, QEMU command, process file, and that it is a pair."""
+"""Test the testbed `vm-pair` without a machine: its file, image key, QEMU command and process file."""
 
 import itertools
 import json
@@ -49,7 +49,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
 
 
 def made(folder: Path) -> Machine:
-    """A machine with the files that a command line is made from."""
+    """Return a machine with the files that a command line is made from."""
     machine = Machine("dut", "generator", folder)
     (folder / "dut.port").write_text("2201\n")
     return machine
@@ -241,7 +241,7 @@ def test_stop_ends_what_start_started(tmp_path: Path) -> None:
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VmPairTestbed]:
-    """Machines as far as their files go; a process that sleeps stands for QEMU."""
+    """Return machines that run according to their files; a sleeping process stands for QEMU."""
     monkeypatch.setenv(vm_pair.FOLDER_VARIABLE, str(tmp_path))
     testbed = make_testbed("vm-pair")
     assert isinstance(testbed, VmPairTestbed)
@@ -258,7 +258,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VmPairT
 
 
 def point_of(**levels: Any) -> Point:
-    """A point of the sanity spec with other parameters, and the factors whose names have a dot."""
+    """Return a point of the sanity spec with other parameters, and the factors whose names have a dot."""
     spec = load_file(Path(__file__).resolve().parent.parent / "experiments/sanity/pair.yaml").spec
     point = make_plan(spec, lambda _: None).trials[0].point
     factors = {name: level for name, level in levels.items() if "." in name}
@@ -379,7 +379,7 @@ def test_the_generator_gets_the_routes_of_the_dut(tmp_path: Path, monkeypatch: p
 
 
 def session_of(dut_emulated: bool = False, gen_emulated: bool = False) -> PairSession:
-    """A session of hosts that an emulator makes, or not."""
+    """Return a session of hosts that an emulator makes, or not."""
     node: Any = SimpleNamespace(hello={"hugepages": True})
     ends = [SimpleNamespace(ssh="h", emulated=emulated) for emulated in (dut_emulated, gen_emulated)]
     config: Any = SimpleNamespace(dut=ends[0], generator=ends[1])
@@ -428,7 +428,7 @@ def test_a_login_that_an_emulated_machine_was_too_slow_for_is_tried_again(
 
 
 class _Clock:
-    """SYNTHETIC: stands for module time; time passes when somebody sleeps."""
+    """SYNTHETIC: stands for module time; time passes in sleep()."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -552,7 +552,7 @@ def test_packets_left_between_emulated_machines_do_not_reach_the_next_trial(emul
 def test_stress_ng_has_the_time_to_begin_on_emulated_machines(
     levels: dict[str, Any], emulated: bool, warmup_s: int
 ) -> None:
-    """Seen: stress-ng that was stopped after 2 s of an emulated machine on a busy host had written no numbers."""
+    """On a busy host stress-ng had written no numbers after 2 s of an emulated machine."""
     params = point_of(**levels).params
     assert session_of(emulated, emulated).least_warmup_ns(params) == warmup_s * 1_000_000_000
 
@@ -567,7 +567,7 @@ class _OldNode(_LostOnce):
 def test_a_node_of_another_version_is_reported_at_once(
     running: VmPairTestbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was started three times, and then what EAL had said last stood for the reason."""
+    """It used to be started three times, and the last line of EAL then stood for the reason."""
     monkeypatch.setattr(_LostOnce, "made", 0)
     monkeypatch.setattr(pair_testbed, "NodeClient", _OldNode)
     (tmp_path / "log").write_text("EAL: Using IOMMU type 1 (Type 1)\n")

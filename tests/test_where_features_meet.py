@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults that sit where two features meet, each on nodes that play back a real record."""
+"""Test faults where two features meet, each on nodes that play back a real record."""
 
 import json
 import sys
@@ -90,7 +90,7 @@ def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, m
 
 
 def test_searches_of_several_pairs_are_resumed(hosts: PlayedHosts) -> None:
-    """Each search adds its trials to the plan; those of the first pair must not stand before the second pair's."""
+    """Each search adds its trials to the plan; those of the first pair must not come before the second pair's."""
     text = with_parameters("{generator_receives: true}").replace("count: 1", "count: 2").replace("0 ms", "200 ms", 1)
     text += (
         "factors: {load_of_max: [50 %]}\nmaximum: {method: mlrsearch, repeats: 1, width: 10 %, duration_sum: 10 ms}\n"
@@ -129,7 +129,7 @@ def test_a_node_that_dies_over_the_floor_costs_no_trial(hosts: PlayedHosts) -> N
 
 
 def test_a_later_point_that_needs_more_memory_gets_another_node(hosts: PlayedHosts) -> None:
-    """Without hugepages EAL takes at its start what the first point needs, and no more later."""
+    """Without hugepages EAL takes the memory of the first point at its start, and no more later."""
     text = SPEC + "factors: {queues: [1, 512], rx_desc: [256, 1024]}\norder: {randomise: false}\n"
     done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback(hugepages="never"))
     assert done.code == 0, done.err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Drives an unmodified dpdk-testpmd through its prompt."""
+"""Drive an unmodified dpdk-testpmd through its prompt."""
 
 import os
 import re
@@ -19,7 +19,7 @@ COMMAND_LIMIT_S = 30
 
 
 class TestpmdError(Exception):
-    """testpmd ended or does not answer; the message ends with what it said."""
+    """testpmd ended or does not answer; the message ends with its output."""
 
     __test__ = False
 
@@ -61,14 +61,14 @@ class Testpmd:
         return text.decode()
 
     def tell(self, command: str, limit_s: float = COMMAND_LIMIT_S) -> str:
-        """The answer to a command."""
+        """Return the answer to a command."""
         assert self._process.stdin is not None
         self._process.stdin.write(command.encode() + b"\n")
         self._process.stdin.flush()
         return self.wait_for_prompt(limit_s)
 
     def forward(self, seconds: float, start: str = "start") -> str:
-        """Forward for a while; the statistics that `stop` prints."""
+        """Forward for a while; return the statistics that `stop` prints."""
         self.tell(start)
         time.sleep(seconds)
         return self.tell("stop")
@@ -90,7 +90,7 @@ def running_testpmd(
     eal: Sequence[str] = ("--in-memory",),
     forwarders: int = 1,
 ) -> Iterator[Testpmd]:
-    """A testpmd with the plug-in and one vdev (`None`: those of the primary process); it is gone after the block.
+    """Yield a testpmd with the plug-in and one vdev (`None`: those of the primary process); end it after the block.
 
     Forwarding lcores share the last CPU; the prompt has the first.
 
@@ -135,19 +135,19 @@ def remove_leftovers(prefix: str) -> None:
 
 
 def number(text: str, name: str) -> int:
-    """The first `NAME: number` or `NAME = number` of a text; releases of DPDK differ in capital letters."""
+    """Return the first `NAME: number` or `NAME = number` of a text; releases of DPDK differ in capital letters."""
     found = re.search(rf"{re.escape(name)} *[:=] *(\d+)", text, re.IGNORECASE)
     assert found is not None, f"no {name} in: {text}"
     return int(found[1])
 
 
 def totals(text: str) -> dict[str, int]:
-    """RX and TX of the `Accumulated forward statistics`, keys as testpmd prints them."""
+    """Return RX and TX of the `Accumulated forward statistics`, keys as testpmd prints them."""
     _, _, part = text.partition("Accumulated forward statistics")
     return {name: int(value) for name, value in re.findall(r"([RT]X-\w+): *(\d+)", part)}
 
 
 def port_stats(testpmd: Testpmd, port: int) -> dict[str, int]:
-    """`show port stats`: packets, missed, errors, nombuf; keys as testpmd prints them."""
+    """Return `show port stats`: packets, missed, errors, nombuf; keys as testpmd prints them."""
     said = testpmd.tell(f"show port stats {port}")
     return {name: int(value) for name, value in re.findall(r"([RT]X-\w+): *(\d+)", said)}

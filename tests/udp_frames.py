@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""UDP packets as the generator's, with a payload behind the stamp, for the tests of tasks."""
+"""Make UDP packets like the generator's, with a payload behind the stamp, for the tests of tasks."""
 
 import struct
 
@@ -16,7 +16,7 @@ def udp_frame(
     stamp: bytes = bytes(range(18)),
     ttl: int = 64,
 ) -> bytes:
-    """Ethernet, IPv4, UDP with a checksum, 18 bytes of stamp, payload."""
+    """Return Ethernet, IPv4, UDP with a checksum, 18 bytes of stamp, payload."""
     data = stamp + payload
     udp = struct.pack("!HHHH", source_port, 9, 8 + len(data), 0) + data
     pseudo = packed(SOURCE) + packed(destination) + struct.pack("!HH", 17, len(udp))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Machines that pollscope did not make: a disk as a site's installer leaves it, and QEMU.
+"""Run machines that pollscope did not make: a disk as a site's installer leaves it, and QEMU.
 
 Debian or Ubuntu with the distribution's kernel, GRUB by its own installer, systemd-networkd, an SSH server that lets no
 root in, and a user with sudo. What is not a site's: words for the kernel of an emulated machine on a busy host.
@@ -103,7 +103,7 @@ class Site:
 
     @property
     def address(self) -> str:
-        """Where its SSH server is reached: of this host's loopback interface, for QEMU's user network."""
+        """Return the address of its SSH server on this host's loopback interface."""
         return f"127.77.0.{self.number}"
 
     @property
@@ -147,7 +147,7 @@ def make_disk(site: Site, root: Path, key: str) -> str:
 
 
 def command(site: Site, peer: Site, memory_mib: int) -> list[str]:
-    """QEMU and its arguments: two CPUs, a NIC of the management with a way to the mirrors, and one with a cable."""
+    """Return QEMU's command: two CPUs, a management NIC that reaches the mirrors, and a second NIC with a cable."""
     forward = f"hostfwd=tcp:{site.address}:22-:22"
     link = f"dgram,id=link,local.type=unix,local.path={site.folder / site.name}.link"
     return [
@@ -166,7 +166,7 @@ def command(site: Site, peer: Site, memory_mib: int) -> list[str]:
 
 @contextmanager
 def running(sites: tuple[Site, Site], memory_mib: int) -> Iterator[None]:
-    """Both machines run; their power is cut afterwards.
+    """Run both machines; cut their power afterwards.
 
     Raises:
         NoChroot: QEMU is not installed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian systems for the tests of this folder."""
+"""Provide Debian systems for the tests of this folder."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def make_system(checkout: Path) -> debian.MakeSystem:
-    """A context manager `(suite, packages)` that gives a fresh system; skips where none can be made."""
+    """Return a context manager `(suite, packages)` that gives a fresh system; skip the test if none can be made."""
     cache = checkout / ".cache/chroot"
 
     def make(suite: str, packages: list[str]) -> AbstractContextManager[debian.System]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Systems of other releases, made by mmdebstrap, to run tests in: Debian from this host's own mirror, and Ubuntu."""
+"""Make systems of other releases with mmdebstrap: Debian from this host's own mirror, and Ubuntu."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ class NoChroot(Exception):
 
 @dataclass(frozen=True)
 class System:
-    """A running-place in a Debian system; what is written there ends with it.
+    """A Debian system to run commands in; its changes are lost at the end.
 
     Attributes:
         base: the root folder, shared and read only.
@@ -72,22 +72,22 @@ class System:
         )
 
     def words(self, command: Sequence[str], binds: Mapping[Path, str] | None = None) -> list[str]:
-        """The argument vector that runs a command there; one at a time, for they share what they write."""
+        """Return the arguments that run a command there. Run one at a time: commands share what they write."""
         options = [word for folder, inside in (binds or {}).items() for word in ("--bind", str(folder), inside)]
         return [*self.inside, str(ENTER), str(self.base), str(self.layer), *options, "--", *command]
 
     def written(self, path: str) -> Path:
-        """Where a file that a command wrote at absolute `path` is seen from outside."""
+        """Return the path outside of a file that a command wrote at absolute `path`."""
         return self.layer / "changes" / path.lstrip("/")
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment of a bare machine."""
+    """Return the environment of a bare machine."""
     return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "dumb"}
 
 
 def require_tools() -> None:
-    """Look whether this host can make systems.
+    """Skip the test if this host cannot make systems.
 
     Raises:
         NoChroot: not root, no mmdebstrap, or no mount namespaces.
@@ -115,7 +115,7 @@ def require_tools() -> None:
 
 
 def mirror() -> str:
-    """The address of the Debian archive that this host uses.
+    """Return the address of the Debian archive that this host uses.
 
     Raises:
         NoChroot: its sources name none (another distribution, for instance).
@@ -132,7 +132,7 @@ def mirror() -> str:
 
 
 def base_system(suite: str, packages: Sequence[str], cache: Path) -> Path:
-    """The root folder of a minimal Debian `suite` with `packages`; made once, then taken from `cache`.
+    """Return the root folder of a minimal Debian `suite` with `packages`; make it once and keep it in `cache`.
 
     Raises:
         NoChroot: this host cannot make it.
@@ -182,7 +182,7 @@ def _ubuntu_lines(suite: str, options: str) -> list[str]:
 
 
 def _ubuntu_keys(cache: Path) -> Path:
-    """The keys that sign Ubuntu's archive.
+    """Return the keys that sign Ubuntu's archive.
 
     Raises:
         NoChroot: this host does not reach Ubuntu's archive.
@@ -198,7 +198,7 @@ def _ubuntu_keys(cache: Path) -> Path:
 
 @contextmanager
 def system(base: Path, cache: Path) -> Iterator[System]:
-    """A fresh system on top of `base`; gone afterwards. It holds no mounts, see `enter`."""
+    """Yield a fresh system on top of `base` and remove it afterwards. It holds no mounts, see `enter`."""
     layer = Path(tempfile.mkdtemp(prefix="layer-", dir=cache))
     try:
         yield System(base, layer)

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.chroot, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="module", params=list(RELEASES))
 def release(request: pytest.FixtureRequest, checkout: Path) -> Iterator[tuple[str, debian.System]]:
-    """DPDK's release and a system that has it, with everything built in /build."""
+    """Yield DPDK's release and a system that has it, with everything built in /build."""
     cache = checkout / ".cache/chroot/driver"
     try:
         base = debian.base_system(request.param, PACKAGES, cache)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/two-servers.md by its commands alone on two bare machines, emulated by QEMU: Debian 13 and Ubuntu 24.04.
+"""Follow docs/two-servers.md by its commands alone on two bare machines in QEMU: Debian 13 and Ubuntu 24.04.
 
 The machines are as a site installs them. Boot parameters, reboots, hugepages, drivers of NICs and packages from the
 mirror are real. The programs are built on systems of the two releases beside them: an emulated compiler takes minutes
@@ -58,7 +58,7 @@ pytestmark = [pytest.mark.machine, pytest.mark.timeout(3 * 3600)]
 
 @pytest.fixture
 def walk(make_system: MakeSystem, checkout: Path, tmp_path: Path) -> Iterator[Laptop]:
-    """A laptop, and two machines that answer it."""
+    """Yield a laptop, and two machines that answer it."""
     share = tmp_path / "share"
     share.mkdir()
     make_wheel(checkout, share)

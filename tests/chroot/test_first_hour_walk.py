@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/two-servers.md by its commands alone: a laptop that has Python and SSH, two servers, Debian 13 and Ubuntu.
+"""Follow docs/two-servers.md by its commands alone: a laptop with Python and SSH, two servers (Debian 13, Ubuntu).
 
 Each is a system of its own in a network namespace, with a user, a real sudo and a real sshd that lets no root in. The
 servers reach no mirror, so their packages come in archives (`build-release --offline`). Nodes are the real ones, joined
@@ -53,7 +53,7 @@ pytestmark = [pytest.mark.machine, pytest.mark.timeout(5400)]
 
 @contextmanager
 def network() -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Namespaces of the three, by how a command is started there: one network of the management, one cable."""
+    """Yield three namespaces, by how a command is started there: one management network, one cable."""
     keepers = {name: subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for name in ("laptop", *SERVERS)}
     try:
         own = Path("/proc/self/ns/net").readlink()
@@ -109,7 +109,7 @@ def walk(make_system: MakeSystem, checkout: Path, tmp_path: Path) -> Iterator[La
 
 
 def inventory() -> str:
-    """As inventory-intel, with names, user, NICs, archives; without what changes this machine's kernel."""
+    """Return inventory-intel with names, user, NICs and archives, but nothing that changes this machine's kernel."""
     common = {
         "ansible_user": "ada",
         "pollscope_nics": ["0000:3b:00.0"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A clone on a bare Debian or Ubuntu: nothing is there but what the README's apt line installs.
+"""Test a clone on a bare Debian or Ubuntu that has only the packages of the README's apt line.
 
 Not part of `make test`, because it runs `make test`: an hour and a half for all releases (make machine-test).
 """
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.machine, pytest.mark.timeout(3600)]
 
 @pytest.fixture(scope="module", params=["bookworm", "trixie", "noble"])
 def machine(request: pytest.FixtureRequest, make_system: MakeSystem, checkout: Path) -> Iterator[System]:
-    """A new machine with a clone of what is committed; the tests of a release share it, in the order of this file."""
+    """Yield a new machine with a clone of the commit; tests of a release share it, in the order of this file."""
     with make_system(request.param, README_PACKAGES) as system:
         for home in (HOME, USER_HOME):
             clone = ["git", "-c", "safe.directory=*", "clone", "--quiet", "/source", home]
@@ -34,12 +34,12 @@ def machine(request: pytest.FixtureRequest, make_system: MakeSystem, checkout: P
 
 
 def log(system: System, name: str) -> Path:
-    """Where the whole output of a make is kept."""
+    """Return the file that holds the whole output of a make."""
     return LOGS / f"{system.base.name}-{name}.log"
 
 
 def make(system: System, *words: str, limit_s: float, user: str = "root") -> tuple[int, str, float]:
-    """Exit code, output and seconds of a make in the user's clone."""
+    """Return exit code, output and seconds of a make in the user's clone."""
     command = [
         "setpriv",
         f"--reuid={user}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A laptop that has Python and SSH and nothing else, on which docs/two-servers.md is walked."""
+"""Make a laptop with only Python and SSH, and follow docs/two-servers.md on it."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ class Laptop:
     took_s: dict[str, float]
 
     def __call__(self, line: str, code: int = 0) -> str:
-        """A command of the page, as it is typed there."""
+        """Run a command of the page as it is typed there."""
         started = time.monotonic()
         # As wide as a window: in 80 columns the cells of tables are broken into lines.
         shell = ["sh", "-c", f"cd /root && . venv/bin/activate && export COLUMNS=200 && {line}"]
@@ -54,12 +54,12 @@ def prepared(system: System, share: Path, *lines: str) -> None:
 
 
 def install(packages: list[str]) -> str:
-    """A line that installs packages."""
+    """Return a line that installs packages."""
     return f"apt-get -qq update && apt-get -qq -y install --no-install-recommends {' '.join(packages)} >/dev/null 2>&1"
 
 
 def make_wheel(checkout: Path, share: Path) -> None:
-    """The wheel and `sources.tar` of a checkout, into `share`."""
+    """Write the wheel and `sources.tar` of a checkout into `share`."""
     subprocess.run([checkout / "playbooks/build-release", "--sources", share / "sources.tar"], check=True)
     copy = share.parent / "copy"
     copy.mkdir()
@@ -69,7 +69,7 @@ def make_wheel(checkout: Path, share: Path) -> None:
 
 
 def make_archive(make_system: MakeSystem, suite: str, share: Path, options: str = "") -> None:
-    """The programs for a suite, by playbooks/build-release on a system of it: `SUITE.tar.gz` in `share`."""
+    """Build the programs for a suite with playbooks/build-release: `SUITE.tar.gz` in `share`."""
     with make_system(suite, ["git", "make", "python3"]) as builder:
         sources = "mkdir /build && cd /build && tar -xf /share/sources.tar"
         build = f"DRIVER=none playbooks/build-release {options} /share/{suite}.tar.gz"
@@ -78,7 +78,7 @@ def make_archive(make_system: MakeSystem, suite: str, share: Path, options: str 
 
 @contextmanager
 def make_laptop(make_system: MakeSystem, share: Path) -> Iterator[Laptop]:
-    """A Debian 13 with a key of its own and the wheel of `share` in a virtual environment."""
+    """Return a Debian 13 with a key of its own and the wheel of `share` in a virtual environment."""
     with make_system("trixie", ["git", "make", "python3"]) as system:
         prepared(system, share, install(PACKAGES), "! command -v gcc && ! command -v meson", KEY, PIP)
         yield Laptop(system, share, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mutates outputs of tools (mutations.py) and feeds them to their parsers.
+"""Mutate outputs of tools (mutations.py) and feed them to their parsers.
 
     python tests/fuzz/fuzz_parsers.py [PARSER...] --seconds N [--record FILE]
 
@@ -55,7 +55,7 @@ class Hang(Exception):
 
 
 def seeds(parser: str) -> list[str]:
-    """Outputs to start from: the shared ones and the small ones of this repository."""
+    """Return outputs to start from: the shared ones and the small ones of this repository."""
     shared = sorted((FIXTURES / FOLDERS[parser]).rglob("*")) if parser in FOLDERS and FIXTURES.is_dir() else []
     paths = [*shared, *sorted(OWN.glob(f"{parser}.*"))]
     texts = [
@@ -94,7 +94,7 @@ def _key(number: float) -> str:
 
 
 def _printed_numbers(text: str) -> set[str]:
-    """Every number in the text, decimal or hexadecimal, without its sign."""
+    """Return every number in the text, decimal or hexadecimal, without its sign."""
     texts = [text, text.replace(",", "")]  # NEO-Host separates thousands
     decimal = {float(found) for one in texts for pattern in (_NUMBER, _DIGITS) for found in pattern.findall(one)}
     return {_key(number) for number in decimal} | {_key(float(int(found, 16))) for found in _HEX.findall(text)}
@@ -110,7 +110,7 @@ def _is_printed(value: float, printed: set[str]) -> bool:
 
 
 def fuzz(parser: str, seconds: float, seed: int, record: Path | None) -> Iterator[tuple[str, str]]:
-    """Texts with findings; what the record has of the parser counts towards the seconds."""
+    """Return texts with findings; the parser's recorded time counts towards the seconds."""
     done = recorded(parser, record)
     while (left_s := seconds - done["cpu_s"]) > 0:
         piece = Counter[str]()
@@ -125,7 +125,7 @@ def fuzz(parser: str, seconds: float, seed: int, record: Path | None) -> Iterato
 
 
 def recorded(parser: str, record: Path | None) -> Counter[str]:
-    """CPU seconds, texts and texts taken of a parser so far."""
+    """Return the CPU seconds, texts and accepted texts of a parser so far."""
     done = Counter[str]()
     if record is not None and record.exists():
         for line in record.read_text(encoding="utf-8").splitlines():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Edits of a tool's output: of characters, of lines, of the cells of tables, and of JSON documents.
+"""Edit a tool's output: characters, lines, cells of tables, and JSON documents.
 
 Character edits alone rarely get past a header; edits that keep the shape (a column left out everywhere, a value of
 another kind in a JSON document) reach what comes behind it.
@@ -58,7 +58,7 @@ Edit = Callable[[random.Random, str], str]
 
 
 def mutate(source: random.Random, text: str, others: list[str]) -> str:
-    """One to six random edits; now and then rows of another output of the same tool come in between."""
+    """Apply one to six random edits; sometimes rows of another output of the same tool come in between."""
     for _ in range(source.randint(1, 6)):
         text = source.choice(EDITS)(source, text)
     if source.random() < 0.05:
@@ -89,7 +89,7 @@ def _line_gone(source: random.Random, text: str) -> str:
 
 
 def _cut_off(source: random.Random, text: str) -> str:
-    """Mostly near the end, so that the header stays."""
+    """Cut the text off, mostly near the end, so that the header stays."""
     keep = source.randrange(len(text) + 1) if source.random() < 0.2 else len(text) - source.randint(0, 200)
     return text[: max(keep, 0)]
 
@@ -104,13 +104,13 @@ def _other_numbers(source: random.Random, text: str) -> str:
 
 
 def _split(line: str) -> tuple[str | None, list[str]]:
-    """Delimiter and cells; None: by blanks."""
+    """Return delimiter and cells; None: by blanks."""
     delimiter = max(_DELIMITERS, key=line.count)
     return (delimiter, line.split(delimiter)) if delimiter in line else (None, line.split())
 
 
 def _cell_edit(source: random.Random, text: str) -> str:
-    """One cell replaced, doubled, dropped or exchanged in one line."""
+    """Replace, double, drop or exchange one cell in one line."""
     lines = text.split("\n")
     place = source.randrange(len(lines))
     delimiter, cells = _split(lines[place])
@@ -130,7 +130,7 @@ def _cell_edit(source: random.Random, text: str) -> str:
 
 
 def _column_edit(source: random.Random, text: str) -> str:
-    """The same column dropped, doubled or emptied in every line that has it: another version of the tool."""
+    """Drop, double or empty one column in every line that has it, as another version of the tool may."""
     column, what, lines = source.randrange(40), source.randrange(3), []
     for line in text.split("\n"):
         delimiter, cells = _split(line)
@@ -146,7 +146,7 @@ def _other_delimiter(source: random.Random, text: str) -> str:
 
 
 def _json_edit(source: random.Random, text: str) -> str:
-    """A value of another kind, a key less or another key in one document (a line, or the whole)."""
+    """Change the kind of a value, or remove or add a key, in one document (a line, or the whole)."""
     lines = text.split("\n")
     places = [index for index, line in enumerate(lines) if line.lstrip().startswith("{")]
     place = source.choice(places) if places else 0
@@ -164,7 +164,7 @@ def _json_edit(source: random.Random, text: str) -> str:
 
 
 def edit_node(source: random.Random, node: Any, odd: Sequence[Any] = ODD_JSON) -> None:
-    """Go down at random and change one entry."""
+    """Descend at random and change one entry."""
     while isinstance(node, (dict, list)) and node:
         key = source.choice(list(node)) if isinstance(node, dict) else source.randrange(len(node))
         if not isinstance(node[key], (dict, list)) or not node[key] or source.random() < 0.2:

@@ -14,6 +14,6 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.fixture
 def knob(tmp_path: Path) -> Command:
-    """Runs `pollscope knob` on the tree, as a user would."""
+    """Run `pollscope knob` on the tree, as a user would."""
 
     return partial(pollscope, "knob", "--root", tmp_path, cwd=tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sweeps the knobs of a tree until it is killed: `knob_sweeper.py ROOT`, and a seed a line on standard input.
+"""Sweep the knobs of a tree until killed: `knob_sweeper.py ROOT`, with one seed per line on standard input.
 
 Each sweep is a process of its own, forked because a start takes longer than a sweep lives: its pid is a line on
 standard output, its exit code the next one.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host made of plain files: a Skylake-like machine with a root port, a two-port NIC, and all that knobs turn."""
+"""Build a host from plain files: a Skylake-like machine with a root port, a two-port NIC, and all that knobs set."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ Command = Callable[..., Done]
 
 
 class Tree:
-    """Builds the files under `root` and looks at them without any code under test."""
+    """Build the files under `root` and read them without any code under test."""
 
     def __init__(self, root: Path, model: int = SKYLAKE, port_id: str = "8086:2030") -> None:
         self.root, self.host = root, KnobHost.at(root)
@@ -58,7 +58,7 @@ class Tree:
             file.write(value.to_bytes(8, "little"))
 
     def picture(self) -> dict[str, bytes]:
-        """Every byte of every file of the host (without the journal and the lock)."""
+        """Return every byte of every file of the host (without the journal and the lock)."""
         files = (path for top in ("sys", "proc", "dev") for path in (self.root / top).rglob("*"))
         return {str(p.relative_to(self.root)): p.read_bytes() for p in files if p.is_file() and not p.is_symlink()}
 

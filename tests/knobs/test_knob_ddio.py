@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The knob `ddio` end to end, through the real setpci, on a tree of plain files."""
+"""Test the knob `ddio` end to end, through the real setpci, on a tree of plain files."""
 
 import shutil
 from dataclasses import replace
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(shutil.which("setpci") is None, reason="setpci i
 
 
 def swallow_writes(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str = "exit 0") -> None:
-    """Puts a setpci in front of the real one that answers reads, and takes writes without doing them."""
+    """Put a setpci in front of the real one that answers reads but ignores writes."""
     script = folder / "bin/setpci"
     script.parent.mkdir()
     script.write_text(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The knob `ddio_ways` end to end on MSR files."""
+"""Test the knob `ddio_ways` end to end on MSR files."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The journal file: whatever is on the disk after a crash is read rightly or refused."""
+"""Test the journal file: a file from a crash is read correctly or refused."""
 
 import errno
 import json
@@ -22,7 +22,7 @@ steps = st.lists(
 
 
 def write(folder: Path, operations: list[tuple[str, str, str]]) -> tuple[bytes, list[tuple[Entry, ...]]]:
-    """Writes a journal; the file and the entries as they are after each line."""
+    """Write a journal; return the file and the entries after each line."""
     journal = Journal.create(folder / "run.journal", HEADER)
     model: dict[int, Entry] = {}
     history: list[tuple[Entry, ...]] = [()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Knobs whose files answer otherwise than they are written: resctrl's io_alloc and the IOMMU's latency counters."""
+"""Test knobs whose files read differently from what is written: resctrl's io_alloc and the IOMMU's latency counters."""
 
 import re
 import shutil
@@ -122,7 +122,7 @@ NAMES = {"1": "   inv_iotlb", "2": "  inv_devtlb", "3": "     inv_iec"}
 
 @pytest.fixture
 def latency(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Answers as the kernel does: a number switches one kind on, 0 all off; a row for each kind that is on."""
+    """Answer as the kernel does: a number switches one kind on, 0 all off; one row per active kind."""
     switched: list[str] = []
 
     def show() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The way from a NIC up to its root port, and the platform tables."""
+"""Test the path from a NIC to its root port, and the platform tables."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from pollscope.knobs.platforms import Platform, load, of_root_port, platforms
 
 
 def hang(tree: Tree, chain: list[tuple[str, str]], bus: str) -> None:
-    """Adds devices, each below the one before, under a root bus folder; (address, class)."""
+    """Add devices (address, class), each below the one before, under a root bus folder."""
     folder = tree.root / "sys/devices" / bus
     for address, pci_class in chain:
         folder = folder / address

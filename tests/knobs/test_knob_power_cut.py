@@ -46,7 +46,7 @@ for words in json.loads(sys.argv[1]):
         self.calls = traced([sys.executable, "-c", self.PROGRAM, words], folder / "calls", folder, os.environ)
 
     def check(self, lost: Lost = lambda _: False) -> None:
-        """Walks through the commands; AssertionError where a power cut would leave a knob that nobody can restore."""
+        """Replay the commands; raise AssertionError if a power cut leaves a knob that cannot be restored."""
         written: list[str] = []
         disk = replay(self.calls, self.root, partial(self._check_call, written), lost)
         assert sorted(written) == sorted(["governor"] * 8 + ["ddio"] * 2), "set and restored"

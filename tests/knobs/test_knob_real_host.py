@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Knobs of the machine that runs the tests: only ones that cannot hurt, and they are restored."""
+"""Test knobs of the machine that runs the tests: only harmless ones, which are restored."""
 
 import dataclasses
 import os
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="knobs need root")
 
 @pytest.fixture
 def host(tmp_path: Path) -> KnobHost:
-    """This host, with a journal and a lock of the test's own."""
+    """Return this host, with a journal and a lock of the test's own."""
     return dataclasses.replace(KnobHost(), state_dir=tmp_path, lock_path=tmp_path / "host.lock")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs that sweep knobs of a made tree: turned before each point, restored at the end, also after SIGKILL."""
+"""Test runs that sweep knobs of a made tree: set before each point, restored at the end, also after SIGKILL."""
 
 import json
 import random
@@ -144,7 +144,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 def kill_when_set(
     process: subprocess.Popen[str], tree: Tree, later_s: float = 0.0, number: int = signal.SIGKILL
 ) -> None:
-    """Sends a signal once the run has turned a knob."""
+    """Send a signal once the run has set a knob."""
     wait_until(lambda: process.poll() is not None or (journal(tree).exists() and '"done"' in journal(tree).read_text()))
     time.sleep(later_s)
     process.send_signal(number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sessions: order, refusals, conflicts, signals, and every knob that is a file."""
+"""Test sessions: order, refusals, conflicts, signals, and every knob that is a file."""
 
 import errno
 import json
@@ -621,7 +621,7 @@ def test_ctrl_c_just_before_the_restore_does_not_skip_it(tree: Tree, monkeypatch
 
 
 def test_a_login_that_ends_sends_two_signals(tree: Tree) -> None:
-    """Both are there at once: one cannot cut off what the other makes the command restore."""
+    """Both come at once: the second must not cut off the restore that the first one starts."""
     before = tree.picture()
     command = [sys.executable, "-c", "from pollscope.cli import main; main()"]
     command += ["knob", "--root", str(tree.root), "set", "turbo", "off", "--hold"]

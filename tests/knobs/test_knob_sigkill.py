@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whenever a run is killed, every byte of the host comes back."""
+"""Check that every byte of the host is restored, whenever a run is killed."""
 
 import os
 import random
@@ -34,7 +34,7 @@ class Sweeper:
     forker: subprocess.Popen[str]
 
     def kill_at_random(self, seed: int) -> None:
-        """Starts a sweep and kills it, and nothing that it started, at a random moment.
+        """Start a sweep and kill it, and nothing that it started, at a random moment.
 
         Four of five are killed after their first entry in the journal: on a busy host the others may not have come so
         far.

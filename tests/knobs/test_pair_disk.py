@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A host of a pair whose disk is full, or fills in a run: one line, and nothing stays half-set."""
+"""Test a host of a pair whose disk is full or fills during a run: one line, and no setting stays incomplete."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ DISK = "size=256k"
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk, mounted where the DUT keeps its lock and its journal."""
+    """Mount a small disk where the DUT keeps its lock and its journal."""
     folder = tmp_path / "dut/state"
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", folder], check=True)
@@ -43,7 +43,7 @@ def tree(tmp_path: Path, disk: Path) -> Tree:
 
 
 def fill(disk: Path, but_bytes: int = 0) -> Path:
-    """Takes the rest of the disk, or leaves some bytes of it."""
+    """Take the rest of the disk, or leave some bytes of it."""
     path, usage = disk / "filler", os.statvfs(disk)
     path.write_bytes(bytes(usage.f_bavail * usage.f_frsize - but_bytes))
     return path
@@ -126,7 +126,7 @@ def test_an_agent_restores_whatever_its_collectors_raise(
 def test_a_second_signal_to_an_agent_does_not_stop_the_restore(
     tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it begins to: the second signal comes after it."""
+    """The second signal comes when the restore begins."""
 
     class InterruptingDict(dict[str, Any]):
         def values(self) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The mode of the IOMMU as a factor of a pair of real hosts, set by the play of an inventory.
+"""Test the IOMMU mode as a factor of a pair of real hosts, set by the play of an inventory.
 
 This machine must not reboot: a stand-in takes the place of `run_play`. It does to the DUT what the play does as far as
 another host sees it: it takes the DUT's lock, sets the mode, and every connection to the DUT ends.
@@ -107,13 +107,13 @@ class Bench:
         return {"ansible_host": "127.0.0.1", "ansible_port": sshd.port, "pollscope_nics": ["0000:17:00.0"]}
 
     def run(self, spec: str, *options: str) -> tuple[int, list[str]]:
-        """Exit code and lines on standard error."""
+        """Return exit code and lines on standard error."""
         path = self.folder / "spec.yaml"
         path.write_text(spec)
         return self._pollscope("run", path, "--testbed", self.testbed, *options)
 
     def resume(self, run: RunFolder, *options: str) -> tuple[int, list[str]]:
-        """As `run`."""
+        """Return the same as `run`."""
         return self._pollscope("run", "--resume", run.path, "--testbed", self.testbed, *options)
 
     def _pollscope(self, *words: str | Path) -> tuple[int, list[str]]:
@@ -306,7 +306,7 @@ def test_every_pair_of_several_has_its_own_modes(
 
 
 def _merged(pairs: Mapping[str, Bench]) -> dict[str, Any]:
-    """One inventory of the hosts of several pairs."""
+    """Return one inventory of the hosts of several pairs."""
     groups: dict[str, Any] = {"dut": {"hosts": {}}, "generator": {"hosts": {}}}
     for pair, each in pairs.items():
         for group, found in groups.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collectors, knobs and metadata of the two hosts of a pair, over a real sshd."""
+"""Test collectors, knobs and metadata of the two hosts of a pair, over a real sshd."""
 
 import os
 import re
@@ -130,7 +130,7 @@ def test_a_host_without_pollscope_has_no_collectors(cli: Cli, sshd: SshHost, tmp
 
 
 def agents_of(folder: Path) -> list[int]:
-    """Agents whose state is in `folder`."""
+    """Return agents whose state is in `folder`."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:

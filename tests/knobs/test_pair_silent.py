@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network that falls silent, and a controller that does: no connection is closed, and the hosts are given back."""
+"""Test a network or a controller that falls silent without closing a connection: the hosts are restored."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def network() -> Iterator[SilentNetwork]:
 
 @pytest.fixture
 def far(network: SilentNetwork, tmp_path: Path) -> Iterator[SshHost]:
-    """A host at the other end of a cable, whose sshd asks nobody whether he lives."""
+    """Return a host at the other end of a cable, whose sshd sends no keep-alive."""
     folder = tmp_path / "far"
     folder.mkdir()
     inside, reached_from = network.inside_there(), network.inside_here()
@@ -79,7 +79,7 @@ def test_knobs_are_restored_while_packets_are_dropped(
 
 @pytest.mark.thorough
 def test_a_stopped_controller_keeps_no_host(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
-    """Its connections stay open, for the kernel acknowledges what arrives; and the next one finds the hosts free."""
+    """Its connections stay open, because the kernel acknowledges packets; the next controller finds the hosts free."""
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
     process = cli.start("run", cli.spec(ENDLESS), "--testbed", testbed)

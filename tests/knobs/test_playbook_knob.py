@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The module with which the roles `cpu_power` and `ddio` turn knobs: pollscope itself, on a tree of plain files."""
+"""Test the module with which the roles `cpu_power` and `ddio` set knobs: pollscope itself, on a tree of plain files."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ def program(tree: Tree, tmp_path: Path) -> str:
 
 
 def program_for(tree: Tree, tmp_path: Path) -> str:
-    """`pollscope` whose host is the tree."""
+    """Return a `pollscope` whose host is the tree."""
     real = Path(sys.executable).with_name("pollscope")
     path = tmp_path / "pollscope"
     path.write_text(f'#!/bin/sh\nshift\nexec {real} knob --root {tree.root} "$@"\n')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Restoring goes on, whatever one knob raises."""
+"""Check that a restore continues, whatever one knob raises."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from pollscope.host.restore import Restorer, Setting
 
 
 class Held(Setting):
-    """A state in memory; one target raises what is no error of the host."""
+    """A state in memory; one target raises an error of the program, not of the host."""
 
     def __init__(self) -> None:
         self.states = {"first": "new", "second": "new", "third": "new"}

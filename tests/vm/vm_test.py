@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""From nothing to measured on a pair of virtual machines, and back to nothing: what `make vm-test` runs.
+"""Go from nothing to a measured pair of virtual machines and back, for `make vm-test`.
 
 Brings the testbed vm-pair up, provisions it by the plays, runs the sanity spec of a pair across it, compares IOMMU
 modes and DDIO, loses the SSH of the DUT in a sweep of a knob, pulls its plug in a trial and completes both runs,
@@ -80,7 +80,7 @@ passed: dict[str, float] = {}
 
 
 def arguments() -> argparse.Namespace:
-    """Of the command line."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="vm_test.py")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--roles", action="store_true")
@@ -94,7 +94,7 @@ def arguments() -> argparse.Namespace:
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """One thing that has to work; its time is printed."""
+    """Time one step that has to work, and print its time."""
     print(f"== {what}", flush=True)
     begin = time.monotonic()
     yield
@@ -103,7 +103,7 @@ def step(what: str) -> Iterator[None]:
 
 
 def pollscope(*words: str | Path, codes: Container[int] = (0,)) -> str:
-    """Runs a command and returns what it printed; ends the test when its exit code is none of these."""
+    """Run a command and return its output; end the test if its exit code is none of these."""
     command = [chosen.pollscope, *map(str, words)]
     print("$", *command, flush=True)
     done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
@@ -113,13 +113,13 @@ def pollscope(*words: str | Path, codes: Container[int] = (0,)) -> str:
 
 
 def run(spec: str, *options: str) -> Path:
-    """Runs a spec on the machines; returns the run folder, which is the last line."""
+    """Run a spec on the machines; return the run folder, which is the last line."""
     said = pollscope("run", CHECKOUT / "experiments" / spec, "--testbed", "vm-pair", *options, codes=(0, 1))
     return CHECKOUT / said.strip().splitlines()[-1]
 
 
 def complete(folder: Path) -> RunFolder:
-    """The run, which has every planned trial as data."""
+    """Return the run after checking that it has every planned trial as data."""
     found = read_run(folder)
     assert found.meta["status"] == "complete", found.meta["status"]
     good = {trial["trial"] for trial in found.trials if trial["status"] != "failed"}
@@ -129,12 +129,12 @@ def complete(folder: Path) -> RunFolder:
 
 
 def as_any_boot_has_them(knobs: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
-    """Knobs without the numbers of interrupts, which devices get in another order when the machine boots again."""
+    """Return knobs without the numbers of interrupts, which change order from boot to boot."""
     return {name: sorted(found.values()) if name == "irq_affinity" else found for name, found in knobs.items()}
 
 
 def sane(folder: Path) -> None:
-    """Every trial of the sanity spec is data, and its claims hold.
+    """Check that every trial of the sanity spec is data, and that its claims hold.
 
     Emulated machines are disturbed by all that runs on their host: one that gets no CPU keeps what came, and a claim
     may be left open. There most trials must have lost nothing.
@@ -152,13 +152,13 @@ def sane(folder: Path) -> None:
 
 
 def sent_and_received(trials: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Packets that each lcore of the generator sent and got back in a trial, until the end of its drain."""
+    """Return the packets that each generator lcore sent and got back in a trial, until the end of its drain."""
     lcores = [lcore["total"] for trial in trials if "result" in trial for lcore in trial["result"]["gen"]["lcores"]]
     return [(total["sent"], total["rx_packets"]) for total in lcores]
 
 
 def wait_until(there: Callable[[], bool], process: subprocess.Popen[str], what: str) -> None:
-    """Waits for something that a running command does."""
+    """Wait for an effect of a running command."""
     deadline = time.monotonic() + STEP_LIMIT_S
     while not there():
         assert time.monotonic() < deadline, f"not seen: {what}"
@@ -168,7 +168,7 @@ def wait_until(there: Callable[[], bool], process: subprocess.Popen[str], what: 
 
 @contextmanager
 def broken_run(results: str, spec: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[Path]]]:
-    """A run that the body breaks; gives the process and, once it has ended, the folder of the run."""
+    """Start a run that the body breaks; yield the process and, once it has ended, the folder of the run."""
     parent, folders = CHECKOUT / "results" / results, list[Path]()
     before = set(parent.glob("*"))
     command = [chosen.pollscope, "run", f"experiments/{spec}", "--testbed", "vm-pair", *options]
@@ -187,7 +187,7 @@ def broken_run(results: str, spec: str, *options: str) -> Iterator[tuple[subproc
 
 
 def first_failure(folder: Path) -> str:
-    """Why the first failed trial of a broken run failed."""
+    """Return why the first failed trial of a broken run failed."""
     found = read_run(folder)
     assert found.meta["status"] == "failed", found.meta["status"]
     reasons = [trial["reason"] for trial in found.trials if trial["status"] == "failed"]
@@ -205,7 +205,7 @@ def recorded(folders: Iterable[Path]) -> tuple[int, int]:
 
 
 def pull_the_plug(testbed: VmPairTestbed) -> None:
-    """Kills the DUT in a trial; the run says so, and is completed after `up`."""
+    """Kill the DUT during a trial; check that the run reports it and is completed after `up`."""
     results, (dut, generator) = CHECKOUT / "results/sanity-pair", testbed.machines
     before, generator_pid = set(results.glob("*")), generator.pid()
 
@@ -227,14 +227,14 @@ def pull_the_plug(testbed: VmPairTestbed) -> None:
 
 
 def set_cable(testbed: VmPairTestbed, plugged: bool) -> None:
-    """The network through which the DUT is managed."""
+    """Connect or cut the network through which the DUT is managed."""
     monitor = Monitor(testbed.machines[0].monitor)
     monitor.tell(f"set_link management {'on' if plugged else 'off'}")
     monitor.close()
 
 
 def lose_ssh(testbed: VmPairTestbed) -> Path:
-    """Cuts the DUT off in a sweep of a knob; after it answers again every knob is what it was, and the run goes on."""
+    """Cut the DUT off during a sweep of a knob; check that every knob is restored later and the run continues."""
     before, dut = snapshot(testbed), testbed.machines[0].remote
     results = CHECKOUT / "results/i-f7-ddio"
     earlier = set(results.glob("*"))
@@ -265,7 +265,7 @@ def lose_ssh(testbed: VmPairTestbed) -> Path:
 
 
 def play(name: str, inventory: Inventory, *options: str) -> PlayResult:
-    """Runs a play on both machines."""
+    """Run a play on both machines."""
     begin = time.monotonic()
     result = run_play(name, inventory, options=options)
     took_s = time.monotonic() - begin
@@ -291,7 +291,7 @@ def bare_machines(testbed: VmPairTestbed) -> list[str]:
 
 
 def provisioning(testbed: VmPairTestbed) -> list[str]:
-    """Revert, check mode, converge; returns what was there before it converged."""
+    """Run revert, check mode and converge; return the state before converging."""
     inventory = testbed.inventory()
     play("restore", inventory)
     bare = bare_machines(testbed)
@@ -303,20 +303,20 @@ def provisioning(testbed: VmPairTestbed) -> list[str]:
 
 
 def again(testbed: VmPairTestbed) -> None:
-    """Provisioned machines are left as they are."""
+    """Check that provisioned machines are left unchanged."""
     inventory = testbed.inventory()
     assert not play("provision", inventory).changes, "the second run changed something"
     assert not play("verify", inventory).changes
 
 
 def restoring(testbed: VmPairTestbed) -> None:
-    """After the plays and all runs."""
+    """Restore after the plays and all runs."""
     assert play("restore", testbed.inventory()).changes
     bare_machines(testbed)
 
 
 def every_role(testbed: VmPairTestbed) -> None:
-    """Converge, again, verify and restore the roles on the DUT; what was there before them is there after them."""
+    """Converge, again, verify and restore the roles on the DUT; check that the state before them is back after them."""
     with tempfile.TemporaryDirectory(dir=CHECKOUT / ".cache") as folder:
         archive = Path(folder) / "release.tar.gz"
         build: list[str | Path] = [CHECKOUT / "playbooks/build-release", "--suite", testbed.config.release, archive]
@@ -344,7 +344,7 @@ def every_role(testbed: VmPairTestbed) -> None:
 
 
 def inventory_of_roles(testbed: VmPairTestbed, path: Path, archive: Path) -> Inventory:
-    """The testbed's inventory with the other roles."""
+    """Return the testbed's inventory with the other roles."""
     content = json.loads(testbed.inventory().path.read_text())
     del content["dut"]["vars"]
     content["all"]["vars"] |= {
@@ -368,7 +368,7 @@ def everything(testbed: VmPairTestbed) -> set[str]:
 
 
 def compare_modes(testbed: VmPairTestbed) -> None:
-    """Three IOMMU modes, each by boot parameter and reboot; the machine then has its own again."""
+    """Compare three IOMMU modes, each by boot parameter and reboot; check that the machine gets its own mode back."""
     before = snapshot(testbed)
     folder = run("intrahost/i-iommu.yaml", "--quick")
     complete(folder)
@@ -378,7 +378,7 @@ def compare_modes(testbed: VmPairTestbed) -> None:
 
 
 def nothing_left(testbed: VmPairTestbed) -> None:
-    """No process, file or mount of the machines is there; of what was made, images and the answer about KVM stay."""
+    """Check that no process, file or mount of the machines is left except images and the answer about KVM."""
     assert not testbed.folder.exists()
     others = [path.name for path in vm_folder().iterdir() if path.suffix not in (".img", ".tar", ".json")]
     assert not others, others
@@ -392,12 +392,12 @@ def nothing_left(testbed: VmPairTestbed) -> None:
 
 
 def sanity(_testbed: VmPairTestbed) -> None:
-    """The sanity spec of a pair."""
+    """Run the sanity spec of a pair."""
     sane(run("sanity/pair.yaml"))
 
 
 def compare_ddio(testbed: VmPairTestbed) -> None:
-    """DDIO on and off, though SSH was lost in between."""
+    """Compare DDIO on and off, although SSH was lost in between."""
     pollscope("compare", lose_ssh(testbed), "--by", "ddio", "--out", CHECKOUT / "out")
 
 
@@ -413,7 +413,7 @@ STEPS: dict[str, tuple[str, Callable[[VmPairTestbed], None]]] = {
 
 
 def go_through(testbed: VmPairTestbed, names: Iterable[str]) -> None:
-    """These steps."""
+    """Run these steps."""
     for name in names:
         what, go = STEPS[name]
         with step(what):
@@ -421,7 +421,7 @@ def go_through(testbed: VmPairTestbed, names: Iterable[str]) -> None:
 
 
 def measured(testbed: VmPairTestbed) -> None:
-    """From bare machines to runs, their faults, and back to bare machines."""
+    """Go from bare machines to runs and their faults, and back to bare machines."""
     with step("provisioning"):
         bare = provisioning(testbed)
     go_through(testbed, STEPS)
@@ -430,7 +430,7 @@ def measured(testbed: VmPairTestbed) -> None:
 
 
 def roles(testbed: VmPairTestbed) -> None:
-    """The other roles, on a machine that has nothing from the plays."""
+    """Run the other roles, on a machine that has nothing from the plays."""
     with step("restore"):
         assert play("restore", testbed.inventory()).changes
     with step("every other role comes and goes"):
@@ -438,7 +438,7 @@ def roles(testbed: VmPairTestbed) -> None:
 
 
 def from_nothing(testbed: VmPairTestbed) -> None:
-    """Machines that are made for this and are gone afterwards."""
+    """Make machines for this and remove them afterwards."""
     assert not testbed.folder.exists(), f"{testbed.folder} is there: pollscope testbed down vm-pair"
     try:
         with step("up"):
