@@ -34,7 +34,7 @@ def test_a_generator_has_the_cpus_that_are_named(tmp_path: Path) -> None:
     [
         (
             "{main: 0, generator: [1, 2], dut: [2, 3]}",
-            "CPU 2 is named twice: each lcore of generator and DUT needs a CPU of its own",
+            "CPU 2 is named twice: each lcore of generator and DUT needs its own CPU",
         ),
         ("{main: 0, generator: 1, dut: [1]}", "CPU 1 is named twice"),
         ("{main: 0, generator: [], dut: [1]}", "generator"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Execute plans into a finished run folder; several plans run side by side, each on a part of the testbed."""
+"""Execute plans and write the run folder; several plans run in parallel, each on a part of the testbed."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -29,14 +29,14 @@ NOT_RESTORED = "knob not restored"
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes:
         folder: the run folder.
         ok, flagged, failed: numbers of trials.
         failures: trial -> reason.
         warnings: sentences about the quality of the run.
-        nothing_left: why the testbed could host no point; None when it could.
+        nothing_left: why the testbed could host no point; None if it could.
     """
 
     folder: Path
@@ -49,14 +49,14 @@ class RunOutcome:
 
 
 class Execution:
-    """A new run, or one that goes on.
+    """A new or resumed run.
 
     Args:
-        plans: one for each part of the testbed; a part without a trial is left alone.
-        testbed: where.
+        plans: one per part of the testbed; a part without trials is not used.
+        testbed: measures the trials.
         writer: the run folder.
-        knobs: of the whole testbed, entered.
-        stored: what an interrupted run has left.
+        knobs: those of the whole testbed, already entered.
+        stored: the run folder of an interrupted run; None for a new run.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Execution:
                 runner.remember(records)
 
     def execute(self) -> RunOutcome:
-        """Make every trial that is not there yet, and end the run in order whatever happens.
+        """Make all missing trials, and close the run whatever happens.
 
         Raises:
-            KeyboardInterrupt: the run folder says so.
-            PollscopeError: as the testbed's.
+            KeyboardInterrupt: after noting it in the run folder.
+            PollscopeError: an error of the testbed.
         """
         try:
             self._knobs.apply(self._runners[0].plan.spec.knobs)
@@ -91,7 +91,7 @@ class Execution:
         except KeyboardInterrupt:
             self._finish("interrupted")
             raise
-        except BaseException as error:  # also a defect: its run has ended, and its nodes and knobs are given back
+        except BaseException as error:  # also after a defect of pollscope: end the nodes and restore the knobs
             self._finish("failed", _ended_by(error))
             raise
         return self._finish("failed" if any(runner.failures() for runner in self._runners) else "complete")
@@ -105,7 +105,7 @@ class Execution:
             try:
                 wait(running)
             except KeyboardInterrupt:
-                self._stop.set()  # trials that run end in order; leaving the block waits for them
+                self._stop.set()  # running trials end normally; leaving the block waits for them
                 raise
         for each in running:
             each.result()
@@ -167,20 +167,20 @@ class Execution:
         return RunOutcome(self._writer.folder, ok, flagged, failed, failures, warnings)
 
     def _trial_ids(self) -> list[str]:
-        """The plan of all pairs, and behind it what each added to its own."""
+        """Return the planned trials of all pairs, followed by the trials that each pair added."""
         planned = [trial.id for runner in self._runners for trial in runner.plan.trials]
         return planned + [trial for runner in self._runners for trial in runner.further_ids()]
 
     def _write_table(self, status: str) -> None:
-        self._writer.close()  # everything measured is on the disk: the reserve is free for the table
+        self._writer.close()  # all measurements are on the disk, so the table may use the reserve
         try:
             write_table(self._writer.folder)
         except HostError:
-            if status == "complete":  # else there is a graver error to tell; the table is derived again when it is read
+            if status == "complete":  # otherwise a graver error is reported; readers derive the table again
                 raise
 
     def _warnings(self, not_restored: Sequence[str]) -> list[str]:
-        # Knobs that an earlier part of the run left were restored again before this part began.
+        # Drop warnings of an earlier part of the run: its knobs were restored before this part began.
         before = [text for text in self._writer.meta["warnings"] if not text.startswith(NOT_RESTORED)]
         flags = self._writer.meta["build"].get("flags", {})
         if flags.get("buildtype") == "debug" or flags.get("b_sanitize") not in (None, "none", []):
@@ -189,9 +189,9 @@ class Execution:
         return list(dict.fromkeys([*before, *found, *not_restored]))
 
     def _maxima(self) -> dict[str, dict[str, Any]]:
-        """Point -> its maximum; of several pairs POINT@PAIR, for each has its own.
+        """Return point -> maximum; with several pairs POINT@PAIR, because each pair has its own maximum.
 
-        Those that only an interrupted part of the run needed are kept.
+        Maxima of an interrupted part of the run are kept.
         """
         before: dict[str, dict[str, Any]] = self._writer.meta["maxima"]
         return before | {
@@ -202,14 +202,14 @@ class Execution:
 
 
 def _ended_by(error: BaseException) -> str:
-    """Return what ended a run, without the advice that its last line gave."""
+    """Return the error that ended a run, without its remedy."""
     if isinstance(error, PollscopeError):
         return f"{error.where}: {error.what}" if error.where else error.what
     return reason_of(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
 def knobs_after(knobs: Knobs) -> Mapping[str, Mapping[str, str]]:
-    """The knobs now; a host that was lost must not keep the run from being closed."""
+    """Return the present knobs; a lost host must not prevent closing the run."""
     try:
         return knobs.snapshot()
     except HostError as error:

@@ -39,5 +39,5 @@ class FailureBudget:
                 f"{self._failed} tries have failed, failures.at_most allows {self._at_most}; "
                 f"the last one, {self._last}",
                 str(self._log),
-                f"pollscope run --resume {self._folder} goes on from here",
+                f"pollscope run --resume {self._folder} continues from here",
             )

@@ -27,13 +27,13 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Testbed
 
-# So many nodes lost one after the other are no accident: the run stops and can be resumed.
+# After so many lost nodes in a row the cause is not chance: the run stops and can be resumed.
 _GIVE_UP_AFTER = 5
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The part of a trial's last attempt that is kept in memory; the record itself is on the disk."""
+    """The part of a trial's last attempt that stays in memory; the whole record is on the disk."""
 
     status: Status
     attempt: int
@@ -48,15 +48,15 @@ class Kept:
 
 
 class Runner:
-    """One execution of a plan, from the start or continued.
+    """Execute a plan, from the start or resumed.
 
     Args:
         plan: the trials.
-        testbed: measures them, one after the other.
+        testbed: measures the trials one after the other.
         writer: the run folder.
         progress: called before each trial.
-        budget: of the tries that may fail, for all pairs of the run.
-        stop: when set, no further trial is begun (KeyboardInterrupt).
+        budget: tries that may fail, for all pairs of the run.
+        stop: once set, no further trial begins (KeyboardInterrupt).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Runner:
         self.warnings: list[str] = []
 
     def remember(self, records: Iterable[TrialRecord]) -> None:
-        """Takes over an interrupted run's trials whose parameters are still those of the plan."""
+        """Keep the trials of an interrupted run whose parameters are still those of the plan."""
         planned = {trial.id: trial for trial in self._possible_trials()}
         for record in records:
             trial = planned.get(record.trial)
@@ -93,11 +93,11 @@ class Runner:
                     self._keep(stored, self._metrics_of(stored))
 
     def run(self) -> None:
-        """Makes every trial that is not there yet.
+        """Make all missing trials.
 
         Raises:
-            HostError: the testbed can measure no further trial.
-            TrialError: node after node was lost.
+            HostError: the testbed cannot measure any further trial.
+            TrialError: too many nodes were lost in a row.
         """
         there = [trial for trial in self.plan.trials if self._done(trial)]
         self._progress.skip(len(there), sum(trial.seconds for trial in there))
@@ -108,15 +108,15 @@ class Runner:
         self._repeat_on_same_host_state()
 
     def count(self, *statuses: str) -> int:
-        """How many trials ended with one of these statuses."""
+        """Return the number of trials that ended with one of these statuses."""
         return sum(kept.status in statuses for kept in self._kept.values())
 
     def failures(self) -> dict[str, str]:
-        """Trial -> reason, of those that failed."""
+        """Return trial -> reason for the failed trials."""
         return {trial: kept.reason for trial, kept in self._kept.items() if kept.status == "failed"}
 
     def further_ids(self) -> list[str]:
-        """The trials beyond the plan."""
+        """Return the trials that were added to the plan."""
         planned = {trial.id for trial in self.plan.trials}
         return [trial for trial in self._kept if trial not in planned]
 
@@ -136,7 +136,7 @@ class Runner:
     def _make(self, trial: Trial) -> None:
         if self._done(trial):
             return
-        self._budget.check()  # another pair may have used it up
+        self._budget.check()  # another pair may have exhausted it
         if trial.search_trials:
             self._search(trial)
         else:
@@ -146,7 +146,7 @@ class Runner:
 
     def _measure(self, trial: Trial) -> None:
         left = {"flagged": self.plan.spec.noise.repeat_flagged, "failed": self.plan.spec.failures.tries - 1}
-        if self.testbed.emulated:  # it is disturbed by all that runs on this host: a further trial is no better
+        if self.testbed.emulated:  # this host disturbs each trial, so that a repeat is no better
             left["flagged"] = 0
         while True:
             if self._stop is not None and self._stop.is_set():  # also between the trials of a search
@@ -167,7 +167,7 @@ class Runner:
             left[record.status] -= 1
 
     def _search(self, maximum: Trial) -> None:
-        """A search; its trials are made, or taken from what an interrupted run has left."""
+        """Search the maximum; reuse the trials of an interrupted run."""
 
         def count(step: Trial) -> SearchCounts:
             counts = self._step(step)
@@ -188,7 +188,7 @@ class Runner:
     def _step(self, step: Trial) -> SearchCounts:
         stored = self._stored_steps.pop(step.id, None)
         if stored is not None:
-            # Another load than this search asks for (another version of the package): the trial is made again.
+            # Repeat the trial if its load is not the one that this search asks for (another version of the package).
             usable = stored.status != "failed" and _same_params(stored, step)
             metrics = self._metrics_of(stored)
             self._keep(stored if usable else stored.having(status="failed"), metrics)
@@ -204,9 +204,9 @@ class Runner:
         return 0 if kept is None else kept.attempt + 1
 
     def _metrics_of(self, record: TrialRecord) -> Mapping[str, float]:
-        """Judges a record as its readers will, and notes in it what the run decides on; none of one that failed.
+        """Return the metrics of a record, and set its status and flags as its readers will; return none if it failed.
 
-        A record that contradicts the protocol fails by that.
+        A record that contradicts the protocol fails.
         """
         if record.status == "failed":
             return {}
@@ -224,15 +224,15 @@ class Runner:
         if self._lost_in_a_row >= _GIVE_UP_AFTER:
             self._writer.append(record.to_json())
             raise TrialError(
-                f"{_GIVE_UP_AFTER} nodes in a row were lost, the last one because: {record.reason}",
+                f"{_GIVE_UP_AFTER} nodes in a row were lost; reason of the last loss: {record.reason}",
                 str(self._writer.log),
-                f"{resume_command(self._writer.folder)} goes on from here",
+                f"{resume_command(self._writer.folder)} continues from here",
             )
 
     def _keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
         before = self._kept.get(record.trial)
         if before is not None and record.status == "failed" != before.status:
-            # The repeat of a flagged trial failed: the flagged trial stays data.
+            # The repeat of a flagged trial failed, so the flagged trial stays in the data.
             self._kept[record.trial] = replace(before, attempt=record.attempt)
             return
         counted = record.kind == "search" and record.status != "failed"
@@ -266,17 +266,17 @@ class Runner:
         self._warn_of_width()
 
     def _extra_repeats(self) -> range:
-        """Return the numbers of extra blocks after a change of the host state: behind all that the plan can have."""
+        """Return the repeat numbers of extra blocks; they follow the highest number that the plan can have."""
         repeats = self.plan.spec.repeats
         first = repeats.at_least if repeats.until is None else repeats.until.at_most
         return range(first, first + self.plan.spec.noise.extra_blocks)
 
     def _repeat_on_same_host_state(self) -> None:
-        """Make a few extra blocks of points that were not seen in one host state as often as repeats ask."""
+        """Make a few extra blocks of the points that lack repeats in a single host state."""
         if self.testbed.emulated:
             return
         extra = self._extra_repeats()
-        # A block that an interrupted run began counts as made: a run that has ended finds nothing left to do.
+        # A block that an interrupted run began counts as made, so that resuming a complete run makes no trial.
         begun = {kept.repeat for kept in self._kept.values() if kept.kind == "measure"}
         for number, repeat in enumerate(extra, 1):
             if any(other >= repeat for other in begun):
@@ -305,14 +305,14 @@ class Runner:
         )
 
     def _short_of_host_state(self) -> list[Point]:
-        """Return the points that were not seen on one host state as often as repeats ask."""
+        """Return the points that lack repeats in a single host state."""
         _, found = self._seen()
         return [point for point in self.plan.points if point.id in found.short]
 
     def _seen(self) -> tuple[list[tuple[Kept, str]], Standing]:
-        """Return the trials that are data, each with its host state, and how often each point was seen on the main one.
+        """Return the valid trials with their host states, and the repeats of each point in the main one.
 
-        Without several host states there is no main one, and no point is short.
+        If there is only one host state, there is no main one and no point lacks repeats.
         """
         judgement = judge_host_state(self.testbed.host_checks)
         seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
@@ -324,9 +324,9 @@ class Runner:
         return labelled, standing([(kept.point, label) for kept, label in labelled], len(planned))
 
     def _values(self, metric: str) -> list[tuple[Point, list[float]]]:
-        """Return the values of each point that a claim would be judged by if the run ended now.
+        """Return the values of each point that a claim would use if the run ended now.
 
-        Trials on other host states are left out where each point was seen often enough on the main one.
+        Trials in other host states are left out if each point has enough repeats in the main one.
         """
         seen, found = self._seen()
         anywhere = found.main == UNKNOWN or bool(found.short)
@@ -350,13 +350,13 @@ class Runner:
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """The metrics of a trial of a search; one that does not tell what was lost fails by that."""
+    """Return the metrics of a trial of a search; the trial fails if it does not count its losses."""
     if record.status == "failed":
         return metrics
     try:
         counts_of(record, metrics)
     except (NotMeasured, KeyError) as missing:
-        record.status, record.reason = "failed", f"the trial does not tell what was lost: {missing}"
+        record.status, record.reason = "failed", f"the trial does not count its losses: {missing}"
         return {}
     return metrics
 

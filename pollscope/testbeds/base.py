@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Define every testbed: it says which points it can host and measures a trial. A run knows nothing else about it."""
+"""Define the interface of testbeds: say which points can be hosted, and measure a trial. Runs use nothing else."""
 
 import time
 from abc import ABC, abstractmethod
@@ -28,19 +28,19 @@ MOST_GENERATOR_LCORES = 8
 
 
 class TestbedConfig(StrictModel):
-    """The file of a testbed; each kind has its own keys, and `kind: Literal[NAME]`."""
+    """The file of a testbed; each kind has its own keys and `kind: Literal[NAME]`."""
 
 
 @dataclass(frozen=True)
 class HostFinding:
-    """One thing that a host has or lacks, and what to run for it (`pollscope testbed check`).
+    """A feature that a host has or lacks, and the remedy (`pollscope testbed check`).
 
     Attributes:
         host: of the testbed.
-        what: was looked at.
-        state: `yes` it is there; `no` nothing can be measured without it; `note` it is missed, or is not known.
-        text: what was found.
-        remedy: what to run or to write; empty for `yes`.
+        what: the feature.
+        state: `yes` present; `no` missing, so that nothing can be measured; `note` missing or unknown.
+        text: the finding.
+        remedy: the command to run or the line to write; empty for `yes`.
     """
 
     host: str
@@ -62,7 +62,7 @@ def tcp_refusal(params: Parameters) -> str | None:
     """Say why a testbed whose generator sends UDP cannot host a point; None if it can."""
     if params.flow_size is None:
         return None
-    return "flow_size: TCP flows are sent by a kernel, and only a testbed of kind namespaces has one at both ends"
+    return "flow_size: TCP flows need a kernel at both ends, which only a testbed of kind namespaces has"
 
 
 def sleep_refusal(params: Parameters) -> str | None:
@@ -73,18 +73,18 @@ def sleep_refusal(params: Parameters) -> str | None:
 
 
 class HostAway(HostError):
-    """A host that trials need does not answer any more: the run ends, and is resumable."""
+    """A host that trials need no longer answers; the run ends and can be resumed."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold what a run gives to a testbed before the first trial.
+    """The input that a run gives to a testbed before the first trial.
 
     Attributes:
-        plan: the trials that it is going to be asked for, and their spec.
-        folder: the run folder; only files of its own are written there.
-        log: for what its programs say.
-        append_host_check: keeps a host-state check (docs/validity.md) and returns it with its number.
+        plan: the trials to measure, and their spec.
+        folder: the run folder; a testbed writes only its own files there.
+        log: file for the output of its programs.
+        append_host_check: stores a host-state check (docs/validity.md) and returns it with its number.
         host_checks: those of the interrupted part of the run.
     """
 
@@ -97,12 +97,12 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Opening:
-    """Hold what run.json says of a testbed before the first trial.
+    """The entries of a testbed in run.json before the first trial.
 
     Attributes:
         hello: of the DUT's node.
         noise: gaps of the measuring CPUs.
-        collectors: what each says: `{available, reason, required, interval_ns}`.
+        collectors: state of each one: `{available, reason, required, interval_ns}`.
     """
 
     hello: dict[str, Any] | None = None
@@ -120,23 +120,23 @@ def without_collectors(assignment: Assignment, reason: str) -> Opening:
 
 
 class Testbed(ABC):
-    """Where the trials of one run are measured.
+    """A testbed, which measures the trials of one run.
 
-    A kind is a class and a line in TESTBEDS (pollscope.base.names). `refusal` and `measure` make a testbed; all else
-    has a default that suits one without a host.
+    Each kind is a class and a line in TESTBEDS (pollscope.base.names). A testbed defines `refusal` and `measure`; the
+    other methods have defaults that suit a testbed without a host.
 
     Args:
-        file: of the testbed.
+        file: the file of the testbed.
         config: its content.
 
     Attributes:
-        kind: as specs name it.
+        kind: its name in specs.
         summary: where trials run, in a few words (docs/reference-spec.md).
-        config_model: what its file may say.
+        config_model: the keys of its file.
         shared_tsc: whether generator and DUT read the same clock.
         modelled: whether its numbers are modelled instead of measured.
-        warnings: sentences that the reader of the run has to know.
-        maxima: what `load_of_max` refers to; hears of every trial, of those of an interrupted part before `begin`.
+        warnings: sentences for the reader of the run.
+        maxima: the maxima for `load_of_max`; gets each trial, and those of an interrupted run before `begin`.
     """
 
     kind: ClassVar[str]
@@ -155,34 +155,34 @@ class Testbed(ABC):
         """Say why this testbed cannot host a point; None if it can."""
 
     def cautions(self, point: Point) -> list[str]:
-        """Return what somebody who plans has to know of a point that it can host."""
+        """Return warnings about a point that this testbed can host."""
         del point
         return []
 
     @abstractmethod
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """Measure one trial; one that fails is a record with the reason (see `begun`).
+        """Measure one trial; a failed trial is a record with the reason (see `begun`).
 
         Raises:
-            HostError: no further trial can be measured either.
+            HostError: further trials cannot be measured either.
         """
 
     @property
     def parts(self) -> "Sequence[Testbed]":
-        """Return the testbeds that share the trials, each with its own name; itself when it hands nothing on."""
+        """Return the testbeds that share the trials, each with its own name; by default only this one."""
         return (self,)
 
     @property
     def emulated(self) -> bool:
-        """Tell whether an emulator makes its machines: their disturbances and their host state are its host's."""
+        """Return whether its machines are emulated, so that disturbances and host state are those of this host."""
         return False
 
     def named_by(self, kinds: Collection[str]) -> bool:
-        """Tell whether a spec with these `testbeds` is meant for it."""
+        """Return whether a spec with these `testbeds` is meant for this testbed."""
         return self.kind in kinds
 
     def require_named(self, spec: str, kinds: Sequence[str]) -> None:
-        """Check that a spec of this name, with these `testbeds`, is meant for it.
+        """Check that a spec with these `testbeds` is meant for this testbed.
 
         Raises:
             WrongTestbed: it is not.
@@ -193,8 +193,8 @@ class Testbed(ABC):
                 what, f"{spec}: testbeds", f"it names {', '.join(kinds)}; add the kind, or use such a testbed"
             )
 
-    def check(self) -> None:  # noqa: B027 a default, as those below
-        """Raise HostError when nothing at all can run here."""
+    def check(self) -> None:  # noqa: B027 a default, like those below
+        """Raise HostError if nothing can run here."""
 
     def knobs(self, what: str, restore_first: bool) -> Knobs:
         """Return the knobs of the host that measures, for `what` ("run S-F5"); see KnobSession for `restore_first`."""
@@ -202,7 +202,7 @@ class Testbed(ABC):
         return Knobs()
 
     def describe(self) -> dict[str, Any]:
-        """For run.json: `name`, `kind`, `shared_tsc`, and `file`, from which it can be made again."""
+        """Return for run.json `name`, `kind`, `shared_tsc` and `file`, which recreates the testbed."""
         return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
 
     def machine(self) -> dict[str, Any]:
@@ -210,10 +210,10 @@ class Testbed(ABC):
         return {"host": host_metadata(), "build": {"absent": "no node program is needed"}}
 
     def begin(self, assignment: Assignment) -> Opening:
-        """Begin the run; knobs of the whole run are set.
+        """Begin the run; the knobs of the whole run are already set.
 
         Raises:
-            HostError: it cannot.
+            HostError: the run cannot begin.
         """
         return without_collectors(assignment, f"a testbed of kind {self.kind} has no host to read")
 
@@ -241,16 +241,16 @@ class Testbed(ABC):
         return ()
 
     def end_block(self) -> None:  # noqa: B027
-        """No trial follows for now: what is to enclose trials is measured."""
+        """Take the measurements that follow a block of trials."""
 
     def end(self) -> None:  # noqa: B027
-        """End the run, perhaps before it began: end programs. Knobs are restored after it."""
+        """End the run's programs, even if the run did not begin. Knobs are restored afterwards."""
 
     def close(self) -> None:  # noqa: B027
-        """Nothing more is asked: what was opened to answer is closed. A second time does nothing."""
+        """Close all open resources. A second call does nothing."""
 
     def up(self) -> TestbedState:
-        """Prepares the testbed."""
+        """Prepare the testbed."""
         return self.status()
 
     def down(self) -> TestbedState:
@@ -258,7 +258,7 @@ class Testbed(ABC):
         return self.status()
 
     def findings(self) -> list[HostFinding]:
-        """Return what its hosts have and lack, for `pollscope testbed check`; changes nothing."""
+        """Return what its hosts have and lack, for `pollscope testbed check`; change nothing."""
         state = self.status()
         return [HostFinding(self.name, self.kind, "yes" if state.ready else "no", "; ".join(state.metadata) or "ready")]
 
@@ -266,7 +266,7 @@ class Testbed(ABC):
         """Make the programs where this testbed starts them; return lines that say where they are.
 
         Args:
-            say: gets a line before what takes long.
+            say: gets a line before each long step.
 
         Raises:
             HostError: they cannot be built there.
@@ -274,7 +274,7 @@ class Testbed(ABC):
         return [str(build_programs(say))]
 
     def status(self) -> TestbedState:
-        """Looks, and changes nothing."""
+        """Return the present state; change nothing."""
         try:
             self.check()
         except HostError as error:

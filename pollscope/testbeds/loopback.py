@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The loopback testbed: generator and DUT in one `pollscope-node` on this machine, joined by virtual NIC pairs."""
+"""Measure on this machine: generator and DUT in one `pollscope-node`, joined by virtual NIC pairs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,32 +40,32 @@ from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.session import TrialRequest
 
 _HUGEPAGE_BYTES = 2 << 20
-# One mbuf: 128 B of header, 128 B of headroom, 2048 B of data, 64 B of mempool header, rounded up by the allocator.
+# One mbuf: 128 B header, 128 B headroom, 2048 B data, 64 B mempool header, rounded up by the allocator.
 MBUF_BYTES = 2432
 # LPM table, rings, descriptors, histograms and the mempools' caches.
 _FIXED_BYTES = 192 << 20
-# Mbufs that are neither in a descriptor nor given by a parameter: caches of the lcores, bursts in flight.
+# Mbufs outside descriptors and rings: caches of the lcores, bursts in flight.
 _SPARE_MBUFS = 6144
-# The same of each of the generator's lcores.
+# The same per generator lcore.
 _SENDER_MBUFS = 2048
 _MAIN_LCORE = 0
-# RTE_MAX_LCORE of a usual build (config/rte_config.h).
+# RTE_MAX_LCORE of a default build (config/rte_config.h).
 _MOST_LCORES = 128
 
-# Limits of single requests. A node that takes longer is hung: configuring 1024 queues takes well below a second.
+# Time limits of requests; a slower node counts as hung. Configuring 1024 queues takes well below a second.
 CONFIGURE_LIMIT_S = 30.0
 CALIBRATE_LIMIT_S = 30.0
 REQUEST_LIMIT_S = 5.0
-# A trial may end this much later than planned before the node counts as hung; within 6 s it says which lcore hangs.
+# Delay of a trial's end after which the node counts as hung. The node itself names a hung lcore within 6 s.
 GRACE_S = 8.0
 
-# Parameters that are fixed when the ports are made, so that another value needs another process.
+# Parameters that the node takes at its start only; another value needs a new process.
 _AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
 
 
 class Cpus(TestbedConfig):
-    """CPUs given by hand."""
+    """The CPUs that the file names."""
 
     main: int = Field(ge=0)
     generator: Annotated[
@@ -80,7 +80,7 @@ class Cpus(TestbedConfig):
         spinning = (*self.generator, *self.dut)
         twice = sorted({cpu for cpu in spinning if spinning.count(cpu) > 1})
         if twice:
-            raise ValueError(f"CPU {twice[0]} is named twice: each lcore of generator and DUT needs a CPU of its own")
+            raise ValueError(f"CPU {twice[0]} is named twice: each lcore of generator and DUT needs its own CPU")
         return self
 
 
@@ -88,20 +88,21 @@ class LoopbackConfig(TestbedConfig):
     """The file of a loopback testbed."""
 
     kind: Literal["loopback"]
-    # Checked first, so that the error about a table is not that it is no word.
+    # Choose the type by the form, so that an error in a table is not reported as a wrong word.
     cpus: Annotated[
         Annotated[Literal["auto"], Tag("word")] | Annotated[Cpus, Tag("table")],
         Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
     ] = "auto"
     hugepages: Literal["auto", "always", "never"] = "auto"
     knob_root: str | None = Field(
-        default=None, description="a folder with sys, proc, dev and state whose knobs are turned instead of this host's"
+        default=None,
+        description="folder with sys, proc, dev and state; its knobs are set instead of this host's; default: none",
     )
 
 
 @dataclass(frozen=True)
 class Lcores:
-    """The lcores of a node: each CPU to spin on has one; those that sleep share one: main lcore, generator."""
+    """The lcores of a node: one per spinning CPU, the main lcore, and one for a generator that sleeps."""
 
     main_cpu: int
     by_cpu: Mapping[int, int]
@@ -109,7 +110,7 @@ class Lcores:
 
     @classmethod
     def of(cls, roles: Roles, spare: Sequence[int], sleeps: bool = False) -> "Lcores":
-        """Lcores for these roles, in their order, and then for spare CPUs."""
+        """Return lcores for these roles in their order, followed by lcores for spare CPUs."""
         by_cpu = {cpu: number for number, cpu in enumerate((*roles.measuring, *spare), _MAIN_LCORE + 1)}
         return cls(roles.main, by_cpu, roles.dut[0] if sleeps else None)
 
@@ -119,7 +120,7 @@ class Lcores:
 
     @property
     def eal(self) -> str:
-        """For EAL's --lcores."""
+        """Return the value of EAL's --lcores."""
         pairs = [(_MAIN_LCORE, self.main_cpu), *((lcore, cpu) for cpu, lcore in self.by_cpu.items())]
         pairs += [] if self.sleeper_cpu is None else [(self._sleeper, self.sleeper_cpu)]
         return ",".join(f"{lcore}@{cpu}" for lcore, cpu in pairs)
@@ -140,15 +141,15 @@ class Lcores:
 
 @dataclass(frozen=True)
 class Memory:
-    """Where the node's memory comes from, and how much there is."""
+    """The kind and size of the memory for the node."""
 
     huge: bool
     bytes: int
-    folder: str = ""  # of hugepages of one size; empty: of any
+    folder: str = ""  # hugetlbfs of one page size; empty: any page size
 
 
 class LoopbackTestbed(NodeTestbed):
-    """This machine, no NIC needed. Ports are virtual, and hugepages are reserved by the set-up play."""
+    """This machine, without a NIC. Ports are virtual; the set-up play reserves hugepages."""
 
     kind = "loopback"
     summary = "generator and DUT in one node on this machine, joined by virtual NICs"
@@ -161,11 +162,11 @@ class LoopbackTestbed(NodeTestbed):
         self.knob_host = KnobHost.measuring(config.knob_root)
 
     def own_knobs(self, what: str, restore_first: bool) -> KnobSession:
-        """This host's, or those of the tree that the file names."""
+        """Return the knobs of this host, or of the folder that the file names."""
         return KnobSession(what, self.knob_host, restore_first)
 
     def machine(self) -> dict[str, Any]:
-        """This machine's, and those of the build that it runs."""
+        """Return the metadata of this machine and of its node program."""
         return {"host": host_metadata(), "build": build_metadata(node_program())}
 
     def refusal(self, point: Point) -> str | None:
@@ -189,7 +190,7 @@ class LoopbackTestbed(NodeTestbed):
         if (too_many := _queues_refusal(params)) is not None:
             return too_many
         if params.tx_inline != "default":
-            return f"tx_inline={params.tx_inline} is a matter of mlx5; the virtual NIC's descriptors hold no packets"
+            return f"tx_inline={params.tx_inline} needs an mlx5 NIC; the virtual NIC's descriptors hold no packets"
         try:
             memory, needed = self._memory(params), _needed_bytes(params, self._roles(params))
         except HostError as error:
@@ -265,16 +266,16 @@ class LoopbackTestbed(NodeTestbed):
         return Roles(given.main, given.generator if wanted.generator else (), dut, others)
 
     def _spare_cpus(self, roles: Roles) -> list[int]:
-        """Return CPUs that other points may need: an lcore that has nothing to do sleeps, a new node takes seconds."""
+        """Return CPUs that other points may need; an unused lcore sleeps, whereas a new node takes seconds to start."""
         if self.config.cpus != "auto":
             given = self.config.cpus
             return [cpu for cpu in (*given.generator, *given.dut) if cpu not in roles.measuring]
         allowed = [cpu.cpu for cpu in self._cpus if cpu.cpu not in roles.measuring]
-        # Two more: the main lcore, and a generator that sleeps.
+        # 2: the main lcore, and the lcore of a generator that sleeps.
         return allowed if len(allowed) + len(roles.measuring) + 2 <= _MOST_LCORES else []
 
     def _memory(self, params: Parameters) -> Memory:
-        """Return what a point asks for; HostError when this host has no such pages."""
+        """Return the memory for a point; raise HostError if this host has no such pages."""
         size = params.page_size
         if size is None:
             return self._own_memory()
@@ -287,7 +288,7 @@ class LoopbackTestbed(NodeTestbed):
         return Memory(True, free, folder)
 
     def cautions(self, point: Point) -> list[str]:
-        """Return what the memory and the CPUs that it would get mean for its costs."""
+        """Return warnings about the effect of a point's memory and CPUs on its costs."""
         return _cautions(self._roles(point.params), self._memory(point.params))
 
     def _own_memory(self) -> Memory:
@@ -299,7 +300,7 @@ class LoopbackTestbed(NodeTestbed):
 
 
 def _small_pages() -> Memory:
-    # Half of what is available: the rest belongs to the host, which would otherwise start to swap under the trial.
+    # Use half of the available memory, so that the host does not swap during a trial.
     return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
 
 
@@ -309,7 +310,7 @@ def _loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -
 
 
 def _needed_bytes(params: Parameters, roles: Roles) -> int:
-    """About how much memory a configuration needs; mbufs are by far the most of it."""
+    """Return an estimate of the memory for a configuration; mbufs dominate it."""
     senders = max(1, len(roles.generators))
     descriptors = params.rx_desc * (params.queues + 2 + senders) + params.tx_desc * (params.cores + 2 + senders)
     rings = params.ring_size * lcores.dispatchers(params)
@@ -318,18 +319,18 @@ def _needed_bytes(params: Parameters, roles: Roles) -> int:
 
 
 def _start_parameters(params: Parameters) -> tuple[str, ...]:
-    """Return the parameters that are given to the node when it starts."""
+    """Return the parameters that the node takes at its start."""
     return (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
 
 
 def eal_command(
     program: Path, prefix: str, places: Lcores, memory: Memory, params: Parameters, roles: Roles
 ) -> list[str]:
-    """Program and EAL arguments; the file prefix is this node's own, so that nothing is shared with others."""
+    """Return program and EAL arguments; the node has its own file prefix, so that it shares nothing with others."""
     command = [str(program), "--lcores", places.eal, "--main-lcore", str(_MAIN_LCORE), "--no-pci"]
     command += ["--file-prefix", prefix]
     command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params.dma}"]
-    # --no-huge implies --legacy-mem, which EAL refuses beside --in-memory; it makes no files of its own either.
+    # --no-huge implies --legacy-mem, which EAL refuses with --in-memory; --no-huge creates no files either.
     if memory.huge and not memory.folder:
         return [*command, "--in-memory"]
     return [*command, *page_arguments(params.page_size or SMALL, memory.folder, _no_huge_mib(params, roles))]
@@ -338,41 +339,39 @@ def eal_command(
 def _queues_refusal(params: Parameters) -> str | None:
     try:
         return queues_refusal(node_program(), params.queues)
-    except HostError:  # not built: a plan can be made all the same
+    except HostError:  # not built; a plan does not need it
         return None
 
 
 def _feed(params: Parameters) -> str:
-    if params.feed == "infinite":  # the port makes the frames itself: no DMA engine, hence no `dma`
+    if params.feed == "infinite":  # the port makes the frames itself, without a DMA engine
         return f"feed=infinite,size={params.frame},flows={min(params.flows, 65535)}"
     return f"dma={params.dma}"
 
 
 def _no_huge_mib(params: Parameters, roles: Roles) -> int:
-    # Without hugepages EAL takes all of its memory at the start; twice the estimate, so that later points fit as well.
+    # Without hugepages EAL takes all its memory at the start; twice the estimate lets later points fit.
     return max(512, 2 * _needed_bytes(params, roles) >> 20)
 
 
 def _cautions(roles: Roles, memory: Memory) -> list[str]:
     cautions = []
     if not memory.huge:
-        cautions.append(
-            "no hugepages: 4 KiB pages add TLB misses, so that costs per packet and per poll are higher than with them"
-        )
+        cautions.append("no hugepages: 4 KiB pages add TLB misses, which raise the cost per packet and per poll")
     if roles.shared_core:
         cautions.append("generator and DUT are hardware threads of one core and slow each other down")
     return cautions
 
 
 class LocalWatch:
-    """Watch what else runs on some CPUs of this host, and how long lcores wait there."""
+    """Watch other activity on some CPUs of this host, and the time that lcores wait there."""
 
     def __init__(self, cpus: Sequence[int], waits_ns: Callable[[], Mapping[int, int]]) -> None:
         self._cpus, self._waits_ns = cpus, waits_ns
         self._before, self._waited = read_activity(cpus), waits_ns()
 
     def record(self) -> dict[str, Any]:
-        """Return the differences since it was made."""
+        """Return the differences since this watch was made."""
         host = read_activity(self._cpus).since(self._before)
         waits = self._waits_ns().items()
         return {**host, "waits_ns": {str(lcore): ns - self._waited.get(lcore, 0) for lcore, ns in waits}}
@@ -393,10 +392,10 @@ class LoopbackSession:
         first: Parameters,
     ) -> None:
         self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
-        # The node among all DPDK applications of the host.
+        # Select this node among the DPDK applications of the host.
         self.collector_options = {"dpdk-telemetry": {"file_prefix": prefix}}
         self._memory, self._at_start = memory, first.only(_start_parameters(first))
-        # Without hugepages EAL takes no more than at its start.
+        # Without hugepages EAL cannot take more memory later.
         self._taken_bytes = None if memory.huge else _no_huge_mib(first, roles_of(first)) << 20
         self._configured: dict[str, Any] = {}
         self._take(first)
@@ -407,7 +406,7 @@ class LoopbackSession:
 
     @property
     def _spinning(self) -> dict[int, int]:
-        """CPU -> its lcore, of those that spin, generator first."""
+        """Return CPU -> lcore of the spinning lcores, generator first."""
         return {cpu: self._places.by_cpu[cpu] for cpu in self._roles.measuring}
 
     @property
@@ -417,7 +416,7 @@ class LoopbackSession:
 
     @property
     def pid(self) -> int:
-        """Return the node's process."""
+        """Return the process id of the node."""
         return self._client.pid
 
     @property
@@ -427,11 +426,11 @@ class LoopbackSession:
 
     @property
     def metadata(self) -> list[str]:
-        """Return what the reader of the results has to know."""
+        """Return warnings for the reader of the results."""
         return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
 
     def suits(self, params: Parameters) -> bool:
-        """Tell whether the ports that were made at the start have these parameters, and the memory suffices."""
+        """Return whether the ports have these parameters and the memory suffices."""
         wanted = params.only(_start_parameters(params))
         roles = self._roles_of(params)
         if self._taken_bytes is not None and _needed_bytes(params, roles) > self._taken_bytes:
@@ -441,14 +440,14 @@ class LoopbackSession:
         return wanted == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)
 
     def watch(self) -> "LocalWatch":
-        """Return what else runs on the CPUs of generator and DUT, from now on."""
+        """Start to watch other activity on the CPUs of generator and DUT."""
         return LocalWatch(self.measuring_cpus, self._waits_ns)
 
     def _waits_ns(self) -> dict[int, int]:
         return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))
 
     def configure(self, params: Parameters) -> dict[str, Any]:
-        """Configure the node when it is not configured so already; return the request."""
+        """Configure the node unless it already has this configuration; return the request."""
         self._take(params)
         request = configure_request(params, self._wiring)
         self._configure(request)
@@ -461,7 +460,7 @@ class LoopbackSession:
             self._configured = request
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """Return the CPUs of what a point wants beside the DUT."""
+        """Return the CPUs of a point's co-runners."""
         return _loopback_corunners(processors.allowed_cpus(), self._roles_of(params), params)
 
     def open_corunner(self, log: Path) -> NodeClient:
@@ -469,11 +468,11 @@ class LoopbackSession:
         return NodeClient([str(corunner_program())], log, "the co-runner")
 
     def least_warmup_ns(self, _params: Parameters) -> int:
-        """Any: one request starts both."""
+        """Return 0: one request starts generator and DUT."""
         return 0
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
-        """Return costs of the present configuration, measured with no traffic; absent where traffic never stops."""
+        """Return the costs of the configuration, measured without traffic; absent if traffic never stops."""
         if params.feed == "infinite":
             return {"absent": "feed=infinite: packets are always there, so an empty poll cannot be measured"}
         if params.workload in RECEIVE_NOTHING:
@@ -482,21 +481,19 @@ class LoopbackSession:
         return dict(reply["costs"])
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
-        """Return gaps of each measuring CPU."""
+        """Return the gaps of each measuring CPU."""
         limit_s = duration_ns / 1e9 + REQUEST_LIMIT_S
         spinning = list(self._spinning.values())
         reply = self._client.request("noise", limit_s, lcores=spinning, duration_ns=duration_ns)
         return list(reply["noise"])
 
     def host_state(self) -> list[dict[str, Any]]:
-        """Check all lcores of the node: a run's host-state checks have to be of the same ones whatever a point
-        needs.
-        """
+        """Check all lcores of the node, because all host-state checks of a run must cover the same lcores."""
         reply = self._client.request("host_state", REQUEST_LIMIT_S, lcores=list(self._places.by_cpu.values()))
         return [dict(reply["host_state"])]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
-        """Measure one crossing of one pair, sent and received on the generator's lcore."""
+        """Measure one crossing of one pair; the generator's lcore sends and receives."""
         self._take(params)
         self._configure(floor_request(params, self._wiring))
         return self.measure(request)
@@ -505,7 +502,7 @@ class LoopbackSession:
         """Measure one trial.
 
         Raises:
-            NodeRefused, NodeFailed: the node does not start it, or gives it up.
+            NodeRefused, NodeFailed: the node does not start the trial, or abandons it.
             NodeLost: the node hung or died.
         """
         self._client.request("start", REQUEST_LIMIT_S, **request.to_json())
@@ -515,15 +512,15 @@ class LoopbackSession:
         return {**result, "clocks": found} if found else result
 
     def selftest(self, limit_s: float) -> list[dict[str, Any]]:
-        """Distortion of each accounting mode; the node has to be configured."""
+        """Return the distortion by each accounting mode; the node must be configured."""
         return list(self._client.request("selftest", limit_s)["rows"])
 
     def close(self) -> None:
-        """End the node in order."""
+        """Ask the node to end, and wait for it."""
         self._client.close()
         remove_folder(self._prefix)
 
     def end(self) -> None:
-        """End the node at once."""
+        """Kill the node."""
         self._client.end()
         remove_folder(self._prefix)
