@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = 120  # of a loaded machine; a page takes two
+SECONDS = 120  # seconds on a loaded machine; a page usually takes two
 
 
 class Chromium:

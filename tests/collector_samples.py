@@ -18,7 +18,7 @@ OWN = Path(__file__).resolve().parent / "collectors"
 Parse = Callable[[Iterable[str], Origin], Iterator[Reading]]
 PARSERS: dict[str, Parse] = {name: load(COLLECTORS, name).parser for name in COLLECTORS}
 
-# Folders of the shared outputs, and with which labels snapshots are read.
+# Folders of the shared outputs, and the labels with which snapshots are read.
 FOLDERS = {
     "dpdk-telemetry": "dpdk-telemetry",
     "ethtool": "ethtool",
@@ -36,7 +36,7 @@ FOLDERS = {
 LABELS = {
     "kernel-load": ("stat", "interrupts", "softirqs"),
     "dpdk-telemetry": ("/ethdev/stats,0", ""),
-    "qemu-vtd": ("25754947", "0", ""),  # the length of the slice: without one every text is refused
+    "qemu-vtd": ("25754947", "0", ""),  # the length of the interval: without one every text is refused
 }
 
 needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"no tool outputs in {FIXTURES}")

@@ -29,7 +29,7 @@ hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_
 hypothesis.settings.register_profile("developer", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
-# As make's: what a test compiles has mostly been compiled before.
+# The cache of make: most files that tests compile were compiled before.
 os.environ["CCACHE_DIR"] = str(CHECKOUT / ".cache/ccache")
 
 

@@ -4,7 +4,7 @@
 import re
 from pathlib import Path
 
-# Of pytest's short summary and its last line, and of make.
+# Lines of pytest's short summary, its last line, and errors of make.
 FAILURE = re.compile(r"^(FAILED |ERROR |make(\[\d+\])?: \*\*\*|=+ .*(passed|failed|error).* =+$)")
 END_LINES = 20
 

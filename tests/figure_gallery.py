@@ -33,7 +33,7 @@ SENDING: dict[str, list[Any]] = {"cores": [1, 2, 4, 8]}
 TASKS = ["encap", "crypto", "steer", "rs", "raid", "dispatch"]
 NOTIFICATIONS = ["spin", "qwait"]
 FLOWS: dict[str, list[Any]] = {"cores": [1, 2, 4], "organisation": ["scale-out", "corec"], "flows": [64, 128]}
-# Row -> levels of the factors that its figure is made for.
+# Row -> levels of its figure's factors.
 FACTORS: dict[str, dict[str, list[Any]]] = {
     "S-F5": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},
     "S-F6": {"queues": [1, 8, 64], "load_of_max": [0.0, 0.25, 0.5, 0.75, 1.0]},

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 RUN = Path(__file__).parent.parent / "data/runs/s-f5-polling-tax"
-_ANSWER = ("ok", "id", "clocks")  # of the protocol, and what the runner adds
+_ANSWER = ("ok", "id", "clocks")  # keys of the protocol, and those that the runner adds
 
 
 @cache

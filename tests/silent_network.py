@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE, THERE = "10.251.0.1", "10.251.0.2"
-# Nobody has this address, so what is sent to it is taken by nobody.
+# No host has this address, so packets to it are lost.
 NOBODY = "02:00:00:00:00:99"
 
 

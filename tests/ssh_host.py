@@ -55,7 +55,7 @@ class SshHost:
             for pid in self.connections():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        # Of unshare(1), with which a place of its own is entered, the end is the end of all inside.
+        # When unshare(1), which enters a namespace of its own, ends, all processes inside end.
         self.process.kill()
         self.process.wait(10)
 
@@ -69,7 +69,7 @@ class SshHost:
         """Return the `ssh` section of a testbed file."""
         user = pwd.getpwuid(os.geteuid()).pw_name
         files = {"key": str(self.folder / "user"), "known_hosts": str(self.folder / "known_hosts")}
-        own = {} if user == "root" else {"sudo": False}  # what tests start there needs no root
+        own = {} if user == "root" else {"sudo": False}  # programs of tests need no root
         return {"host": self.address, "port": self.port, "user": user, **own, **files, **other}
 
     def connections(self) -> list[int]:
@@ -100,7 +100,7 @@ def running_sshd(
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
     if program is None:
         pytest.skip("sshd is not installed (apt-get install openssh-server)")
-    if os.geteuid() == 0:  # the folder of its separated process, which its service would make
+    if os.geteuid() == 0:  # the folder for privilege separation, which its service would make
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)

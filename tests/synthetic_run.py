@@ -30,7 +30,7 @@ def _histogram(values: tuple[int, ...], unit: str, highest: int) -> dict[str, An
     hdr = HdrHistogram(1, highest, 3)
     for value in values:
         hdr.record_value(value)
-    filled = np.flatnonzero(np.frombuffer(hdr.counts, dtype=np.uint64))  # of some ten thousand
+    filled = np.flatnonzero(np.frombuffer(hdr.counts, dtype=np.uint64))  # of about ten thousand
     counts = tuple((index, hdr.counts[index]) for index in filled.tolist())
     limits = {"min": min(values), "max": max(values)} if values else {}
     shape = {"unit": unit, "lowest": 1, "highest": highest, "significant_digits": 3}
@@ -38,7 +38,7 @@ def _histogram(values: tuple[int, ...], unit: str, highest: int) -> dict[str, An
 
 
 STAMP_CYCLES = 20.0
-BLOCKS = 16  # of timed intervals in a window, as the node keeps them
+BLOCKS = 16  # blocks of timed intervals per window, as in the node
 TimedInterval = tuple[float, ...]  # polls, busy polls, transitions, packets, cycles, lost polls if any
 
 

@@ -190,7 +190,7 @@ def test_known_costs_are_recovered(costs: Costs, seed: int) -> None:
     counts = Counts()
     away = 0.1 * window(
         costs, counts
-    )  # beside the polling, so the polling is known well enough however cheap its busy polls are
+    )  # outside the polling, so the polling is known well enough even with cheap busy polls
     interruptions = {"count": 9, "cycles": away}
     found = determined(
         classes(lcore(exact(costs, seed), counts, window(costs, counts) + away, interruptions=interruptions))
@@ -230,7 +230,7 @@ def simulated(seed: int, memory: float) -> Simulated:
     events = runs_of_polls(rng, 60_000)
     factor = autocorrelated(rng, len(events), 0.05, memory)
     sliced = slice(0, None, 20)
-    # Timed intervals have additional noise: what happens to be in a cache.
+    # Timed intervals have additional noise from the state of the caches.
     noise = 1 + rng.normal(0, 0.05, len(events[sliced]))
     blocks = in_blocks(events[sliced], timed(events[sliced], COSTS, factor[sliced] * noise))
     alone = COSTS._replace(empty_poll=0.0, switch=0.0)
@@ -339,7 +339,7 @@ def without_busy_polls() -> list[list[TimedInterval]]:
 def test_too_few_timed_intervals_are_a_reason(blocks: list[list[TimedInterval]], reason: str) -> None:
     counts = Counts()
     known = lcore(blocks, counts, window(COSTS, counts), empty_poll_cycles=10.0)
-    # The calibrated cost is known worse, and its error would exceed that allowed for the tax.
+    # The calibrated cost is less certain; its error would exceed the limit for the tax.
     known["polls"]["empty"] = 1_000_000
     found = determined(classes(known))
     for unknown in (found.useful, found.misfit, found.interaction):
@@ -481,7 +481,7 @@ def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
     """With few packets, and empty polls 1 % more expensive than known, packets cost less than 0 within the error."""
     counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
-    away = 30_000_000.0  # beside the polling, which so is known to less than 2 % of the window
+    away = 30_000_000.0  # outside the polling, which is thus known to less than 2 % of the window
     known = lcore(blocks, counts, window(COSTS, counts) + away, interruptions={"count": 9, "cycles": away})
     found = determined(classes(known))
     assert found.packets.value < 0

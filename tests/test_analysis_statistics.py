@@ -65,7 +65,7 @@ def test_the_formula_for_large_samples_gives_the_limits_of_the_bootstrap() -> No
         drawn = scipy.stats.bootstrap((sample,), np.mean, n_resamples=20_000, rng=rng).confidence_interval
         half = (drawn.high - drawn.low) / 2
         missed.append([(found.low - drawn.low) / half, (found.high - drawn.high) / half])
-    # 20,000 resamples know an end to some 3 % of the half width.
+    # 20,000 resamples give an end to about 3 % of the half width.
     assert np.abs(missed).max() < 0.1
     assert np.abs(np.mean(missed, axis=0)).max() < 0.015
 
@@ -162,7 +162,7 @@ def test_the_trend_is_kendalls_and_adds_groups() -> None:
     assert one.z == pytest.approx(
         scipy.stats.norm.isf(scipy.stats.kendalltau(x, y, method="asymptotic").pvalue / 2), rel=0.04
     )
-    # A second group on another level rises too: the sum is surer, though all values together would look noisy.
+    # A second group on another level rises as well: the sum is more certain, although all values together look noisy.
     two = trend([(x, y), (x, [value - 100 for value in y])])
     assert two.z > one.z
 

@@ -29,7 +29,7 @@ FOLDERS = {
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-# Workloads whose loops hold their process function; those of the others call it.
+# Workloads whose loops inline their process function; other loops call it.
 OWN_LOOPS = {"l3fwd-lpm": "l3fwd_lpm", "tx": "tx"}
 PREPROCESSOR = re.compile(r"^#(?:.*\\\n)*.*$", re.MULTILINE)
 

@@ -41,7 +41,7 @@ from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE, mean_estim
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
 DATA_SETS = 150
-# 5 %, and what 150 draws of 5 % exceed once in some ten thousand times (binomial).
+# 5 %, and the share that 150 draws of 5 % exceed once in about ten thousand times (binomial).
 MOST_WRONG = 20
 # The same of more cases, for an interval that covers 92 % at worst if nothing is done about it.
 STOPS = 1200

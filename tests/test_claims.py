@@ -91,7 +91,7 @@ def test_within_shows_numbers_with_intervals(tmp_path: Path) -> None:
     spread, own = (
         4.302653 * 0.002 / 3**0.5,
         TIMED_INTERVAL_ERROR * 0.7 * 0.25,
-    )  # of the repeats, and of each empty poll's cost
+    )  # standard deviations of the repeats and of each empty poll's cost
     assert number.low == pytest.approx(0.25 - math.hypot(spread, own))
     assert number.n == 3
     assert number.label == "queues 1, load 100 %"
@@ -452,7 +452,7 @@ def test_flagged_trials_are_reported_and_decide_nothing_alone(tmp_path: Path) ->
     assert "6 of 6 trials disturbed, and the verdict (agrees) rests on those alone" in alone.finding.sentence
     clean = judged(tmp_path / "clean", trials, claim(**WITHIN))
     assert "flagged" not in clean.finding.sentence
-    # One side of a comparison that is flagged throughout: nothing is left to compare without it.
+    # All trials of one side are flagged: without them there is nothing to compare.
     sides = poll_trials({1: 10_000_000, 512: 6_700_000})
     worse = [synthetic.disturbed(record) if record["factors"]["queues"] == 512 else record for record in sides]
     verdict = judged(tmp_path / "side", worse, claim(**RATIO))

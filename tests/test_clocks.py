@@ -56,7 +56,7 @@ def test_agreeing_clocks_are_not_mentioned() -> None:
     assert clock_warnings(hello(AGREES)) == []
     assert clocks(hello(AGREES), (0, 1)) == {"shared": True}
     assert clocks(hello(AHEAD), (0,)) == {"shared": True}  # a CPU that takes no part
-    assert clocks({}, (0, 1)) == {}  # a node that did not look
+    assert clocks({}, (0, 1)) == {}  # a node that did not compare its clocks
     assert clock_flags({"result": {"clocks": {"shared": False, "start_skew_at_most_ns": 5}}}) == []  # two hosts
 
 

@@ -48,7 +48,7 @@ def test_1_offset_0x180_is_ddio_on_skylake_only() -> None:
     )
     assert values(chained, "device:0000:16:00.0", "ddio") == [None]
     assert "extended capability" in reason(chained, "device:0000:16:00.0", "ddio")
-    # the bit of an emulator's port says nothing about where DMA writes go
+    # an emulated port's bit does not show where DMA writes go
     qemu = read_text("pcie", f"device 0000:00:02.0 rootport:0000:01:00.0 1b36:000c {config_space(0x80)}\n")
     assert values(qemu, "device:0000:00:02.0", "ddio") == [None]
     assert "no DDIO stands behind it" in reason(qemu, "device:0000:00:02.0", "ddio")

@@ -17,7 +17,7 @@ SHORT_FRAMES = 300_000
 FRAMES = int(os.environ.get("POLLSCOPE_COREC_FRAMES", SHORT_FRAMES))
 LONG = FRAMES > SHORT_FRAMES
 THREADS = 8
-LIMIT_S = 100_000 if LONG else 900  # beside other tests; a minute alone
+LIMIT_S = 100_000 if LONG else 900  # seconds beside other tests; a minute alone
 pytestmark = pytest.mark.timeout(LIMIT_S)
 RELACY = Path("/usr/include/relacy/relacy.hpp")
 # For the model checker: the smallest world in which every known fault shows.
@@ -52,7 +52,7 @@ def test_one_core_continues_for_a_full_ring_while_the_other_stalls(build_dir: Pa
         0.3,
         3,
         30,
-    ):  # on a busy machine the other core may run too little to find nothing
+    ):  # on a busy machine the other core may run too little to lose a race
         done = run(build_dir / "corec-stall", places, 0, "stuck", 1_000_000, int(window_s * 1e9))
         assert done.returncode == 0, done.stderr
         *_, stalls, _, least, most = map(int, done.stdout.split())

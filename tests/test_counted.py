@@ -36,7 +36,7 @@ def test_pcm_iio_comes_before_others_and_is_not_added_to_them() -> None:
     uncore = delivered(dma_write=mean(9e9, "B/s"), dma_read=mean(5e9, "B/s"))
     metrics, absences = metrics_of(pcm_iio=iio, perf_uncore=uncore)
     assert metrics["pcie_dma_write_bytes_per_s"] == 2e9
-    assert metrics["pcie_dma_read_bytes_per_s"] == 5e9  # what the first did not count, the second may know
+    assert metrics["pcie_dma_read_bytes_per_s"] == 5e9  # the second may have values that the first did not count
     assert metrics["iotlb_miss_share"] == pytest.approx(0.03)
     assert metrics["iotlb_lookups_per_s"] == 1000
     assert absences["iommu_memory_accesses_per_s"].startswith("pcm-iio gave no iommu_memory_accesses in the window")
@@ -179,7 +179,7 @@ def test_the_nodes_counts_are_matched_by_cpu_and_window() -> None:
     assert list(node_counts(result)) == []
 
 
-# The columns of the intra-host text's table 1: bits/s at the NIC, look-ups (hits, misses), bytes/s at the IIO, latency.
+# Columns of table 1 of the intra-host paper: bits/s at the NIC, look-ups (hits, misses), bytes/s at the IIO, latency.
 TABLE = {1: (15.99e9, 20.30e6 + 11.25e6, 1.48e9, 1627e-9), 2: (19.99e9, 25.32e6 + 14.13e6, 1.85e9, 2468e-9)}
 
 
@@ -215,7 +215,7 @@ def test_the_other_hosts_memory_is_that_of_the_generators_collector() -> None:
     assert metrics["generator_dram_read_bytes_per_packet"] == pytest.approx(8e9 / metrics["offered_pps"])
 
 
-# A stack at 500 MHz, two agents at 2 GHz: 64 M writes and 32 M reads a second, a write takes 200 ns and a read 100.
+# A stack at 500 MHz, two agents at 2 GHz: 64 M writes (200 ns each) and 32 M reads (100 ns each) per second.
 OCCUPANCIES = {
     "llc_io_occupancy": mean((64e6 * 200e-9 + 32e6 * 100e-9) * 2e9, "cycles/s", units=2),
     "llc_io_hits": mean(60e6),

@@ -36,7 +36,7 @@ FEATURES = ("pairs", "resume", "search", "corunner", "collectors", "knobs", "rep
 # their rows are two sets of three out of five, which meet, and neither of which holds the other.
 ROWS_OF = dict(zip(FEATURES, combinations(range(1, 6), 3), strict=False))
 COVERING = [frozenset(name for name in FEATURES if row in ROWS_OF[name]) for row in range(6)]
-# Number of a start -> what happens then, in the rows that are resumed.
+# Number of a start -> fault at that start, in the rows that are resumed.
 CHOSEN = {1: ((3, "SIGKILL"), (6, "nan")), 2: ((4, "SIGINT"), (7, "noisy")), 4: ((2, "refuse"), (5, "SIGTERM"))}
 FAULTS = ("die", "refuse", "give-up", "garbage", "nan", "noisy", "SIGINT", "SIGTERM", "SIGKILL")
 # Each feature is in one of these rows, and not in another; `make test-all` and `make fuzz` take all.

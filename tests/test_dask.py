@@ -18,7 +18,7 @@ from command_line import pollscope
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None, reason="Dask is not installed (pip install 'pollscope[dask]')"
 )
-SECONDS = 120  # of a loaded machine
+SECONDS = 120  # seconds on a loaded machine
 SWEEP = (
     *("run", "S-F9", "--quick", "--testbed", "model", "--set", "factors.queues=[1, 8, 64]"),
     *("--set", "trial.window=20 ms", "--set", "repeats={count: 4}"),

@@ -39,7 +39,7 @@ def test_values_of_a_healthy_trial() -> None:
         "empty_poll_share": 0.28,
         "loop_share": 0.116,
         "instrumentation_share": 0.004,
-        "tax_share_error": TIMED_INTERVAL_ERROR * 0.28,  # the slices themselves agree
+        "tax_share_error": TIMED_INTERVAL_ERROR * 0.28,  # the timed intervals themselves agree
         "interaction_share": 0.06,
         "accounting_misfit_share": 0,
         "wire_share": 0,
@@ -241,7 +241,9 @@ def test_waits_for_locks_are_tax_and_waits_made_on_purpose_are_useful() -> None:
     before, after = derive_trial(plain)[0], derive_trial(waiting)[0]
     for name in ("tax_share", "loop_share", "useful_share"):
         assert after[name] == pytest.approx(before[name])
-    assert after["accounting_misfit_share"] == pytest.approx(0.1)  # slices know nothing of a wait that is set aside
+    assert after["accounting_misfit_share"] == pytest.approx(
+        0.1
+    )  # timed intervals do not contain a wait that is set aside
 
 
 def test_without_a_busy_poll_all_is_tax() -> None:
@@ -355,7 +357,7 @@ def test_order_within_flows() -> None:
     metrics, _ = derive_trial(record)
     expected = {
         "duplicated_share": 10 / 10_000,
-        "loss_share": 12 / 10_002,  # a second copy makes up for no loss
+        "loss_share": 12 / 10_002,  # a second copy does not compensate a loss
         "reordered_share": 4 / 9990,
         "reordered_by_3_share": 2 / 9990,
         "reordered_total_share": 5 / 9990,
@@ -589,7 +591,7 @@ def test_a_table_is_read_once_for_a_run(tmp_path: Path, monkeypatch: pytest.Monk
 def judged_by_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pollscope.store.results_table.MANY", 5)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr("threading.active_count", lambda: 1)  # those of pytest's workers hold nothing that judges
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # pytest's own workers run no judgement
 
 
 def test_many_trials_are_judged_by_several_cpus_to_the_same_table(
@@ -599,7 +601,7 @@ def test_many_trials_are_judged_by_several_cpus_to_the_same_table(
     run = read_run(synthetic.write_run(tmp_path / "run", made))
     alone = derive_table(run)
     judged_by_two(monkeypatch)
-    # Here nobody judges: a judgement that is made in this process fails.
+    # A judgement in this process fails: only children may judge.
     monkeypatch.setattr("pollscope.store.results_table.judge", only_in_a_child(judge))
     pd.testing.assert_frame_equal(derive_table(run), alone, check_exact=True)
 

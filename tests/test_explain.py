@@ -217,7 +217,7 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
     ("known", "evidence"),
     [
         ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 % of what was sent did not come to the DUT's port"),
-        ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # as windows of two clocks may differ
+        ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # windows of two clocks may differ by this much
     ],
 )
 def test_packets_lost_on_the_path_are_not_the_generators_limit(known: dict[str, list[float]], evidence: str) -> None:
@@ -278,7 +278,7 @@ def test_timed_intervals_that_miss_the_window_invalidate_only_dependent_findings
     records = [record(f"t{repeat}", {}, missed=0.3, busy=0.6) for repeat in range(3)]
     for each in records:
         (lcore,) = each["result"]["dut"]["lcores"]
-        # Empty polls are made rarer, and the loop is given what they took, but for 3 % that slices know nothing of.
+        # Empty polls become rarer, and their cycles go to the loop, except 3 % that no timed interval contains.
         empty = lcore["polls"]["empty"]
         kept = round(empty * (1 - busy - 0.03) / (0.7 * 0.4))
         lcore["polls"]["empty"] = max(0, kept)
@@ -295,7 +295,7 @@ def test_a_core_with_unknown_tax_is_judged_by_bounds_of_its_empty_polls(
     for each in records:
         (lcore,) = each["result"]["dut"]["lcores"]
         lcore["polls"]["empty"] = round(lcore["polls"]["empty"] * idle / (0.7 * 0.4))
-        lcore["empty_poll_cycles"] *= 0.4  # of slices 2.5 times that: nobody knows which of them holds
+        lcore["empty_poll_cycles"] *= 0.4  # timed intervals give 2.5 times that; it is unknown which value is right
     run = read_run(synthetic.write_run(tmp_path / "run", records))
     table = derive_table(run)
     assert all(str(reason).endswith(WOULD_TELL) for reason in table["absent.tax_share"])
@@ -430,7 +430,7 @@ def test_the_papers_own_numbers_lead_to_its_four_findings() -> None:
     # 4: MTT misses rise by 47 %.
     assert mtt.kind is RuleOutcome.OPEN
     assert "x1.47" in mtt.evidence[0]
-    # Nothing in the table tells these apart, so none is said to limit.
+    # Nothing in the table distinguishes these, so none is named as the limit.
     assert limits(one) == limits(two) == []
     assert of(two, "work requests").kind is RuleOutcome.OPEN
 

@@ -73,7 +73,7 @@ def test_a_run_that_is_limited_on_purpose_names_its_limit(
     [found] = explain_run(run, table)
     limits = {finding.stage for finding in found.of(RuleOutcome.LIMITS)}
     print(found.label, found.summary, found.of(RuleOutcome.LIMITS, RuleOutcome.OPEN))
-    # Where slices miss the window, `explain` says what holds all the same; the host's noise makes another run.
+    # If timed intervals miss the window, `explain` gives findings that hold in spite of that; noise repeats the run.
     noisy = [flag["text"] for flags in flags_of(table) for flag in flags[:1] if flag["name"].startswith("noise:")]
     if len(noisy) > found.trials / 3:
         pytest.skip(f"noise in {len(noisy)} of {found.trials} trials, in the first: {noisy[0]}; {found.summary}")

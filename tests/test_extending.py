@@ -170,7 +170,7 @@ def test_a_new_kind_of_testbed_runs_a_spec(walk: Walk) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(1200)  # it compiles the node beside other tests
+@pytest.mark.timeout(1200)  # seconds: it compiles the node beside other tests
 @of("A workload")
 def test_a_new_workload_compiles_and_runs(walk: Walk, checkout: Path) -> None:
     walk.node = walk.tree / "build" / "pollscope-node"
@@ -192,7 +192,7 @@ def test_a_new_figure_is_drawn_and_its_claim_is_judged(walk: Walk) -> None:
     _, drawn, judged = walk.outputs()
     assert drawn.split() == [f"drawn/Q-SWEEP.{kind}" for kind in ("svg", "pdf", "png", "csv")]
     assert "Q-SWEEP.longer-with-queues" in judged
-    # the fake node says nothing of sweeps; a recorded run does
+    # the fake node reports no sweeps; a recorded run does
     shutil.copytree(walk.tree / "data/runs/s-f8-poll-rate", walk.tree / "recorded")
     metadata = json.loads((walk.tree / "recorded/run.json").read_text())
     (walk.tree / "recorded/run.json").write_text(json.dumps(metadata | {"row": "Q-SWEEP", "rows": ["Q-SWEEP"]}))

@@ -130,7 +130,7 @@ def test_time_taken_away_does_not_move_the_bars(tax_run: RunFolder, tmp_path: Pa
     quiet = figure_data("S-F5", tax_run)
     trials = tax_trials()
     for record in trials:
-        # The same work in a window that is half as long again, all of it taken away.
+        # The same work in a window that is 1.5 times as long; the difference was taken away.
         lcore = record["result"]["dut"]["lcores"][0]
         away = lcore["cycles"]["total"] // 2
         lcore["cycles"]["total"] += away
@@ -331,7 +331,7 @@ def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: 
 
 
 def test_a_matplotlibrc_in_the_current_folder_has_no_effect(tax_run: RunFolder, tmp_path: Path) -> None:
-    # A stranger's folder could thus run LaTeX, whose preamble can read files of the user.
+    # Otherwise a stranger's folder could run LaTeX, whose preamble can read the user's files.
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\ntext.latex.preamble: \\input{/etc/passwd}\n")
     command = [
         sys.executable,

@@ -120,11 +120,11 @@ def test_the_gallery_has_every_figure_of_a_run() -> None:
     assert set(FACTORS) == {row for row in FIGURES if isinstance(figure_of(row), PaperFigure)}
 
 
-# Each row in one state by turns, the dear ones (of many points) with one trial each (figure_gallery.py draws all).
+# Each row in one of the states in turn; rows of many points with one trial each (figure_gallery.py draws all).
 MANY_POINTS = 40
 TURNS = cycle(STATES)
 ROW_STATE = {row: "single" if len(crossed(levels)) > MANY_POINTS else next(TURNS) for row, levels in FACTORS.items()}
-# Figures that tests of what they show draw (test_figures_rows.py, test_figures_scaling.py, test_figures_corunner.py).
+# Figures that other tests draw (test_figures_rows.py, test_figures_scaling.py, test_figures_corunner.py).
 ELSEWHERE = (
     *("S-F7a", "S-F7b", "S-T4.2", "S-F9", "S-F10b", "S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18"),
     *("C-T2", "C-T3", "C-F5", "C-F6", "C-T4", "C-RIVALS", "H-F3a"),

@@ -26,7 +26,7 @@ from test_playbook_ssh import make_archive
 
 pytestmark = pytest.mark.timeout(900)
 USER = "ada"
-# Becomes root as sudo does and takes the options that Ansible gives it; seen by nobody outside the hosts' sshd.
+# Becomes root like sudo and takes Ansible's options; visible only to the hosts' sshd.
 SUDO = """
 #include <string.h>
 #include <unistd.h>
@@ -121,7 +121,7 @@ def lab(cli: Cli) -> Iterator[Lab]:
     with ExitStack() as stack:
         network = stack.enter_context(silent_network())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pollscope-lab-")))
-        folder.chmod(0o755)  # the user reads it, too
+        folder.chmod(0o755)  # the user reads it as well
         (folder / "sudo.c").write_text(SUDO)
         subprocess.run(["cc", "-O1", "-o", folder / "sudo", folder / "sudo.c"], check=True)
         hosts = {role: stack.enter_context(host_of(folder, role, network)) for role in ("dut", "generator")}
@@ -158,7 +158,7 @@ def test_two_bare_servers_and_a_laptop(lab: Lab, checkout: Path) -> None:
     testbed = lab.folder / "lab.yaml"
     testbed.write_text(json.dumps(config))
 
-    # 2. What they lack: no such NIC, no node; the user and sudo are right, and root is not let in.
+    # 2. Missing parts: no such NIC, no node. User and sudo are right, and root cannot log in.
     code, said = lab.pollscope("testbed", "check", testbed, "--json")
     rows = {(row["host"], row["what"]): row for row in json.loads(said)}
     assert code == 3

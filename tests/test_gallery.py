@@ -84,7 +84,7 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
     assert rows["S-F9"].reason.startswith("The run run-wrong does not show it: it shows queues")
     assert "no room for 16 cores" in rows["S-F13"].reason
     assert rows["S-F12"].reason.startswith(f"{REASONS['S-F12']} `pollscope run S-F12` measures it (testbeds: ")
-    assert rows["S-F12"].reason.endswith("so receiver and sender are equal.")  # as data/reproductions.yaml has it
+    assert rows["S-F12"].reason.endswith("so receiver and sender are equal.")  # as in data/reproductions.yaml
     assert rows["C-T2"].reason.startswith("No run of it is among those given. `pollscope run C-T2` measures it")
     assert ("peak throughput ratio mean", "4.1") in rows["H-F8"].stated
     for name, row in rows.items():
@@ -191,7 +191,7 @@ def test_the_model_computes_what_it_can_once_and_says_why_not(tmp_path: Path, mo
     said: list[str] = []
     found, reasons = modelled_runs(["S-F9", "I-LL"], tmp_path, said.append)
     assert [run.modelled for run in found] == [True]
-    assert reasons == {}  # of a row without a spec the page says so itself
+    assert reasons == {}  # the page itself names rows without a spec
     again, _ = modelled_runs(["S-F9"], tmp_path, said.append)
     assert [run.run_id for run in again] == [run.run_id for run in found]
     assert len(said) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 KINDS = ["saturated", "constant", "poisson"]
-SLOTS = 25_000  # of a trial: 50 us at 500 Mpps
+SLOTS = 25_000  # packets per trial: 50 us at 500 Mpps
 
 
 def run(build_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.measure
 
 A, B, C, D = "net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b"
 WINDOW_S = 0.2
-# Above this the host took a core away for so long that the counts say nothing about the generator.
+# Above this limit the host took a core away for too long to judge the generator by the counts.
 MOST_GAPS_NS, MOST_TAKEN, TRIES = 1_000_000, 0.1, 8
 
 

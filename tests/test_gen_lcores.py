@@ -70,7 +70,7 @@ def test_every_packet_arrives_once_and_is_counted_once(generator: Generator) -> 
     assert [each["flows"]["sent"] for each in order] == [FLOWS // 2] * 2
     assert summed(lcores, "total", "rx_packets") == summed(lcores, "total", "sent") - summed(order, "lost")
     assert summed(lcores, "rx_foreign") == 0
-    # Of what left in the window all that came back has a latency, on the lcore that took it.
+    # Every packet that left in the window and came back has a latency, on the lcore that received it.
     latencies = summed(lcores, "latency_ns", "from_sent", "total")
     assert summed(lcores, "sent") - summed(order, "lost") <= latencies <= summed(lcores, "sent")
 

@@ -38,7 +38,7 @@ def test_a_sample_of_frames_is_stamped_by_the_nic(build_dir: Path, tmp_path: Pat
     with generator_with(build_dir, tmp_path, "one") as generator:
         lcore, ports = trial(generator)
     found = lcore["nic_stamps"]
-    # A late iteration of the loop delays the next frame; none comes sooner.
+    # A late iteration delays the next frame; no frame comes early.
     assert 0 < found["sent"] <= WINDOW_S * 1e9 / EVERY_NS + 1
     assert (found["back"], found["late"]) == (found["sent"], 0)
     assert found["back"] == found["latency_ns"]["total"] == found["software_ns"]["total"]

@@ -45,7 +45,7 @@ def test_constant_rate_is_intended_exactly_and_accounted_for(generator: Generato
     gen, ports = generator.trial({"pps": pps})
     assert gen["intended"] == pytest.approx(pps * WINDOW_S, abs=1)
     assert gen["sent"] + gen["unsent"] == gen["intended"]
-    if host_took(gen) < 0.05:  # beyond it the rest of the machine's work also slows the loop between its gaps
+    if host_took(gen) < 0.05:  # beyond it other work of the machine also slows the loop between its gaps
         assert gen["unsent"] <= explained_by_host(gen, pps)
     assert gen["tx_bytes"] == 60 * gen["sent"]
     assert gen["lateness_ns"]["total"] == gen["sent"]

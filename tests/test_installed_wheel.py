@@ -133,7 +133,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     site = next(venv.glob("lib/python3.*/site-packages"))
-    # Only the folder: what an editable installation put beside the packages is not read.
+    # Only the folder: files of an editable installation beside the packages are not read.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     subprocess.run([*PIP, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel)], check=True)
     playbook = venv / "bin/ansible-playbook"
@@ -248,7 +248,7 @@ def test_a_pair_is_measured_without_any_program_here(laptop: Laptop, tmp_path: P
     with running_sshd(tmp_path / "host") as sshd:
         config = pair_config(sshd, tmp_path / "hosts")
         for role in ("dut", "generator"):
-            config[role]["pollscope"] = None  # of this checkout, which calls itself the same version
+            config[role]["pollscope"] = None  # the wheel of this checkout, which has the same version
         testbed = written(tmp_path / "lab.yaml", config)
         done = laptop.start("testbed", "check", testbed, "--json")
         rows = {(row["host"], row["what"]): row["state"] for row in json.loads(done.stdout)}
@@ -262,7 +262,7 @@ def test_a_pair_is_measured_without_any_program_here(laptop: Laptop, tmp_path: P
     assert laptop.installed() == before
 
 
-# In the place of what compiles, with what packs the sources as it is.
+# Replaces the compilation; the sources are packed by the real program.
 STAND_IN = """#!/bin/sh
 here=$(dirname "$0")
 [ "$1" != --sources ] || exec "$here/as-it-is" "$@"

@@ -163,7 +163,7 @@ def test_a_better_rule_judges_an_old_run_again(tmp_path: Path, monkeypatch: pyte
     before = (tmp_path / "trials.jsonl").read_bytes()
     assert current_table(run)["status"].tolist() == ["ok", "ok"]
     monkeypatch.setattr(noise, "MISFIT_SHARE", 0.01)
-    assert current_table(run)["status"].tolist() == ["ok", "ok"]  # the table of these rules is there
+    assert current_table(run)["status"].tolist() == ["ok", "ok"]  # the table of these rules exists
     monkeypatch.setattr("pollscope.store.results_table.RULES", RULES + 1)
     assert current_table(run)["status"].tolist() == ["ok", "flagged"]
     assert current_table(run).attrs["rules"] == RULES + 1

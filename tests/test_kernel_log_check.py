@@ -94,7 +94,7 @@ def test_an_agents_reply_is_the_same_activity() -> None:
     there = Activity(1, 2, {3: 4}, 5, KernelLogCheck(6, None, 7, {7: "bad"}))
     assert activity_of(json.loads(json.dumps(asdict(there)))) == there
     before = {"steal_ticks": 1, "context_switches": 2, "interrupts": {"3": 4}, "softirqs": 5}
-    assert activity_of(before).kernel_log_check == KernelLogCheck()  # of an older agent
+    assert activity_of(before).kernel_log_check == KernelLogCheck()  # a reply of an older agent
 
 
 def judged(host_part: dict[str, Any]) -> tuple[str, dict[str, str]]:

@@ -46,7 +46,7 @@ def test_the_table_agrees_with_itself() -> None:
 
 
 def test_any_measured_table() -> None:
-    # 8 Gb/s in reads of 100 B are 10 M reads a second; at 1 us each, 10 are under way.
+    # 8 Gb/s in reads of 100 B are 10 M reads per second; at 1 us each, 10 are in progress.
     points = [TxPoint(1, 10e6, 8e9, 1000), TxPoint(4, 20e6, 16e9, 4000)]
     first, last = scaling(points, request_bytes=100, tag_limit=32)
     assert (first.reads, last.reads) == pytest.approx((10, 80))
@@ -111,7 +111,7 @@ def test_shares_of_limits() -> None:
 
 
 def test_walks_explain_what_they_can() -> None:
-    # Half of 10 M reads a second miss, then all of 20 M: walks of 100 ns are 0.5 and 2 in flight, 50 and 100 ns a read.
+    # Half of 10 M reads/s miss, then all of 20 M: walks of 100 ns are 0.5 and 2 in flight, 50 and 100 ns per read.
     found = walk_share((5e6, 20e6), (10e6, 20e6), (1000, 1200), walk_ns=100)
     assert [*found.in_flight, *found.latency_ns] == pytest.approx([0.5, 2, 50, 100])
     assert [found.growth_share, found.walk_ns_needed] == pytest.approx([0.25, 250])

@@ -68,7 +68,7 @@ def test_batches_wide_links_and_inlining_help() -> None:
     link = PcieLink(3, 8)
     one_by_one, many = (forwarded_pps(link, 64, Descriptors(16, each, each, each, each)) for each in (1, 32))
     assert many > 1.3 * one_by_one
-    assert 30e6 < one_by_one < many < 60e6  # published models of NICs: some 40 Mpps on Gen3 x8
+    assert 30e6 < one_by_one < many < 60e6  # published models of NICs: about 40 Mpps on Gen3 x8
     assert forwarded_pps(PcieLink(4, 16), 64) == pytest.approx(227.4 / 57.88 * forwarded_pps(link, 64), rel=1e-3)
     inlining = link.most_per_s(sent(link, 64, Descriptors(inlined=64)))
     assert inlining > link.most_per_s(sent(link, 64))
@@ -97,7 +97,7 @@ FRAMES = {
 }
 WAYS = {2: 63.4, 3: 88.4, 4: 97.2, 5: 99.6, 6: 99.9}
 WAY_BYTES = 2.25 * 2**20
-# Of 1500 bytes some 2 % miss however short the ring is.
+# With 1500 bytes about 2 % miss even on a short ring.
 SLACK = 0.025
 
 

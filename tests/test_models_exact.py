@@ -70,7 +70,7 @@ def test_deterministic_service_of_several_servers() -> None:
     ("number", "switch", "exhaustive", "gated", "limited"), [(16, 0.05, 5.89, 6.09, 7.63), (64, 0.02, 7.16, 7.24, 7.87)]
 )
 def test_cyclic_polling(number: int, switch: float, exhaustive: float, gated: float, limited: float) -> None:
-    # Exponential service, utilisation 0.8; values that a simulation of its own confirmed to 0.2 %.
+    # Exponential service, utilisation 0.8; an independent simulation confirmed the values to 0.2 %.
     found = CyclicQueues(number, rate(0.8), US, 2 * US**2, switch * US)
     waits = (found.exhaustive_wait_ns, found.gated_wait_ns, found.limited_wait_ns)
     assert waits == pytest.approx((exhaustive * US, gated * US, limited * US), rel=2e-3)
@@ -85,13 +85,13 @@ def test_the_papers_hiccup() -> None:
 def test_an_idle_queue_does_not_wait() -> None:
     assert queues.mmc_wait_ns(0.0, US, 4) == queues.md1_wait_ns(0.0, US) == queues.mdc_wait_ns(0.0, US, 4) == 0
     assert queues.mmc_wait_percentile_ns(0.0, US, 4, 99) == 0
-    assert CyclicQueues(8, 0.0, US, US**2, 10.0).gated_wait_ns == 40.0  # half a turn
+    assert CyclicQueues(8, 0.0, US, US**2, 10.0).gated_wait_ns == 40.0  # half a sweep
 
 
 def test_polls_of_more_queues_than_a_cache_holds_cost_the_next_level() -> None:
     sizes = (32 * 1024, 1 << 20, 32 << 20)
     assert cached_poll_ns(227, sizes, 0.4) == 0  # 227 x 144 B fit into the L1
-    assert cached_poll_ns(228, sizes, 0.4) == pytest.approx(2.25 * 10 / 12 * 0.4)  # of one more, none
+    assert cached_poll_ns(228, sizes, 0.4) == pytest.approx(2.25 * 10 / 12 * 0.4)  # with one more queue no poll hits
     assert cached_poll_ns(1024, (1, 1, 72 << 10), 0.4) == pytest.approx(2.25 * (55 + 145 / 2) / 12 * 0.4)  # half fits
     assert cached_poll_ns(512, (1, 1, 1), 0.4) == pytest.approx(2.25 * 200 / 12 * 0.4, rel=1e-3)  # all from memory
 

@@ -67,7 +67,7 @@ def test_ready_queues_are_served_in_turn() -> None:
     """A queue with a hundred times the traffic of the others waits for its turn among them; they do not wait for it."""
     weights = (100.0, *(1.0,) * 9)
     result = simulate(QwaitCores(Arrivals(2e6), Service(1000.0), queues=10, weights=weights, room=64), 5e7, 1e6, seed=4)
-    # The others get all that they bring: a hundred and ninth part each of 2 Mpps, below a tenth of 1 Mpps.
+    # The others are served completely: each brings 1/109 of 2 Mpps, which is below a tenth of 1 Mpps.
     brought = 9 / 109 * 2e6
     assert (result.arrived - result.refused) / result.window_ns * 1e9 == pytest.approx(1e6, rel=0.01)
     assert result.refused / result.window_ns * 1e9 == pytest.approx(1e6, rel=0.02)
@@ -80,7 +80,7 @@ def test_a_queue_of_priority_is_served_as_if_alone() -> None:
     system = QwaitCores(Arrivals(1.4e6), Service(1000.0), queues=2, room=64)
     strict, fair = (simulate(replace(system, order=order), 2e8, 1e7) for order in ("strict", "round-robin"))
     assert strict.served == pytest.approx(fair.served, rel=1e-3)
-    # Of what is served 70 % are the first queue's: M/D/1 and the rest of one service at most.
+    # The first queue has 70 % of the served packets: M/D/1 plus at most the rest of one service.
     assert strict.times.percentile(65) < 12_000
     assert strict.times.percentile(80) > 100_000
     assert fair.times.percentile(10) > 100_000, "both rings are full"
@@ -101,7 +101,7 @@ def test_a_poller_without_load_waits_for_half_a_sweep(queues_of_core: int) -> No
     poll_ns, task_ns = CHIP.poll_ns(queues_of_core), CHIP.task_ns("steer", 1)
     assert found.mean_ns is not None
     exact_ns = task_ns + queues_of_core * poll_ns / 2
-    # At half a per cent of load next to nobody waits for another packet.
+    # At 0.5 % load almost no packet waits for another.
     assert found.mean_ns.value == pytest.approx(exact_ns, rel=0.02)
     assert found.times.percentile(99) == pytest.approx(task_ns + 0.99 * queues_of_core * poll_ns, rel=0.05)
 

@@ -291,7 +291,7 @@ def test_hiccups_of_polls_delay_an_idle_core_as_well() -> None:
         Arrivals(0.0), Service(US), empty_poll_ns=10.0, hiccups=Hiccups(0.01, (90.0,), while_idle=True)
     )
     (core,) = simulate(struck, 1e7).cores
-    # In 100 polls one hiccup: 1000 ns of polls to 90 ns.
+    # One hiccup in 100 polls: 1000 ns of polls, 90 ns of hiccup.
     assert core.struck_ns / core.idle_ns == pytest.approx(0.09, rel=0.05)
     assert core.struck_ns + core.idle_ns == pytest.approx(1e7, rel=1e-3)
 
@@ -366,7 +366,7 @@ def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
         (1, 32, 10.5, 10.0),
         # 28 % of bursts hold a hiccup, which delays the whole burst, from whatever queue.
         (32, 32, 320.0, 320.0),
-        # One packet at a time: those behind it wait in its own queue, and go elsewhere from a shared one.
+        # One packet at a time: later packets wait in its own queue, or leave a shared queue to other cores.
         (32, 1, 131.0, 10.0),
     ],
 )
@@ -418,7 +418,7 @@ def test_the_cause_of_the_crossing_curves_in_figure_17() -> None:
     # With hiccups the shared ring is the better one up to a higher load.
     assert figure_17(True, 10e6, 0.0) > figure_17(False, 10e6, 0.0)
     assert figure_17(True, 10e6, 0.01) < figure_17(False, 10e6, 0.01)
-    # A serial part that costs as much on an idle ring leaves nothing of it.
+    # A serial part of the same cost on an idle ring removes the advantage.
     assert figure_17(True, 1e6, 0.01, 62, 0) > figure_17(False, 1e6, 0.01, 62, 0)
 
 

@@ -38,7 +38,7 @@ def test_every_paper_can_be_read() -> None:
 @pytest.mark.parametrize("name", COLLECTORS)
 def test_a_source_and_its_parser_bear_the_same_name(name: str) -> None:
     source, parser = load(COLLECTORS, name).__module__, load(COLLECTORS, name).parser.__module__
-    # a family of kin tools has a folder of parsers
+    # a family of related tools has a folder of parsers
     assert f"{parser}.".startswith(f"{source.replace('.sources.', '.parsers.')}.")
 
 

@@ -145,7 +145,7 @@ def test_full_rings_are_counted(node: Node) -> None:
     assert dispatcher["ring_full"] > 0
     assert dispatcher["rx_packets"] == dispatcher["handed_packets"] + dispatcher["ring_full"]
     assert worker["rx_packets"] <= dispatcher["handed_packets"]
-    # The loss is what the ring refused, in the window and after it; no packet is left in a ring.
+    # The lost packets are those that the ring refused, in the window and after it; no packet is left in a ring.
     (generator,) = result["gen"]["lcores"]
     assert generator["sequence"]["lost"] >= dispatcher["ring_full"]
     assert result["dut"]["rings"][0]["left"] == 0

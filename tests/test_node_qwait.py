@@ -96,7 +96,7 @@ def test_time_without_polls_counts_as_waiting(node: Node, way: str, pps: int) ->
     (lcore,) = result["dut"]["lcores"]
     assert lcore["waiting"]["sleeps"] <= lcore["waiting"]["count"]
     found = classes(lcore)
-    if isinstance(found, NoClasses):  # a busy host: too few slices, or a cost that changed
+    if isinstance(found, NoClasses):  # a busy host: too few timed intervals, or a cost that changed
         assert any(word in found.reason for word in ("known", "exceed", "calibrated", "slice")), found
         return
     assert found.waiting == lcore["waiting"]["cycles"]
@@ -171,7 +171,7 @@ def test_classes_and_waiting_make_the_window(node: Node, pps: int) -> None:
     result = trial(node, pps, 50, window_s=0.3, workload="encap")
     (lcore,) = result["dut"]["lcores"]
     found = classes(lcore)
-    if isinstance(found, NoClasses):  # a busy host timed too few turns
+    if isinstance(found, NoClasses):  # a busy host timed too few iterations
         assert any(word in found.reason for word in ("timed", "known", "exceeds")), found
         return
     assert found.waiting == lcore["waiting"]["cycles"]

@@ -21,7 +21,7 @@ from pollscope.metrics.accounting import Classes, MeasuredCycles
 pytestmark = pytest.mark.measure
 
 PPS = {"pps": 50_000}
-ON_TIME_S = 0.02  # some time slices of the kernel
+ON_TIME_S = 0.02  # several time slices of the kernel
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_reconfiguration_from_one_queue_to_1024_and_back(node: Node) -> None:
 def test_same_configuration_again_disturbs_nothing(node: Node) -> None:
     node.get("configure", **configuration())
     node.trial(rate=PPS)
-    # The least of several, because a busy host only makes each slower.
+    # The minimum of several, because a busy host only makes each slower.
     assert min(node.get("configure", **configuration())["configured_ns"] for _ in range(5)) < 200e6
     assert node.ask("read")["ok"] is False  # results belong to the configuration
 

@@ -24,7 +24,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 FOLDER = CHECKOUT / "notebooks"
 RUNS = CHECKOUT / "data" / "runs"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-# Warnings of the libraries that start a kernel, of which none concerns what a notebook computes.
+# Warnings of the libraries that start a kernel; none concerns a notebook's results.
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
 
 
@@ -131,7 +131,7 @@ def test_your_sweep_takes_another_run_and_question() -> None:
 
 
 def test_littles_law_takes_another_table() -> None:
-    # 8 Gb/s in reads of 100 B are 10 M a second; at 1 us each, 10 are under way.
+    # 8 Gb/s in reads of 100 B are 10 M reads per second; at 1 us each, 10 are in progress.
     columns = [[1, 10e6, 8e9, 1000.0]]
     shown = execute(FOLDER / "littles_law.ipynb", columns=columns, request_bytes=100, tag_limit=32)
     assert "From the given columns." in shown
@@ -140,7 +140,7 @@ def test_littles_law_takes_another_table() -> None:
 
 
 def test_core_scaling_takes_a_table() -> None:
-    # Amdahl's law with a serial share of 0.1 and 2 GHz; all that is lost is lost by cycles per packet.
+    # Amdahl's law with a serial share of 0.1 and 2 GHz; the whole loss comes from cycles per packet.
     rows = [[n, 10e6 * n / (1 + 0.1 * (n - 1)), 1.0, 200 * (1 + 0.1 * (n - 1)), 2e9] for n in (1, 2, 3, 4, 6, 8)]
     shown = execute(FOLDER / "core_scaling.ipynb", rows=rows)
     for word in ("cycles per useful packet", "Universal Scalability Law", "kappa may be 0", "0.588235"):

@@ -50,7 +50,7 @@ def pair_file(sshd: SshHost, build_dir: Path, folder: Path, **dut_ssh: Any) -> P
         "dut": host("server", sshd.remote(**dut_ssh)),
         "generator": host("client", sshd.remote()),
     }
-    path.write_text(json.dumps(config))  # JSON is YAML, too
+    path.write_text(json.dumps(config))  # JSON is YAML as well
     return path
 
 
@@ -69,7 +69,7 @@ def test_trials_across_two_nodes(cli: Cli, sshd: SshHost, build_dir: Path) -> No
     assert len(loaded) == 1
     for values in loaded:
         assert values["rx_pps"] > 0
-        # Both nodes spin on one CPU: what waits there for longer than the drain lasts counts as lost.
+        # Both nodes spin on one CPU: packets that wait longer than the drain count as lost.
         assert values["loss_share"] < 0.02
         assert values["latency_p50_ns"] > 0
     for values in metrics(run, "load_pps=0.0"):

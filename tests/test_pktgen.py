@@ -43,7 +43,7 @@ def test_rate_size_and_range_are_set_and_counters_become_metrics(cli: Cli, sshd:
     assert 'pktgen.set_range("0", "on")' in lua
     table = pd.read_parquet(run.path / "results.parquet").set_index("point")
     loaded, idle = table.loc["load_pps=1000000.0"], table.loc["load_pps=0.0"]
-    # The stand-in counts by the same clock, so the rate is exact but for the time that asking takes.
+    # The stand-in counts by the same clock, so the rate is exact except for the time of the request.
     assert 0.8e6 < loaded["metric.offered_pps"] < 1.2e6
     assert idle["metric.offered_pps"] == 0
     for metric, reason in {

@@ -141,7 +141,7 @@ class Grub:
     def run(self, command: Sequence[str]) -> str:
         assert command == ["update-grub"]
         if self.dead:
-            raise KeyboardInterrupt  # as after a lost connection, nothing of the play runs on
+            raise KeyboardInterrupt  # like a lost connection, this ends all processes of the play
         files = [self.defaults, *sorted(self.drop_ins.glob("*.cfg"))]
         line = ""
         for text in (path.read_text() for path in files):

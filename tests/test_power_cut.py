@@ -83,7 +83,7 @@ def test_a_trial_is_on_the_disk_before_the_next_one_starts(recorded: Recorded) -
     recorded.check()
 
 
-RUN_JSON, SAMPLES = "run.json.pollscope-new", ".new.parquet"  # before they replace what was there
+RUN_JSON, SAMPLES = "run.json.pollscope-new", ".new.parquet"  # before they replace the old files
 
 
 @pytest.mark.parametrize(

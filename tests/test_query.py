@@ -103,7 +103,7 @@ def test_an_outdated_table_is_derived_again(cwd: Path) -> None:
     before = (run / "results.parquet").stat()
     with (run / "trials.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(synthetic.trial("t9", "p", 2, {"queues": 1})) + "\n")
-    # As where a folder was unpacked: by its time the table is the newest file.
+    # As after unpacking a folder: by its time the table is the newest file.
     os.utime(run / "results.parquet", ns=(before.st_mtime_ns + 10**12, before.st_mtime_ns + 10**12))
     assert asked(count, cwd).stdout.split() == ["n", "6"]
     (run / "results.parquet").write_bytes(b"PAR1 broken")
@@ -157,7 +157,7 @@ WRITES = {
     "EXPLAIN ANALYZE COPY trials TO 'x.csv'": "EXPLAIN is refused",
     "SELECT 1; DROP VIEW trials": "DROP is refused",
     "SELECT 1; SELECT 2": "2 statements are given (give one)",
-    # A SELECT by name only: DuckDB executes what stands in its WITH clause.
+    # A SELECT by name only: DuckDB executes its WITH clause.
     "WITH x AS (COPY runs TO 'x.csv') SELECT * FROM x": "COPY is refused: only what reads the runs is executed",
     "WITH x AS (INSERT INTO every_run (spec) VALUES (1) RETURNING spec) FROM x": "INSERT is refused",
     "SELECT (WITH x AS (DELETE FROM every_run RETURNING spec) SELECT count(*) FROM x)": "DELETE is refused",

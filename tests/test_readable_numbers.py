@@ -20,7 +20,7 @@ from pollscope.stats.estimates import mean_estimate
 OTHER_FORMATS = ("base/units.py", "collectors/sources/pcm.py", "collectors/sources/turbostat.py")
 AMOUNTS = st.floats(min_value=-1e21, max_value=1e21, allow_nan=False)
 UNITS = ("pps", "bit/s", "B/s", "W", "Hz", "polls/s", "misses/s", "")
-# One metric of each unit and type says how all of them are written.
+# One metric of each unit and type represents all of them.
 KINDS = list({(metric.unit, metric.type): metric for metric in metric_dictionary().metrics.values()}.values())
 PLAIN = re.compile(r"(about 0|-?\d{1,3}(,\d{3})*|-?\d+\.\d+|-?0)( [^\d\s].*)?")
 

@@ -54,7 +54,7 @@ def expected(arrivals: Sequence[Arrival]) -> dict[str, object]:
 def generated(count: int, seed: int) -> list[list[Arrival]]:
     """Return sequences of up to 12 packets of three flows that overtake one another, get lost and are doubled."""
     chance = np.random.default_rng(seed)
-    # One row a sequence, one column a copy of a packet; copies that never arrive sort to the end of their row.
+    # One row per sequence, one column per copy of a packet; copies that never arrive sort to the end of their row.
     numbers = np.arange(12).repeat(2)
     sent = numbers < chance.integers(1, 13, (count, 1))
     arrives = sent & (chance.random((count, 24)) < np.tile([0.9, 0.15], 12))

@@ -233,7 +233,7 @@ def _topics(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> dict[s
 def test_a_reason_that_many_trials_share_is_said_once(tmp_path: Path) -> None:
     trials = tax_trials()
     trials[:5] = [synthetic.disturbed(trial) for trial in trials[:5]]
-    # Further reasons of one of them make no other sentence of what it shares with the rest.
+    # Further reasons of one trial do not change the sentence about the reason that all share.
     trials[2]["host"]["steal_ticks"] = 10**6
     text = _topics(tmp_path, trials)["noisy trials"]
     assert text.startswith("5 of 18 trials exceed")
@@ -402,7 +402,7 @@ def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
     trials = poll_trials()
     polls = [record["result"]["dut"]["lcores"][0]["polls"] for record in trials]
     for own, record in zip(polls, trials, strict=True):
-        own["empty"] = round(own["empty"] * (1 + record["repeat"] / 1e6))  # equal repeats would say nothing of noise
+        own["empty"] = round(own["empty"] * (1 + record["repeat"] / 1e6))  # equal repeats would show no noise
     slow = synthetic.write_run(tmp_path / "slow", trials, run_id="slow")
     for own in polls:
         own["empty"] *= 2

@@ -18,7 +18,7 @@ from pollscope.analysis.gallery import gallery_html, paper_gallery
 from pollscope.analysis.report import report_html
 from pollscope.store.run_folder import RunFolder, read_run
 
-# Names as long as these attacks leave a figure no room, of which matplotlib warns.
+# These long names leave a figure no room; matplotlib warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore:constrained_layout not applied")
 # Ends an attribute, an element, a style, a script, a comment or CDATA, and then runs a script.
 ATTACK = (

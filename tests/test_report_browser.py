@@ -20,7 +20,7 @@ PAPER_PX = 688  # of A4 between margins of 14 mm
 LEAST_TYPE_PX = 9.0
 LEAST_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
 UNFOLD = "document.querySelectorAll('details').forEach(each => each.open = true);"
-# Elements that reach beyond the page and are in no box of their own that scrolls.
+# Elements that reach beyond the page and are in no scrolling box of their own.
 CUT = """
   const width = document.documentElement.clientWidth;
   return [...document.body.querySelectorAll('*')]

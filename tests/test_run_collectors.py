@@ -85,7 +85,7 @@ def test_samples_marks_and_raw_files_are_kept(cli: Cli) -> None:
         load = trial["collectors"]["kernel-load"]
         inside = table[(table["source"] == "kernel-load") & table["t_ns"].between(window, drain - 1)]
         assert load["samples_in_window"] == len(inside)
-        # Three files a snapshot, five snapshots in half a second; a busy host may come late for some.
+        # Three files per snapshot, five snapshots in half a second; a busy host may be late for some.
         assert 6 <= inside["t_ns"].nunique() <= 18
         assert 0 < load["cpu_share"] < 1
         assert load["means"]["context_switches"]["value"] > 0
@@ -111,7 +111,7 @@ def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
     run = cli.only_run()
     for trial in run.trials:
         means = trial["collectors"]["pcm-iio"]["means"]
-        # Played from 0 ms on: the samples at 100 to 500 ms lie in the window, but for one that a busy host moves.
+        # Played from 0 ms on: the samples at 100 to 500 ms are in the window, except one that a busy host may move.
         assert 3000 <= means["dma_write"]["value"] <= 5000
         assert means["dma_write"]["units"] == 1
         table = pd.read_parquet(run.path / trial["samples"])
@@ -261,7 +261,7 @@ def test_collectors_beside_the_real_node(tmp_path: Path, build_dir: Path) -> Non
     for trial in run.trials:
         names = ["kernel-load", "cpu-settings", "kernel-log", "dpdk-telemetry", "pcm-iio"]
         assert {name: each["status"] for name, each in trial["collectors"].items()} == dict.fromkeys(names, "ok")
-        # All ports are counted: what the generator sends the DUT receives and sends on; nobody takes it there.
+        # All ports are counted: the DUT receives and sends the generator's packets; no core receives them there.
         telemetry = trial["collectors"]["dpdk-telemetry"]["means"]
         sent_pps = trial["result"]["gen"]["lcores"][0]["sent"] / 0.5
         assert telemetry["nic.rx_packets"]["value"] == pytest.approx(sent_pps, rel=0.3)

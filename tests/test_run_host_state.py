@@ -189,7 +189,7 @@ def test_a_run_on_the_real_node_records_host_checks(tmp_path: Path, build_dir: P
     run = cli.only_run()
     assert_complete(run)
     assert len(run.host_checks) >= 4
-    # The least: a host that takes the CPU away makes any of them longer.
+    # The minimum: a host that takes the CPU away makes any of them longer.
     assert min(host_check["hosts"][0]["took_ns"] for host_check in run.host_checks) < 100_000_000
     for host_check in run.host_checks:
         (host,) = host_check["hosts"]

@@ -174,7 +174,7 @@ def test_poll_rate_covers_1_to_1024_queues(cli: Cli) -> None:
     }
 
 
-@pytest.mark.thorough  # what else runs here takes shorter windows; `make run` measures it, too
+@pytest.mark.thorough  # other tests take shorter windows; `make run` measures this spec as well
 @pytest.mark.measure
 def test_sanity_holds_here(cli: Cli) -> None:
     done = cli("run", "SANITY")

@@ -238,7 +238,7 @@ def test_a_run_that_swept_cores_is_a_table(tmp_path: Path) -> None:
     assert found["efficiency"][1] == pytest.approx(0.5), (
         "the synthetic trials forward the same with two cores as with one"
     )
-    # They say that one lcore did it, so half of the cores is not in the counters.
+    # The counters show one lcore only, so half of the cores is missing.
     assert found["unexplained_ratio"][1] == pytest.approx(0.5, rel=0.02)
 
 

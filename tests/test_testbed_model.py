@@ -149,7 +149,7 @@ def test_modelled_numbers_are_marked_wherever_they_are_shown(cli: ModelCli) -> N
     drawn = pd.concat(map(pd.read_csv, (cli.folder / "drawn").glob("*.csv"))).set_index("queues")
     found, theory = (drawn[drawn["metric"] == f"latency_sent_mean_ns{by}"]["value"] for by in ("", THEORY))
     assert theory[1] == pytest.approx(found[1])
-    for queues in (8, 64):  # of what the DUT takes
+    for queues in (8, 64):  # of the DUT's maximum
         assert theory[queues] == pytest.approx(found[queues], abs=0.05 * (found[queues] - 500))
     verdicts = cli("claims", folder)
     assert "modelled: computed by a simulation; nothing was measured" in verdicts.stdout
@@ -343,7 +343,7 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     for each in ("empty_poll_ns", "busy_poll_ns", "packet_ns"):
         for queues, (low, high) in costs[each]["intervals"].items():
             assert low <= costs[each]["by_queues"][queues] <= high
-    # At full load on eight queues half of what was due was not sent (docs/models.md).
+    # At full load on eight queues half of the due packets were not sent (docs/models.md).
     full_ns = costs["turn_ns"]["by_queues"][8] + 32 * costs["sent_ns"]["by_queues"][8]
     assert 32e9 / full_ns == pytest.approx(18.1e6, rel=0.01)
     assert 32e9 / full_ns < costs["generator_pps"]["by_queues"][8] / 2
@@ -352,7 +352,7 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     assert f"[{low:g} to {high:g}]" in done.stdout
     assert 1 < costs["empty_poll_ns"]["by_queues"][1] < 100
     assert set(file["made_from"]["rows"]) == {"S-F5"}
-    # The error of the model is what compare says of both.
+    # The model's error is the one that compare shows for both runs.
     small = ("factors.queues=[1, 8]", "factors.load_of_max=[0 %, 50 %]", "trial.window=5 ms", "repeats.count=2")
     sets = [word for setting in (*small, "factors.lookups=[1]") for word in ("--set", setting)]
     done = cli("run", "S-F5", "--quick", "--testbed", "here.yaml", *sets)
@@ -379,7 +379,7 @@ def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
         assert costs["packet_ns"]["by_queues"][queues] == pytest.approx(20, rel=0.05)
     assert costs["path_ns"]["value"] == pytest.approx(500, abs=3)
     assert costs["path_ns"]["origin"] == "fitted"
-    # The costs given lie in the intervals of the costs found, or beside a very narrow one.
+    # The given costs are inside the intervals of the recovered ones, or just outside a very narrow one.
     for name, true in (("busy_poll_ns", 40), ("packet_ns", 20)):
         for low, high in costs[name]["intervals"].values():
             assert low - 0.02 * true <= true <= high + 0.02 * true, name

@@ -40,7 +40,7 @@ def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, t
     assert latency == {"size": 64, "pps": 1000, "share": None, "ports": None, "stamped": True}
     table = pd.read_parquet(run.path / "results.parquet").set_index("point")
     loaded, idle = table.loc["load_pps=1000000.0"], table.loc["load_pps=0.0"]
-    # The stand-in counts by the same clock, so the rate is exact but for the time that asking takes.
+    # The stand-in counts by the same clock, so the rate is exact except for the time of the request.
     assert 0.8e6 < loaded["metric.offered_pps"] < 1.2e6
     assert idle["metric.offered_pps"] == 0
     for metric, reason in {

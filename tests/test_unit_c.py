@@ -47,5 +47,5 @@ def test_histogram_equals_hdrhistogram(build_dir: Path, lowest: int, highest: in
     assert counts == {i: theirs.counts[i] for i in range(theirs.counts_len) if theirs.counts[i]}
     assert json.loads(ours)["total"] == len(values)
     assert json.loads(ours)["sum"] == sum(values)
-    step = 10 if theirs.counts_len > 10**6 else 1  # theirs looks for each from the first count on, in Python
+    step = 10 if theirs.counts_len > 10**6 else 1  # the Python implementation searches from the first count each time
     assert [int(p) for p in percentiles[::step]] == [theirs.get_value_at_percentile(p) for p in range(0, 101, step)]

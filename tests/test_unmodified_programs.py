@@ -26,7 +26,7 @@ EXAMPLES = ["l2fwd", "l3fwd", "l3fwd-power"]
 OVS_DAEMON = Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
 NOT_TO_BE_HAD = 3  # exit code of fetch-driver-sdk
 START_LIMIT_S, END_LIMIT_S, RUN_LIMIT_S, COUNT_LIMIT_S = 60, 20, 60, 20
-SENT_A, SENT_B = 20_000, 10_000  # of the two senders of the page: routed to port 0, to port 1
+SENT_A, SENT_B = 20_000, 10_000  # destinations of the page's two senders: routed to port 0, to port 1
 BURST = 32
 
 pytestmark = [pytest.mark.measure, pytest.mark.timeout(600)]
@@ -213,7 +213,7 @@ def test_l2fwd_forwards_what_the_ports_feed(examples: Session) -> None:
     for port, (sent, received, dropped) in enumerate(shown):
         assert before[port]["tx_good_packets"] <= sent <= after[port]["tx_good_packets"] + BURST
         assert before[port]["rx_good_packets"] - BURST <= received <= after[port]["rx_good_packets"]
-        assert 0 <= shown[1 - port][1] - sent - dropped <= 2 * BURST  # a burst in hand, one in its TX buffer
+        assert 0 <= shown[1 - port][1] - sent - dropped <= 2 * BURST  # one burst in processing, one in its TX buffer
     examples.run(end)
 
 

@@ -534,7 +534,7 @@ def test_packets_left_between_emulated_machines_do_not_reach_the_next_trial(emul
     session = PairSession(config, dut, generator, (), corunners, {}, AtStart())
     session._configured = {"gen": {"shape": "FB"}}
     for name in ("t1", "t2"):
-        # The DUT starts first: of the 10 frames that are sent then it gets none.
+        # The DUT starts first and must not receive the 10 frames that are sent then.
         session.measure(TrialRequest(name, warmup_ns=10**9, window_ns=1, drain_max_ns=0, rate={"pps": 10}))
     assert dut.trials == trials
     assert wire == [10 if emulated else 16]

@@ -99,7 +99,7 @@ def running_testpmd(
     """
     cpus = sorted(os.sched_getaffinity(0))
     lcores = ",".join([f"0@{cpus[0]}", *(f"{lcore}@{cpus[-1]}" for lcore in range(1, 1 + forwarders))])
-    # Line by line, or what it prints would come after the prompt that ends it.
+    # Line by line; otherwise output would come after the prompt that ends it.
     command = ["stdbuf", "-oL", "dpdk-testpmd", f"--lcores={lcores}", "--no-pci", "--no-telemetry", "-d"]
     command += [str(build_dir / "librte_net_crossover.so"), *([f"--vdev={vdev}"] if vdev else [])]
     command += [*eal, "--", "-i", *options]

@@ -163,7 +163,7 @@ def _debootstrap(suite: str, packages: Sequence[str], root: Path) -> None:
     if done.returncode != 0:
         shutil.rmtree(root, ignore_errors=True)
         raise RuntimeError(f"mmdebstrap {suite}: {' | '.join(done.stderr.splitlines()[-5:])}")
-    if ubuntu:  # inside, the keys lie where the package puts them
+    if ubuntu:  # inside, the keys are where the package puts them
         (root / "etc/apt/sources.list").write_text("\n".join(_ubuntu_lines(suite, "")))
 
 

@@ -19,7 +19,7 @@ from debian import MakeSystem, NoChroot, base_system
 from walking import LOGS, Laptop, make_archive, make_laptop, make_wheel
 
 NIC, MEMORY_MIB = "0000:01:00.0", 4096
-# The example with the names and the user; then what `testbed check` says. Two words are for emulated machines.
+# The example with names and user, then the output of `testbed check`. Two options are for emulated machines.
 EDIT_LAB = """
 from ruamel.yaml import YAML
 yaml = YAML()
@@ -103,7 +103,7 @@ def test_from_two_bare_machines_to_a_report(walk: Laptop) -> None:
     edited(walk, EDIT_HOSTS, "edit-3.py")
     assert "to install: " in walk("pollscope play provision -i lab-hosts.yml --check")
     walk("pollscope play provision -i lab-hosts.yml")
-    # The space, as `#` below, makes it another line than before: times are kept by line.
+    # The space, like `#` below, makes the line differ from the one before: times are kept by line.
     assert walk("pollscope testbed check lab.yaml ").splitlines()[-1] == "ready"
     # A claim that noise leaves open ends it with 1. The page's second run takes an hour between emulated machines.
     walk("pollscope run SANITY-PAIR --testbed lab.yaml || [ $? = 1 ]")

@@ -33,7 +33,7 @@ echo 'PermitRootLogin no' >/etc/ssh/sshd_config.d/site.conf
 ssh-keygen -A
 cp /etc/ssh/ssh_host_ed25519_key.pub /share/NAME.pub
 """
-# The example, with the names and the user; then what `testbed check` and the cable say.
+# The example with names and user, then the values from `testbed check` and the cable.
 EDIT = """
 from ruamel.yaml import YAML
 yaml = YAML()
@@ -76,7 +76,7 @@ def network() -> Iterator[Mapping[str, tuple[str, ...]]]:
             ip(name, f"address add {address}/24 dev mgmt", "link set mgmt up", "link set lo up")
             ip(name, f"route add default via {LAPTOP}")
         ip("dut", f"link add data type veth peer name data netns {pid['generator']}")
-        for name in SERVERS:  # no frame that nobody sent
+        for name in SERVERS:  # no frames but those that were sent
             subprocess.run([*inside[name], "sysctl", "-qw", "net.ipv6.conf.data.disable_ipv6=1"], check=True)
             ip(name, "link set data up")
         yield inside

@@ -13,7 +13,7 @@ from debian import MakeSystem, System
 from failure_summary import failure_summary
 
 README_PACKAGES = ["git", "make", "python3"]
-HOME = str(Path("/opt") / "clone" / "pollscope")  # in parts: no file may name the path of the checkout it lies in
+HOME = str(Path("/opt") / "clone" / "pollscope")  # in parts: no file may name the path of its own checkout
 USER, USER_HOME = "nobody", "/srv/pollscope"
 LOGS = Path(__file__).resolve().parent.parent.parent / ".cache/machine-test"
 RUN_LIMIT_S, TEST_LIMIT_S, SECOND_START_LIMIT_S = 8 * 60, 15 * 60, 5
@@ -45,7 +45,7 @@ def make(system: System, *words: str, limit_s: float, user: str = "root") -> tup
         f"--reuid={user}",
         "--clear-groups",
         "make",
-        "--no-print-directory",  # as when a user calls it; this make runs below another
+        "--no-print-directory",  # as a user calls it, although this make runs below another
         "-C",
         HOME if user == "root" else USER_HOME,
         *words,

@@ -25,7 +25,7 @@ SUITES = ["trixie"]
 GRUB_PROBE = """#!/bin/sh
 case "$*" in *--target=device*) echo /dev/vda1 ;; *uuid*) exit 1 ;; *--target=fs*) echo ext2 ;; *) exit 1 ;; esac
 """
-# Programs of the system write these, whatever is installed.
+# Programs of the system write these files for any set of packages.
 OWN = ["/var/log", "/var/cache", "/var/lib/apt", "/var/lib/dpkg", "/run", "/tmp", "/var/tmp", "/proc", "/sys", "/dev"]
 OWN += ("/etc/ld.so.cache", "/root/.ansible", "/etc/machine-id")
 # Debian's packages do not remove the system users that they made.

@@ -36,7 +36,7 @@ class Laptop:
     def __call__(self, line: str, code: int = 0) -> str:
         """Run a command of the page as it is typed there."""
         started = time.monotonic()
-        # As wide as a window: in 80 columns the cells of tables are broken into lines.
+        # As wide as a window: at 80 columns the cells of tables wrap.
         shell = ["sh", "-c", f"cd /root && . venv/bin/activate && export COLUMNS=200 && {line}"]
         done = self.system.run(shell, binds={self.share: "/share"}, timeout_s=3600)
         self.took_s[line.splitlines()[0]] = round(time.monotonic() - started, 1)

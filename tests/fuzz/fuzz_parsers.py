@@ -156,7 +156,7 @@ def _finding(parser: str, text: str, label: str) -> str | None:
         return None
     except Hang:
         return f"longer than {HANG_S} s"
-    except Exception as error:  # any exception but ParseError is what is looked for
+    except Exception as error:  # any exception but ParseError is a finding
         return f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -113,7 +113,7 @@ def make_seeds(folder: Path) -> list[Path]:
         meta["testbed"]["file"] = str(CHECKOUT / "configs/testbeds/loopback.yaml")
         (copy / "run.json").write_text(json.dumps(meta), encoding="utf-8")
         seeds.append(copy)
-    for words in COMMANDS.values():  # leaves tables in the seeds, and what libraries start once is started unwatched
+    for words in COMMANDS.values():  # stores tables in the seeds, and starts helpers of libraries before the watch
         for seed in seeds if words[0] == "query" else seeds[:1]:
             pollscope(*(word.replace("RUN", str(seed)).replace("OUT", str(folder)) for word in words), cwd=folder)
     return seeds
@@ -210,7 +210,7 @@ class Fuzzer:
         for _ in range(self.source.choice((1, 1, 1, 2, 3))):
             try:
                 self.source.choice(EDITS)(self.source, run, self.victim)
-            except (OSError, ValueError, IndexError):  # an edit before it took away what this one changes
+            except (OSError, ValueError, IndexError):  # an earlier edit removed the value that this one changes
                 continue
         before = self.victim.read_bytes(), self.victim.stat().st_mtime_ns
         name = self.source.choice(list(COMMANDS))
@@ -232,7 +232,7 @@ class Fuzzer:
             done = pollscope(*words, cwd=self.folder)
         except Hang:
             return f"longer than {LIMIT_S} s"
-        except BaseException:  # whatever leaves a command is what is looked for
+        except BaseException:  # any exception that leaves a command is a finding
             return traceback.format_exc()
         finally:
             self.watch.active = False

@@ -33,7 +33,7 @@ def test_toggle_and_restore(tree: Tree, target: str | None) -> None:
         assert session.get("ddio", target) == {PORT: "on"}
         [change] = session.set("ddio", target, "off")
         assert (change.target, change.before, change.after) == (PORT, "on", "off")
-        assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183011  # as seen on a Skylake port
+        assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183011  # observed on a Skylake port
         session.set("ddio", target, "on")
         assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET
         session.set("ddio", target, False)  # `off` in a YAML 1.1 file

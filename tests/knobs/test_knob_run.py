@@ -65,7 +65,7 @@ def test_the_journal_shows_what_was_set(cli: Cli, tree: Tree, testbed: Path) -> 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
 def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, testbed: Path, seed: int) -> None:
     before = tree.picture()
-    # 60 windows of 10 ms: longer than until the kill.
+    # 60 windows of 10 ms: the run lasts until the kill.
     process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=10")
     kill_when_set(process, tree, random.Random(seed).uniform(0, 0.5))
     assert tree.picture() != before

@@ -531,7 +531,7 @@ def test_foreign_text_of_the_lock_file_is_made_printable(tree: Tree, what: objec
 def test_a_reboot_restored_kernel_values_but_not_registers(tree: Tree) -> None:
     session = KnobSession("test", tree.host).__enter__()
     session.apply({"ddio@ens1f0": "off", "turbo": "off"})
-    session.lock.release()  # as if killed
+    session.lock.release()  # leave it like a killed run
     tree.write("proc/sys/kernel/random/boot_id", "0b7f3c52-0000-4000-8000-000000000002\n")
     texts = [str(outcome) for outcome in restore_all(tree.host, knobs_of(tree.host))]
     assert texts == ["turbo host: the host was rebooted since, which restored it", f"ddio {PORT}: on again"]

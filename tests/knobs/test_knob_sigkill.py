@@ -160,7 +160,7 @@ def test_a_restore_that_tore_a_file_is_repeated(tree: Tree, monkeypatch: pytest.
     file = tree.root / "proc/sys/kernel/numa_balancing"
     session = KnobSession("test", tree.host).__enter__()
     session.set("numa_balancing", None, "off")
-    session.lock.release()  # as if killed
+    session.lock.release()  # leave it like a killed run
 
     def tear(_knob: Knob, _target: str, _state: str) -> None:
         file.write_text("")

@@ -72,7 +72,7 @@ def test_a_disk_that_fills_during_a_run_stops_changes_but_not_the_restore(
     cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path
 ) -> None:
     before = tree.picture()
-    # So many changes that the journal needs a further page of the disk.
+    # Enough changes for the journal to need another page of the disk.
     spec = cli.spec(SWEEP.replace("count: 1", "count: 8"))
     testbed = two_hosts(sshd, tmp_path, tree)
     process = cli.start("run", spec, "--testbed", testbed)

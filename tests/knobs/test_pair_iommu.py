@@ -35,7 +35,7 @@ from pollscope.testbeds.pair.remote_host import RemoteHost
 TYPES = {"pt": "identity", "lazy": "DMA-FQ", "strict": "DMA"}
 # A warm-up that outlasts the time between the two start requests on a busy host.
 SWEEP = SPEC.replace("burst: [8, 32]", "knob.iommu: [passthrough, strict]")
-OWN = "lazy"  # what the inventory says, and what the tree has
+OWN = "lazy"  # values of the inventory and of the tree
 
 
 class Machine:

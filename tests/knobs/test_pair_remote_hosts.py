@@ -24,7 +24,7 @@ from pollscope.testbeds.pair.remote_host import Clock, Clocks
 
 LOAD = "collectors:\n  - {name: kernel-load, interval: 50 ms}\n"
 KNOBS = "knobs: {numa_balancing: off}\n"
-# Agents that share their CPUs with other tests record in some of so long a window at least.
+# Long enough for agents that share their CPUs with other tests to record in some windows.
 LONG = SPEC.replace("window: 100 ms", "window: 2 s")
 SWEEP = SPEC.replace("burst: [8, 32]", "knob.governor: [performance, powersave]")
 ENDLESS = SWEEP.replace("window: 100 ms", "window: 60 s") + KNOBS
@@ -61,7 +61,7 @@ def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: Ss
             inside = load[load["unit_path"].str.startswith(f"{host}/") & load["t_ns"].between(window, drain - 1)]
             assert trial["collectors"][f"{host}/kernel-load"]["samples_in_window"] == len(inside) > 0
             assert trial["collectors"][f"{host}/kernel-load"]["means"]["context_switches"]["value"] > 0
-        # Both hosts are this one, so the clocks are the same but for what the comparison errs.
+        # Both hosts are this one, so the clocks differ only by the error of the comparison.
         clocks = [each["clock"] for each in trial["host"]["ends"].values()]
         assert all(abs(clock["offset_ns"]) <= clock["error_at_most_ns"] for clock in clocks)
     assert {each.name for each in deliveries(run)} == names
@@ -82,7 +82,7 @@ def test_metadata_and_noise_of_both_hosts(cli: Cli, sshd: SshHost, tmp_path: Pat
     assert with_table["metric.steal_ticks"].notna().all()
 
 
-@pytest.mark.thorough  # as here: test_run_collectors; over SSH: the tests beside this one
+@pytest.mark.thorough  # on this host: test_run_collectors; over SSH: the other tests of this file
 def test_a_collector_that_dies_there_is_reported_as_here(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -141,7 +141,7 @@ def agents_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.thorough  # what a lost agent leaves: test_a_killed_agent_leaves_a_journal_that_the_next_run_finds
+@pytest.mark.thorough  # its journal: test_a_killed_agent_leaves_a_journal_that_the_next_run_finds
 def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     spec = cli.spec(LONG.replace("window: 2 s", "window: 3 s") + LOAD)

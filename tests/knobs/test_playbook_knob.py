@@ -75,7 +75,7 @@ def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     assert tree.register(PORT, PERFCTRLSTS_0) & 0x80 == 0
     assert act(program, state="verified", **knobs) == []
     assert act(program, state="absent", check=True) == ["ddio would be restored"]
-    assert act(program, state="absent")  # what was set is restored without asking again
+    assert act(program, state="absent")  # values that were set are restored without consent
     assert tree.picture() == before
 
 

@@ -34,7 +34,7 @@ from pollscope.testbeds.pair.plays import PlayResult, run_play  # noqa: E402
 from pollscope.testbeds.vm.machine import run_there  # noqa: E402
 from pollscope.testbeds.vm.testbed import VmPairTestbed, vm_folder  # noqa: E402
 
-# Not what is asked of the machines, but when a step is given up: they are emulated, perhaps on a busy host.
+# Time after which a step is given up; the machines are emulated, perhaps on a busy host.
 STEP_LIMIT_S, SCRIPT_LIMIT_S = 1200.0, 240.0
 # The bit of DDIO of the emulated root port, and whether a session of the testbed has set it.
 REGISTER = """\
@@ -248,7 +248,7 @@ def lose_ssh(testbed: VmPairTestbed) -> Path:
         return there and looks > trials
 
     assert not bit_is_set()
-    # Windows that are long beside the time in which the bit is seen, so that the cut falls in a trial.
+    # Windows that are long compared with the time to see the bit, so that the cut falls into a trial.
     options = ("--quick", "--set", "trial.window=15 s")
     with broken_run("i-f7-ddio", "intrahost/i-f7-ddio.yaml", *options) as (process, folders):
         wait_until(a_trial_has_the_bit, process, "the bit of DDIO set in a trial")
