@@ -101,7 +101,7 @@ def test_a_refused_knob_restores_those_before(tree: Tree, program: str) -> None:
 
 def test_without_the_program_the_role_that_brings_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = str(tmp_path / "pollscope")
-    with pytest.raises(knob_module.HostError, match="the role pollscope_apps brings it"):
+    with pytest.raises(knob_module.HostError, match="let the role pollscope_apps install it"):
         act(nowhere, turbo="off")
     # In check mode that role has brought nothing.
     assert act(nowhere, check=True, turbo="off") == ["turbo: -> off, if this host can do it"]
