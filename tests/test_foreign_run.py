@@ -3,10 +3,13 @@
 
 import json
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
@@ -14,10 +17,11 @@ from command_line import pollscope
 from pollscope.base.errors import HostError, PollscopeError, UsageError
 from pollscope.base.paths import is_shipped
 from pollscope.base.replacing import written
+from pollscope.cli.resume import next_steps
 from pollscope.host.files import write_through
 from pollscope.run.run import resume_run
 from pollscope.store.results_table import current_table
-from pollscope.store.run_folder import read_run
+from pollscope.store.run_folder import read_run, resume_command
 from pollscope.store.writer import RunWriter
 from pollscope.testbeds import make_testbed
 
@@ -176,6 +180,49 @@ def test_json_that_is_nested_too_deeply_is_refused(run: Path, name: str) -> None
     (run / name).write_text("[" * 100_000 + "]" * 100_000 + "\n", encoding="utf-8")
     with pytest.raises(PollscopeError, match=f"{name}.* is not JSON"):
         read_run(run)
+
+
+@pytest.mark.parametrize("name", ["run.json", "trials.jsonl", "host_states.jsonl"])
+def test_a_file_with_holes_does_not_fill_the_memory(run: Path, name: str) -> None:
+    (run / name).touch()
+    os.truncate(run / name, 1 << 43)
+    with pytest.raises(UsageError, match=f"{name}: cannot be read: is larger than half of the memory"):
+        read_run(run)
+
+
+@pytest.mark.parametrize("command", [("claims",), ("query", "SELECT row FROM trials")])
+def test_a_table_whose_metadata_is_nested_too_deeply_is_derived_again(run: Path, command: tuple[str, ...]) -> None:
+    table = pa.table({"row": ["S-F5"]}).replace_schema_metadata({"PANDAS_ATTRS": "[" * 100_000 + "]" * 100_000})
+    pq.write_table(table, run / "results.parquet")
+    os.utime(run / "results.parquet", (1e10, 1e10))
+    done = pollscope(*command, str(run), cwd=run.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_small_table_with_very_many_rows_is_not_read(run: Path) -> None:
+    """A run of equal values takes a few bytes in a file and their full size in the memory."""
+    rows = pa.table({"row": pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int8()), ["S-F5"])})
+    with pq.ParquetWriter(run / "results.parquet", rows.schema) as writer:
+        for _ in range(400):
+            writer.write_table(rows)
+    os.utime(run / "results.parquet", (1e10, 1e10))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_memory_bytes() + (1 << 30), before[1]))
+    try:
+        assert len(current_table(read_run(run))) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _memory_bytes() -> int:
+    """Return the address space that this process has now (proc(5), statm)."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def test_a_command_that_is_printed_quotes_the_folder(run: Path) -> None:
+    folder = run.rename(run.with_name("$(touch owned)"))
+    assert resume_command(folder).endswith(f"--resume '{folder}'")
+    assert f"pollscope report '{folder}' " in next_steps(folder)
 
 
 @pytest.mark.parametrize("name", ["run.json", "trials.jsonl"])

@@ -242,7 +242,7 @@ def _stamp_of(connection: duckdb.DuckDBPyConnection, table: Path) -> Any:
     try:
         row = connection.execute(sql, [str(table)]).fetchone()
         return json.loads(bytes(row[0])) if row else None
-    except (duckdb.Error, ValueError):
+    except (duckdb.Error, ValueError, RecursionError):
         return None
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Say what a user does next: after a run, after Ctrl-C, and after a full disk."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from pollscope.store.table_file import TABLE_FILE
 
 def next_steps(folder: Path) -> str:
     """Return the page of a run, and the command that makes it."""
-    return f"next: pollscope report {folder}   (writes {folder}/report.html)"
+    return f"next: pollscope report {shlex.quote(str(folder))}   (writes {folder}/report.html)"
 
 
 def complete_already(folder: Path) -> bool:

@@ -93,10 +93,16 @@ def read_plain(path: Path) -> bytes:
     """Return the content of a regular file.
 
     Raises:
-        OSError: also where it is a link, a FIFO or a device.
+        OSError: also where it is a link, a FIFO or a device, or does not fit into half of the memory: a file with holes
+            can be of any size.
     """
     with open(open_plain(path, os.O_RDONLY), "rb") as file:
-        return file.read()
+        if os.fstat(file.fileno()).st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2:
+            raise OSError(errno.EFBIG, "is larger than half of the memory", str(path))
+        try:
+            return file.read()
+        except MemoryError:
+            raise OSError(errno.ENOMEM, "does not fit into the memory", str(path)) from None
 
 
 def write_through(path: Path, text: str, mode: int = 0o644) -> None:

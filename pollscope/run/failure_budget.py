@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many tries of a run may fail, over all its pairs (failures.at_most)."""
 
+import shlex
 from pathlib import Path
 from threading import Lock
 
@@ -39,5 +40,5 @@ class FailureBudget:
                 f"{self._failed} tries have failed, failures.at_most allows {self._at_most}; "
                 f"the last one, {self._last}",
                 str(self._log),
-                f"pollscope run --resume {self._folder} continues from here",
+                f"pollscope run --resume {shlex.quote(str(self._folder))} continues from here",
             )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 from pollscope import __version__
 from pollscope.base.errors import DiskError, UsageError
@@ -242,10 +243,15 @@ def _has_every_metric(table: pd.DataFrame) -> bool:
 
 def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
     if is_newer_than_sources(run.path):
-        with suppress(ValueError, OSError):  # a damaged table is derived again
-            table = pd.read_parquet(BytesIO(read_plain(run.path / TABLE_FILE)))
-            if table.attrs == stamped and len(table) == len(last_attempts(run.trials)) and _has_every_metric(table):
-                return table
+        # A damaged table is derived again.
+        with suppress(ValueError, OSError, RecursionError):
+            content = BytesIO(read_plain(run.path / TABLE_FILE))
+            # A small file can hold very many rows, so they are counted before they are read.
+            if pq.read_metadata(content).num_rows == len(last_attempts(run.trials)):
+                content.seek(0)
+                table = pd.read_parquet(content)
+                if table.attrs == stamped and _has_every_metric(table):
+                    return table
     table = derive_table(run)
     # This table lacks lines that were appended after the run was read.
     if run.trials_bytes == stamped["trials_bytes"] and belongs_to_this_user(run.path):

@@ -101,7 +101,7 @@ def resume_command(folder: Path) -> str:
     except UsageError:
         file = ""
     confirmed = f" --testbed {shlex.quote(file)}" if file and not is_shipped(file) else ""
-    return f"pollscope run --resume {folder}{confirmed}"
+    return f"pollscope run --resume {shlex.quote(str(folder))}{confirmed}"
 
 
 def _check_units(units: Mapping[str, str], file: Path) -> None:
