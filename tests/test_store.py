@@ -119,7 +119,8 @@ def test_a_whole_file_is_not_torn(tmp_path: Path) -> None:
 def test_a_run_has_one_writer_at_a_time(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", META) as first:
         first.append(RECORD)
-        with pytest.raises(HostError, match=f"goes on already: pid {os.getpid()} on {socket.gethostname()}, since 2"):
+        writer = f"pid {os.getpid()} on {socket.gethostname()}, since 2"
+        with pytest.raises(HostError, match=f"another process writes this run: {writer}"):
             RunWriter.resume(tmp_path / "run")
         assert (tmp_path / "run/.reserve").stat().st_size == RESERVE_BYTES
     RunWriter.resume(tmp_path / "run").close()

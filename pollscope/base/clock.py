@@ -5,5 +5,5 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> str:
-    """This moment as ISO 8601 in UTC with milliseconds."""
+    """Return the present time as ISO 8601 in UTC with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

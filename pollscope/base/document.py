@@ -38,13 +38,13 @@ class Document:
     origins: Mapping[Path, str]
 
     def place(self, path: Path) -> str:
-        """Where a path stands; for one that is not there, where its nearest parent stands."""
+        """Return the line of a path, or of its nearest parent if it is missing."""
         while path and path not in self.origins:
             path = path[:-1]
         return self.origins.get(path, self.name)
 
     def locate(self, location: Path) -> Path:
-        """Maps a validator's location to a path of the document, skipping the parts that the validator made up."""
+        """Return the document path of a validator's location, without the parts that the validator added."""
         here: Any = self.data
         path: Path = ()
         for part in location:
@@ -60,7 +60,7 @@ def _keys(node: Any) -> Collection[str | int]:
 
 
 def read_text(path: FilePath) -> str:
-    """The text of a file that a user wrote.
+    """Return the text of a user's file.
 
     Raises:
         UsageError: it cannot be read, or is not UTF-8.
@@ -73,7 +73,7 @@ def read_text(path: FilePath) -> str:
 
 
 def parse(text: str, name: str) -> Document:
-    """Reads YAML 1.2.
+    """Read YAML 1.2.
 
     Raises:
         UsageError: not YAML, a key that is there twice, or no mapping at the top.
@@ -108,7 +108,7 @@ def _check_size(tree: Any, place: str) -> None:
 
 
 def _in_words(problem: str) -> str:
-    """A YAML reader's complaint, where its own words do not say what to do."""
+    """Return a clear message for an error of the YAML reader that does not say what to do."""
     if twice := re.match(r'found duplicate key "([^"]*)"', problem):
         return f"the key '{twice[1]}' is there twice"
     if "'\\t'" in problem:
@@ -151,7 +151,7 @@ def _plain(node: Any) -> Any:
 
 
 def with_quick(document: Document, quick: Mapping[str, Any]) -> Document:
-    """Lays a `quick` section, the document's own or one made for it, over the document."""
+    """Apply a `quick` section, the document's own or a generated one, to the document."""
     for key, value in quick.items():
         entries = value.items() if key in _MERGED_BY_KEY and isinstance(value, dict) else [(None, value)]
         for name, entry in entries:
@@ -168,7 +168,7 @@ def _moved(document: Document, source: Path, target: Path) -> dict[Path, str]:
 
 
 def with_setting(document: Document, setting: str) -> Document:
-    """Lays `KEY=VALUE` over the document: dotted key, the value in YAML.
+    """Apply `KEY=VALUE` to the document; the key is dotted, the value is YAML.
 
     Raises:
         UsageError: no `=`, a value that is not YAML, or a key below something that is no mapping.
@@ -188,7 +188,7 @@ def with_setting(document: Document, setting: str) -> Document:
 
 
 def _setting_path(key: str) -> Path:
-    """The path that a dotted key means; dots in the name of a knob (`factors.knob.mrrs@0000:17:00.0`) belong to it."""
+    """Return the path of a dotted key; dots in the name of a knob (`factors.knob.mrrs@0000:17:00.0`) belong to it."""
     for start in (("factors", "knob"), ("knobs",)):
         parts = key.split(".", len(start))
         if tuple(parts[: len(start)]) == start and len(parts) > len(start):

@@ -24,12 +24,12 @@ class ExitCode(IntEnum):
 
 
 def one_line(text: str) -> str:
-    """The text with its line breaks and other unprintable characters escaped: a name that a file gives may hold any."""
+    """Return a text with line breaks and other unprintable characters escaped; names in files may contain any."""
     return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def reason_of(error: Exception) -> str:
-    """An error as one line; one of the system with its file."""
+    """Return an error as one line; an OSError with its file."""
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
     return str(error)

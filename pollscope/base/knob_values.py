@@ -17,7 +17,7 @@ def split_key(key: str) -> tuple[str, str | None]:
 
 
 def known_knob(name: str) -> str:
-    """The name itself.
+    """Return the name.
 
     Raises:
         UsageError: there is no such knob.
@@ -30,7 +30,7 @@ def known_knob(name: str) -> str:
 
 
 def parse_setting(key: str, value: object) -> str:
-    """The canonical notation of a value, without looking at the host: what checks a spec on any machine.
+    """Return the canonical notation of a value without reading the host, so that specs are checked on any machine.
 
     Raises:
         UsageError: no such knob, or no such value.

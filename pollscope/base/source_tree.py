@@ -13,7 +13,7 @@ _AT_TOP = ("configs", "data", "experiments")
 
 
 def source_tree() -> Path:
-    """The checkout; of an installed wheel a copy in the cache, one for each content, made when it is not there.
+    """Return the checkout; for a wheel, make and return a copy in the cache, one per content.
 
     Raises:
         HostError: it cannot be written.

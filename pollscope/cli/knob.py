@@ -69,7 +69,7 @@ def choose_host(
 
 @app.command("list")
 def list_knobs(context: typer.Context, as_json: _AsJson = False) -> None:
-    """Every knob: available or the reason why not, its values now, and what was changed."""
+    """List all knobs: availability or the reason against it, present values, and changes."""
     host: KnobHost = context.obj
     rows = [_row(knob, host) for knob in knobs_of(host).values()]
     if as_json:
@@ -87,7 +87,7 @@ def list_knobs(context: typer.Context, as_json: _AsJson = False) -> None:
 
 @app.command("get")
 def get(context: typer.Context, name: KnobName, target: Target = None, as_json: _AsJson = False) -> None:
-    """Values of one knob, one line a target."""
+    """Print the values of one knob, one line per target."""
     values = read_values(pick(knobs_of(context.obj), name), target)
     if as_json:
         typer.echo(json.dumps(values, indent=2))

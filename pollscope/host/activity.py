@@ -24,7 +24,7 @@ class Activity:
     kernel_log_check: KernelLogCheck = field(default_factory=KernelLogCheck)
 
     def since(self, before: "Activity") -> dict[str, Any]:
-        """The differences, as a trial record keeps them."""
+        """Return the differences in the form of a trial record."""
         interrupts = {str(cpu): count - before.interrupts[cpu] for cpu, count in self.interrupts.items()}
         return {
             "steal_ticks": self.steal_ticks - before.steal_ticks,
@@ -36,7 +36,7 @@ class Activity:
 
 
 def activity_of(fields: Mapping[str, Any]) -> Activity:
-    """Of what `dataclasses.asdict` made, also after JSON, whose keys are texts."""
+    """Restore an object from the result of `dataclasses.asdict`, also after JSON, whose keys are texts."""
     kernel_log_check = dict(fields.get("kernel_log_check", {}))
     errors = {int(number): text for number, text in kernel_log_check.pop("errors", {}).items()}
     interrupts = {int(cpu): count for cpu, count in fields["interrupts"].items()}
@@ -46,7 +46,7 @@ def activity_of(fields: Mapping[str, Any]) -> Activity:
 
 
 def read_activity(cpus: Sequence[int], proc: Path = PROC) -> Activity:
-    """Reads the counters of these CPUs."""
+    """Read the counters of these CPUs."""
     kernel_log_check = read_kernel_log_check(cpus, proc)
     lines = (read_text(proc / "stat") or "").splitlines()
     stat = {fields[0]: fields for fields in (line.split() for line in lines) if fields}

@@ -82,7 +82,7 @@ class _Place:
         self._home = self._cpus[dut[0]]
 
     def corunner(self, place: str) -> int:
-        """A CPU for the co-runner, of the highest number: the kernel keeps most of its own work on the first ones."""
+        """Return the CPU for the co-runner with the highest number; the kernel works mostly on the first CPUs."""
         if place == "dut-cpu":
             return self._home.cpu
         found = {"smt-sibling": self._siblings, "other-core": self._other_cores, "same-llc": self._same_llc}[place]()
@@ -97,7 +97,7 @@ class _Place:
         return free
 
     def _free_cores(self, taken: Iterable[int]) -> list[Cpu]:
-        """CPUs of physical cores on which nothing runs."""
+        """Return the CPUs of physical cores on which nothing runs."""
         busy = {self._cpus[cpu].physical for cpu in taken if cpu in self._cpus}
         return [cpu for cpu in self._cpus.values() if cpu.physical not in busy]
 
@@ -120,7 +120,7 @@ class _Place:
         return free
 
     def spinning(self, count: int, corunner: int | None, dut: Sequence[int]) -> tuple[int, ...]:
-        """CPUs of so many free cores, one a core; of the co-runner's package (one power budget) first."""
+        """Return one CPU on each of `count` free cores, first on the co-runner's package (one power budget)."""
         home = self._cpus[corunner] if corunner is not None else self._home
         taken = [*dut, *self._others, *([] if corunner is None else [corunner])]
         free: dict[tuple[int, ...], Cpu] = {}
@@ -132,7 +132,7 @@ class _Place:
 
 
 def last_level_mates(cpu: int) -> set[int]:
-    """The CPUs behind the same last-level cache, this one among them; only itself where the kernel does not say."""
+    """Return the CPUs that share this CPU's last-level cache; only this one if the kernel does not list them."""
     caches = (SYS / f"devices/system/cpu/cpu{cpu}/cache").glob("index*")
     levels = [(read_int(cache / "level") or 0, read_text(cache / "shared_cpu_list") or "") for cache in caches]
     return set(parse_list(max(levels)[1])) if levels else {cpu}

@@ -17,7 +17,7 @@ _MOST_NUMBERS = 8192
 
 
 def read_text(path: Path) -> str | None:
-    """The file without surrounding white space; None when it cannot be read."""
+    """Return the content of a file without surrounding white space; None if it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -25,7 +25,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_int(path: Path) -> int | None:
-    """The file as a whole number; None when it cannot be read or is something else."""
+    """Return the content of a file as an integer; None if it cannot be read or is no integer."""
     text = read_text(path)
     try:
         return int(text) if text is not None else None
@@ -34,14 +34,14 @@ def read_int(path: Path) -> int | None:
 
 
 def cpuinfo(proc: Path = PROC) -> dict[str, str]:
-    """The fields of the first processor in /proc/cpuinfo; empty where it cannot be read."""
+    """Return the fields of the first processor in /proc/cpuinfo; empty if it cannot be read."""
     first = (read_text(proc / "cpuinfo") or "").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def parse_list(text: str) -> list[int]:
-    """A kernel CPU or node list: `0-3,8` is [0, 1, 2, 3, 8]; see cpuset(7), list format.
+    """Parse a kernel CPU or node list: `0-3,8` is [0, 1, 2, 3, 8]; see cpuset(7), list format.
 
     Raises:
         ValueError: not such a list, or more numbers than a kernel can have.
@@ -130,7 +130,7 @@ def write_through(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def make_folder(path: Path, exist_ok: bool = True) -> None:
-    """Makes a folder and those above it that are missing; their names are on the disk when this returns.
+    """Make a folder and its missing parents, and flush their names to the disk.
 
     Raises:
         OSError: it cannot be made; FileExistsError when it is there and must not be.
@@ -142,7 +142,7 @@ def make_folder(path: Path, exist_ok: bool = True) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Puts the entries of a folder on the disk; a rename is there only then (fsync(2), notes)."""
+    """Flush the entries of a folder to the disk; otherwise a crash may undo a rename (fsync(2), notes)."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The journal of what was changed on a host: on the disk before the host is touched.
+"""Record changes of a host in a journal, which is on the disk before the host is changed.
 
 Format: docs/reference-metrics.md.
 
-Runs, `knob set` and the modules of the playbooks write it. The modules carry this file to hosts that have no pollscope
-yet, so it imports only Python's own library and what it names relatively.
+Runs, `knob set` and the modules of the playbooks write it. The playbooks copy this file to hosts without pollscope, so
+it imports only Python's standard library and modules that it names relatively.
 """
 
 import json
@@ -23,10 +23,10 @@ FORMAT = 1
 
 
 class Phase(StrEnum):
-    """How far a change got.
+    """The progress of a change.
 
-    WRITING: being set or restored; after a crash, nobody knows how much of the write happened.
-    SET: written and read back. RESTORED: as it was, or accepted as it is.
+    WRITING: being set or restored; after a crash it is unknown whether the write happened.
+    SET: written and read back. RESTORED: the old value is back, or the present one was accepted.
     """
 
     WRITING = "writing"
@@ -36,7 +36,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class JournalHeader:
-    """The process that made a journal; `boot_id` tells whether the host was rebooted since."""
+    """The process that made a journal; `boot_id` shows whether the host was rebooted since."""
 
     what: str
     pollscope: str
@@ -48,17 +48,17 @@ class JournalHeader:
 
 @dataclass(frozen=True)
 class Entry:
-    """One knob and target.
+    """The change of one target of a knob.
 
     Attributes:
         number: counts from 1 in the order in which knobs were first set.
-        old: exact state before the first change; what is restored.
+        old: exact state before the first change, to which it is restored.
         new: exact state that was last written.
-        boot_id: of the boot in which it was first set.
+        boot_id: the boot in which it was first set.
         found: exact state read back after that write; None while the phase is WRITING for the first time.
-        device: what was known of the device that the target names (pollscope/host/pci_identity.py); empty for others.
+        device: identity of the target's PCI device (pollscope/host/pci_identity.py); empty for other targets.
 
-    States are what JSON holds: texts for knobs.
+    States are JSON values: texts for knobs.
     """
 
     number: int
@@ -74,7 +74,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Content:
-    """A parsed journal. `whole_bytes` is the length up to the last complete line; what follows is a torn line."""
+    """A parsed journal. `whole_bytes` is the length of its complete lines; an incomplete line may follow."""
 
     header: JournalHeader | None
     entries: tuple[Entry, ...]
@@ -82,15 +82,15 @@ class Content:
 
     @property
     def pending(self) -> list[Entry]:
-        """Changes that were not restored, in the order in which they were made."""
+        """Return the changes that are not restored, oldest first."""
         return [entry for entry in self.entries if entry.phase is not Phase.RESTORED]
 
 
 def parse(content: bytes, where: str = "") -> Content:
-    """Reads a journal. A last line without its end is left out: its change was not yet made (or not yet confirmed).
+    """Parse a journal without an incomplete last line, whose change was not yet made (or not yet confirmed).
 
     Raises:
-        UsageError: any other line is not of format 1 (file and line in the message).
+        UsageError: another line is not of format 1; the message names file and line.
     """
     whole = content[: content.rfind(b"\n") + 1]
     header: JournalHeader | None = None
@@ -128,7 +128,7 @@ def _check_types(record: JournalHeader | Entry) -> None:
 
 
 def _follow(entries: dict[int, Entry], record: Any, boot_id: str) -> None:
-    """Applies one line to the entries."""
+    """Apply one line to the entries."""
     match record:
         case {"event": "set", "entry": int(number), "knob": knob, "target": target, "old": old, "new": new}:
             device = {str(name): str(value) for name, value in dict(record.get("device", {})).items()}
@@ -157,7 +157,7 @@ def _follow_set(entries: dict[int, Entry], entry: Entry) -> None:
 class Journal:
     """A journal open for writing; the caller holds the host lock.
 
-    Every method that adds a line returns when the line is on the disk; only restoring goes on without.
+    Methods that add a line flush it to the disk before they return. Only restoring continues if that fails.
     """
 
     def __init__(self, path: Path, descriptor: int, content: Content) -> None:
@@ -168,7 +168,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, header: JournalHeader) -> Self:
-        """Makes a journal that does not exist yet.
+        """Make a new journal.
 
         Raises:
             HostError: the file exists or cannot be made.
@@ -185,7 +185,7 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Opens an existing journal to add to it; a torn last line is cut off.
+        """Open an existing journal for appending; remove an incomplete last line.
 
         Raises:
             HostError: it cannot be opened. UsageError: it is not a journal.
@@ -200,10 +200,12 @@ class Journal:
 
     @classmethod
     def open_or_create(cls, path: Path, header: JournalHeader) -> Self:
-        """The journal that is there, or a new one; one without pending entries was cut off when begun or removed.
+        """Open the existing journal, or make a new one.
+
+        A journal without pending entries was interrupted while being made or removed, and is replaced.
 
         Raises:
-            HostError, UsageError: as `open` and `create`.
+            HostError, UsageError: see `open` and `create`.
         """
         if load(path).pending:
             return cls.open(path)
@@ -212,19 +214,19 @@ class Journal:
 
     @property
     def pending(self) -> list[Entry]:
-        """Changes that were not restored, in the order in which they were made."""
+        """Return the changes that are not restored, oldest first."""
         return [entry for entry in self._entries.values() if entry.phase is not Phase.RESTORED]
 
     def find(self, knob: str, target: str) -> Entry | None:
-        """The pending change of a knob and target."""
+        """Return the pending change of a knob and target; None if there is none."""
         return next((entry for entry in self.pending if (entry.knob, entry.target) == (knob, target)), None)
 
     def set(
         self, knob: str, target: str, present: Any, new: Any, boot_id: str = "", device: Mapping[str, str] | None = None
     ) -> Entry:
-        """Announces a write. The state before the first change of this knob and target is kept over later ones.
+        """Announce a write. The entry keeps the state before the first change of this knob and target.
 
-        `boot_id` is of this boot; default: the header's. `device` is what is known of the device.
+        `boot_id` is that of this boot; default: the header's. `device` is the identity of the target's device.
         """
         header_boot_id = self.header.boot_id if self.header else ""
         entry = self.find(knob, target) or Entry(
@@ -237,34 +239,35 @@ class Journal:
         return self._add(record | other_boot | known, entry)
 
     def done(self, entry: Entry, found: Any) -> Entry:
-        """Confirms an announced write by what was read back."""
+        """Confirm an announced write with the value that was read back."""
         record = {"event": "done", "entry": entry.number, "found": found}
         return self._add(record, replace(entry, found=found, phase=Phase.SET))
 
     def restoring(self, entry: Entry) -> Entry:
-        """Announces that the old state is about to be written, if the disk has room: restoring matters more."""
+        """Announce that the old state is about to be written. Restoring continues even if the disk is full."""
         record = {"event": "restoring", "entry": entry.number}
         return self._add(record, replace(entry, phase=Phase.WRITING), needs_disk=False)
 
     def restored(self, entry: Entry, how: str) -> Entry:
-        """Closes an entry; `how` is for the reader of the file. One that finds no room on the disk, the next reader of
-        the journal finds to be as it was.
+        """Close an entry; `how` is for readers of the file.
+
+        If the disk is full, the entry stays pending; the next restore finds the old value and closes it.
         """
         record = {"event": "restored", "entry": entry.number, "how": how}
         return self._add(record, replace(entry, phase=Phase.RESTORED), needs_disk=False)
 
     def close(self) -> None:
-        """Closes the file and leaves it on the disk."""
+        """Close the file and leave it on the disk."""
         os.close(self._descriptor)
 
     def finish(self) -> None:
-        """Closes the file; when nothing is pending it is deleted, and its two folders when they are empty."""
+        """Close the file. If nothing is pending, delete it, and its two folders if they are empty."""
         self.close()
         if self.pending:
             return
         self.path.unlink()
         _sync(self.path.parent)
-        with suppress(OSError):  # not empty, or somebody else's
+        with suppress(OSError):  # not empty, or of another user
             for folder in list(self.path.parents)[:2]:
                 folder.rmdir()
 
@@ -279,7 +282,7 @@ class Journal:
 
     def _append(self, record: dict[str, Any]) -> None:
         if self._torn:
-            raise HostError("the journal cannot be written: a line of it could not be removed again", str(self.path))
+            raise HostError("the journal cannot be written: an incomplete line could not be removed", str(self.path))
         line = json.dumps(record).encode() + b"\n"
         before_bytes = os.fstat(self._descriptor).st_size
         try:
@@ -293,7 +296,7 @@ class Journal:
             raise HostError("the journal cannot be written: the disk is full", str(self.path))
 
     def _take_back(self, length_bytes: int) -> None:
-        """Cuts off a line that may not be on the disk: its step is given up, and the next line would contradict it."""
+        """Remove a line that may not be on the disk; its change is not made, so later lines would contradict it."""
         try:
             os.ftruncate(self._descriptor, length_bytes)
         except OSError:
@@ -301,7 +304,7 @@ class Journal:
 
 
 def load(path: Path) -> Content:
-    """Reads a journal file; a missing one is empty.
+    """Read a journal file; a missing one is empty.
 
     Raises:
         HostError: it cannot be read. UsageError: it is not a journal.

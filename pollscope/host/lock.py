@@ -37,7 +37,7 @@ _OWNER_CHARACTERS = 120
 
 
 def state_folder() -> Path:
-    """Where journals are: $POLLSCOPE_STATE_DIR (for containers and tests that share a host), or that of the system."""
+    """Return the folder of journals: $POLLSCOPE_STATE_DIR (containers, tests), or that of the system."""
     return Path(os.environ.get(STATE_VARIABLE) or "/var/lib/pollscope")
 
 
@@ -124,7 +124,7 @@ class HostLock:
 
     @property
     def descriptor(self) -> int:
-        """The open file that carries the lock; hand it to children that must not outlive the lock."""
+        """Return the descriptor that holds the lock; pass it to children that must not outlive the lock."""
         assert self._descriptor is not None, "BUG: the host lock is not held"
         return self._descriptor
 
@@ -202,7 +202,7 @@ def owner(path: Path | None = None) -> Owner | None:
 
 
 def _cleaned(text: object) -> str:
-    """A short line without what a terminal would obey: any user of the host may have written the file."""
+    """Return a short line without terminal control characters; any user may have written the file."""
     return "".join(each if each.isprintable() else "?" for each in str(text))[:_OWNER_CHARACTERS]
 
 

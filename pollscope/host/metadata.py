@@ -163,7 +163,7 @@ def _find_field(fields: list[dict[str, Any]], name: str) -> str | None:
 
 
 def build_metadata(program: Path) -> dict[str, _Value]:
-    """Which node program it is, and how it was compiled, from meson's record beside it."""
+    """Return the identity of the node program and its build options, from meson's record beside it."""
     own = {"program": program.name, "sha256": _sha256(program), "compiler": _compiler(program), "commit": commit()}
     try:
         options = json.loads((program.parent / "meson-info" / "intro-buildoptions.json").read_text())
@@ -175,7 +175,7 @@ def build_metadata(program: Path) -> dict[str, _Value]:
 
 
 def _compiler(program: Path) -> _Value:
-    """From meson's record; meson before 1.2 writes none, so then from what compilers leave in a program."""
+    """Return the compiler from meson's record, or for meson before 1.2 from the section .comment of the program."""
     try:
         found = json.loads((program.parent / "meson-info" / "intro-compilers.json").read_text())["host"]["c"]
         return str(found.get("full_version") or found["version"])
@@ -189,7 +189,7 @@ def _compiler(program: Path) -> _Value:
 
 
 def commit(folder: Path = PACKAGE) -> _Value:
-    """The commit of this package's checkout, with `-dirty` behind it when files were changed."""
+    """Return the commit of this package's checkout, with `-dirty` appended if files were changed."""
     tool = shutil.which("git")
     if tool is None or not (folder.parent / ".git").exists():
         return absent("no checkout" if tool else "git is not installed")

@@ -34,7 +34,7 @@ def _metadata_of(folder: Path) -> dict[str, Any]:
 
 
 def _firmware(folder: Path) -> Any:
-    """From the RDMA device of mlx5 or from ethtool(8); a NIC without a network interface has neither."""
+    """Return the firmware version from the RDMA device of mlx5 or from ethtool(8); both need a network interface."""
     for version in (read_text(path) for path in sorted(folder.glob("infiniband/*/fw_ver"))):
         if version:
             return version
@@ -56,7 +56,7 @@ def _firmware(folder: Path) -> Any:
 
 
 def firmware_of(text: str) -> str | None:
-    """The firmware in what `ethtool -i` prints; None where it is empty or a dash."""
+    """Return the firmware version in the output of `ethtool -i`; None if it is empty or a dash."""
     match = re.search(r"^firmware-version:[ \t]*(.*)$", text, re.MULTILINE)
     version = match[1].strip() if match else ""
     return version if version not in ("", "N/A", "-") else None

@@ -74,7 +74,7 @@ class Roles:
 
 
 def place(cpus: Iterable[Cpu], wanted: Wanted) -> Roles:
-    """Gives every spinning lcore a CPU of its own, as the placement asks for.
+    """Give each spinning lcore its own CPU according to the placement.
 
     The DUT gets the cores with the highest numbers: the kernel keeps most of its own work on the first ones.
 
@@ -90,7 +90,7 @@ def place(cpus: Iterable[Cpu], wanted: Wanted) -> Roles:
 
 
 def room_beside(allowed: Set[int], busy: Sequence[int]) -> Set[int]:
-    """Where collectors run: on CPUs that are not busy, or else on the first of the busy ones, which is the generator's.
+    """Return the CPUs for collectors: those that are not busy, otherwise the first busy one, which is the generator's.
 
     A generator that is held up sends later what it did not send; time that the DUT loses is in what is measured. Where
     there is no generator one lcore is disturbed instead of all.
@@ -99,7 +99,7 @@ def room_beside(allowed: Set[int], busy: Sequence[int]) -> Set[int]:
 
 
 def _separate(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
-    """A physical core for each, on one NUMA node when one has enough; the generator may be a second thread at last."""
+    """Choose one physical core per lcore, on one NUMA node if possible; the generator shares a core if necessary."""
     for there in (*_nodes(cpus, wanted.nic_node).values(), cpus):
         cores = _physical(there)
         if len(cores) >= wanted.needed:
@@ -127,7 +127,7 @@ def _same_node(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
 
 
 def _remote_node(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
-    """The DUT on another NUMA node than the NIC, or than the generator whose core plays the NIC."""
+    """Place the DUT on another NUMA node than the NIC, or than the generator whose core plays the NIC."""
     nodes = _nodes(cpus, wanted.nic_node)
     if len(nodes) < 2:
         raise HostError(f"remote-node: this host has {len(nodes)} NUMA node")
@@ -146,7 +146,7 @@ def _remote_node(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
 
 
 def _smt_pairs(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
-    """Workers two by two on the threads of a physical core, dispatchers likewise; the generator has its own core."""
+    """Place workers in pairs on the threads of a physical core, dispatchers likewise, the generator on its own core."""
     cores, needed = _physical(cpus), -(-wanted.workers // 2) + -(-wanted.dispatchers // 2)
     if all(len(threads) < 2 for threads in cores):
         raise HostError(f"smt-pairs: this host shows no SMT: each of its {len(cpus)} CPUs is a core of its own")
@@ -163,7 +163,7 @@ def _smt_pairs(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
 
 
 def _pairs(cores: Sequence[Sequence[Cpu]], needed: int, wanted: Wanted) -> tuple[list[Cpu], Cpu | None] | None:
-    """The DUT's CPUs, workers first, and the generator's, from these physical cores."""
+    """Return roles on these physical cores: the DUT's CPUs, workers first, and the generator's."""
     paired = [threads for threads in cores if len(threads) > 1][-needed:]
     others = [threads for threads in cores if threads not in paired]
     if len(paired) < needed or (wanted.generator and not others):
@@ -226,7 +226,7 @@ def _nodes(cpus: Sequence[Cpu], first: int | None) -> dict[int, list[Cpu]]:
 
 
 def _physical(cpus: Iterable[Cpu]) -> list[list[Cpu]]:
-    """The hardware threads of each physical core."""
+    """Return the hardware threads of each physical core."""
     cores: dict[tuple[int, int, int], list[Cpu]] = {}
     for cpu in cpus:
         cores.setdefault(cpu.physical, []).append(cpu)

@@ -32,7 +32,7 @@ class _Attr(ctypes.Structure):
 
 
 def pmu_absence() -> str | None:
-    """Why instructions cannot be counted here; None when they can."""
+    """Return why instructions cannot be counted here; None if they can."""
     number = _SYSCALLS.get(platform.machine())
     if number is None:
         return f"perf_event_open is not known for {platform.machine()}"

@@ -36,7 +36,7 @@ class Nic:
     iommu_group: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """For `doctor --json`."""
+        """Return the form for `doctor --json`."""
         return asdict(self)
 
 
@@ -47,7 +47,7 @@ def network_controllers(sys: Path) -> list[Path]:
 
 
 def nics(sys: Path = SYS) -> list[Nic]:
-    """All network controllers of this host, by address."""
+    """Return all network controllers of this host, by address."""
     return [_nic(device) for device in network_controllers(sys)]
 
 

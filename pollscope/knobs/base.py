@@ -64,7 +64,7 @@ class Knob(Setting):
 
     @abstractmethod
     def targets(self) -> list[str]:
-        """Everything on this host that the knob could turn, in a stable order."""
+        """Return all targets of this knob on this host in a stable order."""
 
     @classmethod
     @abstractmethod

@@ -44,7 +44,7 @@ class KnobHost:
 
     @classmethod
     def measuring(cls, root: str | None) -> "KnobHost":
-        """This host, whatever tree is turned in its place: it is this host's lock that keeps runs apart."""
+        """Return a host with this host's lock, even if another folder's knobs are set; the lock keeps runs apart."""
         return replace(cls.at(Path(root)), lock_path=default_lock_path()) if root else cls()
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turning knobs and restoring them: every change passes through a session."""
+"""Set and restore knobs; all changes pass through a session."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,11 +25,11 @@ Caller = Literal["user", "runner", "play"]
 
 
 class LeftBehind(HostError):
-    """An earlier run ended without restoring what it had set."""
+    """An earlier run ended without restoring its changes."""
 
 
 class ChangedUnderUs(HostError):
-    """Someone else changed a value since it was set."""
+    """Another program changed a value since it was set."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,20 @@ class Change:
 
 
 def run_journal(host: KnobHost) -> Path:
-    """Return the journal of what runs set."""
+    """Return the journal of the changes by runs."""
     return host.state_dir / "knobs" / "run.journal"
 
 
 def hand_journal(host: KnobHost) -> Path:
-    """Return the journal of what `pollscope knob set` set and is to stay."""
+    """Return the journal of the changes by `pollscope knob set`, which outlive the command."""
     return host.state_dir / "knobs" / "hand.journal"
 
 
 def left_behind(host: KnobHost) -> str:
-    """Say in one line what an ended run did not restore, if anything. Hold the host lock, or it may be running.
+    """Return one line about the knobs that an ended run did not restore; empty if there are none.
 
-    What was set by hand on purpose does not count, unless its writing was cut off.
+    The caller holds the host lock; otherwise the run may still be running. Changes by `knob set` count only if their
+    write was interrupted.
     """
     run = load(run_journal(host))
     pending = run.pending + [entry for entry in load(hand_journal(host)).pending if entry.phase is Phase.WRITING]
@@ -67,34 +68,34 @@ def left_behind(host: KnobHost) -> str:
 
 
 def require_nobody_between(host: KnobHost, caller: Caller = "user") -> None:
-    """Look for those who go on without the lock: a play between two tasks, a run whose play reboots the host.
+    """Check that no play is between two tasks and no run waits for a reboot; both continue without the lock.
 
     Raises:
-        HostError: there is one, or one that was cut off.
+        HostError: there is one, or an interrupted one.
     """
-    # Kept by playbooks/provision.yml from its beginning, at which it holds the lock, to its end.
+    # playbooks/provision.yml keeps this folder from its start, when it holds the lock, to its end.
     mark = host.state_dir / "playbooks/before"
     if caller != "play" and mark.is_dir():
         player = " ".join((read_text(mark / "player") or "").split())
         what = f"a play{player and f' of {player}'} that makes this host ready has not ended"
-        remedy = "wait for it; after one that was cut off: pollscope play provision again, or restore"
+        remedy = "wait for it; if it was interrupted: run pollscope play provision again, or restore"
         raise HostError(what, str(mark), remedy)
     if caller == "user" and (note := boot_note(host.state_dir)):
         raise HostError(f"{note} {CHANGES_MODE}", remedy=AFTER_MODE)
 
 
 class KnobSession(Holding):
-    """Sets knobs, and restores at the end what was there, in reverse order.
+    """Set knobs, and restore the old values at the end in reverse order.
 
-    Holds the host lock from entering to leaving. The journal is made at the first change, so a run that turns no knob
-    needs no right to write it.
+    A session holds the host lock. It makes the journal at the first change, so that a run that sets no knob needs no
+    permission to write it.
 
     Args:
-        what: the name of this work in the messages of others ("run S-F5").
-        host: where; default: this host.
-        restore_first: restore what an earlier run left behind, instead of refusing to start.
-        by_hand: changes are to outlive the session (`pollscope knob set`); after an error they are restored.
-        caller: "user"; "runner" elsewhere, which knows whether a run has changed the boot parameters; "play".
+        what: the name of this session in messages of other processes ("run S-F5").
+        host: the host whose knobs are set; default: this host.
+        restore_first: restore the changes of an earlier run instead of refusing to start.
+        by_hand: changes outlive the session (`pollscope knob set`), except after an error.
+        caller: "user"; "play"; "runner", the remote runner, which knows whether a run changed the boot parameters.
 
     Raises (on entering):
         HostError: another run or play holds the host. LeftBehind: an earlier run left a journal behind.
@@ -121,14 +122,14 @@ class KnobSession(Holding):
         self._touched: set[int] = set()
 
     def begin(self) -> None:
-        """Restore what an earlier run left; what the host then starts inherits the lock."""
+        """Restore the changes of an earlier run; programs that the host then starts inherit the lock."""
         require_nobody_between(self.host, self._caller)
         self.host = replace(self.host, inherited=(self.lock.descriptor,))
         self.knobs = knobs_of(self.host)
         self._restore_left_behind()
 
     def end(self, error: BaseException | None) -> list[RestoreResult]:
-        """Restores, except what was set by hand without an error."""
+        """Restore all changes, except those made by hand without an error."""
         with signals_put_off():
             try:
                 return [] if self.by_hand and error is None else self.restore()
@@ -136,13 +137,13 @@ class KnobSession(Holding):
                 self._close()
 
     def set(self, name: str, target: str | None, value: object) -> list[Change]:
-        """Set a knob on one target, or on all that it has; what has the value already is not touched.
+        """Set a knob on one target or on all its targets; skip targets that have the value already.
 
-        Refusals come before the first write. After any other error the values set so far stay until the session ends.
+        Refusals come before the first write. After any other error, the values set so far stay until the session ends.
 
         Raises:
             UsageError: no such knob, target or value. Refused: not known to work here; nothing was written.
-            NotStuck: another value was read back. ChangedUnderUs: someone else turned the knob since we did.
+            NotStuck: another value was read back. ChangedUnderUs: another program changed the knob since we set it.
             HostError: the device is gone, the write failed, or the journal cannot be written.
         """
         knob = pick(self.knobs, name)
@@ -152,7 +153,7 @@ class KnobSession(Holding):
         return [self._set_one(knob, *step) for step in _moving(knob, target, wanted)]
 
     def apply(self, settings: Mapping[str, object]) -> list[Change]:
-        """Set several knobs in the order given; a key is "NAME" or "NAME@TARGET". Errors as `set`."""
+        """Set several knobs in the order given; a key is "NAME" or "NAME@TARGET". Raise as `set` does."""
         changes = []
         for key, value in settings.items():
             name, target = split_key(key)
@@ -160,22 +161,22 @@ class KnobSession(Holding):
         return changes
 
     def get(self, name: str, target: str | None = None) -> dict[str, str]:
-        """Return target -> value. Raises HostError when a target cannot be read."""
+        """Return target -> value; raise HostError if a target cannot be read."""
         return read_values(pick(self.knobs, name), target)
 
     def snapshot(self) -> dict[str, dict[str, str]]:
-        """Return every knob's values, or the reason why there are none (see `snapshot`)."""
+        """Return the values of each knob, or the reason why it has none (see `snapshot`)."""
         return snapshot(self.host)
 
     def restore(self, policy: Policy = Policy.ASK) -> list[RestoreResult]:
-        """Restore everything that this session set; what could not be restored stays in the journal."""
+        """Restore all changes of this session; failed ones stay in the journal."""
         self._close()
         results = Restorer(self.knobs, self.host.boot_id(), policy).restore(self._path, self._is_mine)
         self._touched.clear()
         return results
 
     def _is_mine(self, entry: Entry) -> bool:
-        # A run's journal holds nothing else; the one of settings by hand also holds those of earlier commands.
+        # A run's journal holds only its own changes; that of `knob set` also holds those of earlier commands.
         return not self.by_hand or entry.number in self._touched
 
     def _restore_left_behind(self) -> None:
@@ -198,7 +199,7 @@ class KnobSession(Holding):
         return Change(knob.name, target, knob.show(present), knob.show(state))
 
     def _close_restored_by_reboot(self, journal: Journal, knob: Knob, target: str, present: str) -> None:
-        """Close an entry of an earlier boot; what the hardware still holds stays, with its first state."""
+        """Close an entry of an earlier boot, unless the hardware still holds the change."""
         entry = journal.find(knob.name, target)
         if entry and entry.boot_id != self.host.boot_id() and (knob.holder != "hardware" or present == entry.old):
             journal.restored(entry, "reboot")
@@ -239,13 +240,13 @@ def would_change(host: KnobHost, name: str, target: str | None, value: object) -
 
 
 def _moving(knob: Knob, target: str | None, wanted: str) -> list[tuple[str, str, str]]:
-    """Target, present and wanted state of each target that has another value.
+    """Return target, present state and wanted state of each target that has another value.
 
     Raises:
         Refused, UsageError, HostError: not known to work here.
     """
     if not knob.targets():
-        raise Refused(knob.available().reason or "the host has nothing that it could turn", knob.name)
+        raise Refused(knob.available().reason or "this host has no such setting", knob.name)
     states = [(each, knob.read(each)) for each in knob.select(target, wanted)]
     plan = [(each, present, knob.state_for(wanted, present, each)) for each, present in states]
     moving = [step for step in plan if knob.show(step[1]) != knob.show(step[2])]
@@ -258,7 +259,7 @@ def _moving(knob: Knob, target: str | None, wanted: str) -> list[tuple[str, str,
 def apply(
     settings: Mapping[str, object], what: str, host: KnobHost | None = None, restore_first: bool = False
 ) -> Iterator[KnobSession]:
-    """Set knobs for the time of a `with` block; arguments as `KnobSession`, settings as `KnobSession.apply`."""
+    """Set knobs during a `with` block; see `KnobSession` and `KnobSession.apply` for the arguments."""
     with KnobSession(what, host, restore_first) as session:
         session.apply(settings)
         yield session
@@ -267,7 +268,7 @@ def apply(
 def restore_all(
     host: KnobHost, knobs: Mapping[str, Knob], policy: Policy = Policy.ASK, name: str | None = None
 ) -> list[RestoreResult]:
-    """Restore what runs left behind, then what was set by hand; of one knob only, when named. Hold the lock."""
+    """Restore the changes of runs, then those by hand, of one or all knobs. The caller holds the lock."""
 
     def wanted(entry: Entry) -> bool:
         return name is None or entry.knob == name
@@ -283,7 +284,7 @@ def read_values(knob: Knob, target: str | None = None) -> dict[str, str]:
         HostError: a target cannot be read, or the host has none.
     """
     if not knob.targets():
-        raise Refused(knob.available().reason or "the host has nothing that it could turn", knob.name)
+        raise Refused(knob.available().reason or "this host has no such setting", knob.name)
     return {each: knob.show(knob.read(each)) for each in knob.select(target)}
 
 

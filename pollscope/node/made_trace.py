@@ -70,7 +70,7 @@ def _sizes(chance: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
 def _records(
     times: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], flows: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.void]:
-    """Packets of the flows: flow f goes from 10.f to 198.18.0.1, port 80."""
+    """Return the packets of the flows: flow f goes from 10.f to 198.18.0.1, port 80."""
     records = np.zeros(len(times), dtype=RECORD)
     records["seconds"], records["nanoseconds"] = np.divmod(times, 10**9)
     records["kept"], records["length"] = HEADER_BYTES, sizes - FCS_BYTES

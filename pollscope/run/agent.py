@@ -75,7 +75,7 @@ class Agent:
             self._held.close()
 
     def answer(self, request: Mapping[str, Any]) -> _Reply:
-        """The reply to a request; an error that has a message for people is one, too."""
+        """Return the reply to a request; an error with a message for people is a reply, too."""
         fields = {key: value for key, value in request.items() if key not in ("cmd", "id")}
         handler: Callable[..., _Reply] | None = _REQUESTS.get(str(request.get("cmd")))
         try:
@@ -94,14 +94,14 @@ class Agent:
         return {"host": host_metadata(), "build": build_metadata(Path(program))}
 
     def heartbeat_timeout(self, silent_s: float) -> _Reply:
-        """From now on the runner is heard of (an empty line will do) every `silent_s` at least, or it is gone."""
+        """Expect at least an empty line from the runner every `silent_s` seconds; otherwise treat it as gone."""
         if not silent_s > 0:
             raise UsageError("silent_s is a time above 0")
         self.heartbeat_timeout_s = silent_s
         return {}
 
     def clock(self) -> _Reply:
-        """The clock that stamps recordings here."""
+        """Return the clock that stamps recordings on this host."""
         return {"t_ns": time.monotonic_ns()}
 
     def aside(self, cpus: Sequence[int]) -> _Reply:
@@ -110,7 +110,7 @@ class Agent:
         return {"cpus": sorted(os.sched_getaffinity(0))}
 
     def corunners(self, params: Mapping[str, Any], dut: Sequence[int]) -> _Reply:
-        """The CPUs of what a point wants beside a DUT on these CPUs, and the program for it; or why not."""
+        """Return the CPUs and the program of a point's co-runners beside a DUT on these CPUs, or why there are none."""
         # Loading the models of specs takes longer than all else that an agent does at its start.
         from pollscope.spec.model import Parameters
         from pollscope.testbeds.corunner import corunner_refusal
@@ -123,7 +123,7 @@ class Agent:
         return {"refusal": None, "cpus": asdict(found), "program": str(corunner_program())}
 
     def placement(self, policy: str, workers: int, dispatchers: int, cpus: Sequence[int], nic: str) -> _Reply:
-        """Which of these CPUs, workers first, a DUT gets by a policy on this host's topology; or why none."""
+        """Return the CPUs, workers first, that a placement policy gives to a DUT here, or why there are none."""
         every = _cpus_with(cpus)
         node = next((each.numa_node for each in nics() if each.address == nic), None)
         wanted = Wanted(workers, dispatchers, generator=False, placement=policy, nic_node=node)
@@ -143,7 +143,7 @@ class Agent:
         return {"available": available, "reason": reason}
 
     def start(self, name: str, options: Mapping[str, object], interval_ns: int) -> _Reply:
-        """Starts a collector."""
+        """Start a collector."""
         collector = create(name, **options)
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
@@ -152,7 +152,7 @@ class Agent:
         return {}
 
     def stop(self, name: str) -> _Reply:
-        """Stops a collector; its recording is kept until it is started again."""
+        """Stop a collector; its recording stays until its next start."""
         outcome: CollectorOutcome = self._collectors.pop(name).stop()
         self._raw[name] = outcome.raw
         same = ("reason", "cpu_ns", "started_ns", "stopped_ns")
@@ -162,7 +162,7 @@ class Agent:
         return {"status": str(outcome.status), "recorded": recorded, "problems": problems, **kept}
 
     def read(self, name: str, ending: str, offset: int) -> _Reply:
-        """A piece of a recording (`.raw`) or of its pace (`.pace`), from `offset`; empty at the end."""
+        """Return a piece of a recording (`.raw`) or of its pace (`.pace`) from `offset`; empty at the end."""
         path = self._raw.get(name)
         if path is None or ending not in (".raw", ".pace"):
             raise UsageError(f"there is no recording {name}{ending}")
@@ -171,22 +171,22 @@ class Agent:
             return {"data": base64.b64encode(file.read(_PIECE_BYTES)).decode()}
 
     def knobs_open(self, what: str, restore_first: bool, root: str | None, emulated: bool) -> _Reply:
-        """Takes this host's lock and restores what an ended run left behind."""
+        """Take this host's lock, and restore the knobs of an ended run."""
         session = KnobSession(what, _knob_host(root, emulated), restore_first, caller="runner")
         self._knobs = self._held.enter_context(session)
         return {"restored": [asdict(result) for result in session.restored_first]}
 
     def knobs_apply(self, settings: Mapping[str, object]) -> _Reply:
-        """Sets knobs, each preceded by its old value in the journal of this host."""
+        """Set knobs; write each old value to the journal of this host first."""
         self._session().apply(settings)
         return {}
 
     def knobs_restore(self) -> _Reply:
-        """Restores what was set."""
+        """Restore the knobs that were set."""
         return {"results": [asdict(result) for result in self._session().restore()]}
 
     def knobs_snapshot(self) -> _Reply:
-        """Every knob's values now."""
+        """Return the present values of each knob."""
         return {"knobs": self._session().snapshot()}
 
     def boot_note(self) -> _Reply:
@@ -199,12 +199,12 @@ class Agent:
         return {}
 
     def remove_boot_note(self) -> _Reply:
-        """Takes the note away."""
+        """Remove the note."""
         remove_boot_note(self._session().host.state_dir)
         return {}
 
     def knobs_refusal(self, settings: Mapping[str, object], root: str | None, emulated: bool) -> _Reply:
-        """Why this host cannot give these values; nothing is written."""
+        """Return why this host cannot set these values; write nothing."""
         factors = {f"{KNOB_PREFIX}{key}": value for key, value in settings.items()}
         return {"refusal": knob_refusal(_knob_host(root, emulated), factors)}
 
@@ -220,7 +220,7 @@ _REQUESTS: Mapping[str, Callable[..., _Reply]] = {
 
 
 def _cpus_with(named: Sequence[int]) -> list[Cpu]:
-    """All CPUs of this host, also those where this process may not run; HostError where a named one is missing."""
+    """Return all CPUs of this host, also those barred to this process; raise HostError if a named one is missing."""
     every = online_cpus()
     if missing := sorted(set(named) - {cpu.cpu for cpu in every}):
         raise HostError(f"there is no CPU {missing[0]} here, which the testbed's file names")
@@ -268,7 +268,7 @@ def _parsed(line: str) -> Mapping[str, Any]:
 
 
 def main() -> None:
-    """Serves standard input and output; what a collector prints goes to standard error."""
+    """Serve requests on standard input and output; the output of collectors goes to standard error."""
     replies = os.dup(1)
     os.dup2(2, 1)
     serve(RemoteLines(0, replies))

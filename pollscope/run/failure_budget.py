@@ -23,14 +23,14 @@ class FailureBudget:
         self._failed, self._last, self._lock = 0, "", Lock()
 
     def count(self, record: TrialRecord) -> None:
-        """Counts a try that failed, unless another one would fail, too, for what failed before it."""
+        """Count a failed try, unless an earlier failure made it fail."""
         if record.status == "failed" and not record.final:
             with self._lock:
                 self._failed += 1
                 self._last = f"{record.trial}, because: {record.reason}"
 
     def check(self) -> None:
-        """Refuses a further trial when it is used up.
+        """Refuse further trials if the budget is used up.
 
         Raises:
             TrialError: more tries have failed than may.

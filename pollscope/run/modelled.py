@@ -15,7 +15,7 @@ from pollscope.testbeds import make_testbed
 
 
 def modelled_row(row: str, machine: str, folder: Path, settings: Sequence[str] = (), quick: bool = False) -> RunFolder:
-    """The run of a row's spec on a modelled machine; no more is said of it than its progress.
+    """Run a row's spec on a modelled machine; print only its progress.
 
     Args:
         row: one that a spec ships for.
@@ -35,7 +35,7 @@ def modelled_row(row: str, machine: str, folder: Path, settings: Sequence[str] =
 
 
 def modelled_run(loaded: LoadedSpec, machine: str, folder: Path, say: Callable[[str], None]) -> RunFolder:
-    """The run of a spec on a modelled machine; one without a trial where the model has none of the points.
+    """Run a spec on a modelled machine; the run has no trial if the model has none of the points.
 
     It is made in `folder`/MACHINE/SPEC-NAME; one that this version made there of the same spec is not made again.
 

@@ -63,16 +63,16 @@ class Progress:
         self._bar.stop()
 
     def skip(self, trials: int, seconds: float) -> None:
-        """So many trials were already there."""
+        """Count trials that already exist."""
         self._count += trials
         self._left_s -= seconds
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._console.print(printable(text), markup=False, soft_wrap=True)
 
     def trial(self, trial: Trial) -> None:
-        """A trial is about to start."""
+        """Show the trial that starts."""
         if self._began is None:
             self._began = time.monotonic()
         left = f"{human_time(max(0.0, self._left_s) * self._pace())} left"
@@ -85,7 +85,7 @@ class Progress:
             self.say(f"trial {self._count + 1} of {self._total}, {left}: {trial.id}")
 
     def done(self, trial: Trial, failure: str | None) -> None:
-        """A trial has ended; `failure` is why it failed, None where it did not."""
+        """Count an ended trial; `failure` is the reason if it failed."""
         self._count += 1
         self._take_off(max(0.0, trial.seconds - self._spent_s))
         self._spent_s = 0.0
@@ -93,7 +93,7 @@ class Progress:
             self.say(f"failed: {trial.id}: {failure}")
 
     def spent(self, seconds: float, of_s: float) -> None:
-        """A part of the next trial to be done has ended; it is expected to take `of_s` altogether."""
+        """Count a finished part of the next trial, which takes `of_s` seconds in all."""
         counted = min(seconds, max(0.0, of_s - self._spent_s))
         self._spent_s += counted
         self._take_off(counted)
@@ -108,6 +108,6 @@ class Progress:
         return elapsed_s / self._done_s if elapsed_s >= PACE_AFTER_S and self._done_s > 0 else 1.0
 
     def further(self, trials: int, seconds: float) -> None:
-        """A further round was added."""
+        """Add a round of trials to the expected time."""
         self._total += trials
         self._left_s = max(0.0, self._left_s) + seconds

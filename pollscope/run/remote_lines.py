@@ -47,7 +47,7 @@ class RemoteLines:
             yield from (line.decode(errors="replace") for line in lines if line.strip())
 
     def say(self, line: str) -> None:
-        """Writes a line.
+        """Write a line.
 
         Raises:
             Lapsed: nobody took it. BrokenPipeError: nobody is there.

@@ -156,7 +156,7 @@ def _held(
 
 
 def no_point_left(plans: Sequence[Plan], testbed: str) -> CannotHost:
-    """The error of plans without points, with the first reasons."""
+    """Return the error for plans without points, with the first reasons."""
     every = dict.fromkeys(each.reason for plan in plans for each in plan.left_out)
     reasons = "; ".join(list(every)[:MOST_REASONS])
     return CannotHost(f"no point is left: {reasons}", f"testbed {testbed}", "pollscope plan lists all of them")
@@ -229,7 +229,7 @@ def _first_meta(
 
 
 def _left_out(plans: Sequence[Plan], testbed: Testbed) -> list[dict[str, Any]]:
-    """The points left out; of several pairs with the pair's name."""
+    """Return the omitted points; with several pairs, with the pair's name."""
     several = len(plans) > 1
     return [
         {"point": each.point, "reason": each.reason, "factors": each.factors} | ({"pair": part.name} if several else {})

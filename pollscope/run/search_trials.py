@@ -74,7 +74,7 @@ def counts_of(record: TrialRecord, metrics: Mapping[str, float]) -> SearchCounts
 
 
 def _missed_by_generator(trial: TrialObservations) -> float:
-    """Packets that came back and found no descriptor at the generator's port: its loss, not the DUT's."""
+    """Return the returned packets that found no descriptor at the generator's port; they are no loss of the DUT."""
     try:
         name = trial.part("config", "gen", "rx_port").text()
         stats = trial.part("result", "ports", name, "stats")
@@ -84,7 +84,7 @@ def _missed_by_generator(trial: TrialObservations) -> float:
 
 
 def hidden_overload(params: Parameters, settings: Settings, found: Found) -> str | None:
-    """A sentence when the RX rings hold more than the search is precise: so much overload shows no loss."""
+    """Return a warning if the RX rings can hide more overload than the precision of the search."""
     rates = [goal.throughput_pps for goal in found.goals if goal.throughput_pps]
     held = params.queues * params.rx_desc
     share = held / (min(rates) * settings.window_ns / NS_PER_S) if rates else 0.0

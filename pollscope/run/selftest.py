@@ -15,7 +15,7 @@ LIMIT_S = 120.0
 
 
 def run_selftest() -> list[dict[str, Any]]:
-    """The rows of the protocol's `selftest` reply.
+    """Return the rows of the node's `selftest` reply.
 
     Raises:
         HostError: the node does not start, or the host is in use.

@@ -25,7 +25,7 @@ REMEDY = "start a new run; pollscope compare shows the two side by side"
 
 
 def refuse_another_machine(meta: Mapping[str, Any], machine: Mapping[str, Any], run: str) -> None:
-    """Compares what run.json says of the machines that measure with what they are now.
+    """Compare the measuring machines in run.json with the present ones.
 
     Raises:
         HostError: another host, kernel or build of the node program.
@@ -36,7 +36,7 @@ def refuse_another_machine(meta: Mapping[str, Any], machine: Mapping[str, Any], 
 def refuse_other_nodes(
     meta: Mapping[str, Any], hello: Mapping[str, Any], noise: Sequence[Mapping[str, Any]], run: str
 ) -> None:
-    """Compares what the first nodes of the run said with what those of now say.
+    """Compare the hello of the run's first nodes with that of the present ones.
 
     Raises:
         HostError: another version, or other CPUs.
@@ -58,7 +58,7 @@ class SameTraces:
         self._known: dict[str, tuple[str, Mapping[str, Any]]] = {}
 
     def check(self, record: TrialRecord) -> None:
-        """Compares what the generator read of a trace with what it read for the first trial that replayed it.
+        """Compare the trace that the generator read with the one of the first trial that replayed it.
 
         Raises:
             HostError: it was another trace.

@@ -17,7 +17,7 @@ FEW_PPS, FEW_PACKETS = 1000, 1000
 
 
 def offered_load(spec: Spec) -> str:
-    """The offered load in words: `load: 5 Mpps`, `load: 0 to 100 % of the maximum that saturating finds first`."""
+    """Return the offered load in words: `load: 5 Mpps`, `load: 100 % of the maximum, which a search finds first`."""
     name = next(each for each in LOADS if each in spec.levels or getattr(spec.parameters, each) is not None)
     levels = spec.levels.get(name, (getattr(spec.parameters, name),))
     if name == "saturate":
@@ -45,7 +45,7 @@ def _rate(pps: float) -> str:
 
 
 def advice(spec: Spec) -> list[str]:
-    """Sentences on what is allowed and yet most likely a slip; each names its key."""
+    """Yield sentences about allowed settings that are probably mistakes; each names its key."""
     return [
         *_unknown_rows(spec),
         *_few_packets(spec),
@@ -57,7 +57,7 @@ def advice(spec: Spec) -> list[str]:
 
 
 def _unknown_rows(spec: Spec) -> Iterator[str]:
-    """Rows of which nothing is known: most likely misspelt, and then figures and claims would silently be missing."""
+    """Warn of unknown rows, which are probably misspelt; their figures and claims would be missing silently."""
     known = {row.lower(): row for row in rows()}
     for row in spec.all_rows:
         if row not in known.values():
@@ -108,7 +108,7 @@ class _Named(NamedTuple):
 
 
 def _strange_levels(spec: Spec) -> Iterator[str]:
-    """Levels that figures and claims name and no factor has: they would be refused or judged only after the run."""
+    """Warn of levels in figures and claims that no factor has; otherwise they fail only after the run."""
     for place, show in ((f"show[{index}]", each) for index, each in enumerate(spec.show)):
         for named in _shown_levels(spec, place, show):
             if not any(_is_level(spec, factor, named.level) for factor in named.factors):
@@ -178,14 +178,14 @@ def _claimed_levels(spec: Spec, claim: OwnClaim) -> Iterator[_Named]:
 
 
 def _of_factor(spec: Spec, place: str, name: str, level: Any, lost: str) -> Iterator[_Named]:
-    """The level as one of a factor that the spec sweeps; nothing where it is of another kind or not given."""
+    """Yield the level as one of a swept factor; nothing if it is of another kind or missing."""
     factor = next((each for each in LOADS if each in spec.levels), LOAD) if name == LOAD else name
     if level is not None and factor in spec.levels:
         yield _Named(place, [factor], level, lost)
 
 
 def _is_claimed(level: Any, condition: Any) -> bool:
-    """As claims read it: numbers in base units, words as they are."""
+    """Return a level in the form that claims read: numbers in base units, words unchanged."""
     if isinstance(level, str) or isinstance(condition, str):
         return bool(level == condition)
     if isinstance(condition, Range):

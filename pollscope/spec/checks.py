@@ -35,7 +35,7 @@ class Problem:
 
 
 def cross_checks(spec: Spec) -> list[Problem]:
-    """All contradictions in a spec whose single keys are valid."""
+    """Return all contradictions in a spec whose single keys are valid."""
     # The other checks read the levels of knobs, which only good ones have.
     found = list(_knob_values(spec)) or [problem for check in _CHECKS for problem in check(spec)]
     # Points can only be made of a spec whose factors, zips and constraints are good.
@@ -54,7 +54,7 @@ def _size(spec: Spec) -> Iterator[Problem]:
 
 
 def _place(spec: Spec, parameter: str) -> Path:
-    """Where a parameter is given; for one that is left to its default, where parameters are."""
+    """Return the path of a parameter, or of the section parameters if it has its default."""
     if parameter in spec.levels:
         return ("factors", parameter)
     return ("parameters", parameter) if parameter in spec.parameters.model_fields_set else ("parameters",)
@@ -133,7 +133,7 @@ def _maximum(spec: Spec) -> Iterator[Problem]:
 
 
 def _loss_is_seen(spec: Spec) -> Iterator[Problem]:
-    """A search counts what comes back to the generator."""
+    """Check that a search can count losses: the generator must receive all packets."""
     if False in spec.levels.get("generator_receives", (spec.parameters.generator_receives,)):
         what = "mlrsearch needs `generator_receives: true`: what does not come back is lost"
         yield Problem(_place(spec, "generator_receives"), what)
@@ -305,7 +305,7 @@ def _uncore_owners(spec: Spec) -> Iterator[Problem]:
 
 
 def read_level(spec: Spec, name: str, value: object) -> Any:
-    """A single level of a factor of this spec, read as the factor's own levels are.
+    """Read a single level of a factor of this spec like the factor's own levels.
 
     Raises:
         ValueError: the value is not a level of that parameter or knob.
@@ -367,14 +367,14 @@ def plain_message(error: Mapping[str, Any]) -> str:
 
 
 def _like(given: object, bound: float) -> str:
-    """A bound in the unit in which the value was given: `0.001 s` beside `0 s`."""
+    """Return a bound in the unit of the given value: `0.001 s` beside `0 s`."""
     unit = str(given).strip().lstrip("+-0123456789.eE").strip() if isinstance(given, str) else ""
     factors = [each.factors[unit] for each in DIMENSIONS if unit in each.factors]
     return f"{human_number(float(bound / factors[0]), 6)} {unit}" if factors else f"{Decimal(str(bound)).normalize():f}"
 
 
 def _shape_message(error: Mapping[str, Any]) -> str:
-    """For a value that is of another kind than the key wants."""
+    """Return the message for a value of the wrong type."""
     context, given = error.get("ctx", {}), error.get("input")
     if error["type"] == "union_tag_invalid":
         kinds = str(context["expected_tags"]).replace("'", "").split(", ")

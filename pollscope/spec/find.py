@@ -18,7 +18,7 @@ _NAMING = re.compile(r"^(?:name|row|rows):.*\n?(?:[ \t#-].*\n?|\n)*", re.MULTILI
 
 
 def find_specs(word: str) -> list[Path]:
-    """The spec files that a word on the command line means.
+    """Return the spec files that a word on the command line names.
 
     Raises:
         UsageError: nothing found; lists near misses.
@@ -57,7 +57,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _near(path: Path) -> str:
-    """A remedy for a file that is not there: one beside it with nearly that name."""
+    """Return a remedy for a missing file: a file beside it with a similar name."""
     close = get_close_matches(path.name, [each.name for each in _beside(path.parent)], n=1)
     return f"did you mean {path.parent / close[0]}?" if close else f"`pollscope new {path.stem}` writes one"
 
@@ -67,7 +67,7 @@ def _beside(folder: Path) -> list[Path]:
 
 
 def known_specs() -> dict[str, Path]:
-    """The specs that go by a name or a paper row: those here, and those that ship with pollscope."""
+    """Return the specs with this name or paper row, in this folder and among those that ship with pollscope."""
     return dict(_known())
 
 

@@ -6,7 +6,7 @@ from pollscope.spec.model import Parameters
 
 
 def dispatchers(params: Parameters) -> int:
-    """Lcores that only hand packets on; what the spec leaves open follows from the organisation."""
+    """Return the number of lcores that only pass packets on; the default depends on the organisation."""
     if params.dispatchers is not None:
         return params.dispatchers
     return params.cores if params.organisation == "scale-up" else 0

@@ -35,12 +35,12 @@ class Overrides:
     settings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As kept in run.json."""
+        """Return the form for run.json."""
         return {"quick": self.quick, "set": list(self.settings)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Overrides":
-        """From run.json."""
+        """Read the form of run.json."""
         return cls(bool(stored["quick"]), tuple(stored["set"]))
 
 
@@ -56,7 +56,7 @@ class LoadedSpec:
 
 
 def load_file(path: FilePath, overrides: Overrides | None = None) -> LoadedSpec:
-    """Reads and checks one spec file.
+    """Read and check one spec file.
 
     Raises:
         SpecError: with all problems found.
@@ -66,7 +66,7 @@ def load_file(path: FilePath, overrides: Overrides | None = None) -> LoadedSpec:
 
 
 def load_text(text: str, name: str, overrides: Overrides | None = None) -> LoadedSpec:
-    """As `load_file`, for text that is already read (a resumed run reads it from run.json)."""
+    """Do as `load_file` with text that is already read (a resumed run reads it from run.json)."""
     overrides = overrides or Overrides()
     document = documents.parse(text, name)
     whole = None
@@ -132,7 +132,7 @@ def _at(document: Document, path: documents.Path, what: str) -> UsageError:
 
 
 def _allowed_keys(location: Sequence[str | int]) -> list[str]:
-    """Of what stands at a place; where it may be of several kinds, its place names the kind."""
+    """Return the model of the value at a place; if it may have several kinds, the place names the kind."""
     models: list[type[StrictModel]] = [Spec]
     for part in location:
         here = [info for name, info in models[0].model_fields.items() if part in (name, info.alias)]

@@ -89,7 +89,7 @@ def _corec(params: Parameters, _spec: Spec) -> _Contradiction | None:
 
 
 def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """A core has one queue, and what comes to it is decided by the RETA (docs/queue-sharing-and-notification.md)."""
+    """Check for one queue per core, and for traffic through the RETA (docs/queue-sharing-and-notification.md)."""
     if params.organisation != "rebalanced":
         for name in ("rebalance_period", "rebalance_threshold"):
             if _in_vain(params, spec, name, "organisation"):
@@ -155,7 +155,7 @@ def _weights(params: Parameters) -> _Contradiction | None:
 
 
 def _accounting(params: Parameters, _spec: Spec) -> _Contradiction | None:
-    """The node has a loop for each of these only where it reads RX queues of its own (apps/node/loop/loop.h)."""
+    """Check that each core reads its own RX queues; the node has no other such loops (apps/node/loop/loop.h)."""
     mode = params.accounting
     if mode == "sampled":
         return None
@@ -201,7 +201,7 @@ def _workload_keys(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def grown_frame_bytes(params: Parameters, frame_bytes: int) -> int:
-    """The frame that leaves a task for one that came, with FCS; what has nothing behind the stamp is dropped."""
+    """Return the size of the frame that leaves a task, with FCS; frames without bytes behind the stamp are dropped."""
     payload, buffers = frame_bytes - _STAMPED_FRAME_BYTES, params.task_buffers
     block = -(-payload // (buffers * CODER_BLOCK_BYTES)) * CODER_BLOCK_BYTES
     more = {
@@ -214,7 +214,7 @@ def grown_frame_bytes(params: Parameters, frame_bytes: int) -> int:
 
 
 def _payload(params: Parameters, _spec: Spec) -> _Contradiction | None:
-    """A task on the payload needs one, and leaves a frame that the TX port takes (apps/node/workload/payload.h)."""
+    """Check that a payload task has a payload and its output fits the TX port (apps/node/workload/payload.h)."""
     if params.workload not in _PAYLOAD_TASKS or params.trace is not None:
         return None
     sizes = [entry["bytes"] for entry in frame_mix(params.frame)]
@@ -267,7 +267,7 @@ def _placement(params: Parameters, _spec: Spec) -> _Contradiction | None:
 
 
 def _trace(params: Parameters, _spec: Spec) -> _Contradiction | None:
-    """A trace says which packets are sent; what needs one has one."""
+    """Check that keys that need a trace have one, and that the point can replay a trace."""
     if params.trace is None:
         for key, needs in (("arrivals", params.arrivals == "trace"), ("load_of_trace", params.load_of_trace)):
             if needs:

@@ -47,7 +47,7 @@ class Point:
 
 
 def all_points(spec: Spec) -> Iterator[Point]:
-    """Every combination of levels, in the order of the spec's levels, those that the spec drops among them."""
+    """Yield each combination of levels in the spec's order, including those that the spec drops."""
     names = list(spec.levels)
     for combination in product(*_axes(spec)):
         levels = {name: level for group in combination for name, level in group}
@@ -55,12 +55,12 @@ def all_points(spec: Spec) -> Iterator[Point]:
 
 
 def number_of_points(spec: Spec) -> int:
-    """How many all_points() gives."""
+    """Return the number of points of all_points()."""
     return prod(map(len, _axes(spec)))
 
 
 def point_of(spec: Spec, factors: Mapping[str, Level]) -> Point:
-    """The point of these levels."""
+    """Return the point with these levels."""
     own = {name: level for name, level in factors.items() if name not in _knobs(factors)}
     return Point(point_id(factors), factors, spec.parameters.model_copy(update=own))
 
@@ -70,12 +70,12 @@ def _knobs(factors: Mapping[str, Level]) -> dict[str, Level]:
 
 
 def point_id(factors: Mapping[str, object]) -> str:
-    """The name of a point: `queues=4,load_of_max=0.25`; `all` when nothing is swept."""
+    """Return the name of a point: `queues=4,load_of_max=0.25`; `all` when nothing is swept."""
     return ",".join(f"{name}={level}" for name, level in factors.items()) or "all"
 
 
 def point_text(factors: Mapping[str, Level]) -> str:
-    """The same for a reader: `queues=4,load_of_max=25 %,wait_after=1 ms`."""
+    """Return the name of a point for a reader: `queues=4,load_of_max=25 %,wait_after=1 ms`."""
     return point_id({name: level_text(name, level) for name, level in factors.items()})
 
 
@@ -89,7 +89,7 @@ _TEXTS: Mapping[Dimension | None, Callable[[float], str]] = {
 
 
 def level_text(factor: str, level: Level) -> str:
-    """A level for a reader: shares in percent; rates, times and sizes with a prefix."""
+    """Return a level for a reader: shares in percent; rates, times and sizes with a prefix."""
     if not isinstance(level, int | float):
         return str(level)
     dimension = dimension_of(factor)
@@ -99,7 +99,7 @@ def level_text(factor: str, level: Level) -> str:
 
 
 def dropped(spec: Spec, point: Point) -> str | None:
-    """Why the spec's own constraints leave a point out; None when they do not."""
+    """Return the reason of the constraint that drops a point; None if none does."""
     for constraint in spec.constraints:
         if expressions.parse(constraint.drop)(point.values()):
             return constraint.reason

@@ -35,7 +35,7 @@ class Range(StrictModel):
         )
 
     def text(self, show: Any) -> str:
-        """In words: 'above 64'."""
+        """Return the range in words: 'above 64'."""
         words = {"above": self.above, "at least": self.at_least, "at most": self.at_most, "below": self.below}
         return " and ".join(f"{word} {show(level)}" for word, level in words.items() if level is not None)
 

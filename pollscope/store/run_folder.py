@@ -105,7 +105,7 @@ def resume_command(folder: Path) -> str:
 
 
 def _check_units(units: Mapping[str, str], file: Path) -> None:
-    """Refuses a run whose numbers have other units than the metric dictionary says."""
+    """Refuse a run whose units differ from those of the metric dictionary."""
     known = metric_dictionary().metrics
     for name, unit in units.items():
         if name in known and unit != known[name].unit:
@@ -114,7 +114,7 @@ def _check_units(units: Mapping[str, str], file: Path) -> None:
 
 
 def _read_lines(file: Path, kind: type[TrialRecord | CheckRecord]) -> tuple[list[dict[str, Any]], bool, int]:
-    """The records of a file, whether its last line is torn, and its length in bytes."""
+    """Return the records of a file, whether its last line is incomplete, and its length in bytes."""
     try:
         content = read_plain(file)
     except FileNotFoundError:

@@ -82,7 +82,7 @@ class TrialRecord(BaseModel):
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any], place: str) -> Self:
-        """A line as it was read; what a later version may have added is left out.
+        """Read a line; ignore keys that a later version may have added.
 
         Raises:
             UsageError: it is no record of a trial.
@@ -90,13 +90,13 @@ class TrialRecord(BaseModel):
         return checked(cls, line, f"{place}: trial {line.get('trial')}")
 
     def to_json(self) -> dict[str, Any]:
-        """The line, histograms as the node wrote them."""
+        """Return the line, with histograms as the node wrote them."""
         return {name: value for name, value in self if value is not None}
 
     def having(self, **parts: Any) -> Self:
-        """The same with further parts."""
+        """Return a copy with these parts replaced."""
         return self.model_copy(update=parts)
 
     def failed(self, reason: str, **parts: Any) -> Self:
-        """The same, failed."""
+        """Return a failed copy."""
         return self.having(status="failed", reason=reason, **parts)

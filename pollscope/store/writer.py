@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writing a run folder (docs/internals/store-format.md); `pollscope.store.run_folder` reads it.
+"""Write a run folder (docs/internals/store-format.md); `pollscope.store.run_folder` reads it.
 
-Every trial is on the disk before the next one starts. `run.json` is only ever replaced as a whole, so that a reader
-never sees half of it, whatever kills the writer.
+Each trial is on the disk before the next one starts. `run.json` is always replaced as a whole, so that a reader never
+sees half of it, even if the writer is killed.
 """
 
 import errno
@@ -28,27 +28,27 @@ from pollscope.store.own_folder import require_own
 from pollscope.store.run_folder import FORMAT, read_meta
 
 META_FILE, TRIALS_FILE, HOST_STATES_FILE, LOG_FILE = "run.json", "trials.jsonl", "host_states.jsonl", "node.log"
-# Enough for a further run.json, of which there are two while one replaces the other.
+# Enough for a second run.json, which exists while one replaces the other.
 RESERVE_FILE, RESERVE_BYTES = ".reserve", 1 << 18
 _NAME_BYTES = 200
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 def new_run_id() -> str:
-    """`20261120T162617Z-1a2b3c`: start in UTC and six random hexadecimal digits."""
+    """Return a run id: start in UTC and six random hexadecimal digits, as in `20261120T162617Z-1a2b3c`."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 class RunWriter:
-    """Append to one run folder; made by `create` or `resume`. While one is open, no other one opens the folder.
+    """Append to one run folder. `create` and `resume` make a writer; only one can be open per folder.
 
-    Some space of the disk is kept in reserve while it is open, so that a run on a disk that fills can still be closed.
-    Every method raises DiskError when the disk is full or the folder is gone; then the file is what it was.
+    An open writer reserves disk space, so that a run can still be closed if the disk fills up. Each method raises
+    DiskError if the disk is full or the folder is gone; the file is then unchanged.
 
     Attributes:
         folder: the run folder.
-        meta: what run.json holds now.
-        torn: `resume` dropped a line that was cut off.
+        meta: the present content of run.json.
+        torn: `resume` dropped an incomplete last line.
     """
 
     def __init__(self, folder: Path, meta: Mapping[str, Any], lock: int, torn: bool) -> None:
@@ -63,7 +63,7 @@ class RunWriter:
         """Make the folder with its run.json.
 
         Raises:
-            UsageError: the folder is already there.
+            UsageError: the folder exists.
             DiskError: it cannot be made.
         """
         whole = {"format": FORMAT, **meta}
@@ -91,10 +91,10 @@ class RunWriter:
 
     @classmethod
     def resume(cls, folder: Path) -> Self:
-        """Open a folder, and drop a last line that was cut off.
+        """Open a folder, and drop an incomplete last line.
 
         Raises:
-            UsageError: as `read_meta` and `require_own`.
+            UsageError: see `read_meta` and `require_own`.
             HostError: another process writes the folder; nothing was changed.
         """
         read_meta(folder)
@@ -103,7 +103,7 @@ class RunWriter:
         try:
             _reserve(folder)
             with _writing(folder):
-                _drop_torn_line(folder / HOST_STATES_FILE)  # nothing depends on a host-state check: it is taken again
+                _drop_torn_line(folder / HOST_STATES_FILE)  # nothing depends on a lost host-state check
                 return cls(folder, read_meta(folder), lock, _drop_torn_line(folder / TRIALS_FILE))
         except BaseException:
             os.close(lock)
@@ -111,11 +111,11 @@ class RunWriter:
 
     @property
     def log(self) -> Path:
-        """Return the file of the nodes' standard error."""
+        """Return the file for the standard error of nodes."""
         return self.folder / LOG_FILE
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add one line to trials.jsonl, histograms in their stored form; it is on the disk when this returns."""
+        """Add one line to trials.jsonl, with histograms in their stored form, and flush it to the disk."""
         with self._one:
             _append(self.folder / TRIALS_FILE, stored_form(record))
 
@@ -135,7 +135,7 @@ class RunWriter:
         _replace(self.folder / META_FILE, self.meta)
 
     def finish(self, **changes: Any) -> None:
-        """Do as update() does, with the last entries of a run; the reserve is kept for them."""
+        """Write the last entries of a run to run.json; use the reserve if the disk is full."""
         try:
             self.update(**changes)
         except DiskError:
@@ -143,7 +143,7 @@ class RunWriter:
             self.update()
 
     def close(self) -> None:
-        """Free the reserve, then the folder for the next writer."""
+        """Free the reserve, and unlock the folder for the next writer."""
         if self._lock is not None:
             self._free_reserve()
             os.close(self._lock)
@@ -163,19 +163,19 @@ class RunWriter:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Report an error of the system in one line."""
+    """Turn an OSError into a DiskError with one line."""
     try:
         yield
     except OSError as error:
-        remedy = "free some of it, then pollscope run --resume" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        remedy = "free disk space, then pollscope run --resume" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         raise DiskError(f"cannot be written: {error.strerror}", str(path), remedy) from error
 
 
 def _locked(folder: Path) -> int:
-    """Open and return the file that keeps other writers out, also those of other hosts that share the folder.
+    """Lock the folder against other writers, also those on hosts that share it; return the descriptor.
 
     Raises:
-        HostError: another process writes the run; it is named.
+        HostError: another process writes the run; the message names it.
     """
     path = folder / TRIALS_FILE
     with _writing(path):
@@ -184,19 +184,19 @@ def _locked(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise HostError(f"this run goes on already: {_writer_of(folder)}", str(folder), "wait for it") from error
+        raise HostError(f"another process writes this run: {_writer_of(folder)}", str(folder), "wait for it") from error
     except OSError:  # some file systems cannot lock
         pass
     return descriptor
 
 
 def _writer_of(folder: Path) -> str:
-    """Return the process that writes the run; the first line of the reserve names it."""
+    """Return the process that writes the run, from the first line of the reserve."""
     try:
         with open(open_plain(folder / RESERVE_FILE, os.O_RDONLY), "rb") as file:
-            return one_line(file.readline(_NAME_BYTES).decode(errors="replace").strip()) or "it ends just now"
+            return one_line(file.readline(_NAME_BYTES).decode(errors="replace").strip()) or "it is just ending"
     except OSError:
-        return "it ends just now"
+        return "it is just ending"
 
 
 def _reserve(folder: Path) -> None:
@@ -207,7 +207,7 @@ def _reserve(folder: Path) -> None:
         try:
             os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
         except OSError as error:
-            if error.errno != errno.EOPNOTSUPP:  # some file systems cannot; then there is no reserve
+            if error.errno != errno.EOPNOTSUPP:  # some file systems do not support it; then there is no reserve
                 raise
 
 
@@ -225,7 +225,7 @@ def _append(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _whole_lines(path: Path) -> tuple[int, bool]:
-    """Return how many bytes of whole lines a file has, and whether more follows them."""
+    """Return the length of a file's complete lines in bytes, and whether an incomplete line follows."""
     if not path.exists():
         return 0, False
     content = read_plain(path)
@@ -234,7 +234,7 @@ def _whole_lines(path: Path) -> tuple[int, bool]:
 
 
 def _drop_torn_line(path: Path) -> bool:
-    """Remove a file's last line if it was cut off; return whether it was."""
+    """Remove an incomplete last line of a file; return whether there was one."""
     whole_bytes, torn = _whole_lines(path)
     if torn:
         with open(open_plain(path, os.O_RDWR), "r+b") as file:

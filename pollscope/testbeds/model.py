@@ -125,7 +125,7 @@ class ModelTestbed(Testbed):
         self._planned: Sequence[Trial] = ()
 
     def compute_on(self, cluster: Cluster) -> None:
-        """Simulates on a cluster's workers; it is closed with the testbed."""
+        """Simulate on a cluster's workers; the testbed closes the cluster."""
         self._cluster = cluster
 
     def build(self, _say: Callable[[str], None]) -> list[str]:
@@ -198,7 +198,7 @@ class ModelTestbed(Testbed):
         return super().begin(assignment)
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """Simulates the trial; the seed follows from its name and from the spec's."""
+        """Simulate the trial; the seed follows from its name and the spec's seeds."""
         params = trial.point.params
         record = self.begun(trial, attempt)
         try:
@@ -248,7 +248,7 @@ class ModelTestbed(Testbed):
         return {"host": {"absent": "nothing was measured on a host"}, "build": {"absent": "no node program is needed"}}
 
     def describe(self) -> dict[str, Any]:
-        """With the costs, so that a run says what it rests on."""
+        """Return the description with the costs on which the run depends."""
         return {**super().describe(), "model": self.config.model_dump(mode="json", exclude_none=True)}
 
 

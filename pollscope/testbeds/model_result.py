@@ -71,7 +71,7 @@ def beside(params: Parameters, costs: Costs, found: CoreActivity, cycles: float)
 
 
 def power_w(params: Parameters, costs: Costs, found: CoreActivity) -> float | dict[str, str]:
-    """Of the DUT's cores: a static part and what is switched; a core that waits draws less in C1 (idle: sleep)."""
+    """Return the power of the DUT's cores: static and dynamic; a waiting core draws less in C1 (idle: sleep)."""
     if costs.static_power_w is None or costs.power_w_per_ipc is None:
         return {"absent": "the model's file has no static_power_w and power_w_per_ipc"}
     static, per_ipc = _value(costs.static_power_w), _value(costs.power_w_per_ipc)
@@ -86,7 +86,7 @@ def _value(cost: Cost | None) -> float:
 def result_of(
     params: Parameters, system: PollingCores, outcome: Outcome, tsc_hz: int, ipc: Ipc | None = None
 ) -> dict[str, Any]:
-    """Result of one trial.
+    """Return the result of one trial.
 
     Args:
         params: of the point.
@@ -109,7 +109,7 @@ def _window(window_ns: float, tsc_hz: int) -> dict[str, int]:
 
 
 def _result(window: dict[str, int], lcores: list[dict[str, Any]], received: int, missed: int) -> dict[str, Any]:
-    """Without the generator's part."""
+    """Return the result without the generator's part."""
     stats = {"ipackets": received, "imissed": missed, "rx_nombuf": 0}
     return {"state": "done", "window": window, "dut": {"lcores": lcores}, "ports": {RX_PORT: {"stats": stats}}}
 
@@ -117,7 +117,7 @@ def _result(window: dict[str, int], lcores: list[dict[str, Any]], received: int,
 def servers_result(
     params: Parameters, window_ns: float, tsc_hz: int, *, outcome: Outcome | None = None, taken: float = 0.0
 ) -> dict[str, Any]:
-    """Result of a trial of servers that do not poll.
+    """Return the result of a trial of servers that do not poll.
 
     Args:
         params: of the point.

@@ -6,7 +6,7 @@ SMALL = "4 KiB"
 
 
 def page_arguments(page_size: str, folder: str, mib: int) -> list[str]:
-    """For EAL.
+    """Return the arguments for EAL.
 
     Args:
         page_size: a key of PAGE_BYTES.

@@ -60,17 +60,17 @@ class PairsTestbed(Testbed):
         return self._pairs
 
     def named_by(self, kinds: Collection[str]) -> bool:
-        """Tell whether a spec is meant for pairs, or for several of them only."""
+        """Return whether a spec names `pair` or `pairs`."""
         return not {"pair", "pairs"}.isdisjoint(kinds)
 
     def describe(self) -> dict[str, Any]:
-        """For run.json; each pair under its name."""
+        """Return the description for run.json, with each pair under its name."""
         pairs = {part.name: part.describe() for part in self.parts}
         found = {**super().describe(), "pairs": pairs}
         return {**found, "emulated": True} if any("emulated" in pair for pair in pairs.values()) else found
 
     def knobs(self, what: str, restore_first: bool) -> "PairsKnobs":
-        """Of each pair its own."""
+        """Return the knobs of all pairs."""
         return PairsKnobs({part.name: part.knobs(what, restore_first) for part in self.parts})
 
     def machine(self) -> dict[str, Any]:
@@ -84,16 +84,16 @@ class PairsTestbed(Testbed):
         return None if None in [reason for _, reason in reasons] else "; ".join(f"{n}: {r}" for n, r in reasons)
 
     def check(self) -> None:
-        """As each pair's."""
+        """Check each pair."""
         for part in self.parts:
             part.check()
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """Handed on to its pair."""
+        """Measure a trial on its pair."""
         return next(part for part in self.parts if part.name == trial.pair).measure(trial, attempt)
 
     def close(self) -> None:
-        """As each pair's."""
+        """Close each pair."""
         for part in self.parts:
             part.close()
 
@@ -138,11 +138,11 @@ class PairsKnobs(Knobs):
         self._held.__exit__(kind, error, trace)
 
     def apply(self, settings: Mapping[str, object]) -> list[object]:
-        """On every pair."""
+        """Set the knobs on each pair."""
         return [change for part in self.parts.values() for change in part.apply(settings)]
 
     def restore(self) -> list[RestoreResult]:
-        """On every pair."""
+        """Restore the knobs of each pair."""
         return [result for part in self.parts.values() for result in part.restore()]
 
     def snapshot(self) -> dict[str, dict[str, str]]:

@@ -31,15 +31,15 @@ class TrialRequest:
 
     @property
     def planned_s(self) -> float:
-        """From start to end."""
+        """Return the planned duration from start to end."""
         return (self.warmup_ns + self.window_ns + self.drain_max_ns) / 1e9
 
     def to_json(self) -> dict[str, Any]:
-        """For a node with a generator."""
+        """Return the request for a node with a generator."""
         return dict(vars(self))
 
     def to_dut(self) -> dict[str, Any]:
-        """For a node that sends nothing by itself."""
+        """Return the request for a node without a generator."""
         return {name: value for name, value in vars(self).items() if name != "rate"}
 
 
@@ -63,7 +63,7 @@ class Session(Protocol):
 
     @property
     def metadata(self) -> list[str]:
-        """Sentences about how the session runs that a reader of the results has to know."""
+        """Return warnings about the session for the reader of the results."""
 
     @property
     def collector_options(self) -> Mapping[str, Mapping[str, object]]:

@@ -175,7 +175,7 @@ def test_a_line_that_cannot_be_taken_back_ends_the_journal(tmp_path: Path, monke
         patch.setattr(os, "ftruncate", lambda _descriptor, _length: fail_with_eio(0))
         with pytest.raises(HostError, match="Input/output error"):
             journal.set("knob", "a", "1", "2")
-    with pytest.raises(HostError, match="a line of it could not be removed again"):
+    with pytest.raises(HostError, match="an incomplete line could not be removed"):
         journal.set("knob", "b", "3", "4")
     assert [entry.target for entry in load(path).pending] == ["a"]
 

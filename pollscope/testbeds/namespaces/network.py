@@ -173,6 +173,6 @@ class Namespaces:
 
 
 def _require_another(pid: int) -> None:
-    """Nothing may ever be changed in the host's own namespace."""
+    """Refuse to change anything in the host's own namespace."""
     if Path(f"/proc/{pid}/ns/net").stat().st_ino == Path("/proc/self/ns/net").stat().st_ino:
         raise HostError("the kernel gave no network namespace of its own", remedy="a kernel with CONFIG_NET_NS")

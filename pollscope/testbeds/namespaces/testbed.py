@@ -87,16 +87,16 @@ class NamespacesTestbed(Testbed):
         tcp_path_program()
 
     def knobs(self, what: str, restore_first: bool) -> Knobs:
-        """This host's, and its lock."""
+        """Return the knobs of this host, with its lock."""
         self._knobs = KnobSession(what, self.knob_host, restore_first)
         return self._knobs
 
     def machine(self) -> dict[str, Any]:
-        """This machine's, and those of the build that forwards."""
+        """Return the metadata of this machine and of the forwarding program."""
         return {"host": host_metadata(), "build": build_metadata(tcp_path_program())}
 
     def describe(self) -> dict[str, Any]:
-        """With the bottleneck: it is what completion times are made of."""
+        """Return the description with the bottleneck, which determines completion times."""
         return {**super().describe(), "rate_mbit": self.config.rate_mbit, "queue_ms": self.config.queue_ms}
 
     def begin(self, assignment: Assignment) -> Opening:

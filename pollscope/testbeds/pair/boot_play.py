@@ -15,7 +15,7 @@ from pollscope.testbeds.pair.ssh import Remote
 
 
 def boot_modes(config: PairConfig, file: Path, name: str) -> dict[str, BootMode]:
-    """Host of a pair whose knobs are turned -> how its mode is set; empty when the pair's file names no inventory.
+    """Return host -> how its boot mode is set; empty if the pair's file names no inventory.
 
     Args:
         config: of the pair.
@@ -34,7 +34,7 @@ def boot_modes(config: PairConfig, file: Path, name: str) -> dict[str, BootMode]
 
 
 def inventory_variables(config: PairConfig, file: Path, name: str) -> dict[str, Mapping[str, Any]]:
-    """Host -> its variables in the inventory; empty when the pair names none. Errors as of `boot_modes`."""
+    """Return host -> its inventory variables; empty if the pair names no inventory. Raise as `boot_modes` does."""
     if config.inventory is None:
         return {}
     inventory = load_inventory(file.parent / config.inventory)

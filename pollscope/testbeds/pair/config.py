@@ -126,7 +126,7 @@ class PairHost(TestbedConfig):
         return {"root": self.knob_root, "emulated": self.emulated}
 
     def eal_command(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
-        """Program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""
+        """Return program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""
         return [self.program, *self.eal_arguments(prefix, cpus, at_start)]
 
     def eal_arguments(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:

@@ -70,7 +70,7 @@ class DutCorunners:
         return self._placement.lcores(params)
 
     def leave(self) -> None:
-        """Nothing runs beside the DUT from now on."""
+        """End all programs beside the DUT."""
         self._host.collector_options = {}
 
     def start(self, log: Path) -> NodeClient:

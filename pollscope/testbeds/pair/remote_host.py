@@ -79,7 +79,7 @@ class RemoteHost(ClientOwner):
 
     @property
     def connection(self) -> int:
-        """Number of the connection to the agent, from 1; 0 when there is none now, as far as this host knows."""
+        """Return the number of the connection to the agent, from 1; 0 if this host knows of none."""
         return self._starts if self._client is not None and self._client.alive else 0
 
     def options(self, collector: str) -> dict[str, object]:

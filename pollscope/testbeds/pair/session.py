@@ -50,7 +50,7 @@ EMULATED = "the machines are emulated: times, rates and caches are the emulator'
 
 
 def wiring(config: PairConfig, params: Parameters, polling: Sequence[int]) -> Wiring:
-    """Lcores and ports of a pair, as records have them; `polling`: the DUT's, workers first, then dispatchers."""
+    """Return the lcores and ports of a pair as in records; `polling`: the DUT's lcores, workers before dispatchers."""
     dut, generator = config.dut.ports, config.generator.ports
     return Wiring(
         generator_lcores=range(1, config.generator_lcores + 1),
@@ -212,9 +212,9 @@ class PairSession:
         return [f"{role} {name}" for name, is_up in links.items() if not is_up]
 
     def least_warmup_ns(self, params: Parameters) -> int:
-        """So long that traffic flows all through the DUT's window, however late the generator may start.
+        """Return a warm-up for which traffic covers the DUT's whole window, even if the generator starts late.
 
-        And that stress-ng works in it: on an emulated machine of a busy host it had not begun after 2 s.
+        stress-ng must also have started: on an emulated machine of a busy host it needed more than 2 s.
         """
         if self._emulated and "stress-ng" in (params.corunner, params.dut_core):
             return _STRESS_NG_EMULATED_NS

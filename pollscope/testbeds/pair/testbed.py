@@ -83,27 +83,27 @@ class PairTestbed(NodeTestbed):
         return f"pollscope-{self._key}-{role}"
 
     def describe(self) -> dict[str, Any]:
-        """For run.json."""
+        """Return the description for run.json."""
         hosts = {"dut": str(self.config.dut.ssh), "generator": str(self.config.generator.ssh)}
         found = {**super().describe(), **hosts}
         return {**found, "emulated": True} if self.emulated else found
 
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
-        """Return those of the hosts that the file names; keeps other runs off both hosts."""
+        """Return the knobs of the hosts that the file names; their lock keeps other runs off both hosts."""
         lock, modes = HostLock(what, self.lock_path), boot_modes(self.config, self.file, self.name)
         return PairKnobs(f"{what} by {conductor()}", lock, self.hosts, self.config.knobs, restore_first, modes)
 
     def machine(self) -> dict[str, Any]:
-        """`host` and `build` of the DUT, those of the generator, and this machine, which conducts."""
-        dut, generator = (_facts_of(host) for host in self.hosts)
+        """Return `host` and `build` of the DUT, those of the generator, and this machine's metadata as `conductor`."""
+        dut, generator = (_machine_of(host) for host in self.hosts)
         return {**dut, "generator": generator, "conductor": host_metadata()}
 
     def begin(self, assignment: Assignment) -> Opening:
-        """As any; a sweep of the IOMMU's modes says which of them are one for the DUT's NIC."""
+        """Begin the run; warn if a sweep of IOMMU modes contains modes that are equal for the DUT's NIC."""
         opening = super().begin(assignment)
         levels = {trial.point.factors.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") for trial in assignment.plan.trials}
         if len(levels) > 1:
-            nics = _facts_of(self.hosts[0])["host"].get("nics", {})
+            nics = _machine_of(self.hosts[0])["host"].get("nics", {})
             ports = self.config.dut.ports
             note = one_treatment(levels, (ports.rx, ports.tx), nics)
             self.warnings += [note] if note else []
@@ -113,7 +113,7 @@ class PairTestbed(NodeTestbed):
         """Say why this pair cannot take a point; None if it can."""
         return (
             self.static_refusal(point)
-            or halt_refusal(point.params, lambda: _facts_of(self.hosts[0])["host"].get("cpu_flags", {}))
+            or halt_refusal(point.params, lambda: _machine_of(self.hosts[0])["host"].get("cpu_flags", {}))
             or self._placement.refusal(point.params)
             or (self._corunners.refusal(point.params) if has_corunners(point.params) else None)
             or self._knob_refusal(knob_settings(point.factors))
@@ -273,7 +273,7 @@ class PairTestbed(NodeTestbed):
         return TestbedState(not any(answer for _, _, answer in asked), metadata)
 
 
-def _facts_of(host: RemoteHost) -> dict[str, Any]:
+def _machine_of(host: RemoteHost) -> dict[str, Any]:
     """`host` and `build` of one host, or why they are not known."""
     try:
         reply = host.ask("metadata", program=host.config.program)

@@ -92,7 +92,7 @@ class VmPairTestbed(NodeTestbed):
 
     @property
     def emulated(self) -> bool:
-        """By its kind."""
+        """Return True: this host's disturbances are those of its virtual machines."""
         return True
 
     @property
@@ -112,25 +112,28 @@ class VmPairTestbed(NodeTestbed):
         return PairHost(ssh=remote, ports=ports, main_cpu=0, cpus=cpus, program=program, emulated=True)
 
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
-        """As a pair's; what an ended run left is always restored, since nobody else uses the machines."""
+        """Return the knobs of the pair; always restore those of an ended run, because nobody else uses the machines."""
         del restore_first
         return self._pair.own_knobs(what, restore_first=True)
 
     def close(self) -> None:
-        """As a pair's."""
+        """Close the pair."""
         if "_pair" in self.__dict__:
             self._pair.close()
 
     def describe(self) -> dict[str, Any]:
-        """For run.json."""
+        """Return the description for run.json."""
         return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
 
     def machine(self) -> dict[str, Any]:
-        """As a pair's."""
+        """Return the metadata of the pair's machines."""
         return self._pair.machine()
 
     def refusal(self, point: Point) -> str | None:
-        """As a pair's. While no machine runs, co-runners, places, halts and knobs but the IOMMU's mode are unknown."""
+        """Say why the pair cannot take a point; None if it can.
+
+        Without running machines, co-runners, placements, halts, and knobs other than `iommu` are unknown.
+        """
         if point.factors.get(f"{KNOB_PREFIX}{boot_mode.KNOB}") == "lazy":
             return "iommu=lazy: under a virtual IOMMU the kernel is always strict"
         if self._stopped() is None:
@@ -157,7 +160,7 @@ class VmPairTestbed(NodeTestbed):
         self._pair.check()
 
     def open(self, params: Parameters, log: Path) -> PairSession:
-        """As a pair's."""
+        """Open a session of the pair."""
         self.check()
         return self._pair.open(params, log)
 
