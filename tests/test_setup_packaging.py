@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check a checkout, and an archive of it without git and links. test_installed_wheel.py checks wheels."""
 
+import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,24 @@ def test_the_editable_install_is_this_checkout(checkout: Path, tmp_path: Path) -
     code = "import pollscope.collectors, pollscope.analysis; print(pollscope.__file__, pollscope.analysis.__file__)"
     shown = output(sys.executable, "-c", code, cwd=tmp_path).split()
     assert shown == [str(checkout / "pollscope/__init__.py"), str(checkout / "pollscope/analysis/__init__.py")]
+
+
+def test_a_wheel_of_a_checkout_has_no_file_that_git_does_not_track(archive: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "checkout"
+    shutil.copytree(archive, tree, ignore=shutil.ignore_patterns("tests", "docs", "notebooks", "__pycache__"))
+    output("git", "init", "-q", cwd=tree)
+    output("git", "add", "--all", "--force", cwd=tree)
+    for name in ("configs/testbeds/key.pem", "data/runs/mine/run.json", "experiments/mine.yaml", "playbooks/hosts.yml"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("mine\n")
+    pip = (sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check")
+    build = ("wheel", "--no-build-isolation", "--no-deps", "-w", str(tmp_path), str(tree))
+    output(*pip, *build, cwd=tmp_path, PATH=os.environ["PATH"])
+    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    assert not [name for name in names if "mine" in name or name.endswith(("key.pem", "hosts.yml"))]
+    for kept in (
+        "pollscope/configs/metrics.yaml",
+        "pollscope/sources/setup.py",
+        "pollscope/sources/playbooks/local.yml",
+    ):
+        assert kept in names
