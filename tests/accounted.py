@@ -25,7 +25,7 @@ def check_cycles(lcore: dict[str, Any], mode: str) -> Classes | NoClasses:
     if mode == "full":
         check_full(lcore)
     if mode != "sampled":
-        assert classes(lcore) == NoClasses(f"accounting mode {mode} takes no slices")
+        assert classes(lcore) == NoClasses(f"accounting mode {mode} takes no timed intervals")
         return classes(lcore)
     check_timed_intervals(lcore)
     found = classes(lcore)

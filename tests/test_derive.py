@@ -7,7 +7,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.metrics.counted import COUNTED
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.judgement import Judgement, judge
 from pollscope.metrics.record import NotMeasured, Part, TrialObservations
 from pollscope.store.results_table import current_table, derive_table, write_table
 from pollscope.store.run_folder import read_run
@@ -122,7 +121,7 @@ def test_busy_polls_that_take_longer_than_the_window_one_by_one() -> None:
     record = synthetic.trial(useful_share=0.9)
     record["result"]["dut"]["lcores"][0]["timed"]["receive_cycles"] = synthetic.WINDOW_CYCLES
     metrics, absences = derive_trial(record)
-    assert "because they overlap" in absences["tax_share_testpmd"]
+    assert "they overlap in the loop" in absences["tax_share_testpmd"]
     assert metrics["cycles_per_packet_busy"] == pytest.approx(2 * (1 + 0.7 * 0.9) * 1000)
 
 
@@ -165,14 +164,14 @@ def test_waiting_is_neither_useful_nor_tax() -> None:
     assert metrics["tax_share"] == pytest.approx(0.1 + looks + metrics["instrumentation_share"])
     assert metrics["useful_share"] + metrics["tax_share"] + metrics["waiting_share"] == pytest.approx(1)
     assert metrics["tax_share_error"] < 1e-6
-    assert "told" in absences["interaction_share"]
+    assert "a notified loop has no empty polls" in absences["interaction_share"]
 
 
 def test_waiting_is_no_tax_by_testpmds_count() -> None:
     spun, waited = (derive_trial(qwait_trial(waiting, 1000, 0.0))[0]["tax_share_testpmd"] for waiting in (0.0, 0.25))
     assert waited == pytest.approx(spun - 0.25)
     _, absences = derive_trial(qwait_trial(0.5, 1000, 0.0))
-    assert "visits with the waits between them take 110.0 % of the window" in absences["tax_share_testpmd"]
+    assert "busy polls with the waits between them take 110.0 % of the window" in absences["tax_share_testpmd"]
 
 
 def test_iterations_of_a_notified_loop_are_no_sweeps() -> None:
@@ -185,7 +184,7 @@ def test_iterations_of_a_notified_loop_are_no_sweeps() -> None:
     metrics, absences = derive_trial(record)
     assert metrics["tax_share_ovs"] == metrics["empty_poll_share"] == pytest.approx(0.003)
     for name in ("sweep_time_ns", "iteration_rate_hz", "idle_iteration_share"):
-        assert absences[name] == "a loop that is told which queue is next makes no sweeps"
+        assert absences[name] == "a notified loop makes no sweeps"
 
 
 @pytest.mark.parametrize("waiting", [0.0, 0.25, 0.9])
@@ -228,7 +227,7 @@ def test_mode_full_has_latencies_and_no_classes() -> None:
     assert metrics["empty_poll_fraction"] == pytest.approx(1 - 62_500 / 10e6)
     assert 0 < metrics["tax_share_testpmd"] < 1
     for name in ("tax_share", "useful_share", "receive_share", "tax_share_ovs", "loop_share"):
-        assert absences[name] == "accounting mode full takes no slices"
+        assert absences[name] == "accounting mode full takes no timed intervals"
 
 
 def test_waits_for_locks_are_tax_and_waits_made_on_purpose_are_useful() -> None:
@@ -248,7 +247,7 @@ def test_waits_for_locks_are_tax_and_waits_made_on_purpose_are_useful() -> None:
 
 def test_without_a_busy_poll_all_is_tax() -> None:
     record = synthetic.trial(pps=0, useful_share=0.0, packets=0)
-    record["result"]["dut"]["lcores"][0]["timed"] = {"absent": "no visit was timed"}
+    record["result"]["dut"]["lcores"][0]["timed"] = {"absent": "no busy poll was timed"}
     metrics, _ = derive_trial(record)
     assert metrics["tax_share"] == metrics["tax_share_testpmd"] == 1
     for name in ("useful_share", "receive_share", "process_share", "transmit_share", "interaction_share"):
@@ -588,38 +587,7 @@ def test_a_table_is_read_once_for_a_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert current_table(run).attrs["rules"] == -1
 
 
-def judged_by_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollscope.store.results_table.MANY", 5)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr("threading.active_count", lambda: 1)  # pytest's own workers run no judgement
-
-
-def test_many_trials_are_judged_by_several_cpus_to_the_same_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = [synthetic.trial(f"t{number}", useful_share=number / 20) for number in range(1, 9)]
-    run = read_run(synthetic.write_run(tmp_path / "run", made))
-    alone = derive_table(run)
-    judged_by_two(monkeypatch)
-    # A judgement in this process fails: only children may judge.
-    monkeypatch.setattr("pollscope.store.results_table.judge", only_in_a_child(judge))
-    pd.testing.assert_frame_equal(derive_table(run), alone, check_exact=True)
-
-
-def only_in_a_child(judge: Callable[..., Judgement]) -> Callable[..., Judgement]:
-    here = os.getpid()
-
-    def judged(*given: object) -> Judgement:
-        assert os.getpid() != here
-        return judge(*given)
-
-    return judged
-
-
-def test_a_record_that_a_worker_cannot_read_is_reported_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged_by_two(monkeypatch)
+def test_an_unreadable_record_of_a_run_is_reported_with_its_place(tmp_path: Path) -> None:
     broken = synthetic.trial("t7")
     broken["result"]["window"]["tsc_hz"] = 0
     folder = synthetic.write_run(tmp_path / "run", [*(synthetic.trial(f"t{n}") for n in range(7)), broken])

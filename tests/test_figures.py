@@ -172,7 +172,7 @@ def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> None:
-    """Visits timed one by one are known there all the same: testpmd's definition has no bar to stand on."""
+    """Busy polls timed one by one are known nevertheless, but testpmd's definition has no bar to mark."""
     trials = tax_trials()
     lost = trials[-1]["factors"]["load_of_max"]
     for record in trials:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a reviewer asks of every figure: a true legend, panels that no interval crushes, no room for what is absent."""
+"""Check each figure for a true legend, uncompressed panels, and no room for absent values."""
 
 import math
 from collections.abc import Iterator
@@ -97,7 +97,7 @@ def test_the_first_level_has_its_tick_whatever_is_beside_it() -> None:
 
 
 def look_of(artist: Any) -> tuple[Any, ...]:
-    """What tells an artist from others without its hue: marker, dashes, hatch, and how dark it is."""
+    """Return the look of an artist without its hue: marker, dashes, hatch, and darkness."""
     if isinstance(artist, Line2D):
         return (
             str(artist.get_marker()),
@@ -154,7 +154,7 @@ def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
         across = [line for line in axes.lines if line.get_transform() not in (axes.transData, *moved(axes))]
         assert all(str(line.get_label()) in names for line in across), "the legend says what a line across stands for"
     named = [look_of(artist) for label, artist in drawn.items() if not label.startswith("_")]
-    assert len(named) == len(set(named)), "series are told apart without colour"
+    assert len(named) == len(set(named)), "series differ without colour"
     _check_axes(figure, data)
     name_marks(figure)
     numbers = [str(sorted(row.items())) for row in data.drawn]

@@ -85,7 +85,7 @@ def checked(html: str) -> Checker:
 
 
 def scripts(html: str) -> list[str]:
-    """What the page executes."""
+    """Return the scripts of the page."""
     return [text.strip() for text in re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)]
 
 

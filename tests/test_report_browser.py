@@ -56,7 +56,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
 
 
 def _runs(folder: Path, count: int) -> list[RunFolder]:
-    """Runs of two rows in turn, with points that were left out and host facts without a place to break a line."""
+    """Write runs of two rows, with points that were left out and host metadata without a place to break a line."""
     found = []
     for number in range(count):
         row = ("S-F5", "S-F8")[number % 2]
@@ -186,12 +186,12 @@ def test_every_figure_is_drawn_and_has_named_buttons(chromium: Chromium, page: s
 
 def test_keys_go_from_mark_to_mark_and_zoom(chromium: Chromium, page: str) -> None:
     script = """const figure = document.getElementById('r1-s-f8-figure');
-      const [box, svg, told] = ['.wide', 'svg', '.told'].map(each => figure.querySelector(each));
+      const [box, svg, readout] = ['.wide', 'svg', '.readout'].map(each => figure.querySelector(each));
       const press = key => {
         box.dispatchEvent(new window.KeyboardEvent('keydown', {key, cancelable: true}));
-        return [told.textContent, told.getAttribute('role'), svg.getAttribute('viewBox')];
+        return [readout.textContent, readout.getAttribute('role'), svg.getAttribute('viewBox')];
       };
-      const first = [told.textContent, told.getAttribute('role'), svg.getAttribute('viewBox')];
+      const first = [readout.textContent, readout.getAttribute('role'), svg.getAttribute('viewBox')];
       return [first, ...['ArrowRight', 'ArrowRight', 'ArrowLeft', '+', '-', '+', '0'].map(press)];"""
     first, one, two, back, *zoomed = chromium.measured(page, WIDTHS_PX[2], script)
     assert first[:2] == [first[0], "status"]
@@ -210,7 +210,7 @@ def test_pointing_near_a_mark_shows_its_values(chromium: Chromium, page: str) ->
       const area = figure.querySelector('g[id*="marks-0-0"] use').getBoundingClientRect();
       const at = {clientX: area.x + area.width / 2 + 5, clientY: area.y + area.height / 2 - 5};
       figure.querySelector('svg').dispatchEvent(new window.PointerEvent('pointermove', at));
-      return figure.querySelector('.told').textContent;"""
+      return figure.querySelector('.readout').textContent;"""
     assert "n = " in chromium.measured(page, WIDTHS_PX[2], script)
 
 

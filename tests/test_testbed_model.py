@@ -234,7 +234,7 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
         ("parameters.frame=128 B", "the costs in machine.yaml hold for frame 64, not for 128"),
         ("parameters.organisation=trylock", "how cores get in each other's way with trylock"),
         ("factors={organisation: [rebalanced]}", "moves no entries of a RETA"),
-        ("parameters.notification=adaptive", "the model's cores poll (spin) or are told (qwait), not by adaptive"),
+        ("parameters.notification=adaptive", "the model's cores poll (spin) or are notified (qwait), not by adaptive"),
         ("parameters.rx_buffers=shared", "the model's buffers lie in descriptors (rx_buffers: posted)"),
         ("parameters={workload: io, load_pps: 1 Mpps, organisation: locked, cores: 2}", "no shared_empty_poll_ns"),
         ("parameters={workload: io, load_pps: 1 Mpps, frame: imix}", "machine.yaml hold for frame 64, not for imix"),
@@ -247,7 +247,7 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
         ("parameters.corunner=memory-stream", "no neighbour but one that only computes"),
         ("parameters.corunner=matmul", "the file has no useful_ipc and no polling_ipc and no issue_width"),
         ("parameters={workload: io, load_of_line: 10 %}", "the model has no line"),
-        ("factors.queues=[128]", "empty_poll_ns is known for 1 to 64 queues a core, not for 128"),
+        ("factors.queues=[128]", "empty_poll_ns is known for 1 to 64 queues per core, not for 128"),
         ("parameters={workload: tx, saturate: true}", "workload tx only sends"),
     ],
 )
@@ -438,7 +438,7 @@ def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
     _pass_for_measured(folder)
     done = cli("calibrate", folder, "--out", "again.yaml")
     assert done.returncode == 2
-    assert "costs of a ring are told beside those of a core that polls for itself" in done.stderr
+    assert "costs of a ring need trials of cores that poll for themselves" in done.stderr
 
 
 def test_hiccups_are_not_taken_for_the_cost_of_packets(cli: ModelCli) -> None:
@@ -463,7 +463,7 @@ def _pass_for_measured(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"organisation": "corec", "cores": 2}, "what cores pay for sharing a queue is told beside what one pays"),
+        ({"organisation": "corec", "cores": 2}, "the cost of sharing a queue needs trials of one core alone"),
         ({"notification": "qwait"}, "costs depend on notification, and the trials have"),
     ],
 )
@@ -499,7 +499,7 @@ def test_costs_of_two_machines_are_not_put_together(cli: ModelCli) -> None:
         (["RUN", "--at", "colour=red"], 2, "the run has no factor colour"),
         (["RUN", "--at", "queues"], 2, "write FACTOR=LEVEL"),
         (["RUN", "--at", "queues=3"], 2, "no trial is data"),
-        (["RUN", "--at", "load_of_max=0.0"], 2, "a visit's cost cannot be told"),
+        (["RUN", "--at", "load_of_max=0.0"], 2, "a busy poll's cost cannot be separated"),
         (["nowhere"], 2, "nowhere"),
         (["RUN", "--out", "taken.yaml"], 2, "there is such a file"),
         (["RUN", "--out", "no/such/folder.yaml"], 3, "folder.yaml: cannot be written: No such file"),

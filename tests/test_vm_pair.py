@@ -389,8 +389,8 @@ def session_of(dut_emulated: bool = False, gen_emulated: bool = False) -> PairSe
 
 @pytest.mark.parametrize("emulated", [(True, False), (False, True)])
 def test_emulation_is_reported_first(emulated: tuple[bool, bool]) -> None:
-    assert session_of(*emulated).facts[0].startswith("the machines are emulated: times, rates and caches")
-    assert not any("emulated" in fact for fact in session_of().facts)
+    assert session_of(*emulated).metadata[0].startswith("the machines are emulated: times, rates and caches")
+    assert not any("emulated" in sentence for sentence in session_of().metadata)
 
 
 class _LostOnce:

@@ -55,7 +55,7 @@ _HOLDS_FOR = (
 )
 # Where fewer polls than this come back empty, their cost is not what the window shows.
 _LEAST_EMPTY = 0.5
-# Visits must differ by this factor in their packets, or a visit's cost cannot be told from that of its packets.
+# Busy polls must differ by this factor in their packets, or their cost cannot be separated from that of the packets.
 _LEAST_SPREAD = 2.0
 # The wait of a packet is what it is with next to no others: below this share of useful cycles.
 _LIGHT_USEFUL_SHARE = 0.1
@@ -207,11 +207,11 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
     together = [trial for trial in trials if share_queues(trial["params"])]
     alone = [trial for trial in trials if not share_queues(trial["params"])]
     if not trials:
-        remedy = "give trials without dispatchers, too (experiments/model/rings.yaml has both)"
-        raise UsageError("costs of a ring are told beside those of a core that polls for itself", where, remedy)
+        remedy = "give trials without dispatchers as well (experiments/model/rings.yaml has both)"
+        raise UsageError("costs of a ring need trials of cores that poll for themselves", where, remedy)
     if not alone:
-        remedy = "give trials with one core, too"
-        raise UsageError("what cores pay for sharing a queue is told beside what one pays for it alone", where, remedy)
+        remedy = "give trials with one core as well"
+        raise UsageError("the cost of sharing a queue needs trials of one core alone", where, remedy)
     source = f"{testbed} run {where}" if len(where) < 60 else f"{testbed} runs {where}"
     found = {"empty_poll_ns": _empty_poll(alone, where, source), **_busy_polls(alone, where, source)}
     found |= _optional("generator_pps", _generator(trials, source))
@@ -344,7 +344,7 @@ def _busy_poll(trial: Trial) -> tuple[float, float] | None:
 
 
 def _busy_polls(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
-    """Cost of a visit and of a packet, for each number of queues where that can be told, else for all together."""
+    """Return the cost of a busy poll and of a packet, per number of queues if it can be separated, else for all."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for trial in trials:
         if (busy_poll := _busy_poll(trial)) is not None:
@@ -352,11 +352,15 @@ def _busy_polls(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
     every = [row for found in rows.values() for row in found]
     bursts = [burst for burst, _ in every]
     if not _tell_apart(every):
-        seen = f"visits took {_range(bursts)} packets" if every else "no visit was timed"
+        seen = f"busy polls took {_range(bursts)} packets" if every else "no busy poll was timed"
         raise UsageError(
-            f"a visit's cost cannot be told from its packets': {seen}", where, "give a run with light and heavy load"
+            f"a busy poll's cost cannot be separated from its packets': {seen}",
+            where,
+            "give a run with light and heavy load",
         )
-    told = {"source": f"{source}, least squares of useful cycles and the wire of visits of {_range(bursts)} packets"}
+    told = {
+        "source": f"{source}, least squares of useful cycles and the wire of busy polls of {_range(bursts)} packets"
+    }
     told["origin"] = "measured"
     if all(map(_tell_apart, rows.values())):
         return _fits(("busy_poll_ns", "packet_ns"), rows, told)

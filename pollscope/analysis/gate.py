@@ -48,7 +48,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Judged:
-    """A condition by points: where it holds, where not, and where it cannot be told, each as a line for reading."""
+    """A condition by points: where it holds, where not, and where it cannot be decided, each as a line for reading."""
 
     condition: Condition
     holds: tuple[str, ...]
@@ -56,7 +56,7 @@ class Judged:
     unknown: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Where it holds and where it cannot be told, under the count."""
+        """Where it holds and where it cannot be decided, under the count."""
         points = len(self.holds) + len(self.not_so) + len(self.unknown)
         head = f"fail if {self.condition}: so at {len(self.holds)} of {points} points"
         return [head, *(f"  {line}" for line in (*self.holds, *self.unknown))]
@@ -85,10 +85,10 @@ def judge(
     Args:
         conditions: of metrics among the differences.
         differences: what was compared; more metrics make no difference.
-        missing: what only the first side has: there a condition cannot be told.
+        missing: what only the first side has: there a condition cannot be decided.
 
     Raises:
-        UsageError: a condition can be told at no point, so that a gate would let everything pass.
+        UsageError: a condition can be decided at no point, so that a gate would let everything pass.
     """
     looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
     confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
@@ -101,19 +101,19 @@ def _judged(
 ) -> Judged:
     holds: list[str] = []
     not_so: list[str] = []
-    unknown = [f"{each.point}: cannot be told: {each.reason}" for each in missing]
+    unknown = [f"{each.point}: cannot be decided: {each.reason}" for each in missing]
     for each in differences:
         ratio = each.ratio_at(confidence)
         if _rose_from_zero(each):
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
-        elif reason := _untold(each, ratio):
-            unknown.append(f"{each.point}: cannot be told: {reason}")
+        elif reason := _undecidable(each, ratio):
+            unknown.append(f"{each.point}: cannot be decided: {reason}")
         else:
             (holds if wanted.holds(ratio) else not_so).append(f"{each.point}: {_change(ratio)}")
     if not (holds or not_so):
         reason = unknown[0] if unknown else "it was not measured on both sides"
         remedy = "choose another metric, or measure it again on both sides"
-        raise UsageError(f"can be told at no point: {reason}", f"--fail-if '{wanted}'", remedy)
+        raise UsageError(f"can be decided at no point: {reason}", f"--fail-if '{wanted}'", remedy)
     return Judged(wanted, tuple(holds), tuple(not_so), tuple(unknown))
 
 
@@ -129,7 +129,7 @@ def _level(each: Difference) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _untold(each: Difference, ratio: Estimate) -> str:
+def _undecidable(each: Difference, ratio: Estimate) -> str:
     if not each.first.value > 0:
         return "the first is not above 0, so there is no change in percent"
     if math.isnan(ratio.value) or not ratio.has_interval:

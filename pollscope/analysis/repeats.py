@@ -11,7 +11,7 @@ from pollscope.stats.hierarchy import FEWEST_RUNS, Hierarchy, hierarchy
 from pollscope.store.run_folder import RunFolder
 
 COSTS = (
-    "Trials a run: worth their time where beginning a run takes as long as one of its trials; where it takes k times "
+    "Trials per run: worth their time where beginning a run takes as long as one of its trials; where it takes k times "
     "as long, the square root of k times as many."
 )
 
@@ -65,9 +65,9 @@ def _line(each: Together) -> str:
         return said
     runs, trials = (abs(part / mean.value) for part in (each.found.between_runs, each.found.between_trials))
     if trials != trials:
-        return f"{said}; one trial a run, so runs and trials cannot be told apart (together {human_share(runs)})"
+        return f"{said}; one trial per run, so runs and trials cannot be separated (together {human_share(runs)})"
     said += f"; runs scatter by {human_share(runs)}, trials of a run by {human_share(trials)}"
     best, now = each.found.optimal_trials, human_number(each.found.trials_a_run)
     if best is None:
-        return f"{said}: runs do not differ by more than their trials do; {now} trials a run"
-    return f"{said}: {counted(best, 'trial')} a run, not {now}, would be worth their time"
+        return f"{said}: runs do not differ by more than their trials do; {now} trials per run"
+    return f"{said}: {counted(best, 'trial')} per run, not {now}, would be worth their time"

@@ -133,7 +133,7 @@ class Classes:
 def classes(lcore: Mapping[str, Any]) -> Classes | NoClasses:
     """The classes of one lcore of a result (docs/internals/node-protocol.md), or the reason why it has none."""
     if "timed_intervals" not in lcore:
-        return NoClasses(f"accounting mode {lcore.get('accounting')} takes no slices")
+        return NoClasses(f"accounting mode {lcore.get('accounting')} takes no timed intervals")
     of_loop = _told if "notices" in lcore else _swept_and_waited if "waiting" in lcore else _swept
     found = of_loop(lcore)
     return NoClasses(found) if isinstance(found, str) else found
@@ -269,7 +269,7 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
     if isinstance(empty, str):
         return f"polls that found nothing: {empty}"
     if isinstance(told, str):
-        return f"being told which queue is next: {told}"
+        return f"notification of the next queue: {told}"
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
     loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + told.value
     left = total - waiting - empty.value - loop - instrumentation
@@ -281,9 +281,11 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
             total, empty, loop + left, instrumentation, none, none, 0.0, empty.value / polls, waiting=waiting
         )
     if left < -max(error, _SEPARABLE_SHARE * total):
-        return f"being told which queue is next, timed turn by turn, exceeds the window by {-100 * left / total:.1f} %"
+        return f"notification of the next queue, timed per iteration, exceeds the window by {-100 * left / total:.1f} %"
     if error > MOST_ERROR_SHARE * total:
-        return f"what being told which queue is next costs is known to +-{100 * error / total:.1f} % of the window only"
+        return (
+            f"the cost of notification of the next queue is known to +-{100 * error / total:.1f} % of the window only"
+        )
     alone = "a notified loop has no empty polls between busy polls, so their interaction is not known"
     packets = MeasuredCycles(left, error)
     return Classes(total, empty, loop, instrumentation, packets, alone, alone, empty.value / polls, waiting=waiting)
@@ -370,7 +372,7 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[
             return found, _aftermath(found.value, calibrated)
     if calibrated is not None:
         return MeasuredCycles(calibrated, CALIBRATION_ERROR * calibrated), 0.0
-    return "no slice stayed empty, and the cost of an empty poll could not be calibrated because packets came"
+    return "no timed interval stayed empty, and the cost of an empty poll could not be calibrated because packets came"
 
 
 def _aftermath(cycles: float, calibrated: float | None) -> float:
@@ -485,7 +487,7 @@ def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float
     used, whole = timed_intervals > 0, sums.sum(0)
     met = float(timed_intervals.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
     if np.count_nonzero(used) < MIN_BLOCKS or met < FEW_BUSY_POLLS:
-        return f"slices met some {met:.0f} of {lost:.0f} polls lost to another core: their cost is not known"
+        return f"timed intervals met about {met:.0f} of {lost:.0f} polls lost to another core: their cost is not known"
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     return MeasuredCycles(lost * max(0.0, float(coefficients[LOST])), lost * _half_width(replicates[:, LOST]))
 

@@ -377,7 +377,7 @@ class TrialObservations:
     def iterations(self) -> float:
         """Turns over all queues of an lcore, summed over lcores."""
         if any("notices" in keys_of(lcore) for lcore in self.lcores):
-            raise NotMeasured("a loop that is told which queue is next makes no sweeps")
+            raise NotMeasured("a notified loop makes no sweeps")
         return nonzero(self.dut_sum("iterations"), "no iteration was completed in the window")
 
     @cached_property

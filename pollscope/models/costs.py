@@ -73,7 +73,7 @@ class Cost(StrictModel):
         if self.by_queues is None:
             return float(self.value or 0.0)
         if not self.reaches(queues):
-            raise ValueError(f"is known for {self.range} queues a core, not for {queues}")
+            raise ValueError(f"is known for {self.range} queues per core, not for {queues}")
         known = sorted(self.by_queues)
         if queues in known:
             return self.by_queues[queues]

@@ -35,7 +35,7 @@ def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 def _not_modelled(params: Parameters) -> str | None:
     if (reason := _other_cores(params)) is not None:
         return reason
-    if params.notification == "qwait" and (reason := _not_told(params)):
+    if params.notification == "qwait" and (reason := _not_notified(params)):
         return reason
     if params.corunner not in ("none", "matmul") or params.spinning_cores or params.dut_core != "dut":
         return "the model has no neighbour but one that only computes (corunner: matmul)"
@@ -61,24 +61,24 @@ def _other_cores(params: Parameters) -> str | None:
     if params.rx_buffers != "posted":
         return f"the model's buffers lie in descriptors (rx_buffers: posted), none is {params.rx_buffers}"
     if params.notification not in ("spin", "qwait"):
-        return f"the model's cores poll (spin) or are told (qwait), not by {params.notification}"
+        return f"the model's cores poll (spin) or are notified (qwait), not by {params.notification}"
     return None
 
 
-def _not_told(params: Parameters) -> str | None:
+def _not_notified(params: Parameters) -> str | None:
     """Return why the model of notified cores cannot simulate a point."""
     if params.idle == "umwait":
-        return "the model's cores that are told have idle pause or sleep only"
+        return "the model's notified cores have idle pause or sleep only"
     if params.ready_set_sharing not in ("own", "shared"):
-        return f"the model's cores that are told have ready sets own or shared, not {params.ready_set_sharing}"
+        return f"the model's notified cores have ready sets own or shared, not {params.ready_set_sharing}"
     if params.burst != 1:
-        return f"the model's cores that are told take one packet at a time (burst: 1), not {params.burst}"
+        return f"the model's notified cores take one packet at a time (burst: 1), not {params.burst}"
     if params.service_order == "weighted" and params.cores > 1:
         return f"the model has weighted queues of one core, not of {params.cores}"
     if params.queues % pollers(params):
         return f"the model deals out queues in equal parts, and {params.queues} are none for {params.cores} cores"
     if params.hiccup_probability or params.service_distribution == "exponential":
-        return "the model's cores that are told know no hiccups and no exponential service"
+        return "the model's notified cores know no hiccups and no exponential service"
     return None
 
 
@@ -100,7 +100,7 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
     number = queues_of_a_core(params)
     for name, cost in costs:
         if isinstance(cost, Cost) and not cost.reaches(number):
-            return f"{name} is known for {cost.range} queues a core, not for {number}"
+            return f"{name} is known for {cost.range} queues per core, not for {number}"
     return None
 
 

@@ -142,7 +142,7 @@ def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
         levels = {name: sample.levels[name] for name in by if name in sample.levels}
         lines.setdefault(levels_text(levels), []).append(sample)
     if len(lines) > MOST_LINES:
-        what = f"{len(lines)} lines cannot be told apart, {MOST_LINES} can"
+        what = f"{len(lines)} lines cannot be distinguished, {MOST_LINES} can"
         raise UsageError(what, "--by", f"hold a factor at one level: --at {by[0]}=LEVEL")
     base = _base(show, samples, data.run)
     return [_line(name, found, show, metric, base, data) for name, found in lines.items()]

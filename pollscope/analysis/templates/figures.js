@@ -14,8 +14,8 @@
     marks.forEach(mark => mark.at.querySelector("title").remove()); // or the browser shows them a second time
     const whole = svg.getAttribute("viewBox").split(/[ ,]+/).map(Number);
     const name = svg.getAttribute("aria-label");
-    const told = made("p", { className: "told", textContent: marks.length ? HINT : HINT.replace(/^.*keys. /, "") });
-    told.setAttribute("role", "status");
+    const readout = made("p", { className: "readout", textContent: marks.length ? HINT : HINT.replace(/^.*keys. /, "") });
+    readout.setAttribute("role", "status");
     let view = whole, current = -1;
 
     const show = next => { view = next; svg.setAttribute("viewBox", view.join(" ")); svg.classList.toggle("zoomed", view !== whole); };
@@ -34,10 +34,10 @@
       return [area.x + area.width / 2, area.y + area.height / 2];
     };
     const tell = index => {
-      if (current >= 0) marks[current].at.classList.remove("told-mark");
+      if (current >= 0) marks[current].at.classList.remove("readout-mark");
       current = index;
-      told.textContent = index < 0 ? HINT : marks[index].text;
-      if (index >= 0) marks[index].at.classList.add("told-mark");
+      readout.textContent = index < 0 ? HINT : marks[index].text;
+      if (index >= 0) marks[index].at.classList.add("readout-mark");
     };
 
     svg.addEventListener("pointermove", event => {
@@ -76,7 +76,7 @@
       button.setAttribute("aria-label", `${words}: ${name}`);
       tools.append(button);
     }
-    tools.append(told);
+    tools.append(readout);
     box.after(tools);
   }
 })();

@@ -44,7 +44,7 @@ def _shared(trial: TrialObservations, name: str) -> float:
     """Of all lcores that are told which queue is next."""
     told = [lcore["sharing"][name].number() for lcore in trial.lcores if "sharing" in keys_of(lcore)]
     if not told:
-        raise NotMeasured("no core was told which queue is next")
+        raise NotMeasured("no core was notified which queue is next")
     return sum(told)
 
 
@@ -99,7 +99,7 @@ def _burst_mean(trial: TrialObservations) -> float:
 
 def _sampled_gap_share(trial: TrialObservations) -> float:
     gaps = trial.dut_sum("timed_intervals", "left_out_cycles")
-    return gaps / nonzero(gaps + trial.dut_sum("timed_intervals", "cycles"), "no slice was timed")
+    return gaps / nonzero(gaps + trial.dut_sum("timed_intervals", "cycles"), "no interval was timed")
 
 
 def _busy_cycles_testpmd(trial: TrialObservations) -> float:

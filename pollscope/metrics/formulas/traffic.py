@@ -138,7 +138,9 @@ def _displaced_share(trial: TrialObservations) -> float:
 def _displacement_mean(trial: TrialObservations) -> float:
     found = _displaced(trial)
     if far := sum(packets for by, packets in found if abs(by) >= _FARTHEST_DISPLACEMENT):
-        raise NotMeasured(f"{far} packets arrived {_FARTHEST_DISPLACEMENT} places or more from theirs: not told apart")
+        raise NotMeasured(
+            f"{far} packets arrived {_FARTHEST_DISPLACEMENT} places or more from theirs: not distinguished"
+        )
     packets = nonzero(sum(packets for _, packets in found), "no packet was displaced")
     return sum(abs(by) * count for by, count in found) / packets
 
