@@ -109,7 +109,7 @@ def test_rates_are_cut_and_the_cut_is_reported() -> None:
     assert metrics["rx_pps"] == pytest.approx(1e6, rel=0.002), "the rate behind the warm-up"
     (flag,) = steadiness_flags(TrialObservations(record))
     assert flag["name"] == "warm-up"
-    assert "in the first 94 ms of the window packets received a second were 50 % below the rest" in flag["text"]
+    assert "in the first 94 ms of the window packets received per second were 50 % below the rest" in flag["text"]
     assert "rates leave that part out, cycle shares and latency still contain it" in flag["text"]
 
 
@@ -213,5 +213,5 @@ def test_two_levels_within_a_window_are_flagged_in_words() -> None:
     lcore["series"]["sweeps"] = [round(later * level + rng.normal(0, 10)) for level in levels]
     (flag,) = steadiness_flags(TrialObservations(record))
     assert flag["name"] == "two-levels"
-    assert flag["text"].startswith("sweeps a second had two levels within the window")
+    assert flag["text"].startswith("sweeps per second had two levels within the window")
     assert "values lie around" in flag["text"]

@@ -123,8 +123,8 @@ def test_the_command_ends_with_1_when_the_interval_says_so(tmp_path: Path) -> No
     [
         ("rx_pps < -2", "--fail-if 'rx_pps < -2': is no condition"),
         ("rx_pqs < -2 %", "no metric is called 'rx_pqs'"),
-        ("rx_pps < -2 %", "can be decided at no point: frame 64: cannot be decided: its interval is unbounded"),
-        ("loss_share > 1 %", "can be decided at no point: frame 64: cannot be decided: the first is not above 0"),
+        ("rx_pps < -2 %", "is undecidable at all points: frame 64: undecidable: its interval is unbounded"),
+        ("loss_share > 1 %", "is undecidable at all points: frame 64: undecidable: the first is not above 0"),
     ],
 )
 def test_an_undecidable_gate_is_one_line_and_exit_code_2(tmp_path: Path, text: str, complaint: str) -> None:
@@ -144,7 +144,7 @@ def test_a_point_that_only_the_first_run_has_is_reported_as_undecided(tmp_path: 
     assert (done.returncode, done.stderr) == (0, "")
     *_, head, where = done.stdout.splitlines()
     assert head == "fail if rx_pps < -2 %: so at 0 of 2 points"
-    assert where == "  frame 256: cannot be decided: run B has no rx_pps there"
+    assert where == "  frame 256: undecidable: run B has no rx_pps there"
 
 
 def with_missed(folder: Path, missed: int) -> Path:

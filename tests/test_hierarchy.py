@@ -70,8 +70,8 @@ def test_history_puts_runs_together(tmp_path: Path) -> None:
     line, costs = done.stdout.splitlines()
     assert line.startswith("rx_pps, all: 1.01 Mpps (")
     assert "over 3 runs; runs scatter by 9.98 %" in line
-    assert line.endswith(": 1 trial per run, not 3, would be worth their time")
-    assert costs.startswith("Trials per run")
+    assert line.endswith(": 1 trial per run instead of 3 would use the time best")
+    assert costs.startswith("The recommended trials per run")
     both = pollscope("history", "synthetic", "--together", "--fail-on-change", cwd=tmp_path)
     assert both.returncode == 2
     assert "--together: shows no change of level" in both.stderr

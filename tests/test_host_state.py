@@ -246,7 +246,7 @@ def test_a_claim_across_host_states_is_not_decided(tmp_path: Path) -> None:
     found = _finding(doubles, apart, current_table(apart))
     assert found.kind is VerdictKind.INCONCLUSIVE
     mix = "host state A in 3 trials, host state B in 3, between host states in 1"
-    assert f"were measured in different host states ({mix}), which alone can make" in found.sentence
+    assert f"were measured in different host states ({mix}), which alone can cause" in found.sentence
     within = _finding(claim(Within(kind="within", low=0.0, high=1.0)), apart, current_table(apart))
     assert within.kind is VerdictKind.AGREES
     assert "were measured in different host states" in within.sentence

@@ -95,7 +95,7 @@ def test_the_command_draws_what_is_asked_for_with_its_numbers(tmp_path: Path) ->
         cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (2, "pollscope: --ratio-to: 1 is a level of queues and burst "
-                                                 "(say of which: queues=1)\n")  # fmt: skip
+                                                 "(name the factor: queues=1)\n")  # fmt: skip
     arguments = ["--x", "burst", "--y", "rx_pps,tax_share", "--ratio-to", "burst=8", "--log", "x", "--width", "column"]
     done = pollscope("figures", "bursts", *arguments, "--no-caption", "--out", "o.pdf", cwd=tmp_path)
     assert (done.returncode, done.stdout.split()) == (0, ["o.pdf", "o.csv"])

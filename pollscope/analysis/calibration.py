@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From measured runs to the costs of a modelled machine (docs/models.md): polls, visits, packets, the path.
+"""Compute the costs of a modelled machine (polls, packets, the path) from measured runs (docs/models.md).
 
-Every cost says which runs it comes from, with the interval that its trials give. One that the runs do not tell is left
-out; nothing is assumed.
+Every cost names the runs that it comes from and has the interval that their trials give. A cost that the runs do not
+reveal is left out; nothing is assumed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# What the cost of a poll, a visit or a packet depends on, beside the number of queues: one value in all trials.
+# The costs of polls and packets depend on these parameters and on the number of queues, so all trials share one value.
 _HOLDS_FOR = (
     "workload",
     "frame",
@@ -53,18 +53,18 @@ _HOLDS_FOR = (
     "trace",
     "corunner",
 )
-# Where fewer polls than this come back empty, their cost is not what the window shows.
+# If fewer polls than this share are empty, the window does not show the cost of an empty poll.
 _LEAST_EMPTY = 0.5
-# Busy polls must differ by this factor in their packets, or their cost cannot be separated from that of the packets.
+# Busy polls must differ by this factor in their packets to separate the cost of a poll from that of its packets.
 _LEAST_SPREAD = 2.0
-# The wait of a packet is what it is with next to no others: below this share of useful cycles.
+# Below this share of useful cycles hardly any packet waits for another.
 _LIGHT_USEFUL_SHARE = 0.1
 _SIMULATED_PACKETS = 100_000
 _FEWEST_TRIALS = 3
-# A generator that finds fewer packets due on average rests between its turns, and their time is not what it takes.
+# A generator that finds fewer packets due on average rests between its iterations, which hides their duration.
 _LEAST_SENT = 2.0
 
-# Of bootstraps: the ends of a 95 % interval are then good to some 5 % of its width.
+# With this many bootstrap samples the ends of a 95 % interval are accurate to about 5 % of its width.
 RESAMPLES, RESAMPLING_SEED = 400, 1
 
 Trial = Mapping[str, Any]
@@ -72,14 +72,14 @@ Interval = list[float]
 
 
 def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> dict[str, Any]:
-    """A file of the testbed `model`.
+    """Return the content of a file for the testbed `model`.
 
     Args:
-        runs: measured.
-        only: factor -> levels, as the report shows them or as they stand in the store: trials at others are left out.
+        runs: measured runs.
+        only: factor -> levels, as the report or the store writes them; trials at other levels are left out.
 
     Raises:
-        UsageError: a run is modelled, is of another machine than the first, or the trials do not tell a cost.
+        UsageError: a run is modelled, is of another machine than the first, or the trials do not reveal a cost.
     """
     _same_machine(runs)
     tables = [_table(run, only) for run in runs]
@@ -129,7 +129,7 @@ def _same_machine(runs: Sequence[RunFolder]) -> None:
 
 
 def _table(run: RunFolder, only: Mapping[str, frozenset[str]]) -> list[Trial]:
-    """The trials of a run that are data, each with its parameters and metrics."""
+    """Return the trials of a run that are data, each with its parameters and metrics."""
     table = current_table(run)
     if run.modelled:
         raise UsageError("was modelled: costs of a model come from what was measured", run.run_id)
@@ -155,7 +155,7 @@ def _trial(record: Trial, row: Mapping[Any, Any]) -> Trial:
     metrics = {
         name: row[f"metric.{name}"] for name in metric_dictionary().metrics if pd.notna(row.get(f"metric.{name}"))
     }
-    # Checked where the spec was read; what a record of before does not have, had its default.
+    # The values were checked when the spec was read. A parameter that the record lacks had its default.
     params = Parameters.model_construct(**record["params"])
     generators = record["result"].get("gen", {}).get("lcores", [])
     if len(generators) == 1 and "burst" in (histograms := generators[0].get("histogram", {})):
@@ -176,7 +176,7 @@ class _RingEnd(NamedTuple):
 
 
 def _ring_ends(record: Trial, tsc_hz: float) -> list[_RingEnd]:
-    """Of each lcore whose cycles are known."""
+    """Return the work at a ring of each lcore whose cycles are known."""
     trial, found = TrialObservations(record), []
     for lcore in trial.lcores:
         with suppress(NotMeasured, ZeroDivisionError):
@@ -235,8 +235,8 @@ def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> d
             more.setdefault(queues, []).append(max(0.0, left_ns))
     if not more:
         return {}
-    told = {"origin": "measured", "source": f"{source}, several cores: useful cycles and the wire beyond one core's"}
-    found = {"shared_packet_ns": {**_by_queues(more), **told}}
+    origin = {"origin": "measured", "source": f"{source}, several cores: useful cycles and the wire beyond one core's"}
+    found = {"shared_packet_ns": {**_by_queues(more), **origin}}
     idle = [trial for trial in trials if trial["params"].organisation == "locked" and _tells_empty_polls(trial)]
     return found | ({"shared_empty_poll_ns": _empty_poll(idle, where, source)} if idle else {})
 
@@ -244,9 +244,9 @@ def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> d
 def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]:
     """Return the cost of a ring for dispatchers and workers, and the extra cost of one that can be shared.
 
-    The latter with one core at each end, where nobody waits: what an operation takes beyond one on a ring of one's own
-    are the atomic accesses that cores make one after the other. What a line costs that another core had
-    (ring_contended_ns) is in no sum over a window, because it is waited for together with the turn.
+    The extra cost is measured with one core at each end, where no core waits. The time beyond an operation on a ring of
+    one's own consists of the atomic accesses that cores make one after the other. The cost of a cache line that another
+    core held (ring_contended_ns) cannot be derived from sums over a window: it passes while the core waits its turn.
     """
     costs_of: dict[str, dict[int, list[float]]] = {"dispatch_ns": {}, "empty_ring_poll_ns": {}, "ring_busy_poll_ns": {}}
     for queues, end, beyond_ns in _beyond_own_work(trials, costs, "scale-out"):
@@ -254,8 +254,8 @@ def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]
         costs_of[name].setdefault(queues, []).append(value)
         if not end.dispatches and end.empty_poll_ns is not None:
             costs_of["empty_ring_poll_ns"].setdefault(queues, []).append(end.empty_poll_ns)
-    told = {"origin": "measured", "source": f"{source}, dispatchers and workers with a ring each"}
-    found: dict[str, Any] = {name: {**_by_queues(values), **told} for name, values in costs_of.items() if values}
+    origin = {"origin": "measured", "source": f"{source}, dispatchers and workers with a ring each"}
+    found: dict[str, Any] = {name: {**_by_queues(values), **origin} for name, values in costs_of.items() if values}
     pairs = [trial for trial in trials if trial["params"].cores == dispatchers(trial["params"]) == 1]
     rows: dict[int, list[tuple[float, float]]] = {}
     for queues, end, beyond_ns in _beyond_own_work(pairs, costs, "scale-up"):
@@ -263,16 +263,16 @@ def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]
         if own:
             own_ns = median(own) * (end.packets if end.dispatches else 1.0)
             rows.setdefault(queues, []).append((end.packets, max(0.0, beyond_ns - own_ns)))
-    told = {
+    origin = {
         "origin": "measured",
         "source": f"{source}, least squares of operations beyond those on a ring of one's own",
     }
-    told_apart = {queues: found for queues, found in rows.items() if _tell_apart(found)}
-    return found | (_fits(("ring_ns", "ring_packet_ns"), told_apart, told) if told_apart else {})
+    separable = {queues: found for queues, found in rows.items() if _separable(found)}
+    return found | (_fits(("ring_ns", "ring_packet_ns"), separable, origin) if separable else {})
 
 
 def _beyond_own_work(trials: Sequence[Trial], costs: Costs, organisation: str) -> Iterator[tuple[int, _RingEnd, float]]:
-    """Queues of a dispatcher, an end of a ring, and what a visit there takes beside what it does without, in ns."""
+    """Yield the queues of a dispatcher, an end of a ring, and the ns of a busy poll there that belong to the ring."""
     for trial in trials:
         params: Parameters = trial["params"]
         queues = points.queues_of_a_core(params)
@@ -292,19 +292,19 @@ def _optional(name: str, cost: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _by_queues(values: Mapping[int, Sequence[float]]) -> dict[str, Any]:
-    """The median at each number of queues, without digits that no measurement has, and its interval."""
+    """Return the median at each number of queues, rounded to the digits that a measurement has, and its interval."""
     found = {queues: float(f"{median(trials):.4g}") for queues, trials in sorted(values.items())}
     return {"by_queues": found, **_intervals({queues: _of_median(trials) for queues, trials in values.items()})}
 
 
 def _intervals(found: Mapping[int, Interval | None]) -> dict[str, Any]:
-    """Those that are known, as a cost has them."""
+    """Return the known intervals in the form of a cost."""
     known = {queues: interval for queues, interval in sorted(found.items()) if interval is not None}
     return {"intervals": known} if known else {}
 
 
 def _of_median(trials: Sequence[float]) -> Interval | None:
-    """95 % interval of the median of trials, by a bootstrap; None for too few."""
+    """Return the 95 % interval of the median of trials, by a bootstrap; None for too few trials."""
     if len(trials) < _FEWEST_TRIALS:
         return None
     drawn = np.random.Generator(np.random.PCG64(RESAMPLING_SEED)).choice(trials, (RESAMPLES, len(trials)))
@@ -312,13 +312,13 @@ def _of_median(trials: Sequence[float]) -> Interval | None:
 
 
 def _ends(resampled: NDArray[np.float64]) -> Interval:
-    """The middle 95 %."""
+    """Return the ends of the middle 95 %."""
     low, high = np.percentile(resampled, [2.5, 97.5])
     return [float(f"{low:.4g}"), float(f"{high:.4g}")]
 
 
 def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
-    """Time in empty polls over their number."""
+    """Return the time in empty polls divided by their number."""
     values: dict[int, list[float]] = {}
     for trial in trials:
         if _tells_empty_polls(trial):
@@ -326,7 +326,7 @@ def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
             running = trial["empty_poll_share"] * trial["params"].cores
             values.setdefault(points.queues_of_a_core(trial["params"]), []).append(running / polls_per_s * 1e9)
     if not values:
-        raise UsageError("no trial tells what an empty poll costs", where, "give a run with little traffic")
+        raise UsageError("no trial shows the cost of an empty poll", where, "give a run with little traffic")
     return {**_by_queues(values), "origin": "measured", "source": f"{source}, empty polls"}
 
 
@@ -335,7 +335,7 @@ def _tells_empty_polls(trial: Trial) -> bool:
 
 
 def _busy_poll(trial: Trial) -> tuple[float, float] | None:
-    """Packets and time of a mean visit, in ns, without what the spec itself adds; None where it was not timed."""
+    """Return packets and ns of a mean busy poll, without the cost that the spec adds; None if it was not timed."""
     if not (trial.get("rx_pps") and trial.get("burst_mean") and "useful_share" in trial):
         return None
     busy_polls_per_s = trial["rx_pps"] / trial["burst_mean"]
@@ -344,28 +344,26 @@ def _busy_poll(trial: Trial) -> tuple[float, float] | None:
 
 
 def _busy_polls(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
-    """Return the cost of a busy poll and of a packet, per number of queues if it can be separated, else for all."""
+    """Return the costs of a busy poll and of a packet, per number of queues if they are separable, else over all."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for trial in trials:
         if (busy_poll := _busy_poll(trial)) is not None:
             rows.setdefault(points.queues_of_a_core(trial["params"]), []).append(busy_poll)
     every = [row for found in rows.values() for row in found]
     bursts = [burst for burst, _ in every]
-    if not _tell_apart(every):
+    if not _separable(every):
         seen = f"busy polls took {_range(bursts)} packets" if every else "no busy poll was timed"
         raise UsageError(
-            f"a busy poll's cost cannot be separated from its packets': {seen}",
+            f"the costs of a busy poll and of its packets cannot be separated: {seen}",
             where,
             "give a run with light and heavy load",
         )
-    told = {
-        "source": f"{source}, least squares of useful cycles and the wire of busy polls of {_range(bursts)} packets"
-    }
-    told["origin"] = "measured"
-    if all(map(_tell_apart, rows.values())):
-        return _fits(("busy_poll_ns", "packet_ns"), rows, told)
+    fit = f"least squares of useful cycles and the wire of busy polls of {_range(bursts)} packets"
+    origin = {"source": f"{source}, {fit}", "origin": "measured"}
+    if all(map(_separable, rows.values())):
+        return _fits(("busy_poll_ns", "packet_ns"), rows, origin)
     fitted = zip(("busy_poll_ns", "packet_ns"), _fit(every), _fit_intervals(every), strict=True)
-    return {name: {"value": value, "interval": interval, **told} for name, value, interval in fitted}
+    return {name: {"value": value, "interval": interval, **origin} for name, value, interval in fitted}
 
 
 def _asked_ns(trial: Trial) -> float:
@@ -377,14 +375,14 @@ def _range(values: Sequence[float]) -> str:
     return f"{human_number(min(values))} to {human_number(max(values))}"
 
 
-def _tell_apart(rows: Sequence[tuple[float, float]]) -> bool:
-    """Tell whether visits differ enough in their packets."""
+def _separable(rows: Sequence[tuple[float, float]]) -> bool:
+    """Tell whether busy polls differ enough in their packets to separate both costs."""
     bursts = [burst for burst, _ in rows]
     return len(rows) >= _FEWEST_TRIALS and max(bursts) >= _LEAST_SPREAD * min(bursts)
 
 
 def _fit(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Non-negative least squares of the time of a visit over its packets; each trial errs by a share of its cost."""
+    """Fit the time of a busy poll to its packets by non-negative least squares; errors are relative to the time."""
     weights = np.array([1 / max(time_ns, 1.0) for _, time_ns in rows])
     sides = np.array([[1.0, burst] for burst, _ in rows]) * weights[:, None]
     busy_poll_ns, packet_ns = scipy.optimize.nnls(sides, weights * [time_ns for _, time_ns in rows])[0]
@@ -392,7 +390,7 @@ def _fit(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _fit_intervals(rows: Sequence[tuple[float, float]]) -> tuple[Interval, Interval]:
-    """95 % intervals of both parts of the fit: trials are drawn again and again, with replacement."""
+    """Return 95 % intervals of both parts of the fit, by a bootstrap over trials."""
     random = np.random.Generator(np.random.PCG64(RESAMPLING_SEED))
     drawn = random.integers(0, len(rows), (RESAMPLES, len(rows)))
     fits = np.array([_fit([rows[place] for place in places]) for places in drawn])
@@ -400,7 +398,7 @@ def _fit_intervals(rows: Sequence[tuple[float, float]]) -> tuple[Interval, Inter
 
 
 def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
-    """Return the rate that the generator sent where it was to send all it can."""
+    """Return the generator's rate in the trials in which it sent as fast as it could."""
     values: dict[int, list[float]] = {}
     for trial in trials:
         if trial["params"].saturate and trial.get("offered_pps"):
@@ -411,38 +409,38 @@ def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
 
 
 def _turns(trials: Sequence[Trial], source: str) -> dict[str, Any]:
-    """A turn of a generator that has a schedule and does not rest, and each packet of it, by number of queues."""
+    """Return the costs of an iteration of a busy generator with a schedule and of its packets, by number of queues."""
     rows: dict[int, list[tuple[float, float]]] = {}
     for trial in trials:
         if not trial["params"].saturate and trial.get("offered_pps") and trial.get("sent_mean", 0) >= _LEAST_SENT:
             turn_ns = trial["sent_mean"] / trial["offered_pps"] * 1e9
             rows.setdefault(points.queues_of_a_core(trial["params"]), []).append((trial["sent_mean"], turn_ns))
-    told = {queues: found for queues, found in rows.items() if _tell_apart(found)}
-    if not told:
+    separable = {queues: found for queues, found in rows.items() if _separable(found)}
+    if not separable:
         return {}
-    sent = [sent for found in told.values() for sent, _ in found]
+    sent = [sent for found in separable.values() for sent, _ in found]
     source = f"{source}, least squares of the generator's turns of {_range(sent)} packets"
-    return _fits(("turn_ns", "sent_ns"), told, {"origin": "measured", "source": source})
+    return _fits(("turn_ns", "sent_ns"), separable, {"origin": "measured", "source": source})
 
 
 def _fits(
-    names: tuple[str, str], rows: Mapping[int, Sequence[tuple[float, float]]], told: Mapping[str, str]
+    names: tuple[str, str], rows: Mapping[int, Sequence[tuple[float, float]]], origin: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Both parts of a fit by number of queues."""
+    """Return both parts of a fit by number of queues."""
     fits = {queues: _fit(found) for queues, found in sorted(rows.items())}
     spreads = {queues: _fit_intervals(found) for queues, found in rows.items()}
     return {
         name: {
             "by_queues": {queues: fit[part] for queues, fit in fits.items()},
             **_intervals({queues: spread[part] for queues, spread in spreads.items()}),
-            **told,
+            **origin,
         }
         for part, name in enumerate(names)
     }
 
 
 def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any] | None:
-    """What the lightest loads' median latency has beyond the time that a simulated DUT takes, its mean over queues."""
+    """Return the median latency at the lightest loads minus the time in a simulated DUT: the cost of the path."""
     beyond: list[float] = []
     for trial in trials:
         params: Parameters = trial["params"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two runs, or the levels of one factor, side by side: ratios with intervals, and which differences exceed noise."""
+"""Compare two runs, or the levels of one factor: ratios with intervals, and the differences that exceed noise."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, Estimate, differe
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# What is compared when nothing is named: the results, not the description of the set-up.
+# Metrics that are compared by default: results, not descriptions of the set-up.
 DEFAULT_METRICS = (
     "tax_share_running",
     "poll_rate_running_hz",
@@ -35,9 +35,9 @@ DEFAULT_METRICS = (
 
 _RUN_NAMES = ("run A", "run B")
 
-# A knob with more levels is a sweep, which a figure of its own shows better than sides do.
+# A knob with more levels is a sweep, which a figure shows better than a comparison of sides.
 _FEW_LEVELS = 3
-# Of the differences that are said to exceed noise, at most this share does so by chance.
+# Expected share of chance findings among the differences that are reported to exceed noise.
 _FALSE_DISCOVERIES = 1 - CONFIDENCE
 
 

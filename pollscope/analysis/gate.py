@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Conditions on a comparison, under which it fails: 'rx_pps < -2 %' when the rate fell by more than 2 %, for sure.
+"""Judge conditions on a comparison; 'rx_pps < -2 %' holds if the rate certainly fell by more than 2 %.
 
-A condition holds at a point where the whole interval of the change lies beyond its bound. The intervals of all points
-that are looked at hold together with 95 %, so that many points do not fail by chance more often than one.
+A condition holds at a point if the whole interval of the change lies beyond its bound. The intervals of all points hold
+jointly with 95 %, so that many points do not fail by chance more often than one.
 """
 
 import math
@@ -23,12 +23,12 @@ _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(
 
 @dataclass(frozen=True)
 class Condition:
-    """A change of a metric from the first side to the second.
+    """Describe a change of a metric from the first side to the second.
 
     Attributes:
-        metric: its name.
-        below: whether the change lies below the bound; else above it.
-        percent: the bound, of the first side's value.
+        metric: name of the metric.
+        below: whether the change must lie below the bound; otherwise above it.
+        percent: the bound, in percent of the first side's value.
     """
 
     metric: str
@@ -36,7 +36,7 @@ class Condition:
     percent: float
 
     def __str__(self) -> str:
-        """With every digit that was asked for: what is printed is what was judged, and can be given again."""
+        """Return the condition with all its digits, so that it can be given to `--fail-if` again."""
         bound = Decimal(str(self.percent + 0.0)).normalize()  # + 0.0: a bound of -0 is 0
         return f"{self.metric} {'<' if self.below else '>'} {bound:+f} %"
 
@@ -48,7 +48,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Judged:
-    """A condition by points: where it holds, where not, and where it cannot be decided, each as a line for reading."""
+    """Hold the outcome of a condition: one line per point where it holds, does not hold, or is undecidable."""
 
     condition: Condition
     holds: tuple[str, ...]
@@ -56,17 +56,17 @@ class Judged:
     unknown: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Where it holds and where it cannot be decided, under the count."""
+        """Return the count and, below it, the points where the condition holds or is undecidable."""
         points = len(self.holds) + len(self.not_so) + len(self.unknown)
         head = f"fail if {self.condition}: so at {len(self.holds)} of {points} points"
         return [head, *(f"  {line}" for line in (*self.holds, *self.unknown))]
 
 
 def condition(text: str) -> Condition:
-    """The condition that a text means.
+    """Parse a condition.
 
     Raises:
-        UsageError: it means none, or names no metric.
+        UsageError: the text is no condition, or names no metric.
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
@@ -80,15 +80,15 @@ def condition(text: str) -> Condition:
 def judge(
     conditions: Sequence[Condition], differences: Sequence[Difference], missing: Sequence[Missing] = ()
 ) -> list[Judged]:
-    """Each condition at the points of its metric.
+    """Judge each condition at the points of its metric.
 
     Args:
-        conditions: of metrics among the differences.
-        differences: what was compared; more metrics make no difference.
-        missing: what only the first side has: there a condition cannot be decided.
+        conditions: conditions on metrics among the differences.
+        differences: results of the comparison, which may contain further metrics.
+        missing: points that only the first side has, where a condition is undecidable.
 
     Raises:
-        UsageError: a condition can be decided at no point, so that a gate would let everything pass.
+        UsageError: a condition is undecidable at all points, so that a gate would let everything pass.
     """
     looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
     confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
@@ -101,24 +101,24 @@ def _judged(
 ) -> Judged:
     holds: list[str] = []
     not_so: list[str] = []
-    unknown = [f"{each.point}: cannot be decided: {each.reason}" for each in missing]
+    unknown = [f"{each.point}: undecidable: {each.reason}" for each in missing]
     for each in differences:
         ratio = each.ratio_at(confidence)
         if _rose_from_zero(each):
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
-        elif reason := _undecidable(each, ratio):
-            unknown.append(f"{each.point}: cannot be decided: {reason}")
+        elif reason := _why_undecidable(each, ratio):
+            unknown.append(f"{each.point}: undecidable: {reason}")
         else:
             (holds if wanted.holds(ratio) else not_so).append(f"{each.point}: {_change(ratio)}")
     if not (holds or not_so):
         reason = unknown[0] if unknown else "it was not measured on both sides"
         remedy = "choose another metric, or measure it again on both sides"
-        raise UsageError(f"can be decided at no point: {reason}", f"--fail-if '{wanted}'", remedy)
+        raise UsageError(f"is undecidable at all points: {reason}", f"--fail-if '{wanted}'", remedy)
     return Judged(wanted, tuple(holds), tuple(not_so), tuple(unknown))
 
 
 def _rose_from_zero(each: Difference) -> bool:
-    """Tell whether the first side is 0 in every trial and the second is surely not: more than any share of it."""
+    """Tell whether the first side is 0 in every trial and the second certainly above 0: more than any percentage."""
     zero = each.first.n > 1 and each.first.low == each.first.value == each.first.high == 0
     return zero and each.second.has_interval and each.second.low > 0
 
@@ -129,7 +129,7 @@ def _level(each: Difference) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _undecidable(each: Difference, ratio: Estimate) -> str:
+def _why_undecidable(each: Difference, ratio: Estimate) -> str:
     if not each.first.value > 0:
         return "the first is not above 0, so there is no change in percent"
     if math.isnan(ratio.value) or not ratio.has_interval:

@@ -19,12 +19,12 @@ from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
 @dataclass(frozen=True)
 class TxPoint:
-    """One column of a TX scaling table: what a NIC did with so many sending cores.
+    """Hold one column of a TX scaling table: rates of a NIC for a number of sending cores.
 
     Attributes:
         tx_cores: cores that send.
-        tx_rate_pps: packets a second.
-        rate_bits_per_s: data that the NIC reads over PCIe, bits a second.
+        tx_rate_pps: packets per second.
+        rate_bits_per_s: data that the NIC reads over PCIe, in bits per second.
         latency_ns: mean latency of those reads.
     """
 

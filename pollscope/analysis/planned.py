@@ -60,9 +60,10 @@ def shortened_text(run: RunFolder, data: pd.DataFrame) -> str:
     asked = overrides if isinstance(overrides, Mapping) else {}
     options = ["--quick"] if asked.get("quick") else []
     options += [f"--set '{setting}'" for setting in asked.get("set", [])]
-    said = [f"Measured with {' '.join(options)}."] if options else []
+    verb = "modelled" if run.modelled else "measured"
+    said = [f"{verb.capitalize()} with {' '.join(options)}."] if options else []
     if missing := missing_levels(run, data):
-        said.append(f"Not measured: {'; '.join(missing_text(*each) for each in missing.items())}.")
+        said.append(f"Not {verb}: {'; '.join(missing_text(*each) for each in missing.items())}.")
     if left_out := run.meta.get("left_out", []):
         said.append(f"{counted(len(left_out), 'point')} left out; the first: {left_out[0]['reason']}.")
     return " ".join(said)

@@ -29,7 +29,7 @@ INTERRUPTED_LIMIT = 0.01
 _MOST_NOTES = 4
 _MOST_POINTS = 4
 # Other checks say these. Those behind the second are judgements, which runs wrote down before they were made when read.
-_TOLD_ELSEWHERE = (
+_OTHER_CAUTIONS = (
     "no result of the search",
     "the host state changed during the run",
     "trials are flagged for host noise; the first",
@@ -38,13 +38,13 @@ _TOLD_ELSEWHERE = (
     ": expect flagged trials",
 )
 _INSTRUMENTATION_LIMIT = 0.02
-# Results in which two modes would be misread; latency and host gaps have several by nature.
+# Metrics whose mean misleads if they have two modes. Latency and host gaps always have several, so they are no part.
 _WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
 
 
 @dataclass(frozen=True)
 class Caution:
-    """A warning with the word under which it is listed; one `of_host` says what the host is, whatever ran on it."""
+    """Hold a warning and its topic; `of_host` marks a property of the host, independent of the run."""
 
     topic: str
     text: str
@@ -117,8 +117,8 @@ def _reasons(bad: pd.DataFrame) -> str:
 
 def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     """Yield the notes of the runner: maxima, roles of cores, missing hugepages, build flags."""
-    told = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
-    texts = [text for text in told if not any(words in text for words in _TOLD_ELSEWHERE)]
+    notes = [str(text).removesuffix(".") for text in run.meta.get("warnings", [])]
+    texts = [text for text in notes if not any(words in text for words in _OTHER_CAUTIONS)]
     for text in texts[:_MOST_NOTES]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > _MOST_NOTES:
@@ -197,7 +197,7 @@ def _threads(host: HostMetadata) -> Iterator[Caution]:
     elif host.hypervisor:
         yield Caution(
             "SMT",
-            "The guest sees no SMT; which of its processors are threads of one core is the hypervisor's secret.",
+            "The guest sees no SMT; the hypervisor does not reveal which of its processors are threads of one core.",
         )
 
 
@@ -380,7 +380,7 @@ def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             yield Caution("not understood", f"{each.name} printed {lines} left out, first {each.first_left_out}.")
 
 
-# What was disturbed or is not the DUT's comes first, then what is missing, then what the host is.
+# Order: disturbances and limits other than the DUT, then missing parts, then properties of the host.
 _CHECKS: tuple[Callable[[RunFolder, pd.DataFrame], Iterator[Caution]], ...] = (
     _modelled,
     _unfinished,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All runs of one spec together: a mean whose interval counts runs, and where the scatter comes from."""
+"""Combine all runs of one spec: a mean whose interval counts runs, and the sources of the scatter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from pollscope.stats.hierarchy import FEWEST_RUNS, Hierarchy, hierarchy
 from pollscope.store.run_folder import RunFolder
 
 COSTS = (
-    "Trials per run: worth their time where beginning a run takes as long as one of its trials; where it takes k times "
-    "as long, the square root of k times as many."
+    "The recommended trials per run assume that starting a run takes as long as one of its trials. If it takes k times "
+    "as long, multiply them by the square root of k."
 )
 
 
 @dataclass(frozen=True)
 class Together:
-    """A metric at a point over all runs; nothing is found where fewer than two have it."""
+    """Hold a metric at a point over all runs; `found` is None if fewer than two runs have it."""
 
     metric: str
     point: str
@@ -27,14 +27,14 @@ class Together:
 
 
 def together(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> list[Together]:
-    """Every metric at every point over the runs (stats.hierarchy).
+    """Combine every metric at every point over the runs (stats.hierarchy).
 
     Args:
-        runs: of one spec, on one host and testbed, in any order.
-        metrics: names; those of `history` without any.
+        runs: runs of one spec, on one host and testbed, in any order.
+        metrics: names of metrics; None: those of `history`.
 
     Raises:
-        UsageError: as of `history`.
+        UsageError: as in `history`.
     """
     return [
         Together(
@@ -50,7 +50,7 @@ def together(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) ->
 
 
 def together_text(found: Sequence[Together]) -> str:
-    """A line for each metric and point."""
+    """Return one line per metric and point."""
     lines = [_line(each) for each in found]
     return "\n".join([*lines, COSTS] if any(each.found for each in found) else lines)
 
@@ -65,9 +65,10 @@ def _line(each: Together) -> str:
         return said
     runs, trials = (abs(part / mean.value) for part in (each.found.between_runs, each.found.between_trials))
     if trials != trials:
-        return f"{said}; one trial per run, so runs and trials cannot be separated (together {human_share(runs)})"
+        together = human_share(runs)
+        return f"{said}; one trial per run, so scatter of runs and trials cannot be separated (together {together})"
     said += f"; runs scatter by {human_share(runs)}, trials of a run by {human_share(trials)}"
     best, now = each.found.optimal_trials, human_number(each.found.trials_a_run)
     if best is None:
-        return f"{said}: runs do not differ by more than their trials do; {now} trials per run"
-    return f"{said}: {counted(best, 'trial')} per run, not {now}, would be worth their time"
+        return f"{said}: runs do not differ more than trials; {now} trials per run"
+    return f"{said}: {counted(best, 'trial')} per run instead of {now} would use the time best"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prepare what a page says once about all its runs: the tally of verdicts, cautions, and shared facts."""
+"""Prepare the parts of a page that all its runs share: the tally of verdicts, cautions, and common metadata."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True)
 class Common:
-    """What stands above or below the sections of several runs; `runs` are numbers of sections, from one.
+    """Hold the texts above and below the sections of several runs; `runs` are numbers of sections, from one.
 
     Attributes:
-        topics: of cautions that runs have by themselves, with the runs.
-        of_hosts: sentences about hosts, with the runs.
+        topics: topics of cautions about single runs, with the runs.
+        of_hosts: cautions about hosts, with the runs.
         differs: ways in which every run differs from its paper's experiment.
-        metadata: name and text of facts that are the same for every run.
+        metadata: names and texts that are the same for every run.
         absences: metrics that every run lacks for the same reason, by reason.
     """
 
@@ -32,7 +32,7 @@ class Common:
 
 
 def page_title(sections: Sequence[RunSection]) -> str:
-    """The run's title, or the names of the first few."""
+    """Return the title of a single run, or the names of the first few runs."""
     names = list(dict.fromkeys(section.name for section in sections))
     if len(sections) == 1:
         return sections[0].title
@@ -41,7 +41,7 @@ def page_title(sections: Sequence[RunSection]) -> str:
 
 
 def common(sections: Sequence[RunSection]) -> Common:
-    """What the sections share; with one run that is cautions about its host alone, all else stands in its section."""
+    """Return the parts that all sections share; for one run these are only the cautions about its host."""
     topics: dict[str, list[int]] = {}
     of_hosts: dict[tuple[str, str], list[int]] = {}
     for number, section in enumerate(sections, start=1):
@@ -50,10 +50,9 @@ def common(sections: Sequence[RunSection]) -> Common:
                 of_hosts.setdefault((caution.topic, caution.text), []).append(number)
             elif number not in topics.setdefault(caution.topic, []):
                 topics[caution.topic].append(number)
-    told = [(topic, text, runs) for (topic, text), runs in of_hosts.items()]
     return Common(
         list(topics.items()),
-        told,
+        [(topic, text, numbers) for (topic, text), numbers in of_hosts.items()],
         _shared(sections, lambda section: section.differs),
         _shared(sections, lambda section: section.metadata),
         _shared(sections, lambda section: section.absences),
@@ -61,7 +60,7 @@ def common(sections: Sequence[RunSection]) -> Common:
 
 
 def _shared(sections: Sequence[RunSection], part: Callable[[RunSection], Iterable[T]]) -> list[T]:
-    """What a part of every section has, in the order of the first; nothing with one section."""
+    """Return the elements of a part that every section has, in the order of the first; nothing with one section."""
     if len(sections) < 2:
         return []
     first, *others = (dict.fromkeys(part(section)) for section in sections)
@@ -69,7 +68,7 @@ def _shared(sections: Sequence[RunSection], part: Callable[[RunSection], Iterabl
 
 
 def by_reason(absences: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Reason and the metrics that are absent for it, so that a reason is read once."""
+    """Group absent metrics by reason."""
     found: dict[str, list[str]] = {}
     for name, reason in absences:
         found.setdefault(reason, []).append(name)
@@ -77,7 +76,7 @@ def by_reason(absences: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]
 
 
 def glossary(sections: Sequence[RunSection]) -> dict[str, Metric]:
-    """The metrics that the page names in tables and verdicts, in the order of the dictionary."""
+    """Return the metrics that the page names in tables and verdicts, in the order of the dictionary."""
     used: set[Any] = {name for section in sections for table in section.tables for name in table.metrics}
     used |= {verdict.claim.metric for section in sections for verdict in section.verdicts}
     return {name: metric for name, metric in metric_dictionary().metrics.items() if name in used}

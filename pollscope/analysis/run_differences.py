@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What differs between two runs besides their results: spec, host, build, knobs."""
+"""List differences between two runs besides their results: spec, host, build, knobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pollscope.store.run_folder import RunFolder
 
-# Parts of run.json that decide what is measured; `host` holds what changes by itself, too.
+# Parts of run.json that affect results; `host` also holds values that change by themselves.
 PARTS = ("spec", "testbed", "host", "build", "generator", "knobs_before")
-# Of the host and the spec: moves from run to run and decides nothing, or is told by other lines.
+# Keys of the host and the spec that change from run to run without effect, or that other lines report.
 _MOVING = (
     "boot_id",
     "uptime_s",
@@ -26,7 +26,7 @@ MOST_LINES = 12
 
 
 def differences_of(first: RunFolder, second: RunFolder) -> list[str]:
-    """A line for each thing that differs, `parameters.burst: 32 in A, 64 in B`; the first few and how many more."""
+    """Return one line per difference (`parameters.burst: 32 in A, 64 in B`): the first few, and a count of the rest."""
     lines = [
         f"{path}: {_text(left)} in A, {_text(right)} in B"
         for part in PARTS
@@ -49,7 +49,7 @@ def _apart(path: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _still(value: Any) -> Any:
-    """A list of tables (hugepages by size) without what moves."""
+    """Return a list of tables (hugepages by size) without the keys that change by themselves."""
     if not isinstance(value, list):
         return value
     return [

@@ -13,16 +13,16 @@ from pollscope.store.run_folder import RunFolder
 
 # Feeds for which nothing is sent.
 WITHOUT_GENERATOR = ("infinite", "none")
-# Columns that are read of points with a maximum.
+# Columns that unsaturated_points() reads.
 USED = ("point", f"factor.{PAIR}", "factor.load_of_max", "metric.imissed_share", "metric.rx_pps")
-# Above this share of unsent packets a point shows what the generator could send, not what was asked for.
+# Above this share of unsent packets the generator, not the spec, determined the load of a point.
 UNSENT_LIMIT = 0.01
 # A point that reached less than this share of its load does not stand for that load.
 REACHED_SHARE = 0.9
 
 
 def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
-    """Points whose load is a share of a maximum that was not the DUT's: place -> the reason."""
+    """Return points whose load is a share of a maximum that was not the DUT's: place -> the reason."""
     found: dict[str, str] = {}
     for point, rows, own in _with_maxima(table):
         missed = own["metric.imissed_share"].dropna()

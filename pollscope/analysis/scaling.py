@@ -29,11 +29,12 @@ COLUMNS = (*_FIT_COLUMNS, "useful_share", "cycles_per_useful_packet", "frequency
 def contributions(table: pd.DataFrame) -> pd.DataFrame:
     """Split the shortfall of N cores against N times one core by cause.
 
-    Cores that each spend a share u of f cycles a second on packets of c cycles forward X = N u f / c. So
-    X(N) / (N X(1)) is u(N)/u(1) x c(1)/c(N) x f(N)/f(1), exactly; where rate and cycles were not counted over the same
-    packets, a fourth ratio says by how much. A cost that every core has alike is in u(N) and in u(1): no serial share.
+    N cores that each spend a share u of f cycles per second on packets of c cycles forward X = N u f / c. Therefore
+    X(N) / (N X(1)) is exactly u(N)/u(1) x c(1)/c(N) x f(N)/f(1). If rate and cycles were not counted over the same
+    packets, a fourth ratio holds the difference. A cost that every core has is part of both u(N) and u(1), so it is no
+    serial share.
 
-    Trials of one number of cores are taken together as one longer trial. The contributions add up to `efficiency` - 1:
+    Trials with the same number of cores count as one longer trial. The contributions add up to `efficiency` - 1:
     each is the logarithm of its ratio times the logarithmic mean of efficiency and 1 (Ang 2005, Energy Policy 33, the
     LMDI method), so none depends on the order in which they are taken.
 
@@ -85,14 +86,14 @@ def points(table: pd.DataFrame, limit_pps: float | None = None) -> pd.DataFrame:
         UsageError: a column is missing, or a value is no quantity.
     """
     if limit_pps is not None and not (np.isfinite(limit_pps) and limit_pps > 0):
-        raise UsageError(f"the limit is {limit_pps} packets a second", remedy="give a number above 0, or none")
+        raise UsageError(f"the limit is {limit_pps} packets per second", remedy="give a number above 0, or none")
     found = _checked(table, _FIT_COLUMNS).groupby("cores").mean().reset_index()
     found["censored"] = False if limit_pps is None else found["rate_pps"] >= (1 - _AT_LIMIT) * limit_pps
     return found
 
 
 def laws(table: pd.DataFrame, limit_pps: float | None = None) -> dict[str, ScalingLaw]:
-    """Amdahl's law and the Universal Scalability Law (pollscope/stats/scaling_laws.py), by name.
+    """Fit Amdahl's law and the Universal Scalability Law (pollscope/stats/scaling_laws.py); return them by name.
 
     Args:
         table: with _FIT_COLUMNS.
@@ -114,7 +115,7 @@ def laws(table: pd.DataFrame, limit_pps: float | None = None) -> dict[str, Scali
 
 
 def law_parameters(found: Mapping[str, ScalingLaw]) -> pd.DataFrame:
-    """Fitted laws for reading, with 95 % intervals; gamma in packets a second.
+    """Return the parameters of fitted laws with 95 % intervals; gamma is in packets per second.
 
     Returns:
         One row per law and parameter: `law`, `parameter`, `value`, `low`, `high`, `absent` (the reason, else empty),

@@ -14,17 +14,17 @@ from pollscope.store.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Throughput:
-    """The rate at one point and loss ratio.
+    """Hold the rate at one point and loss ratio.
 
     Attributes:
-        label: the levels in words.
+        label: the point's levels in words.
         loss_ratio: 0..1.
-        estimate: mean over the searches that found a rate, with its interval; None when none did.
-        bounds: lowest lower and highest upper bound of these searches, in packets a second.
-        searches: how many were made.
-        trials: how many trials they took.
-        goal: what the rate holds for, in words.
-        reason: why a search found no rate; empty when all did.
+        estimate: mean over the searches that found a rate, with its interval; None if none did.
+        bounds: lowest lower and highest upper bound of these searches, in packets per second.
+        searches: number of searches.
+        trials: number of trials of all searches.
+        goal: condition for which the rate holds, in words.
+        reason: why a search found no rate; empty if all did.
     """
 
     label: str

@@ -23,52 +23,50 @@ from pollscope.base.units import human_number, human_share
 # Order of the sums in the node's report (apps/lib/accounting.h).
 ONE, EMPTY, TRANSITIONS, BUSY_POLLS, PACKETS, CYCLES, LOST = range(7)
 VARIABLES, QUIET_VARIABLES = 7, 3
-# Of runs whose node knew of no lost polls.
-# Fewer slices or blocks than these give no interval that means anything.
+# Fewer timed intervals or blocks than these give no meaningful confidence interval.
 MIN_TIMED_INTERVALS, MIN_BLOCKS = 64, 6
-# Lost polls so few that at this cost they are NEGLIGIBLE_SHARE at most need no measured one: a claim of 32 descriptors
-# whose lines lie with another core, and lost.
+# Upper bound of the cost of a lost poll: a lost reservation of 32 descriptors whose lines another core holds. If lost
+# polls take no more than NEGLIGIBLE_SHARE at this cost, no measured cost is needed.
 MOST_LOST_POLL_CYCLES = 20_000.0
-# Fewer slices of a block than these have no slope of their own.
+# A block with fewer timed intervals than this has no slope of its own.
 _MIN_BLOCK_TIMED_INTERVALS = 16
-# What takes its time by the poll scatters most in the longest slices, which weigh most in the slope: its variance is up
-# to 4.6 times that of the same noise in each slice (10 lengths: 1, 2, 4 ... 512 polls). With 8, intervals held the
-# truth in 95 % of simulated windows, whose blocks have few slices that long.
+# Noise in proportion to polls is largest in the longest timed intervals, which weigh most in the slope: it makes the
+# variance up to 4.6 times larger (10 lengths: 1, 2, 4 ... 512 polls). With the factor 8, confidence intervals contained
+# the truth in 95 % of simulated windows, whose blocks have few intervals that long.
 _LONG_TIMED_INTERVAL_NOISE = 8.0
 # Fewer timed iterations of a notified loop give no interval.
-_MIN_TURNS = 30
-# By weight, so approximate. Fewer give no cost of a busy poll; few give one whose scatter is as large as its mean.
+_MIN_ITERATIONS = 30
+# Numbers of busy polls in timed intervals, approximate because they are weighted. Fewer than the first give no cost;
+# fewer than the second give one whose scatter is as large as its mean.
 MIN_BUSY_POLLS, FEW_BUSY_POLLS = 2, 30
-# A class whose error is above this share of the window is not told apart from the others.
+# A class whose error is above this share of the window is not separated from the others.
 _SEPARABLE_SHARE = 0.02
-# The classes by slices may miss the window by so much of it before the trial is flagged.
+# A trial is flagged if the classes by timed intervals miss the window by more than this share of it.
 MISFIT_SHARE = 0.02
-# No empty poll takes longer, a miss to another core's cache included; so few that even then they are this share at most
-# need no measured cost.
+# Upper bound of an empty poll, including a miss to another core's cache. If empty polls take no more than the share at
+# this cost, no measured cost is needed.
 MOST_POLL_CYCLES, NEGLIGIBLE_SHARE = 1000.0, 0.002
-# By so much the cost that was calibrated before the trial may be another one in it, as a share: with a hypervisor that
-# moves virtual CPUs, and queue heads that packets push out of the cache, 18.2 cycles calibrated and 34.8 right after it
-# were seen.
+# Relative error of a cost that was calibrated before the trial. A hypervisor may move virtual CPUs, and packets evict
+# queue heads from the cache: 18.2 cycles calibrated and 34.8 immediately afterwards were seen.
 CALIBRATION_ERROR = 1.0
-# In one host state calibrated costs scatter by about this share (over the grid of
-# benchmarks/accounting_truth.py).
+# Scatter of calibrated costs in one host state (over the grid of benchmarks/accounting_truth.py).
 _CALIBRATION_SCATTER = 0.01
-# Busy polls do not slow the empty polls of so few queues, whose heads all stay in the cache (same grid). With more
-# queues the effect may be too small to see.
+# Up to this number of queues, whose heads all stay in the cache, busy polls do not slow empty polls (same grid). With
+# more queues the effect may exist but be too small to detect.
 _ROOMY_QUEUES = 16
 # The cost of an empty poll differs between timed intervals and the loop by at most this share (same grid), beyond the
 # spread of the intervals.
 TIMED_INTERVAL_ERROR = 0.02
-# All empty polls together take at most so many times the cost of the busy polls before them longer (1.14, same grid).
+# Busy polls prolong all empty polls together by at most this multiple of their own cost (1.14, same grid).
 _MOST_AFTERMATH_OF_BUSY_POLLS = 1.5
 # The cost of busy polls differs between timed intervals and the loop by at most this share (same grid).
 FIT_ERROR = 0.1
-# A tax that is known worse than this is absent, so that a given one is less than 2 points off.
+# A tax with a larger error is absent, so that a reported tax is less than 2 points off.
 MOST_ERROR_SHARE = 0.019
 WOULD_TELL = "a longer window or a quieter machine would tell"
-# Above this R squared (transitions on busy polls and packets), transitions tell nothing beyond busy polls.
+# Above this R squared (transitions on busy polls and packets), transitions add no information.
 _COLLINEAR = 0.98
-# Singular values below this share of the largest are rounding.
+# Singular values below this share of the largest are rounding errors.
 _SINGULAR = 1e-10
 
 Sums = NDArray[np.float64]
@@ -76,7 +74,7 @@ Sums = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MeasuredCycles:
-    """A number of cycles and the half-width of its 95 % interval."""
+    """Hold a number of cycles and the half-width of its 95 % interval."""
 
     value: float
     error: float
@@ -84,7 +82,7 @@ class MeasuredCycles:
 
 @dataclass(frozen=True)
 class NoClasses:
-    """Why there are no classes; with the cycles of all empty polls where it is their cost that is known too badly."""
+    """Hold why there are no classes; with the cycles of all empty polls if the error of their cost is the reason."""
 
     reason: str
     empty_polls: MeasuredCycles | None = None
@@ -92,22 +90,22 @@ class NoClasses:
 
 @dataclass(frozen=True)
 class Classes:
-    """Where the cycles of one lcore went.
+    """Hold the cycles of one lcore by class.
 
     Attributes:
         total: cycles of the window.
-        empty_poll: the empty polls by themselves; where their cost is known worse than MOST_ERROR_SHARE and that of
-            packets better, what these and the loop leave.
-        loop: looks at the TSC, decisions of the loop, waits for locks, lost polls, and time in which something else had
-            the CPU; where slices know better what packets cost, all that is left.
-        instrumentation: stamps and bookkeeping of what was sampled.
+        empty_poll: empty polls by themselves. If their error exceeds MOST_ERROR_SHARE and that of packets is smaller,
+            the rest of the window after packets and loop.
+        loop: reads of the TSC, decisions of the loop, waits for locks, lost polls, and time in which something else had
+            the CPU. If timed intervals give the better cost of packets, the rest of the window.
+        instrumentation: stamps and bookkeeping of samples.
         packets: busy polls by themselves and the interaction: the rest of the window, or the estimate by timed
             intervals, whichever is known better (the latter at light load).
         useful: busy polls by themselves; a reason where timed intervals cannot separate them from the interaction.
         by_timed_intervals: whether packets is the estimate by timed intervals.
-        waiting: time in which nothing was ready, of a loop that waits then.
+        waiting: time in which nothing was ready, for loops that wait in this case.
         misfit: cycles by which the timed intervals miss the window's cycles for packets; or why that is not known.
-        empty_poll_cycles: of one, by itself.
+        empty_poll_cycles: cost of one empty poll by itself.
     """
 
     total: float
@@ -131,16 +129,16 @@ class Classes:
 
 
 def classes(lcore: Mapping[str, Any]) -> Classes | NoClasses:
-    """The classes of one lcore of a result (docs/internals/node-protocol.md), or the reason why it has none."""
+    """Return the classes of one lcore of a result (docs/internals/node-protocol.md), or why it has none."""
     if "timed_intervals" not in lcore:
         return NoClasses(f"accounting mode {lcore.get('accounting')} takes no timed intervals")
-    of_loop = _told if "notices" in lcore else _swept_and_waited if "waiting" in lcore else _swept
+    of_loop = _notified if "notices" in lcore else _swept_and_waited if "waiting" in lcore else _swept
     found = of_loop(lcore)
     return NoClasses(found) if isinstance(found, str) else found
 
 
 def _swept_and_waited(lcore: Mapping[str, Any]) -> Classes | NoClasses | str:
-    """Of a loop that polls all its queues in turn and waits when nothing comes: what it did not wait is as ever."""
+    """Return the classes of a loop that polls all its queues in turn and waits when they are empty."""
     waiting = float(lcore["waiting"]["cycles"])
     total = float(lcore["cycles"]["total"])
     if waiting >= total:
@@ -150,7 +148,7 @@ def _swept_and_waited(lcore: Mapping[str, Any]) -> Classes | NoClasses | str:
 
 
 def _swept(lcore: Mapping[str, Any]) -> Classes | NoClasses | str:
-    """Of a loop that polls all its queues in turn."""
+    """Return the classes of a loop that polls all its queues in turn."""
     counts = _counts(lcore)
     total = float(lcore["cycles"]["total"])
     found = _empty_poll_cost(lcore, float(counts[EMPTY]) / total)
@@ -170,7 +168,7 @@ def _swept(lcore: Mapping[str, Any]) -> Classes | NoClasses | str:
 
 
 class _Known(NamedTuple):
-    """Cycles of a window that need no slices: all; the loop's own, and their error; the instrumentation's."""
+    """Hold the cycles of a window that are known without timed intervals."""
 
     total: float
     loop: float
@@ -197,12 +195,13 @@ def _polled(
         return (
             f"{human_number(counts[EMPTY])} empty polls at {human_number(cost.value)} cycles, with loop and "
             f"instrumentation, exceed the window by {-100 * packets.value / known.total:.1f} %: "
-            "an empty poll cost something else when that was found"
+            "an empty poll had a different cost when it was measured"
         )
     misfit = busy_polls.all if isinstance(busy_polls.all, str) else busy_polls.all.value + waited - packets.value
     parts = _Parts(empty, known.loop, packets)
     if isinstance(busy_polls.all, MeasuredCycles):
-        # Busy polls slow the empty polls after them. The interaction holds that; intervals may count it as empty.
+        # Busy polls slow the empty polls after them. This belongs to the interaction, but timed intervals may count it
+        # as empty polls.
         crowded = aftermath > 0 or float(lcore.get("queues", 0)) > _ROOMY_QUEUES
         unseen = min(polls * math.hypot(TIMED_INTERVAL_ERROR * cost.value, aftermath), most) if crowded else 0.0
         fitted = MeasuredCycles(busy_polls.all.value + waited, math.hypot(busy_polls.all.error, unseen))
@@ -245,7 +244,7 @@ class _Parts:
 
 
 def _by_timed_intervals(parts: _Parts, fitted: MeasuredCycles, cycles: float) -> _Parts:
-    """The parts of so many cycles by what slices say of the packets; as they were where that is known no better."""
+    """Return the parts with the cost of packets by timed intervals, or unchanged if that cost is less certain."""
     if fitted.error >= parts.packets.error:
         return parts
     rest, empty = cycles - fitted.value, parts.empty
@@ -256,24 +255,24 @@ def _by_timed_intervals(parts: _Parts, fitted: MeasuredCycles, cycles: float) ->
     return _Parts(empty, rest - empty.value, fitted, True)
 
 
-def _told(lcore: Mapping[str, Any]) -> Classes | str:
-    """Of a loop that is told which queue is next: nothing is estimated from slices.
+def _notified(lcore: Mapping[str, Any]) -> Classes | str:
+    """Return the classes of a notified loop, without timed intervals.
 
-    Waiting is measured whole. What being told costs is timed in random turns, as a latency; packets are all that is
-    left.
+    Waiting is measured completely. The cost of notifications is timed in random iterations, as a latency. Packets are
+    the rest of the window.
     """
     counts = _counts(lcore)
     total, waiting = float(lcore["cycles"]["total"]), float(lcore["waiting"]["cycles"])
-    empty = _of_turns(lcore["notices"]["empty"], float(counts[EMPTY]), total)
-    told = _of_turns(lcore["notices"]["busy_polls"], float(counts[BUSY_POLLS]), total)
+    empty = _of_iterations(lcore["notices"]["empty"], float(counts[EMPTY]), total)
+    notified = _of_iterations(lcore["notices"]["busy_polls"], float(counts[BUSY_POLLS]), total)
     if isinstance(empty, str):
-        return f"polls that found nothing: {empty}"
-    if isinstance(told, str):
-        return f"notification of the next queue: {told}"
+        return f"cost of polls that found nothing: {empty}"
+    if isinstance(notified, str):
+        return f"cost of notifications: {notified}"
     instrumentation = float(lcore["sampling_cycles"]) + float(lcore["stamps"]) * float(lcore["stamp_cycles"])
-    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + told.value
+    loop = float(lcore["event_cycles"]) + float(lcore["interruptions"]["cycles"]) + notified.value
     left = total - waiting - empty.value - loop - instrumentation
-    error = math.hypot(empty.error, told.error)
+    error = math.hypot(empty.error, notified.error)
     none = MeasuredCycles(0.0, 0.0)
     polls = max(1.0, float(counts[EMPTY]))
     if counts[BUSY_POLLS] == 0:
@@ -281,27 +280,25 @@ def _told(lcore: Mapping[str, Any]) -> Classes | str:
             total, empty, loop + left, instrumentation, none, none, 0.0, empty.value / polls, waiting=waiting
         )
     if left < -max(error, _SEPARABLE_SHARE * total):
-        return f"notification of the next queue, timed per iteration, exceeds the window by {-100 * left / total:.1f} %"
+        return f"the cost of notifications, timed one by one, exceeds the window by {-100 * left / total:.1f} %"
     if error > MOST_ERROR_SHARE * total:
-        return (
-            f"the cost of notification of the next queue is known to +-{100 * error / total:.1f} % of the window only"
-        )
+        return f"the cost of notifications is known only to +-{100 * error / total:.1f} % of the window"
     alone = "a notified loop has no empty polls between busy polls, so their interaction is not known"
     packets = MeasuredCycles(left, error)
     return Classes(total, empty, loop, instrumentation, packets, alone, alone, empty.value / polls, waiting=waiting)
 
 
-def _of_turns(notice: Mapping[str, Any], turns: float, total: float) -> MeasuredCycles | str:
-    """Cycles of `turns` turns from those that were timed."""
-    if turns * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
-        return MeasuredCycles(turns * MOST_POLL_CYCLES / 2, turns * MOST_POLL_CYCLES / 2)
+def _of_iterations(notice: Mapping[str, Any], iterations: float, total: float) -> MeasuredCycles | str:
+    """Return the cycles of all iterations from those that were timed."""
+    if iterations * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE * total:
+        return MeasuredCycles(iterations * MOST_POLL_CYCLES / 2, iterations * MOST_POLL_CYCLES / 2)
     n = float(notice["samples"])
-    if n < _MIN_TURNS:
-        return f"only {n:.0f} of {turns:.0f} were timed: the window is too short"
+    if n < _MIN_ITERATIONS:
+        return f"only {n:.0f} of {iterations:.0f} were timed: the window is too short"
     mean = float(notice["cycles"]) / n
     variance = max(0.0, float(notice["squared_cycles"]) / n - mean**2)
     return MeasuredCycles(
-        turns * mean, turns * float(scipy.special.stdtrit(n - 1, 0.975)) * math.sqrt(variance / (n - 1))
+        iterations * mean, iterations * float(scipy.special.stdtrit(n - 1, 0.975)) * math.sqrt(variance / (n - 1))
     )
 
 
@@ -333,15 +330,15 @@ def _counts(lcore: Mapping[str, Any]) -> Sums:
 
 
 def _blocks(rows: Sequence[Sequence[float]] | Sums, variables: int) -> tuple[Sums, Sums]:
-    """Number of slices by block, and their sums of products as symmetric matrices."""
+    """Return the number of timed intervals per block, and their sums of products as symmetric matrices."""
     table = np.asarray(rows, dtype=float)
-    # In the order of its axes, on which it depends how sums over it are rounded.
+    # Contiguous, because the memory order determines the rounding of sums.
     return table[:, 0], np.ascontiguousarray(table[:, _places(variables)])
 
 
 @cache
 def _places(variables: int) -> NDArray[np.int64]:
-    """Where a row of sums, behind its number of slices, has each element of the symmetric matrix."""
+    """Return the column, in a row of sums, of each element of the symmetric matrix; column 0 is another number."""
     places = np.zeros((variables, variables), np.int64)
     rows, columns = np.triu_indices(variables)
     places[rows, columns] = places[columns, rows] = np.arange(1, len(rows) + 1)
@@ -349,16 +346,16 @@ def _places(variables: int) -> NDArray[np.int64]:
 
 
 def _half_width(replicates: Sums) -> float:
-    """Of the 95 % interval of a jackknife's estimate (Efron, Tibshirani, An Introduction to the Bootstrap, ch. 11)."""
+    """Return the half-width of a 95 % jackknife interval (Efron, Tibshirani, Introduction to the Bootstrap, ch. 11)."""
     n = len(replicates)
     deviation = np.sqrt((n - 1) / n * np.sum((replicates - replicates.mean()) ** 2))
     return float(scipy.special.stdtrit(n - 1, 0.975) * deviation)
 
 
 def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[MeasuredCycles, float] | str:
-    """Cycles of an empty poll among empty polls: from slices that stayed empty, else as calibrated before the trial.
+    """Return the cost of an empty poll among empty polls, and the cycles by which busy polls before it may prolong it.
 
-    With the cycles that it may take longer than one by itself, because of busy polls before it.
+    The cost comes from timed intervals without busy polls, or else from the calibration before the trial.
     """
     if polls_per_cycle * MOST_POLL_CYCLES <= NEGLIGIBLE_SHARE:
         return MeasuredCycles(MOST_POLL_CYCLES / 2, MOST_POLL_CYCLES / 2), 0.0
@@ -372,7 +369,7 @@ def _empty_poll_cost(lcore: Mapping[str, Any], polls_per_cycle: float) -> tuple[
             return found, _aftermath(found.value, calibrated)
     if calibrated is not None:
         return MeasuredCycles(calibrated, CALIBRATION_ERROR * calibrated), 0.0
-    return "no timed interval stayed empty, and the cost of an empty poll could not be calibrated because packets came"
+    return "no timed interval stayed empty, and arriving packets prevented the calibration of an empty poll"
 
 
 def _aftermath(cycles: float, calibrated: float | None) -> float:
@@ -383,16 +380,16 @@ def _aftermath(cycles: float, calibrated: float | None) -> float:
 
 
 def _pooled_cost(timed_intervals: Sums, sums: Sums) -> MeasuredCycles:
-    """One slope over all blocks: right where the cost holds still over the window."""
+    """Return one slope over all blocks, which is correct if the cost is constant over the window."""
     whole = sums.sum(0)
     return MeasuredCycles(float(_slopes(whole)), _half_width(_slopes(whole - sums[timed_intervals > 0])))
 
 
 def _cost_by_blocks(lcore: Mapping[str, Any], timed_intervals: Sums, sums: Sums) -> MeasuredCycles | None:
-    """A slope for each block, weighted with its polls: right also where the cost changes in the window.
+    """Return the mean of the blocks' slopes weighted by polls, which is correct even if the cost changes in the window.
 
-    Slices begin at random moments, so each block's are a random sample of its polls: that the cost changes from block
-    to block, or within one, is no error, and the interval is that of sampling.
+    Timed intervals begin at random moments, so those of a block are a random sample of its polls. A change of the cost
+    between or within blocks is therefore no error, and the confidence interval is that of sampling.
     """
     if timed_intervals.min() < _MIN_BLOCK_TIMED_INTERVALS:
         return None
@@ -404,7 +401,7 @@ def _cost_by_blocks(lcore: Mapping[str, Any], timed_intervals: Sums, sums: Sums)
 
 
 def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
-    """Shares of the window's polls in its blocks, from its series of sweeps; even ones where there is none."""
+    """Return each block's share of the window's polls, from the series of sweeps; equal shares without a series."""
     series = lcore.get("series", {})
     cycles, sweeps = (np.asarray(series.get(name, ()), dtype=float) for name in ("cycles", "sweeps"))
     if len(cycles) < blocks or len(cycles) != len(sweeps) or sweeps.sum() <= 0 or cycles.sum() <= 0:
@@ -417,7 +414,7 @@ def _polls_by_block(lcore: Mapping[str, Any], blocks: int) -> Sums:
 
 
 def _slopes(sums: Sums) -> Sums:
-    """Cycles per poll from the sums of 1, polls and cycles, of one or many; 0 where all had as many polls."""
+    """Return the cycles per poll from the sums of 1, polls and cycles; 0 if all intervals had as many polls."""
     n, x, y, xx, xy = sums[..., 0, 0], sums[..., 0, 1], sums[..., 0, 2], sums[..., 1, 1], sums[..., 1, 2]
     spread = n * xx - x * x
     known = spread > 1e-9 * n * xx
@@ -426,7 +423,7 @@ def _slopes(sums: Sums) -> Sums:
 
 
 def _slope_variances(timed_intervals: Sums, sums: Sums) -> Sums:
-    """Of _slopes(), with the noise of a slice in proportion to its polls; infinite where all had as many."""
+    """Return the variances of _slopes(), for noise in proportion to polls; infinite if numbers of polls are equal."""
     n, x, y = sums[:, 0, 0], sums[:, 0, 1], sums[:, 0, 2]
     xx, xy, yy = sums[:, 1, 1] - x * x / n, sums[:, 1, 2] - x * y / n, sums[:, 2, 2] - y * y / n
     known = xx > 0
@@ -487,13 +484,14 @@ def _lost_polls(lcore: Mapping[str, Any], counts: Sums, empty_poll_cycles: float
     used, whole = timed_intervals > 0, sums.sum(0)
     met = float(timed_intervals.sum() * whole[ONE, LOST] / whole[ONE, ONE]) if whole[ONE, ONE] > 0 else 0.0
     if np.count_nonzero(used) < MIN_BLOCKS or met < FEW_BUSY_POLLS:
-        return f"timed intervals met about {met:.0f} of {lost:.0f} polls lost to another core: their cost is not known"
+        seen = f"about {met:.0f} of {lost:.0f} polls lost to another core"
+        return f"timed intervals contain only {seen}: their cost is not known"
     coefficients, replicates = _with_replicates(sums[used], whole, empty_poll_cycles)
     return MeasuredCycles(lost * max(0.0, float(coefficients[LOST])), lost * _half_width(replicates[:, LOST]))
 
 
 def _fitted(coefficients: Sums, counts: Sums) -> Any:
-    """Cycles of all that has to do with packets, by the slices."""
+    """Return the cycles of busy polls with their interaction, by the timed intervals."""
     return coefficients[..., TRANSITIONS : PACKETS + 1] @ counts[TRANSITIONS : PACKETS + 1]
 
 
@@ -513,7 +511,7 @@ def _of_busy_polls(coefficients: Sums, counts: Sums) -> Any:
 
 
 def _with_replicates(blocks: Sums, whole: Sums, empty_poll_cycles: float) -> tuple[Sums, Sums]:
-    """Coefficients of the whole, and a row of them for each block that is left out."""
+    """Return the coefficients of all blocks, and one row of them per left-out block."""
     found = _coefficients(np.concatenate([whole[None], whole - blocks]), empty_poll_cycles)
     return found[0], found[1:]
 
@@ -522,8 +520,8 @@ def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
     """Fit cycles, less those of the empty polls, by 1, transitions, busy polls, packets and lost polls.
 
     Args:
-        sums: of products, a matrix for each row of the result.
-        empty_poll_cycles: of one empty poll.
+        sums: sums of products, one matrix per row of the result.
+        empty_poll_cycles: cost of one empty poll.
     """
     kept = [ONE, TRANSITIONS, BUSY_POLLS, PACKETS, LOST]
     normal = sums[:, kept][:, :, kept]
@@ -531,7 +529,7 @@ def _coefficients(sums: Sums, empty_poll_cycles: float) -> Sums:
     scale = np.sqrt(np.diagonal(normal, axis1=1, axis2=2))
     scale = np.where(scale == 0, 1, scale)
     left, sizes, right = np.linalg.svd(normal / (scale[:, :, None] * scale[:, None, :]))
-    known = sizes > _SINGULAR * sizes[:, :1]  # all else is made of the others
+    known = sizes > _SINGULAR * sizes[:, :1]  # the rest are linear combinations of these
     parts = np.einsum("bji,bj->bi", left, target / scale) / np.where(known, sizes, 1) * known
     found = np.zeros((len(sums), VARIABLES))
     found[:, kept] = np.einsum("bji,bj->bi", right, parts) / scale

@@ -129,7 +129,7 @@ def reasons_without_collectors() -> Mapping[str, str]:
 
 
 def _added(trial: TrialObservations, way: _Way) -> float:
-    """Sum of the means of a way's metrics."""
+    """Return the sum of the means of a way's metrics."""
     means, total = _means(trial, way[0]), 0.0
     for name in way[1]:
         mean = means.get(name.rstrip("?"))
@@ -141,10 +141,10 @@ def _added(trial: TrialObservations, way: _Way) -> float:
 
 
 def device_state(trial: TrialObservations, collector: str, name: str) -> float:
-    """A setting of the DUT's NIC: that of its RX port, or of the only device that has it.
+    """Return a setting of the DUT's NIC: that of its RX port, or of the only device that has one.
 
     Raises:
-        NotMeasured: no collector told it, or of several devices.
+        NotMeasured: no collector recorded it, or it is known of several devices.
     """
 
     def found(way: _Way) -> float:
@@ -241,12 +241,12 @@ def _hits(trial: TrialObservations) -> float:
 _IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
 # Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host text, section 4.1).
 _READ_BYTES = 64
-# What is written goes into the caches line by line.
+# DMA writes go into the caches line by line.
 LINE_BYTES = 64
 
 
 def _reads_under_way(bytes_per_s: Callable[[TrialObservations], float]) -> Compute:
-    """Little's law on the NIC's own latency and somebody's rate of reads, in bytes."""
+    """Apply Little's law to the NIC's own latency and a rate of reads in bytes."""
     return lambda trial: outstanding_requests(
         BITS_PER_BYTE * bytes_per_s(trial), COUNTED["nic_pcie_latency_ns"](trial), _READ_BYTES
     )

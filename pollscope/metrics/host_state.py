@@ -30,17 +30,16 @@ from pollscope.stats.estimates import Values, bimodality_warning, trend
 
 HostCheck = Mapping[str, Any]
 
-# The way of a cache line was seen to change by a factor of 4, a neighbour on the same core takes 20 to 40 %.
+# Seen changes: a factor of 4 in the latency of a cache line, and 20 to 40 % by a neighbour on the same core.
 SMALLEST_CHANGE = math.log(1.2)
-# False alarms of a run whose host-state checks vary at random: tests/test_host_state.py.
+# tests/test_host_state.py measures the rate of false alarms for random checks.
 _SPREADS = 5.0
-# So many values' weight has the spread of the short batches within host-state checks beside that between host-state
-# checks.
+# Weight of the spread within host-state checks, in numbers of checks, against the spread between them.
 _WITHIN_WEIGHT = 4
 LARGEST_P = 0.01
-# The trend takes memory and time by the square of the number of values, so longer runs are judged by medians of parts.
+# The trend test needs memory and time by the square of the number of values, so longer runs are judged by medians.
 _DRIFT_VALUES = 256
-# A normal sample's quartiles lie so many standard deviations apart.
+# Distance between the quartiles of a normal distribution, in standard deviations.
 _QUARTILES = 1.349
 # A trial between two checks of different host states.
 BETWEEN = "between"
@@ -56,9 +55,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class HostCheckReading:
-    """One quantity of one host-state check: median over its batches, their spread (log), whether they have two
-    modes.
-    """
+    """Hold one quantity of a host-state check: median of its batches, their log spread, whether they are bimodal."""
 
     value: float
     spread: float
@@ -67,15 +64,15 @@ class HostCheckReading:
 
 @dataclass(frozen=True)
 class HostStateQuantity:
-    """One quantity over a run.
+    """Hold one quantity over a run.
 
     Attributes:
         kind: `line`, `chain`, `wide` or `stream`.
         where: the CPUs.
-        values: one per host-state check, None where it was not measured.
-        levels: 0 for the smallest values, one per host-state check; a moment has that of its neighbours.
-        moments: how many host-state checks were taken for one.
-        two_modes: how many host-state checks saw two modes within their milliseconds.
+        values: one per host-state check; None if it was not measured.
+        levels: one per host-state check, 0 for the smallest values; an outlier has the level of its neighbours.
+        moments: number of host-state checks that were treated as outliers.
+        two_modes: number of host-state checks with two modes within their milliseconds.
     """
 
     kind: str
@@ -92,16 +89,16 @@ class HostStateQuantity:
 
     @property
     def unit(self) -> str:
-        """Of the values."""
+        """Return the unit of the values."""
         return WORDS[self.kind][1]
 
     @property
     def changed(self) -> bool:
-        """Tell whether it was seen at more than one level."""
+        """Tell whether the checks saw more than one level."""
         return len({level for level in self.levels if level is not None}) > 1
 
     def change_text(self) -> str:
-        """The levels with their medians and numbers of host-state checks, in the order in which they were seen."""
+        """Describe the levels in order of appearance, with their medians and numbers of host-state checks."""
         modes: dict[int, list[float]] = {}
         for level, value in zip(self.levels, self.values, strict=True):
             if level is not None and value is not None:
@@ -115,9 +112,9 @@ class HostStateJudgement:
     """Hold the judgement on the host-state checks of a run.
 
     Attributes:
-        labels: the host state of each check, by its number; UNKNOWN where nothing was measured.
-        quantities: everything that was measured.
-        absent: why nothing is known; empty when something is.
+        labels: the host state of each check, by its number; UNKNOWN if the check measured nothing.
+        quantities: all measured quantities.
+        absent: why nothing is known; empty if something is.
     """
 
     labels: Mapping[int, str]
@@ -130,12 +127,12 @@ class HostStateJudgement:
         return list(dict.fromkeys(label for label in self.labels.values() if label != UNKNOWN))
 
     def changes(self) -> list[str]:
-        """A text for each quantity that was seen at more than one level."""
+        """Return a text per quantity with more than one level."""
         return [quantity.change_text() for quantity in self.quantities if quantity.changed]
 
 
 def readings(host_check: HostCheck) -> dict[tuple[str, str], HostCheckReading]:
-    """(kind, where) -> reading, of what a host-state check measured.
+    """Return the readings of a host-state check by (kind, where).
 
     Raises:
         UsageError: it contradicts docs/internals/store-format.md.
@@ -166,7 +163,7 @@ def _of_host(host: Part) -> dict[tuple[str, str], HostCheckReading]:
             }
             found["stream", where] = _reading(core["stream"], "bytes", inverse=True)
     except NotMeasured:
-        return found  # this host has no host-state check, and says why in the file
+        return found  # the record says why this host has no host-state check
     return found
 
 
@@ -187,7 +184,7 @@ def _read(cycles: tuple[float, ...], count: float, inverse: bool) -> HostCheckRe
 
 
 def judge_host_state(host_checks: Sequence[HostCheck]) -> HostStateJudgement:
-    """Judge host-state checks in the order in which they were taken; several pairs are judged apart.
+    """Judge host-state checks in the order in which they were taken; pairs are judged separately.
 
     Raises:
         UsageError: one contradicts docs/internals/store-format.md.
@@ -247,7 +244,7 @@ def _levels(logs: Values, within: float) -> list[int]:
 
 
 def _cuts(ordered: Values, within: float) -> list[float]:
-    """Where sorted values fall apart: in two, or in three whose outer ones hide the gap between them."""
+    """Return the cuts between groups of sorted values: two groups, or three whose outer ones hide the gap."""
     for count in (1, 2):
         at = np.sort(np.argsort(np.diff(ordered))[-count:]) + 1
         modes = np.split(ordered, at)
@@ -258,7 +255,7 @@ def _cuts(ordered: Values, within: float) -> list[float]:
 
 
 def _apart(modes: Sequence[Values], within: float, fewest: int) -> bool:
-    """Tell whether the gaps between modes are large, and large against the spread in them."""
+    """Tell whether the gaps between groups are large, both absolutely and against the spread within the groups."""
     rest = np.concatenate([mode - np.median(mode) for mode in modes])
     power = float((rest**2).sum()) + _WITHIN_WEIGHT * within**2
     spread = math.sqrt(power / (len(rest) - len(modes) + _WITHIN_WEIGHT))
@@ -267,7 +264,7 @@ def _apart(modes: Sequence[Values], within: float, fewest: int) -> bool:
 
 
 def _drift(logs: Values) -> list[int]:
-    """Return two levels if the values go one way all through the run, else one."""
+    """Return two levels if the values drift over the run, else one."""
     n = len(logs)
     if n > _DRIFT_VALUES:
         parts = np.array_split(logs, _DRIFT_VALUES)
@@ -284,7 +281,7 @@ def _drift(logs: Values) -> list[int]:
 
 
 def _without_moments(levels: Sequence[int | None]) -> list[int | None]:
-    """A level that one host-state check alone saw, between two that agree, is theirs."""
+    """Replace a level that a single check saw between two agreeing checks by their level."""
     found = list(levels)
     there = [i for i, level in enumerate(levels) if level is not None]
     for before, i, after in zip(there, there[1:], there[2:], strict=False):
@@ -334,7 +331,7 @@ def trial_labels(
 
 
 def _following(host_checks: Sequence[HostCheck]) -> dict[int, int]:
-    """Host-state check -> the next one of the same pair."""
+    """Return the next host-state check of the same pair, by check."""
     last: dict[Any, int] = {}
     following = {}
     for host_check in host_checks:
@@ -347,11 +344,11 @@ def _following(host_checks: Sequence[HostCheck]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Standing:
-    """How the points of a run stand.
+    """Hold how completely the points of a run were measured in one host state.
 
     Attributes:
-        main: the host state in which the points were seen most; UNKNOWN without checks.
-        short: point -> how often it was not seen there and should have been.
+        main: the host state with most of the wanted trials; UNKNOWN without checks.
+        short: point -> number of trials that it lacks there.
     """
 
     main: str
@@ -359,11 +356,11 @@ class Standing:
 
 
 def standing(trials: Iterable[tuple[str, str]], wanted: int) -> Standing:
-    """Tell whether each point was seen often enough in one host state.
+    """Count the trials that points lack in the most complete host state.
 
     Args:
         trials: point and host state of each trial that is data.
-        wanted: how often a point should have been seen there; no more than it was seen at all.
+        wanted: trials that each point should have there; a point with fewer trials should have all of them there.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for point, label in trials:

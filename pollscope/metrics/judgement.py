@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge a trial when its record is read (metrics, flags, status), and the drift of a run's baselines.
 
-A record holds facts. What they mean is told here, by the runner when it decides whether a trial is made again and by
-every reader, so a better test judges old runs again. Only the failure of a trial is part of its record.
+A record holds observations only; this module judges them. The runner calls it to decide whether to repeat a trial, and
+every reader calls it again, so a better rule applies to old runs as well. Only the failure of a trial is recorded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ class Judgement:
     """Hold the judgement on one trial.
 
     Attributes:
-        status: of the trial.
-        reason: why it is not ok; empty when it is.
-        flags: everything that a reader should know, those that make it `flagged` first.
-        metrics: by name, in base units.
+        status: status of the trial.
+        reason: why it is not ok; empty if it is.
+        flags: remarks for a reader; those that cause the status `flagged` come first.
+        metrics: values by name, in base units.
         absences: for every other metric of the dictionary, why it is absent.
     """
 
@@ -38,7 +38,7 @@ class Judgement:
 
 
 def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
-    """Judges one line of trials.jsonl by the limits of its spec.
+    """Judge one line of trials.jsonl by the limits of its spec.
 
     Raises:
         UsageError: the record contradicts the protocol; the message names the trial and the key.
@@ -51,7 +51,7 @@ def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
         return Judgement("ok", "", (), metrics, absences)
     sleeps = ((record.get("config") or {}).get("gen") or {}).get("sleep_ns", 0)
     grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics, limits.max_waiting if sleeps else 0.0)]
-    # No noise: the trial is data, with its rates cut where the warm-up ended.
+    # These are no noise: the trial stays data, and its rates leave out the warm-up.
     noted = [*steadiness_flags(trial), *shape_flags(trial), *clock_flags(record)]
     reason = "; ".join(flag["text"] for flag in grave)
     return Judgement("flagged" if grave else "ok", reason, (*grave, *noted), metrics, absences)

@@ -26,7 +26,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True)
 class _Limit:
-    """A limit of the spec, the metric that it limits, and what a reader is told."""
+    """Hold a limit of the spec, the metric that it limits, and the sentence for a reader."""
 
     key: str
     metric: str

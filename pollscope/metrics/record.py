@@ -25,9 +25,9 @@ from pollscope.metrics.accounting import (
 )
 from pollscope.stats.histogram import LARGEST_VALUE, Histogram, merged, parse_histogram
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 NS_PER_S = 1e9
-# What JSON gives that is no object: it is not looked at for the mark of an absent value.
+# JSON types that are no object, so that they need no check for the mark of an absent value.
 PLAIN = (int, float, str, list)
 _NUMBERS = {int, float}
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
@@ -229,27 +229,27 @@ class TrialObservations:
         self._histograms: dict[tuple[str, ...], Histogram] = {}
         self._found: dict[object, Any] = {}
 
-    def once(self, compute: Callable[["TrialObservations"], Told]) -> Told:
-        """Return what `compute` gives for this trial; it is called once, also where the answer is `not measured`.
+    def once(self, compute: Callable[["TrialObservations"], Result]) -> Result:
+        """Return the result of `compute` for this trial, which is called only once, even if it raises NotMeasured.
 
         Raises:
-            NotMeasured: as `compute`.
-            UsageError: as `compute`.
+            NotMeasured: raised by `compute`.
+            UsageError: raised by `compute`.
         """
         if compute not in self._found:
             try:
                 self._found[compute] = compute(self)
             except NotMeasured as absent:
-                # Not the error itself: it holds all frames, and they hold this, so both would wait for the collector.
+                # The error itself refers to all frames and these to this object: a cycle until garbage collection.
                 self._found[compute] = _Absent(str(absent))
         found = self._found[compute]
         if type(found) is _Absent:
             raise NotMeasured(found.reason)
-        told: Told = found
-        return told
+        result: Result = found
+        return result
 
     def part(self, *keys: str) -> Part:
-        """The part at a path of keys below the record."""
+        """Return the part at a path of keys below the record."""
         return at(self.record, keys)
 
     @cached_property
@@ -343,7 +343,7 @@ class TrialObservations:
         return timed["cycles"] / timed["frames"] if timed["frames"] else 0.0
 
     def useful_part_share(self, name: str) -> float:
-        """Share of receive, process or transmit in all cycles, where they can be told apart."""
+        """Return the share of receive, process or transmit in all cycles, if they can be separated."""
         return sum(one.part(name) for one in self.accounts) / self.cycles["total"]
 
     @cached_property
@@ -352,7 +352,7 @@ class TrialObservations:
 
     @cached_property
     def polls(self) -> dict[str, float]:
-        """Polls by outcome, summed over lcores; no `refill_failed` where a driver hides those among the empty ones."""
+        """Return polls by outcome, summed over lcores, without `refill_failed` if the driver counts those as empty."""
         counts = {name: self.dut_sum("polls", name) for name in _POLL_OUTCOMES}
         try:
             return counts | {"refill_failed": self.dut_sum("polls", "refill_failed")}
@@ -361,12 +361,12 @@ class TrialObservations:
 
     @cached_property
     def interrupted_cycles(self) -> float:
-        """Cycles in which something else had the DUT's CPUs."""
+        """Return the cycles in which something else had the DUT's CPUs."""
         return self.dut_sum("interruptions", "cycles")
 
     @cached_property
     def running_cycles(self) -> float:
-        """Cycles in which the DUT's lcores ran their loop."""
+        """Return the cycles in which the DUT's lcores ran their loop."""
         return nonzero(max(0.0, self.total_cycles - self.interrupted_cycles), "the DUT's lcores never ran")
 
     @cached_property
@@ -375,14 +375,14 @@ class TrialObservations:
 
     @cached_property
     def iterations(self) -> float:
-        """Turns over all queues of an lcore, summed over lcores."""
+        """Return the sweeps over all queues of an lcore, summed over lcores."""
         if any("notices" in keys_of(lcore) for lcore in self.lcores):
             raise NotMeasured("a notified loop makes no sweeps")
         return nonzero(self.dut_sum("iterations"), "no iteration was completed in the window")
 
     @cached_property
     def waiting_cycles(self) -> float:
-        """Cycles in which the DUT's lcores waited because nothing had come: measured whole."""
+        """Return the cycles in which the DUT's lcores waited for packets, which are measured completely."""
         return sum(lcore["waiting"]["cycles"].number() for lcore in self.lcores if "waiting" in keys_of(lcore))
 
     @cached_property
@@ -513,20 +513,20 @@ class Account:
 
     @property
     def idle_iterations(self) -> float:
-        """Cycles of iterations without a packet; a loop that is told makes one poll in each, and waits in no poll."""
+        """Return the cycles of iterations without a packet; a notified loop makes one poll per iteration."""
         if "notices" in keys_of(self.lcore):
             return self.empty_poll
         return self.lcore["idle_iterations"].number() * self.lcore["queues"].number() * self.classes.empty_poll_cycles
 
     @property
     def interaction(self) -> MeasuredCycles:
-        """See Classes.interaction."""
-        return _told(self.classes.interaction)
+        """Return Classes.interaction."""
+        return _known(self.classes.interaction)
 
     @property
     def misfit(self) -> float:
-        """See Classes.misfit."""
-        return _told(self.classes.misfit)
+        """Return Classes.misfit."""
+        return _known(self.classes.misfit)
 
 
 def timed_parts(lcore: Part) -> dict[str, float]:
@@ -566,7 +566,7 @@ def _recorded(lcore: Part) -> dict[str, object]:
 
 
 def _waiting(lcore: Part) -> dict[str, object]:
-    """Of an lcore that waits when nothing comes, and what it is to be told which queue is next; nothing of others."""
+    """Return the waits and notifications of an lcore that waits for packets; nothing for others."""
     if "waiting" not in keys_of(lcore):
         return {}
     waiting: dict[str, object] = {"waiting": {"cycles": lcore["waiting"]["cycles"].number()}}
@@ -578,7 +578,7 @@ def _waiting(lcore: Part) -> dict[str, object]:
 
 
 def _or_absent(part: Part, key: str) -> object:
-    """A number, or what stands in its place where it was not measured."""
+    """Return a number, or the mark of an absent value with the reason."""
     try:
         return part[key].number()
     except NotMeasured as reason:
@@ -586,7 +586,7 @@ def _or_absent(part: Part, key: str) -> object:
 
 
 def _series(lcore: Part) -> dict[str, NDArray[np.float64]]:
-    """Cycles and sweeps of the parts of the window; nothing where a record has none."""
+    """Return cycles and sweeps of the parts of the window; nothing if the record has none."""
     if "series" not in keys_of(lcore):
         return {}
     return {name: lcore["series"][name].array() for name in ("cycles", "sweeps")}
@@ -601,14 +601,14 @@ def _sums(blocks: Part, variables: int) -> NDArray[np.float64]:
     return rows
 
 
-def _told(value: Told | str) -> Told:
+def _known(value: Result | str) -> Result:
     if isinstance(value, str):
         raise NotMeasured(value)
     return value
 
 
 def keys_of(part: Part) -> list[str]:
-    """The keys of an object in order; none of anything else."""
+    """Return the keys of an object in order; nothing for other values."""
     return list(part.value) if isinstance(part.value, Mapping) else []
 
 
@@ -657,7 +657,7 @@ def positive(part: Part) -> float:
 
 
 def nonzero(value: float, reason: str) -> float:
-    """The value, or NotMeasured with the reason if it is 0 and would be divided by."""
+    """Return a divisor; raise NotMeasured with the reason if it is 0."""
     if value == 0:
         raise NotMeasured(reason)
     return value

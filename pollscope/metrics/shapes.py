@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Traffic shapes as HyperPlane means them, and whether a saturated trial had the one that was asked for.
+"""Check whether a saturated trial had the traffic shape (as in HyperPlane) that its spec asks for.
 
-Hot queues are always backlogged, a visit of any other queue finds something with a fixed probability. What share of the
-polls is empty follows from that alone, whatever a packet costs, and the DUT counts its polls exactly.
+Hot queues are always backlogged; a poll of any other queue finds packets with a fixed probability. The share of empty
+polls follows from that alone, whatever a packet costs, and the DUT counts its polls exactly.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ from pollscope.base.names import SHARED_QUEUES
 from pollscope.base.units import human_number, human_rate, human_time
 from pollscope.metrics.record import Flag, NotMeasured, Part, TrialObservations, at, keys_of
 
-# A trial whose share of empty polls is further off than this did not have its shape.
+# A trial whose share of empty polls differs by more than this did not have its shape.
 MOST_OFF = 0.05
-# So many of the packets for cold queues may be given up because their time was over.
+# Share of the packets for cold queues that the generator may drop because they are overdue.
 _MOST_UNSENT = 0.05
 # Of each of the generator's lcores.
 _SHAPE_COUNTS = ("hot_sent", "cold_sent", "cold_unsent", "hot_asked", "cold_asked")
@@ -118,7 +118,7 @@ def shape_flags(trial: TrialObservations) -> list[Flag]:
     """Return the flag `shape` of a trial whose traffic had another shape than asked for."""
     try:
         if any("notices" in keys_of(lcore) for lcore in trial.lcores):
-            return _flags_of_told(trial)
+            return _flags_of_notified(trial)
         found = polls_of_shape(trial)
         texts = [*_wrong_polls(found, trial.part("params", "shape").text()), *_limits(trial, found)]
         return [{"name": "shape", "text": "; ".join([*texts, *_taken_away(trial)])}] if texts else []
@@ -126,7 +126,7 @@ def shape_flags(trial: TrialObservations) -> list[Flag]:
         return []
 
 
-def _flags_of_told(trial: TrialObservations) -> list[Flag]:
+def _flags_of_notified(trial: TrialObservations) -> list[Flag]:
     """Check a notified core: it polls no empty queues, and never waits while hot queues always have packets."""
     shape, name = _shape(trial), trial.part("params", "shape").text()
     cycles = [(lcore["waiting"]["cycles"].number(), lcore["cycles"]["total"].number()) for lcore in trial.lcores]

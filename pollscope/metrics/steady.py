@@ -19,11 +19,11 @@ from pollscope.stats.change_point import FEWEST_VALUES, ChangePoint, early_chang
 from pollscope.stats.estimates import bimodality_warning
 
 COUNTERS = ("cycles", "rx_packets", "tx_packets", "sweeps", "interrupted_cycles")
-# A part of which more was taken away than this is left out of the test; so is the next, which works off the backlog.
+# A part with a larger share of time taken away is left out of the test, and so is the next, which drains the backlog.
 _MOST_TAKEN_AWAY = 0.05
-# A change of level behind this share of the window is no warm-up; nothing is cut, and it is told as two levels.
+# A change of level after this share of the window is no warm-up: nothing is cut, and it is reported as two levels.
 _LONGEST_WARM_UP = 1 / 3
-RATES = {"rx_packets": "packets received a second", "sweeps": "sweeps a second"}
+RATES = {"rx_packets": "packets received per second", "sweeps": "sweeps per second"}
 Columns = Mapping[str, npt.NDArray[np.float64]]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Traffic at saturation with cold queues: those of which a visit finds something with a given probability only.
+"""Compute the traffic at saturation with cold queues, in which a poll finds packets with a given probability.
 
-How much traffic that is depends on how often the queues are visited, and that on the traffic (node-protocol.md,
-`shape`). Here a turn over all queues of a reader tells both: what its hot queues take, what its cold ones do.
+The rate of cold queues depends on how often they are polled, and that in turn on the traffic
+(docs/internals/node-protocol.md, `shape`). The duration of a sweep over all queues of a reader determines both.
 """
 
 import math
@@ -14,7 +14,7 @@ from pollscope.spec.model import Parameters
 
 
 def hot_queues(params: Parameters) -> frozenset[int]:
-    """RX queues that are always busy at saturation, drawn as the generator does (node-protocol.md, `shape`)."""
+    """Return the queues that are always busy at saturation, drawn as by the generator."""
     number = {
         "FB": params.queues,
         "PC": max(1, round(params.concentrated_share * params.queues)),
@@ -34,22 +34,22 @@ def has_cold_traffic(params: Parameters) -> bool:
 
 
 def cold_packets(params: Parameters) -> float:
-    """Packets that come to a cold queue between two visits, so that one finds something with its probability."""
+    """Return the mean number of arrivals between two polls at which a poll finds packets with the given probability."""
     return -math.log1p(-params.background_probability)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A core that asks queues in turn, or several that ask the same ones. Times in ns.
+    """Describe a core that polls queues in turn, or several cores that poll the same queues. Times in ns.
 
     Attributes:
-        queues: that it asks.
-        empty_poll_ns: a poll that finds nothing; 0 where cores are told which queue has packets.
-        busy_poll_ns: a poll that finds packets (or being told of them), beside the packets.
-        packet_ns: a packet with all that is done with it.
-        per_ready_ns: more of a visit for each queue that is ready.
-        burst: packets of a visit at most.
-        cores: that ask all of these queues.
+        queues: queues that it polls.
+        empty_poll_ns: cost of an empty poll; 0 for notified cores.
+        busy_poll_ns: cost of a busy poll (or of a notification), without the packets.
+        packet_ns: cost of a packet, including its processing.
+        per_ready_ns: extra cost of a busy poll per ready queue.
+        burst: maximum of packets per poll.
+        cores: number of cores that poll all of these queues.
     """
 
     queues: range
@@ -61,17 +61,17 @@ class Reader:
     cores: int = 1
 
     def between_busy_polls_ns(self, hot: int, cold: int, cold_each: float, found: float) -> float:
-        """From one visit of a queue to the next: a turn over all of them, shared by the cores.
+        """Return the time between two polls of a queue: a sweep over all queues, divided by the cores.
 
         Args:
-            hot: queues that have a burst each.
-            cold: the others.
-            cold_each: packets that a visit of those takes on average.
-            found: share of these visits that find something.
+            hot: number of queues that have a full burst each.
+            cold: number of the other queues.
+            cold_each: packets that a poll of a cold queue takes on average.
+            found: share of polls of cold queues that find packets.
         """
         busy_polls = hot + found * cold
         packets = hot * self.burst + cold_each * cold
-        # A cold queue's packet has waited for half a turn on average when it is visited.
+        # A packet in a cold queue has waited for half a sweep on average when the queue is polled.
         ready = hot + cold_each / 2 * cold
         each_busy_poll_ns = self.busy_poll_ns + ready * self.per_ready_ns
         empty_ns = (1 - found) * cold * self.empty_poll_ns
@@ -80,12 +80,12 @@ class Reader:
 
 @dataclass(frozen=True)
 class SaturatingTraffic:
-    """Choose rates that keep hot queues backlogged and cold ones cold.
+    """Hold rates that keep hot queues backlogged and cold ones cold.
 
     Attributes:
-        rate_pps: of all queues.
-        weights: of each queue.
-        taken_pps: what readers take of it.
+        rate_pps: rate of all queues together.
+        weights: weight of each queue.
+        taken_pps: rate at which the readers take packets.
     """
 
     rate_pps: float
@@ -96,13 +96,13 @@ class SaturatingTraffic:
 def saturating_traffic(
     params: Parameters, readers: list[Reader], overload: float, generator_pps: float | None
 ) -> SaturatingTraffic:
-    """Rates of the queues at saturation.
+    """Return the rates of the queues at saturation.
 
     Args:
-        params: of a point with cold traffic.
-        readers: of all its queues.
-        overload: what hot queues get, as a multiple of what is taken from them.
-        generator_pps: what the generator sends at most; hot queues get what cold ones leave of it.
+        params: parameters of a point with cold traffic.
+        readers: readers of all its queues.
+        overload: rate of hot queues, as a multiple of the rate at which packets are taken from them.
+        generator_pps: maximum rate of the generator; hot queues get the part that cold ones leave.
     """
     hot = hot_queues(params)
     cold_each = min(cold_packets(params), float(params.burst))
@@ -110,10 +110,10 @@ def saturating_traffic(
     taken, rates = 0.0, [0.0] * params.queues
     for reader in readers:
         busy = len(hot.intersection(reader.queues))
-        turn_ns = reader.between_busy_polls_ns(busy, len(reader.queues) - busy, cold_each, found)
+        sweep_ns = reader.between_busy_polls_ns(busy, len(reader.queues) - busy, cold_each, found)
         for queue in reader.queues:
             each = reader.burst if queue in hot else cold_each
-            rates[queue] = each / turn_ns * 1e9
+            rates[queue] = each / sweep_ns * 1e9
             taken += rates[queue]
     hot_pps = sum(rates[queue] for queue in hot)
     most_pps = math.inf if generator_pps is None else generator_pps - (taken - hot_pps)

@@ -60,12 +60,12 @@ class Cost(StrictModel):
 
     @property
     def range(self) -> str:
-        """The numbers of queues for which it is known."""
+        """Return the range of numbers of queues for which the cost is known."""
         known = sorted(self.by_queues or ())
         return f"{known[0]}" if len(known) == 1 else f"{known[0]} to {known[-1]}" if known else "any"
 
     def at(self, queues: int) -> float:
-        """For a core that polls so many queues: straight between two known numbers, on a logarithmic axis.
+        """Return the cost for a core that polls so many queues, interpolated on a logarithmic axis.
 
         Raises:
             ValueError: the number lies outside of what is known.
@@ -83,15 +83,15 @@ class Cost(StrictModel):
 
 
 class SentCost(Cost):
-    """A rate of the generator. It falls by steps where traffic goes to a second queue: no line is drawn over them."""
+    """Hold a rate of the generator, which falls in a step at the second queue, so nothing is interpolated across it."""
 
     def from_more_queues(self, queues: int) -> int | None:
-        """The number of queues whose rate stands for this one; None where the rate is known, or drawn between two."""
+        """Return the number of queues whose rate is used for this one; None if the rate is known or interpolated."""
         several = [known for known in self.by_queues or () if known > 1]
         return min(several) if several and 1 < queues < min(several) else None
 
     def at(self, queues: int) -> float:
-        """As of any cost, but between one queue and the fewest of several that are known as with these.
+        """Return the rate; between one queue and the fewest known queues it is the rate of the latter.
 
         Raises:
             ValueError: the number lies outside of what is known.
@@ -100,34 +100,34 @@ class SentCost(Cost):
 
 
 class Costs(StrictModel):
-    """Those of one workload on one machine; what is left out is not known, and points that need it are left out.
+    """Hold the costs of one workload on one machine; points that need an unknown cost are left out.
 
     Attributes:
-        empty_poll_ns: a poll that finds nothing.
-        busy_poll_ns: a poll that finds packets, with sending them, beside what each packet takes.
-        packet_ns: a packet: taken, processed and sent.
-        shared_packet_ns: more of a packet where several cores take from one RX queue (corec, locked).
-        shared_empty_poll_ns: a poll that finds nothing in an RX queue that several cores poll (locked).
-        path_ns: what a round trip takes beside the DUT: wire, NIC, generator.
+        empty_poll_ns: an empty poll.
+        busy_poll_ns: a busy poll with its transmission, without the cost per packet.
+        packet_ns: receiving, processing and sending a packet.
+        shared_packet_ns: extra cost per packet if several cores take from one RX queue (corec, locked).
+        shared_empty_poll_ns: an empty poll of an RX queue that several cores poll (locked).
+        path_ns: part of a round trip outside the DUT: wire, NIC, generator.
         dispatch_ns: a packet at a dispatcher.
         empty_ring_poll_ns: a worker's poll of an empty ring.
-        ring_busy_poll_ns: a worker's poll that finds packets in a ring, beside what each packet takes.
-        ring_ns: part of putting packets into a shared ring, or of taking them out, that only one core does at a time.
+        ring_busy_poll_ns: a worker's busy poll of a ring, without the cost per packet.
+        ring_ns: serial part of an enqueue to a shared ring, or of a dequeue.
         ring_packet_ns: the same for each packet.
-        ring_contended_ns: more of it for an operation that had to wait for another core's; left out: nothing.
-        qwait_ns: what being told the next ready queue takes a core, with all that belongs to it.
-        notice_ns: from an arrival until a waiting core is told; left out: nothing.
-        wake_up_ns: of a waiting core that sleeps (idle: sleep), beside notice_ns.
-        per_ready_ns: more of it for each queue that is ready, where the ready set is searched (ready_set: linear).
-        generator_pps: what the generator sends at most.
-        turn_ns: of a generator that has a schedule, a turn in which it sends what came due, beside what each packet
-            takes; left out: it sends each packet when it is due.
-        sent_ns: more of a turn for each packet.
-        useful_ipc: instructions a cycle while a polling core receives, processes and sends.
-        polling_ipc: the same of all its other cycles.
-        issue_width: instructions a cycle that both threads of a core have at most: what one leaves is the other's.
-        corunner_ipc: instructions a cycle of a co-runner that has a core for itself.
-        static_power_w: a core draws it whatever it does.
+        ring_contended_ns: extra cost of an operation that had to wait for another core; default: 0.
+        qwait_ns: a notification: asking for the next ready queue until it is known.
+        notice_ns: from an arrival until a waiting core is notified; default: 0.
+        wake_up_ns: wake-up of a sleeping core (idle: sleep), in addition to notice_ns.
+        per_ready_ns: extra cost of a notification per ready queue, if the ready set is searched (ready_set: linear).
+        generator_pps: maximum rate of the generator.
+        turn_ns: an iteration in which a generator with a schedule sends all due packets, without the cost per packet;
+            default: it sends each packet when it is due.
+        sent_ns: extra cost of such an iteration per packet.
+        useful_ipc: instructions per cycle while a polling core receives, processes and sends.
+        polling_ipc: instructions per cycle in all its other cycles.
+        issue_width: maximum of instructions per cycle that both threads of a core share.
+        corunner_ipc: instructions per cycle of a co-runner that has a core for itself.
+        static_power_w: power of a core that does not depend on its work.
         power_w_per_ipc: and this for each instruction a cycle.
         halted_power_w: a core that waits without work, but not in C1, draws it instead of static_power_w.
     """

@@ -181,11 +181,11 @@ class Multicore:
 
     @property
     def task_ns(self) -> float:
-        """Of packet encapsulation, the only task of figure 10."""
+        """Return the time of packet encapsulation, the only task of figure 10."""
         return self.machine.task_ns("encap", round(turn(self.shape, MULTICORE_QUEUES)[0]))
 
     def saturation_pps(self, how: Notification, groups: int, imbalance: float = 0.0) -> float:
-        """Packets a second of all cores; the core with more of the traffic ends first where it is split."""
+        """Return packets per second of all cores; if the traffic is split, the busier core saturates first."""
         queues = MULTICORE_QUEUES // groups
         packets, empty = turn(self.shape, queues)
         each_ns = self.task_ns

@@ -53,7 +53,7 @@ def _not_modelled(params: Parameters) -> str | None:
 
 
 def _other_cores(params: Parameters) -> str | None:
-    """How cores come to packets, where the model does not know that."""
+    """Return why the model cannot simulate the organisation or notification of a point; None if it can."""
     if params.organisation == "trylock":
         return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
     if params.organisation == "rebalanced":
@@ -61,7 +61,7 @@ def _other_cores(params: Parameters) -> str | None:
     if params.rx_buffers != "posted":
         return f"the model's buffers lie in descriptors (rx_buffers: posted), none is {params.rx_buffers}"
     if params.notification not in ("spin", "qwait"):
-        return f"the model's cores poll (spin) or are notified (qwait), not by {params.notification}"
+        return f"the model's cores poll (spin) or are notified (qwait), not {params.notification}"
     return None
 
 
@@ -78,7 +78,7 @@ def _not_notified(params: Parameters) -> str | None:
     if params.queues % pollers(params):
         return f"the model deals out queues in equal parts, and {params.queues} are none for {params.cores} cores"
     if params.hiccup_probability or params.service_distribution == "exponential":
-        return "the model's notified cores know no hiccups and no exponential service"
+        return "the model's notified cores have no hiccups and no exponential service"
     return None
 
 
@@ -105,7 +105,7 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
 
 
 def _too_few(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
-    """Hot queues that the generator cannot keep backlogged: the point has another shape than it should."""
+    """Return why the generator cannot keep hot queues backlogged, which would change the shape; None if it can."""
     if params.load_pps is not None or params.feed != "wire" or not has_cold_traffic(params):
         return None
     found = _with_cold_queues(params, costs, tsc_hz)
@@ -234,24 +234,24 @@ def _offered(
 
 
 def _empty_poll_ns(params: Parameters, costs: Costs) -> float:
-    """Of an RX queue; heads that several cores poll are in the cache of whoever polled last."""
+    """Return the cost of an empty poll; the head of a shared RX queue is in the cache of the core that polled last."""
     shared = params.organisation == "locked" and params.cores > 1
     cost = costs.shared_empty_poll_ns if shared and costs.shared_empty_poll_ns else costs.empty_poll_ns
     return cost.at(queues_of_a_core(params))
 
 
 def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> SaturatingTraffic:
-    """Saturation of a point with cold traffic."""
+    """Return the traffic that saturates a point with cold queues."""
     cost, groups = _cost_of(params, costs), pollers(params)
     packet_ns = cost("packet_ns") + mean_service_ns(params, tsc_hz)
     packet_ns += cost("shared_packet_ns") if share_queues(params) else 0.0
-    told = params.notification == "qwait"
-    linear_ns = cost("per_ready_ns") if told and params.ready_set == "linear" else 0.0
+    notified = params.notification == "qwait"
+    linear_ns = cost("per_ready_ns") if notified and params.ready_set == "linear" else 0.0
     readers = [
         Reader(
             _queues_of(params, group, groups),
-            0.0 if told else _empty_poll_ns(params, costs),
-            cost("busy_poll_ns") + (cost("qwait_ns") if told else 0.0),
+            0.0 if notified else _empty_poll_ns(params, costs),
+            cost("busy_poll_ns") + (cost("qwait_ns") if notified else 0.0),
             cost("dispatch_ns") if dispatchers(params) else packet_ns,
             linear_ns,
             params.burst,
@@ -264,7 +264,7 @@ def _with_cold_queues(params: Parameters, costs: Costs, tsc_hz: float) -> Satura
 
 
 def _queues_of(params: Parameters, group: int, groups: int) -> range:
-    """Cores that poll are dealt queues like cards; those that are told have neighbours (models.simulate)."""
+    """Return the queues of a core: polling cores get them in rotation, notified cores adjacent ones."""
     if params.notification == "qwait":
         each = params.queues // groups
         return range(group * each, (group + 1) * each)

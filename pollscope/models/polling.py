@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One core that polls several queues in turn: exact mean waiting times of symmetric cyclic polling.
+"""Compute exact mean waiting times of symmetric cyclic polling: one core that polls several queues in turn.
 
 Every queue has Poisson arrivals at the same rate and the same service; moving on to the next queue, the cost of a poll,
 takes the switch-over time. Source: H. Takagi, Analysis of Polling Systems (1986), and Queueing analysis of polling
@@ -14,10 +14,10 @@ from pollscope.models.checked import NS_PER_S, above_zero, at_least, stable, who
 
 @dataclass(frozen=True)
 class CyclicQueues:
-    """Queues that one server visits in turn.
+    """Describe queues that one server polls in turn.
 
     Attributes:
-        queues: how many.
+        queues: number of queues.
         rate_pps: arrivals at all of them together.
         service_ns: mean service of a packet.
         service_squared_ns2: mean of its square.
@@ -45,12 +45,12 @@ class CyclicQueues:
 
     @property
     def utilisation(self) -> float:
-        """Share of the time in which a packet is served."""
+        """Return the share of time in which a packet is served."""
         return self.rate_pps * self.service_ns / NS_PER_S
 
     @property
     def cycle_ns(self) -> float:
-        """Mean time of a turn of all queues, whatever is done at a visit."""
+        """Return the mean time of a sweep over all queues, which no service discipline changes."""
         return self.queues * self.switch_ns / (1 - self.utilisation)
 
     @property
@@ -63,22 +63,22 @@ class CyclicQueues:
 
     @property
     def exhaustive_wait_ns(self) -> float:
-        """Mean wait where a queue is served until it is empty."""
+        """Return the mean wait if a queue is served until it is empty."""
         moves_ns = self.switch_ns * (self.queues - self.utilisation)
         return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - self.utilisation))
 
     @property
     def gated_wait_ns(self) -> float:
-        """Mean wait where a visit serves what was there when it began: a poll with a burst that takes all."""
+        """Return the mean wait if a poll serves the packets that were there at its start (unlimited burst)."""
         moves_ns = self.switch_ns * (self.queues + self.utilisation)
         return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - self.utilisation))
 
     @property
     def limited_wait_ns(self) -> float:
-        """Mean wait where a visit serves one packet (limited-1): a poll with a burst of 1.
+        """Return the mean wait if a poll serves one packet (limited-1, a burst of 1).
 
         Raises:
-            UsageError: the queues have no steady state: each packet costs a switch-over, too.
+            UsageError: the queues have no steady state, because each packet costs a switch-over as well.
         """
         rate_per_ns = self.rate_pps / NS_PER_S
         load = stable("limited_wait_ns", self.utilisation + rate_per_ns * self.switch_ns)
@@ -89,14 +89,15 @@ class CyclicQueues:
 def gated_mean_wait_ns(
     rates_pps: Sequence[float], service_ns: float, service_squared_ns2: float, switch_ns: float
 ) -> float:
-    """Mean wait over all packets where queues have rates of their own and a visit serves what was there at its start.
+    """Return the mean wait of all packets if queues have different rates and polls serve the packets at their start.
 
-    That of single queues has no closed form, but their mean weighted by load has (pseudo-conservation law), which with
-    the same service everywhere is that of all packets. Source: O. J. Boxma and W. P. Groenendijk, Pseudo-conservation
-    laws in cyclic-service systems, Journal of Applied Probability 24 (1987), for constant switch-over times.
+    The wait at a single queue has no closed form, but the mean weighted by load has one (pseudo-conservation law). With
+    the same service at all queues this is the mean over all packets. Source: O. J. Boxma and W. P. Groenendijk,
+    Pseudo-conservation laws in cyclic-service systems, Journal of Applied Probability 24 (1987), for constant
+    switch-over times.
 
     Args:
-        rates_pps: arrivals at each queue; one without any is polled, too.
+        rates_pps: arrivals at each queue; queues without arrivals are polled as well.
         service_ns: mean service of a packet.
         service_squared_ns2: mean of its square.
         switch_ns: switch-over time between two queues, constant.
@@ -114,8 +115,8 @@ def gated_mean_wait_ns(
     return one.rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load)) + moves_ns
 
 
-# What a poll of an empty queue reads: the descriptor at its head, the line of its state (apps/pmd/crossover_port.h),
-# and of ethdev's arrays a pointer to that and one to its callbacks (rte_eth_rx_burst()).
+# Bytes that an empty poll reads: the descriptor at the head, the line of queue state (apps/pmd/crossover_port.h), and
+# two pointers in ethdev's arrays, to the queue and to its callbacks (rte_eth_rx_burst()).
 _POLL_BYTES = 2 * 64 + 2 * 8
 # Cycles of a load that L2, L3 and memory answer beyond one of the L1, and loads that are under way at once (line fill
 # buffers): Intel 64 and IA-32 Architectures Optimization Reference Manual, Skylake server; memory: some 80 ns.
@@ -125,10 +126,10 @@ MORE_CYCLES, OVERLAPPED = (10, 55, 200), 12
 def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> float:
     """Return the extra time of an empty poll among so many queues, over one whose lines the L1 holds.
 
-    Polls of different queues do not wait for each other's loads, which overlap. L1 and L2 replace what was used least
-    recently, or nearly so: a sweep over more lines than fit finds none of them there, because each was thrown out just
-    before its turn (Smith and Goodman, IEEE Transactions on Computers C-34, 1985). Last-level caches guard against that
-    (Jaleel et al., ISCA 2010): the share that fits is found.
+    The loads of polls of different queues overlap. L1 and L2 replace the least recently used line, or nearly so: a
+    sweep over more lines than fit finds none of them there, because each was evicted just before its next use (Smith
+    and Goodman, IEEE Transactions on Computers C-34, 1985). Last-level caches prevent that (Jaleel et al., ISCA 2010):
+    the share that fits is found.
 
     Args:
         queues: polled in turn.

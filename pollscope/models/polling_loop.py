@@ -27,18 +27,18 @@ from pollscope.models.draws import (
     record,
 )
 
-# Ten years: nothing is simulated up to there, and its polls can still be counted.
+# Ten years: beyond every simulation, and the number of polls until then fits its integer.
 _NEVER_NS = 3e17
-# What a core does at its next event.
+# Next event of a core.
 FINDS, IS_STRUCK, HANDS_ON, PUBLISHES = range(4)
-# Columns of `events`, one row a core.
+# Columns of `events`, one row per core.
 PARTIAL, FULL, TAKEN, SENT, RING_FULL, MISSED, ARRIVED = range(7)
-# Columns of `spent_ns`, one row a core: in empty polls, waiting for a ring, in hiccups of empty polls.
+# Columns of `spent_ns`, one row per core: in empty polls, waiting for a ring, in hiccups of empty polls.
 IDLE, WAITS, STRUCK = range(3)
 
 
 class Layout(NamedTuple):
-    """Which core reads what, and what it costs. Times in ns.
+    """Describe which core reads which queues, and its costs. Times in ns.
 
     Attributes:
         first, step, number: queues that a core reads: first, first + step, ...

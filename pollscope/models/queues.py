@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One queue with Poisson arrivals, first come first served, without limit: exact waiting times.
+"""Compute exact waiting times of one unlimited queue with Poisson arrivals, served in order of arrival.
 
-Waiting is the time until service begins; add the service for the time in the system. Rates are in packets a second,
+Waiting is the time until service begins; add the service for the time in the system. Rates are in packets per second,
 times in ns. Sources: L. Kleinrock, Queueing Systems I (1975), chapters 3 and 5 (Erlang C, Pollaczek-Khinchine, bulk
 arrivals); G. P. Cosmetatos (1976) for the approximation of M/D/c.
 """
@@ -12,7 +12,7 @@ from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, stab
 
 
 def utilisation(rate_pps: float, service_ns: float, servers: int = 1) -> float:
-    """Share of the time in which a server is busy: rate x service / servers, 1 and more where there is no steady state.
+    """Return the share of time in which a server is busy: rate x service / servers; 1 and more: no steady state.
 
     Raises:
         UsageError: a value is negative or no number.
@@ -103,7 +103,7 @@ def mm1_wait_ns(rate_pps: float, service_ns: float) -> float:
 
 
 def md1_wait_ns(rate_pps: float, service_ns: float) -> float:
-    """Mean wait of constant service by one server (M/D/1).
+    """Return the mean wait of constant service by one server (M/D/1).
 
     Raises:
         UsageError: a value is negative or no number, or the utilisation is 1 or more.
@@ -112,11 +112,11 @@ def md1_wait_ns(rate_pps: float, service_ns: float) -> float:
 
 
 def batch_mg1_wait_ns(rate_pps: float, batch: int, service_ns: float, service_squared_ns2: float) -> float:
-    """Mean wait where packets arrive `batch` at a time (M[x]/G/1): that of the whole batch, and of those before in it.
+    """Return the mean wait if packets arrive `batch` at a time (M[x]/G/1), including the wait within the batch.
 
     Args:
-        rate_pps: packets a second, not batches.
-        batch: packets of every batch.
+        rate_pps: packets per second, not batches.
+        batch: packets per batch.
         service_ns: mean service of a packet.
         service_squared_ns2: mean of its square.
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled: cores that are told which queue has work, in turn, and halt when none has (HyperPlane's QWAIT).
+"""Simulate, compiled, notified cores that serve ready queues and halt when none is ready (HyperPlane's QWAIT).
 
-A ready set knows the queues that have packets. A core that is done asks it, which takes `qwait_ns`, and serves one
+A ready set knows the queues that have packets. An idle core asks it, which takes `qwait_ns`, and serves one
 packet of the next ready queue after the one that was served last (round robin), of one queue several times in turn
 where queues have weights (weighted round robin), or of the first ready queue (strict priority). When none is ready the
-core halts; a packet that comes then is noticed after `notice_ns`, and a core that sleeps needs `wake_up_ns` more.
+core halts. A packet that arrives then is noticed after `notice_ns`, and a sleeping core needs `wake_up_ns` more.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pollscope.models.compiled import compiled
 from pollscope.models.draws import Draws, Recorded, next_gap_ns, next_service_ns, record
 
-# Columns of `counts`: packets that came, that found no room, that were served, ready queues seen by all QWAITs.
+# Columns of `counts`: packets that arrived, found no room, were served; ready queues seen by all QWAITs.
 ARRIVED, MISSED, SERVED, SEEN = range(4)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Simulation of what has no formula: servers at one queue, and cores that poll many.
+"""Simulate systems that have no formula: servers at one queue, and cores that poll many.
 
-A simulation is made of independent parts, each with a seed of its own, which are put together in their order. So the
-result is the same bits on one CPU and on all of them, whichever ends first. Parts run as threads: the compiled loops
-let go of the interpreter. Nothing is compiled, nor numba imported, before the first simulation.
+A simulation consists of independent parts with seeds of their own, whose results are merged in order. The result is
+therefore identical on any number of CPUs. Parts run as threads, because the compiled loops release the interpreter.
+numba is imported, and the loops are compiled, only at the first simulation.
 """
 
 import math
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from pollscope.models import polling_loop as loop
     from pollscope.models.draws import Draws, Recorded
 
-# As the node's histograms; a packet that took a minute is counted as refused.
+# As in the node's histograms. A packet that takes longer than a minute counts as refused.
 _LAYOUT = BucketLayout(lowest=1, highest=60_000_000_000, significant_digits=3)
-# Parts of a window whose means are taken for independent: some 20 to 30 (Schmeiser 1982).
+# Batches of a window whose means count as independent: 20 to 30 are recommended (Schmeiser 1982).
 _BATCHES = 24
 
 
 def _check_weights(model: str, weights: tuple[float, ...] | None, queues: int) -> None:
-    """Refuses weights of queues that are negative, all zero, or not as many as the queues.
+    """Check the weights of queues.
 
     Raises:
-        UsageError: says which.
+        UsageError: a weight is negative, all are zero, or their number is not that of the queues.
     """
     if weights is None:
         return
@@ -49,13 +49,13 @@ def _check_weights(model: str, weights: tuple[float, ...] | None, queues: int) -
 
 @dataclass(frozen=True)
 class Service:
-    """Time that a packet takes a server, without hiccups.
+    """Describe the service time of a packet, without hiccups.
 
     Attributes:
-        mean_ns: mean; of two lengths the short one.
+        mean_ns: mean time; with two lengths the short one.
         kind: fixed, exponential, or one of two lengths.
-        long_ns: the long one.
-        long_probability: share of long ones.
+        long_ns: the long length.
+        long_probability: share of packets with the long length.
     """
 
     mean_ns: float
@@ -69,20 +69,20 @@ class Service:
 
     @property
     def average_ns(self) -> float:
-        """Mean of both lengths together."""
+        """Return the mean over both lengths."""
         longer_ns = self.long_ns - self.mean_ns if self.kind == "two-lengths" else 0.0
         return self.mean_ns + self.long_probability * longer_ns
 
 
 @dataclass(frozen=True)
 class Hiccups:
-    """Describe hiccups, which hold packets up.
+    """Describe hiccups, which delay packets.
 
     Attributes:
-        probability: that a packet (or, while_idle, a poll) is held up.
-        lengths_ns: how long; one of these with equal probability.
-        random: exponential with that mean.
-        while_idle: strike polls of a worker, with packets or without, instead of packets (polling cores only).
+        probability: probability that a packet (with while_idle: a poll) is delayed.
+        lengths_ns: possible delays, all with equal probability.
+        random: draw exponential delays with these means.
+        while_idle: delay polls of a worker, busy or empty, instead of packets (polling cores only).
     """
 
     probability: float = 0.0
@@ -97,7 +97,7 @@ class Hiccups:
 
     @property
     def average_ns(self) -> float:
-        """Of a packet (or poll), held up or not."""
+        """Return the mean delay over all packets (or polls), delayed or not."""
         return self.probability * sum(self.lengths_ns) / len(self.lengths_ns)
 
 
@@ -106,12 +106,12 @@ class Arrivals:
     """Describe the arrivals.
 
     Attributes:
-        rate_pps: packets a second; 0 is no traffic.
-        random: Poisson instead of a constant gap.
-        batch: packets that come together, for one queue.
-        turn_ns: what a turn of the generator's loop takes, in which it sends all batches that came due; in ns.
-        sent_ns: more of it for each packet.
-        most: packets of a turn at most.
+        rate_pps: packets per second; 0 is no traffic.
+        random: Poisson arrivals instead of constant gaps.
+        batch: packets that arrive together, for one queue.
+        turn_ns: time of an iteration in which the generator sends all due batches.
+        sent_ns: extra time of such an iteration per packet.
+        most: maximum of packets per iteration.
     """
 
     rate_pps: float
@@ -127,7 +127,7 @@ class Arrivals:
 
     @property
     def gap_ns(self) -> float:
-        """Mean time between two batches."""
+        """Return the mean time between two batches."""
         return self.batch * NS_PER_S / self.rate_pps if self.rate_pps else math.inf
 
 
@@ -236,29 +236,29 @@ class PollingCores:
 
     @property
     def worker_empty_poll_ns(self) -> float:
-        """Of a worker's poll that finds nothing, in a ring where there are rings."""
+        """Return the cost of a worker's empty poll; it polls a ring if there are dispatchers."""
         on_ring = self.dispatchers > 0 and self.empty_ring_poll_ns is not None
         return float(self.empty_ring_poll_ns or 0.0) if on_ring else float(self.empty_poll_ns)
 
 
 @dataclass(frozen=True)
 class QwaitCores:
-    """Cores that are told which queue has work (pollscope.models.qwait_loop says how). Times in ns.
+    """Describe notified cores (see pollscope.models.qwait_loop). Times in ns.
 
     Attributes:
-        arrivals: one at a time, spread over the queues.
-        service: of a packet.
-        cores: how many.
-        queues: how many.
-        ready_sets: the cores and the queues are dealt out to so many in equal parts; 1: any core serves any queue.
-        weights: of each queue in the traffic; None: all alike.
+        arrivals: single packets, spread over the queues.
+        service: service of a packet.
+        cores: number of cores.
+        queues: number of queues.
+        ready_sets: number of ready sets that share cores and queues equally; 1: any core serves any queue.
+        weights: weight of each queue in the traffic; None: equal.
         room: packets that fit into a queue.
         qwait_ns: from asking for a ready queue to its packet.
         notice_ns: from an arrival to the ready set while a core is halted.
-        wake_up_ns: of a halted core.
-        per_ready_ns: more of a QWAIT for each ready queue, where the ready set is in software.
-        order: which ready queue is next: the one after the last one, or always the first.
-        turns: round-robin: packets that each queue gives at most in its turn; None: one.
+        wake_up_ns: wake-up of a halted core.
+        per_ready_ns: extra cost of a QWAIT per ready queue, for a ready set in software.
+        order: the next ready queue: the one after the last one, or always the first.
+        turns: with round-robin, maximum of packets per queue and turn; None: one.
     """
 
     arrivals: Arrivals
@@ -299,10 +299,10 @@ class Core:
         partial_polls: polls that found packets, fewer than a burst.
         full_polls: those that found a burst.
         taken: packets that it took out of its queues.
-        sent: packets that left.
+        sent: packets that it sent.
         ring_full: packets that it dropped because the ring was full.
         idle_ns: time in empty polls.
-        waits_ns: time until its turn at a ring.
+        waits_ns: time in waits for a ring.
         struck_ns: time in hiccups of empty polls.
         empty_polls: polls that found nothing.
     """
@@ -323,14 +323,14 @@ class Outcome:
     """Hold the results of a simulation, over all its parts.
 
     Attributes:
-        times: of packets in the system (with the path, where there is one), or of their wait.
-        mean_ns: their mean with the 95 % interval of batch means; None where no packet was recorded.
-        arrived: packets that came in the window.
-        refused: those of them for which there was no room.
-        window_ns: simulated time that was counted, over all parts.
-        cores: of polling cores, dispatchers behind workers.
-        busy_share: of cores that are told: share of the time in which they were not halted.
-        served: of cores that are told: packets whose service ended in the window; fewer than came while queues fill.
+        times: times of packets in the system (including the path, if any), or their waits.
+        mean_ns: mean of these with the 95 % interval of batch means; None if no packet was recorded.
+        arrived: packets that arrived in the window.
+        refused: arrived packets for which there was no room.
+        window_ns: counted simulated time, over all parts.
+        cores: counts of polling cores, workers before dispatchers.
+        busy_share: for notified cores, the share of time in which they were not halted.
+        served: for notified cores, packets whose service ended in the window; fewer than arrived while queues fill.
     """
 
     times: Histogram

@@ -3,13 +3,13 @@
 
 For every cut k the first k values are compared with the rest by the sum of their normal scores (van der Waerden), in
 standard deviations. The statistic is the largest of these, and its distribution without a change is that over random
-orders. So the test assumes nothing of how values are distributed, a few host gaps do not move it, and its rate of false
+orders. Therefore the test assumes no distribution of values, a few host gaps do not affect it, and its rate of false
 alarms is FALSE_ALARM. Values that follow their neighbours (a queue that fills and empties slowly) carry less than their
 number says: the statistic is shrunk by the effective number that their lag-1 correlation leaves. Both rates are
 measured in tests/test_change_point.py.
 
 Pettitt's test, the usual one of ranks, weighs cuts by their distance from the ends and cannot see a change this early;
-with plain ranks instead of normal scores the first three or four values of 64 cannot be told from chance.
+with plain ranks instead of normal scores, a change in the first three or four of 64 values looks like chance.
 """
 
 import math

@@ -17,11 +17,11 @@ from pollscope.base.units import human_number
 Values = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
-# After repeats that went on until an interval was narrow, an interval of this level covers 95 %: luck stops early
+# If trials are repeated until an interval is narrow, an interval of this level covers 95 %: luck stops early
 # (Chow & Robbins 1965). Holds from two repeats on (simulated in tests/test_claim_truths.py).
 STOPPED_CONFIDENCE = 0.985
 NO_LIMITS = (-math.inf, math.inf)
-# For a reader, wherever an interval has no ends: too few trials, or a quantity that cannot be told from zero.
+# Text for an interval without ends: too few trials, or a denominator that may be zero.
 NO_INTERVAL = "its interval is unbounded"
 ALL_EQUAL, FEW_EQUAL = "all equal", "all equal, too few for an interval"
 # Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
@@ -197,8 +197,8 @@ def ratio_estimate(
 ) -> Estimate:
     """Return the ratio of two independent means with Fieller's interval (Fieller 1954; degrees of freedom by Welch).
 
-    The interval is infinite when the denominator's mean cannot be told from zero, and when nothing varies in fewer
-    trials than `mean_estimate` wants of equal values. Zeros over something are exactly zero.
+    The interval is infinite if the denominator's mean may be zero, or if all values are equal in fewer trials than
+    `mean_estimate` needs for equal values. Zeros divided by non-zero values are exactly zero.
     """
     above, below = np.asarray(numerator, dtype=float), np.asarray(denominator, dtype=float)
     n = min(len(above), len(below))
@@ -302,12 +302,12 @@ def rise_ratio_estimate(
     last: tuple[Sequence[float], Sequence[float]],
     confidence: float = CONFIDENCE,
 ) -> Estimate:
-    """Rise of one quantity over the rise of another from the first level to the last, with Fieller's interval.
+    """Return the rise of one quantity over that of another between two levels, with Fieller's interval.
 
     Args:
         first: values of both quantities, trial by trial, at the first level.
         last: the same at the last level.
-        confidence: level of the interval, which is infinite when the other quantity's rise cannot be told from zero.
+        confidence: level of the interval, which is infinite if the other quantity's rise may be zero.
     """
     levels = [np.asarray(level, dtype=float) for level in (first, last)]
     rise, other = (float(levels[1][k].mean() - levels[0][k].mean()) for k in (0, 1))
@@ -432,11 +432,11 @@ def bimodality_warning(values: Sequence[float] | Values) -> str | None:
 
 
 def _two_modes(sample: Values) -> tuple[Values, Values]:
-    """The split of a sorted sample into two modes of at least a quarter each with the least variance inside them."""
+    """Split a sorted sample into two modes of at least a quarter each with the least variance within them."""
     margin = max(2, len(sample) // 4)
     splits = np.arange(margin, len(sample) - margin + 1)
     sums = np.cumsum(sample - sample.mean())  # of the centred sample, so its last one is 0
-    # What lies between the two means is largest where what lies inside the modes is least.
+    # The variance between the modes is largest where the variance within them is least.
     between = sums[splits - 1] ** 2 * (1 / splits + 1 / (len(sample) - splits))
     best = int(splits[np.argmax(between)])
     return sample[:best], sample[best:]

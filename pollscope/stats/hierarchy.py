@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Repeats at two levels, trials inside of runs: Kalibera & Jones, Rigorous benchmarking in reasonable time (ISMM 2013).
+"""Estimate means of repeats at two levels, trials within runs (Kalibera & Jones, Rigorous benchmarking, ISMM 2013).
 
-Trials of one run share what was drawn once for it: where its memory lies, which CPUs it got, how the host was. So the
-interval of a mean over several runs counts the runs, and more trials a run narrow it only as far as trials scatter.
+Trials of one run share its memory addresses, its CPUs and its host state. Therefore the interval of a mean over several
+runs counts runs. More trials per run reduce only the part of the scatter that trials cause.
 """
 
 import math
@@ -21,12 +21,12 @@ class Hierarchy:
     """Hold the estimate of repeats at two levels.
 
     Attributes:
-        mean: of the means of the runs, with an interval over the runs (estimates.mean_estimate).
-        between_runs: standard deviation of what a run as a whole adds (T_2 of the source); 0 where trials explain all.
-        between_trials: standard deviation of trials of one run (T_1); nan with one trial a run.
-        trials_a_run: harmonic mean of their number.
-        optimal_trials: trials of a run that narrow the interval most for the time they take; None where nothing is
-            gained by fewer (runs do not scatter) or it cannot be told.
+        mean: mean of the runs' means, with an interval over the runs (estimates.mean_estimate).
+        between_runs: standard deviation between runs (T_2 of the source); 0 if the scatter of trials explains it.
+        between_trials: standard deviation of the trials within a run (T_1); nan with one trial per run.
+        trials_a_run: harmonic mean of the trials per run.
+        optimal_trials: trials per run that narrow the interval most for their time; None if runs do not scatter (fewer
+            trials gain nothing) or if it is unknown.
     """
 
     mean: Estimate
@@ -41,14 +41,14 @@ def hierarchy(
     run_over_trial_time: float = 1.0,
     limits: tuple[float, float] = NO_LIMITS,
 ) -> Hierarchy:
-    """Mean and parts of the scatter.
+    """Estimate the mean and the parts of the scatter.
 
-    Runs count alike, however many trials they have.
+    All runs have the same weight, however many trials they have.
 
     Args:
-        runs: the trials of each, two runs at least, each with one value at least, all finite.
-        run_over_trial_time: what beginning a run takes, as a multiple of a trial.
-        limits: between which the quantity lies by its nature.
+        runs: the trials of each run; at least two runs with at least one finite value each.
+        run_over_trial_time: time to start a run, as a multiple of the time of a trial.
+        limits: range of values that the quantity can have.
 
     Raises:
         ValueError: fewer than two runs, a run without trials, a value that is no number, or a time that is not above 0.

@@ -34,7 +34,7 @@ Integers = NDArray[np.int64]
 # `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
 LARGEST_VALUE = 2**63 - 1
 NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64)
-# What the package raises for a text that is not its own.
+# Exceptions of the package for a text that is no histogram.
 _UNREADABLE = (
     ArithmeticError,
     HdrCookieException,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Amdahl's law and the Universal Scalability Law, fitted to rates by number of cores, with intervals.
+"""Fit Amdahl's law and the Universal Scalability Law to rates by number of cores, with intervals.
 
-X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)): gamma is the rate of one core, sigma the share that is done one
-after the other, kappa the cost of every pair of cores that have to agree (Gunther 2007, Guerrilla Capacity Planning,
+X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)): gamma is the rate of one core, sigma the serial
+share, kappa the cost per pair of cores that have to agree (Gunther 2007, Guerrilla Capacity Planning,
 chapter 4). Without kappa it is Amdahl's law.
 
 Errors are taken as relative, so logarithms of rates are fitted, by least squares with sigma and kappa not below 0. The
-interval of a parameter holds the values that an F test at 5 % does not reject, all others fitted anew (profile
-likelihood; Bates & Watts 1988, section 6.1). A censored point, at a limit that is not of the cores, counts where a law
-lies below it only.
+interval of a parameter holds the values that an F test at 5 % does not reject, with all others fitted again (profile
+likelihood; Bates & Watts 1988, section 6.1). A censored point, whose rate was limited by something else than the
+cores, counts only if a law lies below it.
 """
 
 import math

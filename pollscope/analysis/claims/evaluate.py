@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judging the claims of a run's rows by the run's table."""
+"""Judge the claims of a run's rows by the run's table."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,23 +27,23 @@ from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# Where more than this share of the trials behind a verdict are flagged, it would be one on the disturbance; where they
-# are at one point, it is, unless the others say the same without them.
+# If more than this share of all trials are flagged, the verdict would be one on the disturbance. If they are that share
+# of one point only, the verdict stands if the other trials give the same one.
 _MOST_FLAGGED = 0.5
-# Of the reasons why points were left out.
+# Reasons for left-out points in one sentence.
 MOST_REASONS = 2
-# All other predicates compare points with each other.
+# Predicates that judge each point by itself; all others compare points.
 _NOT_COMPARING = (Within, EveryTrial)
-# What fills the queues decides what is measured: levels of it are told apart even where the spec zips them.
+# The feed decides what is measured, so its levels stay separate even if the spec zips it with another factor.
 _NEVER_ZIPPED = ("feed",)
 _NEEDS: Mapping[Need, str] = {"line": "a line", "pcie": "PCIe", "ddio": "DDIO"}
 _DECIDED = (VerdictKind.AGREES, VerdictKind.DISAGREES)
-# The row of no paper: what every healthy testbed must show.
+# This row belongs to no paper: it holds the results that every healthy testbed must show.
 SANITY = "SANITY"
 
 
 def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[Verdict]:
-    """A verdict for every claim of the rows that the run measures, and for those that its spec states itself.
+    """Return a verdict for every claim of the rows that the run measures and for the claims of its own spec.
 
     Raises:
         UsageError: the run folder contradicts its formats.
@@ -65,7 +65,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
 
 
 def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
-    """A model whose costs come from the very row, or from this claim of it, is no evidence for what is said of it."""
+    """Return the finding, weakened to CONSISTENT if the model's costs were fitted to this row or claim."""
     fitted = HostMetadata(run.meta).fitted
     source, what = (fitted.get(claim.id), "claim") if claim.id in fitted else (fitted.get(claim.row), "row")
     if finding.kind is not VerdictKind.AGREES or source is None:
@@ -75,13 +75,13 @@ def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
 
 
 def rows_of(run: RunFolder) -> list[str]:
-    """The paper rows that a run measures; none where its spec asks a question of its own."""
+    """Return the paper rows that a run measures; none if its spec asks a question of its own."""
     rows = run.meta.get("rows") or [run.meta["row"]]
     return [str(row) for row in rows if row is not None]
 
 
 def own_claims(run: RunFolder) -> list[Claim]:
-    """The claims that the run's spec states itself.
+    """Return the claims that the run's spec states.
 
     Raises:
         UsageError: run.json holds one that no spec could state.
@@ -122,12 +122,12 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
         )
     if finding.kind is not VerdictKind.NOT_MEASURABLE:
         return finding
-    # The levels that the predicate needs are not there: perhaps because the testbed has no room for them.
+    # Levels that the predicate needs are missing, perhaps because the testbed has no room for them.
     return replace(finding, sentence=" ".join([finding.sentence, *_left_out(claim, run)]))
 
 
 def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding: Finding) -> Finding:
-    """Return the finding, undecided where it is about an average and levels that the average is over are missing."""
+    """Return the finding; it is inconclusive if the claim is about an average and levels of it are missing."""
     predicate = claim.predicate
     if not isinstance(predicate, AverageRatio) or finding.kind not in _DECIDED:
         return finding
@@ -139,7 +139,7 @@ def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding
     lacks = "; ".join(missing_text(factor, levels) for factor, levels in missing.items() if levels)
     if not lacks:
         return finding
-    text = f"It is stated of an average over all levels, and these were not measured: {lacks}."
+    text = f"The claim states an average over all levels, and these were not measured: {lacks}."
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
 
 
@@ -149,14 +149,14 @@ def _lacking(claim: Claim, run: RunFolder) -> str:
     wanted = " and ".join(_NEEDS[need] for need in claim.needs)
     if wanted and host.without_hardware:
         return f"the claim is about {wanted}, and {host.without_hardware}"
-    # What our own specs expect are counts and directions that an emulator, too, has to show.
+    # Claims of our own specs are about counts and directions, which an emulator has to show as well.
     if claim.paper and host.emulated:
         return "the claim is about hardware, and times, rates and caches of emulated machines are the emulator's"
     return ""
 
 
 def _stopped(run: RunFolder) -> bool:
-    """Tell whether repeats went on until an interval was narrow."""
+    """Tell whether trials were repeated until an interval was narrow."""
     repeats = run.meta.get("spec", {}).get("repeats")
     return isinstance(repeats, Mapping) and bool(repeats.get("until"))
 
@@ -164,14 +164,14 @@ def _stopped(run: RunFolder) -> bool:
 def _of_all(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
     """Return the finding of all trials, qualified by flags, host states and the rule that ended the repeats."""
     finding = _judged(claim, selected, stopped)
-    # It shows on a noisy host, too.
+    # A claim of row SANITY holds on a noisy host as well, so flags do not qualify it.
     if finding.flagged and finding.kind in _DECIDED and claim.row != SANITY:
         finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], stopped))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
         finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
     if stopped and finding.numbers:
         level = human_share(STOPPED_CONFIDENCE)
-        text = f"Repeats went on until an interval was narrow, so intervals are those of {level}."
+        text = f"Trials were repeated until an interval was narrow, so intervals have the level {level}."
         finding = replace(finding, sentence=f"{finding.sentence} {text}")
     return finding
 
@@ -193,7 +193,7 @@ def _flagged_text(finding: Finding) -> str:
 
 
 def _without_flagged(finding: Finding, others: Finding) -> Finding:
-    """The finding, unless flagged trials alone make it: others have to be there, and must not say the opposite."""
+    """Return the finding; it is inconclusive if it rests on flagged trials alone or the others contradict it."""
     if others.kind is VerdictKind.NOT_MEASURABLE:
         disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
         text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
@@ -214,18 +214,18 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
 def _on_its_host_state(finding: Finding, claim: Claim) -> Finding:
     """Return the finding with a sentence on the host states of its trials.
 
-    Points of different host states may differ for that reason alone: a claim that compares them is not decided.
+    Points of different host states may differ for that reason alone, so a claim that compares them stays undecided.
     """
-    stand = of_samples(finding.behind)
-    if not stand.text or stand.same is None or finding.kind is VerdictKind.NOT_MEASURABLE:
+    footing = of_samples(finding.behind)
+    if not footing.text or footing.same is None or finding.kind is VerdictKind.NOT_MEASURABLE:
         return finding
     mix = counts_text(whole_mix(finding.behind))
-    if stand.same:
+    if footing.same:
         return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several host states ({mix}).")
     text = f"Its points were measured in different host states ({mix})"
-    # Every healthy testbed must show this in any host state.
+    # A claim of row SANITY must hold in any host state.
     if not isinstance(claim.predicate, _NOT_COMPARING) and finding.kind in _DECIDED and claim.row != SANITY:
-        sentence = f"{finding.sentence} {text}, which alone can make such a difference, or hide it."
+        sentence = f"{finding.sentence} {text}, which alone can cause or hide such a difference."
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=sentence)
     return replace(finding, sentence=f"{finding.sentence} {text}.")
 
@@ -235,7 +235,7 @@ def _not_measurable(reason: str, why: Sequence[str] = ()) -> Finding:
 
 
 def _left_out(claim: Claim, run: RunFolder) -> list[str]:
-    """A sentence on why points that the claim speaks of were left out of the run, if any were."""
+    """Return a sentence on why points of the claim were left out of the run; nothing if none were."""
     every = run.meta.get("left_out", [])
     entries = [entry for entry in every if _speaks_of(claim, entry.get("factors"))] or ([] if run.trials else every)
     if not entries:
@@ -252,7 +252,7 @@ def _speaks_of(claim: Claim, levels: Mapping[str, object] | None) -> bool:
 
 
 def _with_real_load(claim: Claim, present: list[str]) -> Claim:
-    """`load` replaced by the load factor that the run has swept."""
+    """Replace `load` by the load factor that the run has swept."""
     real = next((name for name in present if name in LOADS), LOAD)
     where = {real if name == LOAD else name: condition for name, condition in claim.where.items()}
     predicate = claim.predicate
@@ -262,7 +262,7 @@ def _with_real_load(claim: Claim, present: list[str]) -> Claim:
 
 
 def _without_zipped(data: pd.DataFrame, claim: Claim, run: RunFolder) -> pd.DataFrame:
-    """The rows without the factors that move together with the predicate's: they are one thing, told by its name."""
+    """Drop the factors that are zipped with the predicate's factor: the predicate's factor stands for them."""
     kept = {getattr(claim.predicate, key, None) for key in ("factor", "across")}
     zipped = [group for group in run.meta.get("spec", {}).get("zip", []) if kept & set(group)]
     columns = [f"factor.{name}" for group in zipped for name in group if name not in (*kept, *_NEVER_ZIPPED)]
@@ -270,7 +270,7 @@ def _without_zipped(data: pd.DataFrame, claim: Claim, run: RunFolder) -> pd.Data
 
 
 def _selected(data: pd.DataFrame, where: Where, run: RunFolder) -> pd.DataFrame:
-    # What the run swept none of; a parameter that it did not know yet was what is the default now.
+    # Parameters that the run did not sweep. One that is missing in an older run had today's default.
     fixed = Parameters().model_dump(mode="json") | run.meta.get("spec", {}).get("parameters", {})
     for name, condition in where.items():
         column = f"factor.{name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Predicates on the course of a metric over a factor: trends, lines, rises, peaks, dips."""
+"""Judge how a metric changes over a factor: trends, lines, rises, peaks, dips."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import Estimate, FittedLine, Trend, difference_p, line, together_confidence, trend
 
-# Of groups, in a sentence.
+# Groups that a sentence names.
 _MOST_NAMED = 4
 
 
@@ -37,20 +37,20 @@ def _xy(members: Sequence[PointValues], factor: str) -> tuple[list[float], list[
 
 
 def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
-    """All groups together decide, and more of them than not have to show it by themselves."""
+    """Judge a trend: all groups together must show it, and more than half of them on their own."""
     by_group = swept(predicate.factor, found)
     if not by_group:
         return not_swept(predicate.factor)
     wanted = 1 if predicate.direction == "rises" else -1
     numbers, kinds = [], []
-    told: dict[VerdictKind, list[str]] = {AGREES: [], DISAGREES: []}
+    by_kind: dict[VerdictKind, list[str]] = {AGREES: [], DISAGREES: []}
     for label, members in by_group.items():
         change = _shifted(members[-1].over(members[0], confidence), -1.0)
         numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
         kinds.append(_trend_kind(predicate, trend([_xy(members, predicate.factor)]), change, wanted))
-        told.get(kinds[-1], []).append(label)
+        by_kind.get(kinds[-1], []).append(label)
     whole = trend([_xy(members, predicate.factor) for members in by_group.values()])
-    sentence = _trend_sentence(predicate, metric, numbers, told, whole)
+    sentence = _trend_sentence(predicate, metric, numbers, by_kind, whole)
     behind = [sample for members in by_group.values() for sample in members]
     return Finding(_trend_verdict(kinds, whole, wanted), sentence, numbers, behind)
 
@@ -59,38 +59,38 @@ def _trend_sentence(
     predicate: TrendOver,
     metric: Metric,
     numbers: Sequence[Number],
-    told: Mapping[VerdictKind, Sequence[str]],
+    by_kind: Mapping[VerdictKind, Sequence[str]],
     whole: Trend,
 ) -> str:
     test = f"Mann-Kendall z = {human_number(whole.z, 2)}, {human_p(whole.p)}, {whole.n} trials"
     if len(numbers) == 1:
         return f"{metric.title}: {numbers[0].text} ({numbers[0].label}; {test})."
-    shown, against = told[AGREES], told[DISAGREES]
+    shown, against = by_kind[AGREES], by_kind[DISAGREES]
     counts = f"{len(shown)} of {len(numbers)} groups{_named(shown)}"
     counts += f", flat or the opposite in {len(against)}{_named(against)}"
     return f"{metric.title} {predicate.direction} with {predicate.factor} in {counts} (all groups: {test})."
 
 
 def _named(labels: Sequence[str]) -> str:
-    """Groups by name, in brackets: the first few."""
+    """Return the names of the first few groups, in brackets."""
     more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
     return f" ({'; '.join(labels[:_MOST_NAMED])}{more})" if labels else ""
 
 
 def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int) -> VerdictKind:
-    """A group shows the trend by its own test or by its ends, and by more than what is flat."""
+    """Judge one group: its own test or its ends must show the trend, by more than the flat range."""
     if change.has_interval and max(abs(change.low), abs(change.high)) < predicate.flat_within:
         return DISAGREES  # plainly flat
     ends = 1 if change.low > 0 else -1 if change.high < 0 else 0
-    if math.isnan(change.value):  # from 0 on every rise is more than a share of it: the test alone tells
+    if math.isnan(change.value):  # a rise from 0 has no relative size: the test alone decides
         return AGREES if own.direction == wanted else DISAGREES if own.direction == -wanted else INCONCLUSIVE
-    if own.direction == -wanted:  # where only the ends say otherwise, as of a U, it is neither
+    if own.direction == -wanted:  # if only the ends say otherwise, as with a U, it is neither
         return INCONCLUSIVE if ends == wanted else DISAGREES
     return AGREES if wanted in (own.direction, ends) and change.value * wanted > predicate.flat_within else INCONCLUSIVE
 
 
 def _trend_verdict(kinds: Sequence[VerdictKind], whole: Trend, wanted: int) -> VerdictKind:
-    """More groups than not have to show it, and none may plainly show the opposite; the same holds for refuting it."""
+    """Combine the groups: more than half must show the trend and none the opposite; refuting it takes the same."""
     against, for_it = kinds.count(DISAGREES), kinds.count(AGREES)
     if whole.direction == wanted and not against and 2 * for_it > len(kinds):
         return AGREES
@@ -113,7 +113,7 @@ def _change_number(label: str, members: Sequence[PointValues], change: Estimate,
 
 
 def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
-    """Beyond a level the metric rises, and its last value lies above every one up to the level."""
+    """Judge whether the metric's last value lies above every value up to a level."""
     numbers, kinds = [], []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
@@ -134,7 +134,7 @@ def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Met
 def _rise(
     predicate: RisesAbove, below: Sequence[PointValues], above: Sequence[PointValues], confidence: float
 ) -> tuple[VerdictKind, Estimate]:
-    """The highest of several was chosen for its height: only intervals that hold together refute by it."""
+    """Compare the last value with those below; the highest was selected, so only joint intervals refute by it."""
     highest = max(below, key=lambda sample: sample.estimate.value)
     ratios = [above[-1].over(sample, confidence) for sample in below]
     wide = together_confidence(confidence, len(below))
@@ -269,7 +269,7 @@ def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confiden
 def _valley(
     predicate: Dips, members: Sequence[PointValues]
 ) -> tuple[PointValues, list[PointValues], PointValues] | None:
-    """The sample at the first level, those between, and the one at the last level or the first one beyond it."""
+    """Return the sample at the first level, those between, and the one at or first beyond the last level."""
     before = [sample for sample in members if float(sample.levels[predicate.factor]) <= predicate.first]
     after = [sample for sample in members if float(sample.levels[predicate.factor]) >= predicate.last]
     between = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All rules on all points: what limits the DUT at each, what may, what does not, and what was not measured."""
+"""Apply all rules to all points: which stages limit the DUT, may limit it, do not, or were not measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ def _judge(rule: Rule, point: PointObservations) -> Judged:
 def _with_doubt(rule: Rule, trials: Sequence[PointObservations], said: Judged) -> Judged:
     """Return the finding by the means of all trials, open if over a third of the trials contradict it one by one.
 
-    A mean that one trial moved, and the numbers of the other trials, must not stand beside each other as two facts.
+    One outlying trial can move the mean, so the mean alone must not decide against most trials.
     """
     judged = [kind for trial in trials if (kind := _kind(rule, trial)) is not RuleOutcome.ABSENT]
     if not judged or said.kind is RuleOutcome.OPEN:

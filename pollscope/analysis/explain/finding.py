@@ -28,19 +28,19 @@ class Judged:
 
 
 def judged(kind: RuleOutcome, *evidence: str) -> Judged:
-    """The same with empty sentences left out."""
+    """Return the outcome with its evidence, without empty sentences."""
     return Judged(kind, tuple(text for text in evidence if text))
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A stage that may limit a DUT, and how to tell.
+    """Define a stage that may limit a DUT and how to judge it.
 
     Attributes:
-        stage: its name, as a reader sees it.
+        stage: its name in reports.
         when: the conditions under which it limits or may limit, one sentence part each.
-        judge: from numbers to what they say; raises NotMeasured with the reason where one is absent.
-        source: where the rule comes from.
+        judge: returns the outcome at a point; raises NotMeasured with the reason if a number is absent.
+        source: publication or reasoning behind the rule.
         refuted_by: a measurement that would show that the stage does not limit.
     """
 
@@ -53,7 +53,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class StageFinding:
-    """Hold the finding of a rule at one point; `evidence` of an absent one is the reason."""
+    """Hold the finding of a rule at one point; the evidence of an absent finding is the reason."""
 
     stage: str
     kind: RuleOutcome
@@ -62,5 +62,5 @@ class StageFinding:
     refuted_by: str
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the finding as plain values."""
         return {**asdict(self), "kind": str(self.kind), "evidence": list(self.evidence)}

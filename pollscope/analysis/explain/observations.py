@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The numbers of one point that the rules look at, and what follows from them for all rules alike.
+"""Hold the observations of one point that the rules judge, with the quantities that several rules derive from them.
 
-They come from a run's trials (run_metadata.py) or from a paper's table (paper_metadata.py); a rule cannot tell which.
+They come from a run's trials (run_metadata.py) or from a paper's table (paper_metadata.py); rules treat both alike.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,27 +18,29 @@ from pollscope.models.pcie import PcieLink
 from pollscope.plan.search import SATURATED_MISSED_SHARE
 from pollscope.stats.estimates import mean_estimate
 
-# A core that is busy for this share of its time has none left; with packets lost, the lower one is enough, because
-# the loss comes in stretches. Without loss a busy core may still carry more: a packet in a larger burst costs less.
+# A core that is busy for this share of its time is saturated. If packets are lost, the lower share is enough, because
+# losses come in stretches. Without loss a busy core may still carry more: a packet in a larger burst costs less.
 BUSY_SHARE, BUSY_AND_LOSING_SHARE = 0.95, 0.9
 # A queue whose polls are this full is never emptied.
 FULL_BUSY_POLLS_SHARE = 0.9
 
 
 def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if len(values) > 1 else float(values[0])  # a trial alone is asked for hundreds of them
+    return (
+        fmean(values) if len(values) > 1 else float(values[0])
+    )  # fmean() is slow, and single trials are asked hundreds of times
 
 
 @dataclass(frozen=True)
 class CoreLoad:
-    """One DUT lcore, by its own cycles; shares of the time in which it ran.
+    """Hold the load of one DUT lcore, as shares of the time in which it ran.
 
     Attributes:
         name: 'worker on CPU 2'.
         role: worker or dispatcher.
-        busy: what is left when empty polls, waits for a ready queue and waits for locks are taken away.
-        waiting: for locks.
-        error: by how much busy may be off, where that is more than an accounting that holds leaves open.
+        busy: the time without empty polls, waits for a ready queue and waits for locks.
+        waiting: the time in waits for locks.
+        error: uncertainty of `busy`, if it exceeds that of a consistent accounting.
     """
 
     name: str
@@ -48,7 +50,7 @@ class CoreLoad:
     error: float = 0.0
 
     def shifted(self, errors: float) -> "CoreLoad":
-        """The same with so many errors more of its time busy."""
+        """Return the load with its busy share moved by a multiple of the error."""
         return replace(self, busy=min(1.0, max(0.0, self.busy + errors * self.error)))
 
 
@@ -60,24 +62,24 @@ class PointObservations:
         label: its levels in words.
         params: parameters of its trials (docs/reference-spec.md).
         values: metric -> one value for each trial that has it.
-        why_absent: tells of a metric why no trial has it; `not_there` where it is None.
-        loads: of each trial, the DUT's lcores; empty where none has cycles, `no_loads` says why.
-        busy_polls_filled: of each trial, of the fullest queue (with doorbells, of all): packets over what its busy
-            polls could have taken.
-        links: (name of the line, metric of what goes over it, bits a second); `no_link` says why there is none.
-        limits: what there is at most, where it is known and no metric of the run: tags, wqes, dram_bytes_per_s.
+        why_absent: returns why no trial has a metric; `not_there` is the reason if it is None.
+        loads: the DUT's lcores of each trial; empty if no trial has cycles (`no_loads` is the reason).
+        busy_polls_filled: per trial, packets of the fullest queue (with doorbells: of all queues) over the packets that
+            its busy polls could have taken.
+        links: (name of the line, metric of its traffic, bits per second); `no_link` is the reason if there is none.
+        limits: known capacities that are no metric of the run: tags, wqes, dram_bytes_per_s.
         llc_bytes: size of the last-level cache.
-        llc_ways: its ways; None where they are not known.
-        nic_link: the PCIe link of the NIC (collector pcie); None where it is not known.
-        without_hardware: why no PCIe, IOMMU or DDIO of real hardware is behind the NIC; empty where one may be.
-        not_its_maximum: why the load is no share of the DUT's maximum; empty where it is.
-        before: the point with the fewest cores that is the same otherwise.
-        without_iommu: the point with the IOMMU off that is the same otherwise.
-        trial_count: trials behind the numbers; 0 where a paper states them.
+        llc_ways: its ways; None if unknown.
+        nic_link: the PCIe link of the NIC (collector pcie); None if unknown.
+        without_hardware: why no PCIe, IOMMU or DDIO of real hardware is behind the NIC; empty if it may be real.
+        not_its_maximum: why the load is no share of the DUT's maximum; empty if it is one.
+        before: the point that differs only in having the fewest cores.
+        without_iommu: the point that differs only in having the IOMMU off.
+        trial_count: trials behind the numbers; 0 for a paper's numbers.
         flagged: how many of them are flagged.
         modelled: the numbers were computed, not measured.
-        trials: the same of each trial alone; empty where there is one.
-        in_words: numbers are told with their intervals; of a trial alone only the judgement is asked for.
+        trials: the observations of each trial; empty if there is only one.
+        in_words: write numbers with their intervals; False for single trials, of which only the judgement is used.
     """
 
     label: str
@@ -105,7 +107,7 @@ class PointObservations:
     in_words: bool = True
 
     def mean(self, metric: str) -> float:
-        """Mean over the trials.
+        """Return the mean of a metric over the trials.
 
         Raises:
             NotMeasured: no trial has it.
@@ -115,12 +117,12 @@ class PointObservations:
         return _mean(self.values[metric])
 
     def known(self, metric: str) -> float | None:
-        """The same; None where it is absent."""
+        """Return the mean of a metric; None if it is absent."""
         values = self.values.get(metric)
         return _mean(values) if values else None
 
     def text(self, metric: str) -> str:
-        """Title, mean and interval for a reader: 'Empty polls 41.3 % (39 to 43 %)'."""
+        """Return title, mean and interval as text: 'Empty polls 41.3 % (39 to 43 %)'."""
         self.mean(metric)
         if not self.in_words:
             return metric
@@ -130,11 +132,11 @@ class PointObservations:
         return f"{entry.title} {entry.text(estimate.value)}{ends}"
 
     def text_if_known(self, metric: str) -> str:
-        """The same; nothing where it is absent."""
+        """Return the text of a metric; empty if it is absent."""
         return self.text(metric) if self.values.get(metric) else ""
 
     def param(self, name: str) -> Any:
-        """A parameter of the point; None where it has none."""
+        """Return a parameter of the point; None if it has none of that name."""
         return self.params.get(name)
 
     @cached_property
@@ -144,10 +146,10 @@ class PointObservations:
 
     @cached_property
     def lost(self) -> float:
-        """The larger share of packets that found no descriptor, or no room in a ring between cores.
+        """Return the larger of two loss shares: no free descriptor, or no room in a ring between cores.
 
         Raises:
-            NotMeasured: none of them is known.
+            NotMeasured: neither is known.
         """
         shares = [share for name in ("imissed_share", "ring_full_share") if (share := self.known(name)) is not None]
         if shares:
@@ -169,10 +171,10 @@ class PointObservations:
 
     @property
     def lost_elsewhere(self) -> float:
-        """Share of packets that did not come back to the generator, less what the DUT's own counters know of.
+        """Return the share of packets that did not come back to the generator and that no counter of the DUT explains.
 
-        Where the generator does not receive: that did not come to the DUT, if it is more than windows of two clocks
-        can differ by.
+        If the generator does not receive, it is the share that did not reach the DUT, beyond the difference that the
+        windows of two clocks can make.
         """
         if self.not_arrived is not None:
             return self.not_arrived
@@ -183,7 +185,7 @@ class PointObservations:
 
     @cached_property
     def not_arrived(self) -> float | None:
-        """Share of what was sent that came neither to the DUT nor to its counters; None where nearly all did."""
+        """Return the share of sent packets that the DUT neither received nor counted; None if nearly all arrived."""
         sent, came = self.known("offered_pps"), self.known("rx_pps")
         if not self.has_generator or not sent or came is None:
             return None
@@ -193,9 +195,9 @@ class PointObservations:
 
     @cached_property
     def busiest(self) -> CoreLoad:
-        """The lcore that has least time left, by the means over the trials; of workers where a ring to them is full.
+        """Return the busiest lcore by the means over the trials; the busiest worker if a ring to the workers is full.
 
-        A dispatcher that throws packets away in front of a full ring is busy, and yet not what limits.
+        A dispatcher that drops packets at a full ring is busy but is not the limit.
 
         Raises:
             NotMeasured: the trials have no cycles.
@@ -220,7 +222,7 @@ class PointObservations:
 
     @cached_property
     def cores(self) -> list[CoreLoad]:
-        """The DUT's lcores, by the means over the trials.
+        """Return the loads of the DUT's lcores, as means over the trials.
 
         Raises:
             NotMeasured: the trials have no cycles.
@@ -242,12 +244,12 @@ class PointObservations:
 
     @cached_property
     def load_error(self) -> float:
-        """By how much the lcores' busy shares may be off."""
+        """Return the largest uncertainty of the lcores' busy shares."""
         return max((core.error for core in self.cores), default=0.0) if self.loads else 0.0
 
     @cached_property
     def at_its_errors(self) -> "tuple[PointObservations, PointObservations]":
-        """The same point with all lcores' busy shares an error lower, and an error higher."""
+        """Return the point twice: with all busy shares lower by their error, and higher by their error."""
         lower, higher = (
             replace(self, loads=[[core.shifted(errors) for core in each] for each in self.loads])
             for errors in (-1.0, 1.0)
@@ -256,10 +258,10 @@ class PointObservations:
 
     @cached_property
     def core_bound(self) -> bool:
-        """Tell whether the busiest lcore has no time left, and as much to do as it can.
+        """Tell whether the busiest lcore is saturated while more packets are waiting.
 
         Raises:
-            NotMeasured: neither its cycles nor what was lost says so.
+            NotMeasured: its cycles or the lost packets are unknown.
         """
         load = self.param("load_of_max")
         at_its_maximum = isinstance(load, int | float) and load >= 1 and not self.not_its_maximum

@@ -9,7 +9,7 @@ from pollscope.base.errors import UsageError
 from pollscope.base.units import counted
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
-# What the intra-host text's table 1 calls the metrics of docs/reference-metrics.md.
+# Metrics of docs/reference-metrics.md -> columns of table 1 of the intra-host paper.
 COLUMNS = {
     "tx_pps": "tx_rate_pps",
     "pcie_dma_read_bytes_per_s": "ib_read_bytes_per_s",
@@ -24,7 +24,7 @@ _NOT_STATED = "the paper's table does not have it"
 
 
 def paper_metadata(paper: str) -> list[PointObservations]:
-    """One point for each number of sending cores of the table.
+    """Return one point for each number of sending cores of the table.
 
     Raises:
         UsageError: the paper states no table of counters.

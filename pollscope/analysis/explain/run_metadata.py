@@ -93,7 +93,7 @@ def _whole_run(run: RunFolder) -> PointObservations:
 
 
 def _levels(record: Record) -> dict[str, Any]:
-    """The pair, where the testbed has pairs, and the levels: what tells points apart."""
+    """Return what identifies a point: its levels, and its pair if the testbed has pairs."""
     return {**({PAIR: record[PAIR]} if PAIR in record else {}), **record["factors"]}
 
 
@@ -109,7 +109,7 @@ def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
 
 
 def _nic_link(record: Record) -> PcieLink | None:
-    """The PCIe link of the DUT's NIC; None where no collector told it, or the model of links does not know it."""
+    """Return the PCIe link of the DUT's NIC; None if it was not recorded or the model of links does not know it."""
     names = ("link_speed", "link_width", "max_payload", "max_read_request")
     trial = TrialObservations(record)
     try:
@@ -119,7 +119,7 @@ def _nic_link(record: Record) -> PcieLink | None:
 
 
 def _links(run: RunFolder, record: Record) -> tuple[list[tuple[str, str, float]], dict[str, str]]:
-    """The lines of the DUT's ports whose speed the driver told, and why there is none."""
+    """Return the lines of the DUT's ports whose speed the driver reported, and the reason if there is none."""
     speeds = {port["name"]: port.get("link_bps") for port in HostMetadata(run.meta).hello.get("ports", [])}
     names = {role: ((record.get("config") or {}).get("dut") or {}).get(role) for role in _LINE_METRICS}
     found = [
@@ -139,8 +139,8 @@ def _observations(known: PointObservations, trials: Sequence[_Trial]) -> PointOb
                 values[name].append(value)
             else:
                 values[name] = [value]
-    told = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
-    loads = [each for each in told if max(core.error for core in each) <= _MOST_ERROR] or told
+    known_loads = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
+    loads = [each for each in known_loads if max(core.error for core in each) <= _MOST_ERROR] or known_loads
     reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]
     same = len(loads) == 1 or len({tuple(core.name for core in each) for each in loads}) == 1
     return replace(
@@ -156,7 +156,7 @@ def _observations(known: PointObservations, trials: Sequence[_Trial]) -> PointOb
 
 
 def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object) -> list[CoreLoad] | str:
-    """The DUT's lcores of a trial, or why it has no cycles.
+    """Return the loads of the DUT's lcores in a trial, or the reason why it has no cycles.
 
     Of a single lcore the table has all that is asked for, or why it is absent, but waits for a lock; classes are
     computed for others.
@@ -242,7 +242,7 @@ def _busiest_share(counts: Sequence[Part]) -> float:
 def _with_neighbours(
     levels: Record, point: PointObservations, every: Sequence[tuple[Record, PointObservations]]
 ) -> PointObservations:
-    """With the points that differ in one factor only: the fewest cores, and the IOMMU off."""
+    """Add the points that differ in one factor only: the one with the fewest cores and the one with the IOMMU off."""
     fewest = min((each for each in _but_for(levels, "cores", every)), key=lambda each: each[0]["cores"], default=None)
     before = fewest[1] if fewest and fewest[0]["cores"] < levels.get("cores", 0) else None
     off = next((other for known, other in _but_for(levels, IOMMU, every) if known[IOMMU] == "off"), None)
@@ -256,7 +256,7 @@ def _with_neighbours(
 def _but_for(
     levels: Record, factor: str, every: Sequence[tuple[Record, PointObservations]]
 ) -> Iterator[tuple[Record, PointObservations]]:
-    """The points that have the factor, with the same levels of all others."""
+    """Yield the points that have the factor and the same levels of all others."""
     if factor in levels:
         rest = {name: level for name, level in levels.items() if name != factor}
         for known, point in every:

@@ -30,11 +30,11 @@ from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 _INTERVALS_OF_SOME = " with 95 % intervals, some of them unbounded"
-# What axes show, of packets and of what is stored in ns.
+# Factors from base units to the units on axes.
 MILLION, US_PER_NS = 1e6, 1e-3
-# Less time than this taken away from the DUT is not worth a sentence.
+# A caption mentions time taken away from the DUT from this share on.
 INTERRUPTED_LIMIT = 0.01
-# A figure of more has a panel for each, whose title names it.
+# A caption names the metrics of a figure with at most this many; panel titles name them in larger figures.
 _MOST_METRICS = 4
 # The sources that fill the RX rings, where a run compares them.
 FEEDS = {
@@ -43,31 +43,31 @@ FEEDS = {
     "infinite": "rings kept full by the virtual NIC",
     "none": "nobody sends",
 }
-# What became of time that was taken away from the DUT: in none, all or some of the metrics drawn it is left out.
+# Treatment of time that was taken away from the DUT, by whether no, all or only some drawn metrics leave it out.
 _FATES = {
     False: "is part of these numbers",
     True: "is left out",
     None: "is left out of what is 'while running' and part of the rest",
 }
-# Shares that are all that is not busy, so that time taken away is in them.
+# Shares of all time that is not busy, which therefore contain time taken away from the DUT.
 _HOLDS_INTERRUPTIONS = ("tax_share", "tax_share_testpmd")
 
 
 @dataclass(frozen=True)
 class FigureData:
-    """One run seen by a figure.
+    """Hold the data of one run for a figure.
 
     Attributes:
         row: the paper row that is drawn.
         run: the run folder.
         table: all its trials.
-        rows: those that are data.
-        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work;
-            None: some do.
+        rows: the trials that are data.
+        leaves_out_interruptions: whether the drawn metrics leave out time in which the DUT's CPU did other work;
+            None if only some do.
         pools_trials: whether all packets of all trials are drawn together.
         pairs: a sentence about pairs that are not drawn.
-        drawn: what the figure asked for, for the file beside it.
-        missing: what it asked for and no trial has, with the reason, for the same file.
+        drawn: values that the figure draws, for the file beside it.
+        missing: metrics that no trial has, with the reasons, for the same file.
         remarks: sentences about what the figure could not show; known once it is drawn.
     """
 
@@ -84,7 +84,7 @@ class FigureData:
     _samples: dict[str, list[PointValues]] = field(default_factory=dict)
 
     def by_point(self, metric: str, *having: str) -> list[PointValues]:
-        """Samples of a metric by point: those that have a level of each of these factors."""
+        """Return samples of a metric by point, of points that have a level of each given factor."""
         if metric not in self._samples:
             self._samples[metric] = self._noted(metric, by_point(self.rows, metric))
         return [sample for sample in self._samples[metric] if set(having) <= sample.levels.keys()]
@@ -98,19 +98,19 @@ class FigureData:
         return samples
 
     def note_absence(self, metric: str) -> None:
-        """Keeps why a metric that was asked for is in no trial, if so, for the file beside the figure."""
+        """Note why no trial has a metric, for the file beside the figure; do nothing if a trial has it."""
         if self.rows.empty or self.rows[f"metric.{metric}"].isna().all():
             known = metric_dictionary()[metric]
             self.missing.append({"metric": metric, "unit": known.unit, "absent": self.absence(metric)})
 
     def note(self, name: str, unit: str, levels: Mapping[str, Any], estimate: Estimate) -> None:
-        """Keeps a number that is drawn for the file beside the figure; ends of an unknown interval are left empty."""
+        """Note a drawn value for the file beside the figure; the ends of an unknown interval are left empty."""
         low, high = (end if estimate.has_interval else None for end in (estimate.low, estimate.high))
         numbers = {"value": estimate.value, "low": low, "high": high, "n": estimate.n}
         self.drawn.append({"metric": name, "unit": unit, **levels, **numbers})
 
     def running(self, metric: str) -> list[PointValues]:
-        """Samples of a share of all cycles, turned into a share of the cycles in which the DUT's lcores ran."""
+        """Return samples of a share of all cycles as a share of the cycles in which the DUT's lcores ran."""
         away, share = self.rows["metric.interrupted_share"], self.rows[f"metric.{metric}"]
         if away.isna().all():
             return self.by_point(metric)
@@ -122,14 +122,14 @@ class FigureData:
         return self._samples[name]
 
     def generator_limited(self, metric: str, *having: str) -> list[PointValues]:
-        """As `by_point`, at points of a saturating run whose rate is the generator's: lower bounds of the DUT's."""
+        """Return samples of saturated points that the generator limits, so that they are lower bounds for the DUT."""
         bound = saturated_generator_points(self.run, self.table)
         found = by_point(self.rows[places(self.rows).isin(bound)], metric)
         return [sample for sample in found if set(having) <= sample.levels.keys()]
 
     @property
     def interrupted(self) -> str:
-        """How much of the time was taken away from the DUT's lcores; empty when it was next to nothing."""
+        """Return a sentence on the time that was taken away from the DUT's lcores; empty if it was negligible."""
         shares = self.rows["metric.interrupted_share"].dropna()
         if shares.empty or shares.max() < INTERRUPTED_LIMIT:
             return ""
@@ -139,12 +139,12 @@ class FigureData:
 
     @property
     def floor_ns(self) -> float | None:
-        """Median latency of the path without a DUT; None when the run did not measure it."""
+        """Return the median latency of the path without a DUT; None if the run did not measure it."""
         floors = self.rows["metric.latency_floor_ns"].dropna()
         return None if floors.empty else float(floors.median())
 
     def absence(self, metric: str) -> str:
-        """Why a metric is absent."""
+        """Return why a metric is absent."""
         return absence(self.rows, metric) if len(self.rows) else no_data(self.run)
 
     @property
@@ -154,7 +154,7 @@ class FigureData:
 
     @property
     def mark(self) -> str:
-        """How real the numbers are: modelled, emulated, or measured on hardware."""
+        """Return the origin of the numbers: modelled, emulated, or measured on hardware."""
         if self.modelled:
             return "MODELLED: computed by a simulation, not measured"
         if HostMetadata(self.run.meta).virtual_nic:
@@ -165,7 +165,7 @@ class FigureData:
 
     @property
     def caption(self) -> str:
-        """Return what a reader needs beside the picture: testbed, machine, trials, options, run."""
+        """Return the context that a reader needs: testbed, machine, trials, options, run."""
         host = HostMetadata(self.run.meta)
         machine = "" if host.modelled else f" {host.processor}; {host.machine}; {host.software}."
         where = f"Testbed {host.testbed_name}: {self.mark}.{machine}"
@@ -183,14 +183,14 @@ class FigureData:
         return " ".join(each for each in said if each)
 
     def _metrics(self) -> str:
-        """Name the metrics that are drawn as the tables do, where they are few."""
+        """Return the names of the drawn metrics as in tables, if they are few."""
         names = dict.fromkeys(str(row["metric"]).partition(" ")[0] for row in self.drawn)
         known = metric_dictionary().metrics
         titles = [f"{known[name].title} ({name})" for name in names if name in known]
         return f"Shown: {', '.join(titles)}." if 0 < len(titles) <= _MOST_METRICS else ""
 
     def _trials(self) -> str:
-        """How many trials stand behind a point, and whether that gives intervals of what is drawn."""
+        """Return the number of trials per point, and whether it gives intervals."""
         if self.rows.empty:
             return "No trial is data."
         sizes = Counter(places(self.rows).value_counts())
@@ -203,7 +203,7 @@ class FigureData:
             return f"One trial per point, so there are no intervals.{note}"
         known = {row["low"] is not None for row in self.drawn}
         said = {frozenset({False}): ", whose intervals are unbounded", frozenset({True, False}): _INTERVALS_OF_SOME}
-        intervals = {frozenset[bool](): ""} | said  # nothing is drawn, so nothing has one
+        intervals = {frozenset[bool](): ""} | said  # of a figure that draws nothing
         return f"Means of {repeats} trials per point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
 
     def _maximum_note(self) -> str:
@@ -220,7 +220,7 @@ class FigureData:
 
 
 def no_data(run: RunFolder) -> str:
-    """Why a run has nothing to draw: what the testbed could not host, or that all trials failed."""
+    """Return why a run has nothing to draw: the testbed could host no point, or all trials failed."""
     reasons = dict.fromkeys(str(entry["reason"]) for entry in run.meta.get("left_out", []))
     if run.trials or not reasons:
         return "the run has no trial that is data"
@@ -228,27 +228,27 @@ def no_data(run: RunFolder) -> str:
 
 
 def levels_of(found: Sequence[PointValues], factor: str, scale: float = 1.0) -> list[float]:
-    """The levels of a factor of samples that have one, times `scale`, in their order."""
+    """Return the levels of a factor in the order of the samples, times `scale`."""
     return [float(sample.levels[factor]) * scale for sample in found]
 
 
 def queues_of(found: Sequence[PointValues]) -> list[float]:
-    """The numbers of queues of samples that have one, in their order."""
+    """Return the numbers of queues in the order of the samples."""
     return levels_of(found, "queues")
 
 
 def by_level(found: Iterable[PointValues], factor: str) -> list[PointValues]:
-    """Samples by a rising level of a factor, which is a number."""
+    """Sort samples by the level of a numeric factor."""
     return sorted(found, key=lambda sample: float(sample.levels[factor]))
 
 
 def all_queues(lines: Mapping[str, Sequence[PointValues]]) -> list[float]:
-    """The numbers of queues of several lines, each once, rising."""
+    """Return the distinct numbers of queues of several lines, rising."""
     return sorted({queues for found in lines.values() for queues in queues_of(found)})
 
 
 def by_feed(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
-    """Return samples by the source that fills the rings, in words; samples of two feeds are never joined."""
+    """Group samples by the feed that fills the rings, so that no line joins two feeds."""
     feeds = [feed for feed in FEEDS if any(sample.levels.get("feed", "") == feed for sample in found)]
     return {FEEDS[feed]: [sample for sample in found if sample.levels.get("feed", "") == feed] for feed in feeds}
 
@@ -277,5 +277,5 @@ def figure_data(
 
 
 def short_name(paper: str) -> str:
-    """How a paper is called in a figure: SoCC'19."""
+    """Return the name of a paper in figures: SoCC'19."""
     return load_paper(paper).short

@@ -30,36 +30,36 @@ from pollscope.analysis.figures.style import (
 from pollscope.base.units import human_number
 from pollscope.stats.estimates import NO_INTERVAL
 
-# Of the height of a figure, what is no panel: legend and axis labels. Of the width of a panel, what the labels take.
+# Height of a figure outside its panels (legend, axis labels), and width of a panel's labels.
 AROUND_INCH = 0.5
 _LABELS_INCH = 0.8
 _ABSENT_INCH = 1.4
-# Around the values of a panel, how much room intervals get at most, as a share of what the values span.
+# Room for intervals beyond the values of a panel, at most, as a share of the span of the values.
 _ROOM = 1.0
-# On a logarithmic axis values span at least this factor.
+# A logarithmic axis spans at least this factor.
 _LEAST_FACTOR = 4.0
-# Of an interval that ends inside the axes, the room behind it.
+# Room behind an interval that ends inside the axes, as a share of the span.
 BEHIND = 0.04
-# Between intervals at one place that overlap: two of them stay behind the marker.
+# Distance between overlapping intervals at one place; two of them stay behind the marker.
 APART_POINTS, POINTS_PER_INCH = 2.4, 72
 _MARK_INCH = 0.05
-# Of the height of the axes, about what a marker covers: an interval that is shorter is hidden, wherever it stands.
+# Share of the axes' height that a marker covers, about: a shorter interval is always hidden.
 _MARKER_SHARE = 0.03
-# Nearer to the edge of the axes than this share, a line is not seen.
+# A line nearer to the edge of the axes than this share is not visible.
 SEEN = 0.02
-# A statement of a paper that lies this many times above the measured values would press them flat.
+# A paper's value this many times above the measured ones would flatten them.
 _FAR = 4
 _ABOVE_STATED = 1.08
 _LEGEND_CHARACTERS = 125  # of a line as wide as a page
 _HANDLE_CHARACTERS = 8
 _LEGEND_LINE_INCH = 0.16
 _THOUSAND = 1000
-# What marks mean that any figure may have: label of the artist -> (marker, words).
+# Marks that any figure may have: label of the artist -> (marker, words in the legend).
 MARKS = {HOLLOW: ("o", f"hollow: {NO_INTERVAL}"), CUT: ("^", "the interval goes on beyond the axis")}
 
 
 def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
-    """Brings a drawn figure into its last form; sentences for the caption about what it does not show.
+    """Finish a drawn figure and return sentences for the caption about things that it does not show.
 
     Args:
         figure: as `PaperFigure.draw` returns it.
@@ -78,13 +78,13 @@ def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
 
 
 def _separate_thousands(axes: Axes) -> None:
-    """Ticks that matplotlib wrote by itself as all other numbers are written: 1,250."""
+    """Write large tick labels with a separator, as all other numbers: 1,250."""
     if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter) and max(map(abs, axes.get_ylim())) >= _THOUSAND:
         axes.yaxis.set_major_formatter(lambda value, _: human_number(value, 6))
 
 
 def _without_absent(figure: Figure) -> list[str]:
-    """Takes out panels that only say why they are empty; where there is nothing else, one of them stays."""
+    """Remove panels without data and return sentences with the reasons; if none has data, keep one panel."""
     for axes in [each for each in figure.axes if not each.get_visible()]:
         figure.delaxes(axes)
     reasons = {axes: reason for axes in figure.axes if (reason := absent_reason(axes))}
@@ -98,12 +98,12 @@ def _without_absent(figure: Figure) -> list[str]:
     if not kept:
         return _one_reason(figure, titles)
     _arrange(figure, kept, columns, rows)
-    told = "; ".join(f"{', '.join(names)}, because {reason}" for reason, names in titles.items())
-    return [f"Absent, so not drawn: {told}."]
+    absences = "; ".join(f"{', '.join(names)}, because {reason}" for reason, names in titles.items())
+    return [f"Absent, so not drawn: {absences}."]
 
 
 def _by_reason(reasons: Mapping[Axes, str]) -> dict[str, list[str]]:
-    """Reason -> titles of the panels that gave it."""
+    """Return titles of empty panels by reason."""
     titles: dict[str, list[str]] = {}
     for axes, reason in reasons.items():
         titles.setdefault(reason, []).append(axes.get_title(loc="left"))
@@ -111,7 +111,7 @@ def _by_reason(reasons: Mapping[Axes, str]) -> dict[str, list[str]]:
 
 
 def _one_reason(figure: Figure, titles: Mapping[str, Sequence[str]]) -> list[str]:
-    """One low panel with the first reason; a sentence for the others."""
+    """Show one low panel with the first reason and return sentences for the others."""
     first, *others = titles
     figure.set_figheight(_ABSENT_INCH)
     absent_panel(figure.subplots(), first, 100)
@@ -119,14 +119,14 @@ def _one_reason(figure: Figure, titles: Mapping[str, Sequence[str]]) -> list[str
 
 
 def _grid(figure: Figure) -> tuple[int, int]:
-    """Columns and rows of the panels."""
+    """Return the numbers of columns and rows of the panels."""
     places = [place for axes in figure.axes if (place := axes.get_subplotspec()) is not None]
     grid = places[0].get_gridspec()
     return grid.ncols, grid.nrows
 
 
 def _arrange(figure: Figure, kept: Sequence[Axes], most_columns: int, rows_before: int) -> None:
-    """The panels that stay, line by line; the figure loses the lines that it no longer needs."""
+    """Arrange the remaining panels row by row and shrink the figure by the rows that it no longer needs."""
     columns = min(most_columns, len(kept))
     rows = math.ceil(len(kept) / columns)
     height = (figure.get_figheight() - AROUND_INCH) / rows_before
@@ -137,7 +137,7 @@ def _arrange(figure: Figure, kept: Sequence[Axes], most_columns: int, rows_befor
 
 
 def _hold(axes: Axes) -> None:
-    """Set limits between which values are told apart: intervals end inside or are cut (see `_mark_cuts`)."""
+    """Set axis limits that keep values distinguishable; longer intervals are cut (see `_mark_cuts`)."""
     whiskers = [line for line in axes.lines if line.get_label() == WHISKER]
     scale = _Log() if axes.get_yscale() == "log" else _Linear()
     sharing = axes.get_shared_y_axes().get_siblings(axes)
@@ -163,7 +163,7 @@ def _hold(axes: Axes) -> None:
 
 
 def _mark_cuts(axes: Axes) -> None:
-    """Mark the intervals that leave the axes, at their edge, once nothing moves it any more."""
+    """Mark intervals that leave the axes at their edge. Call this when the limits are final."""
     bottom, top = axes.get_ylim()
     below = bottom / (top / bottom) ** BEHIND if axes.get_yscale() == "log" else bottom - BEHIND * (top - bottom)
     for line in [line for line in axes.lines if line.get_label() == WHISKER]:
@@ -173,13 +173,13 @@ def _mark_cuts(axes: Axes) -> None:
 
 
 def _side_by_side(axes: Axes, whiskers: Sequence[Line2D], ends: Sequence[Sequence[float]], marker: float) -> None:
-    """Moves intervals at one place apart where they overlap: the last one would hide the others.
+    """Move overlapping intervals at one place apart, because the last one would hide the others.
 
     Args:
-        axes: of the lines.
-        whiskers: an interval each.
-        ends: lower and upper end of each along the axis.
-        marker: the height that a marker covers, along the axis; what is shorter is hidden by it and stays.
+        axes: the axes of the lines.
+        whiskers: one line per interval.
+        ends: lower and upper end of each, on the scale of the axis.
+        marker: height that a marker covers, on the same scale; it hides shorter intervals, which stay.
     """
     places: dict[float, list[_Reach]] = {}
     for rank, (line, (lower, upper)) in enumerate(zip(whiskers, ends, strict=True)):
@@ -200,7 +200,7 @@ def _side_by_side(axes: Axes, whiskers: Sequence[Line2D], ends: Sequence[Sequenc
 
 
 def _keep_inside(axes: Axes, figure: Figure, places: Sequence[float], inches: float) -> None:
-    """Lets the axis reach so far beyond the first and the last place, and a mark further."""
+    """Extend the x axis by a distance and the size of a mark beyond the first and the last place."""
     scale = axes.xaxis.get_transform()
     first, last = scale.transform([min(places), max(places)])
     low, high = scale.transform(axes.get_xlim())
@@ -210,7 +210,7 @@ def _keep_inside(axes: Axes, figure: Figure, places: Sequence[float], inches: fl
 
 
 class _Reach(NamedTuple):
-    """An interval along the axis, and its place among those of the axes."""
+    """Hold an interval along the axis and its index among the intervals of the axes."""
 
     lower: float
     upper: float
@@ -218,7 +218,7 @@ class _Reach(NamedTuple):
 
 
 def _meeting(found: Sequence[_Reach]) -> list[list[_Reach]]:
-    """Groups of intervals that overlap, directly or through others, each in the order of its lines."""
+    """Return groups of intervals that overlap directly or through others, each in the order of the lines."""
     groups: list[list[_Reach]] = []
     for each in sorted(found):
         if groups and each.lower <= max(other.upper for other in groups[-1]):
@@ -229,7 +229,7 @@ def _meeting(found: Sequence[_Reach]) -> list[list[_Reach]]:
 
 
 def _lanes(meeting: Sequence[_Reach]) -> dict[_Reach, int]:
-    """For each interval the first lane in which it meets none before it."""
+    """Assign each interval the first lane in which it overlaps no earlier one."""
     lanes: dict[_Reach, int] = {}
     for each in meeting:
         taken = {lanes[other] for other in lanes if other.lower <= each.upper and each.lower <= other.upper}
@@ -238,7 +238,7 @@ def _lanes(meeting: Sequence[_Reach]) -> dict[_Reach, int]:
 
 
 def _cut(axes: Axes, line: Line2D, x: float, y: float | None, marker: str) -> None:
-    """A mark where an interval leaves the axes; none where it does not."""
+    """Draw a mark where an interval leaves the axes; do nothing if it does not."""
     if y is not None:
         (mark,) = axes.plot(x, y, marker, ms=5, color=line.get_color(), clip_on=False, zorder=6, label=CUT)
         mark.set_transform(line.get_transform())
@@ -275,7 +275,7 @@ def _numbers(values: object) -> list[float]:
 
 
 def _heights(axes: Axes) -> list[float]:
-    """Where values are drawn: of lines and marks that belong to data, and of bars."""
+    """Return the heights of all drawn data: lines, marks and bars."""
     lines = [
         line
         for line in axes.lines
@@ -287,18 +287,18 @@ def _heights(axes: Axes) -> list[float]:
 
 
 def _in_data(axes: Axes, line: Line2D) -> bool:
-    """Tell whether a line stands for data; one across the whole axes does not."""
+    """Tell whether a line is data; a line across the whole axes is not."""
     return line.get_transform() == axes.transData
 
 
 def _words_stated(line: Line2D) -> str:
-    """The words of a mark that stands for what a paper states; empty for others."""
+    """Return the words of a mark for a paper's value; empty for other lines."""
     label = str(line.get_label())
     return label.removeprefix(STATED) if label.startswith(STATED) else ""
 
 
 def _stated(figure: Figure) -> list[str]:
-    """Makes room for what papers state; what lies far beyond the axes is taken out and said."""
+    """Make room for papers' values; remove those far beyond the axes and return sentences about them."""
     said = []
     for axes in figure.axes:
         for line in [line for line in axes.lines if _words_stated(line)]:
@@ -311,7 +311,7 @@ def _stated(figure: Figure) -> list[str]:
 
 
 def _reaches(axes: Axes, line: Line2D) -> bool:
-    """Tell whether the axes reach a mark of a paper; they are made higher where that costs little."""
+    """Tell whether the axes reach a paper's value; extend them if that costs little."""
     if not _in_data(axes, line):
         low, high = axes.get_xlim()
         return low <= _numbers(line.get_xdata())[0] <= high
@@ -323,7 +323,7 @@ def _reaches(axes: Axes, line: Line2D) -> bool:
 
 
 def _without_hidden_floor(figure: Figure) -> list[str]:
-    """Takes out the line of the path alone where it lies upon the edge of the axes or beyond it."""
+    """Remove the line of the path alone if it lies at the edge of the axes or beyond."""
     said = []
     for axes in figure.axes:
         for line in [line for line in axes.lines if line.get_label() == FLOOR]:
@@ -340,7 +340,7 @@ def _without_hidden_floor(figure: Figure) -> list[str]:
 
 
 def _legend(figure: Figure) -> None:
-    """One legend above all panels: each drawn thing that has a name, once, and the marks that any figure may have."""
+    """Draw one legend above all panels: each named artist once, and the common marks that occur."""
     named: dict[str, Any] = {}
     for axes in figure.axes:
         found = list(zip(*axes.get_legend_handles_labels(), strict=True))
@@ -359,14 +359,14 @@ def _legend(figure: Figure) -> None:
 
 
 def _columns(characters: Sequence[int], width: float) -> int:
-    """The most columns of a legend that fit into the figure; entries fill one column after the other.
+    """Return the largest number of legend columns that fit; entries fill one column after the other.
 
     Args:
-        characters: of each entry with its mark.
-        width: of the figure, as a share of a page.
+        characters: length of each entry with its mark.
+        width: width of the figure, as a share of a page.
     """
     for columns in range(len(characters), 1, -1):
-        # As matplotlib fills them: the first columns hold one more where it does not come out even.
+        # As in matplotlib, the first columns hold one entry more if the division leaves a remainder.
         widest = [max(column) for column in np.array_split(characters, columns)]
         if sum(widest) <= _LEGEND_CHARACTERS * width:
             return columns

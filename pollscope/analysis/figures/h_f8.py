@@ -183,7 +183,7 @@ def draw_ipc(data: FigureData) -> Figure:
     counted.set_title("Instructions per cycle")
     _panel(counted, data, [Line(name, metric, {}) for metric, name in IPC.items()], "load_of_max", (LOAD, Scale("IPC")))
     shares.set_title("Share of cycles")
-    # What both panels have looks the same in both.
+    # Lines that both panels share look the same in both.
     lines = [Line(name, metric, {}, rank) for rank, (metric, name) in enumerate(SHARES.items(), 1)]
     _panel(shares, data, lines, "load_of_max", (LOAD, Scale("Share of cycles (%)", 0.01)))
     return figure

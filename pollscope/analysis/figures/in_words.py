@@ -12,19 +12,19 @@ from pollscope.metrics.dictionary import metric_dictionary
 
 _NOT_LEVELS = ("metric", "unit", "value", "low", "high", "n")
 _MOST_DIFFERENCES = 5
-# What a figure draws whole, beyond the metrics: its title, and a metric of the same unit.
+# Distributions that figures draw whole: title, and a metric of the same unit.
 DISTRIBUTIONS = {"latency_sent": ("Latency from departure", "latency_sent_max_ns")}
 
 
 def in_words(drawn: Sequence[Mapping[str, Any]]) -> str:
-    """The least and the greatest value of each quantity of a figure, with their points; rows as in its CSV file."""
+    """Describe the least and the greatest value of each drawn quantity, with their points (rows as in the CSV file)."""
     quantities: dict[str, list[Mapping[str, Any]]] = {}
     for row in drawn:
         mine = quantities.setdefault(str(row["metric"]), [])
         if row not in mine and math.isfinite(row["value"]):
             mine.append(row)
-    told = [_quantity(name, rows) for name, rows in quantities.items() if rows]
-    return " ".join(told) or "No value is drawn; the figure says why."
+    sentences = [_quantity(name, rows) for name, rows in quantities.items() if rows]
+    return " ".join(sentences) or "No value is drawn; the figure says why."
 
 
 def _quantity(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -53,15 +53,15 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def comparison_in_words(differences: Sequence[Difference]) -> str:
-    """The differences that are larger than noise, the largest first."""
+    """Describe the differences that are larger than noise, the largest first."""
     beyond = [each for each in differences if each.beyond_noise and each.ratio.value > 0]
     beyond.sort(key=lambda each: -abs(math.log(each.ratio.value)))
     if not beyond:
         return f"None of {len(differences)} differences is larger than noise."
-    told = [
+    largest = [
         f"{metric_dictionary()[each.metric].title}{f' at {each.point}' if each.point else ''}: {each.second_name} is "
         f"{human_number(each.ratio.value)} times {each.first_name}"
         for each in beyond[:_MOST_DIFFERENCES]
     ]
-    more = f"; and {len(beyond) - len(told)} more" if len(beyond) > len(told) else ""
-    return f"{'; '.join(told)}{more}."
+    more = f"; and {len(beyond) - len(largest)} more" if len(beyond) > len(largest) else ""
+    return f"{'; '.join(largest)}{more}."

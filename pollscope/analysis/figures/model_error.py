@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A measured run and a modelled one of the same points in one figure, and how far the model is off."""
+"""Draw a measured run and a modelled one of the same points in one figure, with the error of the model."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from pollscope.base.units import counted, human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.store.run_folder import RunFolder
 
-# What a model tells of a core; those that the row shows are drawn, and the rate.
+# Metrics of a modelled core. Drawn are the rate and those that the figure of the row shows.
 METRICS = (
     "rx_pps",
     "tx_pps",
@@ -35,7 +35,7 @@ METRICS = (
     "latency_sent_p50_ns",
     "latency_sent_p99_ns",
 )
-RATES = METRICS[:3]  # of which one is drawn whatever a row shows
+RATES = METRICS[:3]  # one of these is always drawn
 MOST_PANELS, COLUMNS, PANEL_INCH = 4, 2, 2.5
 TICKS = 5
 SHARE = "share"  # a unit
@@ -43,12 +43,12 @@ SHARE = "share"  # a unit
 
 @dataclass(frozen=True)
 class ModelError:
-    """A model held against measurement, at the points that both have.
+    """Hold the comparison of a model with a measurement, at the points that both have.
 
     Attributes:
-        figure: of the paper's row.
+        figure: the figure of the paper's row.
         differences: modelled over measured.
-        fitted: where the model's costs come from if from this row; empty: from elsewhere.
+        fitted: source of the model's costs if they were fitted to this row, else empty.
     """
 
     figure: PaperFigure
@@ -57,15 +57,15 @@ class ModelError:
 
     @property
     def heading(self) -> str:
-        """Of the figure."""
+        """Return the heading of the figure."""
         return f"{self.figure.row}. The model against what was measured"
 
     def words(self) -> str:
-        """The error of each metric: geometric mean and ends of modelled over measured; of shares, the differences."""
-        told = []
+        """Describe the error of each metric: geometric mean and range of ratios, or differences of shares."""
+        errors = []
         for metric, found in self.by_metric().items():
             if metric_dictionary()[metric].unit == SHARE:
-                told.append(self._points_off(metric, found))
+                errors.append(self._points_off(metric, found))
                 continue
             ratios = [each.ratio.value for each in found if each.first.value > 0 and each.second.value > 0]
             if not ratios:
@@ -75,13 +75,15 @@ class ModelError:
             points = counted(len(ratios), "point")
             if zero := len(found) - len(ratios):
                 points += f" ({zero} where one side is 0 left out)"
-            told.append(f"{metric_dictionary()[metric].title}: {human_number(mean)} ({ends}) at {points}")
+            errors.append(f"{metric_dictionary()[metric].title}: {human_number(mean)} ({ends}) at {points}")
         source = f" Costs of the model come from this row ({self.fitted})." if self.fitted else ""
-        return f"Model's error, modelled over measured, geometric mean (least to greatest). {'; '.join(told)}.{source}"
+        return (
+            f"Model's error, modelled over measured, geometric mean (least to greatest). {'; '.join(errors)}.{source}"
+        )
 
     @staticmethod
     def _points_off(metric: str, found: Sequence[Difference]) -> str:
-        """A share may well be 0 on one side, which no ratio tells."""
+        """Describe the error of a share in percentage points: a share may be 0, and then there is no ratio."""
         off = [100 * (each.second.value - each.first.value) for each in found]
         return (
             f"{metric_dictionary()[metric].title}: modelled less measured, {human_number(min(off), 2)} to "
@@ -89,12 +91,12 @@ class ModelError:
         )
 
     def by_metric(self) -> dict[str, list[Difference]]:
-        """The differences of each metric that is drawn."""
+        """Return the differences of each drawn metric."""
         names = list(dict.fromkeys(each.metric for each in self.differences))[:MOST_PANELS]
         return {name: [each for each in self.differences if each.metric == name] for name in names}
 
     def draw(self) -> Figure:
-        """A panel for each metric along the row's factor: measured drawn through, modelled dotted."""
+        """Draw one panel per metric over the row's factor: measured lines solid, modelled ones dotted."""
         panels = self.by_metric()
         rows = -(-len(panels) // COLUMNS)
         figure = new_figure(PANEL_INCH * rows + 0.4)
@@ -127,13 +129,13 @@ class ModelError:
 
     @staticmethod
     def _constant(found: Sequence[Difference]) -> list[str]:
-        """Factors with the same level at every point."""
+        """Return the factors with the same level at every point."""
         names = found[0].samples[0].levels
         return [name for name in names if len({each.samples[0].levels.get(name) for each in found}) == 1]
 
 
 def model_error(figure: PaperFigure, measured: RunFolder, modelled: RunFolder) -> ModelError | None:
-    """How far a modelled run is off a measured one of the same row; None where they have no point in common."""
+    """Compare a modelled run with a measured one of the same row; return None if they share no point."""
     data = figure.data(measured)
     with look():
         figure.draw(data)
@@ -144,7 +146,7 @@ def model_error(figure: PaperFigure, measured: RunFolder, modelled: RunFolder) -
     except UsageError:
         return None
     usable = [each for each in found if set(figure.along) & each.samples[0].levels.keys()]
-    # A rate that is nothing on both sides says nothing of the model.
+    # A rate that is 0 at all points says nothing about the model.
     usable = [each for each in usable if any(other.first.value for other in found if other.metric == each.metric)]
     fitted = HostMetadata(modelled.meta).fitted.get(figure.row, "")
     return ModelError(figure, usable, fitted) if usable else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Predict a polling core from the same run: its latency by cyclic polling, its poll rate by the sizes of caches.
+"""Predict the latency (by cyclic polling) and the poll rate (by cache sizes) of a polling core from the same run.
 
-The latency that does not depend on queues is the median over all points of what the theory leaves over. The poll rate
-starts from the fewest queues, where it is right by construction.
+The part of the latency that does not depend on queues is fitted: the median over all points of measured minus predicted
+latency. The prediction of the poll rate equals the measurement at the fewest queues.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _CACHES = ("L1d", "L2", "L3")
 
 
 def draw_latency(axes: Axes, data: FigureData, found: Sequence[PointValues], shape: str, scale: float) -> None:
-    """The mean latency at the samples' numbers of queues, if their sweeps and useful cycles were measured.
+    """Draw the predicted mean latency, at points whose sweeps and useful cycles were measured.
 
     A packet waits as in cyclic polling with gates (Takagi 1986; Boxma and Groenendijk 1987), whose switch-over is an
     empty poll: a sweep without its busy polls, divided by its queues.
@@ -38,18 +38,18 @@ def draw_latency(axes: Axes, data: FigureData, found: Sequence[PointValues], sha
             rates = [rate_pps, *[0.0] * (queues - 1)] if shape == "SQ" else [rate_pps / queues] * queues
             service_ns, poll_ns = useful / rate_pps * 1e9, sweep_ns * (1 - useful) / queues
             waits[_key(sample)] = gated_mean_wait_ns(rates, service_ns, service_ns**2, poll_ns)
-    told = [sample for sample in found if _key(sample) in waits]
-    if len(told) > 1:
-        # The median over all points: a single mean may be off by the interval that it has.
-        rest_ns = median(sample.estimate.value - waits[_key(sample)] for sample in told)
-        values = [rest_ns + waits[_key(sample)] for sample in told]
-        _draw(axes, data, "latency_sent_mean_ns", "ns", told, values, scale, "cyclic polling (Takagi)")
+    predictable = [sample for sample in found if _key(sample) in waits]
+    if len(predictable) > 1:
+        # A median over all points, because each single mean is uncertain by its interval.
+        rest_ns = median(sample.estimate.value - waits[_key(sample)] for sample in predictable)
+        values = [rest_ns + waits[_key(sample)] for sample in predictable]
+        _draw(axes, data, "latency_sent_mean_ns", "ns", predictable, values, scale, "cyclic polling (Takagi)")
 
 
 def draw_poll_rate(axes: Axes, data: FigureData, found: Sequence[PointValues], scale: float) -> None:
-    """The poll rate of empty queues, where the host says how large its caches are.
+    """Draw the predicted poll rate of empty queues, if the host's cache sizes are known.
 
-    It starts from the fewest of several queues: polls of one and the same queue wait for each other.
+    The prediction starts from the fewest of several queues, because polls of one single queue wait for each other.
     """
     found = [each for each in found if float(each.levels["queues"]) > 1]
     sizes = _cache_bytes(data)

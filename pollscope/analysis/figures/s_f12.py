@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""S-F12: what one core sends and receives at most, by packet size (SoCC'19 figure 12)."""
+"""Draw S-F12: maximum send and receive rates of one core by packet size (SoCC'19 figure 12)."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ from pollscope.analysis.point_values import PointValues
 from pollscope.base.units import human_number
 
 GIGA, PERCENT = 1e9, 100
-_MOST_UPRIGHT = 5  # sizes whose numbers stand side by side below a third of a figure
+_MOST_UPRIGHT = 5  # sizes whose labels fit side by side below a third of a figure
 
-# What is drawn: metric, workload, feed, name. The sender of the receiving core is the generator, on a core of its own.
+# Metric, workload, feed and name of a line. The sender to the receiving core is the generator, on its own core.
 _RateLine = tuple[str, str, str, str]
 SENDS, FULL, FED, BROUGHT = (
     "a core that only sends, to nobody",
@@ -41,7 +41,7 @@ _DROPS: tuple[_RateLine, ...] = (("imissed_share", "rx", "wire", FED),)
 
 
 def draw(data: FigureData) -> Figure:
-    """Packet rates, rates on the line with the paper's line rate, and what the receiving port had to drop."""
+    """Draw packet rates, bit rates with the paper's line rate, and drops of the receiving port."""
     figure = new_figure(3.1)
     packets, line, drops = figure.subplots(1, 3)
     packets.set_title("Packets")
@@ -73,7 +73,7 @@ def _lines(axes: Axes, data: FigureData, lines: Sequence[_RateLine], scale: floa
 
 
 def _of(data: FigureData, metric: str, workload: str, feed: str) -> list[PointValues]:
-    """Runs of before had one feed only, the wire."""
+    """Return the samples of a workload and feed; runs without this factor had feed `wire`."""
     found = [each for each in data.by_point(metric, "frame") if each.levels.get("workload") == workload]
     return [each for each in found if each.levels.get("feed", "wire") == feed]
 

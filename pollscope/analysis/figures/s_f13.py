@@ -68,7 +68,7 @@ def _cores(found: Sequence[PointValues]) -> list[float]:
 
 
 def _one(axes: Axes, found: Sequence[PointValues], rank: int, name: str, feed: str) -> None:
-    """Rings that the virtual NIC keeps full are told apart by other colours and by dashes."""
+    """Draw one line; other colours and dashes mark rings that the virtual NIC keeps full."""
     cores, full = _cores(found), feed == FEEDS["infinite"]
     words, estimates = f"{name}, {feed}" if feed else name, [each.estimate.scaled(1 / MILLION) for each in found]
     interval_line(axes, cores, estimates, rank + 4 * full, words, DASHES[full], marker=MARKERS[rank])

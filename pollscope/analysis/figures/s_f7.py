@@ -16,7 +16,7 @@ from pollscope.stats.estimates import Estimate
 PLACES = {"smt-sibling": "the SMT sibling", "same-llc": "a core behind the same LLC", "other-core": "another core"}
 _PLACE_WIDTH = 0.34
 _CORUNNER_METRICS = {"corunner_ipc": "IPC", "corunner_rate_running_hz": "Rate"}
-# Feed of a router at full load -> its name below a bar; runs of before had one and did not name it.
+# Feed of a router at full load -> its name below a bar; None: the run has no such factor.
 FULL = {None: "with matmul", "infinite": "with matmul,\nfull rings", "wire": "with matmul,\ngenerator"}
 
 Levels = Mapping[str, object]

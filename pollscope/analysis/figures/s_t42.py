@@ -69,7 +69,7 @@ def _by_cores(data: FigureData, metric: str) -> dict[int, Pair]:
 
 
 def _of_corunners(data: FigureData, metric: str) -> dict[int, Pair]:
-    """As runs of before have it: with spinning cores that are no DPDK program."""
+    """Return the pairs of a run whose spinning cores are no DPDK program but a co-runner."""
     found = {int(each.levels["spinning_cores"]): each for each in data.by_point(metric, "spinning_cores")}
     return {cores: (each, found.get(0)) for cores, each in found.items()}
 

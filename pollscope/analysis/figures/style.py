@@ -26,14 +26,14 @@ FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everyw
 _CAPTION_CHARACTERS = 141
 # Numbers of up to four digits that stand side by side below half a figure.
 MOST_TICKS = 11
-# Of an axis of half a figure, what a mark and the room beside it take.
+# Share of an axis of half a figure that a mark and the room beside it take.
 _MARK_SHARE = 0.025
-# An axis that spans less than this factor has ticks between its powers of ten, too.
+# An axis that spans less than this factor has ticks between its powers of ten as well.
 _FEW_DECADES = 300
 
-# Neutral colours; the report exchanges exactly these for its own in dark mode, so nothing else may use them.
+# Neutral colours. The report replaces exactly these in dark mode, so nothing else may use them.
 INK, MUTED, GRID, PAPER = "#1b2026", "#5b6570", "#d9dee3", "#ffffff"
-# Blue for useful work and orange for tax, told apart with every kind of colour blindness; neighbours differ in grey.
+# Blue for useful work and orange for tax: distinct with every colour blindness, and neighbours differ in grey.
 PARTS = {
     "empty_poll_share": ("Empty polls", "#e07b2c"),
     "loop_share": ("Loop", "#f2b27c"),
@@ -50,7 +50,7 @@ USEFUL_WHOLE = ("Useful, parts overlap", "#6f9fd0")
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#7a7a7a", "#5e3c99")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 DASHES: Any = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 3)), (0, (8, 3)), (0, (2, 4)))
-# Bars side by side are told apart by these as well.
+# Hatches distinguish neighbouring bars without colour.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 # Labels of artists that finish.py looks for; matplotlib leaves what begins with _ out of legends.
 WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
@@ -168,7 +168,7 @@ def mean_line(
     label: str = "",
     dashes: Any = "-",
 ) -> None:
-    """The means of samples, times `scale`, as the line of a rank."""
+    """Draw the means of samples, times `scale`, in the style of a rank."""
     interval_line(axes, x, [each.estimate.scaled(scale) for each in found], rank, label, dashes)
 
 

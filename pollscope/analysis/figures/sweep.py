@@ -34,7 +34,7 @@ from pollscope.store.run_folder import RunFolder
 
 PANEL_INCH = 1.8
 MOST_TICKS = {False: 12, True: 6}
-# What stands behind a factor on its axis.
+# Units behind the names of factors on axes.
 UNITS = {
     "load_of_max": "share of the maximum",
     "load_of_line": "share of line rate",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lines of a figure that was asked for (`Show`): which samples are on which, and what they are divided by."""
+"""Compute the lines of a figure that a user asked for (`Show`): their samples, and the base of ratios."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# More cannot be told apart, in colour or without (style.LINES, style.MARKERS).
+# More lines cannot be distinguished (style.LINES, style.MARKERS).
 MOST_LINES = 8
-# With nothing asked for: a rate and the tax, those first that leave out time taken away from the DUT.
+# Default panels: a rate and the tax; metrics that leave out time taken away from the DUT come first.
 RATES = ("rx_pps", "tx_pps", "poll_rate_running_hz", "poll_rate_hz")
 _TAXES = ("tax_share_running", "tax_share")
 Samples = Sequence[PointValues]
@@ -39,7 +39,7 @@ Samples = Sequence[PointValues]
 
 @dataclass(frozen=True)
 class SweepLine:
-    """One line of a panel: its name, its places along x by rising level, and what is drawn there."""
+    """Hold one line of a panel: its name, its rising levels along x, and the estimates there."""
 
     name: str
     x: list[Level]
@@ -49,11 +49,11 @@ class SweepLine:
 def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show | None:
     """Return the figure to draw if none is asked for, or complete `asked` (keys of `Show`).
 
-    The first factor lies along x; a rate and the tax are the panels; further factors are lines while these are few, and
-    are held at their first level from there on.
+    The first factor lies along x. The panels are a rate and the tax. Further factors become lines while there are few
+    lines; the rest are held at their first levels.
 
     Returns:
-        None when the run has no factor with two levels or none of the metrics.
+        None if the run has no factor with two levels or none of the metrics.
     """
     given = dict(asked or {})
     data = measured(current_table(run))
@@ -74,14 +74,14 @@ def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show
 
 
 def _present(data: pd.DataFrame) -> tuple[str, ...]:
-    """A rate that is not zero everywhere, and the tax."""
+    """Return a rate that is not zero everywhere, and the tax."""
     rates = (name for name in RATES if data[f"metric.{name}"].fillna(0).any())
     taxes = (name for name in _TAXES if data[f"metric.{name}"].notna().any())
     return tuple(name for name in (next(rates, None), next(taxes, None)) if name is not None)
 
 
 def _few(data: pd.DataFrame, others: Sequence[str]) -> tuple[str, ...]:
-    """The first of these factors that together have no more levels than lines can be told apart."""
+    """Return the first factors whose levels make no more than MOST_LINES lines together."""
     by: list[str] = []
     lines = 1
     for name in others:
@@ -93,7 +93,7 @@ def _few(data: pd.DataFrame, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _in_order_of_spec(run: RunFolder, names: Sequence[str]) -> list[str]:
-    """The factors in the order of the spec, pairs last; of zipped ones the first stands for all."""
+    """Return the factors in the order of the spec, pairs last; the first of zipped factors stands for all."""
     try:
         written = list(YAML(typ="safe", pure=True).load(str(run.meta.get("spec_text", "")))["factors"])
     except (YAMLError, TypeError, KeyError):
@@ -108,7 +108,7 @@ def _zips(run: RunFolder) -> list[list[str]]:
 
 
 def _zipped_with(run: RunFolder, names: Set[str]) -> frozenset[str]:
-    """The other factors that move together with one of these."""
+    """Return the other factors that are zipped with one of these."""
     return frozenset(name for group in _zips(run) if names & set(group) for name in group) - names
 
 
@@ -124,10 +124,10 @@ def _is_crowded(levels: Sequence[Level]) -> bool:
 
 
 def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
-    """The lines of one panel.
+    """Return the lines of one panel.
 
     Raises:
-        UsageError: a factor that is left over, more lines than can be told apart, or a level that there is none of.
+        UsageError: a factor is neither held nor shown, there are more than MOST_LINES lines, or a level does not exist.
     """
     held = {name: _level_of(data, name, level) for name, level in show.at.items()}
     data.note_absence(metric)
@@ -142,27 +142,27 @@ def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
         levels = {name: sample.levels[name] for name in by if name in sample.levels}
         lines.setdefault(levels_text(levels), []).append(sample)
     if len(lines) > MOST_LINES:
-        what = f"{len(lines)} lines cannot be distinguished, {MOST_LINES} can"
+        what = f"{len(lines)} lines are too many to distinguish (at most {MOST_LINES})"
         raise UsageError(what, "--by", f"hold a factor at one level: --at {by[0]}=LEVEL")
     base = _base(show, samples, data.run)
     return [_line(name, found, show, metric, base, data) for name, found in lines.items()]
 
 
 def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
-    """The factors whose levels are lines."""
-    # What moves together with the x axis, or with a factor that has lines, is told by the name of that.
+    """Return the factors whose levels are lines."""
+    # The x axis and the factors with lines stand for the factors that are zipped with them.
     named = {show.x, *show.by}
-    told = _zipped_with(run, named)
+    zipped = _zipped_with(run, named)
     every = dict.fromkeys(name for sample in samples for name in sample.levels)
     several = [
         name
         for name in every
-        if name not in (show.x, *show.at, *told) and len({sample.levels.get(name) for sample in samples}) > 1
+        if name not in (show.x, *show.at, *zipped) and len({sample.levels.get(name) for sample in samples}) > 1
     ]
-    # Pairs are other machines: never joined, and a line each without being asked for.
+    # Pairs are different machines, so each has a line of its own even if nobody asks for it.
     left = [name for name in several if show.by and name not in (*show.by, PAIR)]
     if left:
-        raise UsageError(f"'{left[0]}' has several levels, too", "--by", f"--by {left[0]} or --at {left[0]}=LEVEL")
+        raise UsageError(f"'{left[0]}' also has several levels", "--by", f"--by {left[0]} or --at {left[0]}=LEVEL")
     return several
 
 
@@ -180,7 +180,7 @@ def _line(name: str, found: Samples, show: Show, metric: str, base: "_Base | Non
 
 @dataclass(frozen=True)
 class _Base:
-    """Return the samples that all others are divided by: those at one level of a factor, whatever is zipped with it."""
+    """Hold the samples that all others are divided by: those at one level of a factor."""
 
     factor: str
     level: Level
@@ -188,7 +188,7 @@ class _Base:
     zipped: frozenset[str]
 
     def of(self, sample: PointValues) -> PointValues | None:
-        """The sample at the base's level that is equal in all else."""
+        """Return the sample at the base's level with the same levels of all other factors."""
         wanted = self._others(sample)
         at_level = (each for each in self.samples if each.levels.get(self.factor) == self.level)
         return next((each for each in at_level if self._others(each) == wanted), None)
@@ -198,7 +198,7 @@ class _Base:
 
 
 def _base(show: Show, samples: Samples, run: RunFolder) -> _Base | None:
-    if show.ratio_to is None or not samples:  # nothing to divide: the panel says why it is absent
+    if show.ratio_to is None or not samples:  # without samples the panel shows why they are absent
         return None
     factor, equals, word = str(show.ratio_to).partition("=")
     names = [factor] if equals else [*show.by, show.x]
@@ -209,7 +209,7 @@ def _base(show: Show, samples: Samples, run: RunFolder) -> _Base | None:
         raise UsageError(f"no point is at '{word}'", "--ratio-to", f"levels of {offered}")
     if len(fitting) > 1:
         both = " and ".join(name for name, _ in fitting)
-        raise UsageError(f"{word} is a level of {both}", "--ratio-to", f"say of which: {fitting[0][0]}={word}")
+        raise UsageError(f"{word} is a level of {both}", "--ratio-to", f"name the factor: {fitting[0][0]}={word}")
     factor, level = fitting[0]
     return _Base(factor, level, samples, _zipped_with(run, {factor}))
 
@@ -229,7 +229,7 @@ def _level_of(data: FigureData, factor: str, word: Any) -> Level:
 
 
 def _find(samples: Samples, factor: str, word: Any) -> Level | None:
-    """The level that a word or a number means: `8`, `0.5`, `50%`, `3 Mpps`."""
+    """Return the level that a word or a number means: `8`, `0.5`, `50%`, `3 Mpps`."""
     text = str(word).replace(" ", "").lower()
     for level in (sample.levels[factor] for sample in samples if factor in sample.levels):
         if level == word or text in (str(level).lower(), level_text(factor, level).replace(" ", "").lower()):
@@ -256,7 +256,7 @@ def base_words(show: Show) -> str:
 
 
 def factor_word(factor: str) -> str:
-    """A factor in words."""
+    """Return a factor in words."""
     if factor.startswith("load_"):
         return "offered load"
     return factor.removeprefix("knob.").replace("_", " ")

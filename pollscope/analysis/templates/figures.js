@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What stands behind a mark, by pointing or by arrow keys, and zoom. Without this script figures are as they are, and
-// the titles of their marks are the browser's.
+// Shows the value of a mark by pointer or arrow keys, and zooms. Without this script the browser shows the titles of
+// the marks.
 (() => {
   "use strict";
   const NEAR_PX = 28, STEP = 1.5, MOST = 12;
@@ -33,11 +33,11 @@
       const area = mark.at.getBoundingClientRect();
       return [area.x + area.width / 2, area.y + area.height / 2];
     };
-    const tell = index => {
-      if (current >= 0) marks[current].at.classList.remove("readout-mark");
+    const select = index => {
+      if (current >= 0) marks[current].at.classList.remove("current-mark");
       current = index;
       readout.textContent = index < 0 ? HINT : marks[index].text;
-      if (index >= 0) marks[index].at.classList.add("readout-mark");
+      if (index >= 0) marks[index].at.classList.add("current-mark");
     };
 
     svg.addEventListener("pointermove", event => {
@@ -47,7 +47,7 @@
       }
       const far = marks.map(mark => Math.hypot(middle(mark)[0] - event.clientX, middle(mark)[1] - event.clientY));
       const nearest = far.indexOf(Math.min(...far));
-      if (nearest >= 0 && far[nearest] <= NEAR_PX && nearest !== current) tell(nearest);
+      if (nearest >= 0 && far[nearest] <= NEAR_PX && nearest !== current) select(nearest);
     });
     svg.addEventListener("dblclick", event => { const at = place(event); zoom(STEP * STEP, at.x, at.y); });
     svg.addEventListener("wheel", event => {
@@ -60,7 +60,7 @@
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const steps = { ArrowRight: 1, ArrowLeft: -1 };
       if (event.key in steps && marks.length) {
-        tell((current + steps[event.key] + (current < 0 && steps[event.key] < 0 ? 1 : 0) + marks.length) % marks.length);
+        select((current + steps[event.key] + (current < 0 && steps[event.key] < 0 ? 1 : 0) + marks.length) % marks.length);
         marks[current].at.scrollIntoView({ block: "nearest", inline: "center" });
       } else if (event.key === "+" || event.key === "=") zoom(STEP);
       else if (event.key === "-") zoom(1 / STEP);

@@ -18,7 +18,7 @@ from pollscope.metrics.record import (
 )
 from pollscope.metrics.steady import warm_up
 
-# What a frame takes on the line beside the bytes that a driver counts: FCS 4, preamble and start 8, gap 12.
+# Bytes of a frame on the line that drivers do not count: FCS 4, preamble and start 8, gap 12.
 _LINE_OVERHEAD_BYTES = 24
 
 
@@ -41,11 +41,11 @@ def _claim_lost_fraction(trial: TrialObservations) -> float:
 
 
 def _shared(trial: TrialObservations, name: str) -> float:
-    """Of all lcores that are told which queue is next."""
-    told = [lcore["sharing"][name].number() for lcore in trial.lcores if "sharing" in keys_of(lcore)]
-    if not told:
-        raise NotMeasured("no core was notified which queue is next")
-    return sum(told)
+    """Return the sum over all notified lcores."""
+    found = [lcore["sharing"][name].number() for lcore in trial.lcores if "sharing" in keys_of(lcore)]
+    if not found:
+        raise NotMeasured("no core was notified of queues")
+    return sum(found)
 
 
 def _vain_wakeup_fraction(trial: TrialObservations) -> float:
@@ -103,7 +103,7 @@ def _sampled_gap_share(trial: TrialObservations) -> float:
 
 
 def _busy_cycles_testpmd(trial: TrialObservations) -> float:
-    """Calls that returned packets, stamp to stamp, as testpmd books them."""
+    """Return the cycles of calls that returned packets, between stamps, as testpmd counts them."""
     return sum(sum(timed_parts(lcore).values()) for lcore in trial.lcores)
 
 

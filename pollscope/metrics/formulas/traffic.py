@@ -139,7 +139,7 @@ def _displacement_mean(trial: TrialObservations) -> float:
     found = _displaced(trial)
     if far := sum(packets for by, packets in found if abs(by) >= _FARTHEST_DISPLACEMENT):
         raise NotMeasured(
-            f"{far} packets arrived {_FARTHEST_DISPLACEMENT} places or more from theirs: not distinguished"
+            f"{far} packets are displaced by {_FARTHEST_DISPLACEMENT} places or more, which is not recorded exactly"
         )
     packets = nonzero(sum(packets for _, packets in found), "no packet was displaced")
     return sum(abs(by) * count for by, count in found) / packets
