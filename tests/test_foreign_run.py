@@ -266,3 +266,29 @@ def test_a_host_state_check_that_measured_nothing_is_refused(run: Path, damage: 
     synthetic.write_run(run, [synthetic.trial()], [check])
     with pytest.raises(UsageError, match=r"hosts\[0\]\.lines\[0\]"):
         current_table(read_run(run))
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["owner", "mode", "link"])
+def test_root_restores_nothing_from_a_journal_that_another_user_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: Path, kind: str
+) -> None:
+    """The knob's file is `sys/devices/system/cpu/cpufreq/TARGET/scaling_governor`, and the target leads elsewhere."""
+    policies = tmp_path / "root/sys/devices/system/cpu/cpufreq"
+    policies.mkdir(parents=True)
+    victim = victim.rename(tmp_path / "scaling_governor")
+    journal = tmp_path / "root/state/knobs/run.journal"
+    journal.parent.mkdir(parents=True)
+    header = {"journal": 1, "what": "", "pollscope": "", "pid": 1, "start_ticks": 1, "boot_id": "", "at_utc": ""}
+    target = os.path.relpath(tmp_path, policies)
+    change = {"event": "set", "entry": 1, "knob": "governor", "target": target, "old": "of the stranger", "new": "x"}
+    journal.write_text(f"{json.dumps(header)}\n{json.dumps(change)}\n", encoding="utf-8")
+    if kind == "owner":
+        os.chown(journal, NOBODY, NOBODY)
+    elif kind == "mode":
+        journal.chmod(0o666)
+    else:
+        journal.symlink_to(journal.rename(tmp_path / "elsewhere"))
+    done = pollscope("knob", "--root", str(tmp_path / "root"), "restore", cwd=tmp_path)
+    assert victim.read_text(encoding="utf-8") == "keys of the victim\n"
+    assert done.returncode == 3 and done.stderr.count("\n") == 1, done.stderr

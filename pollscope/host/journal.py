@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..base.errors import HostError, UsageError
-from .files import make_folder, sync_folder
+from .files import make_folder, open_plain, sync_folder
 
 FORMAT = 1
 
@@ -192,7 +192,7 @@ class Journal:
         """
         content = load(path)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            descriptor = open_plain(path, os.O_WRONLY | os.O_APPEND)
             os.ftruncate(descriptor, content.whole_bytes)
         except OSError as error:
             raise HostError(f"the journal cannot be opened: {error.strerror}", str(path), "knobs need root") from error
@@ -307,10 +307,16 @@ def load(path: Path) -> Content:
     """Read a journal file; a missing one is empty.
 
     Raises:
-        HostError: it cannot be read. UsageError: it is not a journal.
+        HostError: it cannot be read, or another user can write it: what it lists is written to this host.
+        UsageError: it is not a journal.
     """
     try:
-        return parse(path.read_bytes(), str(path))
+        with open(open_plain(path, os.O_RDONLY), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+                remedy = "read it; if it is right, chown and chmod go-w it"
+                raise HostError("another user can write the journal, so it is not obeyed", str(path), remedy)
+            return parse(file.read(), str(path))
     except FileNotFoundError:
         return Content(None, (), 0)
     except OSError as error:
