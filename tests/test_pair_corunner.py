@@ -162,7 +162,7 @@ def _read(path: Path) -> str:
     ("change", "reason"),
     [
         (("corunner: matmul", "spinning_cores: 400"), "needs 400 cores to spin on beside everything else"),
-        (("feed: none", "feed: infinite"), "feed=infinite: behind a real NIC somebody has to send"),
+        (("feed: none", "feed: infinite"), "feed=infinite: only the virtual NIC fills its rings itself"),
         (("corunner: matmul", "corunner: matmul, corunner_footprint: 400 GiB"), "the co-runner needs 400 GiB"),
     ],
 )

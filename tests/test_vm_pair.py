@@ -304,7 +304,7 @@ def test_the_hosts_are_asked_while_they_run(running: VmPairTestbed, monkeypatch:
     ("levels", "reason"),
     [
         ({"knob.iommu": "lazy"}, "under a virtual IOMMU the kernel is always strict"),
-        ({"feed": "infinite"}, "behind a real NIC somebody has to send"),
+        ({"feed": "infinite"}, "only the virtual NIC fills its rings itself"),
         ({"queues": 2}, "needs 2 RX queues"),
     ],
 )

@@ -453,7 +453,7 @@ def _runner(system: System, window_ns: float, warmup_ns: float) -> Callable[[np.
     if isinstance(system, SharedServers):
         return lambda random: _servers(system, window_ns, warmup_ns, random)
     if isinstance(system, QwaitCores):
-        return lambda random: _told(system, window_ns, warmup_ns, random)
+        return lambda random: _notified(system, window_ns, warmup_ns, random)
     return lambda random: _cores(system, window_ns, warmup_ns, random)
 
 
@@ -483,7 +483,7 @@ def _cores(system: PollingCores, window_ns: float, warmup_ns: float, random: np.
     return _Part(stays, arrived, missed, counts)
 
 
-def _told(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
+def _notified(system: QwaitCores, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
     from pollscope.models import qwait_loop
 
     stays, counts, busy_ns = _empty(), np.zeros(qwait_loop.SEEN + 1, np.int64), np.zeros(system.cores)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two running nodes on two hosts, one the DUT and one the generator.
+"""Run trials on two nodes on two hosts: the DUT and the generator.
 
-The two have clocks of their own. The DUT starts first and goes on until the generator has drained, so that it misses no
-packet; each cuts its window by its own clock, the DUT's as much earlier as it started earlier. While that is less than
-the warm-up, traffic flows all through the DUT's window: short warm-ups are lengthened, and it is checked with the times
-of the start requests.
+Each host has its own clock. The DUT starts first and runs until the generator has drained, so that it misses no packet.
+Each node cuts its window by its own clock, so the DUT's window begins earlier by the delay of the generator's start. If
+that delay is shorter than the warm-up, traffic covers the DUT's whole window. So short warm-ups are lengthened, and the
+times of the start requests are checked.
 """
 
 import contextlib
@@ -30,21 +30,21 @@ from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS
 from pollscope.testbeds.session import TrialRequest
 
-# One port name may stand on both hosts, so records say whose it is.
+# Both hosts may use one port name, so records add the host.
 DUT, GENERATOR = "dut/", "gen/"
 CONFIGURE_LIMIT_S = CALIBRATE_LIMIT_S = 60.0
 REQUEST_LIMIT_S = 20.0
 # A wire is quiet within milliseconds. QEMU keeps up to 10 000 frames between two emulated machines (net/queue.c).
 QUIET_LIMIT_S, TAKE_NS = 60.0, 500_000_000
-# Ports negotiate for seconds after they are started, and again after the other end is.
+# Ports negotiate for seconds after their start, and again after the start of the other end.
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
-# A trial may end this much later than planned before a node counts as hung.
+# Delay of a trial's end after which a node counts as hung.
 GRACE_S = 30.0
 # Two start requests over SSH take milliseconds; on emulated machines of a busy host they took up to 0.2 s.
 LEAST_WARMUP_NS, LEAST_WARMUP_EMULATED_NS = 500_000_000, 1_500_000_000
 _STRESS_NG_EMULATED_NS = 15_000_000_000
-_LATE_STARTS = 2  # a later one than any so far may come
-# When in the warm-up, as shares of it, the DUT's polls are counted.
+_LATE_STARTS = 2  # the next start may be later than all before
+# Times at which the DUT's polls are counted, as shares of the warm-up.
 _QUEUE_POLLS_LOOKS = (0.4, 0.8)
 EMULATED = "the machines are emulated: times, rates and caches are the emulator's and no measure of any hardware"
 
@@ -64,9 +64,9 @@ def wiring(config: PairConfig, params: Parameters, polling: Sequence[int]) -> Wi
 
 
 def split_request(request: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the `configure` requests of DUT and generator, from that of a node that would be both; no target yet.
+    """Split the `configure` request of a single node into those of DUT and generator, without the target.
 
-    A DUT that only sends has no generator; the other node then has its ports up and nothing to do.
+    A DUT that only sends has no generator; the other node then only keeps its ports up.
     """
     ports = request["ports"]
     mine = {side: [_own(port) for port in ports if port["name"].startswith(side)] for side in (DUT, GENERATOR)}
@@ -83,7 +83,7 @@ def _own(part: Mapping[str, Any]) -> dict[str, Any]:
 def _merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns: int) -> dict[str, Any]:
     """Return one result: the DUT's, with the generator's part and its ports.
 
-    `skew_ns`: how much later than the DUT the generator can have started.
+    `skew_ns`: largest possible delay of the generator's start after the DUT's.
     """
     ports = {
         side + name: port for side, each in ((DUT, dut), (GENERATOR, generator)) for name, port in each["ports"].items()
@@ -97,23 +97,23 @@ def _merge_results(dut: Mapping[str, Any], generator: Mapping[str, Any], skew_ns
 
 
 def _packets(result: Mapping[str, Any], counter: str) -> int:
-    """Return a counter of a result, of all ports."""
+    """Return the sum of a counter over all ports of a result."""
     return sum(port["stats"][counter] for port in result["ports"].values())
 
 
 class PairSession:
-    """Both nodes.
+    """The nodes of DUT and generator.
 
     Args:
         config: of the pair.
         dut: the DUT's node, which has said hello.
         generator: the generator's node, which has said hello.
-        hosts: agents on both hosts, for collectors and for what else runs there.
-        corunners: what runs beside the DUT.
-        options: of collectors of this host that see the two; for a pair of real hosts there are none.
+        hosts: agents on both hosts, for collectors and for the activity of other programs.
+        corunners: programs beside the DUT.
+        options: of collectors of this host that observe virtual machines; empty for real hosts.
     """
 
-    measuring_cpus: tuple[int, ...] = ()  # this host only conducts
+    measuring_cpus: tuple[int, ...] = ()  # no lcore runs on this host
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class PairSession:
 
     @property
     def metadata(self) -> list[str]:
-        """Return what the reader of the results has to know."""
+        """Return warnings for the reader of the results."""
         metadata = [EMULATED] if self._emulated else []
         metadata.append(
             "generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"
@@ -154,7 +154,7 @@ class PairSession:
         return metadata
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """Return the DUT host's CPUs for what runs beside the DUT; raise HostError if there are none."""
+        """Return the CPUs for programs beside the DUT on its host; raise HostError if there are none."""
         return self._corunners.place(params)
 
     def open_corunner(self, log: Path) -> NodeClient:
@@ -162,17 +162,17 @@ class PairSession:
         return self._corunners.start(log)
 
     def suits(self, params: Parameters) -> bool:
-        """Tell whether these nodes were started for this configuration and both connections are there."""
+        """Return whether these nodes were started for this configuration and both connections exist."""
         return AtStart.of(params) == self._at_start and self._dut.alive and self._generator.alive
 
     def watch(self) -> PairWatch:
-        """Return what else runs on the polling CPUs of both hosts, from now on."""
+        """Start to watch other activity on the polling CPUs of both hosts."""
         polling = {"dut": len(self._config.dut.cpus), "generator": self._config.generator_lcores}
         nodes: dict[str, NodeClient | OtherGenerator] = {"dut": self._dut, "generator": self._generator}
         return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
 
     def configure(self, params: Parameters) -> dict[str, Any]:
-        """Configure the DUT, then the generator for what the DUT said of its port; return the request as one."""
+        """Configure the DUT, then the generator for the DUT's port; return the combined request."""
         if not has_corunners(params):
             self._corunners.leave()
         polling = self._corunners.dut_lcores(params)
@@ -225,7 +225,7 @@ class PairSession:
         )
 
     def calibrate(self, params: Parameters) -> dict[str, Any]:
-        """Return costs of the present configuration, measured with no traffic; absent where the DUT only sends."""
+        """Return the costs of the configuration, measured without traffic; absent if the DUT only sends."""
         if params.workload in RECEIVE_NOTHING:
             return {"absent": f"the workload {params.workload} polls no RX queue"}
         deadline = time.monotonic() + QUIET_LIMIT_S
@@ -240,7 +240,7 @@ class PairSession:
             self._take_what_is_left()
 
     def _take_what_is_left(self) -> int:
-        """Let the DUT take what a trial before this one left between the hosts; return how many packets that were."""
+        """Let the DUT receive packets of an earlier trial; return their number."""
         taking = {"trial": "left", "warmup_ns": 1, "window_ns": TAKE_NS, "drain_max_ns": 0}
         with self._telling("DUT"):
             self._dut.request("start", REQUEST_LIMIT_S, **taking)
@@ -248,13 +248,13 @@ class PairSession:
             return _packets(self._dut.request("read", REQUEST_LIMIT_S), "ipackets")
 
     def _clear(self) -> None:
-        """Take all that the last trial left between emulated hosts: it would be received in the next one."""
+        """Receive all packets that the last trial left between emulated hosts, before the next trial counts them."""
         deadline = time.monotonic() + QUIET_LIMIT_S
         while self._has_left and time.monotonic() < deadline:
             self._has_left = self._take_what_is_left() > 0
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
-        """Return gaps of each polling CPU; `role` says on which host."""
+        """Return the gaps of each polling CPU; `role` names the host."""
         limit_s = duration_ns / 1e9 + REQUEST_LIMIT_S
         found = []
         for role, client, cpus in self._nodes():
@@ -264,7 +264,7 @@ class PairSession:
         return found
 
     def host_state(self) -> list[dict[str, Any]]:
-        """Return the polling CPUs of both hosts; `role` says which."""
+        """Check the polling CPUs of both hosts; `role` names the host."""
         found = []
         for role, client, cpus in self._nodes():
             with self._telling(role):
@@ -287,7 +287,7 @@ class PairSession:
         """Measure one trial.
 
         Raises:
-            NodeRefused, NodeFailed: a node does not start it, or gives it up; or they started too far apart.
+            NodeRefused, NodeFailed: a node does not start the trial or abandons it, or the starts are too far apart.
             NodeLost: a node hung or died, or its host was lost.
         """
         self._clear()
@@ -319,7 +319,7 @@ class PairSession:
         return {**dut, "ports": {DUT + name: port for name, port in dut["ports"].items()}}
 
     def _run(self, request: TrialRequest) -> int:
-        """Run the trial on both; return how much later the generator can have started, in ns."""
+        """Run the trial on both nodes; return the largest possible delay of the generator's start, in ns."""
         held = self._held()
         asked_ns = time.monotonic_ns()
         with self._telling("DUT"):
@@ -334,20 +334,20 @@ class PairSession:
                 self._generator.wait_trial(request.trial, request.planned_s + GRACE_S)
             self._require_hosts(held)
         except TrialError:
-            with contextlib.suppress(TrialError):  # the DUT has to be free for what comes next
+            with contextlib.suppress(TrialError):  # the DUT must be free for the next trial
                 self._release(request)
             raise
         self._release(request)
         return skew_ns
 
     def _wants_queue_polls(self, request: TrialRequest) -> bool:
-        """Tell whether the generator sends to cold queues and so has to know how often they are polled."""
+        """Return whether the generator sends to cold queues and therefore needs their poll rate."""
         gen = self._configured["gen"]
         has_cold = gen["shape"] in ("PC", "NC") and gen["background_probability"] > 0 and self._rx_queues() > 1
         return bool(request.rate.get("saturate") and has_cold)
 
     def _set_queue_polls(self, warmup_s: float) -> None:
-        """Count the DUT's polls in the warm-up and tell the generator, twice, as its packets make polls longer."""
+        """Report the DUT's poll rate in the warm-up to the generator; twice, because its packets make polls longer."""
         begin = time.monotonic()
         looks = [self._queue_polls_so_far()]
         for share in _QUEUE_POLLS_LOOKS:
@@ -372,11 +372,11 @@ class PairSession:
         return next(int(port["rx_queues"]) for port in self._configured["ports"] if port["name"] == name)
 
     def _held(self) -> Mapping[RemoteHost, int]:
-        """Return the hosts whose knobs are turned, with the number of the connection that holds them."""
+        """Return the hosts whose knobs are set, with the number of the connection that holds them."""
         return {host: host.connection for host in self.hosts if host.holds_knobs}
 
     def _require_hosts(self, held: Mapping[RemoteHost, int]) -> None:
-        """Refuse a trial whose agent went away, because it has restored knobs."""
+        """Refuse a trial during which an agent's connection was lost, because the agent restored its knobs."""
         for host, connection in held.items():
             if host.connection != connection:
                 raise NodeFailed("the agent's connection was lost in the trial: its knobs were restored", str(host))
@@ -400,7 +400,7 @@ class PairSession:
             raise type(error)(f"{role} on {host}: {error.what}", error.where, error.remedy) from error
 
     def close(self) -> None:
-        """End both nodes in order."""
+        """Ask both nodes to end, and wait for them."""
         self._generator.close()
         self._dut.close()
 

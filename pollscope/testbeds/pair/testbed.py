@@ -129,7 +129,7 @@ class PairTestbed(NodeTestbed):
         if params.queues > queues:
             return f"needs {params.queues} RX queues; {self.file.name} allows {queues}"
         if params.feed == "infinite":
-            return "feed=infinite: behind a real NIC somebody has to send; only the virtual one fills its rings itself"
+            return "feed=infinite: only the virtual NIC fills its rings itself; a real NIC needs a generator"
         if params.dma != "copy":
             return f"dma={params.dma}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
         virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
@@ -149,7 +149,7 @@ class PairTestbed(NodeTestbed):
         return None
 
     def _knob_refusal(self, settings: Mapping[str, object]) -> str | None:
-        """Return what the hosts whose knobs are turned say to these values; asked once for each combination."""
+        """Return why hosts refuse these knob values; ask once per combination."""
         key = repr(dict(settings))
         if key not in self._knob_refusals:
             self._knob_refusals[key] = self._asked_refusal(dict(settings)) if settings else None
@@ -169,7 +169,7 @@ class PairTestbed(NodeTestbed):
         return None
 
     def check(self) -> None:
-        """Check that this host can conduct.
+        """Check that this host can start the nodes.
 
         Raises:
             HostError: there is no SSH client.
@@ -183,7 +183,7 @@ class PairTestbed(NodeTestbed):
             host.close()
 
     def open(self, params: Parameters, log: Path) -> PairSession:
-        """Start both nodes, the DUT's with all of its CPUs; lcores without a task sleep.
+        """Start both nodes, the DUT's with all its CPUs; unused lcores sleep.
 
         Raises:
             HostError: a host cannot be reached, or a node does not start.
@@ -224,7 +224,7 @@ class PairTestbed(NodeTestbed):
                 client.wait_hello(host.hello_limit_s)
                 return client
             except HostError as error:
-                if DID_NOT_START not in error.what:  # it did, and is of another version
+                if DID_NOT_START not in error.what:  # it started, but has another version
                     raise HostError(error.what, f"{role} {host.ssh}", _OTHER_VERSION) from error
                 # A host that cannot be reached stays away; only an emulated one may be too slow for a login.
                 tried = tries >= OPEN_TRIES and time.monotonic() > deadline
@@ -234,7 +234,7 @@ class PairTestbed(NodeTestbed):
         raise AssertionError("BUG: tries that never end have ended")
 
     def build(self, say: Callable[[str], None]) -> list[str]:
-        """Make a release on each host, in the cache of the user there; say what to write into the file."""
+        """Build the programs on each host in the user's cache; return lines for the testbed's file."""
         made, lines = dict[str, Path](), []
         with tempfile.TemporaryDirectory(prefix="pollscope-sources-") as folder:
             archive = pack_sources(Path(folder))
@@ -259,12 +259,12 @@ class PairTestbed(NodeTestbed):
         return [*found, *_open_ports(self.config)]
 
     def _lapse_s(self, remote: Remote) -> float:
-        """Return how long to try to start a node: an earlier one may first have to reach its heartbeat timeout."""
+        """Return the time to try to start a node; an earlier node may first have to reach its heartbeat timeout."""
         before, self._opened = self._opened, self._opened | {str(remote)}
         return remote.heartbeat_timeout_s + _AFTER_TIMEOUT_S if str(remote) in before else 0.0
 
     def status(self) -> TestbedState:
-        """Tell whether both hosts answer and have the node program."""
+        """Return whether both hosts answer and have the node program."""
         generator, other = self.config.generator, self.config.pktgen or self.config.trex
         program = generator.program if other is None else other.program
         both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
@@ -274,7 +274,7 @@ class PairTestbed(NodeTestbed):
 
 
 def _machine_of(host: RemoteHost) -> dict[str, Any]:
-    """`host` and `build` of one host, or why they are not known."""
+    """Return `host` and `build` of one host, or why they are unknown."""
     try:
         reply = host.ask("metadata", program=host.config.program)
     except HostError as error:
@@ -283,13 +283,13 @@ def _machine_of(host: RemoteHost) -> dict[str, Any]:
 
 
 class _Tail:
-    """Read what a log gets from now on."""
+    """Read the lines that a log gets from now on."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._begin = log, log.stat().st_size if log.exists() else 0
 
     def reason(self, error: HostError) -> str:
-        """Return the last line that ssh or EAL wrote, which says more than the status that they ended with."""
+        """Return the last line of ssh or EAL, which is more specific than their exit status."""
         with self._log.open("rb") as file:
             file.seek(self._begin)
             lines = file.read().decode(errors="replace").partition("\nUsage:")[0].strip().splitlines()
