@@ -111,7 +111,7 @@ class DrawnFigure:
 
 @dataclass(frozen=True)
 class PointTable:
-    """The points of a run by rising levels, with those metrics of a kind that at least one point has.
+    """Return the points of a run by rising levels, with the metrics of a kind that at least one point has.
 
     Attributes:
         title: what the table is about.
@@ -130,7 +130,7 @@ class PointTable:
 
 @dataclass(frozen=True)
 class RunSection:
-    """All that the page says about one run."""
+    """Hold the content of the page about one run."""
 
     run: RunFolder
     name: str
@@ -158,7 +158,7 @@ class RunSection:
 
 
 def run_section(run: RunFolder, number: int) -> RunSection:
-    """The section of a run; `number` keeps the ids of its figures apart from those of other runs.
+    """Return the section of a run; `number` makes the ids of its figures unique on the page.
 
     Raises:
         UsageError: the run folder contradicts its formats.
@@ -199,7 +199,7 @@ def _section(run: RunFolder, number: int, table: pd.DataFrame) -> RunSection:
 
 
 def run_mark(run: RunFolder, table: pd.DataFrame) -> str:
-    """How real the numbers of a run are: modelled, from emulated parts, or from hardware."""
+    """Return the origin of a run's numbers: modelled, from emulated parts, or from hardware."""
     if bool(table["modelled"].any()):
         return "modelled"
     metadata = HostMetadata(run.meta)
@@ -215,7 +215,7 @@ def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
 
 
 def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
-    """The sides of each knob that the run turned to a few levels."""
+    """Return the sides of each knob that the run set to a few levels."""
     found = []
     for knob, (name, differences) in enumerate(compare_knobs(run).items()):
         inline = inline_comparison(differences, run)
@@ -229,7 +229,7 @@ def drawn(inline: InlineFigure, heading: str, name: str) -> DrawnFigure:
 
 
 def _embedded(svg: str, name: str, heading: str) -> str:
-    """SVG as a part of the page: own ids, colours of the page, a name for screen readers, no XML prologue."""
+    """Return an SVG for the page: unique ids, colours of the page, a name for screen readers, no XML prologue."""
     prefix = f"{name}-"
     svg = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)  # style.css.j2 has it
     svg = re.sub(r'\bid="', f'id="{prefix}', svg)
@@ -262,7 +262,7 @@ def _points(table: pd.DataFrame, title: str) -> PointTable:
 
 
 def _rank(levels: Mapping[str, Level], names: Sequence[str]) -> list[tuple[bool, tuple[float, str]]]:
-    """Where a point stands in a table: by its first factor, then by its second; without a level comes first."""
+    """Return the rank of a point in a table: by its first factor, then by its second; points without a level first."""
     return [(name in levels, level_rank(levels[name]) if name in levels else (0.0, "")) for name in names]
 
 
@@ -280,7 +280,7 @@ def _bad_trials(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
-    """Absent metrics; those of collectors only when the run had any, or every page would list them all."""
+    """Return absent metrics; those of collectors only if the run had any, or every page would list them all."""
     data = measured(table)
     if data.empty:
         return []
@@ -294,7 +294,7 @@ def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
 
 
 def _metadata(run: RunFolder) -> list[tuple[str, str]]:
-    """Host, build, node, knobs and noise as name and text, nested values as JSON."""
+    """Return host, build, node, knobs and noise as name and text, with nested values as JSON."""
     parts = (
         "host",
         "build",
@@ -317,7 +317,7 @@ def _metadata(run: RunFolder) -> list[tuple[str, str]]:
 
 
 def _knob_metadata(run: RunFolder) -> list[tuple[str, str]]:
-    """The state of each knob before and after the run, once where it is the same."""
+    """Return the state of each knob before and after the run, once if it is the same."""
     before, after = (run.meta.get(f"knobs_{when}") or {} for when in ("before", "after"))
     found: list[tuple[str, str]] = []
     for name in dict.fromkeys([*before, *after]):

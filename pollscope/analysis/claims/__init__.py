@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A paper's statements as predicates over metrics, and the verdicts that measured data give them."""
+"""Judge statements of papers as predicates over measured metrics."""
 
 from pollscope.analysis.claims.evaluate import evaluate_run
 from pollscope.analysis.claims.model import load_claims

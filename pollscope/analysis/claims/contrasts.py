@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Predicates that compare changes: of one metric with another's, or of two levels of a factor over another factor."""
+"""Judge predicates that compare changes: of two metrics, or of two levels of a factor over another factor."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,12 +32,12 @@ from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Across, AverageRatio, Crosses, RatioOfRatios, RiseShare, SteeperKnee
 from pollscope.stats.estimates import Estimate, product_estimate, rise_ratio_estimate, together_confidence
 
-# A level at which more than this share is lost is beyond saturation.
+# A level with a larger share of lost packets is beyond saturation.
 _SATURATED_LOSS = 0.01
 
 
 def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
-    """The rise of one metric as a share of another's, both of the same trials."""
+    """Judge the rise of one metric as a share of another's, both from the same trials."""
     shares: dict[str, AtLevel] = {}
     behind: list[PointValues] = []
     for label, first, last in ends(predicate, found):
@@ -53,7 +53,7 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
 
 
 def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
-    """The ratio of two levels on average over all groups; where the two means differ in their verdict it stays open."""
+    """Judge the average ratio of two levels over all groups; it stays open if two kinds of mean disagree."""
     pairs = {label: (first, last) for label, first, last in ends(predicate, found)}
     if not pairs:
         return no_ends(predicate)
@@ -77,7 +77,7 @@ def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric
 
 
 def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> str:
-    """How many pairs, and which levels of the other factors they have."""
+    """Describe the number of pairs and their levels of the other factors."""
     levels: dict[str, dict[str, None]] = {}
     count = 0
     for first, _ in pairs:
@@ -91,7 +91,7 @@ def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> 
 
 
 def _arithmetic_mean(ratios: Sequence[Estimate]) -> Estimate:
-    """Of independent ratios, whose errors add up as squares."""
+    """Return the mean of independent ratios; the squares of their errors add up."""
     mean = sum(ratio.value for ratio in ratios) / len(ratios)
     below = math.hypot(*(ratio.value - ratio.low for ratio in ratios)) / len(ratios)
     above = math.hypot(*(ratio.high - ratio.value for ratio in ratios)) / len(ratios)
@@ -99,7 +99,7 @@ def _arithmetic_mean(ratios: Sequence[Estimate]) -> Estimate:
 
 
 def _geometric_mean(pairs: Sequence[tuple[PointValues, PointValues]], confidence: float) -> Estimate:
-    """The product of many ratios leaves a float's range; that of means scaled to 1 says how wide the interval is."""
+    """Return the geometric mean of ratios; samples are scaled to mean 1, because large products overflow."""
     first, last = ([sum(each.values) / len(each.values) for each in side] for side in zip(*pairs, strict=True))
     if min(*first, *last) <= 0:
         return Estimate(math.nan, -math.inf, math.inf, 0, "a mean is not positive")
@@ -117,7 +117,7 @@ def _geometric_mean(pairs: Sequence[tuple[PointValues, PointValues]], confidence
 def _pairs(
     predicate: Across, found: Sequence[PointValues]
 ) -> Iterator[tuple[str, list[PointValues], list[PointValues]]]:
-    """Of each group the sweeps at both levels that are compared, by rising level of the factor."""
+    """Yield, per group, the sweeps at both compared levels, by rising level of the factor."""
     others: dict[str, tuple[list[PointValues], list[PointValues]]] = {}
     for sample in found:
         if predicate.factor in sample.levels and predicate.across in sample.levels:
@@ -138,7 +138,7 @@ def _no_pair(predicate: Across, what: str) -> Finding:
 def ratio_of_ratios(
     predicate: RatioOfRatios, found: Sequence[PointValues], _metric: Metric, confidence: float
 ) -> Finding:
-    """How much more (or less) one of two levels changes over a factor than the other."""
+    """Judge how much more or less one of two levels changes over a factor than the other."""
     ratios: dict[str, AtLevel] = {}
     behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
@@ -155,7 +155,7 @@ def ratio_of_ratios(
 
 
 def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
-    """Below at one end of the sweep, above at the other; both ends are fixed before anything is looked at."""
+    """Judge a crossing: below at one end of the sweep, above at the other. The ends do not depend on the data."""
     numbers, kinds = [], []
     behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
@@ -174,7 +174,7 @@ def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, c
 
 
 def _crossing(ends: Sequence[tuple[PointValues, PointValues]], confidence: float) -> VerdictKind:
-    """Both ends confirm; either refutes, so the intervals that do hold together."""
+    """Combine both ends: both confirm, either refutes, so refuting intervals hold jointly."""
     first, last = (one.over(two, confidence) for one, two in ends)
     if first.has_interval and last.has_interval and first.high < 1 < last.low:
         return AGREES
@@ -186,17 +186,17 @@ def _crossing(ends: Sequence[tuple[PointValues, PointValues]], confidence: float
 
 @dataclass(frozen=True)
 class _Curve:
-    """The levels up to saturation: of each its share of what can be carried at most, and its sample."""
+    """Hold the levels up to saturation: per level its share of the capacity, and its sample."""
 
     kept: list[tuple[float, PointValues]]
 
     def growth(self, sample: PointValues, confidence: float) -> Estimate:
-        """From the lowest level."""
+        """Return the growth from the lowest level to the sample."""
         return sample.over(self.kept[0][1], confidence)
 
 
 def _curve(members: Sequence[PointValues], factor: str) -> _Curve | None:
-    """None when the sweep does not reach saturation, or holds fewer than two levels before it."""
+    """Return the levels up to saturation; None if the sweep does not reach it or has fewer than two levels before."""
     lost = [sum(sample.beside) / len(sample.beside) for sample in members]
     beyond = next((k for k, share in enumerate(lost) if share > _SATURATED_LOSS), None)
     if beyond is None or beyond < 2:
@@ -206,10 +206,9 @@ def _curve(members: Sequence[PointValues], factor: str) -> _Curve | None:
 
 
 def steeper_knee(predicate: SteeperKnee, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
-    """Up to the same share of its own capacity one grows less than the other, so that its knee is the sharper one.
+    """Judge which knee is sharper: up to the same share of its own capacity, one curve grows less than the other.
 
-    The levels are those of the sweep, so the shares are hardly ever the same: what is compared is always to the
-    disadvantage of the verdict.
+    The sweep has fixed levels, so equal shares are rare; the comparison always errs against the claim.
     """
     numbers, kinds = [], []
     behind: list[PointValues] = []

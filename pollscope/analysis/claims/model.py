@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Claims as they stand in data/claims/*.yaml, read strictly, and those that a spec states itself."""
+"""Read the claims of data/claims/*.yaml strictly, and those that a spec states."""
 
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -23,7 +23,7 @@ OWN = "this spec"
 
 
 class Claim(StrictModel):
-    """One statement of a paper, of the sanity check, or of a spec (`row` is then the spec's name)."""
+    """Hold one statement of a paper, of the sanity check, or of a spec (`row` is then the spec's name)."""
 
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*\.[a-z0-9-]+$")
     row: str
@@ -51,18 +51,18 @@ class Claim(StrictModel):
 
     @property
     def beside(self) -> str | None:
-        """The metric that the predicate wants to know of the same trials, too."""
+        """Return the second metric that the predicate needs from the same trials."""
         return getattr(self.predicate, "beside", None)
 
 
 def own_claim(spec_name: str, stated: OwnClaim) -> Claim:
-    """A claim that a spec states itself, as one that can be judged."""
+    """Return a claim for a statement of a spec."""
     parts = {name: getattr(stated, name) for name in OwnClaim.model_fields if name != "id"}
     return Claim(id=f"{spec_name}.{stated.id}", row=spec_name, source=OWN, **parts)
 
 
 class TableClaim(StrictModel):
-    """A statement that follows from a table of the paper itself; nothing is measured for it."""
+    """Hold a statement that a table of the paper itself confirms or contradicts, without a measurement."""
 
     id: str = Field(pattern=r"^[A-Z][A-Za-z0-9.-]*\.[a-z0-9-]+$")
     row: str
@@ -82,7 +82,7 @@ class TableClaim(StrictModel):
 
 
 class ClaimFile(StrictModel):
-    """One file of claims."""
+    """Hold one file of claims."""
 
     paper: Annotated[str, OneOf(papers)] | None
     claims: list[Claim]
@@ -128,7 +128,7 @@ def _one_line(document: documents.Document, error: ValidationError) -> UsageErro
 
 @cache
 def load_claims() -> tuple[Claim, ...]:
-    """All claims that ship with pollscope (data/claims).
+    """Return all claims that ship with pollscope (data/claims).
 
     Raises:
         UsageError: a file is wrong.
@@ -137,7 +137,7 @@ def load_claims() -> tuple[Claim, ...]:
 
 
 def claims_of(rows: Collection[str]) -> list[Claim]:
-    """The shipped claims of some rows; files that name none of them are not parsed, which takes most of the time.
+    """Return the shipped claims of some rows. Files that name none of them are not parsed, because parsing is slow.
 
     Raises:
         UsageError: a file is wrong.
@@ -153,7 +153,7 @@ def _claims_in(file: Path) -> list[Claim]:
 
 @cache
 def load_table_claims() -> tuple[TableClaim, ...]:
-    """All claims on the papers' own tables (data/claims, key `tables`).
+    """Return all claims on the papers' own tables (data/claims, key `tables`).
 
     Raises:
         UsageError: a file is wrong.

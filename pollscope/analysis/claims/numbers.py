@@ -21,7 +21,7 @@ INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURA
 
 
 def inside(bounds: StatedBounds, estimate: Estimate) -> VerdictKind:
-    """Agrees if the whole interval lies inside, disagrees if all of it lies outside, else inconclusive."""
+    """Return AGREES if the whole interval lies inside, DISAGREES if all of it lies outside, else INCONCLUSIVE."""
     low = -math.inf if bounds.low is None else bounds.low
     high = math.inf if bounds.high is None else bounds.high
     if not estimate.has_interval:
@@ -32,7 +32,7 @@ def inside(bounds: StatedBounds, estimate: Estimate) -> VerdictKind:
 
 
 def each_inside(bounds: StatedBounds, estimates: Sequence[AtLevel], confidence: float) -> list[VerdictKind]:
-    """Of each estimate whether it lies inside.
+    """Judge whether each estimate lies inside.
 
     A claim about several is confirmed by all of them, which needs no correction, and refuted by any one: the more there
     are, the likelier one lies outside by chance, so the intervals that refute hold together.
@@ -47,7 +47,7 @@ def each_inside(bounds: StatedBounds, estimates: Sequence[AtLevel], confidence: 
 
 
 def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
-    """A claim about several points is refuted by one of them and confirmed by all."""
+    """Combine the verdicts of several points: one refutes a claim, and all together confirm it."""
     if DISAGREES in kinds:
         return DISAGREES
     return AGREES if set(kinds) == {AGREES} else INCONCLUSIVE
@@ -61,12 +61,12 @@ def _same_level(one: Level, other: Level) -> bool:
 
 
 def at_level(members: Sequence[PointValues], factor: str, level: Level) -> PointValues | None:
-    """The sample at a level of a factor."""
+    """Return the sample at a level of a factor."""
     return next((sample for sample in members if _same_level(sample.levels[factor], level)), None)
 
 
 def ends(predicate: Ends, found: Sequence[PointValues]) -> Iterator[tuple[str, PointValues, PointValues]]:
-    """Of each group that has both of the predicate's levels its label, and the samples at `from` and at `to`."""
+    """Return, per group with both levels, its label and the samples at `from` and at `to`."""
     for label, members in groups(found, predicate.factor):
         first, last = (at_level(members, predicate.factor, level) for level in (predicate.first, predicate.last))
         if first is not None and last is not None:
@@ -74,22 +74,22 @@ def ends(predicate: Ends, found: Sequence[PointValues]) -> Iterator[tuple[str, P
 
 
 def no_ends(predicate: Ends) -> Finding:
-    """No group has both levels."""
+    """Return the finding if no group has both levels."""
     return none_of(f"no pair of points with {predicate.factor} {predicate.first} and {predicate.last}, all else equal")
 
 
 def swept(factor: str, found: Sequence[PointValues]) -> dict[str, list[PointValues]]:
-    """The groups with two levels of a factor or more."""
+    """Return the groups with at least two levels of a factor."""
     return {label: members for label, members in groups(found, factor) if len(members) > 1}
 
 
 def not_swept(factor: str) -> Finding:
-    """There is no such group."""
+    """Return the finding if there is no such group."""
     return none_of(f"fewer than two levels of {factor} to compare")
 
 
 def number(label: str, estimate: Estimate, text: Text) -> Number:
-    """An estimate as a number of a verdict."""
+    """Return an estimate as a number of a verdict."""
     if not estimate.has_interval:
         return Number(label, estimate.value, None, None, estimate.n, f"{text(estimate.value)} ({NO_INTERVAL})")
     written = text(estimate.value)
@@ -99,17 +99,17 @@ def number(label: str, estimate: Estimate, text: Text) -> Number:
 
 
 def exact(value: float) -> str:
-    """A bound as it is stated: rounded like a result, 1.265 would seem to exclude what lies between it and 1.26."""
+    """Return a bound with all its digits: rounded like a result, 1.265 would seem to exclude 1.262."""
     return human_number(value, 6)
 
 
 def exact_percent(value: float) -> str:
-    """A bound of a share, as it is stated."""
+    """Return a bound of a share with all its digits."""
     return human_share(value, 6)
 
 
 def stated(bounds: StatedBounds, text: Text = exact) -> str:
-    """The stated range in words."""
+    """Return the stated range in words."""
     if bounds.low is None:
         return f"at most {text(bounds.high or 0.0)}"
     if bounds.high is None:
@@ -120,7 +120,7 @@ def stated(bounds: StatedBounds, text: Text = exact) -> str:
 
 
 def spread(numbers: Sequence[Number]) -> str:
-    """The numbers in short: the one, or lowest and highest with where they were seen."""
+    """Summarise numbers: the only one, or the lowest and the highest with their places."""
     if len(numbers) == 1:
         return f"{numbers[0].text} at {numbers[0].label}" if numbers[0].label else numbers[0].text
     low, high = min(numbers, key=lambda each: each.value), max(numbers, key=lambda each: each.value)
@@ -128,19 +128,19 @@ def spread(numbers: Sequence[Number]) -> str:
 
 
 def times(value: float) -> str:
-    """A ratio."""
+    """Return a ratio as text."""
     return human_number(value, 4)
 
 
 def placed(label: str, place: str) -> str:
-    """Where a number was seen: the levels of the other factors, then what is said of this one."""
+    """Return the place of a number: the levels of the other factors, then the text for this one."""
     return f"{label}, {place}" if label else place
 
 
 def ratios_finding(
     bounds: StatedBounds, what: str, ratios: Mapping[str, AtLevel], behind: list[PointValues], confidence: float
 ) -> Finding:
-    """Ratios by place that all have to lie inside what is stated; `what` they are of begins the sentence."""
+    """Return the finding of ratios that all have to lie in the stated range; the sentence begins with `what`."""
     numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
     kinds = each_inside(bounds, list(ratios.values()), confidence)
     sentence = f"{what} {spread(numbers)}; stated {stated(bounds)} (tolerance included)."
@@ -148,11 +148,11 @@ def ratios_finding(
 
 
 def sweep_text(label: str, members: Sequence[PointValues], factor: str) -> str:
-    """A group with its first and last level."""
+    """Return a group with its first and last level as text."""
     first, last = (level_text(factor, sample.levels[factor]) for sample in (members[0], members[-1]))
     return placed(label, f"{factor} {first} to {last}")
 
 
 def none_of(what: str) -> Finding:
-    """The run does not have what the predicate compares."""
+    """Return the finding if the run lacks points that the predicate compares."""
     return Finding(NOT_MEASURABLE, f"The run has {what}.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How each kind of predicate is judged, with intervals; docs/validity.md states the rules."""
+"""Judge each kind of predicate with intervals; docs/validity.md states the rules."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ def _ratio(predicate: Ratio, found: Sequence[PointValues], _metric: Metric, conf
 
 
 def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
-    """The largest of several noisy falls is larger than the largest true one, so its interval holds the selection.
+    """Judge the largest fall. The largest of several noisy falls overestimates, so its interval covers the selection.
 
     Intervals that hold together contain all true falls, so the largest true one lies between their largest ends.
     """

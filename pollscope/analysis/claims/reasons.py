@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Why a row comes out differently here than in its paper, as far as experiments tell (data/reproductions.yaml)."""
+"""Read why results of a row differ from its paper, if experiments have shown it (data/reproductions.yaml)."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -15,7 +15,7 @@ _SECTIONS = {"S": "socc19", "C": "corec", "H": "hyperplane", "I": "intrahost"}
 
 @cache
 def known_reasons() -> dict[str, str | None]:
-    """Row -> the reason in a sentence; None where no experiment has shown one."""
+    """Return the reason of each row in a sentence; None if no experiment has shown one."""
     text = (data_folder("data") / "reproductions.yaml").read_text(encoding="utf-8")
     return dict(YAML(typ="safe").load(text))
 
@@ -26,13 +26,13 @@ def anchor(row: str) -> str:
 
 
 def reason(row: str) -> str:
-    """Why a claim of a row may disagree here, with the place of the experiments; empty for rows of no paper."""
+    """Return why a claim of a row may disagree here, with a link to the experiments; empty for rows of no paper."""
     if row not in known_reasons():
         return ""
     return f"{known_reasons()[row] or 'no experiment has shown a cause yet.'} ({anchor(row)})"
 
 
 def pages(rows: Iterable[str]) -> list[str]:
-    """A line for each row of a paper: where its experiments stand, whatever its verdicts are."""
+    """Return one line per row of a paper with a link to its experiments, whatever its verdicts are."""
     known = [row for row in dict.fromkeys(rows) if anchor(row)]
     return [f"Experiments on {row}, here and on modelled machines: {anchor(row)}" for row in known]

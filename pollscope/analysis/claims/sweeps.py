@@ -151,7 +151,7 @@ def _reaches(ratio: Estimate) -> bool:
 
 
 def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
-    """The metric rises, and a straight line explains enough of what its levels differ by."""
+    """Judge whether the metric rises and a straight line explains enough of the variance of its levels."""
     numbers, kinds = [], []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
@@ -175,7 +175,7 @@ def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, conf
 def _linear_kind(
     predicate: Linear, members: Sequence[PointValues], fitted: FittedLine, explained: float, confidence: float
 ) -> VerdictKind:
-    """A bend counts as one only if the line misses the mean of a level, intervals of all levels holding together."""
+    """Judge one group; a poor fit refutes only if the line misses the joint interval of a level's mean."""
     if fitted.low <= 0:
         return DISAGREES if fitted.high <= 0 else INCONCLUSIVE
     if explained >= predicate.r_squared:
@@ -194,7 +194,7 @@ def _on_line(sample: PointValues, factor: str, fitted: FittedLine) -> float:
 
 
 def _explained(members: Sequence[PointValues], factor: str, fitted: FittedLine) -> float:
-    """Share of the variance of the levels' means that the line explains; negative when their mean does better."""
+    """Return the share of the variance of the levels' means that the line explains; negative for a bad line."""
     means = [sample.estimate.value for sample in members]
     middle = sum(means) / len(means)
     rest = sum((mean - _on_line(sample, factor, fitted)) ** 2 for mean, sample in zip(means, members, strict=True))
@@ -203,7 +203,7 @@ def _explained(members: Sequence[PointValues], factor: str, fitted: FittedLine) 
 
 
 def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
-    """Where the metric is highest: the levels that may be, because no other is plainly above them (Hsu 1984)."""
+    """Judge where the metric is highest: the levels that no other clearly exceeds (Hsu 1984)."""
     numbers, kinds = [], []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
@@ -227,7 +227,7 @@ def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confiden
 
 
 def _may_be_highest(members: Sequence[PointValues], factor: str, confidence: float) -> list[float]:
-    """The levels that hold the highest mean with the given confidence: each is tested against all others at once."""
+    """Return the levels that may have the highest mean: each is tested jointly against all others."""
     limit = 2 * (1 - confidence) / (len(members) - 1)  # of two-sided tests; only the side above counts
     return [
         float(sample.levels[factor])
@@ -242,7 +242,7 @@ def _is_above(one: PointValues, other: PointValues, limit: float) -> bool:
 
 
 def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
-    """Some level between the two lies below both; which one is chosen by its depth, and the test knows."""
+    """Judge whether a level between the two lies below both; the test accounts for the choice of the deepest."""
     numbers, kinds = [], []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judging statements of a paper by the paper's own table: whether the text follows from its numbers."""
+"""Judge statements of a paper by the paper's own table."""
 
 from pollscope.analysis.claims.model import TableClaim, load_table_claims
 from pollscope.analysis.claims.numbers import stated, times
@@ -11,7 +11,7 @@ _NOTHING_MEASURED = "Computed from the paper's table 1 (analysis/littles_law.py)
 
 
 def judge_tables(paper: str) -> list[Verdict]:
-    """A verdict for every statement on a table of this paper; none when it has no such statement."""
+    """Return a verdict for every statement on a table of this paper."""
     columns = {each.point.tx_cores: each for each in paper_scaling()}
     chosen = [claim for claim in load_table_claims() if claim.paper == paper]
     return [Verdict(claim, _FROM_TABLE, _finding(claim, columns[claim.tx_cores]), []) for claim in chosen]

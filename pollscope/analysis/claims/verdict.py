@@ -14,7 +14,7 @@ MODELLED = "computed by a simulation; nothing was measured"
 
 
 class VerdictKind(StrEnum):
-    """The verdicts; a model agrees by construction with the rows that its costs were fitted to."""
+    """Name the verdicts; a model agrees by construction with the rows that its costs were fitted to."""
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
@@ -25,7 +25,7 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True)
 class Number:
-    """A value behind a verdict, in base units, with its 95 % interval (None where there is none)."""
+    """Hold a value behind a verdict, in base units, with its 95 % interval (None if it has none)."""
 
     label: str
     value: float
@@ -46,18 +46,18 @@ class Finding:
 
     @property
     def trials(self) -> int:
-        """How many trials are behind it."""
+        """Return the number of trials behind the finding."""
         return sum(len(sample.values) for sample in self.behind)
 
     @property
     def flagged(self) -> int:
-        """How many of them are flagged."""
+        """Return the number of flagged trials behind the finding."""
         return sum(sample.flagged for sample in self.behind)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim judged by one run, or a statement on a paper's table by that table (`run_id` then says so).
+    """Hold a claim judged by one run, or a statement judged by a paper's table (`run_id` then says so).
 
     Attributes:
         modelled: whether trials of the run were simulated instead of measured.
@@ -71,16 +71,16 @@ class Verdict:
 
     @property
     def kind(self) -> VerdictKind:
-        """The verdict."""
+        """Return the verdict."""
         return self.finding.kind
 
     @property
     def why(self) -> str:
-        """Of a claim that disagrees, the cause as far as an experiment has shown it, and where that stands."""
+        """Return the cause of a disagreement, if an experiment has shown it, with a link."""
         return reason(self.claim.row) if self.kind is VerdictKind.DISAGREES and not self.modelled else ""
 
     def text(self) -> str:
-        """For a terminal: verdict, statement, sentence, how many trials are behind it, numbers."""
+        """Return the verdict as text for a terminal: statement, sentence, number of trials, numbers."""
         lines = [f"{self.kind.value.upper():20} {self.claim.id}  ({self.run_id})", f"  claim:   {self.claim.statement}"]
         lines += [
             f"  source:  {', '.join(dict.fromkeys([self.claim.paper or 'pollscope', self.claim.source]))}",
@@ -93,7 +93,7 @@ class Verdict:
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> dict[str, Any]:
-        """As printed by `pollscope claims --json`."""
+        """Return the verdict as `pollscope claims --json` prints it."""
         return {
             "claim": self.claim.id,
             "row": None if self.claim.source == OWN else self.claim.row,

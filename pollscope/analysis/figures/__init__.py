@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of the papers and of one's own questions, drawn from run folders."""
+"""Draw the figures of the papers and of users' own questions from run folders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,13 +46,13 @@ __all__ = [
 
 
 def figure_of(row: str) -> PaperFigure | TableFigure:
-    """How a paper row is drawn."""
+    """Return the figure of a paper row."""
     figure: PaperFigure | TableFigure = load(FIGURES, row)
     return figure
 
 
 def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
-    """The figures of a run: those of its rows that fit it, of one paper or of all, and those that its spec asks for.
+    """Return the figures of a run: those of its rows that fit it, and those that its spec asks for.
 
     Where there are none of either and no paper is named, one is chosen: the first factor with a rate and the tax.
     """
@@ -66,7 +66,7 @@ def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
 
 
 def refused_figures(run: RunFolder, paper: str | None = None) -> list[str]:
-    """A sentence for each figure of the run's rows, and of its spec, that would show this run empty or wrong."""
+    """Return one sentence per figure of the run's rows or spec that would show this run empty or wrong."""
     swept = _swept(run)
     reasons = {each.row: each.misfit(swept) for each in _row_figures(run, paper)}
     refused = [f"The figure of {row} is not drawn: {reason}." for row, reason in reasons.items() if reason]
@@ -79,7 +79,7 @@ def _row_figures(run: RunFolder, paper: str | None) -> list[PaperFigure]:
 
 
 def _swept(run: RunFolder) -> dict[str, int]:
-    """Factor -> its number of levels; without zipped ones that another stands for, and without data as planned."""
+    """Return the number of levels of each factor, without zipped duplicates; without data, as planned."""
     data = measured(current_table(run))
     if data.empty:
         return {name: len(levels) for name, levels in run.meta.get("spec", {}).get("factors", {}).items()}
@@ -87,7 +87,7 @@ def _swept(run: RunFolder) -> dict[str, int]:
 
 
 def table_figures(paper: str | None) -> list[TableFigure]:
-    """The figures of a paper that need no run."""
+    """Return the figures of a paper that need no run."""
     return [each for each in map(figure_of, FIGURES) if isinstance(each, TableFigure) and each.paper == paper]
 
 
@@ -116,7 +116,7 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
 
 @dataclass(frozen=True)
 class InlineFigure:
-    """A figure for a page.
+    """Return a figure for a page.
 
     Attributes:
         svg: without caption and fonts.
@@ -132,7 +132,7 @@ class InlineFigure:
 
 
 def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
-    """One figure of a run, for a page.
+    """Return one figure of a run for a page.
 
     Raises:
         UsageError: the run folder contradicts its formats.
@@ -146,7 +146,7 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
 
 
 def inline_model_error(error: ModelError) -> InlineFigure:
-    """A model against measurement, for a page; the error stands in the caption and in the words."""
+    """Return the comparison of a model with a measurement for a page; caption and words state the error."""
     with look():
         drawn = error.draw()
         finish(drawn, keeps_absent=False)
@@ -165,7 +165,7 @@ def save_model_error(error: ModelError, runs: Sequence[RunFolder], target: Targe
 
 
 def inline_table(figure: TableFigure) -> InlineFigure:
-    """A figure that needs no run, for a page."""
+    """Return a figure that needs no run for a page."""
     with look():
         svg = files.svg_text(figure.draw(), opaque=False)
     words = "; ".join(", ".join(f"{name} {value}" for name, value in row.items()) for row in figure.rows())
@@ -173,7 +173,7 @@ def inline_table(figure: TableFigure) -> InlineFigure:
 
 
 def _finished(figure: PaperFigure, data: FigureData, keeps_absent: bool) -> Figure:
-    """The drawing in its last form; what it does not show is among the remarks of the data from then on."""
+    """Draw and finish a figure; add to the remarks of the data what it does not show."""
     drawn = figure.draw(data)
     data.remarks.extend(finish(drawn, keeps_absent))
     if data.modelled and data.drawn:
@@ -205,7 +205,7 @@ def _comparison(differences: Sequence[Difference], runs: Sequence[RunFolder]) ->
 
 
 def _origin(rows: Sequence[Mapping[str, Any]], **marks: bool) -> list[dict[str, Any]]:
-    """The rows with what says that a number was computed: a CSV leaves its figure and the caption behind."""
+    """Return the rows with a column that marks modelled numbers, because a CSV file has no caption."""
     return [{**row, **marks} for row in rows]
 
 
@@ -215,7 +215,7 @@ def _origins(differences: Sequence[Difference], runs: Sequence[RunFolder]) -> li
 
 
 def inline_comparison(differences: Sequence[Difference], run: RunFolder) -> InlineFigure:
-    """A comparison for a page."""
+    """Return a comparison for a page."""
     with look():
         svg = files.svg_text(_comparison(differences, [run]), opaque=False)
     return InlineFigure(svg, _comparison_caption(differences, [run]), comparison_in_words(differences))
