@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attack with a hostile SSH configuration of the user: it cannot weaken the connections of a pair."""
 
+import configparser
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,17 @@ def test_the_configuration_cannot_relax_an_option(hostile: Path, tmp_path: Path)
     assert found["controlmaster"] == "false"
     assert "remotecommand" not in found
     assert "dynamicforward" not in found and "localforward" not in found and "remoteforward" not in found
+
+
+def test_the_configuration_cannot_relax_an_option_of_plays(hostile: Path, checkout: Path) -> None:
+    settings = configparser.ConfigParser()
+    settings.read(checkout / "ansible.cfg")
+    found = effective(["ssh", *settings["ssh_connection"]["ssh_args"].split(), "server"], hostile)
+    assert found["stricthostkeychecking"] in ("yes", "true")
+    off = "nohostauthenticationforlocalhost verifyhostkeydns updatehostkeys forwardagent forwardx11 permitlocalcommand"
+    for name in (*off.split(), "gssapidelegatecredentials", "tunnel"):
+        assert found.get(name, "no") in ("no", "false"), name
+    assert not found.keys() & {"dynamicforward", "localforward", "remoteforward"}
 
 
 def test_a_connection_runs_only_the_given_command(sshd: SshHost, hostile: Path, tmp_path: Path) -> None:
