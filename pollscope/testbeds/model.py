@@ -275,9 +275,9 @@ def _of_cores(config: ModelConfig, trial: Trial, offered_pps: float | None, seed
         outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
         return notified_result(params, system, outcome, tsc_hz, _ipc(costs, points.queues_of_a_core(params)))
     batch = 1 if config.batch is None else round(config.batch.at(params.queues))
-    system = points.system(params, costs, tsc_hz, offered_pps, batch)
-    outcome = simulate(system, trial.window_ns, trial.warmup_ns, seed)
-    return result_of(params, system, outcome, tsc_hz, _ipc(costs, points.queues_of_a_core(params)))
+    polling = points.system(params, costs, tsc_hz, offered_pps, batch)
+    outcome = simulate(polling, trial.window_ns, trial.warmup_ns, seed)
+    return result_of(params, polling, outcome, tsc_hz, _ipc(costs, points.queues_of_a_core(params)))
 
 
 def _ipc(costs: Costs, queues: int) -> Ipc | None:
