@@ -65,7 +65,7 @@ def test_a_command_loads_no_heavy_library_that_it_does_not_need(first: str, unwa
         (["run", "S-F99"], 2, "S-F99: is neither a file, a folder, nor a row or name of a spec (did you mean"),
         (["run", "nowhere.yaml"], 2, "nowhere.yaml: there is no such spec"),
         (["run", "--resume", "nowhere"], 2, "there is no such run"),
-        (["run", "S-F5", "--resume", "x"], 2, "--resume: a run goes on by itself, without specs"),
+        (["run", "S-F5", "--resume", "x"], 2, "--resume: a run is resumed without specs"),
         (["run", "S-F5", "--set", "trial.window"], 2, "--set trial.window: is not KEY=VALUE"),
         (["run", "S-F5", "--set", "trial.window=1"], 2, "--set trial.window=1: trial.window: '1' has no unit"),
         (["run", "S-F5", "--set", "trial.windw=1 s"], 2, "trial.windw: unknown key; did you mean 'window'?"),

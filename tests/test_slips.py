@@ -51,7 +51,7 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
     [
         ("rnu S-F5", "No such command 'rnu'. Did you mean 'run'?"),
         ("run", "give specs to run, or --resume RUN (pollscope run --help)"),
-        ("run S-F5 --resume latest", "--resume: a run goes on by itself, without specs"),
+        ("run S-F5 --resume latest", "--resume: a run is resumed without specs"),
         ("run --resume nothing", "nothing: there is no such run (give the folder"),
         ("run --resume future", "future/run.json: has format 99; this pollscope reads format 1 (read it with"),
         ("run own.yml", "own.yml: there is no such spec (did you mean own.yaml?)"),

@@ -61,12 +61,12 @@ def run(
     exit code is then the highest of the specs that ran. If none ran, it is 3, or 2 if the specs name other testbeds.
     """
     if (resume is None) == (not specs):
-        what = "a run goes on by itself, without specs" if specs else "give specs to run, or --resume RUN"
+        what = "a run is resumed without specs" if specs else "give specs to run, or --resume RUN"
         raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
     shown = _metrics(columns or ())
     if resume is not None:
         if quick or settings or dask:
-            raise UsageError("--resume goes on with the run's own settings", remedy="leave the other options away")
+            raise UsageError("--resume uses the run's own settings", remedy="omit the other options")
         _leave([_resume(find_run(resume), restore_first, testbed, wait, shown)])
         return
     loaded = _checked(specs or [], Overrides(quick, tuple(settings or ())))
@@ -125,7 +125,7 @@ def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
 
 
 def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool, columns: Sequence[str]) -> Ended:
-    """Complete a run; where it is complete, say so and measure nothing."""
+    """Complete a run; if it is already complete, say so and measure nothing."""
     if complete_already(folder):
         say(f"{folder}: is complete; nothing is left to measure")
         typer.echo(folder)
@@ -147,7 +147,7 @@ def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str
 
 
 def _report(outcome: RunOutcome, columns: Sequence[str]) -> Ended:
-    """Show how a run went."""
+    """Show the outcome of a run."""
     show_summary(outcome, columns=columns)
     typer.echo(outcome.folder)
     if outcome.ok + outcome.flagged:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Progress of a run with the time left.
+"""Show the progress of a run and the time left.
 
 Nothing is drawn while a window is open: a screen that refreshes itself would take cycles from the cores being measured.
 """
@@ -103,7 +103,7 @@ class Progress:
         self._done_s += seconds
 
     def _pace(self) -> float:
-        """Seconds that an expected second has taken so far."""
+        """Return the ratio of elapsed to expected time so far."""
         elapsed_s = 0.0 if self._began is None else time.monotonic() - self._began
         return elapsed_s / self._done_s if elapsed_s >= PACE_AFTER_S and self._done_s > 0 else 1.0
 

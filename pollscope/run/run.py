@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One run: from a loaded spec to a finished run folder, and from an interrupted run folder to the same."""
+"""Run a loaded spec into a finished run folder, or complete the folder of an interrupted run."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ MOST_REASONS = 3
 
 
 def new_run_folder(out: Path, spec_name: str) -> Path:
-    """`OUT/SPEC-NAME/RUN-ID` of a run that begins now; it is not made yet."""
+    """Return the folder `OUT/SPEC-NAME/RUN-ID` for a run that begins now, without making it."""
     return out / spec_name / new_run_id()
 
 
