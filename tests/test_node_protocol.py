@@ -430,7 +430,7 @@ def test_bad_arguments(build_dir: Path) -> None:
 
 def test_a_node_removes_the_runtime_folder_of_eal(build_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "dpdk" / "quits"
-    command = [build_dir / "pollscope-node", "--lcores", "0@0", "--no-pci", "--no-huge", "-m", "64", "--no-shconf"]
+    command = [str(build_dir / "pollscope-node"), "--lcores", "0@0", "--no-pci", "--no-huge", "-m", "64", "--no-shconf"]
     done = subprocess.run(
         [*command, "--file-prefix", folder.name],
         input='{"cmd": "quit"}\n',

@@ -167,7 +167,7 @@ def test_a_table_without_a_row_has_none(tmp_path: Path) -> None:
 
 def test_figures_that_differ_in_lines_or_held_levels_are_different_files(tmp_path: Path) -> None:
     run = own_run(tmp_path / "run")
-    asked = ({}, {"by": ("queues",)}, {"at": {"queues": "1"}}, {"at": {"queues": "4"}})
+    asked: tuple[dict[str, Any], ...] = ({}, {"by": ("queues",)}, {"at": {"queues": "1"}}, {"at": {"queues": "4"}})
     names = [asked_figure(run, {"x": "burst", "y": ("rx_pps",)} | each, narrow=False).row for each in asked]
     assert names == [
         "rx_pps-by-burst",

@@ -24,7 +24,15 @@ def test_the_sender_survives_a_program_that_ends_while_it_sends(build_dir: Path,
     for number in range(TRIES):
         prefix = f"tests-sender-{os.getpid()}-{number}"
         eal = ["--no-pci", "--no-telemetry", f"--file-prefix={prefix}"]
-        command = [build_dir / "tests-sender", "--proc-type=secondary", *eal, "-l", "0", "--vdev", "net_crossover0"]
+        command = [
+            str(build_dir / "tests-sender"),
+            "--proc-type=secondary",
+            *eal,
+            "-l",
+            "0",
+            "--vdev",
+            "net_crossover0",
+        ]
         try:
             with (tmp_path / "said").open("w+") as said:
                 with running_testpmd(build_dir, "net_crossover0", options, [f"--file-prefix={prefix}"]) as program:

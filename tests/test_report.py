@@ -423,7 +423,8 @@ def test_runs_are_compared_point_by_point(tmp_path: Path) -> None:
 )
 @example(sides=[[2.0, 1.5, 3.75], [5.0, 5.0, 7.0]], error=0.0)
 def test_a_difference_beyond_noise_has_an_interval_without_0(sides: list[list[float]], error: float) -> None:
-    change, p = difference_estimate(*sides, error), difference_p(*sides, error)
+    first, second = sides
+    change, p = difference_estimate(first, second, error), difference_p(first, second, error)
     assert 0 <= p <= 1
     if not 0.049 < p < 0.051:
         assert (p < 0.05) == (not change.low <= 0 <= change.high)

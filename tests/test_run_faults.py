@@ -200,7 +200,12 @@ def test_a_defect_of_the_program_ends_the_run_and_its_nodes(cli: Cli, monkeypatc
         raise ValueError("a defect")
 
     monkeypatch.setattr(LoopbackTestbed, "measure", fails)
-    monkeypatch.setattr(LoopbackTestbed, "end", lambda testbed: (ended.append("ended"), end(testbed)))
+
+    def ends(testbed: LoopbackTestbed) -> None:
+        ended.append("ended")
+        end(testbed)
+
+    monkeypatch.setattr(LoopbackTestbed, "end", ends)
     with pytest.raises(ValueError, match="a defect"):
         cli("run", cli.spec())
     meta = cli.only_run().meta

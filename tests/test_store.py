@@ -83,8 +83,9 @@ def test_a_set_up_that_fails_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_failed_attempt_does_not_replace_data() -> None:
     """A flagged trial is measured again, and the second time its node is lost."""
-    flagged, other = {"trial": "a", "status": "flagged"}, {"trial": "b", "status": "ok"}
-    failed = {"trial": "a", "status": "failed"}
+    flagged: dict[str, object] = {"trial": "a", "status": "flagged"}
+    other: dict[str, object] = {"trial": "b", "status": "ok"}
+    failed: dict[str, object] = {"trial": "a", "status": "failed"}
     assert last_attempts([flagged, failed, other]) == [flagged, other]
     assert last_attempts([failed, flagged]) == [flagged]
     assert last_attempts([failed, dict(failed, reason="again")]) == [dict(failed, reason="again")]

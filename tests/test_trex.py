@@ -61,7 +61,12 @@ def test_the_server_imports_nothing_from_the_folder_of_the_login(
 ) -> None:
     """The attack: a user puts a Python file where the session of root begins."""
     started: list[list[str]] = []
-    monkeypatch.setattr(trex, "root_command", lambda _remote, words: started.append(words) or ["true"])
+
+    def root_command(_remote: Remote, words: list[str]) -> list[str]:
+        started.append(words)
+        return ["true"]
+
+    monkeypatch.setattr(trex, "root_command", root_command)
     config = trex.TrexConfig(folder=str(tmp_path), configuration="/etc/lab.yaml", cores=1, own_network=False)
     trex.Trex(Remote(host="there"), config, ("a", "b"), tmp_path / "log").end()
     for name in ("json", "subprocess", "time", "typing"):
