@@ -90,7 +90,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Missing:
-    """A point at which only the first side has a metric, and why it is not compared."""
+    """Hold a point at which only the first side has a metric, and why it is not compared."""
 
     metric: str
     point: str
@@ -98,7 +98,7 @@ class Missing:
 
 
 def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
-    """Differences at the points that both runs have.
+    """Return the differences at the points that both runs have.
 
     Raises:
         UsageError: an unknown metric, or no common point with a common metric.
@@ -140,14 +140,14 @@ def _by_metric(
 
 
 def _constants(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """The factors that have one level, the same wherever they are given."""
+    """Return the factors that have the same level everywhere."""
     names = dict.fromkeys(name for table in tables for name in factors(table))
     columns = {name: [table[f"factor.{name}"] for table in tables if f"factor.{name}" in table] for name in names}
     return [name for name, found in columns.items() if pd.concat(found).dropna().nunique() == 1]
 
 
 def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
-    """Differences between the first level of a factor and each other level, all other factors equal.
+    """Return the differences between the first level of a factor and each other, with equal other factors.
 
     Raises:
         UsageError: an unknown metric, or a factor that the run did not sweep.
@@ -158,7 +158,7 @@ def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -
 
 
 def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
-    """Knob -> differences between its levels, of the knobs that the run turned to a few: DDIO on and off."""
+    """Return the differences between the levels of each knob that the run set to a few, such as DDIO on and off."""
     table = measured(current_table(run))
     knobs = [name for name in factors(table) if name.startswith(KNOB_PREFIX)]
     few = [name for name in knobs if 1 < table[f"factor.{name}"].nunique() <= _FEW_LEVELS]
@@ -171,7 +171,7 @@ def _of_levels(table: pd.DataFrame, factor: str, metrics: Sequence[str] | None) 
 
 
 def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
-    """The factor of a name; a knob may be named without its prefix."""
+    """Return the factor of a name; a knob may be named without its prefix."""
     for factor in (name, f"{KNOB_PREFIX}{name}"):
         if factor in swept:
             return factor
@@ -301,7 +301,7 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
 
 
 def _flagged(differences: Sequence[Difference]) -> list[str]:
-    """How many trials are flagged, of the first metric."""
+    """Return the number of flagged trials of the first metric."""
     metric = differences[0].metric if differences else ""
     if not any(sum(each.flagged) for each in differences):
         return []
@@ -319,7 +319,7 @@ def _flagged(differences: Sequence[Difference]) -> list[str]:
 
 
 def difference_rows(differences: Sequence[Difference]) -> list[dict[str, object]]:
-    """The comparison as rows of a table, in base units; what is not known is empty."""
+    """Return the comparison as rows of a table, in base units; unknown values are empty."""
     return [
         {"metric": each.metric, "unit": metric_dictionary()[each.metric].unit, "point": each.point}
         | _side("first", each.first_name, each.first)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a raw trial record to the metrics of the dictionary.
+"""Derive the metrics of the dictionary from a raw trial record.
 
 Every metric of the dictionary ends either in the metrics or in the absences, with a reason; nothing is guessed. A
 record that contradicts the node protocol (docs/internals/node-protocol.md) is an error of one line.
@@ -44,7 +44,7 @@ _OF_RUNNING_TIME = "poll_rate_running_hz"
 
 
 def _cut_warm_up(trial: TrialObservations, metrics: dict[str, float]) -> None:
-    """Takes the part of the window that was still warm-up out of the rates."""
+    """Remove the warm-up part of the window from the rates."""
     if not metrics.get("warmup_left_ns"):
         return
     parts = warm_up(trial).parts
@@ -59,7 +59,7 @@ def _cut_warm_up(trial: TrialObservations, metrics: dict[str, float]) -> None:
 
 
 def derive_trial(record: Mapping[str, object]) -> tuple[dict[str, float], dict[str, str]]:
-    """As derive(), from one line of `trials.jsonl` (docs/internals/store-format.md)."""
+    """Derive the metrics of one line of `trials.jsonl` (docs/internals/store-format.md)."""
     return derive(record, TrialObservations(record))
 
 
@@ -96,7 +96,7 @@ def derive(record: Mapping[str, object], trial: TrialObservations) -> tuple[dict
 
 
 def _derive_search(trial: TrialObservations) -> tuple[dict[str, float], dict[str, str]]:
-    """A search has no window of its own: all that it has are the rates that it found."""
+    """Return the rates that a search found; a search has no window of its own."""
     elsewhere = "a search is no trial; its trials (kind `search`) have it"
     metrics: dict[str, float] = {}
     absences = dict.fromkeys(metric_dictionary().metrics, elsewhere)
@@ -147,7 +147,7 @@ class _Way:
 
 @cache
 def _ways() -> tuple[_Way, ...]:
-    """Of all metrics of the dictionary, in its order."""
+    """Return the formulas of all metrics of the dictionary, in its order."""
     return tuple(
         _Way(
             name,

@@ -55,11 +55,11 @@ class Flag(TypedDict):
 
 
 class NotMeasured(Exception):
-    """A value is absent; the text is the reason that a reader sees."""
+    """Report that a value is absent; the text is the reason for a reader."""
 
 
 class OnlyEmptyPolls(NotMeasured):
-    """Of the classes of an lcore only its empty polls are known, and these badly."""
+    """Report that of an lcore's classes only the empty polls are known, with a large error."""
 
     def __init__(self, reason: str, empty_polls: MeasuredCycles) -> None:
         super().__init__(reason)
@@ -68,7 +68,7 @@ class OnlyEmptyPolls(NotMeasured):
 
 @dataclass(slots=True)
 class Part:
-    """One value of a trial record and where it stands, so that an error can name the place.
+    """Hold one value of a trial record and its place, so that an error can name it.
 
     A trial has thousands of them and hardly ever an error: the path is put together when it is asked for.
     """
@@ -79,7 +79,7 @@ class Part:
 
     @property
     def path(self) -> str:
-        """The keys that lead here: `result.dut.lcores[0].polls`."""
+        """Return the path of keys to this value: `result.dut.lcores[0].polls`."""
         keys: list[str] = []
         place: Part | str = self
         while isinstance(place, Part):
@@ -88,7 +88,7 @@ class Part:
         return ".".join([place, *keys] if place else keys).replace(".[", "[")
 
     def __getitem__(self, key: str) -> "Part":
-        """The part under `key`.
+        """Return the part under `key`.
 
         Raises:
             NotMeasured: the key is missing, null, or marked absent.
@@ -107,7 +107,7 @@ class Part:
         return part
 
     def items(self) -> list["Part"]:
-        """The elements of a list.
+        """Return the elements of a list.
 
         Raises:
             UsageError: this part is not a list.
@@ -117,7 +117,7 @@ class Part:
         return [Part(value, self, (f"[{index}]",)) for index, value in enumerate(self.value)]
 
     def array(self) -> NDArray[np.float64]:
-        """The elements of a list of finite numbers, zero or more.
+        """Return the elements of a list of finite numbers, zero or more.
 
         Raises:
             UsageError: this part is no such list.
@@ -126,7 +126,7 @@ class Part:
         return np.array([part.number() for part in self.items()]) if found is None else found
 
     def table(self) -> NDArray[np.float64]:
-        """The same of a list of such lists, all of one length: a row for each.
+        """Return a list of such lists of equal length as an array, one row per list.
 
         Raises:
             UsageError: this part is no such list.
@@ -147,7 +147,7 @@ class Part:
         return found
 
     def numbers_of(self, *keys: str) -> dict[str, float]:
-        """Several numbers of an object.
+        """Return several numbers of an object.
 
         Raises:
             NotMeasured: one is missing, null, or marked absent.
@@ -161,7 +161,7 @@ class Part:
         return {key: self[key].number() for key in keys}
 
     def estimate(self) -> float:
-        """A finite number of any sign: an estimate of something small may come out below zero.
+        """Return a finite number of any sign: an estimate of a small quantity may be below zero.
 
         Raises:
             UsageError: anything else.
@@ -171,7 +171,7 @@ class Part:
         return self.number()
 
     def number(self) -> float:
-        """A finite number, zero or more.
+        """Return a finite number, zero or more.
 
         Raises:
             UsageError: anything else.
@@ -186,7 +186,7 @@ class Part:
         return float(value)
 
     def text(self) -> str:
-        """A string.
+        """Return a string.
 
         Raises:
             UsageError: anything else.
@@ -290,36 +290,36 @@ class TrialObservations:
         return lcores
 
     def dut_sum(self, *keys: str) -> float:
-        """Sum of a number over the DUT's lcores."""
+        """Return the sum of a number over the DUT's lcores."""
         return sum(at(lcore, keys).number() for lcore in self.lcores)
 
     def received(self, key: str) -> float:
-        """Sum of a number over the lcores that read RX queues: what is taken from a ring was counted before."""
+        """Return the sum of a number over the lcores that read RX queues, which count each packet once."""
         if not self.readers:
             raise NotMeasured("the DUT only sends (workload tx)")
         return sum(lcore[key].number() for lcore in self.readers)
 
     def sent(self, key: str) -> float:
-        """Sum of a number over the workers: dispatchers send nothing."""
+        """Return the sum of a number over the workers: dispatchers send nothing."""
         return sum(lcore[key].number() for lcore in self.workers)
 
     @cached_property
     def readers(self) -> list[Part]:
-        """The lcores that read RX queues."""
+        """Return the lcores that read RX queues."""
         return [lcore for lcore in self.lcores if _source(lcore) == "rx-queues"]
 
     @cached_property
     def workers(self) -> list[Part]:
-        """The lcores that send."""
+        """Return the lcores that send."""
         return [lcore for lcore in self.lcores if _role(lcore) == "worker"]
 
     @cached_property
     def dispatchers(self) -> list[Part]:
-        """The lcores that put packets into rings."""
+        """Return the lcores that put packets into rings."""
         return [lcore for lcore in self.lcores if _role(lcore) == "dispatcher"]
 
     def gen_sum(self, *keys: str) -> float:
-        """Sum of a number over the generator's lcores."""
+        """Return the sum of a number over the generator's lcores."""
         return sum(at(lcore, keys).number() for lcore in self.generators)
 
     @property
@@ -329,7 +329,7 @@ class TrialObservations:
 
     @property
     def accounts(self) -> list["Account"]:
-        """The classes of each lcore."""
+        """Return the classes of each lcore."""
         return self.once(_accounts)
 
     @cached_property
@@ -400,7 +400,7 @@ class TrialObservations:
 
     @cached_property
     def rx_queues(self) -> float:
-        """Number of RX queues of the port that the DUT polls."""
+        """Return the number of RX queues of the port that the DUT polls."""
         name = self.part("config", "dut", "rx_port").text()
         for port in self.part("config", "ports").items():
             if port["name"].text() == name:
@@ -409,16 +409,16 @@ class TrialObservations:
 
     @cached_property
     def rx_port(self) -> Part:
-        """Statistics of the DUT's RX port over the whole trial."""
+        """Return the statistics of the DUT's RX port over the whole trial."""
         name = self.part("config", "dut", "rx_port").text()
         return self.part("result", "ports", name, "stats")
 
     def dut_histogram(self, name: str) -> Histogram:
-        """A histogram of the DUT, its lcores merged; never empty."""
+        """Return a histogram of the DUT, merged over its lcores; never empty."""
         return self._histogram(self.lcores, ("histograms", name))
 
     def gen_histogram(self, *keys: str, may_be_empty: bool = False) -> Histogram:
-        """A histogram of the generator, its lcores merged; empty only when that is asked for."""
+        """Return a histogram of the generator, merged over its lcores; empty only if the caller allows it."""
         return self._histogram(self.generators, keys, may_be_empty)
 
     def _histogram(self, lcores: Sequence[Part], keys: tuple[str, ...], may_be_empty: bool = False) -> Histogram:
@@ -454,11 +454,11 @@ class TrialObservations:
         return _merged_histogram([self.nic_stamps()[name]])
 
     def pmu(self, scope: str, event: str) -> float:
-        """Events of a scope (window, useful, polling), summed over the DUT's lcores."""
+        """Return the events of a scope (window, useful, polling), summed over the DUT's lcores."""
         return sum(at(counted, (scope, event)).number() for counted in self.once(_pmus))
 
     def in_ns(self, value: float, unit: str) -> float:
-        """A value of a histogram in nanoseconds."""
+        """Return a value of a histogram in nanoseconds."""
         if unit not in ("ns", "cycles"):
             raise UsageError(f"a histogram has the unit '{unit}', allowed are ns and cycles", "result")
         return value if unit == "ns" else value / self.tsc_hz * NS_PER_S
@@ -477,7 +477,7 @@ def _accounts(trial: TrialObservations) -> list["Account"]:
 
 
 class Account:
-    """The classes of one lcore (docs/validity.md), in cycles.
+    """Hold the classes of one lcore (docs/validity.md), in cycles.
 
     Raises:
         OnlyEmptyPolls: the cost of an empty poll is known too badly.
@@ -630,7 +630,7 @@ def _role(lcore: Part) -> object:
 
 
 def at(part: Part, keys: Sequence[str]) -> Part:
-    """The part at a path of keys below another part.
+    """Return the part at a path of keys below another part.
 
     Raises:
         NotMeasured: a key is missing, null, or marked absent.
@@ -649,7 +649,7 @@ def at(part: Part, keys: Sequence[str]) -> Part:
 
 
 def positive(part: Part) -> float:
-    """A number above 0, or UsageError with the place."""
+    """Return a number above 0; raise UsageError with the place otherwise."""
     value = part.number()
     if value == 0:
         raise UsageError("is 0, allowed is more than 0", part.path)

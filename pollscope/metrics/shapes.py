@@ -23,7 +23,7 @@ _Params = Mapping[str, Any]
 
 
 def hot_queues(params: _Params) -> int:
-    """How many queues are always backlogged."""
+    """Return the number of queues that are always backlogged."""
     queues = int(params["queues"])
     if params["shape"] == "SQ":
         return 1
@@ -36,12 +36,12 @@ def hot_queues(params: _Params) -> int:
 
 
 def empty_share(queues: float, hot: float, probability: float) -> float:
-    """Share of empty polls when every queue is polled as often."""
+    """Return the share of empty polls if every queue is polled equally often."""
     return (queues - hot) * (1 - probability) / queues
 
 
 def empty_per_busy(params: _Params) -> float:
-    """Empty polls for each one that finds packets."""
+    """Return the number of empty polls per busy poll."""
     cold = 0.0 if params["shape"] == "SQ" else float(params["background_probability"])
     share = empty_share(params["queues"], hot_queues(params), cold)
     return share / (1 - share)
@@ -49,7 +49,7 @@ def empty_per_busy(params: _Params) -> float:
 
 @dataclass(frozen=True)
 class ShapePolls:
-    """Empty polls of a trial.
+    """Hold the empty polls of a trial.
 
     Attributes:
         polls: all polls.
@@ -63,7 +63,7 @@ class ShapePolls:
 
     @property
     def off(self) -> float:
-        """By how much the share of empty polls is too large."""
+        """Return the excess of the share of empty polls."""
         return (self.empty - self.expected) / self.polls
 
 

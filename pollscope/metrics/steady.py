@@ -29,7 +29,7 @@ Columns = Mapping[str, npt.NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How much of the window was still warm-up.
+    """Hold the part of the window that was still warm-up.
 
     Attributes:
         cut_s: seconds from the window's start; 0: none.
@@ -58,7 +58,7 @@ def _series_of(trial: TrialObservations) -> list[Columns]:
 
 
 def _columns_by_lcore(trial: TrialObservations) -> dict[str, Columns]:
-    """Place of each DUT lcore in the record -> its parts."""
+    """Return the parts of each DUT lcore, by its place in the record."""
     return {lcore.path: _columns(at(lcore, ("series",))) for lcore in trial.lcores}
 
 
@@ -70,7 +70,7 @@ def _columns(part: Part) -> Columns:
 
 
 def warm_up(trial: TrialObservations) -> WarmUp:
-    """Tests the window of a trial.
+    """Test the window of a trial.
 
     Raises:
         NotMeasured: the window cannot be tested, with the reason.
@@ -86,7 +86,7 @@ def warm_up(trial: TrialObservations) -> WarmUp:
 
 
 def _changes(trial: TrialObservations) -> tuple[list[Columns], npt.NDArray[np.bool_], list[tuple[str, ChangePoint]]]:
-    """The parts, which of them are free of host gaps, and the changes of level among those."""
+    """Return the parts, a mask of those without host gaps, and the changes of level among those."""
     lcores = _series_of(trial)
     quiet = _quiet(lcores)
     if quiet.sum() < FEWEST_VALUES:
@@ -113,7 +113,7 @@ def rates(lcores: Sequence[Columns], name: str) -> npt.NDArray[np.float64]:
 def rate_after_cut(
     trial: TrialObservations, parts: int, name: str, running: bool, of: Sequence[Part] | None = None
 ) -> float:
-    """A rate behind the first parts of the window as a multiple of that over the whole window.
+    """Return a rate after the first parts of the window, as a multiple of the rate over the whole window.
 
     Args:
         trial: with parts.
@@ -142,7 +142,7 @@ def _quiet(lcores: Sequence[Columns]) -> npt.NDArray[np.bool_]:
 
 
 def _two_levels(trial: TrialObservations) -> str:
-    """A sentence when the window fell into two levels of a rate, as two modes or one after the other; else empty.
+    """Return a sentence if a rate had two levels in the window, as two modes or in sequence; else empty.
 
     Raises:
         NotMeasured: the window cannot be tested, with the reason.

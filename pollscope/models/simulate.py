@@ -133,7 +133,7 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class SharedServers:
-    """Servers at one queue, first come first served, that begin as soon as they are free: M/M/c, M/D/c, M/G/c.
+    """Describe servers at one queue in order of arrival: M/M/c, M/D/c, M/G/c.
 
     Attributes:
         arrivals: one at a time.
@@ -168,7 +168,7 @@ class SharedServers:
 
 @dataclass(frozen=True)
 class PollingCores:
-    """Cores that poll queues in turn and take bursts (pollscope.models.polling_loop says how). Times in ns.
+    """Describe cores that poll queues in turn and take bursts (see pollscope.models.polling_loop). Times in ns.
 
     Attributes:
         arrivals: spread over the RX queues.
@@ -383,7 +383,7 @@ def _randoms(seed: int, parts: int) -> list[np.random.Generator]:
 
 @dataclass(frozen=True)
 class Precise:
-    """A percentile that was simulated until its interval was narrow enough.
+    """Hold a percentile that was simulated until its interval was narrow enough.
 
     Attributes:
         outcome: of the last, longest simulation, from which the percentile comes.
@@ -439,7 +439,7 @@ def simulate_until(system: System, percent: float, within: float, warmup_ns: flo
 
 @dataclass(frozen=True)
 class _Part:
-    """Recorded quantities and counts of one part."""
+    """Hold recorded quantities and counts of one part."""
 
     recorded: "Recorded"
     arrived: int
@@ -519,7 +519,7 @@ def _notified(system: QwaitCores, window_ns: float, warmup_ns: float, random: np
 
 
 def _below(queues: int, weights: tuple[float, ...] | None) -> NDArray[np.float64]:
-    """Share of the traffic up to each queue."""
+    """Return the share of the traffic up to each queue."""
     shares = np.ones(queues) if weights is None else np.array(weights, dtype=np.float64)
     below: NDArray[np.float64] = np.cumsum(shares) / shares.sum()
     below[below >= below[-1]] = 1.0  # a rounding error must not leave a gap above the last queue with traffic
@@ -586,12 +586,12 @@ def _layout(system: PollingCores) -> "loop.Layout":
 
 
 def _both(system: PollingCores, workers: float, dispatchers: float) -> NDArray[np.float64]:
-    """One cost for all workers and one for all dispatchers, by core."""
+    """Return one cost for all workers and one for all dispatchers, by core."""
     return np.array([workers] * system.cores + [dispatchers] * system.dispatchers, dtype=np.float64)
 
 
 def _dealt(queues: int, readers: int) -> list[tuple[int, int, int]]:
-    """First queue, step and number of queues of each reader when they are dealt like cards."""
+    """Return first queue, step and number of queues of each reader, with queues assigned in rotation."""
     return [(reader, readers, (queues - reader - 1) // readers + 1) for reader in range(readers)]
 
 
@@ -627,7 +627,7 @@ def _counts_length() -> int:
 
 
 def _joined(system: System, parts: Sequence[_Part], window_ns: float) -> Outcome:
-    """All parts as one, in their order."""
+    """Merge all parts in their order."""
     recorded = [part.recorded for part in parts]
     counts = [part.counts for part in parts if part.counts is not None]
     busy = [part.busy_ns for part in parts if part.busy_ns is not None]
@@ -644,7 +644,7 @@ def _joined(system: System, parts: Sequence[_Part], window_ns: float) -> Outcome
 
 
 def _cores_of(system: PollingCores, counts: Sequence["loop.Counts"]) -> Sequence[Core]:
-    """Each core over all parts."""
+    """Sum the counts of each core over all parts."""
     events, spent_ns = (
         np.sum([each.events for each in counts], axis=0),
         np.sum([each.spent_ns for each in counts], axis=0),
@@ -666,7 +666,7 @@ def _histogram(recorded: "Recorded") -> Histogram:
 
 
 def _mean(recorded: Sequence["Recorded"]) -> Estimate | None:
-    """Mean with the interval of batch means, batches of all parts alike; None where nothing was recorded."""
+    """Return the mean with the interval of batch means over all parts; None if nothing was recorded."""
     sums = np.concatenate([each.batch_sums for each in recorded])
     counts = np.concatenate([each.batch_counts for each in recorded])
     if not counts.any():

@@ -48,7 +48,7 @@ _BIMODAL_MIN_N = 10
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval; `low` and `high` are infinite when the sample is too small for one."""
+    """Hold a value with its 95 % interval; `low` and `high` are infinite if the sample is too small for one."""
 
     value: float
     low: float
@@ -63,26 +63,26 @@ class Estimate:
 
     @property
     def relative_half_width(self) -> float:
-        """Half the interval over the value; infinite without an interval, or around zero."""
+        """Return half the interval over the value; infinite without an interval, or around zero."""
         half = (self.high - self.low) / 2
         if half == 0:
             return 0.0
         return abs(half / self.value) if self.has_interval and self.value != 0 else math.inf
 
     def widened(self, error: float) -> "Estimate":
-        """With an independent error of that half-width on top; both are 95 %."""
+        """Add an independent error with a 95 % half-width."""
         if error == 0 or not self.has_interval:
             return self
         below, above = math.hypot(self.value - self.low, error), math.hypot(self.high - self.value, error)
         return Estimate(self.value, self.value - below, self.value + above, self.n, self.method)
 
     def clipped(self, limits: tuple[float, float]) -> "Estimate":
-        """The part of the interval that is possible; a value that missed a limit by its error is at the limit."""
+        """Clip the estimate to the possible range."""
         value, low, high = (min(max(end, limits[0]), limits[1]) for end in (self.value, self.low, self.high))
         return replace(self, value=value, low=low, high=high) if self.has_interval else replace(self, value=value)
 
     def scaled(self, factor: float) -> "Estimate":
-        """The estimate in another unit; `factor` is positive."""
+        """Return the estimate in another unit; `factor` is positive."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.method)
 
 
@@ -171,7 +171,7 @@ def _bootstrap_formula(sample: Values, confidence: float) -> Estimate:
 
 
 def median_estimate(values: Sequence[float]) -> Estimate:
-    """Median with the interval of order statistics: makes no assumption on the distribution, needs six values."""
+    """Return the median with the interval of order statistics, which assumes no distribution and needs six values."""
     sample, n = np.sort(np.asarray(values, dtype=float)), len(values)
     median = float(np.median(sample))
     # Largest rank k with P(fewer than k values below the median) <= 2.5 %; 0 when even the extremes cover too little.
@@ -226,7 +226,7 @@ def _welch_degrees(variances: tuple[float, float], ratio: float, n_above: int, n
 
 
 def together_confidence(confidence: float, count: int) -> float:
-    """Level of each of so many intervals that hold together with the given confidence (Bonferroni)."""
+    """Return the level of each interval so that all hold jointly with the given confidence (Bonferroni)."""
     return 1 - (1 - confidence) / max(1, count)
 
 
@@ -278,7 +278,7 @@ def _welch(first: Sequence[float], second: Sequence[float], error: float) -> tup
 def product_estimate(
     above: Sequence[Sequence[float]], below: Sequence[Sequence[float]], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Product of positive means over a product of others, all independent, with an interval of the logarithm.
+    """Return a product of positive means over a product of others, with an interval of the logarithm.
 
     The delta method on logarithms, degrees of freedom by Welch-Satterthwaite: for ratios of ratios.
     """
@@ -342,7 +342,7 @@ class Trend:
 
     @property
     def direction(self) -> int:
-        """1 rising, -1 falling, 0 when neither is significant at 5 %."""
+        """Return 1 if rising, -1 if falling, 0 if neither is significant at 5 %."""
         if self.p >= 1 - CONFIDENCE:
             return 0
         return 1 if self.z > 0 else -1
@@ -373,7 +373,7 @@ def _kendall_score(x: Values, y: Values) -> float:
 
 
 def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
-    """Variance of Kendall's S under independence with ties in both variables (Kendall 1970, chapter 4)."""
+    """Return the variance of Kendall's S under independence with ties in both variables (Kendall 1970, chapter 4)."""
     n = len(x)
     if n < 2:
         return 0.0
@@ -397,7 +397,7 @@ def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class FittedLine:
-    """Least squares line with an interval of its slope."""
+    """Hold a least squares line with an interval of its slope."""
 
     slope: float
     low: float
@@ -406,14 +406,14 @@ class FittedLine:
 
 
 def line(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> FittedLine:
-    """Straight line through at least three points with at least two different x."""
+    """Fit a straight line to at least three points with at least two different x."""
     fit = scipy.stats.linregress(x, y)
     half = float(scipy.special.stdtrit(len(x) - 2, (1 + confidence) / 2) * fit.stderr)
     return FittedLine(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
 
 
 def bimodality_warning(values: Sequence[float] | Values) -> str | None:
-    """A sentence when the values have two separate modes, so that their mean describes neither; else None."""
+    """Return a sentence if the values have two separate modes, so that their mean describes neither; else None."""
     sample = np.sort(np.asarray(values, dtype=float))
     if len(sample) < _BIMODAL_MIN_N or np.ptp(sample) == 0:
         return None

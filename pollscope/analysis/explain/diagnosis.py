@@ -31,7 +31,7 @@ _TCP_FLOWS = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One point: its findings in the order of the rules; the trials behind them, some flagged or modelled."""
+    """Hold the findings of one point in the order of the rules, with the trials behind them."""
 
     label: str
     trials: int
@@ -40,12 +40,12 @@ class Diagnosis:
     findings: tuple[StageFinding, ...]
 
     def of(self, *kinds: RuleOutcome) -> list[StageFinding]:
-        """The findings of these kinds."""
+        """Return the findings of these kinds."""
         return [finding for finding in self.findings if finding.kind in kinds]
 
     @property
     def telling(self) -> list[StageFinding]:
-        """Those that limit, and those that may."""
+        """Return the findings that limit or may limit."""
         return [*self.of(RuleOutcome.LIMITS), *self.of(RuleOutcome.OPEN)]
 
     @property
@@ -58,7 +58,7 @@ class Diagnosis:
         return f"not known what limits it; it may be: {', '.join(may)}" if may else "not known what limits it"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the diagnosis as plain values."""
         limits = [finding.stage for finding in self.of(RuleOutcome.LIMITS)]
         findings = [finding.to_json() for finding in self.findings]
         return {
@@ -89,7 +89,7 @@ def explain_paper(paper: str) -> list[Diagnosis]:
 
 
 def diagnose(point: PointObservations) -> Diagnosis:
-    """All rules on one point."""
+    """Apply all rules to one point."""
     return Diagnosis(
         point.label, point.trial_count, point.flagged, point.modelled, tuple(_finding(rule, point) for rule in RULES)
     )

@@ -24,7 +24,7 @@ MBUF_BYTES = 2176
 
 
 def link_of(setting: dict[str, float]) -> PcieLink | None:
-    """The link that a NIC's configuration space tells; None where it tells none that the model knows."""
+    """Return the link of a NIC by its configuration space; None if the model does not know it."""
     generation = next((n for n, (speed, _) in GENERATIONS.items() if speed == setting.get("link_speed")), None)
     try:
         lanes, payload, request = (setting[name] for name in ("link_width", "max_payload", "max_read_request"))
@@ -64,7 +64,7 @@ def link_share(point: PointObservations) -> tuple[float, str]:
 
 
 def iotlb_words(point: PointObservations) -> str:
-    """How far an IOTLB reaches, against what rings use; empty where the rings are not known."""
+    """Compare the reach of an IOTLB with the memory of the rings; empty if the rings are unknown."""
     used = _buffers(point)
     if not used:
         return ""
@@ -77,7 +77,7 @@ def iotlb_words(point: PointObservations) -> str:
 
 
 def _buffers(point: PointObservations) -> int:
-    """Bytes of the mbufs in the rings of all queues; a tx workload has no RX ring in use."""
+    """Return the bytes of the mbufs in the rings of all queues; a tx workload has no RX ring in use."""
     ring = point.param("tx_desc" if point.param("workload") == "tx" else "rx_desc")
     queues = point.param("cores" if point.param("workload") == "tx" else "queues") or 1
     return int(ring or 0) * int(queues) * MBUF_BYTES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
+"""Judge stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
 from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
 from pollscope.analysis.explain.observations import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointObservations
@@ -124,7 +124,7 @@ def _rx_ring(point: PointObservations) -> Judged:
 
 
 def _lasts(point: PointObservations) -> str:
-    """For how long the ring of one queue holds what comes, if all queues get the same."""
+    """Return how long it takes to fill the ring of one queue, if all queues get the same rate."""
     size, rate = point.param("rx_desc"), point.known("offered_pps")
     if not size or not rate:
         return ""
@@ -175,7 +175,7 @@ def _shared_queue(point: PointObservations) -> Judged:
 
 
 def _waits_most(point: PointObservations) -> CoreLoad:
-    """The lcore that waits for locks for the largest share of its time."""
+    """Return the lcore with the largest share of waits for locks."""
     return max(point.cores, key=lambda core: core.waiting)
 
 

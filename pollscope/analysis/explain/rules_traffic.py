@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stages in front of the DUT: the load that was asked for, the generator, the line."""
+"""Judge stages in front of the DUT: the requested load, the generator, the line."""
 
 from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
 from pollscope.analysis.explain.observations import PointObservations
@@ -13,7 +13,7 @@ _LINE_SHARE = 0.98
 
 
 def _has_time_left(point: PointObservations) -> bool:
-    """A core whose cycles are not known has time left where no packet is lost."""
+    """Tell whether the DUT has time left; with unknown cycles it has if no packet is lost."""
     try:
         return not point.core_bound
     except NotMeasured:
