@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attack with a stranger's spec: it must not exhaust memory, and is refused in one line."""
 
+import os
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pollscope.base.document import parse, with_setting
 from pollscope.base.errors import UsageError
-from pollscope.spec import expressions
+from pollscope.spec import expressions, known_specs, load_file
+from pollscope.testbeds import make_testbed
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
@@ -29,6 +32,28 @@ def test_aliases_of_aliases_are_refused() -> None:
         parse(LAUGHS, "laughs.yaml")
     with pytest.raises(UsageError, match="more than 100000 values"):
         with_setting(parse("name: a\n", "a.yaml"), f"x={{{', '.join(LAUGHS.splitlines())}}}")
+
+
+def test_a_file_with_holes_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "holes.yaml").touch()
+    os.truncate(tmp_path / "holes.yaml", 1 << 43)
+    with pytest.raises(UsageError, match=r"holes\.yaml: is larger than 16 MiB"):
+        load_file(tmp_path / "holes.yaml")
+    with pytest.raises(UsageError, match=r"holes\.yaml: is larger than 16 MiB"):
+        make_testbed(str(tmp_path / "holes.yaml"))
+
+
+def test_a_name_is_found_beside_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    os.mkfifo(folder / "fifo.yaml")
+    (folder / "holes.yaml").touch()
+    os.truncate(folder / "holes.yaml", 1 << 43)
+    (folder / "deep.yaml").write_text("name: " + "[" * 5000, encoding="utf-8")
+    (folder / "date.yaml").write_text("name: 2026-99-99\n", encoding="utf-8")
+    (folder / "mine.yaml").write_text("name: mine\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert known_specs()["mine"] == folder / "mine.yaml"
 
 
 def test_nesting_beyond_what_python_can_read_is_refused() -> None:

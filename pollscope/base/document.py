@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read a spec file as plain data that still knows where each value stands, and lay `--set` and `--quick` over it."""
 
+import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -19,6 +19,8 @@ Path = tuple[str | int, ...]
 # Of these, `quick` replaces single keys; of the others it replaces the whole value.
 _MERGED_BY_KEY = ("parameters", "factors", "trial", "maximum", "noise")
 _MOST_VALUES = 100_000
+# Of a spec, testbed or inventory. A file with holes can be of any size.
+_MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,14 @@ def read_text(path: FilePath) -> str:
     """Return the text of a user's file.
 
     Raises:
-        UsageError: it cannot be read, or is not UTF-8.
+        UsageError: it cannot be read, is too large, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise UsageError(f"is larger than {_MOST_BYTES >> 20} MiB", str(path), "give a spec, testbed or inventory")
+        return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read()
     except (OSError, UnicodeDecodeError) as error:
         reason, remedy = (error.strerror, "") if isinstance(error, OSError) else ("not UTF-8 text", "save it as UTF-8")
         raise UsageError(f"cannot be read: {reason}", str(path), remedy) from error
@@ -79,7 +85,7 @@ def parse(text: str, name: str) -> Document:
         UsageError: not YAML, a key that is there twice, or no mapping at the top.
     """
     try:
-        tree = YAML(typ="rt").load(StringIO(text))
+        tree = YAML(typ="rt").load(io.StringIO(text))
         _check_size(tree, name)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from pollscope.base.document import read_text
 from pollscope.base.errors import UsageError
 from pollscope.base.paths import data_folder
 
@@ -80,9 +81,11 @@ def _known() -> Iterator[tuple[str, Path]]:
 
 def _names(path: Path) -> list[str]:
     # Only looks for names: a spec with errors is still found, and then says what is wrong with it.
+    if not path.is_file():  # a FIFO would keep its reader waiting
+        return []
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = read_text(path)
+    except UsageError:
         return []
     # Reading the few lines of the names takes a tenth of the time of all. Where they are not alone to be understood
     # (quoted keys, JSON, aliases), the whole is read.
@@ -92,7 +95,7 @@ def _names(path: Path) -> list[str]:
 def _names_in(text: str) -> list[str]:
     try:
         head = YAML(typ="safe", pure=True).load(text)
-    except YAMLError:
+    except (YAMLError, ValueError, RecursionError):
         return []
     if not isinstance(head, dict):
         return []
