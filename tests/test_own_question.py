@@ -94,8 +94,8 @@ def test_the_command_draws_what_is_asked_for_with_its_numbers(tmp_path: Path) ->
         "figures", "latest", "--x", "burst", "--y", "rx_pps", "--by", "queues", "--ratio-to", "1", "--out", "o.pdf",
         cwd=tmp_path,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (2, "pollscope: --ratio-to: 1 is a level of queues and burst "
-                                                 "(name the factor: queues=1)\n")  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.endswith("pollscope: --ratio-to: 1 is a level of queues and burst (name the factor: queues=1)\n")
     arguments = ["--x", "burst", "--y", "rx_pps,tax_share", "--ratio-to", "burst=8", "--log", "x", "--width", "column"]
     done = pollscope("figures", "bursts", *arguments, "--no-caption", "--out", "o.pdf", cwd=tmp_path)
     assert (done.returncode, done.stdout.split()) == (0, ["o.pdf", "o.csv"])

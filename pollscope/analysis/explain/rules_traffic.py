@@ -13,7 +13,7 @@ _LINE_SHARE = 0.98
 
 
 def _has_time_left(point: PointObservations) -> bool:
-    """Tell whether the DUT has time left; with unknown cycles it has if no packet is lost."""
+    """Tell whether the DUT has time left; assume so if its cycles or losses are unknown."""
     try:
         return not point.core_bound
     except NotMeasured:
