@@ -69,12 +69,13 @@ def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, t
     process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=10")
     kill_when_set(process, tree, random.Random(seed).uniform(0, 0.5))
     assert tree.picture() != before
-    refused = cli("run", "--resume", cli.run_folders()[0])
+    resume = ("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
+    refused = cli(*resume)
     assert refused.returncode == 3
     assert len(refused.stderr.splitlines()) == 1
     assert "run knobs of" in refused.stderr
     assert "--restore-first" in refused.stderr
-    resumed = cli("run", "--resume", cli.run_folders()[0], "--restore-first")
+    resumed = cli(*resume, "--restore-first")
     assert resumed.returncode == 0, resumed.stderr
     assert "restored first: numa_balancing host: on again" in resumed.stderr
     assert tree.picture() == before
