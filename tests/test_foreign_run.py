@@ -15,7 +15,7 @@ import synthetic_run as synthetic
 from command_line import pollscope
 
 from pollscope.base.errors import HostError, PollscopeError, UsageError
-from pollscope.base.paths import is_shipped
+from pollscope.base.paths import cache_folder, is_shipped, kept_folder
 from pollscope.base.replacing import written
 from pollscope.cli.resume import next_steps
 from pollscope.host.files import write_through
@@ -292,3 +292,21 @@ def test_root_restores_nothing_from_a_journal_that_another_user_can_write(
     done = pollscope("knob", "--root", str(tmp_path / "root"), "restore", cwd=tmp_path)
     assert victim.read_text(encoding="utf-8") == "keys of the victim\n"
     assert done.returncode == 3 and done.stderr.count("\n") == 1, done.stderr
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["owner", "mode"])
+@pytest.mark.parametrize(("variable", "named"), [("XDG_CACHE_HOME", cache_folder), ("XDG_STATE_HOME", kept_folder)])
+def test_a_cache_that_another_user_can_write_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, named: Callable[[], Path], kind: str
+) -> None:
+    """Plays and programs in it are started, and a shell of `su` keeps the variables of the user who began it."""
+    monkeypatch.setattr("pollscope.base.paths.INSTALLED", True)
+    place = tmp_path / "theirs"
+    place.mkdir()
+    monkeypatch.setenv(variable, str(place))
+    assert named() == place / "pollscope"
+    os.chown(place, *((NOBODY, NOBODY) if kind == "owner" else (0, 0)))
+    place.chmod(0o755 if kind == "owner" else 0o777)
+    with pytest.raises(HostError, match=f"another user can write to this folder.*unset {variable}"):
+        named()

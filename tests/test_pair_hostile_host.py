@@ -49,6 +49,9 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> Re
     [
         {"ok": False, "error": "no such CPU"},
         {"failed": {"exit_code": 3, "what": "no such CPU", "where": "", "remedy": ""}},
+        {"failed": {"exit_code": 3, "what": ["no such CPU"], "where": "", "remedy": 7}},
+        {"failed": "no such CPU"},
+        {"failed": {"what": "no such CPU"}},
     ],
 )
 def test_an_agent_that_cannot_move_its_cpu_is_ended(

@@ -7,6 +7,7 @@ user's folders (XDG base directories). Those of a checkout stay below the checko
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -66,12 +67,27 @@ def kept_folder() -> Path:
 
 def _of_user(variable: str, below_home: str) -> Path:
     named = Path(os.environ.get(variable, ""))
-    if named.is_absolute():  # the XDG base directory specification 0.8 says to ignore relative paths
-        return named / "pollscope"
     try:
-        return Path.home() / below_home / "pollscope"
+        # The XDG base directory specification 0.8 says to ignore relative paths.
+        folder = (named if named.is_absolute() else Path.home() / below_home) / "pollscope"
     except RuntimeError as error:
         raise HostError("this user has no home folder", remedy=f"name a folder in {variable}") from error
+    _require_own(folder, variable)
+    return folder
+
+
+def _require_own(folder: Path, variable: str) -> None:
+    """Check that no other user can change a folder: its programs and plays are started.
+
+    Raises:
+        HostError: another user can. A shell of root that was begun by `su` keeps the variables of the user.
+    """
+    for place in (folder, folder.parent):
+        if place.exists():
+            found = place.stat()
+            if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+                what = "another user can write to this folder, and programs in it would be started"
+                raise HostError(what, str(place), f"unset {variable}, or name a folder of your own in it")
 
 
 def build_folder() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope import __version__
-from pollscope.base.errors import ExitCode, HostError, PollscopeError, TrialError, UsageError
+from pollscope.base.errors import ExitCode, HostError, PollscopeError, TrialError, UsageError, one_line
 from pollscope.host.activity import Activity, activity_of
 from pollscope.node.client import ClientOwner, NodeClient, NodeRefused
 from pollscope.testbeds.pair.config import PairHost
@@ -219,7 +219,9 @@ class RemoteHost(ClientOwner):
         self._folder = None
 
 
-def _error(failed: Mapping[str, Any], host: str) -> PollscopeError:
+def _error(failed: Any, host: str) -> PollscopeError:
+    if not isinstance(failed, Mapping) or not {"exit_code", "what", "where", "remedy"} <= failed.keys():
+        return HostError(f"wrong reply: {one_line(repr(failed)[:200])}", host)
     where = f"{host}: {failed['where']}" if failed["where"] else host
     kind = UsageError if failed["exit_code"] == ExitCode.USAGE else HostError
-    return kind(failed["what"], where, failed["remedy"])
+    return kind(str(failed["what"]), where, str(failed["remedy"]))
