@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from collector_samples import FIXTURES, FOLDERS, LABELS, OWN, PARSERS, ROOT, read_text, values
+from collector_samples import FIXTURES, FOLDERS, LABELS, OWN, OWN_SAMPLES, PARSERS, ROOT, read_text, values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -152,7 +152,7 @@ def test_a_long_log_needs_no_memory() -> None:
 
 def _samples() -> list[tuple[str, Path]]:
     """Return every sample of every parser: the shared outputs of tools and the small texts."""
-    own = [(path.name.split(".")[0], path) for path in sorted(OWN.glob("*.*")) if path.name != "README.md"]
+    own = [(path.name.split(".")[0], path) for path in OWN_SAMPLES]
     shared = [
         (parser, path)
         for parser, folder in FOLDERS.items()

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from collector_samples import OWN, PARSERS, read_text, reason, values
+from collector_samples import OWN, OWN_SAMPLES, PARSERS, read_text, reason, values
 
 from pollscope.collectors.parsing import Origin, ParseError, Problems
 from pollscope.collectors.processor import Processor, read_processor
@@ -13,7 +13,7 @@ from pollscope.collectors.sources import perf_events
 from pollscope.collectors.sources.perf import in_base_units
 
 
-@pytest.mark.parametrize("path", sorted(OWN.glob("*.[ctj]*")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", OWN_SAMPLES, ids=lambda path: path.name)
 def test_small_texts_are_read_whole(path: Path) -> None:
     parser, *label, _ = path.name.split(".")
     origin = Origin(path.name, label="".join(label))
