@@ -65,6 +65,14 @@ def test_an_agent_that_cannot_move_its_cpu_is_ended(
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def test_replies_of_another_form_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = agent(tmp_path, monkeypatch, clock={"t_ns": "x"}, activity={"waits_ns": [], "activity": {}})
+    for question in (host.read_clock, lambda: host.activity([0], 1, [0])):
+        with pytest.raises(HostError, match="wrong reply"):
+            question()
+    host.close()
+
+
 def test_a_recording_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_host, "RECORDING_LIMIT_BYTES", 1 << 20, raising=False)
     stopped = {**STOPPED, "started_ns": 1, "stopped_ns": 2}

@@ -5,6 +5,7 @@ import base64
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,18 +186,28 @@ class RemoteHost(ClientOwner):
         trips = []
         for _ in range(_CLOCK_TRIPS):
             asked_ns = time.monotonic_ns()
-            there_ns = int(self.ask("clock")["t_ns"])
+            with self._wrong_form():
+                there_ns = int(self.ask("clock")["t_ns"])
             half_ns = (time.monotonic_ns() - asked_ns) // 2
             trips.append(Clock(asked_ns + half_ns, there_ns - asked_ns - half_ns, half_ns))
         best = min(trips, key=lambda trip: trip.error_ns)
         self.clocks.readings = [*self.clocks.readings[:1], best]
         return best
 
+    @contextmanager
+    def _wrong_form(self) -> Iterator[None]:
+        """Report a reply of another form in one line."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise HostError(f"wrong reply: {error!r}", str(self)) from error
+
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> tuple[Activity, dict[int, int]]:
         """Return what ran on some CPUs there, and how long lcores of a node had to wait."""
         reply = self.ask("activity", cpus=list(cpus), pid=pid, lcores=list(lcores))
-        waits = {int(lcore): int(wait_ns) for lcore, wait_ns in reply["waits_ns"].items()}
-        return activity_of(reply["activity"]), waits
+        with self._wrong_form():
+            waits = {int(lcore): int(wait_ns) for lcore, wait_ns in reply["waits_ns"].items()}
+            return activity_of(reply["activity"]), waits
 
     def pieces(self, collector: str, ending: str) -> Iterator[bytes]:
         """Yield a recording there, piece by piece.
