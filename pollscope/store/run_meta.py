@@ -35,7 +35,7 @@ class _LeftOut(_Part):
 
 
 class _Port(_Part):
-    name: str
+    name: str = ""
     link_bps: int | float | None = None
 
 
