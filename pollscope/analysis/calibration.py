@@ -180,8 +180,11 @@ def _ring_ends(record: Trial, tsc_hz: float) -> list[_RingEnd]:
     trial, found = TrialObservations(record), []
     for lcore in trial.lcores:
         with suppress(NotMeasured, ZeroDivisionError):
-            account = Account(lcore, 0.0)
-            busy, idle = account.useful, account.empty_poll
+            if trial.has_modelled_classes:
+                busy, idle = (lcore["cycles"][name].number() for name in ("useful", "empty_poll"))
+            else:
+                account = Account(lcore, 0.0)
+                busy, idle = account.useful, account.empty_poll
             empty, partial, full = (lcore["polls"][kind].number() for kind in ("empty", "partial", "full"))
             busy_polls = partial + full
             poll_ns = idle / empty / tsc_hz * 1e9 if empty >= _LEAST_EMPTY * (empty + busy_polls) else None

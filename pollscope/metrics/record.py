@@ -328,6 +328,11 @@ class TrialObservations:
         return self.once(_cycles)
 
     @property
+    def has_modelled_classes(self) -> bool:
+        """Return whether a model states the classes; those of a measured trial follow from its timed intervals."""
+        return "useful" in keys_of(self.lcores[0]["cycles"])
+
+    @property
     def accounts(self) -> list["Account"]:
         """Return the classes of each lcore."""
         return self.once(_accounts)
@@ -344,6 +349,8 @@ class TrialObservations:
 
     def useful_part_share(self, name: str) -> float:
         """Return the share of receive, process or transmit in all cycles, if they can be separated."""
+        if self.has_modelled_classes:
+            return self.dut_sum("cycles", name) / self.cycles["total"]
         return sum(one.part(name) for one in self.accounts) / self.cycles["total"]
 
     @cached_property
@@ -469,7 +476,10 @@ def _pmus(trial: TrialObservations) -> list[Part]:
 
 
 def _cycles(trial: TrialObservations) -> dict[str, float]:
-    return {name: sum(getattr(one, name) for one in trial.accounts) for name in _CYCLE_CLASSES}
+    if not trial.has_modelled_classes:
+        return {name: sum(getattr(one, name) for one in trial.accounts) for name in _CYCLE_CLASSES}
+    classes_of_model = {name: trial.dut_sum("cycles", name) for name in ("useful", *TAX_CLASSES)}
+    return classes_of_model | {"total": trial.total_cycles, "waiting": trial.waiting_cycles, "wire": 0.0}
 
 
 def _accounts(trial: TrialObservations) -> list["Account"]:
@@ -481,7 +491,7 @@ class Account:
 
     Raises:
         OnlyEmptyPolls: the cost of an empty poll is known too badly.
-        NotMeasured: the accounting mode has no classes, or its slices were too few.
+        NotMeasured: the accounting mode has no classes, or its timed intervals were too few.
     """
 
     def __init__(self, lcore: Part, wire_cycles_per_frame: float) -> None:
