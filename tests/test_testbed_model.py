@@ -148,8 +148,8 @@ def test_modelled_numbers_are_marked_wherever_they_are_shown(cli: ModelCli) -> N
     assert any("MODELLED" in path.read_text() for path in (cli.folder / "drawn").glob("*.svg"))
     drawn = pd.concat(map(pd.read_csv, (cli.folder / "drawn").glob("*.csv"))).set_index("queues")
     found, theory = (drawn[drawn["metric"] == f"latency_sent_mean_ns{by}"]["value"] for by in ("", THEORY))
-    assert theory[1] == pytest.approx(found[1])
-    for queues in (8, 64):  # of the DUT's maximum
+    assert (theory - found).median() == pytest.approx(0, abs=1e-6)  # the fitted part of the latency
+    for queues in (1, 8, 64):
         assert theory[queues] == pytest.approx(found[queues], abs=0.05 * (found[queues] - 500))
     verdicts = cli("claims", folder)
     assert "modelled: computed by a simulation; nothing was measured" in verdicts.stdout
@@ -212,7 +212,7 @@ def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
 
 def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
     """Table 2 as far as it was fitted, and where the NIC ends; its lost reservations are not given."""
-    small = ("trial.window=2 ms", "trial.warmup=1 ms", "repeats.count=4", "factors.organisation=[scale-out, corec]")
+    small = ("trial.window=2 ms", "trial.warmup=1 ms", "repeats.count=6", "factors.organisation=[scale-out, corec]")
     words = [word for setting in small for word in ("--set", setting)]
     done = cli("run", "C-T2", "--testbed", "model-xeon-4110", *words)
     assert done.returncode == 0, done.stderr
@@ -689,7 +689,7 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
     assert table["metric.corunner_ipc"].to_list() == pytest.approx((2 * left).to_list())
     assert table["metric.ipc_with_corunner"].to_list() == pytest.approx((ipc + 2 * left).to_list())
     assert table["metric.package_power_w"].to_list() == pytest.approx((0.162 + 0.3223 * ipc).to_list())
-    assert table["absent.corunner_rate_running_hz"].str.contains("only its IPC").all()
+    assert table["absent.corunner_rate_running_hz"].str.contains("IPC, not its progress").all()
 
 
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
