@@ -164,7 +164,7 @@ def test_a_broken_host_check_is_named(cli: Cli) -> None:
     (folder / "host_states.jsonl").write_text("\n".join([text[0], "{}", *text[2:]]) + "\n")
     done = cli("claims", folder)
     assert done.returncode == 2
-    assert "host_states.jsonl: line 2: has no 'host_check'" in done.stderr
+    assert "host_states.jsonl: line 2: host_check: Field required" in done.stderr
 
 
 LOOPBACK = """\
