@@ -49,7 +49,8 @@ class Throughput:
         low = min(self.bounds[0], self.estimate.low) if known else self.bounds[0]
         high = max(self.bounds[1], self.estimate.high) if known else self.bounds[1]
         rate, ends = human_rate(self.estimate.value), f"{human_rate(max(0.0, low))} to {human_rate(high)}"
-        return f"{rate} ({ends})" if known else f"{rate} (one search, bounds {ends})"
+        count = "one search" if self.searches == 1 else f"{self.searches} searches"
+        return f"{rate} ({ends})" if known else f"{rate} ({count}, bounds {ends})"
 
 
 def throughputs(run: RunFolder) -> list[Throughput]:
