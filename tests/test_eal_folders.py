@@ -4,6 +4,7 @@
 import json
 import os
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -17,10 +18,12 @@ from pollscope.host.eal_folders import new_file_prefix, remove_stale_folders
 
 
 @pytest.fixture(autouse=True)
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))
-    return tmp_path / "dpdk"
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a folder with a short path: the path of a Unix socket holds 107 bytes at most."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("RUNTIME_DIRECTORY", folder)
+        monkeypatch.setenv("POLLSCOPE_STATE_DIR", f"{folder}/state")
+        yield Path(folder) / "dpdk"
 
 
 @contextmanager
