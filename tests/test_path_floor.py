@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Test the path's own floor: measured once for each kind of frame, absent with a reason if it cannot be."""
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,9 +118,9 @@ def test_repeats_measure_their_own_floor_and_their_own_calibration() -> None:
         floors.of(session, params(), repeat=repeat)
     assert session.asked == 2
 
-    calibrated = list[int]()
+    counter = itertools.count(1)
     session.configure = lambda _params: {}
-    session.calibrate = lambda _params: calibrated.append(1) or {"stamp_cycles": {"median": float(len(calibrated))}}
+    session.calibrate = lambda _params: {"stamp_cycles": {"median": float(next(counter))}}
     testbed = LoopbackTestbed.__new__(LoopbackTestbed)
     testbed._calibrations = {}
     point = Point("queues=1", {"queues": 1}, params())
