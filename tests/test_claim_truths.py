@@ -151,7 +151,7 @@ def test_within(repeats: int, noise: float, heights: list[float], seed: int) -> 
 @some
 @given(REPEATS, NOISE, SEEDS)
 def test_every_trial(repeats: int, noise: float, seed: int) -> None:
-    """EveryTrial has exactly the value of the trials."""
+    """EveryTrial: accept exactly the value of the trials."""
     rng = np.random.default_rng(seed)
     for _ in range(20):
         found = drawn(FACTORS, over(LEVELS, lambda _: 1e6), repeats, noise, rng)
@@ -228,7 +228,7 @@ def test_linear(repeats: int, noise: float, seed: int) -> None:
 @some
 @given(REPEATS, NOISE, HEIGHTS, SEEDS)
 def test_growth(repeats: int, noise: float, heights: list[float], seed: int) -> None:
-    """Growth that equals the bound is neither less nor more."""
+    """Growth: accept neither less nor more than the bound where the growth equals it."""
     truth = over((1, 2, 8), lambda level: 1e6 * level * (0.95 if level == 8 else 1), heights)
     predicate = Growth(kind="growth", factor="queues", high=0.95)
     found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
