@@ -378,7 +378,7 @@ static __rte_noinline void deliver_otherwise(struct crossover_tx_queue *txq, uin
 	case CROSSOVER_GATE_NOTIFY_DIRECT:
 		send_and_ring_one(txq, 0, pkts, NULL, count, left);
 		break;
-	case CROSSOVER_GATE_NOTIFY:
+	default: /* CROSSOVER_GATE_NOTIFY */
 		send_and_ring(txq, pkts, count, left);
 		break;
 	}
