@@ -97,7 +97,7 @@ def test_a_target_without_a_part_is_refused(client: NodeClient, missing: str) ->
 
 
 def test_a_target_beside_a_target_port_is_refused(client: NodeClient) -> None:
-    with pytest.raises(NodeRefused, match="one of both"):
+    with pytest.raises(NodeRefused, match="one of the two"):
         configure(client, 1, target={"mac": MAC, "queues": 1}, target_port=RECEIVES)
 
 

@@ -11,35 +11,35 @@ _Facts = dict[str, Any]
 _Knobs = dict[str, dict[str, str]] | None
 
 
-class _Part(BaseModel):
+class _MetaPart(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
 
-class _Testbed(_Part):
+class _Testbed(_MetaPart):
     name: str
     kind: str = ""
     file: str = ""
     shared_tsc: bool | None = None
 
 
-class _Overrides(_Part):
+class _Overrides(_MetaPart):
     quick: bool
     set: list[str]
 
 
-class _LeftOut(_Part):
+class _LeftOut(_MetaPart):
     point: str
     reason: str
     factors: _Facts = {}
     pair: str = ""
 
 
-class _Port(_Part):
+class _Port(_MetaPart):
     name: str = ""
     link_bps: int | float | None = None
 
 
-class _Hello(_Part):
+class _Hello(_MetaPart):
     version: str = ""
     dpdk: str = ""
     tsc_hz: int | float | None = None
@@ -47,7 +47,7 @@ class _Hello(_Part):
     absent: dict[str, str] = {}
 
 
-class _Meta(_Part):
+class _Meta(_MetaPart):
     format: int
     run_id: str
     spec_name: str

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, StageFinding
+from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, StageFinding
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.explain.paper_metadata import paper_metadata
 from pollscope.analysis.explain.rules_dut import DUT_RULES
@@ -101,11 +101,11 @@ def _finding(rule: Rule, point: PointObservations) -> StageFinding:
             raise NotMeasured(_TCP_FLOWS)
         said = _with_doubt(rule, point.trials, _judge(rule, point))
     except NotMeasured as absent:
-        said = Judged(RuleOutcome.ABSENT, (str(absent),))
+        said = RuleJudgement(RuleOutcome.ABSENT, (str(absent),))
     return StageFinding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
 
 
-def _judge(rule: Rule, point: PointObservations) -> Judged:
+def _judge(rule: Rule, point: PointObservations) -> RuleJudgement:
     """Return the finding of a rule if it holds for all core cycles within their errors.
 
     Raises:
@@ -118,7 +118,7 @@ def _judge(rule: Rule, point: PointObservations) -> Judged:
     return said
 
 
-def _with_doubt(rule: Rule, trials: Sequence[PointObservations], said: Judged) -> Judged:
+def _with_doubt(rule: Rule, trials: Sequence[PointObservations], said: RuleJudgement) -> RuleJudgement:
     """Return the finding by the means of all trials, open if over a third of the trials contradict it one by one.
 
     One outlying trial can move the mean, so the mean alone must not decide against most trials.
@@ -133,7 +133,7 @@ def _with_doubt(rule: Rule, trials: Sequence[PointObservations], said: Judged) -
         return said
     whole = "limits" if by_means else "does not limit"
     disagree = f"by their means it {whole}, one by one it limits in {limits} of {len(judged)}"
-    return Judged(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
+    return RuleJudgement(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
 
 
 def _kind(rule: Rule, trial: PointObservations) -> RuleOutcome:

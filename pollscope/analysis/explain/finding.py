@@ -20,16 +20,16 @@ class RuleOutcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class RuleJudgement:
     """Hold the outcome of a rule at a point and the sentences with its numbers, the weightiest first."""
 
     kind: RuleOutcome
     evidence: tuple[str, ...]
 
 
-def judged(kind: RuleOutcome, *evidence: str) -> Judged:
+def judged(kind: RuleOutcome, *evidence: str) -> RuleJudgement:
     """Return the outcome with its evidence, without empty sentences."""
-    return Judged(kind, tuple(text for text in evidence if text))
+    return RuleJudgement(kind, tuple(text for text in evidence if text))
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Rule:
 
     stage: str
     when: tuple[str, ...]
-    judge: Callable[["PointObservations"], Judged]
+    judge: Callable[["PointObservations"], RuleJudgement]
     source: str
     refuted_by: str
 

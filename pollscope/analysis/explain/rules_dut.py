@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
-from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
+from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointObservations
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_ns, human_number, human_share
@@ -20,7 +20,7 @@ _AWAY_SHARE = 0.01
 _MOSTLY_AWAY_SHARE = 0.25
 
 
-def _core_cycles(point: PointObservations) -> Judged:
+def _core_cycles(point: PointObservations) -> RuleJudgement:
     try:
         core = point.busiest
     except NotMeasured:
@@ -58,7 +58,7 @@ def _wire(point: PointObservations) -> float:
     return point.known("wire_share") or 0.0
 
 
-def _copying(point: PointObservations) -> Judged:
+def _copying(point: PointObservations) -> RuleJudgement:
     wire = _wire(point)
     if not wire:
         return judged(RuleOutcome.CLEAR, "the DUT's cores copy nothing for a virtual NIC")
@@ -73,7 +73,7 @@ def _copying(point: PointObservations) -> Judged:
     )
 
 
-def _core_by_polls(point: PointObservations) -> Judged:
+def _core_by_polls(point: PointObservations) -> RuleJudgement:
     """Judge without cycles: an empty poll takes less than a busy one, so few empty polls take few cycles."""
     if point.backlogged and point.mean("empty_poll_fraction") <= 1 - BUSY_SHARE:
         return judged(
@@ -90,7 +90,7 @@ def _cycles_text(point: PointObservations) -> str:
     return f"{point.text('cycles_per_packet_useful')}{added}"
 
 
-def _sweep(point: PointObservations) -> Judged:
+def _sweep(point: PointObservations) -> RuleJudgement:
     if point.param("notification") == "qwait":
         return judged(RuleOutcome.CLEAR, "doorbells tell which queue is next, so no empty queue is polled")
     filled = point.filled
@@ -106,7 +106,7 @@ def _sweep(point: PointObservations) -> Judged:
     )
 
 
-def _rx_ring(point: PointObservations) -> Judged:
+def _rx_ring(point: PointObservations) -> RuleJudgement:
     lost = point.text_if_known("imissed_share") or "no packet was received"
     if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
         return judged(RuleOutcome.CLEAR, lost)
@@ -138,7 +138,7 @@ def _is_away(point: PointObservations) -> bool:
     return away >= _AWAY_SHARE and 2 * away >= point.lost
 
 
-def _host(point: PointObservations) -> Judged:
+def _host(point: PointObservations) -> RuleJudgement:
     away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
     sends_all_it_can = point.param("workload") in RECEIVE_NOTHING and point.core_bound
     if not (point.backlogged or sends_all_it_can):
@@ -150,7 +150,7 @@ def _host(point: PointObservations) -> Judged:
     return judged(RuleOutcome.CLEAR, away)
 
 
-def _ring_between(point: PointObservations) -> Judged:
+def _ring_between(point: PointObservations) -> RuleJudgement:
     if not point.param("dispatchers") and point.param("organisation") != "scale-up":
         return judged(RuleOutcome.CLEAR, "no ring lies between the DUT's cores")
     full = point.text("ring_full_share")
@@ -161,7 +161,7 @@ def _ring_between(point: PointObservations) -> Judged:
     return judged(RuleOutcome.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
 
 
-def _shared_queue(point: PointObservations) -> Judged:
+def _shared_queue(point: PointObservations) -> RuleJudgement:
     if point.param("organisation") not in SHARED_QUEUES or (point.param("cores") or 1) < 2:
         return judged(RuleOutcome.CLEAR, "no queue is shared")
     if point.param("organisation") != "locked":
@@ -179,7 +179,7 @@ def _waits_most(point: PointObservations) -> CoreLoad:
     return max(point.cores, key=lambda core: core.waiting)
 
 
-def _mbufs(point: PointObservations) -> Judged:
+def _mbufs(point: PointObservations) -> RuleJudgement:
     names = [name for name in ("rx_nombuf_share", "refill_failed_fraction") if point.known(name) is not None]
     if not names:
         point.mean("rx_nombuf_share")
@@ -188,7 +188,7 @@ def _mbufs(point: PointObservations) -> Judged:
     return judged(RuleOutcome.LIMITS if short else RuleOutcome.CLEAR, *texts)
 
 
-def _tx_queue(point: PointObservations) -> Judged:
+def _tx_queue(point: PointObservations) -> RuleJudgement:
     dropped = point.text("tx_dropped_share")
     return judged(
         RuleOutcome.LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else RuleOutcome.CLEAR, dropped

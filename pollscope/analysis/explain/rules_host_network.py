@@ -9,7 +9,7 @@ models of the link, the IOTLB and DDIO expect stands beside what was measured (d
 from collections.abc import Callable
 
 from pollscope.analysis.explain.dma_models import ddio_words, iotlb_words, link_share
-from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
+from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.littles_law import in_flight, walk_share
 from pollscope.base.units import human, human_ns, human_number, human_share
@@ -36,10 +36,10 @@ STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
 WALK_NS = 100.0
 
 
-def _hardware(judge: Callable[[PointObservations], Judged]) -> Callable[[PointObservations], Judged]:
+def _hardware(judge: Callable[[PointObservations], RuleJudgement]) -> Callable[[PointObservations], RuleJudgement]:
     """The rule where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
 
-    def judged(point: PointObservations) -> Judged:
+    def judged(point: PointObservations) -> RuleJudgement:
         if point.without_hardware:
             raise NotMeasured(point.without_hardware)
         return judge(point)
@@ -66,14 +66,14 @@ def _by_share(share: float) -> RuleOutcome:
     return RuleOutcome.CLEAR if share < FREE_SHARE else RuleOutcome.OPEN
 
 
-def _link(point: PointObservations) -> Judged:
+def _link(point: PointObservations) -> RuleJudgement:
     share, said = link_share(point)
     names = ("pcie_dma_read_bytes_per_s", "pcie_dma_write_bytes_per_s")
     measured = (point.text_if_known(name) for name in names)
     return judged(RuleOutcome.OPEN if share >= _BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
 
 
-def _credits(point: PointObservations) -> Judged:
+def _credits(point: PointObservations) -> RuleJudgement:
     names = [name for name in _STALLS if point.known(name) is not None] or _STALLS[:1]
     stalled = max(point.mean(name) for name in names)
     kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
@@ -84,7 +84,7 @@ def _credits(point: PointObservations) -> Judged:
     )
 
 
-def _tags(point: PointObservations) -> Judged:
+def _tags(point: PointObservations) -> RuleJudgement:
     clocks = point.known("nic_pcie_no_completion_clocks")
     stalls = point.text_if_known("nic_pcie_no_completion_clocks")
     try:
@@ -96,7 +96,7 @@ def _tags(point: PointObservations) -> Judged:
     return judged(RuleOutcome.LIMITS if clocks else _by_share(share), used, stalls)
 
 
-def _work_requests(point: PointObservations) -> Judged:
+def _work_requests(point: PointObservations) -> RuleJudgement:
     most = point.known("nic_work_requests") or point.limits.get("wqes")
     if most is None:
         raise NotMeasured("how many work requests the NIC has under way at most is not recorded (collector mlxconfig)")
@@ -120,7 +120,7 @@ def _from_to(point: PointObservations, metric: str) -> str:
     return f"{entry.title} {first} -> {now}, x{human_number(change)} since {point.before.label}"
 
 
-def _iotlb(point: PointObservations) -> Judged:
+def _iotlb(point: PointObservations) -> RuleJudgement:
     if point.known("iotlb_lookups_per_s") == 0:
         return judged(RuleOutcome.CLEAR, "nothing is looked up")
     share = point.mean("iotlb_miss_share")
@@ -136,7 +136,7 @@ def _iotlb(point: PointObservations) -> Judged:
     )
 
 
-def _against_none(point: PointObservations, off: PointObservations) -> Judged:
+def _against_none(point: PointObservations, off: PointObservations) -> RuleJudgement:
     metric = "tx_pps" if point.known("tx_pps") else "rx_pps"
     gain = off.mean(metric) / point.mean(metric) - 1
     said = f"with the IOMMU off the rate is {human_share(gain)} higher"
@@ -170,7 +170,7 @@ def _walks(point: PointObservations) -> list[str]:
     return found
 
 
-def _iio(point: PointObservations) -> Judged:
+def _iio(point: PointObservations) -> RuleJudgement:
     latency = point.mean("nic_pcie_latency_ns")
     growth = _change(point, "nic_pcie_latency_ns")
     if growth is None or point.before is None:
@@ -186,7 +186,7 @@ def _iio(point: PointObservations) -> Judged:
     return judged(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
 
 
-def _mtt(point: PointObservations) -> Judged:
+def _mtt(point: PointObservations) -> RuleJudgement:
     point.mean("nic_mtt_l0_miss_share")
     growth = _change(point, "nic_mtt_l0_miss_share")
     said = _from_to(point, "nic_mtt_l0_miss_share")
@@ -194,7 +194,7 @@ def _mtt(point: PointObservations) -> Judged:
     return judged(RuleOutcome.OPEN if grown else RuleOutcome.CLEAR, said)
 
 
-def _dram(point: PointObservations) -> Judged:
+def _dram(point: PointObservations) -> RuleJudgement:
     point.mean("dram_bytes_per_s")
     peak = point.limits.get("dram_bytes_per_s")
     if peak is None:
@@ -204,7 +204,7 @@ def _dram(point: PointObservations) -> Judged:
     return judged(_by_share(share), said)
 
 
-def _ddio(point: PointObservations) -> Judged:
+def _ddio(point: PointObservations) -> RuleJudgement:
     expected = ddio_words(point)
     try:
         hits = point.mean("ddio_write_hit_share")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge stages in front of the DUT: the requested load, the generator, the line."""
 
-from pollscope.analysis.explain.finding import Judged, Rule, RuleOutcome, judged
+from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.saturation import UNSENT_LIMIT
 from pollscope.base.units import human, human_share
@@ -20,7 +20,7 @@ def _has_time_left(point: PointObservations) -> bool:
         return True
 
 
-def _generator(point: PointObservations) -> Judged:
+def _generator(point: PointObservations) -> RuleJudgement:
     if not point.has_generator:
         return judged(RuleOutcome.CLEAR, "nothing is sent to the DUT")
     if point.backlogged:
@@ -57,7 +57,7 @@ def _asks_for_all(point: PointObservations) -> bool:
     return bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
 
 
-def _offered_load(point: PointObservations) -> Judged:
+def _offered_load(point: PointObservations) -> RuleJudgement:
     if point.param("feed") == "none":
         return judged(RuleOutcome.LIMITS, "nothing is sent (feed: none)")
     if not point.has_generator:
@@ -85,7 +85,7 @@ def _elsewhere(point: PointObservations) -> str:
     )
 
 
-def _nic_port(point: PointObservations) -> Judged:
+def _nic_port(point: PointObservations) -> RuleJudgement:
     discards = point.text("nic_rx_port_discards_per_s")
     sent = point.known("offered_pps") or 0.0
     full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
@@ -104,7 +104,7 @@ def _left(point: PointObservations) -> str:
     return f"{core.name}, the busiest of {len(point.cores)}, has {human_share(1 - core.busy)} of its time left"
 
 
-def _line(point: PointObservations) -> Judged:
+def _line(point: PointObservations) -> RuleJudgement:
     if point.without_hardware:
         raise NotMeasured(point.without_hardware)
     if not point.links:
