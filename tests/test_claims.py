@@ -598,7 +598,7 @@ def test_repeats_that_luck_could_end_have_wider_intervals(tmp_path: Path, kind: 
     numbers = [verdict.finding.numbers[0] for verdict in (luck, fixed)]
     widths = [each.high - each.low for each in numbers if each.low is not None and each.high is not None]
     assert widths[0] > 1.2 * widths[1]
-    assert "intervals are those of 98.5 %" in luck.finding.sentence
+    assert "intervals have the level 98.5 %" in luck.finding.sentence
 
 
 def test_a_trend_of_one_group_in_four_is_no_trend(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_every_step_works_at_the_first_try(checkout: Path, build_dir: Path, tmp_
     assert any((folder / "report.html").exists() for folder in cli.run_folders())
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert {"gain.pdf", "gain.csv", "rate.svg", "rate.csv"} <= names
-    assert {f"rx_pps-by-burst.{kind}" for kind in ("svg", "pdf", "png", "csv")} <= names
+    assert {f"rx_pps-by-burst-lines-queues.{kind}" for kind in ("svg", "pdf", "png", "csv")} <= names
     (code,) = re.findall(r"^```python\n(.*?)^```$", (checkout / PAGE).read_text(), re.MULTILINE | re.DOTALL)
     table = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=cli.environment, capture_output=True, text=True, check=False
