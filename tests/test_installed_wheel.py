@@ -23,8 +23,8 @@ from pollscope.store.run_folder import read_run
 
 pytestmark = pytest.mark.timeout(600)
 # The tools of a bare system, and OpenSSH. No compiler.
-TOOLS = """sh env ls cat cp mv rm ln mkdir rmdir mktemp dirname readlink tar gzip sed sort head tail grep find paste tr
-id uname ssh sftp sha256sum getent"""
+TOOLS = """sh env ls cat chmod cp mv rm ln mkdir rmdir mktemp dirname readlink tar gzip sed sort head tail grep find
+id uname ssh sftp sha256sum getent prlimit paste tr"""
 CHECKOUT_SDK = Path(__file__).resolve().parent.parent / ".cache/driver-sdk"
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 # One process for all: imports take longer than these commands.
