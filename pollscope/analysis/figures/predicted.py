@@ -83,7 +83,7 @@ def _draw(
     x = queues_of(found)
     shown = any(line.get_label() == f"predicted: {theory}" for line in axes.lines)
     label = "_nolegend_" if shown else f"predicted: {theory}"
-    axes.plot(x, [value * scale for value in values], color=MUTED, lw=1.0, ls=(0, (1, 1.5)), zorder=4, label=label)
+    axes.plot(x, [value * scale for value in values], color=MUTED, lw=1.0, ls=":", zorder=4, label=label)
     for sample, value in zip(found, values, strict=True):
         data.note(f"{metric} predicted by {theory}", unit, sample.levels, Estimate(value, value, value, 1, METHOD))
 
