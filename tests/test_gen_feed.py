@@ -190,7 +190,7 @@ def test_bad_queue_polls_are_refused(fed: NodeClient, wired: NodeClient) -> None
         fed.request("queue_polls", LIMIT_S, per_s=1)
     gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B}
     wired.request("configure", LIMIT_S, **configured(4, gen=gen))
-    with pytest.raises(NodeRefused, match="counted here"):
+    with pytest.raises(NodeRefused, match="counts the polls itself"):
         wired.request("queue_polls", LIMIT_S, per_s=1)
     target = wired.request("configure", LIMIT_S, **configured(4))["target"]
     wired.request("configure", LIMIT_S, **configured(4, gen={"lcores": [1], "tx_port": A, "target": target}))

@@ -116,7 +116,7 @@ def test_without_traffic_all_time_is_tax(node: Node) -> None:
     assert found.packets.value == found.interaction.value == 0
     assert found.empty_poll.value > 0 < found.loop
     assert is_absent(lcore["timed"])
-    assert lcore["switches"] == 0
+    assert lcore["transitions"] == 0
     assert lcore["idle_iterations"] == lcore["iterations"] > 1000
     assert lcore["polls"]["empty"] == 4 * lcore["iterations"]
     assert lcore["histograms"]["iteration_cycles"]["total"] > 0

@@ -169,7 +169,7 @@ def test_a_broken_host_check_is_named(cli: Cli) -> None:
 
 LOOPBACK = """\
 format: 1
-name: host-state checks
+name: host-state-checks
 row: S-F5
 title: t
 parameters: {generator_receives: false, load_pps: 100 kpps}

@@ -152,9 +152,8 @@ def assert_accounts(sender: dict[str, int], receiver: dict[str, int]) -> None:
 
 def test_every_command_of_the_page_has_a_test() -> None:
     tested = {"testpmd", "The examples of DPDK", *EXAMPLES, "Open vSwitch", "A secondary process"}
-    shown = set(re.findall(r"^##+ (.*)$", PAGE.read_text(), re.MULTILINE))
+    shown = {title for title in re.findall(r"^##+ (.*)$", PAGE.read_text(), re.MULTILINE) if section(title)}
     assert shown == tested
-    assert all(section(title) for title in tested)
 
 
 def test_testpmd_sends_frames_round(session: Session) -> None:

@@ -36,7 +36,7 @@ static json_t *do_noise(json_t *request, struct node_error *err)
 	return wrap("noise", noise(request, err));
 }
 
-static json_t *do_busy_polls(json_t *request, struct node_error *err)
+static json_t *do_queue_polls(json_t *request, struct node_error *err)
 {
 	return gen_set_queue_polls(request, err) ? NULL : json_object();
 }
@@ -82,7 +82,7 @@ static struct conversation_command commands[] = {
         {"stop", do_stop, true, false},
         {"quit", do_quit, true, true},
         {"links", do_links, false, false},
-        {"busy_polls", do_busy_polls, true, false},
+        {"queue_polls", do_queue_polls, true, false},
         {NULL, NULL, false, false}, /* place of `own` */
         {NULL, NULL, false, false},
 };

@@ -170,7 +170,7 @@ def _of_host(host: Part) -> dict[tuple[str, str], HostCheckReading]:
 def _reading(batches: Part, of: str, inverse: bool = False) -> HostCheckReading:
     cycles, count = tuple(each.number() for each in batches["cycles"].items()), batches[of].number()
     if not cycles or count <= 0:
-        raise UsageError(f"holds {len(cycles)} batches of {count:g} {of}", batches.path)
+        raise UsageError(f"holds {len(cycles)} batches of {count:,.0f} {of}", batches.path)
     return _read(cycles, count, inverse)
 
 
