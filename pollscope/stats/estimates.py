@@ -220,6 +220,35 @@ def ratio_estimate(
     return Estimate(ratio, (ratio - half) / (1 - g), (ratio + half) / (1 - g), n, "Fieller")
 
 
+def block_ratio_estimate(
+    numerators: Sequence[float], denominators: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """Return the geometric mean of ratios of values that were measured beside each other, block by block.
+
+    What disturbs both sides of a block alike cancels. The interval is Student's, of the logarithms over blocks, so
+    blocks may differ from each other by any factor.
+
+    Args:
+        numerators: one value per block; the mean, where a block has several.
+        denominators: the same of the other side, in the same order.
+        confidence: level of the interval, which is infinite for a single block.
+
+    Raises:
+        ValueError: the sides have different numbers of blocks.
+    """
+    above, below = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
+    if len(above) != len(below):
+        raise ValueError(f"{len(above)} blocks over {len(below)}")
+    if min(above.min(), below.min()) <= 0:
+        return Estimate(math.nan, -math.inf, math.inf, len(above), "a value is not positive")
+    logs = np.log(above / below)
+    mean, n = float(logs.mean()), len(logs)
+    if n < 2:
+        return Estimate(math.exp(mean), -math.inf, math.inf, n, "one block")
+    half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * logs.std(ddof=1) / math.sqrt(n))
+    return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n, "Student t of logarithms by block")
+
+
 def _welch_degrees(variances: tuple[float, float], ratio: float, n_above: int, n_below: int) -> float:
     first, second = variances[0], ratio**2 * variances[1]
     return float((first + second) ** 2 / (first**2 / (n_above - 1) + second**2 / (n_below - 1)))
