@@ -114,9 +114,9 @@ def _idle_generator(record: Part) -> Set[str]:
 def _waiting(limits: Limits, record: Part, idle: Set[str]) -> list[Flag]:
     try:
         waits, start = at(record, ("host", "waits_ns")), record["start"]
-    except NotMeasured:  # recorded before waits were, or on a testbed without a node
+        duration_ns = start["warmup_ns"].number() + start["window_ns"].number()
+    except NotMeasured:  # a testbed without a node
         return []
-    duration_ns = start["warmup_ns"].number() + start["window_ns"].number()
     flags: list[Flag] = []
     for lcore in keys_of(waits):
         if lcore in idle:
@@ -150,12 +150,13 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
         if "scheduling" in keys_of(worker) and worker["scheduling"].text() == "idle":  # to wait is what it is there for
             continue
         try:
+            name, cpu = worker["name"].text(), worker["cpu"].number()
             waited_ns = worker["waited_ns"].number()
         except NotMeasured:
             continue
         if waited_ns > limits.max_waiting * window_ns:
             text = (
-                f"{worker['name'].text()} waited for CPU {worker['cpu'].number():.0f} for "
+                f"{name} waited for CPU {cpu:.0f} for "
                 f"{human_share(waited_ns / window_ns, 2)} of the window, because something else ran there (limit "
                 f"{human_share(limits.max_waiting)})"
             )
