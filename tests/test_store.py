@@ -15,7 +15,7 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RESERVE_BYTES, RunWriter, new_run_id
 
 RUNS = Path(__file__).resolve().parent.parent
-META = {"run_id": "r", "spec_name": "x", "row": "S-F5", "testbed": {"name": "loopback"}}
+META = {"run_id": "r", "spec_name": "x", "row": "S-F5", "spec": {}, "testbed": {"name": "loopback"}}
 RECORD = {
     "trial": "a",
     "point": "p",

@@ -47,6 +47,32 @@ class _Hello(_MetaPart):
     absent: dict[str, str] = {}
 
 
+class _Until(_MetaPart):
+    at_least: int | None = None
+
+
+class _Repeats(_MetaPart):
+    count: int | None = None
+    until: _Until | None = None
+
+
+class _Baseline(_MetaPart):
+    metric: str
+    drift: float
+
+
+class _Spec(_MetaPart):
+    parameters: _Facts = {}
+    factors: dict[str, list[Any]] = {}
+    zip: list[list[str]] = []
+    show: list[_Facts] = []
+    claims: list[_Facts] = []
+    repeats: _Repeats | None = None
+    baseline: _Baseline | None = None
+    noise: _Facts | None = None
+    must: str | None = None
+
+
 class _Meta(_MetaPart):
     format: int
     run_id: str
@@ -59,7 +85,7 @@ class _Meta(_MetaPart):
     paper: str | None = None
     title: str | None = None
     spec_text: str = ""
-    spec: _Facts = {}
+    spec: _Spec
     overrides: _Overrides = _Overrides(quick=False, set=[])
     seed: int = 0
     plan: list[str] = []
