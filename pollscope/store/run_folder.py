@@ -141,6 +141,8 @@ def _parse_line(line: bytes, kind: type[TrialRecord | CheckRecord], place: str) 
     checked(kind, record, place)
     if kind is TrialRecord and "status" not in record:  # one that is being made has none yet
         raise UsageError("has no 'status'", place)
+    if kind is TrialRecord:
+        record.setdefault("params", {})
     return record
 
 
