@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge conditions on a comparison; 'rx_pps < -2 %' holds if the rate certainly fell by more than 2 %.
+"""Judge conditions on a comparison; 'rx_pps < -2 %' asks whether the rate fell by more than 2 %.
 
-A condition holds at a point if the whole interval of the change lies beyond its bound. The intervals of all points hold
-jointly with 95 %, so that many points do not fail by chance more often than one.
+A condition has three outcomes at a point. It holds if the whole interval of the change lies beyond the bound; these
+intervals hold jointly with 95 % over all points, so that many points do not fail by chance more often than one. It does
+not hold if the 90 % interval lies on the other side, which errs in 5 % of cases; no point passes for another, so these
+intervals need no correction. Otherwise the comparison could not have seen such a change.
 """
 
 import math
@@ -15,7 +17,14 @@ from pollscope.analysis.compare import Difference, Missing
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, Estimate, together_confidence
+from pollscope.stats.estimates import (
+    CONFIDENCE,
+    EQUIVALENCE,
+    NO_INTERVAL,
+    Estimate,
+    more_values,
+    together_confidence,
+)
 
 _FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
 _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(\d+\.?\d*|\.\d+))\s*%\s*", re.ASCII)
@@ -42,24 +51,33 @@ class Condition:
 
     def holds(self, ratio: Estimate) -> bool:
         """Tell whether the whole interval of second over first lies beyond the bound."""
-        bound = 1 + self.percent / 100
-        return ratio.high < bound if self.below else ratio.low > bound
+        return ratio.high < self.bound if self.below else ratio.low > self.bound
+
+    def excluded(self, ratio: Estimate) -> bool:
+        """Tell whether no part of the interval of second over first lies beyond the bound."""
+        return ratio.low >= self.bound if self.below else ratio.high <= self.bound
+
+    @property
+    def bound(self) -> float:
+        """Return the bound of second over first."""
+        return 1 + self.percent / 100
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Hold the outcome of a condition: one line per point where it holds, does not hold, or is undecidable."""
+    """Hold the outcome of a condition: one line per point where it holds, does not hold, or stays open."""
 
     condition: Condition
     holds: tuple[str, ...]
     not_so: tuple[str, ...]
-    unknown: tuple[str, ...]
+    unseen: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Return the count and, below it, the points where the condition holds or is undecidable."""
-        points = len(self.holds) + len(self.not_so) + len(self.unknown)
+        """Return the counts and, below them, the points where the condition holds or stays open."""
+        points = len(self.holds) + len(self.not_so) + len(self.unseen)
         head = f"fail if {self.condition}: so at {len(self.holds)} of {points} points"
-        return [head, *(f"  {line}" for line in (*self.holds, *self.unknown))]
+        blind = f", cannot tell at {len(self.unseen)}" if self.unseen else ""
+        return [f"{head}{blind}", *(f"  {line}" for line in (*self.holds, *self.unseen))]
 
 
 def condition(text: str) -> Condition:
@@ -85,10 +103,10 @@ def judge(
     Args:
         conditions: conditions on metrics among the differences.
         differences: results of the comparison, which may contain further metrics.
-        missing: points that only the first side has, where a condition is undecidable.
+        missing: points that only the first side has, where a condition stays open.
 
     Raises:
-        UsageError: a condition is undecidable at all points, so that a gate would let everything pass.
+        UsageError: the metric of a condition was measured at no point.
     """
     looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
     confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
@@ -99,28 +117,33 @@ def judge(
 def _judged(
     wanted: Condition, differences: Sequence[Difference], missing: Sequence[Missing], confidence: float
 ) -> Judged:
+    if not differences and not missing:
+        remedy = "choose another metric, or measure it again on both sides"
+        raise UsageError("was not measured on both sides", f"--fail-if '{wanted}'", remedy)
     holds: list[str] = []
     not_so: list[str] = []
-    unknown = [f"{each.point}: undecidable: {each.reason}" for each in missing]
+    unseen = [f"{each.point}: cannot tell: {each.reason}" for each in missing]
     for each in differences:
-        ratio = each.ratio_at(confidence)
+        ratio, alone = each.ratio_at(confidence), each.ratio_at(EQUIVALENCE)
         if _rose_from_zero(each):
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
-        elif reason := _why_undecidable(each, ratio):
-            unknown.append(f"{each.point}: undecidable: {reason}")
+        elif each.is_constant and each.first.n > 1:
+            not_so.append(f"{each.point}: the same in every trial")
+        elif reason := _why_unseen(each, alone):
+            unseen.append(f"{each.point}: cannot tell: {reason}")
+        elif wanted.holds(ratio):
+            holds.append(f"{each.point}: {_change(ratio)}")
+        elif wanted.excluded(alone):
+            not_so.append(f"{each.point}: {_change(alone)}")
         else:
-            (holds if wanted.holds(ratio) else not_so).append(f"{each.point}: {_change(ratio)}")
-    if not (holds or not_so):
-        reason = unknown[0] if unknown else "it was not measured on both sides"
-        remedy = "choose another metric, or measure it again on both sides"
-        raise UsageError(f"is undecidable at all points: {reason}", f"--fail-if '{wanted}'", remedy)
-    return Judged(wanted, tuple(holds), tuple(not_so), tuple(unknown))
+            unseen.append(f"{each.point}: cannot tell: {_change(alone)}, {more_values(alone, wanted.bound)}")
+    return Judged(wanted, tuple(holds), tuple(not_so), tuple(unseen))
 
 
 def _rose_from_zero(each: Difference) -> bool:
     """Tell whether the first side is 0 in every trial and the second certainly above 0: more than any percentage."""
-    zero = each.first.n > 1 and each.first.low == each.first.value == each.first.high == 0
-    return zero and each.second.has_interval and each.second.low > 0
+    first = each.samples[0].values
+    return len(first) > 1 and not any(first) and each.second.has_interval and each.second.low > each.first.high
 
 
 def _level(each: Difference) -> str:
@@ -129,7 +152,7 @@ def _level(each: Difference) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _why_undecidable(each: Difference, ratio: Estimate) -> str:
+def _why_unseen(each: Difference, ratio: Estimate) -> str:
     if not each.first.value > 0:
         return "the first is not above 0, so there is no change in percent"
     if math.isnan(ratio.value) or not ratio.has_interval:

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     TRIALS_FAILED = 1
     USAGE = 2
     HOST = 3
+    UNSEEN = 4
     INTERRUPTED = 130
 
 

@@ -75,7 +75,7 @@ EXAMPLES = """Examples:
   pollscope report results/*/*          one page from all runs
 
 Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this host or testbed cannot do it;
-130 interrupted."""
+4 a gate could not have seen such a change; 130 interrupted."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -43,7 +43,7 @@ def compare(
             "--fail-if",
             metavar="'METRIC < NUMBER %'",
             help="End with 1 where the change from the first to the second is below (<) or above (>) the bound, by its "
-            "whole interval; may be given again.",
+            "whole interval, and with 4 where no such change could have been seen; may be given again.",
         ),
     ] = None,
 ) -> None:
@@ -51,7 +51,8 @@ def compare(
 
     A difference counts if it is significant among all differences compared (false discovery rate 5 %); the intervals
     are not corrected. The figure is written as SVG, PDF and PNG, and the paths follow. With --fail-if the conditions
-    come last. The command ends with 1 if one of them holds at any point, with 2 if one can be decided at no point.
+    come last. The command ends with 1 if one of them holds at any point, else with 4 if at some point the intervals are
+    too wide to see such a change, else with 0.
     """
     from pollscope.analysis.gate import condition
     from pollscope.cli.outputs import figure_out
@@ -70,6 +71,8 @@ def compare(
         _echo(verdict.lines())
     if any(verdict.holds for verdict in judged):
         raise typer.Exit(ExitCode.TRIALS_FAILED)
+    if any(verdict.unseen for verdict in judged):
+        raise typer.Exit(ExitCode.UNSEEN)
 
 
 def _compared(runs: list[str]) -> "list[RunFolder]":

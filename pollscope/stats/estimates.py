@@ -17,6 +17,8 @@ from pollscope.base.units import human_number
 Values = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
+# Two one-sided tests at 5 % show that a quantity lies inside a range where its 90 % interval does (Schuirmann 1987).
+EQUIVALENCE = 1 - 2 * (1 - CONFIDENCE)
 # If trials are repeated until an interval is narrow, an interval of this level covers 95 %: luck stops early
 # (Chow & Robbins 1965). Holds from two repeats on (simulated in tests/test_claim_truths.py).
 STOPPED_CONFIDENCE = 0.985
@@ -40,6 +42,8 @@ _NORMALITY_MAX_N = 5000
 _ROUNDING = 16 * float(np.finfo(float).eps)
 # Student's distribution with so many degrees of freedom is the normal one.
 _MOST_DEGREES = 1e9
+# A bound that takes more than so many times the values is one that the quantity lies at.
+_MOST_LONGER = 100
 # Ashman's D of the two modes found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
 # (simulated in tests/test_analysis_statistics.py).
 _BIMODAL_SEPARATION = 7.5
@@ -252,6 +256,18 @@ def block_ratio_estimate(
 def _welch_degrees(variances: tuple[float, float], ratio: float, n_above: int, n_below: int) -> float:
     first, second = variances[0], ratio**2 * variances[1]
     return float((first + second) ** 2 / (first**2 / (n_above - 1) + second**2 / (n_below - 1)))
+
+
+def more_values(estimate: Estimate, bound: float) -> str:
+    """Say how many times as many values would let an interval leave out a bound that it holds.
+
+    Its width falls with the square root of the number of values, if the value stays where it is.
+    """
+    apart = abs(estimate.value - bound)
+    half = estimate.high - estimate.value if estimate.value < bound else estimate.value - estimate.low
+    if half > math.sqrt(_MOST_LONGER) * apart:
+        return "and no number of trials decides soon: the value lies at the bound itself"
+    return f"about {human_number(math.ceil(2 * (half / apart) ** 2) / 2)} times as many trials would decide"
 
 
 def together_confidence(confidence: float, count: int) -> float:
