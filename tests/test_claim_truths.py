@@ -15,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pollscope.analysis.claims.evaluate import _controlled
+from pollscope.analysis.claims.model import Claim
 from pollscope.analysis.claims.predicates import JUDGES, judge
-from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.claims.verdict import Finding, Verdict, VerdictKind
 from pollscope.analysis.point_values import Level, PointValues
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.predicates import (
@@ -367,6 +369,31 @@ def test_crosses(repeats: int, noise: float, seed: int) -> None:
     assert counted(predicate, lambda rng: drawn(SHAPES, crossing, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
     clear = shapes({"NC": lambda q: 1e6 * (0.5 if q == 1 else 2), "SQ": lambda _: 1e6})
     assert counted(predicate, lambda rng: drawn(SHAPES, clear, repeats, 0.02, rng), seed)[AGREES] >= 140
+
+
+def test_of_the_claims_that_disagree_few_do_by_chance() -> None:
+    """Fifteen claims at their bound and five that are wrong by far: 5 % of the disagreements at most are by chance."""
+    rng, shares = np.random.default_rng(11), []
+    stated = Within(kind="within", low=1e6)
+    claims = [
+        Claim(id=f"S-F5.c{k}", row="S-F5", statement="s", source="t", metric="tx_pps", predicate=stated)
+        for k in range(20)
+    ]
+    for _ in range(DATA_SETS):
+        means = [1e6 if k < 15 else 0.9e6 for k in range(20)]
+        samples = {
+            one.id: PointValues({}, tuple(rng.normal(mean, 2e4, 6))) for one, mean in zip(claims, means, strict=True)
+        }
+
+        def again(one: Claim, level: float, samples: Mapping[str, PointValues] = samples) -> Finding:
+            return judge(one.predicate, [samples[one.id]], METRIC, level)
+
+        found = _controlled([Verdict(one, "r", again(one, CONFIDENCE), []) for one in claims], again, CONFIDENCE)
+        wrong = [finding.kind is DISAGREES for finding in found]
+        shares.append(sum(wrong[:15]) / max(1, sum(wrong)))
+        assert all(wrong[15:])
+    # The standard error of the mean share is below 1 %.
+    assert np.mean(shares) <= 0.05 + 3 * np.std(shares) / math.sqrt(DATA_SETS)
 
 
 def carried(capacity: float, sharpness: float, loads: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:

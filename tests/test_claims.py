@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
 from pollscope.analysis.claims.model import Claim, claims_of, load_table_claims, parse_claims
 from pollscope.analysis.claims.numbers import exact, exact_percent, stated
+from pollscope.analysis.findings import by_chance
 from pollscope.analysis.papers import Paper, load_paper
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.analysis.searches import throughputs
@@ -82,6 +83,48 @@ def test_within(tmp_path: Path, useful: dict[tuple[int, float], float], kind: Ve
     verdict = judged(tmp_path, trials_of(useful), claim(**WITHIN))
     assert verdict.kind is kind
     assert verdict.finding.sentence.endswith(".")
+
+
+def test_agreement_is_an_equivalence_test_at_5_percent(tmp_path: Path) -> None:
+    """The 90 % interval lies inside the stated range, the 95 % interval does not."""
+    trials = trials_of({(1, 1.0): 0.75})
+    (number,) = judged(tmp_path, trials, claim(**WITHIN)).finding.numbers
+    assert number.low is not None
+    low = number.low + 0.2 * (number.value - number.low)
+    verdict = judged(tmp_path, trials, claim(**WITHIN | {"predicate": {"kind": "within", "low": low}}))
+    assert verdict.kind is AGREES
+    assert "Each 90 % interval lies inside (equivalence test at 5 %)." in verdict.finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("low", "what"),
+    [(0.2505, "about [0-9.]+ times as many trials would decide"), (0.25, "the value lies at the bound itself, so no")],
+)
+def test_an_effect_at_the_edge_says_what_it_would_take(tmp_path: Path, low: float, what: str) -> None:
+    edge = claim(**WITHIN | {"predicate": {"kind": "within", "low": low, "high": 0.9}})
+    verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), edge)
+    assert verdict.kind is INCONCLUSIVE
+    assert re.search(rf"The stated end 25.* % lies inside the 90 % interval from .*: {what}", verdict.finding.sentence)
+
+
+def test_a_weak_disagreement_among_many_claims_stays_open(tmp_path: Path) -> None:
+    """A claim that is refuted at 4 % by itself is refuted no more when it was the worst of twenty; a plain one is."""
+    run = read_run(synthetic.write_run(tmp_path / "run", trials_of({(1, 1.0): 0.75})))
+
+    def within(name: str, low: float) -> Claim:
+        return claim(**WITHIN | {"id": f"S-F5.{name}", "predicate": {"kind": "within", "low": low, "high": 0.9}})
+
+    (number,) = evaluate_run(run, [within("first", 0.1)])[0].finding.numbers
+    assert number.high is not None
+    weak, plain = within("weak", number.high + 0.0005), within("plain", 0.5)
+    true = [within(f"true-{k}", 0.1) for k in range(18)]
+    alone, among = evaluate_run(run, [weak]), evaluate_run(run, [weak, plain, *true])
+    assert [each.kind for each in alone] == [DISAGREES]
+    assert [each.kind for each in among] == [INCONCLUSIVE, DISAGREES, *[AGREES] * 18]
+    assert "does not stand out among the 20 claims tested" in among[0].finding.sentence
+    assert by_chance(among).startswith(
+        "20 claims were tested at 5 %: if all were true, chance alone would make up to 1 "
+    )
 
 
 def test_within_shows_numbers_with_intervals(tmp_path: Path) -> None:

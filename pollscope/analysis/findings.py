@@ -15,7 +15,7 @@ from pollscope.analysis.saturation import saturated_generator_points, unreached_
 from pollscope.base.units import counted, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.points import level_text
-from pollscope.stats.estimates import Estimate
+from pollscope.stats.estimates import CONFIDENCE, Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
@@ -52,6 +52,20 @@ def tally(verdicts: Sequence[Verdict]) -> list[tuple[VerdictKind, str]]:
     """Return how many claims have which verdict: '7 agree', '3 disagree', '2 not measurable'."""
     counts = Counter(verdict.kind for verdict in verdicts)
     return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in _TALLY_WORDS.items() if counts[kind]]
+
+
+def by_chance(verdicts: Sequence[Verdict]) -> str:
+    """Return how many claims chance alone would refute; empty if none was tested."""
+    tested = sum(verdict.tested for verdict in verdicts)
+    if not tested:
+        return ""
+    error = human_share(1 - CONFIDENCE)
+    are = "claim was" if tested == 1 else "claims were"
+    return (
+        f"{tested} {are} tested at {error}: if all were true, chance alone would make up to "
+        f"{human_number((1 - CONFIDENCE) * tested)} disagree. Of those that disagree, {error} at most do so by chance "
+        "(false discovery rate of each run)."
+    )
 
 
 def folded(verdicts: Sequence[Verdict]) -> str:

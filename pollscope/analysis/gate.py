@@ -19,9 +19,9 @@ from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import (
     CONFIDENCE,
-    EQUIVALENCE,
     NO_INTERVAL,
     Estimate,
+    equivalence,
     more_values,
     together_confidence,
 )
@@ -124,7 +124,7 @@ def _judged(
     not_so: list[str] = []
     unseen = [f"{each.point}: cannot tell: {each.reason}" for each in missing]
     for each in differences:
-        ratio, alone = each.ratio_at(confidence), each.ratio_at(EQUIVALENCE)
+        ratio, alone = each.ratio_at(confidence), each.ratio_at(equivalence(CONFIDENCE))
         if _rose_from_zero(each):
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
         elif each.is_constant and each.first.n > 1:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pollscope import __version__
-from pollscope.analysis.findings import findings, folded, run_command, tally
+from pollscope.analysis.findings import by_chance, findings, folded, run_command, tally
 from pollscope.analysis.page import page_html, write_page
 from pollscope.analysis.point_values import factor_title
 from pollscope.analysis.report_common import by_reason, common, glossary, page_title
@@ -30,7 +30,13 @@ def report_html(runs: Sequence[RunFolder]) -> str:
     return page_html(
         "report.html.j2",
         "".join(figure.svg for section in sections for figure in section.figures),
-        {"by_reason": by_reason, "factor_title": factor_title, "run_command": run_command, "tally": tally},
+        {
+            "by_reason": by_reason,
+            "factor_title": factor_title,
+            "run_command": run_command,
+            "tally": tally,
+            "by_chance": by_chance,
+        },
         sections=sections,
         common=common(sections),
         title=page_title(sections),

@@ -67,7 +67,7 @@ def claims(
 
 def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: bool) -> None:
     """Show findings, the table of verdicts, and in one line what could not be measured."""
-    from pollscope.analysis.findings import findings, folded, tally, verdict_lines
+    from pollscope.analysis.findings import by_chance, findings, folded, tally, verdict_lines
 
     if runs:
         typer.echo("Findings")
@@ -77,6 +77,8 @@ def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: boo
     if not verdicts:
         return
     typer.echo(f"Verdicts: {', '.join(text for _, text in tally(verdicts))}")
+    if chance := by_chance(verdicts):
+        typer.echo(chance)
     lines = verdict_lines(verdicts)
     widths = [max((len(line[column]) for line in lines), default=0) for column in (0, 1)]
     for kind, claim, statement in lines:

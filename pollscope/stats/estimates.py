@@ -17,8 +17,6 @@ from pollscope.base.units import human_number
 Values = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
-# Two one-sided tests at 5 % show that a quantity lies inside a range where its 90 % interval does (Schuirmann 1987).
-EQUIVALENCE = 1 - 2 * (1 - CONFIDENCE)
 # If trials are repeated until an interval is narrow, an interval of this level covers 95 %: luck stops early
 # (Chow & Robbins 1965). Holds from two repeats on (simulated in tests/test_claim_truths.py).
 STOPPED_CONFIDENCE = 0.985
@@ -258,6 +256,14 @@ def _welch_degrees(variances: tuple[float, float], ratio: float, n_above: int, n
     return float((first + second) ** 2 / (first**2 / (n_above - 1) + second**2 / (n_below - 1)))
 
 
+def equivalence(confidence: float) -> float:
+    """Return the level of the interval that shows a quantity to lie inside a range: 90 % for an error of 5 %.
+
+    Each of the two ends is a one-sided test (TOST: Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987).
+    """
+    return 1 - 2 * (1 - confidence)
+
+
 def more_values(estimate: Estimate, bound: float) -> str:
     """Say how many times as many values would let an interval leave out a bound that it holds.
 
@@ -266,7 +272,7 @@ def more_values(estimate: Estimate, bound: float) -> str:
     apart = abs(estimate.value - bound)
     half = estimate.high - estimate.value if estimate.value < bound else estimate.value - estimate.low
     if half > math.sqrt(_MOST_LONGER) * apart:
-        return "and no number of trials decides soon: the value lies at the bound itself"
+        return "the value lies at the bound itself, so no number of trials decides soon"
     return f"about {human_number(math.ceil(2 * (half / apart) ** 2) / 2)} times as many trials would decide"
 
 
@@ -385,10 +391,9 @@ class Trend:
     p: float
     n: int
 
-    @property
-    def direction(self) -> int:
-        """Return 1 if rising, -1 if falling, 0 if neither is significant at 5 %."""
-        if self.p >= 1 - CONFIDENCE:
+    def direction(self, confidence: float = CONFIDENCE) -> int:
+        """Return 1 if rising, -1 if falling, 0 if neither is significant."""
+        if self.p >= 1 - confidence:
             return 0
         return 1 if self.z > 0 else -1
 

@@ -13,6 +13,7 @@ from pollscope.analysis.claims.numbers import (
     AtLevel,
     at_level,
     ends,
+    how_decided,
     inside,
     no_ends,
     none_of,
@@ -58,12 +59,13 @@ def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric
     if not pairs:
         return no_ends(predicate)
     place = f"{predicate.factor} {predicate.last} over {predicate.first}"
-    means = {
-        "arithmetic mean": _arithmetic_mean([last.over(first, confidence) for first, last in pairs.values()]),
-        "geometric mean": _geometric_mean(list(pairs.values()), confidence),
+    means: dict[str, AtLevel] = {
+        "arithmetic mean": partial(_arithmetic_mean, list(pairs.values())),
+        "geometric mean": partial(_geometric_mean, list(pairs.values())),
     }
-    kinds = {inside(predicate, mean) for mean in means.values()}
-    numbers = [number(f"{name}, {place}", mean, times) for name, mean in means.items()]
+    kinds = {inside(predicate, mean, confidence) for mean in means.values()}
+    kind = kinds.pop() if len(kinds) == 1 else INCONCLUSIVE
+    numbers = [number(f"{name}, {place}", mean(confidence), times) for name, mean in means.items()]
     numbers += [
         number(placed(label, place), last.over(first, confidence), times) for label, (first, last) in pairs.items()
     ]
@@ -72,8 +74,9 @@ def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric
     sentence = (
         f"Ratio over {_averaged(pairs.values(), predicate.factor)}: {said}; stated {claimed} (tolerance included)."
     )
+    sentence += how_decided(predicate, list(means.values()), kind, confidence)
     behind = [each for pair in pairs.values() for each in pair]
-    return Finding(kinds.pop() if len(kinds) == 1 else INCONCLUSIVE, sentence, numbers, behind)
+    return Finding(kind, sentence, numbers, behind)
 
 
 def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> str:
@@ -90,8 +93,9 @@ def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> 
     return f"{what} ({named})" if named else what
 
 
-def _arithmetic_mean(ratios: Sequence[Estimate]) -> Estimate:
+def _arithmetic_mean(pairs: Sequence[tuple[PointValues, PointValues]], confidence: float) -> Estimate:
     """Return the mean of independent ratios; the squares of their errors add up."""
+    ratios = [last.over(first, confidence) for first, last in pairs]
     mean = sum(ratio.value for ratio in ratios) / len(ratios)
     below = math.hypot(*(ratio.value - ratio.low for ratio in ratios)) / len(ratios)
     above = math.hypot(*(ratio.high - ratio.value for ratio in ratios)) / len(ratios)

@@ -2,7 +2,7 @@
 """Judge the claims of a run's rows by the run's table."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -52,15 +52,40 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     rows = rows_of(run)
     chosen = claims_of(rows) if claims is None else [claim for claim in claims if claim.row in rows]
     chosen += own_claims(run) if claims is None else []
+    confidence = STOPPED_CONFIDENCE if _stopped(run) else CONFIDENCE
+    judged = [Verdict(claim, run.run_id, _finding(claim, run, table, confidence), [], run.modelled) for claim in chosen]
+    found = _controlled(judged, lambda claim, level: _finding(claim, run, table, level), confidence)
     return [
-        Verdict(
-            claim,
-            run.run_id,
-            _by_construction(claim, run, _finding(claim, run, table)),
-            differences(claim.paper, claim.row, run),
-            run.modelled,
+        replace(
+            verdict,
+            finding=_by_construction(verdict.claim, run, finding),
+            differs=differences(verdict.claim.paper, verdict.claim.row, run),
         )
-        for claim in chosen
+        for verdict, finding in zip(judged, found, strict=True)
+    ]
+
+
+def _controlled(
+    judged: Sequence[Verdict], again: Callable[[Claim, float], Finding], confidence: float
+) -> list[Finding]:
+    """Return the findings; of the disagreements, those that do not stand out among all claims tested stay open.
+
+    The step-up procedure of Benjamini and Hochberg (1995) keeps the largest number k of claims that disagree at k/m of
+    the error, m being the claims tested. Judging again at that level takes the place of a p value.
+    """
+    tested = sum(verdict.tested for verdict in judged)
+    alone = [verdict for verdict in judged if verdict.tested and verdict.kind is VerdictKind.DISAGREES]
+    kept, before = alone, tested
+    while kept and len(kept) < before:
+        before, level = len(kept), 1 - (1 - confidence) * len(kept) / tested
+        kept = [verdict for verdict in kept if again(verdict.claim, level).kind is VerdictKind.DISAGREES]
+    text = f"By itself this would disagree, but it does not stand out among the {tested} claims tested"
+    text += f" (false discovery rate {human_share(1 - CONFIDENCE)})."
+    return [
+        replace(verdict.finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{verdict.finding.sentence} {text}")
+        if verdict in alone and verdict not in kept
+        else verdict.finding
+        for verdict in judged
     ]
 
 
@@ -95,7 +120,7 @@ def own_claims(run: RunFolder) -> list[Claim]:
         ) from None
 
 
-def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
+def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: float) -> Finding:
     claim = _with_real_load(claim, factors(table))
     lacking = _lacking(claim, run)
     if lacking:
@@ -114,7 +139,7 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame) -> Finding:
         selected = selected[~at.isin(unfit)]
         if selected.empty:
             return _not_measurable(f"no point stands for its load; {left_out[0]}")
-    finding = _of_all(claim, _without_zipped(selected, claim, run), _stopped(run))
+    finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
     finding = _of_all_levels(claim, run, selected, finding)
     if several_pairs(table) and not several_pairs(selected):
         finding = replace(
@@ -161,29 +186,29 @@ def _stopped(run: RunFolder) -> bool:
     return isinstance(repeats, Mapping) and bool(repeats.get("until"))
 
 
-def _of_all(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
+def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
     """Return the finding of all trials, qualified by flags, host states and the rule that ended the repeats."""
-    finding = _judged(claim, selected, stopped)
+    finding = _judged(claim, selected, confidence)
     # A claim of row SANITY holds on a noisy host as well, so flags do not qualify it.
     if finding.flagged and finding.kind in _DECIDED and claim.row != SANITY:
-        finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], stopped))
+        finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], confidence))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
         finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
-    if stopped and finding.numbers:
-        level = human_share(STOPPED_CONFIDENCE)
+    if confidence >= STOPPED_CONFIDENCE and finding.numbers:
+        level = human_share(confidence)
         text = f"Trials were repeated until an interval was narrow, so intervals have the level {level}."
         finding = replace(finding, sentence=f"{finding.sentence} {text}")
     return finding
 
 
-def _judged(claim: Claim, selected: pd.DataFrame, stopped: bool) -> Finding:
+def _judged(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
     found = by_point(selected, claim.metric, claim.beside)
     if not found:
         metric = claim.metric if selected[f"metric.{claim.metric}"].isna().all() else claim.beside or claim.metric
         title = metric_dictionary()[metric].title
         return _not_measurable(f"{title} ({metric}) is absent, because {absence(selected, metric)}")
     metric_of = metric_dictionary()[claim.metric]
-    finding = judge(claim.predicate, found, metric_of, STOPPED_CONFIDENCE if stopped else CONFIDENCE)
+    finding = judge(claim.predicate, found, metric_of, confidence)
     return _on_its_host_state(finding, claim)
 
 

@@ -9,7 +9,7 @@ from pollscope.analysis.point_values import Level, PointValues, groups
 from pollscope.base.units import human_number, human_share
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import AverageRatio, Ratio, RiseShare, StatedBounds
-from pollscope.stats.estimates import NO_INTERVAL, Estimate, together_confidence
+from pollscope.stats.estimates import NO_INTERVAL, Estimate, equivalence, more_values, together_confidence
 
 Text = Callable[[float], str]
 # Predicates on two levels of a factor.
@@ -20,8 +20,23 @@ AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
 INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURABLE
 
 
-def inside(bounds: StatedBounds, estimate: Estimate) -> VerdictKind:
-    """Return AGREES if the whole interval lies inside, DISAGREES if all of it lies outside, else INCONCLUSIVE."""
+def exact(value: float) -> str:
+    """Return a bound with all its digits: rounded like a result, 1.265 would seem to exclude 1.262."""
+    return human_number(value, 6)
+
+
+def inside(bounds: StatedBounds, at: AtLevel, confidence: float, refuting: float = 0.0) -> VerdictKind:
+    """Judge whether a quantity lies inside a stated range.
+
+    It agrees by two one-sided tests, each with the error of the confidence: the interval of 90 % for 95 % lies inside.
+    It disagrees if the whole interval of the confidence lies outside, or of a higher one (`refuting`).
+    """
+    if _compared(bounds, at(equivalence(confidence))) is AGREES:
+        return AGREES
+    return DISAGREES if _compared(bounds, at(max(confidence, refuting))) is DISAGREES else INCONCLUSIVE
+
+
+def _compared(bounds: StatedBounds, estimate: Estimate) -> VerdictKind:
     low = -math.inf if bounds.low is None else bounds.low
     high = math.inf if bounds.high is None else bounds.high
     if not estimate.has_interval:
@@ -38,12 +53,25 @@ def each_inside(bounds: StatedBounds, estimates: Sequence[AtLevel], confidence: 
     are, the likelier one lies outside by chance, so the intervals that refute hold together.
     """
     wide = together_confidence(confidence, len(estimates))
-    kinds = [inside(bounds, at(confidence)) for at in estimates]
-    refuted = [inside(bounds, at(wide)) is DISAGREES for at in estimates]
-    return [
-        DISAGREES if bad else AGREES if kind is AGREES else INCONCLUSIVE
-        for kind, bad in zip(kinds, refuted, strict=True)
-    ]
+    return [inside(bounds, at, confidence, wide) for at in estimates]
+
+
+def how_decided(
+    bounds: StatedBounds, estimates: Sequence[AtLevel], kind: VerdictKind, confidence: float, text: Text = exact
+) -> str:
+    """Return a sentence on the test behind *agrees*, or on what an open verdict waits for."""
+    level = equivalence(confidence)
+    share = human_share(level)
+    if kind is AGREES:
+        return f" Each {share} interval lies inside (equivalence test at {human_share(1 - confidence)})."
+    ends = [end for end in (bounds.low, bounds.high) if end is not None]
+    held = [(found, end) for at in estimates for found in (at(level),) for end in ends if found.low < end < found.high]
+    held = [each for each in held if each[0].has_interval]
+    if kind is not INCONCLUSIVE or not held:
+        return ""
+    found, end = min(held, key=lambda each: abs(each[0].value - each[1]) / (each[0].high - each[0].low))
+    interval = f"{share} interval from {text(found.low)} to {text(found.high)}"
+    return f" The stated end {text(end)} lies inside the {interval}: {more_values(found, end)}."
 
 
 def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
@@ -98,11 +126,6 @@ def number(label: str, estimate: Estimate, text: Text) -> Number:
     return Number(label, estimate.value, estimate.low, estimate.high, estimate.n, written)
 
 
-def exact(value: float) -> str:
-    """Return a bound with all its digits: rounded like a result, 1.265 would seem to exclude 1.262."""
-    return human_number(value, 6)
-
-
 def exact_percent(value: float) -> str:
     """Return a bound of a share with all its digits."""
     return human_share(value, 6)
@@ -143,8 +166,10 @@ def ratios_finding(
     """Return the finding of ratios that all have to lie in the stated range; the sentence begins with `what`."""
     numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
     kinds = each_inside(bounds, list(ratios.values()), confidence)
+    kind = together(kinds)
     sentence = f"{what} {spread(numbers)}; stated {stated(bounds)} (tolerance included)."
-    return Finding(together(kinds), sentence, numbers, behind)
+    sentence += how_decided(bounds, list(ratios.values()), kind, confidence)
+    return Finding(kind, sentence, numbers, behind)
 
 
 def sweep_text(label: str, members: Sequence[PointValues], factor: str) -> str:

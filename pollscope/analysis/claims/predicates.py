@@ -14,6 +14,7 @@ from pollscope.analysis.claims.numbers import (
     each_inside,
     ends,
     exact_percent,
+    how_decided,
     inside,
     no_ends,
     not_swept,
@@ -69,8 +70,10 @@ def _within(bounds: Within, found: Sequence[PointValues], metric: Metric, confid
     kinds = each_inside(bounds, [sample.at for sample in found], confidence)
     numbers = [number(sample.label(), sample.at(confidence), metric.text) for sample in found]
     count = f"{kinds.count(AGREES)} of {len(kinds)} points lie inside, {kinds.count(DISAGREES)} outside"
+    kind = together(kinds)
     sentence = f"{metric.title}: {spread(numbers)}; stated {stated(bounds, metric.text)}; {count}."
-    return Finding(together(kinds), sentence, numbers, found)
+    sentence += how_decided(bounds, [sample.at for sample in found], kind, confidence, metric.text)
+    return Finding(kind, sentence, numbers, found)
 
 
 def _every_trial(bounds: EveryTrial, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
@@ -109,18 +112,26 @@ def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric:
     by_group = swept(predicate.factor, found)
     if not by_group:
         return not_swept(predicate.factor)
-    each = together_confidence(confidence, len(by_group))
-    falls = {label: _fall(members, each) for label, members in by_group.items()}
-    label, top = max(falls.items(), key=lambda item: item[1].value)
-    largest = replace(top, low=max(fall.low for fall in falls.values()), high=max(fall.high for fall in falls.values()))
-    numbers = [number(label, _fall(members, confidence), human_share) for label, members in by_group.items()]
+    largest = partial(_largest, list(by_group.values()))
+    falls = {label: _fall(members, confidence) for label, members in by_group.items()}
+    label = max(falls, key=lambda label: falls[label].value)
+    numbers = [number(label, fall, human_share) for label, fall in falls.items()]
     several = f", chosen from {len(falls)}" if len(falls) > 1 else ""
+    shown = number(label, largest(confidence), human_share).text
+    kind = inside(predicate, largest, confidence)
     sentence = (
-        f"The largest fall is {number(label, largest, human_share).text}{f' at {label}' if label else ''}{several}; "
+        f"The largest fall is {shown}{f' at {label}' if label else ''}{several}; "
         f"stated {stated(predicate, exact_percent)} (tolerance included)."
     )
+    sentence += how_decided(predicate, [largest], kind, confidence, exact_percent)
     behind = [end for members in by_group.values() for end in (members[0], members[-1])]
-    return Finding(inside(predicate, largest), sentence, numbers, behind)
+    return Finding(kind, sentence, numbers, behind)
+
+
+def _largest(by_group: Sequence[Sequence[PointValues]], confidence: float) -> Estimate:
+    falls = [_fall(members, together_confidence(confidence, len(by_group))) for members in by_group]
+    top = max(falls, key=lambda fall: fall.value)
+    return replace(top, low=max(fall.low for fall in falls), high=max(fall.high for fall in falls))
 
 
 def _fall(members: Sequence[PointValues], confidence: float) -> Estimate:
@@ -141,7 +152,9 @@ def _growth(predicate: Growth, found: Sequence[PointValues], _metric: Metric, co
     numbers = [number(place, growth(confidence), times) for place, growth in growths.items()]
     kinds = each_inside(predicate, list(growths.values()), confidence)
     sentence = f"Growth over that in proportion to {predicate.factor}: {spread(numbers)}; "
-    return Finding(together(kinds), f"{sentence}stated {stated(predicate)}.", numbers, behind)
+    kind = together(kinds)
+    sentence += f"stated {stated(predicate)}.{how_decided(predicate, list(growths.values()), kind, confidence)}"
+    return Finding(kind, sentence, numbers, behind)
 
 
 def _scaled_ratio(last: PointValues, first: PointValues, share: float, confidence: float) -> Estimate:

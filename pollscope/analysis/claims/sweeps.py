@@ -47,12 +47,14 @@ def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metri
     for label, members in by_group.items():
         change = _shifted(members[-1].over(members[0], confidence), -1.0)
         numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
-        kinds.append(_trend_kind(predicate, trend([_xy(members, predicate.factor)]), change, wanted))
+        kinds.append(
+            _trend_kind(predicate, trend([_xy(members, predicate.factor)]).direction(confidence), change, wanted)
+        )
         by_kind.get(kinds[-1], []).append(label)
     whole = trend([_xy(members, predicate.factor) for members in by_group.values()])
     sentence = _trend_sentence(predicate, metric, numbers, by_kind, whole)
     behind = [sample for members in by_group.values() for sample in members]
-    return Finding(_trend_verdict(kinds, whole, wanted), sentence, numbers, behind)
+    return Finding(_trend_verdict(kinds, whole.direction(confidence), wanted), sentence, numbers, behind)
 
 
 def _trend_sentence(
@@ -77,24 +79,24 @@ def _named(labels: Sequence[str]) -> str:
     return f" ({'; '.join(labels[:_MOST_NAMED])}{more})" if labels else ""
 
 
-def _trend_kind(predicate: TrendOver, own: Trend, change: Estimate, wanted: int) -> VerdictKind:
+def _trend_kind(predicate: TrendOver, own: int, change: Estimate, wanted: int) -> VerdictKind:
     """Judge one group: its own test or its ends must show the trend, by more than the flat range."""
     if change.has_interval and max(abs(change.low), abs(change.high)) < predicate.flat_within:
         return DISAGREES  # plainly flat
     ends = 1 if change.low > 0 else -1 if change.high < 0 else 0
     if math.isnan(change.value):  # a rise from 0 has no relative size: the test alone decides
-        return AGREES if own.direction == wanted else DISAGREES if own.direction == -wanted else INCONCLUSIVE
-    if own.direction == -wanted:  # if only the ends say otherwise, as with a U, it is neither
+        return AGREES if own == wanted else DISAGREES if own == -wanted else INCONCLUSIVE
+    if own == -wanted:  # if only the ends say otherwise, as with a U, it is neither
         return INCONCLUSIVE if ends == wanted else DISAGREES
-    return AGREES if wanted in (own.direction, ends) and change.value * wanted > predicate.flat_within else INCONCLUSIVE
+    return AGREES if wanted in (own, ends) and change.value * wanted > predicate.flat_within else INCONCLUSIVE
 
 
-def _trend_verdict(kinds: Sequence[VerdictKind], whole: Trend, wanted: int) -> VerdictKind:
+def _trend_verdict(kinds: Sequence[VerdictKind], whole: int, wanted: int) -> VerdictKind:
     """Combine the groups: more than half must show the trend and none the opposite; refuting it takes the same."""
     against, for_it = kinds.count(DISAGREES), kinds.count(AGREES)
-    if whole.direction == wanted and not against and 2 * for_it > len(kinds):
+    if whole == wanted and not against and 2 * for_it > len(kinds):
         return AGREES
-    if not for_it and (whole.direction == -wanted or 2 * against > len(kinds)):
+    if not for_it and (whole == -wanted or 2 * against > len(kinds)):
         return DISAGREES
     return INCONCLUSIVE
 
@@ -139,7 +141,7 @@ def _rise(
     ratios = [above[-1].over(sample, confidence) for sample in below]
     wide = together_confidence(confidence, len(below))
     not_above = any(_reaches(above[-1].over(sample, wide)) for sample in below)
-    rising = trend([_xy([below[-1], *above], predicate.factor)]).direction
+    rising = trend([_xy([below[-1], *above], predicate.factor)]).direction(confidence)
     shown = above[-1].over(highest, confidence)
     if rising == 1 and all(ratio.has_interval and ratio.low > 1 for ratio in ratios):
         return AGREES, shown

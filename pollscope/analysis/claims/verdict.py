@@ -9,6 +9,7 @@ from typing import Any
 from pollscope.analysis.claims.model import OWN, Claim, TableClaim
 from pollscope.analysis.claims.reasons import reason
 from pollscope.analysis.point_values import PointValues
+from pollscope.spec.predicates import EveryTrial
 
 MODELLED = "computed by a simulation; nothing was measured"
 
@@ -73,6 +74,12 @@ class Verdict:
     def kind(self) -> VerdictKind:
         """Return the verdict."""
         return self.finding.kind
+
+    @property
+    def tested(self) -> bool:
+        """Tell whether chance could have made the verdict: trials were compared by their intervals."""
+        known = isinstance(self.claim, Claim) and not isinstance(self.claim.predicate, EveryTrial)
+        return known and self.kind is not VerdictKind.NOT_MEASURABLE
 
     @property
     def why(self) -> str:
