@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find and read the tools' outputs on which the parsers are tested."""
+"""Find and read the tools' outputs on which the parsers are tested; as a program: write collectors/golden.tsv again."""
 
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,8 @@ LABELS = {
     "qemu-vtd": ("25754947", "0", ""),  # the length of the interval: without one every text is refused
 }
 
+GOLDEN = OWN / "golden.tsv"
+
 needs_fixtures = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"no tool outputs in {FIXTURES}")
 
 
@@ -72,3 +77,58 @@ def reason(readings: Iterable[Reading], unit_path: str, metric: str) -> str:
             if reading.unit_path == unit_path and name.name == metric:
                 return reading.reasons.get(index, "")
     raise AssertionError(f"no {metric} of {unit_path}")
+
+
+@dataclass
+class Golden:
+    """Hold the values that collectors/golden.tsv has for the texts that fit a pattern.
+
+    Attributes:
+        pattern: of the file's name.
+        parser: name of the parser.
+        readings: how many there are; None: not counted.
+        units: values of metrics by unit path.
+    """
+
+    pattern: str
+    parser: str
+    readings: int | None
+    units: dict[str, dict[str, list[Value]]]
+
+
+def read_golden(golden: Golden, path: Path) -> list[Reading]:
+    label = "" if path.is_relative_to(FIXTURES) else "".join(path.name.split(".")[1:-1])
+    return read_file(golden.parser, path, label)
+
+
+def load_golden() -> list[Golden]:
+    """Read collectors/golden.tsv, whose head explains its form."""
+    found: list[Golden] = []
+    for line in GOLDEN.read_text(encoding="utf-8").splitlines():
+        first, *cells = line.split("\t")
+        if first.startswith("#"):
+            continue
+        if first:
+            found.append(Golden(first, cells[0], json.loads(cells[1]), {}))
+        else:
+            found[-1].units[cells[0]] = json.loads(cells[1])
+    return found
+
+
+def write_golden() -> None:
+    """Write what the parsers give now for the files, units and metrics of collectors/golden.tsv."""
+    lines = [line for line in GOLDEN.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    texts = {str(path.relative_to(FIXTURES)): path for path in sorted(FIXTURES.rglob("*"))}
+    texts |= {path.name: path for path in OWN_SAMPLES}
+    for golden in load_golden():
+        first, *_ = [texts.pop(name) for name in list(texts) if fnmatch(name, golden.pattern)]
+        readings = read_golden(golden, first)
+        lines.append(f"{golden.pattern}\t{golden.parser}\t{len(readings)}")
+        for unit_path, metrics in golden.units.items():
+            now = {metric: values(readings, unit_path, metric) for metric in metrics}
+            lines.append(f"\t{unit_path}\t{json.dumps(now, ensure_ascii=False)}")
+    GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_golden()

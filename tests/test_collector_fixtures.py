@@ -1,40 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check that each file of tool outputs gives the numbers of collectors/expected.tsv, or is refused clearly."""
+"""Check that each file of tool outputs gives the numbers of collectors/golden.tsv, or is refused clearly."""
 
-import json
-from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from collector_samples import FIXTURES, needs_fixtures, read_file, values
+from collector_samples import (
+    FIXTURES,
+    OWN,
+    OWN_SAMPLES,
+    Golden,
+    load_golden,
+    needs_fixtures,
+    read_file,
+    read_golden,
+    values,
+)
 
 from pollscope.collectors.parsing import ParseError
-from pollscope.collectors.sample import Value
 
-pytestmark = needs_fixtures
-
-Wanted = float | str | None
-Expected = tuple[str, str, Sequence[Wanted]]
-Row = tuple[str, str, int | None, list[Expected]]
 Refusal = tuple[str, str, str]
 
-
-def _table() -> list[Row]:
-    """Read tests/collectors/expected.tsv, whose head explains its form."""
-    rows: list[Row] = []
-    for line in (Path(__file__).parent / "collectors/expected.tsv").read_text().splitlines():
-        first, *cells = line.split("\t")
-        if first.startswith("#"):
-            continue
-        if first:
-            rows.append((first, cells[0], json.loads(cells[1]), []))
-        else:
-            rows[-1][3].append((cells[0], cells[1], json.loads(cells[2])))
-    return rows
-
-
-TABLE = _table()
+GOLDEN = load_golden()
 REFUSED: list[Refusal] = [
     ("pcm-iio/codegen/*BROKEN_icx.csv", "pcm-iio", "delimiter '||'"),
     ("pcm-iio/*help.txt", "pcm-iio", "no pcm-iio header"),
@@ -71,40 +58,38 @@ def files() -> list[str]:
     return [name for name in names if not name.startswith("ddio/")]
 
 
-def entries(name: str) -> tuple[list[Row], list[Refusal]]:
-    return [row for row in TABLE if fnmatch(name, row[0])], [row for row in REFUSED if fnmatch(name, row[0])]
+def check(golden: Golden, path: Path) -> None:
+    readings = read_golden(golden, path)
+    assert golden.readings in (None, len(readings))
+    for unit_path, metrics in golden.units.items():
+        for metric, wanted in metrics.items():
+            found = values(readings, unit_path, metric)
+            exact = [value if value is None or isinstance(value, str) else pytest.approx(value) for value in wanted]
+            assert found == exact, f"{unit_path} {metric}"
 
 
+@needs_fixtures
 @pytest.mark.parametrize("name", files())
 def test_file_gives_its_numbers_or_is_refused(name: str) -> None:
-    expected, refused = entries(name)
-    assert expected or refused, f"no expected values for {name}"
+    golden = next((one for one in GOLDEN if fnmatch(name, one.pattern)), None)
+    refused = next((row for row in REFUSED if fnmatch(name, row[0])), None)
+    assert golden or refused, f"no golden values for {name}"
     if refused:
-        with pytest.raises(ParseError, match=refused[0][2].replace("|", r"\|")) as error:
-            read_file(refused[0][1], FIXTURES / name)
+        with pytest.raises(ParseError, match=refused[2].replace("|", r"\|")) as error:
+            read_file(refused[1], FIXTURES / name)
         assert name.rsplit("/", 1)[1] in error.value.where
         assert error.value.remedy
-        return
-    _, parser, count, numbers = expected[0]
-    readings = read_file(parser, FIXTURES / name)
-    assert count is None or len(readings) == count
-    for unit_path, metric, wanted in numbers:
-        found = values(readings, unit_path, metric)
-        assert len(found) == len(wanted), f"{unit_path} {metric}: {found}"
-        for one, other in zip(found, wanted, strict=True):
-            assert _fits(one, other), f"{unit_path} {metric}: {found} instead of {wanted}"
+    elif golden:
+        check(golden, FIXTURES / name)
 
 
-def _fits(found: Value, wanted: Wanted) -> bool:
-    if wanted is None:
-        return True
-    if wanted == "absent":
-        return found is None
-    return found == wanted if isinstance(wanted, str) else found == pytest.approx(wanted)
+@pytest.mark.parametrize("golden", [one for one in GOLDEN if "/" not in one.pattern], ids=lambda one: one.pattern)
+def test_a_small_text_gives_its_numbers(golden: Golden) -> None:
+    check(golden, OWN / golden.pattern)
 
 
+@needs_fixtures
 def test_every_row_of_the_tables_has_a_file() -> None:
-    names = files()
-    patterns = [row[0] for row in TABLE] + [row[0] for row in REFUSED]
-    unused = [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in names)]
-    assert not unused
+    names = [*files(), *(path.name for path in OWN_SAMPLES)]
+    patterns = [one.pattern for one in GOLDEN] + [row[0] for row in REFUSED]
+    assert not [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in names)]

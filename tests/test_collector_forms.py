@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forms that options, versions and drivers give to the tools' outputs: the small texts of tests/collectors, read off by
-eye, and what is refused.
-"""
+"""Check forms that options, versions and drivers give to the tools' outputs: what golden.tsv cannot say of them."""
 
 import json
 import re
-from collections.abc import Sequence
 
 import pytest
 from collector_samples import OWN, PARSERS, read_file, read_text, reason, values
@@ -14,25 +11,7 @@ from pollscope.collectors.parsers import nic_tools, qemu_vtd
 from pollscope.collectors.parsers.pcm import power
 from pollscope.collectors.parsers.perf import stat
 from pollscope.collectors.parsing import Origin, ParseError
-from pollscope.collectors.sample import Kind, Value
-
-
-def _table() -> list[tuple[str, str, str, list[Value]]]:
-    """Read tests/collectors/forms.tsv, whose head explains its form."""
-    rows, name = [], ""
-    for line in (OWN / "forms.tsv").read_text().splitlines():
-        first, *cells = line.split("\t")
-        name = first or name
-        if cells:
-            rows.append((name, cells[0], cells[1], json.loads(cells[2])))
-    return rows
-
-
-@pytest.mark.parametrize(("name", "unit_path", "metric", "wanted"), _table())
-def test_the_form_gives_its_numbers(name: str, unit_path: str, metric: str, wanted: Sequence[Value]) -> None:
-    parser, *label, _ = name.split(".")
-    found = values(read_file(parser, OWN / name, "".join(label)), unit_path, metric)
-    assert found == [value if value is None or isinstance(value, str) else pytest.approx(value) for value in wanted]
+from pollscope.collectors.sample import Kind
 
 
 def test_an_allowance_that_is_left_is_a_level() -> None:
