@@ -22,19 +22,22 @@ QUIT_LIMIT_S = 10
 class Testpmd:
     """One testpmd: main lcore on CPU 0, forwarding lcore on CPU 1, a file prefix of its own.
 
+    `prefix` names its telemetry socket, if it has one.
+
     Raises:
         HostError: testpmd is not installed, does not start or does not answer.
     """
 
-    def __init__(self, eal: Sequence[str], options: Sequence[str], log: Path) -> None:
+    def __init__(self, eal: Sequence[str], options: Sequence[str], log: Path, telemetry: bool = False) -> None:
         remove_stale_folders()
         program = shutil.which("dpdk-testpmd")
         if program is None:
             raise HostError("dpdk-testpmd is not installed", "dpdk-testpmd", "make build")
-        self._prefix = new_file_prefix()
+        self.prefix = new_file_prefix()
         # stdbuf: answers come line by line although they go into a pipe.
-        command = ["stdbuf", "-oL", program, "--lcores=0@0,1@1", "--main-lcore=0", "--no-pci", "--no-telemetry"]
-        command += [f"--file-prefix={self._prefix}", *eal, "--", "--interactive", *options]
+        command = ["stdbuf", "-oL", program, "--lcores=0@0,1@1", "--main-lcore=0", "--no-pci"]
+        command += [] if telemetry else ["--no-telemetry"]
+        command += [f"--file-prefix={self.prefix}", *eal, "--", "--interactive", *options]
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
@@ -61,10 +64,15 @@ class Testpmd:
         """Return the packets per second that port 0 receives (or sends: `Tx`) between two readings while forwarding."""
         self.ask(start)
         time.sleep(settle_s)
+        rate_pps = self.pps(window_s, counted)
+        self.ask("stop")
+        return rate_pps
+
+    def pps(self, window_s: float, counted: str = "Rx") -> float:
+        """Return the rate of port 0 between two readings, while it forwards."""
         self.ask("show port stats 0")
         time.sleep(window_s)
         answer = self.ask("show port stats 0")
-        self.ask("stop")
         rate = re.search(rf"{counted}-pps:\s+(\d+)", answer)
         if rate is None:
             raise HostError(f"testpmd showed no {counted}-pps", "show port stats 0")
@@ -80,9 +88,9 @@ class Testpmd:
                 self._process.kill()
                 self._process.communicate()
         for folder in _hugetlbfs_mounts():
-            for left in folder.glob(f"{self._prefix}map_*"):
+            for left in folder.glob(f"{self.prefix}map_*"):
                 left.unlink()
-        remove_folder(self._prefix)
+        remove_folder(self.prefix)
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None

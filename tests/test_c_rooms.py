@@ -24,6 +24,7 @@ FOLDERS = {
     "pmd": {"qwait"},
     "node": {"lib", "pmd", "qwait"},
     "corunner": {"lib"},
+    "probe": {"lib"},
     "bench": {"lib", "node", "pmd"},
     "tests": {"lib", "pmd", "node", "corunner", "qwait"},
 }

@@ -89,6 +89,7 @@ def running_testpmd(
     options: Sequence[str] = (),
     eal: Sequence[str] = ("--in-memory",),
     forwarders: int = 1,
+    telemetry: bool = False,
 ) -> Iterator[Testpmd]:
     """Yield a testpmd with the plug-in and one vdev (`None`: those of the primary process); end it after the block.
 
@@ -100,9 +101,9 @@ def running_testpmd(
     cpus = sorted(os.sched_getaffinity(0))
     lcores = ",".join([f"0@{cpus[0]}", *(f"{lcore}@{cpus[-1]}" for lcore in range(1, 1 + forwarders))])
     # Line by line; otherwise output would come after the prompt that ends it.
-    command = ["stdbuf", "-oL", "dpdk-testpmd", f"--lcores={lcores}", "--no-pci", "--no-telemetry", "-d"]
+    command = ["stdbuf", "-oL", "dpdk-testpmd", f"--lcores={lcores}", "--no-pci", "-d"]
     command += [str(build_dir / "librte_net_crossover.so"), *([f"--vdev={vdev}"] if vdev else [])]
-    command += [*eal, "--", "-i", *options]
+    command += [*([] if telemetry else ["--no-telemetry"]), *eal, "--", "-i", *options]
     if not any(option.startswith("--file-prefix") for option in eal):
         command.insert(3, f"--file-prefix=tests-{os.getpid()}")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:

@@ -16,7 +16,7 @@ from pollscope.base.paths import INSTALLED, build_folder, cache_folder, carried
 from pollscope.base.source_tree import source_tree
 from pollscope.host.lock import HostLock
 
-_PROGRAMS = ("pollscope-node", "pollscope-corunner", "tcp-path", "librte_net_crossover.so")
+_PROGRAMS = ("pollscope-node", "pollscope-corunner", "tcp-path", "librte_net_crossover.so", "librte_pollscope_probe.so")
 _SDK_VARIABLE = "DPDK_DRIVER_SDK"
 _TOOLS = ("cc", "meson", "ninja", "pkg-config")
 # The roles whose packages a build needs.

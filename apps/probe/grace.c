@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "grace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ENOUGH_NS 1000000
+
+struct task {
+	int tid;
+	uint64_t cpu_ns; /* used when the period began */
+};
+
+static struct task *tasks; /* not yet known to be outside */
+static size_t tasks_count, tasks_max;
+
+/* Linux: the clock of a thread's CPU time, by its TID (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED). */
+static clockid_t cpu_clock(int tid)
+{
+	return (clockid_t)(~(unsigned int)tid << 3 | 6);
+}
+
+/* Returns 0 if the thread has ended. */
+static uint64_t cpu_ns(int tid)
+{
+	struct timespec used;
+
+	if (clock_gettime(cpu_clock(tid), &used) < 0)
+		return 0;
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+static int add_task(int tid)
+{
+	if (tasks_count == tasks_max) {
+		const size_t max = tasks_max == 0 ? 64 : 2 * tasks_max;
+		struct task *more = realloc(tasks, max * sizeof(*tasks));
+
+		if (more == NULL)
+			return -ENOMEM;
+		tasks = more;
+		tasks_max = max;
+	}
+	tasks[tasks_count++] = (struct task){.tid = tid, .cpu_ns = cpu_ns(tid)};
+	return 0;
+}
+
+int probe_grace_begin(void)
+{
+	DIR *folder = opendir("/proc/self/task");
+	const struct dirent *entry;
+	int status = folder == NULL ? -errno : 0;
+
+	tasks_count = 0;
+	while (status == 0 && (entry = readdir(folder)) != NULL) {
+		const int tid = atoi(entry->d_name);
+
+		if (tid > 0 && tid != gettid())
+			status = add_task(tid);
+	}
+	if (folder != NULL)
+		closedir(folder);
+	return status;
+}
+
+/* The state follows the name, which is in parentheses and may hold any character. */
+static bool sleeps(int tid)
+{
+	char path[64], line[256];
+	const char *after_name;
+	FILE *file;
+	size_t length;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return errno == ENOENT;
+	length = fread(line, 1, sizeof(line) - 1, file);
+	fclose(file);
+	line[length] = '\0';
+	after_name = strrchr(line, ')');
+	return after_name != NULL && (after_name[1] == ' ') && strchr("SZX", after_name[2]) != NULL;
+}
+
+static bool is_outside(const struct task *task)
+{
+	const uint64_t now_ns = cpu_ns(task->tid);
+
+	return now_ns == 0 || now_ns >= task->cpu_ns + ENOUGH_NS || sleeps(task->tid);
+}
+
+bool probe_grace_over(void)
+{
+	while (tasks_count > 0 && is_outside(&tasks[tasks_count - 1]))
+		tasks_count--;
+	return tasks_count == 0;
+}

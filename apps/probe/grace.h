@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tell when no thread of this process can be inside a callback that was removed before.
+ *
+ * A thread that DPDK's poll has taken into a callback runs until it leaves it: callbacks do not sleep. So a thread is outside if, since
+ * the removal, it has used 1 ms of CPU time, or sleeps in the kernel, or has ended. A thread that was preempted inside a callback is
+ * none of these, however long it waits for a CPU.
+ */
+#ifndef PROBE_GRACE_H
+#define PROBE_GRACE_H
+
+#include <stdbool.h>
+
+/* Begin a grace period for all threads but the caller. Returns 0 or -errno. One period at a time, one thread. */
+int probe_grace_begin(void);
+
+/* Return whether the period is over. */
+bool probe_grace_over(void);
+
+#endif
