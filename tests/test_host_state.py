@@ -327,6 +327,6 @@ def test_a_check_late_in_a_run_judges_no_more_than_an_early_one(monkeypatch: pyt
     watch = HostStateWatch(
         lambda _point: {"hosts": host_check(0)["hosts"]}, lambda each: {"host_check": 500, **each}, None, before
     )
-    trial_to_come: Any = SimpleNamespace(point=None, kind="measurement", repeat=1)
+    trial_to_come: Any = SimpleNamespace(point=None, kind="measurement", repeat=1, block=None)
     assert watch.before(trial_to_come, {}) == 500
     assert max(judged) <= 64

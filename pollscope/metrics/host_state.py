@@ -41,6 +41,8 @@ LARGEST_P = 0.01
 _DRIFT_VALUES = 256
 # Distance between the quartiles of a normal distribution, in standard deviations.
 _QUARTILES = 1.349
+# From so many repeats on, half of them give an interval that is narrow enough to leave the others out.
+_MANY_REPEATS = 12
 # A trial between two checks of different host states.
 BETWEEN = "between"
 UNKNOWN = ""
@@ -353,6 +355,11 @@ class Standing:
 
     main: str
     short: Mapping[str, int]
+
+
+def wanted_in_one(repeats: int) -> int:
+    """Return how many trials a point should have in one host state: all of a few repeats, half of many."""
+    return repeats if repeats < _MANY_REPEATS else repeats // 2
 
 
 def standing(trials: Iterable[tuple[str, str]], wanted: int) -> Standing:

@@ -11,7 +11,7 @@ from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
 from pollscope.base.units import human_share
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.host_state import UNKNOWN, Standing, judge_host_state, standing, trial_labels
+from pollscope.metrics.host_state import UNKNOWN, Standing, judge_host_state, standing, trial_labels, wanted_in_one
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
@@ -321,7 +321,8 @@ class Runner:
         if len(judgement.host_states) < 2:
             return labelled, Standing(UNKNOWN, {})
         planned = {trial.repeat for trial in self.plan.trials if trial.kind == "measure"}
-        return labelled, standing([(kept.point, label) for kept, label in labelled], len(planned))
+        wanted = wanted_in_one(len(planned))
+        return labelled, standing([(kept.point, label) for kept, label in labelled], wanted)
 
     def _values(self, metric: str) -> list[tuple[Point, list[float]]]:
         """Return the values of each point that a claim would use if the run ended now.

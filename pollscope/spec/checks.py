@@ -242,6 +242,13 @@ def _show(spec: Spec) -> Iterator[Problem]:
             yield Problem((*path, "x"), f"'{show.x}' is along the x axis, so it is not under by or at")
 
 
+def _order(spec: Spec) -> Iterator[Problem]:
+    swept = [name for name in spec.levels if not name.startswith(KNOB_PREFIX)]
+    if spec.order.compare is not None and spec.order.compare not in swept:
+        what = f"'{spec.order.compare}' is not a factor of this spec{did_you_mean(spec.order.compare, swept)}"
+        yield Problem(("order", "compare"), what)
+
+
 def _baseline(spec: Spec) -> Iterator[Problem]:
     if spec.baseline is None:
         return
@@ -398,6 +405,7 @@ _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _metrics,
     _claims,
     _show,
+    _order,
     _baseline,
     _collectors,
 )

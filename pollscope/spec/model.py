@@ -441,10 +441,14 @@ class Repeats(StrictModel):
 
 
 class Order(StrictModel):
-    """The order of trials: blocks that contain each point once, shuffled if `randomise` is true."""
+    """The order of trials: rounds of all points, in blocks of about a second, shuffled if `randomise` is true."""
 
     randomise: bool = True
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the order; the run records it")
+    compare: str | None = Field(
+        default=None,
+        description="factor whose levels share a block; default: the x axis of the first figure, or the longest factor",
+    )
 
 
 class Baseline(StrictModel):
