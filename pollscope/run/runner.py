@@ -11,7 +11,15 @@ from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
 from pollscope.base.units import human_share
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.host_state import UNKNOWN, Standing, judge_host_state, standing, trial_labels, wanted_in_one
+from pollscope.metrics.host_state import (
+    UNKNOWN,
+    Standing,
+    cpus_of,
+    judge_host_state,
+    standing,
+    trial_labels,
+    wanted_in_one,
+)
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
@@ -45,6 +53,7 @@ class Kept:
     counts: SearchCounts | None
     steps: tuple[str, ...]  # of a search
     host_state: int | None
+    cpus: tuple[int, ...]  # on which it measured
 
 
 class Runner:
@@ -247,6 +256,7 @@ class Runner:
             counts=counts_of(record, metrics) if counted else None,
             steps=tuple(record.search["trials"]) if record.search is not None else (),
             host_state=record.host_state,
+            cpus=tuple(cpus_of(record.to_json()) or ()),
         )
         self.testbed.maxima.keep(record, metrics)
 
@@ -316,7 +326,7 @@ class Runner:
         """
         judgement = judge_host_state(self.testbed.host_checks)
         seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
-        labels = trial_labels(judgement, self.testbed.host_checks, [{"host_state": kept.host_state} for kept in seen])
+        labels = trial_labels(judgement, self.testbed.host_checks, [_stand(kept) for kept in seen])
         labelled = list(zip(seen, labels, strict=True))
         if len(judgement.host_states) < 2:
             return labelled, Standing(UNKNOWN, {})
@@ -348,6 +358,12 @@ class Runner:
             elif width > until.within:
                 wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
                 self.warnings.append(f"{after} its {level} interval is still {wide}")
+
+
+def _stand(kept: Kept) -> Mapping[str, object]:
+    """Return what the host state of a trial is judged by, as its record has it."""
+    host = {"host": {"interrupts": dict.fromkeys(map(str, kept.cpus))}} if kept.cpus else {}
+    return {"host_state": kept.host_state, **host}
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

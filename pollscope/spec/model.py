@@ -524,13 +524,16 @@ class Noise(StrictModel):
         strict=False,
         description="most gaps longer than 100 us per second on a measuring core; default: no limit",
     )
-    max_steal_ticks: int | None = Field(
-        default=None, ge=0, description="most steal ticks of the measuring cores per trial; default: no limit"
-    )
-    max_involuntary_switches: int | None = Field(
+    max_steal: Share | None = Field(
         default=None,
         ge=0,
-        description="most involuntary context switches of the measuring lcores per window; default: no limit",
+        description="largest share of a measuring CPU's time, on average, that the hypervisor takes; default: no limit",
+    )
+    max_switches_per_s: float | None = Field(
+        default=None,
+        ge=0,
+        strict=False,
+        description="most involuntary context switches per second and DUT lcore; default: no limit",
     )
     repeat_flagged: int = Field(default=0, ge=0, le=10, description="number of times that a flagged trial is repeated")
     extra_blocks: int = Field(
