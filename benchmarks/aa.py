@@ -94,17 +94,17 @@ def _silent(_text: str) -> None:
 
 def _time_per_window(run: RunFolder) -> float:
     starts = [int(trial["started_monotonic_ns"]) for trial in last_attempts(run.trials)]  # type: ignore[call-overload]
-    return (max(starts) - min(starts)) / 1e9 / ((len(starts) - 1) * WINDOW_S)
+    return float((max(starts) - min(starts)) / 1e9 / ((len(starts) - 1) * WINDOW_S))
 
 
 def rate(trial: Mapping[str, Any]) -> float:
     """Return the logarithm of the packets that a trial received."""
-    return math.log(sum(lcore["rx_packets"] for lcore in trial["result"]["dut"]["lcores"]))
+    return math.log(sum(int(lcore["rx_packets"]) for lcore in trial["result"]["dut"]["lcores"]))
 
 
 def within(trial: Mapping[str, Any]) -> float:
     """Return the standard error of a window's mean rate over its rate, from the parts of the window."""
-    parts = trial["result"]["dut"]["lcores"][0]["series"]["rx_packets"]
+    parts = [float(part) for part in trial["result"]["dut"]["lcores"][0]["series"]["rx_packets"]]
     return statistics.stdev(parts) / math.sqrt(len(parts)) / statistics.fmean(parts)
 
 
@@ -130,7 +130,7 @@ def spreads(trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def extra_cycles(trials: Sequence[Mapping[str, Any]], per_cent: float) -> int:
     """Return how many cycles more per packet lower the rate by that much."""
     window = trials[0]["result"]["window"]
-    cycles = window["end_tsc"] - window["start_tsc"]
+    cycles = int(window["end_tsc"]) - int(window["start_tsc"])
     per_packet = statistics.median(cycles / math.exp(rate(trial)) for trial in trials)
     return round(per_packet * per_cent / (100 - per_cent))
 

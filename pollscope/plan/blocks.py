@@ -20,13 +20,13 @@ FEWEST_BLOCKS = 6
 
 def rounds(spec: Spec, repeats: Sequence[int]) -> list[Sequence[int]]:
     """Return the repeats that are made together, block by block: two where blocks suffice, otherwise one."""
-    together = 2 if len(repeats) >= 2 * FEWEST_BLOCKS and spec.order.randomise and not _has_knobs(spec) else 1
+    together = 2 if has_blocks(spec, len(repeats)) and spec.order.randomise and not _has_knobs(spec) else 1
     return [repeats[first : first + together] for first in range(0, len(repeats), together)]
 
 
-def has_blocks(spec: Spec) -> bool:
-    """Return whether the spec asks for enough repeats that ratios are estimated block by block."""
-    return spec.repeats.at_least >= 2 * FEWEST_BLOCKS
+def has_blocks(spec: Spec, repeats: int | None = None) -> bool:
+    """Return whether there are enough repeats that ratios are estimated block by block: the spec's, or so many."""
+    return spec.repeats.decided or (repeats or spec.repeats.at_least) >= 2 * FEWEST_BLOCKS
 
 
 def block_numbers(spec: Spec, points: Sequence[Point], seconds: Callable[[Point], float]) -> dict[str, int]:

@@ -98,7 +98,9 @@ class Plan:
     @property
     def seconds_at_most(self) -> float:
         """Return the expected duration with all that may be added: rounds, extra blocks, repeats, long searches."""
-        until = self.spec.repeats.until
+        until = self.spec.repeats.narrow
+        if self.spec.repeats.decided:
+            return max(self.seconds, (self.spec.repeats.at_most_ns or 0) / 1e9) + self._searching_at_most()
         extra = (until.at_most - until.at_least if until is not None else 0) + self.spec.noise.extra_blocks
         again = (1 + self.spec.noise.repeat_flagged) if self.spec.noise.repeat_flagged else 1
         measured = sum(trial.seconds for trial in self.further_round(self.points, 0))
@@ -112,9 +114,9 @@ class Plan:
             trial.seconds * (limit / trial.search_trials - 1) for trial, limit in zip(searches, most, strict=True)
         )
 
-    def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
-        """Return one more trial of each of these points, shuffled by the spec's order."""
-        blocks = _round(self.spec, list(points), [repeat], repeat)
+    def further_round(self, points: Iterable[Point], repeat: int, count: int = 1) -> list[Trial]:
+        """Return so many more trials of each of these points, shuffled by the spec's order."""
+        blocks = _round(self.spec, list(points), range(repeat, repeat + count), repeat)
         return _on_pair(blocks if has_blocks(self.spec) else _without_blocks(blocks), self.pair)
 
 
@@ -144,7 +146,7 @@ def plan_parts(spec: Spec, parts: Sequence[tuple[str, Refusal]]) -> list[Plan]:
     """
     if len(parts) == 1:
         return [make_plan(spec, parts[0][1])]
-    if spec.repeats.until is not None:
+    if spec.repeats.until is not None:  # narrow or decided
         raise UsageError("several pairs share a fixed number of repeats", "repeats", "--set 'repeats={count: 6}'")
     if spec.repeats.at_least < len(parts):
         what = f"{spec.repeats.at_least} repeats cannot be shared by {len(parts)} pairs"

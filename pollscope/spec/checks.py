@@ -197,8 +197,8 @@ def _metrics(spec: Spec) -> Iterator[Problem]:
         beside = getattr(claim.predicate, "beside", None)
         named += [(("claims", index, "predicate", "beside"), beside)] if beside is not None else []
     named += [(("show", index, "y"), name) for index, show in enumerate(spec.show) for name in show.y]
-    if spec.repeats.until is not None:
-        named.append((("repeats", "until", "metric"), spec.repeats.until.metric))
+    if spec.repeats.narrow is not None:
+        named.append((("repeats", "until", "metric"), spec.repeats.narrow.metric))
     if spec.baseline is not None:
         named.append((("baseline", "metric"), spec.baseline.metric))
     for path, name in named:

@@ -178,7 +178,8 @@ def trial_host_states(run: RunFolder) -> list[Stand]:
 def _main(run: RunFolder, own: Sequence[tuple[Mapping[str, object], str]]) -> str:
     """Return the only host state whose trials count, or UNKNOWN when all count."""
     repeats = run.meta.get("spec", {}).get("repeats") or {}
-    asked = repeats.get("count") or (repeats.get("until") or {}).get("at_least")
+    until = repeats.get("until")
+    asked = repeats.get("count") or (until.get("at_least") if isinstance(until, Mapping) else None)
     # Of several pairs each makes every so manieth block.
     blocks = {record["repeat"] for record, _ in own if asked is None or int(str(record["repeat"])) < asked}
     found = standing([(str(record["point"]), label) for record, label in own], wanted_in_one(len(blocks)))
