@@ -35,6 +35,7 @@ from pollscope.analysis.quality import Caution, cautions, left_out, rules_text
 from pollscope.analysis.searches import Throughput, throughputs
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.searched import SEARCHED
+from pollscope.metrics.undisturbed import DISTURBED, UNDISTURBED
 from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
@@ -56,10 +57,13 @@ TABLES = {
     ),
     "Rates by point": (
         "poll_rate_running_hz",
+        "undisturbed_poll_rate_hz",
         "poll_rate_hz",
         "sweep_time_ns",
         "rx_pps",
+        "undisturbed_rx_pps",
         "tx_pps",
+        "undisturbed_tx_pps",
         "offered_pps",
         "imissed_share",
         "loss_share",
@@ -246,7 +250,7 @@ def _embedded(svg: str, name: str, heading: str) -> str:
 
 def _points(table: pd.DataFrame, title: str) -> PointTable:
     data = measured(table)
-    present = [name for name in TABLES[title] if data[f"metric.{name}"].notna().any()]
+    present = [name for name in TABLES[title] if data[f"metric.{name}"].notna().any() and _is_shown(data, name)]
     names = factors(data)
     several = [name for name in names if data[f"factor.{name}"].nunique(dropna=False) > 1]
     rows: dict[tuple[tuple[str, Level], ...], dict[str, Any]] = {}
@@ -259,6 +263,11 @@ def _points(table: pd.DataFrame, title: str) -> PointTable:
     texts = ({name: level_text(name, level) for name, level in levels} for levels in ranked)
     shown = [rows[levels] | {"levels": text} for levels, text in zip(ranked, texts, strict=True)]
     return PointTable(title, several, levels_text(constants), present, shown)
+
+
+def _is_shown(data: pd.DataFrame, name: str) -> bool:
+    """Tell whether a metric says something of its own: an undisturbed one where trials were disturbed."""
+    return name not in UNDISTURBED or bool((data[f"absent.{name}"] == DISTURBED).any())
 
 
 def _rank(levels: Mapping[str, Level], names: Sequence[str]) -> list[tuple[bool, tuple[float, str]]]:

@@ -24,6 +24,7 @@ from pollscope.metrics.formulas.tcp import TCP
 from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.metrics.steady import rate_after_cut, warm_up
+from pollscope.metrics.undisturbed import COMPUTED
 from pollscope.stats.histogram import BeyondRange
 
 # A share that lies further outside 0..1 contradicts itself; one that is estimated may miss by its own error, too. It is
@@ -32,7 +33,16 @@ SHARE_TOLERANCE = 0.005
 # A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
 _SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
 _UNBOUNDED_SHARES = {"rate_error", "accounting_misfit_share"}
-COMPUTE: dict[str, Compute] = {**DUT, **TRAFFIC, **TCP, **CORUNNER, **DISTRIBUTIONS, **SEARCHED, **COUNTED}
+COMPUTE: dict[str, Compute] = {
+    **DUT,
+    **TRAFFIC,
+    **TCP,
+    **CORUNNER,
+    **DISTRIBUTIONS,
+    **SEARCHED,
+    **COMPUTED,
+    **COUNTED,
+}
 # Rates that leave out a warm-up which reached into the window: counter of the parts.
 CUT = {
     **dict.fromkeys(("rx_pps", "rx_bps", "rx_line_bps"), "rx_packets"),

@@ -20,7 +20,6 @@ from pollscope.analysis.saturation import saturated_generator_points, unreached_
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.record import Part
 from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import LOAD, AverageRatio, EveryTrial, Need, OwnClaim, Range, Where, Within
@@ -53,40 +52,38 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     rows = rows_of(run)
     chosen = claims_of(rows) if claims is None else [claim for claim in claims if claim.row in rows]
     chosen += own_claims(run) if claims is None else []
-    confidence = _confidence(run)
+    confidence = STOPPED_CONFIDENCE if _stopped(run) else CONFIDENCE
     judged = [Verdict(claim, run.run_id, _finding(claim, run, table, confidence), [], run.modelled) for claim in chosen]
-    found = _controlled(judged, lambda claim, level: _finding(claim, run, table, level), confidence)
+    found = _controlled(judged, lambda number, level: _finding(chosen[number], run, table, level), confidence)
     return [
         replace(
             verdict,
-            finding=_by_construction(verdict.claim, run, finding),
-            differs=differences(verdict.claim.paper, verdict.claim.row, run),
+            finding=_by_construction(claim, run, finding),
+            differs=differences(claim.paper, claim.row, run),
         )
-        for verdict, finding in zip(judged, found, strict=True)
+        for claim, verdict, finding in zip(chosen, judged, found, strict=True)
     ]
 
 
-def _controlled(
-    judged: Sequence[Verdict], again: Callable[[Claim, float], Finding], confidence: float
-) -> list[Finding]:
+def _controlled(judged: Sequence[Verdict], again: Callable[[int, float], Finding], confidence: float) -> list[Finding]:
     """Return the findings; of the disagreements, those that do not stand out among all claims tested stay open.
 
     The step-up procedure of Benjamini and Hochberg (1995) keeps the largest number k of claims that disagree at k/m of
-    the error, m being the claims tested. Judging again at that level takes the place of a p value.
+    the error, m being the claims tested. Judging claim by number again at that level takes the place of a p value.
     """
     tested = sum(verdict.tested for verdict in judged)
-    alone = [verdict for verdict in judged if verdict.tested and verdict.kind is VerdictKind.DISAGREES]
+    alone = [number for number, each in enumerate(judged) if each.tested and each.kind is VerdictKind.DISAGREES]
     kept, before = alone, tested
     while kept and len(kept) < before:
         before, level = len(kept), 1 - (1 - confidence) * len(kept) / tested
-        kept = [verdict for verdict in kept if again(verdict.claim, level).kind is VerdictKind.DISAGREES]
+        kept = [number for number in kept if again(number, level).kind is VerdictKind.DISAGREES]
     text = f"By itself this would disagree, but it does not stand out among the {tested} claims tested"
     text += f" (false discovery rate {human_share(1 - CONFIDENCE)})."
     return [
         replace(verdict.finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{verdict.finding.sentence} {text}")
-        if verdict in alone and verdict not in kept
+        if number in alone and number not in kept
         else verdict.finding
-        for verdict in judged
+        for number, verdict in enumerate(judged)
     ]
 
 
@@ -121,7 +118,7 @@ def own_claims(run: RunFolder) -> list[Claim]:
         ) from None
 
 
-def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: float = CONFIDENCE) -> Finding:
+def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: float) -> Finding:
     claim = _with_real_load(claim, factors(table))
     lacking = _lacking(claim, run)
     if lacking:
@@ -141,8 +138,6 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
         if selected.empty:
             return _not_measurable(f"no point stands for its load; {left_out[0]}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
-    if finding.numbers:
-        finding = replace(finding, sentence=finding.sentence + _stopping_text(run, confidence))
     finding = _of_all_levels(claim, run, selected, finding)
     if several_pairs(table) and not several_pairs(selected):
         finding = replace(
@@ -186,33 +181,7 @@ def _lacking(claim: Claim, run: RunFolder) -> str:
 def _stopped(run: RunFolder) -> bool:
     """Tell whether trials were repeated until an interval was narrow."""
     repeats = run.meta.get("spec", {}).get("repeats")
-    return isinstance(repeats, Mapping) and isinstance(repeats.get("until"), Mapping)
-
-
-def _looks(run: RunFolder) -> tuple[int, float]:
-    """Return how often the run looked at its claims, and the level of intervals at the last look.
-
-    Raises:
-        UsageError: run.json holds no such numbers.
-    """
-    looks = run.meta.get("looks")
-    if looks is None:
-        return 0, CONFIDENCE
-    entry = Part(looks, f"{run.path / 'run.json'}: looks")
-    return len(list(entry["made"].items())), entry["confidence"].number()
-
-
-def _confidence(run: RunFolder) -> float:
-    """Return the level of the intervals that claims are judged by: that of the rule which ended the repeats."""
-    return STOPPED_CONFIDENCE if _stopped(run) else _looks(run)[1]
-
-
-def _stopping_text(run: RunFolder, confidence: float) -> str:
-    """Return a sentence on the rule that ended the repeats; empty if their number was fixed."""
-    level, (looks, _) = human_share(confidence), _looks(run)
-    if _stopped(run):
-        return f" Trials were repeated until an interval was narrow, so intervals have the level {level}."
-    return f" The run looked at its claims {counted(looks, 'time')}, so intervals have the level {level}." * bool(looks)
+    return isinstance(repeats, Mapping) and bool(repeats.get("until"))
 
 
 def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
@@ -223,6 +192,10 @@ def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
         finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], confidence))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
         finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
+    if confidence >= STOPPED_CONFIDENCE and finding.numbers:
+        level = human_share(confidence)
+        text = f"Trials were repeated until an interval was narrow, so intervals have the level {level}."
+        finding = replace(finding, sentence=f"{finding.sentence} {text}")
     return finding
 
 

@@ -182,7 +182,7 @@ def _sweep_time_ns(trial: TrialObservations) -> float:
 ERRORS = {
     **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
     **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
-    "cycles_per_packet_useful": "cycles_per_packet_useful_error",
+    **dict.fromkeys(("cycles_per_packet_useful", "undisturbed_cycles_per_packet"), "cycles_per_packet_useful_error"),
     "service_time_ns": "service_time_error_ns",
 }
 
