@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from pollscope.base.errors import UsageError
 from pollscope.base.paths import data_folder
 from pollscope.base.units import human, human_ns, human_number, human_share, with_unit
+from pollscope.stats.estimates import RESOLUTION
 
 # Names that a message offers for a wrong one.
 _MOST_CLOSE = 8
@@ -63,6 +64,15 @@ class Metric(BaseModel):
         if self.short_unit in _SCALED or self.short_unit.endswith("/s"):
             return human(value, self.short_unit, like=like)
         return with_unit(human_number(value), self.short_unit)
+
+    def resolution(self, value: float) -> float:
+        """Return the smallest difference that is known around a value.
+
+        It is at least one count, one nanosecond, one event per second, or one of 100,000 packets or polls.
+        """
+        counts = self.type == "int" or self.unit in ("ns", "Hz") or self.unit.endswith("/s")
+        step = 1e-5 if self.unit == "share" else float(counts)
+        return max(step, RESOLUTION * abs(value))
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -23,9 +23,13 @@ STOPPED_CONFIDENCE = 0.985
 NO_LIMITS = (-math.inf, math.inf)
 # Text for an interval without ends: too few trials, or a denominator that may be zero.
 NO_INTERVAL = "its interval is unbounded"
+# No quantity counts as known better than this share of itself: histograms have three significant digits.
+RESOLUTION = 1e-3
 ALL_EQUAL, FEW_EQUAL = "all equal", "all equal, too few for an interval"
 # Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
 _TRANSFORMED_MIN_N = 5
+# Fewer values say nothing of how they follow each other; nor do so few degrees of freedom of a spread.
+_SERIAL_MIN_N, _SERIAL_MIN_DEGREES = 8, 4
 # Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
 _NORMALITY_MIN_N = 10
 _NORMALITY_P = 0.01
@@ -78,6 +82,11 @@ class Estimate:
         below, above = math.hypot(self.value - self.low, error), math.hypot(self.high - self.value, error)
         return Estimate(self.value, self.value - below, self.value + above, self.n, self.method)
 
+    def stretched(self, factor: float) -> "Estimate":
+        """Return the estimate with an interval so many times as wide on either side."""
+        low, high = (self.value + factor * (end - self.value) for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
+
     def clipped(self, limits: tuple[float, float]) -> "Estimate":
         """Clip the estimate to the possible range."""
         value, low, high = (min(max(end, limits[0]), limits[1]) for end in (self.value, self.low, self.high))
@@ -97,11 +106,35 @@ def _equal_p(n: int) -> float:
     return float(2 * 0.5**n)
 
 
-def _of_equal(value: float, n: int, confidence: float) -> Estimate:
-    """Return an interval of width zero where there are enough equal values for one, else none."""
-    if _equal_p(n) <= 1 - confidence:
-        return Estimate(value, value, value, n, ALL_EQUAL)
-    return Estimate(value, -math.inf, math.inf, n, FEW_EQUAL)
+def _of_equal(value: float, n: int, confidence: float, half: float | None = None) -> Estimate:
+    """Return an interval as wide as the resolution where there are enough equal values for one, else none."""
+    if _equal_p(n) > 1 - confidence:
+        return Estimate(value, -math.inf, math.inf, n, FEW_EQUAL)
+    half = RESOLUTION / 2 * abs(value) if half is None else half
+    return Estimate(value, value - half, value + half, n, ALL_EQUAL)
+
+
+def _worth(sample: Values) -> float:
+    """Return how many independent values know as much of the mean as these.
+
+    Values of one block, copied values and values of a host that changes its level follow their neighbours, in the order
+    of measurement: n (1 - r) / (1 + r) with the lag-1 correlation r. Coverage with such values is simulated in
+    tests/test_coverage.py.
+    """
+    n = len(sample)
+    apart = sample - sample.mean()
+    squares = float(apart @ apart)
+    if n < _SERIAL_MIN_N or squares == 0:
+        return n
+    # The lag-1 correlation of independent values is -1/n on average; that of copies may reach 1.
+    lag = min(max(float(apart[1:] @ apart[:-1]) / squares + 1 / n, 0.0), 1 - 1 / n)
+    return n * (1 - lag) / (1 + lag)
+
+
+def _mean_variance(sample: Values) -> tuple[float, float]:
+    """Return the variance of a mean and its degrees of freedom."""
+    n, worth = len(sample), _worth(sample)
+    return float(sample.var(ddof=1)) / worth, n - 1 if worth == n else max(worth - 1, _SERIAL_MIN_DEGREES)
 
 
 def mean_estimate(
@@ -109,8 +142,9 @@ def mean_estimate(
 ) -> Estimate:
     """Return the mean with Student's t interval, or a BCa bootstrap interval if the sample is plainly not normal.
 
-    Values that are all equal have an interval, of width zero, from six on (at 95 %); two or more that are all equal to
-    a limit are at the limit.
+    Values that are all equal have an interval, as wide as the resolution, from six on (at 95 %); two or more that are
+    all equal to a limit are at the limit. Values in the order of measurement that follow their neighbours have a wider
+    interval.
 
     An end that would leave what is possible is taken from the interval on a logit scale (on a log scale where only one
     limit is finite); with fewer than five values it is the limit, because so few say nothing of a shape.
@@ -127,8 +161,10 @@ def mean_estimate(
     if np.ptp(sample) <= _ROUNDING * abs(mean):
         return Estimate(mean, mean, mean, n, ALL_EQUAL) if mean in limits else _of_equal(mean, n, confidence)
     if n > _NORMALITY_MAX_N or (n >= _NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < _NORMALITY_P):
-        return _bootstrap_mean(sample, confidence) if n < _FORMULA_MIN_N else _bootstrap_formula(sample, confidence)
-    half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * sample.std(ddof=1) / math.sqrt(n))
+        of_independent = _bootstrap_mean if n < _FORMULA_MIN_N else _bootstrap_formula
+        return of_independent(sample, confidence).stretched(math.sqrt(n / _worth(sample)))
+    variance, degrees = _mean_variance(sample)
+    half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
     plain = Estimate(mean, mean - half, mean + half, n, "Student t")
     if not limits[0] <= sample.min() <= sample.max() <= limits[1]:
         return plain
@@ -172,13 +208,13 @@ def _bootstrap_formula(sample: Values, confidence: float) -> Estimate:
     return Estimate(mean, low, high, len(sample), "BCa bootstrap, by its formula")
 
 
-def median_estimate(values: Sequence[float]) -> Estimate:
+def median_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Return the median with the interval of order statistics, which assumes no distribution and needs six values."""
     sample, n = np.sort(np.asarray(values, dtype=float)), len(values)
     median = float(np.median(sample))
     # Largest rank k with P(fewer than k values below the median) <= 2.5 %; 0 when even the extremes cover too little.
-    rank = int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
-    if scipy.stats.binom.cdf(rank - 1, n, 0.5) > (1 - CONFIDENCE) / 2:
+    rank = int(scipy.stats.binom.ppf((1 - confidence) / 2, n, 0.5))
+    if scipy.stats.binom.cdf(rank - 1, n, 0.5) > (1 - confidence) / 2:
         rank -= 1
     if rank < 1:
         return Estimate(median, -math.inf, math.inf, n, "too few values for an interval of the median")
@@ -209,16 +245,18 @@ def ratio_estimate(
     ratio = float(above.mean() / below.mean())
     if n < 2:
         return Estimate(ratio, -math.inf, math.inf, n, "one value")
-    variances = above.var(ddof=1) / len(above), below.var(ddof=1) / len(below)
-    if ratio == 0 and variances[0] == 0:
+    (of_above, degrees_above), (of_below, degrees_below) = _mean_variance(above), _mean_variance(below)
+    if ratio == 0 and of_above == 0:
         return Estimate(0.0, 0.0, 0.0, n, ALL_EQUAL)
-    if variances[0] + ratio**2 * variances[1] == 0:
+    spread = of_above + ratio**2 * of_below
+    if spread == 0:
         return _of_equal(ratio, n, confidence)
-    t = float(scipy.special.stdtrit(_welch_degrees(variances, ratio, len(above), len(below)), (1 + confidence) / 2))
-    g = t**2 * variances[1] / below.mean() ** 2
+    degrees = spread**2 / (of_above**2 / degrees_above + (ratio**2 * of_below) ** 2 / degrees_below)
+    t = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
+    g = t**2 * of_below / below.mean() ** 2
     if g >= 1:
         return Estimate(ratio, -math.inf, math.inf, n, "Fieller, unbounded")
-    half = t / abs(below.mean()) * math.sqrt((1 - g) * variances[0] + ratio**2 * variances[1])
+    half = t / abs(below.mean()) * math.sqrt((1 - g) * of_above + ratio**2 * of_below)
     return Estimate(ratio, (ratio - half) / (1 - g), (ratio + half) / (1 - g), n, "Fieller")
 
 
@@ -249,11 +287,6 @@ def block_ratio_estimate(
         return Estimate(math.exp(mean), -math.inf, math.inf, n, "one block")
     half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * logs.std(ddof=1) / math.sqrt(n))
     return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n, "Student t of logarithms by block")
-
-
-def _welch_degrees(variances: tuple[float, float], ratio: float, n_above: int, n_below: int) -> float:
-    first, second = variances[0], ratio**2 * variances[1]
-    return float((first + second) ** 2 / (first**2 / (n_above - 1) + second**2 / (n_below - 1)))
 
 
 def equivalence(confidence: float) -> float:
@@ -297,7 +330,7 @@ def difference_p(first: Sequence[float], second: Sequence[float], error: float =
         return math.nan
     apart, deviation, degrees = _welch(first, second, error)
     if deviation == 0:
-        return 1.0 if apart == 0 else _equal_p(n)
+        return 1.0 if abs(apart) <= error else _equal_p(n)
     return float(2 * scipy.special.stdtr(degrees, -abs(apart) / deviation))
 
 
@@ -310,20 +343,25 @@ def difference_estimate(
         return Estimate(apart, -math.inf, math.inf, n, "one value")
     apart, deviation, degrees = _welch(first, second, error)
     if deviation == 0:
-        return _of_equal(apart, n, confidence)
+        return _of_equal(apart, n, confidence, error)
     half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * deviation
     return Estimate(apart, apart - half, apart + half, n, "Welch")
 
 
 def _welch(first: Sequence[float], second: Sequence[float], error: float) -> tuple[float, float, float]:
-    """Return second minus first, its standard deviation with an error of its own, and its degrees of freedom."""
+    """Return second minus first, its standard deviation with an error of its own, and its degrees of freedom.
+
+    The deviation is 0 where no value of either side differs from the others.
+    """
     sides = [np.asarray(values, dtype=float) for values in (first, second)]
-    variances = [float(values.var(ddof=1)) / len(values) for values in sides]
+    apart = float(sides[1].mean() - sides[0].mean())
+    known = [_mean_variance(values) for values in sides]
+    parts = sum(variance**2 / degrees for variance, degrees in known)
+    if parts == 0:
+        return apart, 0.0, _MOST_DEGREES
     own = (error / float(scipy.special.ndtri((1 + CONFIDENCE) / 2))) ** 2
-    parts = sum(variance**2 / (len(values) - 1) for variance, values in zip(variances, sides, strict=True))
-    spread = sum(variances) + own
-    degrees = min(spread**2 / parts, _MOST_DEGREES) if parts else _MOST_DEGREES
-    return float(sides[1].mean() - sides[0].mean()), math.sqrt(spread), degrees
+    spread = sum(variance for variance, _ in known) + own
+    return apart, math.sqrt(spread), min(spread**2 / parts, _MOST_DEGREES)
 
 
 def product_estimate(
@@ -340,10 +378,11 @@ def product_estimate(
     value = math.prod(means[: len(above)]) / math.prod(means[len(above) :])
     if n < 2:
         return Estimate(value, -math.inf, math.inf, n, "one value")
-    parts = [float(v.var(ddof=1)) / len(v) / mean**2 for v, mean in zip(samples, means, strict=True)]
+    known = [_mean_variance(values) for values in samples]
+    parts = [variance / mean**2 for (variance, _), mean in zip(known, means, strict=True)]
     if sum(parts) == 0:
         return _of_equal(value, n, confidence)
-    degrees = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, samples, strict=True))
+    degrees = sum(parts) ** 2 / sum(part**2 / own for part, (_, own) in zip(parts, known, strict=True))
     spread = math.exp(float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(sum(parts)))
     return Estimate(value, value / spread, value * spread, n, "delta method on logarithms")
 
