@@ -56,6 +56,7 @@ def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[Ru
     assert lines[0].startswith("Verdicts: 1 agrees, 2 inconclusive, ")
     assert lines[1].split()[:2] == ["agrees", "S-F10a.falls-from-64"]
     assert lines[4].startswith("Not measurable here: ") and lines[4].endswith("`pollscope claims --all`")
+    assert lines[5].startswith("3 claims were tested at 5 %: if all were true, chance alone would make up to 0.15 ")
     assert not any(line.startswith("NOT MEASURABLE") for line in lines)
     whole = pollscope("claims", run, "--all", cwd=tmp_path).stdout.splitlines()
     assert sum(line.startswith("NOT MEASURABLE") for line in whole) == 4

@@ -15,7 +15,12 @@ from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.units import counted, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.points import level_text
-from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, Estimate, difference_estimate, difference_p
+from pollscope.stats.estimates import (
+    CONFIDENCE,
+    NO_INTERVAL,
+    RESOLUTION,
+    Estimate,
+)
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
@@ -48,8 +53,8 @@ class Difference:
     Attributes:
         change: second minus first.
         ratio: second over first.
-        p: probability of means so far apart if they are equal (Welch), NaN with fewer than two trials on a side. It is
-            below 5 % exactly where the interval of `change` leaves 0 out.
+        p: probability of means so far apart if they are equal (`PointValues.chance`), NaN with fewer than two trials
+            on a side. Of means it is below 5 % exactly where the interval of `change` leaves 0 out.
         adjusted: the same among all differences of the comparison (Benjamini & Hochberg 1995).
         relative: both sides are shares of their own baselines, without a unit.
         footing: whether both sides belong to the same host state.
@@ -205,7 +210,7 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
 def _shares_of_baseline(table: pd.DataFrame, pair: str, metric: str) -> list[PointValues]:
     """The samples of a pair, which as ratios to its baselines have not the limits of the metric."""
     found = by_point(_relative(table, pair, metric), metric)
-    return [replace(each, limits=(each.limits[0], math.inf)) for each in found]
+    return [replace(each, limits=(each.limits[0], math.inf), resolution=RESOLUTION) for each in found]
 
 
 def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
@@ -252,16 +257,15 @@ def _adjusted(found: Sequence[Difference]) -> list[Difference]:
 
 def _difference(metric: str, point: str, names: tuple[str, str], first: PointValues, second: PointValues) -> Difference:
     stand = footing([(names[0], first.host_states), (names[1], second.host_states)])
-    error = math.hypot(first.error, second.error)
     return Difference(
         metric,
         point or "all",
         *names,
         first.estimate,
         second.estimate,
-        difference_estimate(first.values, second.values, error),
+        second.minus(first),
         second.over(first),
-        difference_p(first.values, second.values, error),
+        second.chance(first),
         footing=stand,
         flagged=(first.flagged, second.flagged),
         samples=(first, second),
@@ -286,8 +290,8 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     share = human_share(_FALSE_DISCOVERIES)
     lines = [
         f"{marked} of {counted(len(differences), 'difference')} exceed{'s' if marked == 1 else ''} noise (marked *): "
-        f"Welch's t test, corrected for the {len(tested)} tested differences of this comparison (false discovery rate "
-        f"{share})."
+        f"{_test_of(differences)}, corrected for the {len(tested)} tested differences of this comparison (false "
+        f"discovery rate {share})."
     ]
     if len(tested) > 1:
         alone = sum(each.p < _FALSE_DISCOVERIES for each in tested)
@@ -298,6 +302,11 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     if len(tested) < len(differences):
         lines.append(f"{len(differences) - len(tested)} could not be tested: a side has one trial.")
     return lines
+
+
+def _test_of(differences: Sequence[Difference]) -> str:
+    medians = any(sample.statistic == "median" for each in differences for sample in each.samples)
+    return "medians, by the Mann-Whitney test" if medians else "Welch's t test"
 
 
 def _flagged(differences: Sequence[Difference]) -> list[str]:

@@ -3,8 +3,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import pandas as pd
 import scipy  # its parts are loaded when they are first needed: that takes a second
@@ -13,21 +13,27 @@ from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.formulas.searched import SEARCHED
-from pollscope.plan.blocks import FEWEST_BLOCKS
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import level_text
 from pollscope.stats.estimates import (
     CONFIDENCE,
     NO_LIMITS,
     Estimate,
-    block_ratio_estimate,
+    difference_estimate,
+    difference_p,
     mean_estimate,
+    median_estimate,
     ratio_estimate,
 )
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
 
 # Not a parameter: which pair of a testbed of several measured the trial.
 PAIR = "pair"
 Level = float | int | str | bool
+Statistic = Literal["mean", "median"]
+# The attribute of a table that says by which statistic its points are shown.
+STATISTIC = "statistic"
 
 
 @dataclass(frozen=True)
@@ -41,50 +47,68 @@ class PointValues:
     beside: tuple[float, ...] = ()  # what a second metric was in the same trials
     limits: tuple[float, float] = NO_LIMITS  # between which the metric lies by its nature
     flagged: int = 0  # how many of the trials are flagged
-    blocks: tuple[str, ...] = ()  # of the trials, where the plan compares within blocks
+    resolution: float = 0.0  # the smallest difference that the metric knows
+    statistic: Statistic = "mean"
 
     @property
     def estimate(self) -> Estimate:
-        """Mean with its interval, which holds the spread of the trials and what each does not know by itself."""
+        """Mean or median with its interval, which holds the spread of the trials and what none knows by itself."""
         return self.at(CONFIDENCE)
 
     def at(self, confidence: float) -> Estimate:
         """The same with an interval of that level."""
-        alone = mean_estimate(self.values, confidence, self.limits)
-        return alone.widened(self._own_error(confidence)).clipped(self.limits)
+        if self.statistic == "median":
+            alone = median_estimate(self.values, confidence)
+        else:
+            alone = mean_estimate(self.values, confidence, self.limits)
+        return alone.widened(self._own_error_at(confidence)).clipped(self.limits)
 
     def over(self, other: "PointValues", confidence: float = CONFIDENCE) -> Estimate:
-        """Return this mean over another's; the interval also holds the error that single trials have by themselves.
-
-        Points that were planned in the same blocks are compared block by block.
-        """
-        if beside := self._beside(other):
-            ratio = block_ratio_estimate(*beside, confidence)
-        else:
-            ratio = ratio_estimate(self.values, other.values, confidence)
+        """This mean over another's; the interval holds what the trials of both do not know by themselves, too."""
+        if self.statistic == "median":
+            return self._median_over(other, confidence)
+        ratio = ratio_estimate(self.values, other.values, confidence)
         if math.isnan(ratio.value):
             return ratio
-        errors = math.hypot(self._own_error(confidence), ratio.value * other._own_error(confidence))
+        errors = math.hypot(self._own_error_at(confidence), ratio.value * other._own_error_at(confidence))
         wide = ratio.widened(errors / abs(sum(other.values) / len(other.values)))
         if min(self.limits[0], other.limits[0]) < 0:
             return wide
         return wide.clipped((0.0, self._most_over(other.at(confidence), wide)))
 
-    def by_block(self) -> dict[str, list[float]]:
-        """Return the values of each block; nothing where the plan does not compare within blocks."""
-        found: dict[str, list[float]] = {}
-        for block, value in zip(self.blocks, self.values, strict=False):
-            if block:
-                found.setdefault(block, []).append(value)
-        return found
+    def _median_over(self, other: "PointValues", confidence: float) -> Estimate:
+        """Return the ratio of two medians; on the logarithmic scale the squares of their errors add up."""
+        above, below = self.at(confidence), other.at(confidence)
+        n = min(above.n, below.n)
+        if below.value == 0:
+            return Estimate(math.nan, -math.inf, math.inf, n, "denominator is zero")
+        ratio = above.value / below.value
+        if min(above.low, below.low) <= 0 or not (above.has_interval and below.has_interval):
+            return Estimate(ratio, -math.inf, math.inf, n, "one median has no interval above 0")
+        low = math.hypot(math.log(above.value / above.low), math.log(below.high / below.value))
+        high = math.hypot(math.log(above.high / above.value), math.log(below.value / below.low))
+        return Estimate(ratio, ratio * math.exp(-low), ratio * math.exp(high), n, "order statistics")
 
-    def _beside(self, other: "PointValues") -> tuple[list[float], list[float]] | None:
-        """Return the means of both points in each block that has both; None where there are too few, or zeros."""
-        own, others = self.by_block(), other.by_block()
-        both = [block for block in own if block in others]
-        if len(both) < FEWEST_BLOCKS or min(*self.values, *other.values) <= 0:
-            return None
-        return [fmean(own[block]) for block in both], [fmean(others[block]) for block in both]
+    def minus(self, other: "PointValues") -> Estimate:
+        """Return this mean or median minus another's."""
+        if self.statistic == "mean":
+            error = math.hypot(self.own_error, other.own_error)
+            return difference_estimate(other.values, self.values, error)
+        one, two = self.estimate, other.estimate
+        value, n = one.value - two.value, min(one.n, two.n)
+        low, high = (
+            math.hypot(one.value - one.low, two.high - two.value),
+            math.hypot(one.high - one.value, two.value - two.low),
+        )
+        return Estimate(value, value - low, value + high, n, "order statistics")
+
+    def chance(self, other: "PointValues") -> float:
+        """Return the probability of values so far apart if both are alike: Welch's, of medians Mann and Whitney's."""
+        if self.statistic == "mean":
+            return difference_p(other.values, self.values, math.hypot(self.own_error, other.own_error))
+        if min(len(self.values), len(other.values)) < 2:
+            return math.nan
+        return float(scipy.stats.mannwhitneyu(self.values, other.values).pvalue)
 
     def relative_to(self, one: "PointValues") -> Estimate:
         """As `over`; what is its own measure is 1 by definition and has no interval."""
@@ -96,8 +120,13 @@ class PointValues:
             return math.inf
         return self.limits[1] / other.low if other.low > 0 else math.inf
 
-    def _own_error(self, confidence: float) -> float:
-        return self.error * _deviates(confidence) / _deviates(CONFIDENCE)
+    @property
+    def own_error(self) -> float:
+        """Return the half-width of a 95 % interval that more trials do not narrow."""
+        return math.hypot(self.error, self.resolution / 2)
+
+    def _own_error_at(self, confidence: float) -> float:
+        return self.own_error * _deviates(confidence) / _deviates(CONFIDENCE)
 
     def label(self, *but: str) -> str:
         """The levels in words, without the factors in `but`: 'queues 4, load 50 %'."""
@@ -106,6 +135,17 @@ class PointValues:
 
 def _deviates(confidence: float) -> float:
     return float(scipy.special.ndtri((1 + confidence) / 2))
+
+
+def viewed(run: RunFolder, statistic: Statistic = "mean", *, without_flagged: bool = False) -> RunFolder:
+    """Return a run whose points are shown by another statistic, or without flagged trials."""
+    table = current_table(run)
+    flagged = (table["kind"] == "measure") & (table["status"] == "flagged")
+    shown = table[~flagged] if without_flagged else table.copy(deep=False)
+    shown.attrs[STATISTIC] = statistic
+    other = replace(run)
+    other.derived.update({"table stamp": run.derived["table stamp"], "table": shown})
+    return other
 
 
 def measured(table: pd.DataFrame) -> pd.DataFrame:
@@ -167,16 +207,17 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     columns = [f"factor.{name}" for name in names]
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
     # A table has hundreds of columns: those that are looked at are taken before the rows are.
-    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "host_state", "status", "block"])
+    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "host_state", "status"])
     present = table[list(wanted)].dropna(subset=metrics)
     if present.empty:
         return []
+    statistic: Statistic = table.attrs.get(STATISTIC, "mean")
     if not names:
-        return [_sample({}, present, metric, beside)]
+        return [replace(_sample({}, present, metric, beside), statistic=statistic)]
     found = []
     for levels, rows in present.groupby(columns, sort=True, dropna=False):
         known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
-        found.append(_sample(known, rows, metric, beside))
+        found.append(replace(_sample(known, rows, metric, beside), statistic=statistic))
     return found
 
 
@@ -194,9 +235,9 @@ def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str, beside
     values = tuple(float(value) for value in rows[f"metric.{metric}"])
     other = () if beside is None else tuple(float(value) for value in rows[f"metric.{beside}"])
     host_states = tuple(str(label) for label in rows["host_state"])
-    limits, flagged = metric_dictionary()[metric].limits, int((rows["status"] == "flagged").sum())
-    blocks = tuple(str(block) for block in rows["block"])
-    return PointValues(levels, values, _error(rows, metric), host_states, other, limits, flagged, blocks)
+    known, flagged = metric_dictionary()[metric], int((rows["status"] == "flagged").sum())
+    resolution = known.resolution(sum(values) / len(values))
+    return PointValues(levels, values, _error(rows, metric), host_states, other, known.limits, flagged, resolution)
 
 
 def _is_missing(level: object) -> bool:

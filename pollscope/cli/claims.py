@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import JsonFlag, PaperName, RunWords, runs_of, say_unfinished
+from pollscope.cli.words import JsonFlag, PaperName, RunWords, StatName, WithoutFlagged, runs_of, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.claims import Verdict
@@ -32,6 +32,8 @@ def claims(
         bool, typer.Option("--all", help="Also the claims that were not measurable, with reasons.")
     ] = False,
     summary: Annotated[bool, typer.Option("--summary", help="Only findings and the table of verdicts.")] = False,
+    stat: StatName = "mean",
+    without_flagged: WithoutFlagged = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Judge the papers' claims by runs: agrees, disagrees, inconclusive, or not measurable here.
@@ -40,8 +42,12 @@ def claims(
     differs from the paper's testbed. Claims that were not measurable are one line unless --all is given. With --paper,
     statements on that paper's own tables are judged as well; they need no run. The exit code is 0 whatever the verdicts
     are.
+
+    A claim is judged by the statistic that it states, from all trials. --stat and --without-flagged add the numbers as
+    seen by another one, and the verdict that they would give.
     """
-    from pollscope.analysis.claims import evaluate_run, judge_tables
+    from pollscope.analysis.claims import evaluate_run, judge_tables, with_views
+    from pollscope.analysis.point_values import viewed
 
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for what a paper's own tables say")
@@ -49,6 +55,10 @@ def claims(
     places = [run.path for run in folders]
     say_unfinished(folders)
     judged = [evaluate_run(run) for run in folders]
+    if stat != "mean" or without_flagged:
+        others = [evaluate_run(viewed(run, stat, without_flagged=without_flagged)) for run in folders]
+        seen = f"{stat}s{' without flagged trials' if without_flagged else ''}"
+        judged = [with_views(*both, seen) for both in zip(judged, others, strict=True)]
     verdicts = [[each for each in of_run if paper in (None, each.claim.paper)] for of_run in judged]
     if paper is not None and (tables := judge_tables(paper)):
         places, verdicts = [Path(paper), *places], [tables, *verdicts]
@@ -77,8 +87,6 @@ def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: boo
     if not verdicts:
         return
     typer.echo(f"Verdicts: {', '.join(text for _, text in tally(verdicts))}")
-    if chance := by_chance(verdicts):
-        typer.echo(chance)
     lines = verdict_lines(verdicts)
     widths = [max((len(line[column]) for line in lines), default=0) for column in (0, 1)]
     for kind, claim, statement in lines:
@@ -86,6 +94,8 @@ def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: boo
         typer.echo(f"  {kind:{widths[0]}}  {claim:{widths[1]}}  {text}")
     if (missing := folded(verdicts)) and not every:
         typer.echo(f"Not measurable here: {missing}: `pollscope claims --all`")
+    if chance := by_chance(verdicts):
+        typer.echo(chance)
 
 
 def _show(path: Path, verdicts: "list[Verdict]", every: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pollscope.base.errors import ExitCode, UsageError
-from pollscope.cli.words import MetricNames, say_unfinished
+from pollscope.cli.words import MetricNames, StatName, WithoutFlagged, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.compare import Difference
@@ -34,6 +34,8 @@ def compare(
         typer.Option("--by", metavar="FACTOR", help="Compare the levels of this factor or knob, or the pairs."),
     ] = None,
     metrics: MetricNames = None,
+    stat: StatName = "mean",
+    without_flagged: WithoutFlagged = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR|FILE", help="Where the figure goes; x.pdf is this one file.")
     ] = Path("figures"),
@@ -55,13 +57,14 @@ def compare(
     too wide to see such a change, else with 0.
     """
     from pollscope.analysis.gate import condition
+    from pollscope.analysis.point_values import viewed
     from pollscope.cli.outputs import figure_out
 
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
     conditions = [condition(text) for text in fail_if or []]
     target = figure_out(out)
-    folders = _compared(runs)
+    folders = [viewed(run, stat, without_flagged=without_flagged) for run in _compared(runs)]
     say_unfinished(folders)
     differences = _differences(folders, by, metrics)
     judged = _judged(conditions, folders, by)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import ModelFlag, PaperName, RunWords, runs_of, say, say_unfinished
+from pollscope.cli.words import ModelFlag, PaperName, RunWords, StatName, WithoutFlagged, runs_of, say, say_unfinished
 
 if TYPE_CHECKING:
     from pollscope.analysis.figures.figure import PaperFigure, TableFigure
@@ -51,6 +51,8 @@ def figures(
         Literal["drop", "show"],
         typer.Option("--absent", help="Panels without data: left out, and the caption says why; or kept."),
     ] = "drop",
+    stat: StatName = "mean",
+    without_flagged: WithoutFlagged = False,
     model: ModelFlag = True,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR|FILE", help="Where the files go; x.pdf is this one file.")
@@ -67,6 +69,7 @@ def figures(
     runs, else computed by the testbed `model`, and says of each other row why it is absent.
     """
     from pollscope.analysis.figures import table_figures
+    from pollscope.analysis.point_values import viewed
     from pollscope.cli.outputs import figure_out
     from pollscope.store.find import RESULTS
 
@@ -87,6 +90,7 @@ def figures(
         wanted = _every_row(paper, target.folder / "modelled" if model else None)
     if not wanted and not tables:
         raise UsageError("none of these runs has anything to draw", remedy="--x and --y say what to draw")
+    wanted = [(figure, viewed(run, stat, without_flagged=without_flagged)) for figure, run in wanted]
     _only_one(target, [*tables, *wanted])
     _draw(tables, wanted, target)
 

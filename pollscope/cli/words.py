@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -59,6 +59,13 @@ Setting = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the spec; dotted key, value in YAML."),
 ]
 TestbedName = Annotated[str | None, typer.Option("--testbed", metavar="T", help="Where to run; default: loopback.")]
+
+
+StatName = Annotated[
+    Literal["mean", "median"],
+    typer.Option("--stat", help="Statistic of the numbers shown: median, with a dot per trial in figures."),
+]
+WithoutFlagged = Annotated[bool, typer.Option("--without-flagged", help="Leave flagged trials out of the numbers.")]
 
 
 def _known_paper(name: str | None) -> str | None:

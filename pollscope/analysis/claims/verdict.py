@@ -2,7 +2,7 @@
 """Hold the verdict on a claim, the numbers behind it, and one sentence."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -62,6 +62,8 @@ class Verdict:
 
     Attributes:
         modelled: whether trials of the run were simulated instead of measured.
+        view: the same by another statistic or fewer trials, which decides nothing.
+        viewed_by: which, in words; empty without a view.
     """
 
     claim: Claim | TableClaim
@@ -69,6 +71,8 @@ class Verdict:
     finding: Finding
     differs: list[str]
     modelled: bool = False
+    view: "Finding | None" = None
+    viewed_by: str = ""
 
     @property
     def kind(self) -> VerdictKind:
@@ -97,6 +101,9 @@ class Verdict:
         lines += [f"  why:     {self.why}"] if self.why else []
         lines += [f"  trials:  {self.finding.trials}, {self.finding.flagged} flagged"] if self.finding.trials else []
         lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.finding.numbers]
+        if self.view is not None:
+            lines.append(f"  {self.viewed_by}, which would say '{self.view.kind.value}':")
+            lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.view.numbers]
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> dict[str, Any]:
@@ -117,4 +124,16 @@ class Verdict:
             "why": self.why,
             "differs": self.differs,
             "modelled": self.modelled,
+            "view": self.view
+            and {
+                "by": self.viewed_by,
+                "verdict": self.view.kind.value,
+                "numbers": [asdict(number) for number in self.view.numbers],
+            },
         }
+
+
+def with_views(verdicts: Sequence[Verdict], others: Sequence[Verdict], seen: str) -> list[Verdict]:
+    """Return the verdicts, each with the numbers of the same claim by another view."""
+    found = {other.claim.id: other.finding for other in others}
+    return [replace(verdict, view=found.get(verdict.claim.id), viewed_by=seen) for verdict in verdicts]

@@ -13,6 +13,7 @@ from pollscope.analysis.papers import load_paper
 from pollscope.analysis.planned import shortened_text
 from pollscope.analysis.point_values import (
     PAIR,
+    STATISTIC,
     PointValues,
     absence,
     by_point,
@@ -204,7 +205,8 @@ class FigureData:
         known = {row["low"] is not None for row in self.drawn}
         said = {frozenset({False}): ", whose intervals are unbounded", frozenset({True, False}): _INTERVALS_OF_SOME}
         intervals = {frozenset[bool](): ""} | said  # of a figure that draws nothing
-        return f"Means of {repeats} trials per point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
+        means = "Medians" if self.rows.attrs.get(STATISTIC) == "median" else "Means"
+        return f"{means} of {repeats} trials per point{intervals.get(frozenset(known), ' with 95 % intervals')}.{note}"
 
     def _maximum_note(self) -> str:
         unsaturated = unsaturated_points(self.table)
