@@ -40,10 +40,13 @@ def cli(tmp_path: Path, build_dir: Path) -> Cli:
 
 @pytest.mark.measure
 def test_a_run_measures_what_the_spec_says(cli: Cli) -> None:
-    done = cli("run", cli.spec(SHORT))
+    planned = json.loads(cli("plan", cli.spec(SHORT), "--json").stdout)
+    # Blocks that a change of the host state asks for are not planned.
+    done = cli("run", cli.spec(SHORT), "--set", "noise.extra_blocks=0")
     assert done.returncode == 0, done.stderr
     run = cli.only_run()
     assert_complete(run)
+    assert run.meta["plan"] == [trial["trial"] for trial in planned["trials"]]
     assert run.meta["node_hello"]["protocol"] == 3
     assert {cpu["cpu"] for cpu in run.meta["noise"]} >= {0} or len(run.meta["noise"]) == 2
     for record in last_attempts(run).values():
@@ -75,7 +78,9 @@ repeats: {count: 2}
 
 
 @pytest.mark.measure  # high percentiles want nearly all packets that were asked for
-def test_stored_histograms_are_read_by_the_public_package(cli: Cli) -> None:
+def test_stored_histograms_are_read_by_the_public_package(
+    cli: Cli, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Counts and percentiles of the file, read without any code of ours, are those of the results table."""
     assert cli("run", cli.spec(LATENCY)).returncode == 0
     (folder,) = cli.run_folders()
@@ -93,25 +98,14 @@ def test_stored_histograms_are_read_by_the_public_package(cli: Cli) -> None:
             assert table.loc[record["trial"], f"metric.{prefix}_mean_ns"] == stored["sum"] / stored["total"]
             assert 10 < table.loc[record["trial"], "metric.latency_floor_ns"] <= stored["max"]
             assert public.get_mean_value() == pytest.approx(stored["sum"] / stored["total"], rel=1e-3)
-
-
-def test_the_documented_way_to_read_a_histogram(
-    cli: Cli, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    # This is the documented way.
     (block,) = re.findall(r"```python\n(.*?)```", (checkout / "docs/internals/store-format.md").read_text(), re.DOTALL)
-    assert cli("run", cli.spec(LATENCY)).returncode == 0
-    monkeypatch.chdir(cli.run_folders()[0])
+    monkeypatch.chdir(folder)
+    capsys.readouterr()
     exec(block, {})
     count, percentile = map(int, capsys.readouterr().out.split())
     assert count > 0
     assert percentile > 100
-
-
-def test_a_finished_run_has_nothing_to_resume(cli: Cli) -> None:
-    cli("run", cli.spec(SHORT), "--set", "factors.queues=[1]", "--set", "repeats.count=1")
-    before = (cli.run_folders()[0] / "trials.jsonl").read_bytes()
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
-    assert (cli.run_folders()[0] / "trials.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.thorough)])
@@ -139,6 +133,9 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
     assert cli.only_run().meta["status"] == "interrupted"
     assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
     assert_complete(cli.only_run())
+    lines = (cli.run_folders()[0] / "trials.jsonl").read_bytes()
+    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
+    assert (cli.run_folders()[0] / "trials.jsonl").read_bytes() == lines, "a finished run has nothing to resume"
 
 
 def test_without_hugepages_it_runs_and_says_what_that_costs(cli: Cli) -> None:
@@ -187,11 +184,3 @@ def test_a_claim_that_does_not_hold_fails_the_sanity_run(cli: Cli) -> None:
     done = cli("run", "SANITY", *[word for each in wanted for word in ("--set", each)])
     assert done.returncode == 1
     assert "pollscope: SANITY.dut-sends: disagrees" in done.stderr
-
-
-def test_plan_as_json_is_what_a_run_does(cli: Cli) -> None:
-    spec = cli.spec(SHORT.replace("count: 3", "count: 2"))
-    planned = json.loads(cli("plan", spec, "--json").stdout)
-    # Blocks that a change of the host state asks for are not planned.
-    cli("run", spec, "--set", "trial.window=10 ms", "--set", "noise.extra_blocks=0")
-    assert cli.only_run().meta["plan"] == [trial["trial"] for trial in planned["trials"]]

@@ -57,11 +57,8 @@ def test_a_search_finds_the_rate_that_load_of_max_refers_to(cli: Cli) -> None:
         assert "saturate" in trials[search["trials"][0]]["start"]["rate"]
         assert all("pps" in trials[step]["start"]["rate"] for step in search["trials"][1:])
         assert search["goals"][1]["loss_ratio"] == 0.005 and search["method"].startswith("MLRsearch 1.")
-
-
-def test_the_table_has_what_searches_found_and_nothing_else_of_them(cli: Cli) -> None:
-    cli("run", cli.spec(SPEC))
-    table = current_table(cli.only_run())
+    # The table has what searches found and nothing else of them.
+    table = current_table(run)
     maxima = table[table["kind"] == "maximum"]
     assert maxima["metric.throughput_loss_0_pps"].between(98_000, 100_100).all()
     assert maxima["metric.throughput_loss_0_5_pps"].between(98_000, 100_600).all()
