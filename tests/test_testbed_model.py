@@ -90,8 +90,16 @@ def cli(tmp_path: Path) -> ModelCli:
     return ModelCli(tmp_path, node=tmp_path / "there-is-no-node")
 
 
-def test_results_follow_from_the_costs(cli: ModelCli) -> None:
-    table = cli.table()
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelCli, pd.DataFrame]:
+    """Return a command line in whose folder SPEC ran with the costs of FILE, and the table of its results."""
+    folder = tmp_path_factory.mktemp("ran")
+    cli = ModelCli(folder, node=folder / "there-is-no-node")
+    return cli, cli.table()
+
+
+def test_results_follow_from_the_costs(ran: tuple[ModelCli, pd.DataFrame]) -> None:
+    table = ran[1]
     assert table["modelled"].all()
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
     # Half a sweep, a busy poll and a packet at light load; a sweep of 64 queues takes 256 ns. Queueing adds some ns.
@@ -126,19 +134,19 @@ def test_a_plan_of_many_trials_says_what_room_its_run_takes(cli: ModelCli) -> No
     assert "room:" not in cli("plan", cli.spec(SPEC), *place).stdout
 
 
-def test_the_same_trial_gives_the_same_bits(cli: ModelCli) -> None:
-    first = cli.table()
+def test_the_same_trial_gives_the_same_bits(ran: tuple[ModelCli, pd.DataFrame]) -> None:
+    cli, first = ran
     again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
     assert again.returncode == 0, again.stderr
+    assert "(modelled, not measured)" in again.stdout
     second = pd.read_parquet(next((cli.folder / "again").glob("*/*")) / "results.parquet")
     metrics = [name for name in map(str, first) if name.startswith("metric.")]
     assert first[["trial", *metrics]].equals(second[["trial", *metrics]])
     assert first["metric.latency_mean_ns"].nunique() == 9  # each repeat is a sample of its own
 
 
-def test_modelled_numbers_are_marked_wherever_they_are_shown(cli: ModelCli) -> None:
-    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE))
-    assert "(modelled, not measured)" in done.stdout
+def test_modelled_numbers_are_marked_wherever_they_are_shown(ran: tuple[ModelCli, pd.DataFrame]) -> None:
+    cli, _ = ran
     (folder,) = cli.run_folders()
     assert cli("report", folder, "--out", "page.html").returncode == 0
     page = (cli.folder / "page.html").read_text()
@@ -467,9 +475,10 @@ def _pass_for_measured(folder: Path) -> None:
         ({"notification": "qwait"}, "costs depend on notification, and the trials have"),
     ],
 )
-def test_costs_of_unlike_cores_are_not_put_together(cli: ModelCli, change: dict[str, Any], said: str) -> None:
-    cli.table()
-    (folder,) = cli.run_folders()
+def test_costs_of_unlike_cores_are_not_put_together(
+    cli: ModelCli, ran: tuple[ModelCli, pd.DataFrame], change: dict[str, Any], said: str
+) -> None:
+    folder = shutil.copytree(ran[0].run_folders()[0], cli.folder / "run")
     lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
     lines[0]["params"] |= change
     if "organisation" in change:
@@ -517,8 +526,8 @@ def test_runs_that_cannot_calibrate_are_refused_in_one_line(
     assert said in line
 
 
-def test_a_model_is_no_source_of_costs(cli: ModelCli) -> None:
-    cli.table()
+def test_a_model_is_no_source_of_costs(ran: tuple[ModelCli, pd.DataFrame]) -> None:
+    cli, _ = ran
     done = cli("calibrate", cli.run_folders()[0], "--out", "here.yaml")
     assert done.returncode == 2
     assert "was modelled: costs of a model come from what was measured" in done.stderr
