@@ -53,7 +53,7 @@ run: opening ready programs ## measure the polling tax on this machine and show 
 	measure() { code=0; $(POLLSCOPE) run "$$@" >>out/run.txt || code=$$?; [ $$code -le 1 ] || exit $$code; [ $$code = 0 ] || worst=1; }; \
 	for spec in $(FIRST_RUN); do measure $$spec; done; \
 	measure H-F3a $(FULL_RINGS) --set parameters.feed=infinite; \
-	measure S-F10a $(FULL_RINGS) --set repeats.count=4 --set 'factors.feed=[infinite]' --set baseline.point.feed=infinite; \
+	measure S-F10a $(FULL_RINGS) --set repeats.count=16 --set 'factors.feed=[infinite]' --set baseline.point.feed=infinite; \
 	runs=$$(find results -mindepth 2 -maxdepth 2 -type d -newer .cache/run-started | sort -t/ -k3); \
 	echo; $(POLLSCOPE) claims $$runs --summary || exit $$?; echo; \
 	$(POLLSCOPE) report $$runs --out out/report.html || exit $$?; \

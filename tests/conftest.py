@@ -13,6 +13,8 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from dut_node import LCORES, Node, running_node
+from gen_node import Generator, running_generator
 from run_helpers import Cli
 from ssh_host import SshHost, running_sshd
 
@@ -116,6 +118,21 @@ def asan_build_dir() -> Path:
     """Build only the driver's suite under sanitizers (address, undefined behaviour): the node's loops take minutes."""
     options = ("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1")
     return _build(CHECKOUT / "build-asan", options, ("tests-driver",))
+
+
+@pytest.fixture(scope="module")
+def node(request: pytest.FixtureRequest, build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """Return a node whose DUT and generator two virtual NIC pairs join, on the module's LCORES if it has any."""
+    lcores = getattr(request.module, "LCORES", LCORES)
+    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", lcores=lcores) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
+    """Return a node whose generator sends from one end of a virtual NIC pair to the other."""
+    with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
+        yield one
 
 
 @pytest.fixture(scope="module")

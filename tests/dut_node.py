@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 GEN_TX, DUT_RX, DUT_TX, GEN_RX = "net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b"
 GENERATOR_LCORE, DUT_LCORE, SECOND_DUT_LCORE = 1, 2, 3
 LCORES = f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1,{SECOND_DUT_LCORE}@1"
@@ -84,6 +86,14 @@ class Node:
         assert event == {"event": "done", "trial": "t"}
         return self.get("read")
 
+    def busy_trial(self, window_s: float = 0.05, warmup_s: float = 0.0, **fields: Any) -> dict[str, Any]:
+        """Repeat a trial until its DUT receives packets: a busy host may keep generator and DUT from their CPUs."""
+        for _ in range(20):
+            result = self.trial(window_s, warmup_s, **{"drain_max_ns": 3 * 10**9, **fields})
+            if any(lcore["rx_packets"] for lcore in result["dut"]["lcores"]):
+                return result
+        raise AssertionError("no DUT received a packet in 20 trials")
+
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -110,6 +120,14 @@ def configuration(
         ends = {"lcores": [GENERATOR_LCORE], "tx_port": GEN_TX, "rx_port": GEN_RX, "target_port": DUT_RX}
         whole["gen"] = {**ends, **(gen or {})}
     return whole
+
+
+def skip_without(reply: dict[str, Any]) -> None:
+    """Skip the test if this build or this DPDK lacks what the configuration needs; fail if it is refused otherwise."""
+    for words in ("neither crypto_aesni_mb nor crypto_openssl", "without ISA-L", "without the cryptodev library"):
+        if not reply["ok"] and words in reply["error"]:
+            pytest.skip(reply["error"])
+    assert reply["ok"], reply
 
 
 @contextmanager

@@ -35,12 +35,15 @@ def sent_frames(
     before, after = folder / "before.pcap", folder / "after.pcap"
     write_pcap(before, frames)
     vdev = f"{PORT},rx_pcap={before},infinite_rx=1,tx_pcap={after}"
-    with running_node(build_dir, folder / "log", [vdev], mib=512) as node:
-        if node.hello["ports"] == []:
-            pytest.skip("this DPDK has no net_pcap driver")
-        wanted = {"lcores": [DUT_LCORE], "rx_port": PORT, "tx_port": PORT, **dut}
-        check(node.ask("configure", ports=[{"name": PORT}], dut=wanted))
-        result = node.trial(warmup_s=0, window_s=0.004, drain_max_ns=0)["dut"]
-        node.get("quit")
-        node.process.wait(LIMIT_S)
+    for _ in range(20):  # other tests may have the CPU for a whole window
+        with running_node(build_dir, folder / "log", [vdev], mib=512) as node:
+            if node.hello["ports"] == []:
+                pytest.skip("this DPDK has no net_pcap driver")
+            wanted = {"lcores": [DUT_LCORE], "rx_port": PORT, "tx_port": PORT, **dut}
+            check(node.ask("configure", ports=[{"name": PORT}], dut=wanted))
+            result = node.trial(warmup_s=0, window_s=0.004, drain_max_ns=0)["dut"]
+            node.get("quit")
+            node.process.wait(LIMIT_S)
+        if result["lcores"][0]["rx_packets"] >= 2 * len(frames):
+            break
     return read_pcap(after), result

@@ -2,10 +2,12 @@
 """Check the properties that all programs of benchmarks/ share."""
 
 import importlib
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,3 +69,39 @@ def test_a_limit_that_changes_within_a_pair_is_discarded(
     """One pair in five came from a host that moved a CPU in between, and then the driver beat its limit by far."""
     monkeypatch.syspath_prepend(str(FOLDER))
     assert importlib.import_module("line_limit").is_steady(before, after) is steady
+
+
+def _window(packets: int, block: str, cycles: int = 0) -> dict[str, Any]:
+    lcore = {"rx_packets": packets, "series": {"rx_packets": [packets // 4] * 4}}
+    window = {"start_tsc": 0, "end_tsc": 2_000_000}
+    result = {"window": window, "dut": {"lcores": [lcore]}}
+    return {"result": result, "config": {"extra_cycles": cycles}, "block": block}
+
+
+def test_aa_tells_where_the_variance_sits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host is twice as fast in the second block, and each configuration has its own rate."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    aa = importlib.import_module("aa")
+    rates = [("0", 1000, 0), ("0", 900, 1), ("0", 900, 1), ("0", 1000, 0), ("1", 2000, 0), ("1", 1800, 1)]
+    found = aa.spreads([_window(packets, block, cycles) for block, packets, cycles in rates])
+    assert found["within"] == 0
+    assert found["windows"] == pytest.approx(math.log(2) / 2, rel=0.01)  # one of two neighbours is in the next block
+    assert found["configurations"] == pytest.approx(math.log(1 / 0.9) / math.sqrt(2))
+    assert found["blocks"] == pytest.approx(math.log(2) / math.sqrt(2))
+    assert aa.extra_cycles([_window(1000, "0")], 10) == round(2000 / 9)
+
+
+@pytest.mark.measure
+def test_aa_runs_from_spec_to_verdict() -> None:
+    done = subprocess.run(
+        [sys.executable, FOLDER / "aa.py", "1", "--seconds", "0.5"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(FOLDER.parent)},
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    figures = {line.split()[1]: line.split() for line in done.stdout.splitlines()}
+    assert {"aa_disagrees", "aa_half_width", "aa_half_width_10s", "aa_sd_blocks"} <= set(figures), done.stderr
+    assert all(figure[0] == "ratio" and len(figure) == 6 for figure in figures.values())

@@ -22,7 +22,7 @@ testbeds: [loopback]
 parameters: {{ {parameters} }}
 trial: {{warmup: 50 ms, window: 200 ms, drain: 10 ms}}
 repeats: {{count: 5}}
-noise: {{max_waiting: 10 %, max_involuntary_switches: 1000, max_gaps_over_100us_per_s: 1000}}
+noise: {{max_waiting: 10 %, max_switches_per_s: 10000, max_gaps_over_100us_per_s: 1000}}
 """
 # Each limit, and the parameters that cause it.
 LIMITED = {

@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check that every wrong "gen" object and rate is refused with the key's place, and that the node continues."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from gen_node import RECEIVES, Generator, running_generator
+from gen_node import RECEIVES, Generator
 
 from pollscope.node.client import NodeRefused
-
-
-@pytest.fixture(scope="module")
-def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
-    with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
-        yield one
-
 
 BAD_KEYS: list[tuple[dict[str, Any], str, str]] = [
     ({"frames": []}, "gen.frames", "unknown key"),

@@ -6,7 +6,6 @@ At a given rate queues keep the proportions of saturation: a poll of a hot queue
 """
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,6 @@ from pollscope.node.client import NodeRefused
 pytestmark = pytest.mark.measure
 
 COLD = -math.log(1 - 0.05) / 32  # of a cold queue, by default, where a hot one has 1
-
-
-@pytest.fixture(scope="module")
-def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
-    with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
-        yield one
 
 
 def queue_counts(generator: Generator, queues: int, **gen: Any) -> list[int]:

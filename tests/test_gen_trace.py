@@ -4,7 +4,7 @@
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,6 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from pollscope.cli import main
 main(sys.argv[1:])
 """
-
-
-@pytest.fixture(scope="module")
-def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
-    with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
-        yield one
 
 
 def ipv4(source: str, port: int, protocol: int = 17, fragment: int = 0) -> bytes:

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check the generator's traffic: rate, schedule, sizes, loss, and its report of what it could not send."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy
-from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator, running_generator
+from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator
 from hdrh.histogram import HdrHistogram
 
 from pollscope.node.client import NodeRefused
@@ -17,12 +15,6 @@ pytestmark = pytest.mark.measure
 
 LINK_BPS = 100e9  # of net_crossover
 IMIX = [{"bytes": 64, "weight": 7}, {"bytes": 570, "weight": 4}, {"bytes": 1518, "weight": 1}]
-
-
-@pytest.fixture(scope="module")
-def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
-    with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
-        yield one
 
 
 def value_counts(histogram: dict[str, Any]) -> dict[int, int]:

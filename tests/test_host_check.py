@@ -260,6 +260,7 @@ def test_a_pair_over_ssh(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     assert agent["state"] == "yes"
 
 
+@pytest.mark.thorough
 def test_a_login_that_fails_is_one_row(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     config = pair_config(sshd, tmp_path)
     config["dut"]["ssh"]["key"] = str(sshd.folder / "host")

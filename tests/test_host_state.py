@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge synthetic host-state checks whose truth is known."""
 
+import math
 import random
 import tracemalloc
 from collections.abc import Sequence
@@ -53,6 +54,36 @@ def labels(lines: Sequence[float], **more: Any) -> str:
 )
 def test_levels_of_a_line(lines: Sequence[float], expected: str) -> None:
     assert labels(lines) == expected
+
+
+def test_a_trial_is_judged_by_the_cpus_that_it_uses() -> None:
+    """The memory stream of CPU 1 changes half-way; a trial on CPU 0 alone does not notice."""
+    checks = [host_check(i, line=300) for i in range(8)]
+    for check in checks[4:]:
+        stream = check["hosts"][0]["cores"][1]["stream"]
+        stream["cycles"] = [2 * cycles for cycles in stream["cycles"]]
+    judged = judge_host_state(checks)
+    assert judged.host_states == ["A", "B"]
+    for cpus, expected in ((("0",), "AAAAAAAA"), (("0", "1"), "AAAABBBB"), ((), "AAAABBBB")):
+        trials = [{"host_state": i, "host": {"interrupts": dict.fromkeys(cpus, 0)}} for i in range(8)]
+        found = "".join(label[0] for label in trial_labels(judged, checks, trials))
+        assert found.replace("b", "A" if expected[4] == "A" else "B") in (expected, "AAABBBBB")
+
+
+@pytest.mark.parametrize(("cpus", "host_states"), [(2, ["A", "B"]), (16, ["A"])])
+def test_the_more_quantities_are_judged_the_larger_is_a_change(cpus: int, host_states: list[str]) -> None:
+    """Two groups of four checks lie 5.8 spreads apart: a change for 7 quantities, chance for one of 63."""
+    checks = []
+    for number in range(8):
+        check = host_check(number, line=300)
+        core, line = check["hosts"][0]["cores"][0], check["hosts"][0]["lines"][0]
+        cores = [{**core, "cpu": cpu} for cpu in range(cpus)]
+        factor = math.exp((number >= 4) * 0.363 + 0.0505 * (-1) ** number)
+        cores[0]["chain"] = {**core["chain"], "cycles": [round(each * factor) for each in core["chain"]["cycles"]]}
+        lines = [{**line, "cpus": [cpu, cpu + 1]} for cpu in range(cpus - 1)]
+        check["hosts"][0] |= {"cores": cores, "lines": lines}
+        checks.append(check)
+    assert judge_host_state(checks).host_states == host_states
 
 
 def test_drift_is_cut_where_it_shows() -> None:
@@ -327,6 +358,6 @@ def test_a_check_late_in_a_run_judges_no_more_than_an_early_one(monkeypatch: pyt
     watch = HostStateWatch(
         lambda _point: {"hosts": host_check(0)["hosts"]}, lambda each: {"host_check": 500, **each}, None, before
     )
-    trial_to_come: Any = SimpleNamespace(point=None, kind="measurement", repeat=1)
+    trial_to_come: Any = SimpleNamespace(point=None, kind="measurement", repeat=1, block=None)
     assert watch.before(trial_to_come, {}) == 500
     assert max(judged) <= 64

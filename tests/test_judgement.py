@@ -110,6 +110,33 @@ def test_a_generator_that_has_nothing_to_send_disturbs_nothing() -> None:
     assert [flag["text"][:7] for flag in noise.noise_flags(limits, record, gaps)] == ["lcore 2"]
 
 
+@pytest.mark.parametrize(("cpus", "ticks", "flagged"), [(2, 5, False), (2, 6, True), (16, 6, False), (16, 41, True)])
+def test_steal_time_is_judged_per_cpu(cpus: int, ticks: int, flagged: bool) -> None:
+    record = synthetic.trial()
+    record["start"] |= {"warmup_ns": 0, "window_ns": 10**9}
+    record["host"] = {"steal_ticks": ticks, "interrupts": dict.fromkeys(map(str, range(cpus)), 0)}
+    found = noise.noise_flags(Noise.model_validate({"max_steal": "2.5 %"}), record, {})
+    assert [flag["name"] for flag in found] == ["noise:steal_ticks"] * flagged
+
+
+def test_one_tick_of_a_short_trial_is_no_steal_time() -> None:
+    """A tick is 10 ms, whatever part of it was taken."""
+    record = synthetic.trial()
+    record["start"] |= {"warmup_ns": 0, "window_ns": 20_000_000}
+    for ticks, flags in ((1, 0), (2, 1)):
+        record["host"] = {"steal_ticks": ticks, "interrupts": {"0": 0, "1": 0}}
+        assert len(noise.noise_flags(Noise.model_validate({"max_steal": "2.5 %"}), record, {})) == flags
+
+
+def test_switches_are_judged_per_core_and_second() -> None:
+    record = synthetic.trial()
+    record["start"] |= {"warmup_ns": 0, "window_ns": 500_000_000}
+    for switches, flags in ((25, 0), (26, 1)):
+        cores = len(record["result"]["dut"]["lcores"])
+        found = noise.noise_flags(Noise(max_switches_per_s=50), record, {"involuntary_switches": switches * cores})
+        assert len(found) == flags
+
+
 def test_no_core_waits_for_more_than_the_whole_trial(tmp_path: Path) -> None:
     table = derive_table(run_of(tmp_path, [synthetic.disturbed(synthetic.trial("noisy"), waited=1.1)]))
     said = "lcore 2 waited for its CPU for 550 ms, longer than its warm-up and window of 500 ms, because"

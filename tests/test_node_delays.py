@@ -2,24 +2,16 @@
 """Check service times and hiccups of a real node's DUT: number and length as requested, and booked as work."""
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import scipy
 from accounted import check_cycles
-from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration, running_node
+from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration
 
 pytestmark = pytest.mark.measure
 
 FIXED = {"kind": "fixed", "ns": 20_000}
-
-
-@pytest.fixture(scope="module")
-def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
-        yield running
 
 
 def measured(node: Node, pps: int = 20_000, window_s: float = 0.25, **dut: Any) -> list[dict[str, Any]]:
@@ -146,47 +138,3 @@ def test_a_hiccup_delays_its_packet(node: Node) -> None:
     assert lcore["hiccups"]["count"] > 0
     assert latency["max"] >= 5_000_000
     assert latency["sum"] >= lcore["hiccups"]["count"] * 5_000_000
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"hiccup": 1}, "dut.hiccup"),
-        ({"hiccup": {}}, "dut.hiccup.probability"),
-        ({"hiccup": {"probability": 1.5, "delay": FIXED}}, "dut.hiccup.probability"),
-        ({"hiccup": {"probability": -0.1, "delay": FIXED}}, "dut.hiccup.probability"),
-        ({"hiccup": {"probability": "often", "delay": FIXED}}, "dut.hiccup.probability"),
-        ({"hiccup": {"probability": 0.1}}, "dut.hiccup.delay"),
-        ({"hiccup": {"probability": 0.1, "delay": 5}}, "dut.hiccup.delay"),
-        ({"hiccup": {"probability": 0.1, "delay": {}}}, "dut.hiccup.delay.kind"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "pareto"}}}, "dut.hiccup.delay.kind"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "fixed"}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "fixed", "ns": -1}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "fixed", "ns": 1e10}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "fixed", "mean_ns": 1}}}, "dut.hiccup.delay.mean_ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "exponential", "ns": 1}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "list", "ns": []}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "list", "ns": 5}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "list", "ns": [1, None]}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": {"kind": "list", "ns": [1] * 1025}}}, "dut.hiccup.delay.ns"),
-        ({"hiccup": {"probability": 0.1, "delay": FIXED, "seed": -1}}, "dut.hiccup.seed"),
-        ({"hiccup": {"probability": 0.1, "delay": FIXED, "chance": 1}}, "dut.hiccup.chance"),
-        ({"service": []}, "dut.service"),
-        ({"service": {}}, "dut.service.kind"),
-        ({"service": {"kind": "list"}}, "dut.service.kind"),
-        ({"service": {"kind": "fixed"}}, "dut.service.cycles"),
-        ({"service": {"kind": "fixed", "cycles": 1e9}}, "dut.service.cycles"),
-        ({"service": {"kind": "exponential", "cycles": 5}}, "dut.service.cycles"),
-        ({"service": {"kind": "bimodal", "short_cycles": 1, "long_cycles": 2}}, "dut.service.long_probability"),
-        (
-            {"service": {"kind": "bimodal", "short_cycles": 1, "long_cycles": 2, "long_probability": 2}},
-            "dut.service.long_probability",
-        ),
-        ({"service": {"kind": "fixed", "cycles": 5}, "extra_cycles": 5}, "dut.extra_cycles"),
-        ({"extra_cycles": -1}, "dut.extra_cycles"),
-    ],
-)
-def test_configure_refuses(node: Node, changes: dict[str, Any], where: str) -> None:
-    reply = node.ask("configure", **configuration(**changes))
-    assert (reply["ok"], reply["where"]) == (False, where), reply
-    assert reply["error"]

@@ -1,21 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check the request `host_state` of pollscope-node: its measurements on these CPUs, and its refusals."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
-from dut_node import DUT_LCORE, GENERATOR_LCORE, SECOND_DUT_LCORE, Node, configuration, running_node
+from dut_node import DUT_LCORE, GENERATOR_LCORE, SECOND_DUT_LCORE, Node, configuration
 
 pytestmark = pytest.mark.measure
-
-
-@pytest.fixture(scope="module")
-def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
-        yield running
 
 
 def test_line_chain_wide_and_stream(node: Node) -> None:

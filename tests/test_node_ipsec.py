@@ -19,8 +19,6 @@ from esp_peer import Opened, is_esp, opened
 from pcap_files import folded, frame, read_pcap, write_pcap
 from pcap_node import sent_frames
 
-pytestmark = pytest.mark.measure
-
 TRANSFORMS = ("aes-cbc-sha1", "aes-gcm")
 DRIVERS = Path("/usr/lib/x86_64-linux-gnu/dpdk")
 ROUTES = 9
@@ -127,6 +125,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
+@pytest.mark.measure
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_every_packet_is_accounted_for(node: Node, mode: str, transform: str) -> None:
@@ -149,25 +148,7 @@ def test_every_packet_is_accounted_for(node: Node, mode: str, transform: str) ->
     check_cycles(lcore, mode)
 
 
-@pytest.mark.parametrize("organisation", ["locked", "trylock", "corec"])
-def test_cores_that_share_a_queue_encrypt_side_by_side(node: Node, organisation: str) -> None:
-    lcores = [DUT_LCORE, SECOND_DUT_LCORE]
-    for transform in TRANSFORMS:
-        dut: dict[str, Any] = {
-            "lcores": lcores,
-            "workload": "ipsec",
-            "transform": transform,
-            "organisation": organisation,
-        }
-        node.get("configure", **configuration(**dut))
-        result = node.trial(window_s=0.2, rate={"pps": 20_000})
-        sums: Counter[str] = Counter()
-        for lcore in result["dut"]["lcores"]:
-            sums.update({name: lcore[name] for name in ("rx_packets", "tx_packets", "workload_dropped")})
-        assert sums["rx_packets"] > 0
-        assert sums["tx_packets"] + sums["workload_dropped"] == sums["rx_packets"]
-
-
+@pytest.mark.measure
 def test_each_core_has_an_association_of_its_own(build_dir: Path, tmp_path: Path) -> None:
     """Two queues, each read and written by one core."""
     before = tmp_path / "before.pcap"
@@ -191,21 +172,6 @@ def test_each_core_has_an_association_of_its_own(build_dir: Path, tmp_path: Path
             sequences[number].append(each.sequence)
     assert all(found == list(range(1, len(found) + 1)) for found in sequences.values())
     assert len(sequences) == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"transform": "des"}, "dut.transform"),
-        ({"routes": 2}, "dut.routes"),
-        ({"lookups": 2}, "dut.lookups"),
-        ({"tx_port": None}, "dut.tx_port"),
-        ({"workload": "io", "transform": "aes-gcm"}, "dut.transform"),
-    ],
-)
-def test_bad_combinations_are_refused(node: Node, changes: dict[str, Any], where: str) -> None:
-    reply = node.ask("configure", **configuration(**{"workload": "ipsec", **changes}))
-    assert (reply["ok"], reply["where"]) == (False, where), reply
 
 
 def test_a_missing_crypto_driver_is_named(build_dir: Path, tmp_path: Path) -> None:

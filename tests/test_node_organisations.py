@@ -5,40 +5,19 @@ The node has more lcores than the machine has CPUs, so that any machine runs the
 """
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from accounted import check_cycles
-from dut_node import DUT_RX, DUT_TX, Node, configuration, running_node
+from dut_node import DUT_RX, Node, configuration, running_node
 
-from pollscope.base.names import SHARED_QUEUES
 from pollscope.metrics.accounting import Classes
 
 pytestmark = pytest.mark.measure
 
 LCORES = "0@0,1@0,2@1,3@1,4@1,5@1,6@1"  # main, generator, and five for the DUT
-ORGANISATIONS: dict[str, dict[str, Any]] = {
-    "scale-out": {"lcores": [2, 3, 4]},
-    "scale-out-dispatchers": {"lcores": [2, 3], "dispatchers": [4, 5]},
-    "scale-up-default": {"organisation": "scale-up", "lcores": [2, 3], "dispatchers": [4, 5]},
-    "scale-up-rts": {"organisation": "scale-up", "ring_sync": "rts", "lcores": [2, 3], "dispatchers": [4, 5]},
-    "scale-up-hts": {"organisation": "scale-up", "ring_sync": "hts", "lcores": [2, 3], "dispatchers": [4, 5]},
-    "scale-up-uneven": {"organisation": "scale-up", "lcores": [2, 3, 4, 5], "dispatchers": [6]},
-    "locked": {"organisation": "locked", "lcores": [2, 3, 4]},
-    "trylock": {"organisation": "trylock", "lcores": [2, 3, 4]},
-    "corec": {"organisation": "corec", "lcores": [2, 3, 4]},
-    "rebalanced": {"organisation": "rebalanced", "lcores": [2, 3, 4, 5, 6]},
-}
-KEEPS_ORDER = ("scale-out", "scale-out-dispatchers")
 QUEUES = 5
-
-
-@pytest.fixture(scope="module")
-def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", lcores=LCORES) as running:
-        yield running
 
 
 def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.05, **dut: Any) -> dict[str, Any]:
@@ -50,68 +29,6 @@ def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.05, **dut: An
 def by_role(result: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     lcores = result["dut"]["lcores"]
     return [one for one in lcores if one["role"] == "worker"], [one for one in lcores if one["role"] == "dispatcher"]
-
-
-@pytest.mark.parametrize("workload", ["io", "l3fwd-lpm"])
-@pytest.mark.parametrize("name", ORGANISATIONS)
-def test_every_packet_passes_once(node: Node, name: str, workload: str) -> None:
-    result = whole_trial(node, workload=workload, **ORGANISATIONS[name])
-    (generator,), stats = result["gen"]["lcores"], {name: port["stats"] for name, port in result["ports"].items()}
-    total, sequence = generator["total"], generator["sequence"]
-    assert total["sent"] > 0  # how many, a busy host decides
-    assert stats[DUT_RX]["ipackets"] + stats[DUT_RX]["imissed"] == total["sent"]
-    dropped = sum(port["imissed"] for port in stats.values())
-    assert total["rx_packets"] + dropped == total["sent"]
-    assert sequence["lost"] == dropped
-    assert sequence["duplicated"] == 0
-    if name in KEEPS_ORDER:
-        assert sequence["reordered"] == 0
-    assert stats[DUT_TX]["opackets"] == stats[DUT_RX]["ipackets"]
-
-
-@pytest.mark.parametrize("name", ORGANISATIONS)
-def test_every_lcore_accounts_for_its_packets_and_cycles(node: Node, name: str) -> None:
-    dut = ORGANISATIONS[name]
-    result = whole_trial(node, **dut)
-    workers, dispatchers = by_role(result)
-    assert [one["lcore"] for one in workers] == dut["lcores"]
-    assert [one["lcore"] for one in dispatchers] == dut.get("dispatchers", [])
-    for worker in workers:
-        assert worker["rx_packets"] == worker["tx_packets"] + worker["tx_dropped"]
-        assert "handed_packets" not in worker
-        assert worker["source"] == ("ring" if dispatchers else "rx-queues")
-    for dispatcher in dispatchers:
-        assert dispatcher["rx_packets"] == dispatcher["handed_packets"] + dispatcher["ring_full"]
-        assert dispatcher["tx_packets"] == dispatcher["tx_dropped"] == dispatcher["workload_dropped"] == 0
-        assert dispatcher["source"] == "rx-queues"
-    for lcore in workers + dispatchers:
-        check_cycles(lcore, "sampled")
-        polls = sum(lcore["polls"][one] for one in ("empty", "partial", "full", "race_lost"))
-        assert polls <= lcore["iterations"] * lcore["queues"]
-    check_queues(name, workers, dispatchers)
-
-
-def check_queues(name: str, workers: list[dict[str, Any]], dispatchers: list[dict[str, Any]]) -> None:
-    """Check that RX queues are divided among their pollers; a ring is one queue; all workers poll locked queues."""
-    readers = dispatchers or workers
-    if name in SHARED_QUEUES:
-        assert [one["queues"] for one in workers] == [QUEUES] * len(workers)
-        return
-    assert sum(one["queues"] for one in readers) == QUEUES
-    if dispatchers:
-        assert {one["queues"] for one in workers} == {1}
-
-
-def test_rings_are_described(node: Node) -> None:
-    syncs = {"default": ["default"], "rts": ["rts"], "hts": ["hts"]}
-    for sync, expected in syncs.items():
-        result = whole_trial(
-            node, organisation="scale-up", ring_sync=sync, ring_size=256, lcores=[2], dispatchers=[3, 4]
-        )
-        assert result["dut"]["rings"] == [{"size": 256, "sync": one, "left": 0} for one in expected]
-    result = whole_trial(node, lcores=[2, 3], dispatchers=[4, 5])
-    assert result["dut"]["rings"] == [{"size": 1024, "sync": "single", "left": 0}] * 2
-    assert "rings" not in whole_trial(node, lcores=[2, 3])["dut"]
 
 
 def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
@@ -222,54 +139,6 @@ def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
     assert "lock" not in whole_trial(node, lcores=[2])["dut"]["lcores"][0]
 
 
-def test_calibration_of_each_organisation(node: Node) -> None:
-    for dut in ORGANISATIONS.values():
-        node.get("configure", **configuration(queues=QUEUES, **dut))
-        costs = node.get("calibrate")["costs"]
-        assert costs["empty_poll_overlapped_cycles"]["median"] > 0
-        assert costs["idle_iteration_cycles"]["median"] > 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"organisation": "scale-up"}, "dut.dispatchers"),
-        ({"organisation": "scale-up", "dispatchers": []}, "dut.dispatchers"),
-        ({"dispatchers": [4]}, "dut.dispatchers"),
-        ({"dispatchers": [3, 4]}, "dut.dispatchers"),
-        ({"dispatchers": [4, 4]}, "dut.dispatchers"),
-        ({"dispatchers": [0, 4]}, "dut.dispatchers"),
-        ({"dispatchers": [99]}, "dut.dispatchers"),
-        ({"dispatchers": 4}, "dut.dispatchers"),
-        ({"dispatchers": ["4"]}, "dut.dispatchers"),
-        ({"organisation": "scale-up", "dispatchers": [4, 5, 6]}, "dut.dispatchers"),
-        ({"organisation": "locked", "dispatchers": [4]}, "dut.dispatchers"),
-        ({"ring_sync": "rts"}, "dut.ring_sync"),
-        ({"organisation": "scale-up", "dispatchers": [4], "ring_sync": "st"}, "dut.ring_sync"),
-        ({"ring_size": 512}, "dut.ring_size"),
-        ({"dispatchers": [4, 5], "ring_size": 1000}, "dut.ring_size"),
-        ({"dispatchers": [4, 5], "ring_size": 1}, "dut.ring_size"),
-        ({"dispatchers": [4, 5], "ring_size": 2**21}, "dut.ring_size"),
-        ({"dispatchers": [4, 5], "ring_size": "1024"}, "dut.ring_size"),
-        ({"lcores": [2, 3, 4]}, "dut.lcores"),
-        ({"organisation": "locked", "lcores": [2, 3, 4], "tx_port": DUT_RX}, "dut.lcores"),
-    ],
-)
-def test_configure_refuses(node: Node, changes: dict[str, Any], where: str) -> None:
-    request = configuration(queues=2, **{"lcores": [2, 3], **changes})
-    reply = node.ask("configure", **request)
-    assert (reply["ok"], reply["where"]) == (False, where), reply
-    assert reply["error"]
-
-
-def test_organisations_can_follow_each_other(node: Node) -> None:
-    """Reconfiguration keeps nothing: rings of other sizes, lcores in other roles."""
-    for name in ("scale-up-default", "locked", "scale-out-dispatchers", "scale-out", "scale-up-uneven", "scale-up-hts"):
-        result = whole_trial(node, pps=5_000, **ORGANISATIONS[name])
-        (generator,) = result["gen"]["lcores"]
-        assert generator["sequence"]["lost"] == result["ports"][DUT_RX]["stats"]["imissed"]
-
-
 def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
     """The pools grow with the rings; otherwise the receiving port would run dry when one fills up."""
     dut: dict[str, Any] = {
@@ -290,15 +159,6 @@ def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
     assert dispatcher["polls"]["refill_failed"] == 0
 
 
-def test_corec_is_refused_where_the_ring_cannot(node: Node) -> None:
-    odd = node.ask("configure", **configuration(queues=1, rx_desc=192, organisation="corec", lcores=[2, 3]))
-    assert odd["ok"] is False and "dispatchers" not in odd["error"], odd
-    crowd = node.ask("configure", **configuration(organisation="corec", lcores=[2], dispatchers=[3]))
-    assert crowd["ok"] is False and "corec has none" in str(crowd["error"]), crowd
-    # the next configuration is unaffected
-    assert by_role(whole_trial(node, organisation="corec", lcores=[2, 3]))[0]
-
-
 @pytest.mark.parametrize("organisation", ["corec", "trylock"])
 def test_lost_polls_are_counted_apart(node: Node, organisation: str) -> None:
     """All workers poll one queue: a lost poll is not an empty poll."""
@@ -312,12 +172,3 @@ def test_lost_polls_are_counted_apart(node: Node, organisation: str) -> None:
     if organisation == "corec":
         lost = result["ports"][DUT_RX]["xstats"].get("rx_race_lost", 0)
         assert sum(worker["polls"]["race_lost"] for worker in workers) <= lost
-
-
-def test_a_node_leaves_corec_again(node: Node) -> None:
-    """The port is set up again on the way into the mode and out of it."""
-    for organisation in ("corec", "scale-out", "corec", "locked"):
-        result = whole_trial(node, queues=2, organisation=organisation, lcores=[2, 3])
-        (generator,) = result["gen"]["lcores"]
-        assert generator["sequence"]["duplicated"] == 0
-        assert generator["total"]["rx_packets"] > 0

@@ -4,24 +4,16 @@
 The node has more lcores than the machine has CPUs: only counts are looked at.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from dut_node import DUT_RX, Node, configuration, running_node
+from dut_node import Node, configuration
 
 pytestmark = pytest.mark.measure
 
 LCORES = "0@0,1@0,2@1,3@1,4@1"
 SECOND_NS = 10**9
 PERIOD_NS = 20_000_000
-
-
-@pytest.fixture(scope="module")
-def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log", lcores=LCORES) as running:
-        yield running
 
 
 def request(queues: int = 2, period_ns: int = PERIOD_NS, **more: Any) -> dict[str, Any]:
@@ -90,30 +82,3 @@ def test_one_queue_has_nowhere_to_move_to(node: Node) -> None:
     result = trial(node, queues=1)
     assert result["dut"]["rebalancing"]["moved"] == 0
     assert received(result)[0] > 0
-
-
-@pytest.mark.parametrize("workload", ["l3fwd-lpm", "drop", "encap"])
-def test_every_workload_has_the_loop(node: Node, workload: str) -> None:
-    result = trial(node, workload=workload, gen={"shape": "SQ", "flows": 256})
-    assert min(received(result)) > 0
-    assert result["ports"][DUT_RX]["posted_bytes"] >= 2 * 4096 * 2048
-
-
-@pytest.mark.parametrize(
-    ("dut", "where", "words"),
-    [
-        ({"queues": 3, "lcores": [2, 3]}, "dut.lcores", "one RX queue"),
-        ({"dispatchers": [4]}, "dut.dispatchers", "rebalanced has none"),
-        ({"notification": "qwait"}, "dut.notification", "scale-out"),
-        ({"accounting": "full"}, "dut.accounting", "rebalanced"),
-        ({"rebalance_period_ns": 999_999}, "dut.rebalance_period_ns", "1000000"),
-        ({"rebalance_period_ns": 10**10 + 1}, "dut.rebalance_period_ns", "10000000000"),
-        ({"rebalance_threshold": -0.1}, "dut.rebalance_threshold", "0"),
-        ({"rebalance_threshold": "small"}, "dut.rebalance_threshold", "number"),
-        ({"organisation": "scale-out"}, "dut.rebalance_period_ns", "leave it out with scale-out"),
-    ],
-)
-def test_bad_combinations_are_refused(node: Node, dut: dict[str, Any], where: str, words: str) -> None:
-    reply = node.ask("configure", **request(**dut))
-    assert (reply["ok"], reply["where"]) == (False, where), reply
-    assert words in reply["error"]

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accounted import MODES, check_cycles
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.padding import PKCS7
-from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration, running_node
+from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration, skip_without
 from galois import cauchy_row, combined, recovered
 from pcap_files import frame, packed
 from pcap_node import sent_frames
@@ -21,20 +20,8 @@ from udp_frames import HEADERS, STAMPED, payload_of, udp_frame
 from pollscope.spec.model import Parameters
 from pollscope.spec.point_checks import grown_frame_bytes
 
-pytestmark = pytest.mark.measure
-
-TASKS = ("encap", "crypto", "steer", "rs", "raid", "dispatch")
-ON_PAYLOAD = ("crypto", "rs", "raid", "dispatch")
 NEXT_HOP = bytes([2, 0, 0, 0, 0, 1])
 LENGTHS = (1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 500, 1000)
-
-
-def skip_without(reply: dict[str, Any]) -> None:
-    """Return what this build or this DPDK lacks."""
-    for words in ("neither crypto_aesni_mb nor crypto_openssl", "without ISA-L", "without the cryptodev library"):
-        if not reply["ok"] and words in reply["error"]:
-            pytest.skip(reply["error"])
-    assert reply["ok"], reply
 
 
 def sent_by_task(
@@ -60,8 +47,9 @@ def pairs(sent: Sequence[bytes], frames: Sequence[bytes]) -> Iterator[tuple[byte
         yield one, by_port[one[34:36]]
 
 
-def check_rest(sent: bytes, before: bytes) -> None:
-    """Check that source, ports and stamp are unchanged."""
+def check_rest(sent: bytes, before: bytes, **dut: Any) -> None:
+    """Check that source, ports and stamp are unchanged, and that the frame grows as the spec says."""
+    assert len(sent) + 4 == grown_frame_bytes(Parameters(**dut), len(before) + 4)
     assert sent[:6] == NEXT_HOP
     assert sent[26:30] == before[26:30]
     assert sent[34:36] == before[34:36]
@@ -73,7 +61,7 @@ def test_crypto_decrypts_to_the_payload(build_dir: Path, tmp_path: Path) -> None
     sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="crypto")
     ivs = []
     for after, before in pairs(sent, frames):
-        check_rest(after, before)
+        check_rest(after, before, workload="crypto")
         changed = payload_of(after)
         iv, encrypted = changed[:16], changed[16:]
         decryptor = Cipher(algorithms.AES(bytes(range(32))), modes.CBC(iv)).decryptor()
@@ -108,9 +96,10 @@ def test_reed_solomon_parity_is_that_of_a_cauchy_matrix(
     build_dir: Path, tmp_path: Path, data: int, parity: int
 ) -> None:
     frames = frames_of(LENGTHS[:-1])
-    sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="rs", task_buffers=data, parity_buffers=parity)
+    dut = {"workload": "rs", "task_buffers": data, "parity_buffers": parity}
+    sent, _ = sent_by_task(build_dir, tmp_path, frames, **dut)
     for after, before in itertools.islice(pairs(sent, frames), len(frames)):
-        check_rest(after, before)
+        check_rest(after, before, **dut)
         blocks = cut(before[STAMPED:], data)
         found = parity_of(after, before[STAMPED:], parity)
         assert found == [combined(cauchy_row(data, row), blocks) for row in range(parity)]
@@ -129,12 +118,13 @@ def test_reed_solomon_survives_the_loss_of_any_two_buffers(build_dir: Path, tmp_
 @pytest.mark.parametrize("data", [2, 4, 7, 32])
 def test_raid_parity_is_p_and_q(build_dir: Path, tmp_path: Path, data: int) -> None:
     frames = frames_of(LENGTHS[:-1])
-    sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="raid", task_buffers=data)
+    dut = {"workload": "raid", "task_buffers": data}
+    sent, _ = sent_by_task(build_dir, tmp_path, frames, **dut)
     powers = [1]
     while len(powers) < data:
         powers.append(powers[-1] << 1 ^ (0x11D if powers[-1] & 0x80 else 0))
     for after, before in itertools.islice(pairs(sent, frames), len(frames)):
-        check_rest(after, before)
+        check_rest(after, before, **dut)
         blocks = cut(before[STAMPED:], data)
         assert parity_of(after, before[STAMPED:], 2) == [combined([1] * data, blocks), combined(powers, blocks)]
 
@@ -192,7 +182,7 @@ def test_dispatched_calls_are_those_of_their_types(build_dir: Path, tmp_path: Pa
     sent, _ = sent_by_task(build_dir, tmp_path, frames, workload="dispatch")
     back_ends: dict[tuple[int, bytes], set[bytes]] = {}
     for number, (after, before) in enumerate(pairs(sent, frames)):
-        check_rest(after, before)
+        check_rest(after, before, workload="dispatch")
         kind = before[HEADERS + 2] % 16
         words, argument = xdr_call(after)
         assert words == (number, 0, 2, 0x20000000 + kind, 1, kind, 0, 0, 0, 0)
@@ -204,7 +194,7 @@ def test_dispatched_calls_are_those_of_their_types(build_dir: Path, tmp_path: Pa
     assert {end for each in back_ends.values() for end in each} == {bytes([n]) for n in (1, 2, 3, 4)}
 
 
-@pytest.mark.parametrize("workload", ON_PAYLOAD)
+@pytest.mark.parametrize("workload", ["crypto", "rs", "raid", "dispatch"])
 def test_packets_that_a_task_cannot_take_are_dropped(build_dir: Path, tmp_path: Path, workload: str) -> None:
     good = udp_frame(b"payload")
     long_length = good[:16] + (1400).to_bytes(2, "big") + good[18:]
@@ -238,82 +228,10 @@ def test_without_room_for_parity_a_packet_is_dropped(build_dir: Path, tmp_path: 
     assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] / 2, abs=64)
 
 
-@pytest.fixture(scope="module")
-def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
-        yield running
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("workload", TASKS)
-def test_every_packet_comes_back_and_is_accounted_for(node: Node, workload: str, mode: str) -> None:
-    """The generator recognises its packets, whatever happened to their payload."""
-    frames = [{"bytes": 128}, {"bytes": 200}]
-    request = configuration(queues=2, gen={"frame": frames}, accounting=mode, workload=workload)
-    skip_without(node.ask("configure", **request))
-    result = node.trial(window_s=0.05, rate={"pps": 20_000})
-    (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
-    assert lcore["tx_packets"] == lcore["rx_packets"] > 0
-    assert lcore["workload_dropped"] == 0
-    assert generator["rx_foreign"] == 0
-    assert generator["total"]["rx_packets"] == generator["total"]["sent"]
-    assert generator["sequence"]["duplicated"] == generator["sequence"]["reordered"] == 0
-    check_cycles(lcore, mode)
-
-
-@pytest.mark.parametrize("size", [65, 79, 80, 81, 100, 1000])
-@pytest.mark.parametrize("workload", ["crypto", "rs", "raid", "dispatch"])
-def test_frames_grow_as_the_spec_says(node: Node, workload: str, size: int) -> None:
-    gen = {"frame": [{"bytes": size}]}
-    skip_without(node.ask("configure", **configuration(gen=gen, workload=workload)))
-    (lcore,) = node.trial(window_s=0.02, rate={"pps": 20_000})["dut"]["lcores"]
-    grown = grown_frame_bytes(Parameters(workload=workload), size)
-    assert lcore["tx_bytes"] == (grown - 4) * lcore["tx_packets"] > 0
-
-
-@pytest.mark.parametrize("organisation", ["locked", "corec"])
-@pytest.mark.parametrize("workload", TASKS)
-def test_cores_that_share_a_queue_work_side_by_side(node: Node, workload: str, organisation: str) -> None:
-    dut: dict[str, Any] = {"lcores": [DUT_LCORE, SECOND_DUT_LCORE], "organisation": organisation, "workload": workload}
-    skip_without(node.ask("configure", **configuration(gen={"frame": [{"bytes": 128}]}, **dut)))
-    lcores = node.trial(window_s=0.05, rate={"pps": 20_000})["dut"]["lcores"]
-    received = sum(lcore["rx_packets"] for lcore in lcores)
-    assert 0 < received == sum(lcore["tx_packets"] for lcore in lcores)
-
-
-@pytest.mark.parametrize("workload", TASKS)
-@pytest.mark.parametrize(("shape", "touched"), [("FB", 8), ("SQ", 1)])
-def test_tasks_work_on_the_memory_of_their_queues(node: Node, workload: str, shape: str, touched: int) -> None:
-    gen = {"frame": [{"bytes": 128}], "shape": shape}
-    skip_without(node.ask("configure", **configuration(queues=8, gen=gen, workload=workload, task_data=4000)))
-    result = node.trial(window_s=0.03, rate={"pps": 20_000})
-    (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
-    assert lcore["task"]["queue_data"] == {"queues": touched, "tasks": generator["total"]["sent"]}
-
-
+@pytest.mark.measure
 def test_two_cores_have_memory_of_the_queues_each(node: Node) -> None:
     gen = {"frame": [{"bytes": 128}]}
     dut: dict[str, Any] = {"lcores": [DUT_LCORE, SECOND_DUT_LCORE], "workload": "encap", "task_data": 64}
     node.get("configure", **configuration(queues=5, gen=gen, **dut))
     lcores = node.trial(window_s=0.1, rate={"pps": 20_000})["dut"]["lcores"]
     assert [lcore["task"]["queue_data"]["queues"] for lcore in lcores] == [3, 2]
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"workload": "io", "task_data": 64}, "dut.task_data"),
-        ({"workload": "io", "sessions": 64}, "dut.sessions"),
-        ({"workload": "steer", "sessions": 7}, "dut.sessions"),
-        ({"workload": "steer", "task_buffers": 4}, "dut.task_buffers"),
-        ({"workload": "rs", "task_buffers": 1}, "dut.task_buffers"),
-        ({"workload": "rs", "task_buffers": 33}, "dut.task_buffers"),
-        ({"workload": "rs", "parity_buffers": 17}, "dut.parity_buffers"),
-        ({"workload": "raid", "parity_buffers": 2}, "dut.parity_buffers"),
-        ({"workload": "raid", "task_data": 2**20 + 1}, "dut.task_data"),
-        ({"workload": "dispatch", "tx_port": None}, "dut.tx_port"),
-    ],
-)
-def test_bad_combinations_are_refused(node: Node, changes: dict[str, Any], where: str) -> None:
-    reply = node.ask("configure", **configuration(**changes))
-    assert (reply["ok"], reply["where"]) == (False, where), reply

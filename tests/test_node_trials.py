@@ -6,13 +6,12 @@ import socket
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from accounted import MODES, check_cycles, is_absent
-from dut_node import DUT_LCORE, DUT_RX, DUT_TX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration, running_node
+from dut_node import DUT_LCORE, DUT_RX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration
 from pcap_files import folded, frame
 from pcap_node import sent_frames
 
@@ -22,54 +21,6 @@ pytestmark = pytest.mark.measure
 
 PPS = {"pps": 50_000}
 ON_TIME_S = 0.02  # several time slices of the kernel
-
-
-@pytest.fixture(scope="module")
-def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with running_node(build_dir, tmp_path_factory.mktemp("node") / "log") as running:
-        yield running
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("queues", [1, 5])
-def test_packets_polls_and_cycles_add_up(node: Node, mode: str, queues: int) -> None:
-    node.get("configure", **configuration(queues=queues, accounting=mode))
-    result = node.trial(window_s=0.2, rate=PPS)
-    (lcore,), (generator,), ports = result["dut"]["lcores"], result["gen"]["lcores"], result["ports"]
-    stats = {name: port["stats"] for name, port in ports.items()}
-
-    assert generator["total"]["sent"] > 0
-    assert stats[DUT_RX]["ipackets"] + stats[DUT_RX]["imissed"] == generator["total"]["sent"]
-    assert stats[DUT_TX]["opackets"] == stats[DUT_RX]["ipackets"]
-    assert sum(ports[DUT_RX]["rx_queue_packets"]) == stats[DUT_RX]["ipackets"]
-    assert 0 < lcore["rx_packets"] <= stats[DUT_RX]["ipackets"]
-    assert lcore["tx_packets"] + lcore["tx_dropped"] == lcore["rx_packets"]
-    assert lcore["rx_bytes"] == 60 * lcore["rx_packets"]
-    assert lcore["tx_bytes"] == 60 * lcore["tx_packets"]
-    assert lateness_s(lcore, result["window"]) >= 0
-    check_series(lcore)
-    if mode == "none":
-        assert "polls" not in lcore and "timed_intervals" not in lcore
-        return
-    polls = lcore["polls"]
-    assert sum(polls.values()) == lcore["iterations"] * queues
-    bursts = dict(lcore["histograms"]["burst"]["values"])
-    assert sum(bursts.values()) == sum(polls.values())
-    assert sum(size * count for size, count in bursts.items()) == lcore["rx_packets"]
-    assert 0 < lcore["iterations"] - lcore["idle_iterations"] <= polls["partial"] + polls["full"]
-    check_cycles(lcore, mode)
-    assert ("iteration_cycles" in lcore["histograms"]) == (mode != "count")
-
-
-def check_series(lcore: dict[str, Any]) -> None:
-    """Check that the parts of the window make up the window."""
-    series = lcore["series"]
-    sums = {name: sum(values) for name, values in series.items()}
-    assert sums["rx_packets"] == lcore["rx_packets"] and sums["tx_packets"] == lcore["tx_packets"]
-    assert sums["cycles"] == lcore["cycles"]["total"] == lcore["window"]["end_tsc"] - lcore["window"]["start_tsc"]
-    assert sums["interrupted_cycles"] == lcore["interruptions"]["cycles"]
-    assert sums["sweeps"] == lcore.get("iterations", sums["sweeps"])
-    assert 1 <= len(series["cycles"]) <= 64 and len({len(values) for values in series.values()}) == 1
 
 
 def lateness_s(lcore: dict[str, Any], window: dict[str, Any]) -> float:
@@ -137,52 +88,6 @@ def test_waits_on_purpose_are_no_interruptions(node: Node) -> None:
         if waited > 0.6:
             return
     pytest.skip("this host leaves the core less than 60 % of the time")
-
-
-def test_the_mode_that_is_gone_is_refused(node: Node) -> None:
-    reply = node.ask("configure", **configuration(accounting="transition"))
-    assert (reply["ok"], reply["where"]) == (False, "dut.accounting")
-    assert reply["error"] == "must be one of: none, count, sampled, full"
-
-
-@pytest.mark.parametrize("mode", ["none", "count", "full"])
-@pytest.mark.parametrize(
-    "dut",
-    [
-        {"organisation": "locked"},
-        {"organisation": "trylock"},
-        {"organisation": "corec"},
-        {"organisation": "scale-up", "lcores": [2], "dispatchers": [3]},
-        {"lcores": [2], "dispatchers": [3]},
-        {"extra_cycles": 1},
-        {"service": {"kind": "exponential", "mean_cycles": 0}},
-        {"hiccup": {"probability": 0, "delay": {"kind": "fixed", "ns": 1}}},
-    ],
-    ids=lambda dut: "-".join(dut),
-)
-def test_only_mode_sampled_goes_with_everything(node: Node, mode: str, dut: dict[str, Any]) -> None:
-    reply = node.ask("configure", **configuration(accounting=mode, **dut))
-    assert (reply["ok"], reply["where"]) == (False, "dut.accounting")
-    assert (
-        reply["error"] == f"{mode} cannot be combined with rings, shared or rebalanced queues, or delays (use sampled)"
-    )
-    assert node.ask("configure", **configuration(accounting="sampled", **dut))["ok"]
-
-
-def test_drop_sends_nothing(node: Node) -> None:
-    node.get("configure", **configuration(workload="drop", tx_port=None))
-    (lcore,) = node.trial(rate=PPS)["dut"]["lcores"]
-    assert lcore["workload_dropped"] == lcore["rx_packets"] > 0
-    assert lcore["tx_packets"] == 0
-
-
-def test_generated_traffic_has_routes(node: Node) -> None:
-    node.get("configure", **configuration(workload="l3fwd-lpm"))
-    (lcore,) = node.trial(rate=PPS)["dut"]["lcores"]
-    assert lcore["tx_packets"] == lcore["rx_packets"] > 0
-    node.get("configure", **configuration(workload="l3fwd-lpm", routes=4096))
-    (lcore,) = node.trial(rate=PPS)["dut"]["lcores"]
-    assert 0 < lcore["workload_dropped"] < lcore["rx_packets"]
 
 
 def test_reconfiguration_from_one_queue_to_1024_and_back(node: Node) -> None:

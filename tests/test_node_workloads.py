@@ -12,14 +12,12 @@ import pytest
 from accounted import MODES, check_cycles
 from dut_node import (
     DUT_LCORE,
-    DUT_RX,
     DUT_TX,
     GEN_RX,
     LIMIT_S,
     PAIRS,
     SECOND_DUT_LCORE,
     Node,
-    configuration,
     running_node,
 )
 from pcap_files import folded, frame, read_pcap
@@ -95,20 +93,6 @@ def test_tunnel_packets_are_right_to_the_last_byte(build_dir: Path, tmp_path: Pa
             assert one[14:] in {gre_ipv6(packet, label) for packet in inner}
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_encapsulated_traffic_comes_back(node: Node, mode: str) -> None:
-    for encapsulation, more in (("gre-ipv6", 44), ("ipip", 20)):
-        request = configuration(queues=2, accounting=mode, workload="encap", encapsulation=encapsulation)
-        node.get("configure", **request)
-        result = node.trial(window_s=0.05, rate={"pps": 20_000})
-        (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
-        assert lcore["tx_packets"] == lcore["rx_packets"] > 0
-        assert lcore["tx_bytes"] == lcore["rx_bytes"] + more * lcore["tx_packets"]
-        assert generator["total"]["rx_packets"] == generator["total"]["sent"]
-        assert generator["sequence"]["lost"] == generator["rx_foreign"] == 0
-        check_cycles(lcore, mode)
-
-
 def transmitter(lcores: list[int], mtu: int = 1500, **dut: Any) -> dict[str, Any]:
     ports = [{"name": DUT_TX, "tx_queues": len(lcores), "mtu": mtu}, {"name": GEN_RX, "mtu": mtu}]
     return {"ports": ports, "dut": {"lcores": lcores, "tx_port": DUT_TX, "workload": "tx", **dut}}
@@ -162,20 +146,6 @@ def test_transmitters_share_a_pool(node: Node) -> None:
         sent = [lcore["tx_packets"] for lcore in node.trial(window_s=0.1)["dut"]["lcores"]]
         assert len(sent) == len(lcores)
         assert all(sent)
-
-
-@pytest.mark.parametrize(("routes", "mode"), [(1, "full"), (1000, "count"), (16384, "sampled")])
-def test_further_lookups_all_find_a_route(node: Node, routes: int, mode: str) -> None:
-    gen = configuration()["gen"] | {"routes": routes}
-    node.get(
-        "configure",
-        **configuration(queues=2, workload="l3fwd-lpm", routes=routes, lookups=20, accounting=mode) | {"gen": gen},
-    )
-    result = node.trial(window_s=0.1, rate={"pps": 20_000})
-    (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
-    assert lcore["workload_dropped"] == 0
-    assert 0 < lcore["tx_packets"] == lcore["rx_packets"]
-    assert generator["total"]["rx_packets"] == generator["total"]["sent"]
 
 
 def rfc1071(octets: bytes) -> int:
@@ -245,62 +215,6 @@ def test_transmitted_frames_are_whole(build_dir: Path, tmp_path: Path) -> None:
         assert struct.unpack_from("!H", one, 16)[0] == len(one) - 14
         pseudo = one[26:34] + struct.pack("!HH", 17, len(one) - 34)
         assert folded(pseudo + one[34:]) == 0xFFFF
-
-
-def test_receiver_counts_and_frees(node: Node) -> None:
-    for name in ("rx", "drop"):
-        node.get("configure", **configuration(queues=2, workload=name, tx_port=None))
-        result = node.trial(window_s=0.05, rate={"pps": 20_000})
-        (lcore,), (generator,) = result["dut"]["lcores"], result["gen"]["lcores"]
-        assert lcore["rx_packets"] == lcore["workload_dropped"] > 0
-        assert lcore["tx_packets"] == generator["total"]["rx_packets"] == 0
-        assert result["ports"][DUT_RX]["stats"]["ipackets"] == generator["total"]["sent"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"rx_port": DUT_TX}, "dut.rx_port"),
-        ({"tx_port": None}, "dut.tx_port"),
-        ({"frame": []}, "dut.frame"),
-        ({"frame": [{"bytes": 63}]}, "dut.frame[0].bytes"),
-        ({"frame": [{"bytes": 64}, {"bytes": 1519}]}, "dut.frame"),
-        ({"frame": [{"bytes": 64, "weight": 0}]}, "dut.frame[0].weight"),
-        ({"frame": [{"weight": 1}]}, "dut.frame[0].bytes"),
-        ({"frame": [{"bytes": 64}] * 17}, "dut.frame"),
-        ({"flows": 0}, "dut.flows"),
-        ({"flows": 65537}, "dut.flows"),
-        ({"organisation": "locked"}, "dut.organisation"),
-        ({"dispatchers": [SECOND_DUT_LCORE]}, "dut.organisation"),
-        ({"encapsulation": "ipip"}, "dut.encapsulation"),
-        ({"lookups": 2}, "dut.lookups"),
-        ({"tx_pool": "one"}, "dut.tx_pool"),
-    ],
-)
-def test_transmitter_refuses(node: Node, changes: dict[str, Any], where: str) -> None:
-    reply = node.ask("configure", **transmitter([DUT_LCORE], **changes))
-    assert (reply["ok"], reply["where"]) == (False, where), reply
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"frame": [{"bytes": 64}]}, "dut.frame"),
-        ({"flows": 5}, "dut.flows"),
-        ({"encapsulation": "ipip"}, "dut.encapsulation"),
-        ({"workload": "encap", "encapsulation": "vxlan"}, "dut.encapsulation"),
-        ({"tx_pool": "shared"}, "dut.tx_pool"),
-        ({"workload": "io", "lookups": 2}, "dut.lookups"),
-        ({"workload": "io", "checksum": "udp"}, "dut.checksum"),
-        ({"workload": "l3fwd-lpm", "checksum": "tcp"}, "dut.checksum"),
-        ({"lookups": 0}, "dut.lookups"),
-        ({"lookups": 1025}, "dut.lookups"),
-        ({"workload": "rx", "rx_port": None}, "dut.rx_port"),
-    ],
-)
-def test_keys_of_another_workload_are_refused(node: Node, changes: dict[str, Any], where: str) -> None:
-    reply = node.ask("configure", **configuration(**changes))
-    assert (reply["ok"], reply["where"]) == (False, where), reply
 
 
 def test_a_transmitter_has_no_costs_of_polling(node: Node) -> None:

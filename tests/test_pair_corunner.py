@@ -55,6 +55,7 @@ def test_a_corunner_works_on_the_host_of_the_dut(cli: Cli, sshd: SshHost, build_
     assert not sshd.connections()
 
 
+@pytest.mark.thorough
 def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
     """Two real nodes, joined by memif; neither sends."""
     hosts: dict[str, Any] = {}
@@ -76,6 +77,7 @@ def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Pa
     assert table["metric.rx_pps"][0] == 0
 
 
+@pytest.mark.thorough
 def test_the_corunners_collector_gets_its_cpu_on_the_dut(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path
 ) -> None:

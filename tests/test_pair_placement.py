@@ -123,6 +123,7 @@ def test_the_nic_says_which_node_is_near(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert set(placement.cpus(params(cores=2, placement="remote-node"))) == {0, 1}
 
 
+@pytest.mark.thorough
 def test_the_duts_host_is_asked_over_ssh(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     file = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"cpus": cpus}))

@@ -97,6 +97,7 @@ def cable() -> Iterator[tuple[str, str]]:
         subprocess.run(["ip", "link", "del", ends[0]], check=True)
 
 
+@pytest.mark.thorough
 def test_every_cpu_of_the_generator_sends(cli: Cli, sshd: SshHost, build_dir: Path, cable: tuple[str, str]) -> None:
     """Two lcores on a port with two queues each way; memif has no such port where the other end has one."""
     testbed = pair_file(sshd, build_dir, cli.folder)
@@ -119,6 +120,7 @@ def test_every_cpu_of_the_generator_sends(cli: Cli, sshd: SshHost, build_dir: Pa
     assert values["latency_p50_ns"] > 0
 
 
+@pytest.mark.thorough
 def test_a_short_warmup_is_lengthened_where_there_is_a_generator(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     text = SPEC.replace("warmup: 500 ms", "warmup: 1 ms").replace("load_pps: [0 pps, 2 kpps]", "feed: [wire, none]")
     text = text.replace("tx_desc: 512", "tx_desc: 512, saturate: true")
@@ -130,6 +132,7 @@ def test_a_short_warmup_is_lengthened_where_there_is_a_generator(cli: Cli, sshd:
     assert warmups_ns["none"] == 1_000_000
 
 
+@pytest.mark.thorough
 def test_a_lost_connection_fails_the_trial_and_the_run_is_resumable(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     testbed = pair_file(sshd, build_dir, cli.folder)
     spec = cli.spec(SPEC.replace("count: 1", "count: 2"))
@@ -165,6 +168,7 @@ def wait_for_trials(cli: Cli, count: int) -> list[str]:
     raise AssertionError("no trial was made")
 
 
+@pytest.mark.thorough
 def test_nodes_end_with_their_connection(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     testbed = pair_file(sshd, build_dir, cli.folder)
     process = cli.start("run", cli.spec(SPEC), "--testbed", testbed)
@@ -190,6 +194,7 @@ def nodes_of(testbed: Path) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -211,6 +216,7 @@ def test_a_host_that_cannot_be_entered_is_one_line(
     assert not nodes_of(testbed)
 
 
+@pytest.mark.thorough
 def test_status_of_a_pair(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     testbed = pair_file(sshd, build_dir, cli.folder)
     assert cli("testbed", "status", testbed).returncode == 0

@@ -66,6 +66,7 @@ def check_side_by_side(run: RunFolder) -> None:
     assert any(a[0] < b[1] and b[0] < a[1] for a in spans["first"] for b in spans["second"])
 
 
+@pytest.mark.thorough
 def test_pairs_share_the_budget_of_failures(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     """One failed try of each exceeds the budget of one; a pair then begins no further trial."""
     testbed = pairs_file(sshd, tmp_path, {"first": {"t1": "refuse"}, "second": {"t1": "refuse"}})
@@ -77,6 +78,7 @@ def test_pairs_share_the_budget_of_failures(cli: Cli, sshd: SshHost, tmp_path: P
     assert Counter(trial["status"] for trial in run.trials)["failed"] == 2
 
 
+@pytest.mark.thorough
 def test_a_run_of_several_pairs_is_resumable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = pairs_file(sshd, tmp_path)
     process = cli.start("run", cli.spec(SHARED.replace("count: 4", "count: 2")), "--testbed", testbed)
@@ -97,6 +99,7 @@ def test_a_run_of_several_pairs_is_resumable(cli: Cli, sshd: SshHost, tmp_path: 
     assert not sshd.connections()
 
 
+@pytest.mark.thorough
 def test_an_absent_pair_ends_the_run_before_it_begins(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = pairs_file(sshd, tmp_path)
     config = json.loads(testbed.read_text())

@@ -177,13 +177,14 @@ def test_an_archive_for_another_release_is_refused(bench: Bench) -> None:
     fails(bench, "the archive was built on debian 4, this host is", pollscope_apps_archive=str(foreign))
 
 
-@pytest.mark.thorough  # test_a_full_disk_leaves_nothing covers a failure in the middle of a role
+@pytest.mark.thorough
 def test_a_broken_archive_is_refused(bench: Bench) -> None:
     broken = bench.folder / "broken.tar.gz"
     broken.write_bytes((bench.folder / "release.tar.gz").read_bytes()[:100_000])
     fails(bench, "cannot be unpacked", pollscope_apps_archive=str(broken))
 
 
+@pytest.mark.thorough
 def test_a_full_disk_leaves_nothing(bench: Bench) -> None:
     small = bench.folder / "opt/small"
     small.mkdir()
@@ -197,6 +198,7 @@ def test_a_full_disk_leaves_nothing(bench: Bench) -> None:
         small.rmdir()
 
 
+@pytest.mark.thorough
 def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
     with HostLock("run S-F5", bench.folder / "state/host.lock"):
         fails(bench, "this host is in use")
@@ -206,6 +208,7 @@ def test_a_run_on_the_host_keeps_the_play_away(bench: Bench) -> None:
             assert str(refused.value).count("in use") == 1
 
 
+@pytest.mark.thorough
 def test_a_run_that_has_the_host_reboot_keeps_other_plays_away(bench: Bench) -> None:
     write_boot_note(bench.folder / "state", "run I-IOMMU by ada@one")
     with pytest.raises(PlayFailed, match=r"run I-IOMMU by ada@one of 2.* changes the mode .*\(wait for it"):
@@ -213,6 +216,7 @@ def test_a_run_that_has_the_host_reboot_keeps_other_plays_away(bench: Bench) -> 
     remove_boot_note(bench.folder / "state")
 
 
+@pytest.mark.thorough
 def test_the_output_of_a_program_is_the_reason(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ansible itself only reports that the task failed."""
     monkeypatch.setattr("pollscope.testbeds.pair.plays.cache_folder", lambda: Path("/dev/null/cache"))
@@ -220,6 +224,7 @@ def test_the_output_of_a_program_is_the_reason(bench: Bench, monkeypatch: pytest
         bench.play("provision", pollscope_apps_archive="")
 
 
+@pytest.mark.thorough
 def test_somebody_elses_play_keeps_ours_away(bench: Bench) -> None:
     """Between its tasks a play does not hold the host's lock, and a build may take long. This holds for restore too."""
     mark = bench.folder / "state/playbooks/before"
@@ -236,6 +241,7 @@ def test_somebody_elses_play_keeps_ours_away(bench: Bench) -> None:
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 def test_a_host_without_apt_is_refused_before_anything(bench: Bench, tmp_path: Path) -> None:
     release = tmp_path / "os-release"
     release.write_text('NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n')
@@ -244,6 +250,7 @@ def test_a_host_without_apt_is_refused_before_anything(bench: Bench, tmp_path: P
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
     release = tmp_path / "os-release"
     release.write_text('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n')
@@ -254,12 +261,13 @@ def test_ubuntu_has_perf_for_its_kernel(bench: Bench, tmp_path: Path) -> None:
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("nodes", "word"),
     [
-        pytest.param({"17": 1}, "hugepages=1:1", marks=pytest.mark.thorough),
+        ({"17": 1}, "hugepages=1:1"),
         ({"17": 0, "3b": 1}, "hugepages=0:1,1:1"),
-        pytest.param({"17": -1}, "hugepages=1", marks=pytest.mark.thorough),
+        ({"17": -1}, "hugepages=1"),
     ],
 )
 def test_pages_of_1_gb_are_reserved_where_the_nics_are(
@@ -280,6 +288,7 @@ def test_pages_of_1_gb_are_reserved_where_the_nics_are(
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 def test_a_host_keeps_memory_to_boot_with(bench: Bench) -> None:
     """The kernel would take all memory, and nobody could log in to change that."""
     inventory = bench.inventory(pollscope_roles=["hugepages"], hugepages_boot_1g=100_000, hugepages_reboot=False)
@@ -288,6 +297,7 @@ def test_a_host_keeps_memory_to_boot_with(bench: Bench) -> None:
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 def test_each_host_that_cannot_be_used_has_its_reason(bench: Bench) -> None:
     """One play covers all hosts, because starting Ansible takes longest."""
     missing = bench.folder / "sudo"
@@ -329,11 +339,13 @@ def iommu_off(bench: Bench, roles: Sequence[str], **variables: Any) -> str:
     return ""
 
 
+@pytest.mark.thorough
 def test_without_consent_the_mode_off_is_refused_where_nics_are_bound(bench: Bench) -> None:
     assert "give -e vfio_no_iommu_consent=true if you mean it; nothing was changed" in iommu_off(bench, ["vfio"])
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("roles", "variables"), [(["vfio"], {"vfio_no_iommu_consent": "true"}), ([], {})])
 def test_with_consent_or_without_bound_nics_the_mode_is_set(
     bench: Bench, roles: list[str], variables: dict[str, str]
@@ -342,6 +354,7 @@ def test_with_consent_or_without_bound_nics_the_mode_is_set(
     assert bench.snapshot() == {}
 
 
+@pytest.mark.thorough
 def test_bad_arguments_of_a_role(bench: Bench) -> None:
     inventory = bench.inventory()
     text = json.loads(inventory.path.read_text())
@@ -351,6 +364,7 @@ def test_bad_arguments_of_a_role(bench: Bench) -> None:
         run_play("provision", replace(inventory), log=bench.folder / "log")
 
 
+@pytest.mark.thorough
 def test_the_program_writes_one_line_and_ends_with_3(bench: Bench, checkout: Path, tmp_path: Path) -> None:
     """It uses the environment of this test, because a checkout need not have one."""
     (tmp_path / "playbooks").mkdir()

@@ -90,6 +90,7 @@ def altered(page: str, old: str, new: str) -> str:
     return page.replace(policy[0], "").replace(old, new)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width_px", WIDTHS_PX)
 def test_the_page_never_scrolls_sideways(chromium: Chromium, page: str, width_px: int) -> None:
     script = f"{UNFOLD} return [document.documentElement.scrollWidth, document.documentElement.clientWidth];"
@@ -98,6 +99,7 @@ def test_the_page_never_scrolls_sideways(chromium: Chromium, page: str, width_px
     assert chromium.measured(page, width_px, UNFOLD + CUT % ".wide, pre, .skip") == []
 
 
+@pytest.mark.thorough
 def test_figures_on_a_phone_scroll_in_their_box_and_can_be_read(chromium: Chromium, page: str) -> None:
     script = """return [...document.querySelectorAll('figure')].map(figure => {
       const box = figure.querySelector('.wide');
@@ -110,6 +112,7 @@ def test_figures_on_a_phone_scroll_in_their_box_and_can_be_read(chromium: Chromi
         assert type_px > LEAST_TYPE_PX
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dark", [False, True])
 def test_all_text_stands_out_from_what_is_behind_it(chromium: Chromium, page: str, dark: bool) -> None:
     query = "(prefers-color-scheme: dark)"
@@ -120,6 +123,7 @@ def test_all_text_stands_out_from_what_is_behind_it(chromium: Chromium, page: st
     assert [(ratio, what) for ratio, what in found if ratio < LEAST_CONTRAST] == []
 
 
+@pytest.mark.thorough
 def test_every_box_that_scrolls_is_reached_by_keyboard_and_named(chromium: Chromium, page: str) -> None:
     script = """return [...document.querySelectorAll('*')]
       .filter(each => ['auto', 'scroll'].includes(window.getComputedStyle(each).overflowX))
@@ -128,6 +132,7 @@ def test_every_box_that_scrolls_is_reached_by_keyboard_and_named(chromium: Chrom
     assert chromium.measured(page, WIDTHS_PX[0], UNFOLD + script) == []
 
 
+@pytest.mark.thorough
 def test_the_tab_key_follows_the_page_order_with_visible_focus(chromium: Chromium, page: str) -> None:
     script = """window.focus();
       return [...document.querySelectorAll('a[href], button, summary, [tabindex="0"]')]
@@ -145,6 +150,7 @@ def test_the_tab_key_follows_the_page_order_with_visible_focus(chromium: Chromiu
     assert [each for each in found if each[:4] != [True, 0, "solid", "2px"] or not each[4]] == []
 
 
+@pytest.mark.thorough
 def test_boxes_and_sections_have_names_of_their_own(chromium: Chromium, page: str) -> None:
     script = """return [...document.querySelectorAll('[role=region], section, nav, aside')].map(each =>
       each.ariaLabel || each.getAttribute('aria-labelledby') || (each.querySelector('h2') || {}).textContent);"""
@@ -154,6 +160,7 @@ def test_boxes_and_sections_have_names_of_their_own(chromium: Chromium, page: st
     assert regions == []
 
 
+@pytest.mark.thorough
 def test_every_figure_is_described_by_words_that_are_there(chromium: Chromium, page: str) -> None:
     script = """return [...document.querySelectorAll('figure svg')].map(svg =>
       [svg.getAttribute('aria-label'), document.getElementById(svg.getAttribute('aria-describedby')).textContent]);"""
@@ -165,6 +172,7 @@ def test_every_figure_is_described_by_words_that_are_there(chromium: Chromium, p
     assert all("values, from" in words for _, words in found)
 
 
+@pytest.mark.thorough
 def test_the_pages_scripts_print_nothing_to_the_console(chromium: Chromium, page: str, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     planted = altered(page, "</body>", "<script>console.error('seen')</script></body>")
@@ -189,6 +197,7 @@ def test_every_figure_is_drawn_and_has_named_buttons(chromium: Chromium, page: s
         assert marks > 0
 
 
+@pytest.mark.thorough
 def test_keys_go_from_mark_to_mark_and_zoom(chromium: Chromium, page: str) -> None:
     script = """const figure = document.getElementById('r1-s-f8-figure');
       const [box, svg, readout] = ['.wide', 'svg', '.readout'].map(each => figure.querySelector(each));
@@ -210,6 +219,7 @@ def test_keys_go_from_mark_to_mark_and_zoom(chromium: Chromium, page: str) -> No
     assert widths[2] == widths[4] == widths[0]
 
 
+@pytest.mark.thorough
 def test_pointing_near_a_mark_shows_its_values(chromium: Chromium, page: str) -> None:
     script = """const figure = document.getElementById('r1-s-f8-figure');
       const area = figure.querySelector('g[id*="marks-0-0"] use').getBoundingClientRect();
@@ -223,12 +233,14 @@ def test_without_the_script_marks_have_titles(page: str) -> None:
     assert page.count("</title></use>") > 10
 
 
+@pytest.mark.thorough
 def test_buttons_are_not_printed(chromium: Chromium, page: str) -> None:
     on_paper = altered(page, "@media print", "@media all")
     script = "return [...document.querySelectorAll('.tools')].map(each => window.getComputedStyle(each).display);"
     assert chromium.measured(on_paper, PAPER_PX, script) == ["none", "none"]
 
 
+@pytest.mark.thorough
 def test_headings_go_down_one_level_at_a_time(chromium: Chromium, page: str) -> None:
     script = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(each => Number(each.tagName[1]));"
     levels = chromium.measured(page, WIDTHS_PX[1], script)
@@ -237,6 +249,7 @@ def test_headings_go_down_one_level_at_a_time(chromium: Chromium, page: str) -> 
     assert all(below - above <= 1 for above, below in pairwise(levels))
 
 
+@pytest.mark.thorough
 def test_no_table_is_cut_on_paper(chromium: Chromium, page: str) -> None:
     assert "@media print" in page
     on_paper = altered(page, "@media print", "@media all")

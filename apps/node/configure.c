@@ -5,6 +5,7 @@
 #include "cycles.h"
 #include "dut/config.h"
 #include "dut/dut.h"
+#include "dut/notify.h"
 #include "fields.h"
 #include "gen/config.h"
 #include "gen/feed.h"
@@ -71,6 +72,7 @@ static int apply(const struct configuration *c, struct node_error *err)
 	struct poller **pollers;
 
 	runner_forget();
+	dut_notify_free(); /* a port with doorbells refuses buffer pools */
 	if (ports_apply(&c->ports, err) || dut_apply(c->has_dut ? &c->dut : NULL, err) ||
 	    gen_apply(c->has_gen ? &c->gen : NULL, err) ||
 	    gen_feed_apply(c->has_feed ? &c->feed : NULL, err)) {

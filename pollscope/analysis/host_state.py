@@ -98,7 +98,7 @@ def labelled_together(runs: Sequence[RunFolder], tables: Sequence[pd.DataFrame])
     for run, own, table in zip(runs, shifted, tables, strict=True):
         offset = int(own[0]["host_check"]) - int(run.host_checks[0]["host_check"]) if own else 0
         trials = [
-            {"host_state": trial["host_state"] + offset} if isinstance(trial.get("host_state"), int) else {}  # type: ignore[operator]
+            {**trial, "host_state": trial["host_state"] + offset} if isinstance(trial.get("host_state"), int) else {}  # type: ignore[operator]
             for trial in last_attempts(run.trials)
         ]
         labels = [UNKNOWN] * len(trials) if reason else trial_labels(judgement, own, trials)

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 import pandas as pd
@@ -13,12 +14,14 @@ from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.formulas.searched import SEARCHED
+from pollscope.plan.blocks import FEWEST_BLOCKS
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import level_text
 from pollscope.stats.estimates import (
     CONFIDENCE,
     NO_LIMITS,
     Estimate,
+    block_ratio_estimate,
     difference_estimate,
     difference_p,
     mean_estimate,
@@ -47,6 +50,7 @@ class PointValues:
     beside: tuple[float, ...] = ()  # what a second metric was in the same trials
     limits: tuple[float, float] = NO_LIMITS  # between which the metric lies by its nature
     flagged: int = 0  # how many of the trials are flagged
+    blocks: tuple[str, ...] = ()  # of the trials, where the plan compares within blocks
     resolution: float = 0.0  # the smallest difference that the metric knows
     statistic: Statistic = "mean"
 
@@ -64,10 +68,16 @@ class PointValues:
         return alone.widened(self._own_error_at(confidence)).clipped(self.limits)
 
     def over(self, other: "PointValues", confidence: float = CONFIDENCE) -> Estimate:
-        """This mean over another's; the interval holds what the trials of both do not know by themselves, too."""
+        """Return this mean over another's; the interval also holds the error that single trials have by themselves.
+
+        Points that were planned in the same blocks are compared block by block.
+        """
         if self.statistic == "median":
             return self._median_over(other, confidence)
-        ratio = ratio_estimate(self.values, other.values, confidence)
+        if beside := self._beside(other):
+            ratio = block_ratio_estimate(*beside, confidence)
+        else:
+            ratio = ratio_estimate(self.values, other.values, confidence)
         if math.isnan(ratio.value):
             return ratio
         errors = math.hypot(self._own_error_at(confidence), ratio.value * other._own_error_at(confidence))
@@ -75,6 +85,22 @@ class PointValues:
         if min(self.limits[0], other.limits[0]) < 0:
             return wide
         return wide.clipped((0.0, self._most_over(other.at(confidence), wide)))
+
+    def by_block(self) -> dict[str, list[float]]:
+        """Return the values of each block; nothing where the plan does not compare within blocks."""
+        found: dict[str, list[float]] = {}
+        for block, value in zip(self.blocks, self.values, strict=False):
+            if block:
+                found.setdefault(block, []).append(value)
+        return found
+
+    def _beside(self, other: "PointValues") -> tuple[list[float], list[float]] | None:
+        """Return the means of both points in each block that has both; None where there are too few, or zeros."""
+        own, others = self.by_block(), other.by_block()
+        both = [block for block in own if block in others]
+        if len(both) < FEWEST_BLOCKS or min(*self.values, *other.values) <= 0:
+            return None
+        return [fmean(own[block]) for block in both], [fmean(others[block]) for block in both]
 
     def _median_over(self, other: "PointValues", confidence: float) -> Estimate:
         """Return the ratio of two medians; on the logarithmic scale the squares of their errors add up."""
@@ -207,7 +233,7 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     columns = [f"factor.{name}" for name in names]
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
     # A table has hundreds of columns: those that are looked at are taken before the rows are.
-    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "host_state", "status"])
+    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "host_state", "status", "block"])
     present = table[list(wanted)].dropna(subset=metrics)
     if present.empty:
         return []
@@ -237,7 +263,9 @@ def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str, beside
     host_states = tuple(str(label) for label in rows["host_state"])
     known, flagged = metric_dictionary()[metric], int((rows["status"] == "flagged").sum())
     resolution = known.resolution(sum(values) / len(values))
-    return PointValues(levels, values, _error(rows, metric), host_states, other, known.limits, flagged, resolution)
+    blocks = tuple(str(block) for block in rows["block"])
+    error = _error(rows, metric)
+    return PointValues(levels, values, error, host_states, other, known.limits, flagged, blocks, resolution)
 
 
 def _is_missing(level: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import ExitCode, UsageError
+from pollscope.cli.decided import open_claims, settings_until_decided
 from pollscope.cli.missing import say_missing
 from pollscope.cli.resume import complete_already, next_steps, said_how_to_go_on
 from pollscope.cli.several import Ended, run_several
@@ -25,6 +26,7 @@ EXAMPLES = (
     "pollscope run S-F5 --quick",
     "pollscope run SANITY S-F5 S-F8 --out /data/results",
     "pollscope run S-F8 --set trial.window='2 s' --set factors.queues='[1, 1024]'",
+    "pollscope run S-F8 --until-decided 10m",
     "pollscope run --resume results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
 )
 
@@ -50,6 +52,14 @@ def run(
     restore_first: Annotated[
         bool, typer.Option("--restore-first", help="Restore the knobs that an ended run left behind, then start.")
     ] = False,
+    until_decided: Annotated[
+        str | None,
+        typer.Option(
+            "--until-decided",
+            metavar="TIME",
+            help="Measure the points of open claims further, for at most this time (10m): repeats={until: verdicts}.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another run holds this host, then start.")] = False,
 ) -> None:
     """Measure specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
@@ -65,11 +75,12 @@ def run(
         raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
     shown = _metrics(columns or ())
     if resume is not None:
-        if quick or settings or dask:
+        if quick or settings or dask or until_decided:
             raise UsageError("--resume uses the run's own settings", remedy="omit the other options")
         _leave([_resume(find_run(resume), restore_first, testbed, wait, shown)])
         return
-    loaded = _checked(specs or [], Overrides(quick, tuple(settings or ())))
+    settings = [*(settings or ()), *settings_until_decided(until_decided)]
+    loaded = _checked(specs or [], Overrides(quick, tuple(settings)))
     place = testbed or DEFAULT
     with closing(make_testbed(place)) as named:  # an unknown name ends the command here
         for each in loaded.values():
@@ -79,7 +90,7 @@ def run(
         with closing(make_testbed(place)) as chosen:
             if dask is not None:
                 _compute_on(dask, chosen)
-            return _report(start_run(each, chosen, folder, say, restore_first, wait), shown)
+            return _report(start_run(each, chosen, folder, say, restore_first, wait, open_claims), shown)
 
     if len(loaded) == 1:
         (only,) = loaded.values()
@@ -88,7 +99,7 @@ def run(
             ended = run_one(only, folder)
         _leave([ended])
     else:
-        options = [*_options(testbed, quick, out, settings or (), restore_first), *(["--dask", dask] if dask else [])]
+        options = [*_options(testbed, quick, out, settings, restore_first), *(["--dask", dask] if dask else [])]
         options += ["--wait"] if wait else []
         _leave(run_several(loaded, out, run_one, options))
 
@@ -132,7 +143,7 @@ def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool, 
         say(next_steps(folder))
         return Ended(f"was complete: {folder}")
     with said_how_to_go_on(folder):
-        return _report(resume_run(folder, say, restore_first, testbed, wait), columns)
+        return _report(resume_run(folder, say, restore_first, testbed, wait, open_claims), columns)
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:

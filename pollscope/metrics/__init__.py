@@ -3,4 +3,4 @@
 
 # Version of the rules by which trials are judged: counts up when a rule changes that can change a verdict;
 # docs/internals/store-format.md lists what changed.
-RULES = 4
+RULES = 5

@@ -9,10 +9,13 @@ Two groups of values differ if a gap of at least SMALLEST_CHANGE lies between th
 internal spread, or if the values drift by SMALLEST_CHANGE over the run (Mann-Kendall). A group seen by a single check
 between two checks of another group is ignored. Checks that agree on every quantity they share form one host state;
 states are named A, B, ... in order of appearance. Groups are formed per knob setting, so that sweeping a knob (a
-governor, for example) does not count as a change of the host.
+governor, for example) does not count as a change of the host. A trial is judged by the quantities of the CPUs that it
+uses. The more quantities are judged, the larger a gap has to be: one of sixty is large by chance more often than one of
+seven.
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import scipy
 
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
@@ -34,6 +38,8 @@ HostCheck = Mapping[str, Any]
 SMALLEST_CHANGE = math.log(1.2)
 # tests/test_host_state.py measures the rate of false alarms for random checks.
 _SPREADS = 5.0
+# The quantities of two CPUs, for which _SPREADS and LARGEST_P hold.
+_FEW_QUANTITIES = 7
 # Weight of the spread within host-state checks, in numbers of checks, against the spread between them.
 _WITHIN_WEIGHT = 4
 LARGEST_P = 0.01
@@ -41,6 +47,9 @@ LARGEST_P = 0.01
 _DRIFT_VALUES = 256
 # Distance between the quartiles of a normal distribution, in standard deviations.
 _QUARTILES = 1.349
+# From so many repeats on, half of them give an interval that is narrow enough to leave the others out.
+_MANY_REPEATS = 12
+_CPU_NUMBER = re.compile(r"CPU (\d+)")
 # A trial between two checks of different host states.
 BETWEEN = "between"
 UNKNOWN = ""
@@ -93,6 +102,11 @@ class HostStateQuantity:
         return WORDS[self.kind][1]
 
     @property
+    def cpus(self) -> frozenset[int]:
+        """Return the CPUs."""
+        return frozenset(int(number) for number in _CPU_NUMBER.findall(self.where))
+
+    @property
     def changed(self) -> bool:
         """Tell whether the checks saw more than one level."""
         return len({level for level in self.levels if level is not None}) > 1
@@ -115,16 +129,25 @@ class HostStateJudgement:
         labels: the host state of each check, by its number; UNKNOWN if the check measured nothing.
         quantities: all measured quantities.
         absent: why nothing is known; empty if something is.
+        one_host: whether all quantities are of one host and of every check.
     """
 
     labels: Mapping[int, str]
     quantities: tuple[HostStateQuantity, ...]
     absent: str = ""
+    one_host: bool = False
 
     @property
     def host_states(self) -> list[str]:
         """Return the host states that were seen, in order."""
         return list(dict.fromkeys(label for label in self.labels.values() if label != UNKNOWN))
+
+    def labels_on(self, cpus: frozenset[int]) -> Mapping[int, str]:
+        """Return the labels by the quantities of some CPUs alone; all labels if the run has several pairs or hosts."""
+        own = [quantity for quantity in self.quantities if quantity.cpus <= cpus]
+        if not self.one_host or not own or len(own) == len(self.quantities):
+            return self.labels
+        return dict(zip(self.labels, _labels(own, len(self.labels)), strict=True))
 
     def changes(self) -> list[str]:
         """Return a text per quantity with more than one level."""
@@ -201,7 +224,8 @@ def judge_host_state(host_checks: Sequence[HostCheck]) -> HostStateJudgement:
             int(host_check["host_check"]): label
             for host_check, label in zip(own, _labels(judged, len(own)), strict=True)
         }
-    return HostStateJudgement(labels, tuple(quantities), "" if quantities else _why_absent(host_checks))
+    one_host = set(by_pair) == {None} and not any(quantity.where[:3] != "CPU" for quantity in quantities)
+    return HostStateJudgement(labels, tuple(quantities), "" if quantities else _why_absent(host_checks), one_host)
 
 
 def _why_absent(host_checks: Sequence[HostCheck]) -> str:
@@ -216,9 +240,11 @@ def _quantities(host_checks: Sequence[HostCheck], prefix: str) -> list[HostState
     read = [readings(host_check) for host_check in host_checks]
     settings = [repr(sorted(dict(host_check.get("knobs") or {}).items())) for host_check in host_checks]
     found = []
-    for kind, where in dict.fromkeys(key for each in read for key in each):
+    keys = dict.fromkeys(key for each in read for key in each)
+    largest_p = LARGEST_P * min(1.0, _FEW_QUANTITIES / max(1, len(keys)))  # Bonferroni
+    for kind, where in keys:
         own = [each.get((kind, where)) for each in read]
-        raw = _levels_by_setting(own, settings)
+        raw = _levels_by_setting(own, settings, largest_p)
         levels = _without_moments(raw)
         moments = sum(before != after for before, after in zip(raw, levels, strict=True))
         values = tuple(None if each is None else each.value for each in own)
@@ -227,50 +253,54 @@ def _quantities(host_checks: Sequence[HostCheck], prefix: str) -> list[HostState
     return found
 
 
-def _levels_by_setting(own: Sequence[HostCheckReading | None], settings: Sequence[str]) -> list[int | None]:
+def _levels_by_setting(
+    own: Sequence[HostCheckReading | None], settings: Sequence[str], largest_p: float
+) -> list[int | None]:
     levels: list[int | None] = [None] * len(own)
     for setting in dict.fromkeys(settings):
         there = [i for i, each in enumerate(own) if each is not None and settings[i] == setting]
         logs = np.log([own[i].value for i in there])  # type: ignore[union-attr]
         within = median(own[i].spread for i in there) if there else 0.0  # type: ignore[union-attr]
-        for i, level in zip(there, _levels(logs, within), strict=True):
+        for i, level in zip(there, _levels(logs, within, largest_p), strict=True):
             levels[i] = level
     return levels
 
 
-def _levels(logs: Values, within: float) -> list[int]:
-    cuts = _cuts(np.sort(logs), within)
-    return [int(level) for level in np.searchsorted(cuts, logs)] if cuts else _drift(logs)
+def _levels(logs: Values, within: float, largest_p: float) -> list[int]:
+    cuts = _cuts(np.sort(logs), within, largest_p)
+    return [int(level) for level in np.searchsorted(cuts, logs)] if cuts else _drift(logs, largest_p)
 
 
-def _cuts(ordered: Values, within: float) -> list[float]:
+def _cuts(ordered: Values, within: float, largest_p: float) -> list[float]:
     """Return the cuts between groups of sorted values: two groups, or three whose outer ones hide the gap."""
     for count in (1, 2):
         at = np.sort(np.argsort(np.diff(ordered))[-count:]) + 1
         modes = np.split(ordered, at)
-        if len(at) == count and _apart(modes, within, fewest=count):
+        if len(at) == count and _apart(modes, within, largest_p, fewest=count):
             middles = [float(low[-1] + high[0]) / 2 for low, high in pairwise(modes)]
-            return sorted([*middles, *(cut for mode in modes for cut in _cuts(mode, within))])
+            return sorted([*middles, *(cut for mode in modes for cut in _cuts(mode, within, largest_p))])
     return []
 
 
-def _apart(modes: Sequence[Values], within: float, fewest: int) -> bool:
+def _apart(modes: Sequence[Values], within: float, largest_p: float, fewest: int) -> bool:
     """Tell whether the gaps between groups are large, both absolutely and against the spread within the groups."""
     rest = np.concatenate([mode - np.median(mode) for mode in modes])
     power = float((rest**2).sum()) + _WITHIN_WEIGHT * within**2
-    spread = math.sqrt(power / (len(rest) - len(modes) + _WITHIN_WEIGHT))
+    freedom = len(rest) - len(modes) + _WITHIN_WEIGHT
+    spread = math.sqrt(power / freedom)
+    spreads = _SPREADS * float(scipy.special.stdtrit(freedom, largest_p) / scipy.special.stdtrit(freedom, LARGEST_P))
     gap = min(float(high[0] - low[-1]) for low, high in pairwise(modes))
-    return min(map(len, modes)) >= fewest and gap >= max(SMALLEST_CHANGE, _SPREADS * spread)
+    return min(map(len, modes)) >= fewest and gap >= max(SMALLEST_CHANGE, spreads * spread)
 
 
-def _drift(logs: Values) -> list[int]:
+def _drift(logs: Values, largest_p: float) -> list[int]:
     """Return two levels if the values drift over the run, else one."""
     n = len(logs)
     if n > _DRIFT_VALUES:
         parts = np.array_split(logs, _DRIFT_VALUES)
-        levels = _drift(np.array([np.median(part) for part in parts]))
+        levels = _drift(np.array([np.median(part) for part in parts]), largest_p)
         return [level for part, level in zip(parts, levels, strict=True) for _ in part]
-    if n < 2 or trend([(list(range(n)), list(logs))]).p > LARGEST_P:
+    if n < 2 or trend([(list(range(n)), list(logs))]).p > largest_p:
         return [0] * n
     first, second = np.triu_indices(n, 1)
     slope = float(np.median((logs[second] - logs[first]) / (second - first)))
@@ -319,15 +349,31 @@ def _name(number: int) -> str:
 def trial_labels(
     judgement: HostStateJudgement, host_checks: Sequence[HostCheck], trials: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Return the host state of each trial: that of the checks around it, BETWEEN if they differ, or UNKNOWN."""
+    """Return the host state of each trial: that of the checks around it, BETWEEN if they differ, or UNKNOWN.
+
+    A trial is judged by the CPUs that it uses, as far as its record names them.
+    """
     following = _following(host_checks)
     labels = []
+    by_cpus: dict[frozenset[int] | None, Mapping[int, str]] = {None: judgement.labels}
     for trial in trials:
-        before = trial.get("host_state")
-        label = judgement.labels.get(before, UNKNOWN) if isinstance(before, int) else UNKNOWN
-        after = judgement.labels.get(following.get(before, -1), UNKNOWN) if isinstance(before, int) else UNKNOWN
+        before, cpus = trial.get("host_state"), cpus_of(trial)
+        if cpus is not None and cpus not in by_cpus:
+            by_cpus[cpus] = judgement.labels_on(cpus)
+        known = by_cpus[cpus]
+        label = known.get(before, UNKNOWN) if isinstance(before, int) else UNKNOWN
+        after = known.get(following.get(before, -1), UNKNOWN) if isinstance(before, int) else UNKNOWN
         labels.append(BETWEEN if UNKNOWN not in (label, after) and label != after else label)
     return labels
+
+
+def cpus_of(trial: Mapping[str, Any]) -> frozenset[int] | None:
+    """Return the CPUs on which a trial measured, by its record; None if it does not name them."""
+    host = trial.get("host")
+    interrupts = host.get("interrupts") if isinstance(host, Mapping) else None
+    if not isinstance(interrupts, Mapping) or not all(str(cpu).isdecimal() for cpu in interrupts):
+        return None
+    return frozenset(int(cpu) for cpu in interrupts) or None
 
 
 def _following(host_checks: Sequence[HostCheck]) -> dict[int, int]:
@@ -353,6 +399,11 @@ class Standing:
 
     main: str
     short: Mapping[str, int]
+
+
+def wanted_in_one(repeats: int) -> int:
+    """Return how many trials of a point should be in one host state: all of few repeats, half of many."""
+    return repeats if repeats < _MANY_REPEATS else repeats // 2
 
 
 def standing(trials: Iterable[tuple[str, str]], wanted: int) -> Standing:

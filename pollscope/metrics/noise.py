@@ -19,9 +19,9 @@ class Limits(Protocol):
     @property
     def max_gaps_over_100us_per_s(self) -> float | None: ...
     @property
-    def max_steal_ticks(self) -> float | None: ...
+    def max_steal(self) -> float | None: ...
     @property
-    def max_involuntary_switches(self) -> float | None: ...
+    def max_switches_per_s(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,9 @@ _LIMITS = (
         "generator_gaps_over_100us_per_s",
         "the generator's core was away for more than 100 us {value:.0f} times per second; the spec allows {limit}",
     ),
-    _Limit(
-        "max_steal_ticks",
-        "steal_ticks",
-        "the hypervisor took {value:.0f} ticks from the measuring cores; the spec allows {limit}",
-    ),
-    _Limit(
-        "max_involuntary_switches",
-        "involuntary_switches",
-        "the kernel took the DUT's cores {value:.0f} times for something else; the spec allows {limit}",
-    ),
 )
+# /proc/stat counts in ticks of USER_HZ, whatever the kernel's HZ.
+_TICKS_PER_S = 100
 
 
 _KERNEL_LOG_CHECKS = {
@@ -58,7 +50,7 @@ _KERNEL_LOG_CHECKS = {
 }
 
 # The keys of a spec's `noise` that are limits.
-LIMITS = ("max_waiting", *(limit.key for limit in _LIMITS))
+LIMITS = ("max_waiting", "max_steal", "max_switches_per_s", *(limit.key for limit in _LIMITS))
 
 
 def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str, float]) -> list[Flag]:
@@ -79,6 +71,8 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
         *_waiting(limits, found, idle),
         *_corunner_waiting(limits, found),
         *_above_limits(limits, counted),
+        *_stolen(limits, found),
+        *_switched(limits, found, metrics),
         *_kernel_log_checks(found),
     ]
 
@@ -162,6 +156,51 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
             )
             flags.append({"name": "noise:corunner-waiting", "text": text})
     return flags
+
+
+def _stolen(limits: Limits, record: Part) -> Iterator[Flag]:
+    """Judge the steal time per measuring CPU. A single tick is the resolution, so one tick never is above a limit."""
+    if limits.max_steal is None:
+        return
+    try:
+        host, start = record["host"], record["start"]
+        ticks, cpus = host["steal_ticks"].number(), _watched_cpus(host)
+        duration_s = (start["warmup_ns"].number() + start["window_ns"].number()) / 1e9
+    except NotMeasured:
+        return
+    share = ticks / (_TICKS_PER_S * duration_s * max(1, cpus))
+    if ticks > 1 and share > limits.max_steal:
+        text = (
+            f"the hypervisor took {human_share(share)} of a measuring CPU's time ({ticks:.0f} ticks of "
+            f"{counted(cpus, 'CPU')}); the spec allows {human_share(limits.max_steal)}"
+        )
+        yield {"name": "noise:steal_ticks", "text": text}
+
+
+def _watched_cpus(host: Part) -> int:
+    """Return the number of CPUs that steal time was added over: those of both hosts of a pair."""
+    try:
+        return sum(len(keys_of(host["ends"][name]["interrupts"])) for name in keys_of(host["ends"]))
+    except NotMeasured:
+        return len(keys_of(host["interrupts"]))
+
+
+def _switched(limits: Limits, record: Part, metrics: Mapping[str, float]) -> Iterator[Flag]:
+    """Judge involuntary switches per DUT lcore and second."""
+    if limits.max_switches_per_s is None or "involuntary_switches" not in metrics:
+        return
+    try:
+        lcores = len(at(record, ("result", "dut", "lcores")).items())
+        window_s = at(record, ("start", "window_ns")).number() / 1e9
+    except NotMeasured:
+        return
+    rate = metrics["involuntary_switches"] / (window_s * max(1, lcores))
+    if rate > limits.max_switches_per_s:
+        text = (
+            f"the kernel took each of the DUT's cores {human_number(rate)} times per second for something else; the "
+            f"spec allows {human_number(limits.max_switches_per_s)}"
+        )
+        yield {"name": "noise:involuntary_switches", "text": text}
 
 
 def _kernel_log_checks(record: Part) -> list[Flag]:

@@ -12,6 +12,7 @@ from pollscope.base.errors import UsageError
 from pollscope.base.names import TrialKind
 from pollscope.knobs.points import knob_settings
 from pollscope.node.requests import DUT_SEEDS
+from pollscope.plan.blocks import block_numbers, has_blocks, rounds
 from pollscope.plan.search import expected_trials, settings_of
 from pollscope.spec import lcores
 from pollscope.spec.checks import read_level
@@ -40,6 +41,7 @@ class Trial:
         maximum_of: the point whose maximum the offered load refers to, for `load_of_max` above 0.
         search_trials: expected number of trials of kind `search`, for a maximum that is searched.
         pair: the pair that runs the trial, where several share the trials.
+        block: the block that holds the trial (pollscope.plan.blocks); None if the run has too few blocks to compare in.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Trial:
     maximum_of: str | None = None
     search_trials: int = 0
     pair: str | None = None
+    block: str | None = None
 
     @property
     def seconds(self) -> float:
@@ -95,7 +98,9 @@ class Plan:
     @property
     def seconds_at_most(self) -> float:
         """Return the expected duration with all that may be added: rounds, extra blocks, repeats, long searches."""
-        until = self.spec.repeats.until
+        until = self.spec.repeats.narrow
+        if self.spec.repeats.decided:
+            return max(self.seconds, (self.spec.repeats.at_most_ns or 0) / 1e9) + self._searching_at_most()
         extra = (until.at_most - until.at_least if until is not None else 0) + self.spec.noise.extra_blocks
         again = (1 + self.spec.noise.repeat_flagged) if self.spec.noise.repeat_flagged else 1
         measured = sum(trial.seconds for trial in self.further_round(self.points, 0))
@@ -109,9 +114,10 @@ class Plan:
             trial.seconds * (limit / trial.search_trials - 1) for trial, limit in zip(searches, most, strict=True)
         )
 
-    def further_round(self, points: Iterable[Point], repeat: int) -> list[Trial]:
-        """Return one more trial of each of these points, shuffled by the spec's order."""
-        return _on_pair(_block(self.spec, list(points), repeat, repeat), self.pair)
+    def further_round(self, points: Iterable[Point], repeat: int, count: int = 1) -> list[Trial]:
+        """Return so many more trials of each of these points, shuffled by the spec's order."""
+        blocks = _round(self.spec, list(points), range(repeat, repeat + count), repeat)
+        return _on_pair(blocks if has_blocks(self.spec) else _without_blocks(blocks), self.pair)
 
 
 def configuration_key(point: Point) -> tuple[object, ...]:
@@ -140,7 +146,7 @@ def plan_parts(spec: Spec, parts: Sequence[tuple[str, Refusal]]) -> list[Plan]:
     """
     if len(parts) == 1:
         return [make_plan(spec, parts[0][1])]
-    if spec.repeats.until is not None:
+    if spec.repeats.until is not None:  # narrow or decided
         raise UsageError("several pairs share a fixed number of repeats", "repeats", "--set 'repeats={count: 6}'")
     if spec.repeats.at_least < len(parts):
         what = f"{spec.repeats.at_least} repeats cannot be shared by {len(parts)} pairs"
@@ -158,8 +164,11 @@ def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
     """
     points, left_out = _hosted(spec, refusal)
     baseline = _baseline_point(spec, refusal, left_out) if points else None
-    blocks = [repeat for repeat in range(spec.repeats.at_least) if not share or repeat % share.count == share.index]
-    measured = [trial for turn, repeat in enumerate(blocks) for trial in _block(spec, points, repeat, turn)]
+    repeats = [repeat for repeat in range(spec.repeats.at_least) if not share or repeat % share.count == share.index]
+    measured = [
+        trial for turn, together in enumerate(rounds(spec, repeats)) for trial in _round(spec, points, together, turn)
+    ]
+    measured = measured if has_blocks(spec) else _without_blocks(measured)
     maxima = _maximum_trials(spec, [*points, *([baseline] if baseline is not None else [])])
     pair = share.pair if share else None
     trials = _on_pair([*maxima, *_with_baselines(spec, measured, baseline)], pair)
@@ -204,9 +213,24 @@ def _baseline_point(spec: Spec, refusal: Refusal, left_out: list[LeftOut]) -> Po
     return point
 
 
-def _block(spec: Spec, points: list[Point], repeat: int, turn: int) -> list[Trial]:
-    order = _shuffled(spec, points, f"measure {repeat}")
-    return [_trial(spec, "measure", point, repeat) for point in _few_turns(spec, order, turn)]
+def _round(spec: Spec, points: list[Point], repeats: Sequence[int], turn: int) -> list[Trial]:
+    """Return one trial of each point per repeat, block by block; every other repeat of a block runs backwards."""
+    first = repeats[0]
+    order = _few_turns(spec, _shuffled(spec, points, f"measure {first}"), turn)
+    numbers = block_numbers(spec, order, lambda point: _trial(spec, "measure", point, first).seconds)
+    blocks: dict[tuple[object, int], list[Point]] = {}
+    for point in order:
+        blocks.setdefault((_knob_key(point), numbers[point.id]), []).append(point)
+    return [
+        replace(_trial(spec, "measure", point, repeat), block=f"{first}.{number}")
+        for number, block in enumerate(blocks.values())
+        for back, repeat in enumerate(repeats)
+        for point in (block[::-1] if back % 2 else block)
+    ]
+
+
+def _without_blocks(trials: list[Trial]) -> list[Trial]:
+    return [replace(trial, block=None) for trial in trials]
 
 
 def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:

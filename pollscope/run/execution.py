@@ -14,6 +14,7 @@ from pollscope.knobs import Knobs
 from pollscope.metrics import RULES
 from pollscope.plan.plan import Plan
 from pollscope.run.failure_budget import FailureBudget
+from pollscope.run.looks import Judge
 from pollscope.run.progress import Progress
 from pollscope.run.runner import Runner
 from pollscope.run.trace_identity import refuse_other_nodes
@@ -57,17 +58,24 @@ class Execution:
         writer: the run folder.
         knobs: those of the whole testbed, already entered.
         stored: the run folder of an interrupted run; None for a new run.
+        judge_claims: finds the claims that are open, for `repeats: {until: verdicts}`.
     """
 
     def __init__(
-        self, plans: Sequence[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, stored: RunFolder | None
+        self,
+        plans: Sequence[Plan],
+        testbed: Testbed,
+        writer: RunWriter,
+        knobs: Knobs,
+        stored: RunFolder | None,
+        judge_claims: Judge | None = None,
     ) -> None:
         self._writer, self._knobs, self._stored = writer, knobs, stored
         self._stop, self._progress = Event(), Progress([trial for plan in plans for trial in plan.trials])
         self._shared = len(plans) > 1
         budget = FailureBudget(plans[0].spec.failures.at_most, writer.log, writer.folder)
         self._runners = [
-            Runner(plan, part, writer, self._progress, budget, self._stop)
+            Runner(plan, part, writer, self._progress, budget, self._stop, judge_claims)
             for part, plan in zip(testbed.parts, plans, strict=True)
             if plan.trials
         ]

@@ -17,6 +17,7 @@ from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.plan.plan import Plan, plan_parts
 from pollscope.run.execution import Execution, RunOutcome
+from pollscope.run.looks import Judge
 from pollscope.run.trace_identity import refuse_another_machine
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
@@ -43,11 +44,13 @@ def start_run(
     say: Callable[[str], None],
     restore_first: bool = False,
     wait: bool = False,
+    judge_claims: Judge | None = None,
 ) -> RunOutcome:
     """Run a spec into a new folder, see `new_run_folder`.
 
     `restore_first`: restore the knobs that an ended run left behind, instead of refusing to start.
     `wait`: wait while another run holds the host, instead of refusing to start.
+    `judge_claims`: finds the claims that are open, for `repeats: {until: verdicts}`.
 
     Raises:
         HostError: a node does not start.
@@ -64,7 +67,7 @@ def start_run(
         meta = _first_meta(loaded, plans, testbed, folder.name, knobs.snapshot())
         with RunWriter.create(folder, meta) as writer:
             say(f"{spec.name}: {sum(len(plan.trials) for plan in plans)} trials into {folder}")
-            return _execute(plans, testbed, writer, knobs, None)
+            return _execute(plans, testbed, writer, knobs, None, judge_claims)
 
 
 def resume_run(
@@ -73,6 +76,7 @@ def resume_run(
     restore_first: bool = False,
     confirmed: str | None = None,
     wait: bool = False,
+    judge_claims: Judge | None = None,
 ) -> RunOutcome:
     """Complete a run that was interrupted: every planned trial is there once; failed ones are made again.
 
@@ -92,7 +96,7 @@ def resume_run(
         closing(make_testbed(file)) as testbed,
         _held(testbed, f"resume {path}", restore_first, say if wait else None) as hold,
     ):
-        return _resumed(stored, loaded, testbed, say, hold)
+        return _resumed(stored, loaded, testbed, say, hold, judge_claims)
 
 
 def _stored_testbed(stored: RunFolder, confirmed: str | None) -> str:
@@ -106,7 +110,12 @@ def _stored_testbed(stored: RunFolder, confirmed: str | None) -> str:
 
 
 def _resumed(
-    stored: RunFolder, loaded: LoadedSpec, testbed: Testbed, say: Callable[[str], None], hold: Callable[[], Knobs]
+    stored: RunFolder,
+    loaded: LoadedSpec,
+    testbed: Testbed,
+    say: Callable[[str], None],
+    hold: Callable[[], Knobs],
+    judge_claims: Judge | None,
 ) -> RunOutcome:
     path = stored.path
     testbed.check()
@@ -127,7 +136,7 @@ def _resumed(
         refuse_another_machine(stored.meta, testbed.machine(), str(path))
         if writer.torn:
             say("the last line of trials.jsonl was cut off and is dropped; its trial is made again")
-        return _execute(plans, testbed, writer, knobs, stored)
+        return _execute(plans, testbed, writer, knobs, stored, judge_claims)
 
 
 @contextmanager
@@ -163,10 +172,15 @@ def no_point_left(plans: Sequence[Plan], testbed: str) -> CannotHost:
 
 
 def _execute(
-    plans: Sequence[Plan], testbed: Testbed, writer: RunWriter, knobs: Knobs, stored: RunFolder | None
+    plans: Sequence[Plan],
+    testbed: Testbed,
+    writer: RunWriter,
+    knobs: Knobs,
+    stored: RunFolder | None,
+    judge_claims: Judge | None,
 ) -> RunOutcome:
     if any(plan.points for plan in plans):
-        return Execution(plans, testbed, writer, knobs, stored).execute()
+        return Execution(plans, testbed, writer, knobs, stored, judge_claims).execute()
     # A run without trials: claims and report then say for each row why it is not measurable here.
     error = no_point_left(plans, testbed.name)
     writer.finish(

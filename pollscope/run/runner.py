@@ -3,20 +3,30 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Event
 
 from pollscope.base.errors import TrialError, UsageError
 from pollscope.base.names import Status
-from pollscope.base.units import human_share
+from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.host_state import UNKNOWN, Standing, judge_host_state, standing, trial_labels
+from pollscope.metrics.host_state import (
+    UNKNOWN,
+    Standing,
+    cpus_of,
+    judge_host_state,
+    standing,
+    trial_labels,
+    wanted_in_one,
+)
 from pollscope.metrics.judgement import judge
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.plan import Plan, Trial
 from pollscope.plan.search import SearchCounts
 from pollscope.run.failure_budget import FailureBudget
+from pollscope.run.looks import Judge, Looks, OpenClaim, points_of
 from pollscope.run.progress import Progress
 from pollscope.run.search_trials import StepFailed, counts_of, run_search
 from pollscope.run.trace_identity import SameTraces
@@ -45,6 +55,7 @@ class Kept:
     counts: SearchCounts | None
     steps: tuple[str, ...]  # of a search
     host_state: int | None
+    cpus: tuple[int, ...]  # on which it measured
 
 
 class Runner:
@@ -57,6 +68,7 @@ class Runner:
         progress: called before each trial.
         budget: tries that may fail, for all pairs of the run.
         stop: once set, no further trial begins (KeyboardInterrupt).
+        judge_claims: finds the claims that are open, for `repeats: {until: verdicts}`.
     """
 
     def __init__(
@@ -67,6 +79,7 @@ class Runner:
         progress: Progress,
         budget: FailureBudget,
         stop: Event | None = None,
+        judge_claims: Judge | None = None,
     ) -> None:
         self.plan, self.testbed = plan, testbed
         self._writer, self._progress, self._budget, self._stop = writer, progress, budget, stop
@@ -74,6 +87,8 @@ class Runner:
         self._stored_steps: dict[str, TrialRecord] = {}
         self._lost_in_a_row = 0
         self._traces = SameTraces()
+        self._judge_claims = judge_claims
+        self._stored: frozenset[str] = frozenset()  # trials of an interrupted part of the run
         self.warnings: list[str] = []
 
     def remember(self, records: Iterable[TrialRecord]) -> None:
@@ -91,6 +106,7 @@ class Runner:
             for step in kept.steps:
                 if (stored := self._stored_steps.pop(step, None)) is not None:
                     self._keep(stored, self._metrics_of(stored))
+        self._stored = frozenset(self._kept)
 
     def run(self) -> None:
         """Make all missing trials.
@@ -99,11 +115,13 @@ class Runner:
             HostError: the testbed cannot measure any further trial.
             TrialError: too many nodes were lost in a row.
         """
+        began_s = time.monotonic()
         there = [trial for trial in self.plan.trials if self._done(trial)]
         self._progress.skip(len(there), sum(trial.seconds for trial in there))
         for trial in self.plan.trials:
             self._make(trial)
         self._repeat_until()
+        self._repeat_until_decided(began_s)
         self.testbed.end_block()
         self._repeat_on_same_host_state()
 
@@ -122,9 +140,12 @@ class Runner:
 
     def _possible_trials(self) -> Iterable[Trial]:
         yield from self.plan.trials
-        until = self.plan.spec.repeats.until
+        until = self.plan.spec.repeats.narrow
         if until is not None:
             for repeat in range(until.at_least, until.at_most):
+                yield from self.plan.further_round(self.plan.points, repeat)
+        if self.plan.spec.repeats.decided:
+            for repeat in range(self.plan.spec.repeats.at_least, Looks.of(self.plan, self._writer.meta).declared):
                 yield from self.plan.further_round(self.plan.points, repeat)
         for repeat in self._extra_repeats():
             yield from self.plan.further_round(self.plan.points, repeat)
@@ -247,11 +268,12 @@ class Runner:
             counts=counts_of(record, metrics) if counted else None,
             steps=tuple(record.search["trials"]) if record.search is not None else (),
             host_state=record.host_state,
+            cpus=tuple(cpus_of(record.to_json()) or ()),
         )
         self.testbed.maxima.keep(record, metrics)
 
     def _repeat_until(self) -> None:
-        until = self.plan.spec.repeats.until
+        until = self.plan.spec.repeats.narrow
         if until is None:
             return
         for repeat in range(until.at_least, until.at_most):
@@ -265,10 +287,46 @@ class Runner:
                 self._make(trial)
         self._warn_of_width()
 
+    def _repeat_until_decided(self, began_s: float) -> None:
+        """Measure the points of open claims further, look by look, until none is open or the time is over."""
+        repeats = self.plan.spec.repeats
+        if not repeats.decided or self._judge_claims is None:
+            return
+        looks = Looks.of(self.plan, self._writer.meta)
+        stored_s = sum(trial.seconds for trial in self._possible_trials() if trial.id in self._stored)
+        end_s = began_s + (repeats.at_most_ns or 0) / 1e9 - stored_s
+        made = max([repeats.at_least, *looks.made])
+        while True:
+            self.testbed.end_block()
+            self._writer.update(looks=looks.take(made))
+            open_claims = self._judge_claims(self._writer.folder)
+            if not open_claims:
+                return
+            if made >= looks.declared or time.monotonic() >= end_s:
+                break
+            points = points_of(open_claims, self.plan.points)
+            self._say_open(open_claims, made, len(points))
+            target = min(2 * made, looks.declared)
+            while made < target and time.monotonic() < end_s:
+                trials = self.plan.further_round(points, made, min(2, target - made))
+                self._progress.further(len(trials), sum(trial.seconds for trial in trials))
+                for trial in trials:
+                    self._make(trial)
+                made += min(2, target - made)
+        names = ", ".join(claim.claim for claim in open_claims)
+        why = "the declared maximum" if made >= looks.declared else "the given time"
+        self.warnings.append(f"{counted(len(open_claims), 'claim')} still open after {made} repeats, {why}: {names}")
+
+    def _say_open(self, open_claims: Sequence[OpenClaim], made: int, points: int) -> None:
+        what = f"after {made} repeats {counted(len(open_claims), 'claim')} open, {counted(points, 'point')} go on"
+        self._progress.say("; ".join([what, *(f"{each.claim}: {each.waits_for}" for each in open_claims)]))
+
     def _extra_repeats(self) -> range:
         """Return the repeat numbers of extra blocks; they follow the highest number that the plan can have."""
         repeats = self.plan.spec.repeats
-        first = repeats.at_least if repeats.until is None else repeats.until.at_most
+        if repeats.decided:  # what followed the last look would change its verdicts
+            return range(0)
+        first = repeats.at_least if repeats.narrow is None else repeats.narrow.at_most
         return range(first, first + self.plan.spec.noise.extra_blocks)
 
     def _repeat_on_same_host_state(self) -> None:
@@ -316,12 +374,13 @@ class Runner:
         """
         judgement = judge_host_state(self.testbed.host_checks)
         seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
-        labels = trial_labels(judgement, self.testbed.host_checks, [{"host_state": kept.host_state} for kept in seen])
+        labels = trial_labels(judgement, self.testbed.host_checks, [_stand(kept) for kept in seen])
         labelled = list(zip(seen, labels, strict=True))
         if len(judgement.host_states) < 2:
             return labelled, Standing(UNKNOWN, {})
         planned = {trial.repeat for trial in self.plan.trials if trial.kind == "measure"}
-        return labelled, standing([(kept.point, label) for kept, label in labelled], len(planned))
+        wanted = wanted_in_one(len(planned))
+        return labelled, standing([(kept.point, label) for kept, label in labelled], wanted)
 
     def _values(self, metric: str) -> list[tuple[Point, list[float]]]:
         """Return the values of each point that a claim would use if the run ended now.
@@ -336,7 +395,7 @@ class Runner:
         ]
 
     def _warn_of_width(self) -> None:
-        until = self.plan.spec.repeats.until
+        until = self.plan.spec.repeats.narrow
         assert until is not None
         level, limits = human_share(STOPPED_CONFIDENCE), metric_dictionary()[until.metric].limits
         for point, values in self._values(until.metric):
@@ -347,6 +406,12 @@ class Runner:
             elif width > until.within:
                 wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
                 self.warnings.append(f"{after} its {level} interval is still {wide}")
+
+
+def _stand(kept: Kept) -> Mapping[str, object]:
+    """Return what the host state of a trial is judged by, as its record has it."""
+    host = {"host": {"interrupts": dict.fromkeys(map(str, kept.cpus))}} if kept.cpus else {}
+    return {"host_state": kept.host_state, **host}
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

@@ -197,8 +197,8 @@ def _metrics(spec: Spec) -> Iterator[Problem]:
         beside = getattr(claim.predicate, "beside", None)
         named += [(("claims", index, "predicate", "beside"), beside)] if beside is not None else []
     named += [(("show", index, "y"), name) for index, show in enumerate(spec.show) for name in show.y]
-    if spec.repeats.until is not None:
-        named.append((("repeats", "until", "metric"), spec.repeats.until.metric))
+    if spec.repeats.narrow is not None:
+        named.append((("repeats", "until", "metric"), spec.repeats.narrow.metric))
     if spec.baseline is not None:
         named.append((("baseline", "metric"), spec.baseline.metric))
     for path, name in named:
@@ -240,6 +240,13 @@ def _show(spec: Spec) -> Iterator[Problem]:
                     yield Problem((*path, key), what)
         if show.x in (*show.by, *show.at):
             yield Problem((*path, "x"), f"'{show.x}' is along the x axis, so it is not under by or at")
+
+
+def _order(spec: Spec) -> Iterator[Problem]:
+    swept = [name for name in spec.levels if not name.startswith(KNOB_PREFIX)]
+    if spec.order.compare is not None and spec.order.compare not in swept:
+        what = f"'{spec.order.compare}' is not a factor of this spec{did_you_mean(spec.order.compare, swept)}"
+        yield Problem(("order", "compare"), what)
 
 
 def _baseline(spec: Spec) -> Iterator[Problem]:
@@ -398,6 +405,7 @@ _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _metrics,
     _claims,
     _show,
+    _order,
     _baseline,
     _collectors,
 )

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import (
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationInfo,
     create_model,
     field_validator,
@@ -422,29 +424,69 @@ class Until(StrictModel):
         return self
 
 
-class Repeats(StrictModel):
-    """How often a point is measured: a fixed count, or until an interval is narrow enough."""
+# Repeats before the first look at the claims, and the most of any point (pollscope.run.looks).
+FIRST_LOOK, MOST_REPEATS = 12, 1000
 
-    count: int | None = Field(default=None, ge=1, le=1000, description="number of repeats per point")
-    until: Until | None = None
+
+class Repeats(StrictModel):
+    """How often a point is measured: a fixed count, until an interval is narrow enough, or until claims are decided."""
+
+    count: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_REPEATS,
+        description=f"number of repeats per point; with `until: verdicts` before the first look (default {FIRST_LOOK})",
+    )
+    until: (
+        Annotated[
+            Annotated[Literal["verdicts"], Tag("word")] | Annotated[Until, Tag("table")],
+            Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
+        ]
+        | None
+    ) = Field(default=None, description="`verdicts`, or the interval of a metric")
+    at_most_ns: Nanoseconds | None = Field(
+        default=None, alias="at_most", description="`until: verdicts`: longest time of all trials"
+    )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.count is None) == (self.until is None):
-            raise ValueError("repeats is either {count: 5} or {until: {metric, within, at_least, at_most}}")
+    def _one_of_three(self) -> Self:
+        if self.decided:
+            if not self.at_most_ns:
+                raise ValueError("until: verdicts needs the longest time, for instance at_most: 10 min")
+        elif (self.count is None) == (self.until is None) or self.at_most_ns is not None:
+            raise ValueError(
+                "repeats is {count: 5}, {until: {metric, within, at_least, at_most}}, or {until: verdicts, at_most: "
+                "10 min}"
+            )
         return self
+
+    @property
+    def narrow(self) -> Until | None:
+        """Return the interval that ends the repeats, if one does."""
+        return self.until if isinstance(self.until, Until) else None
+
+    @property
+    def decided(self) -> bool:
+        """Return whether the verdicts of claims end the repeats."""
+        return self.until == "verdicts"
 
     @property
     def at_least(self) -> int:
         """Return the smallest number of repeats."""
-        return self.until.at_least if self.until is not None else self.count or 1
+        if self.narrow is not None:
+            return self.narrow.at_least
+        return self.count or (FIRST_LOOK if self.decided else 1)
 
 
 class Order(StrictModel):
-    """The order of trials: blocks that contain each point once, shuffled if `randomise` is true."""
+    """The order of trials: rounds of all points, in blocks of about a second, shuffled if `randomise` is true."""
 
     randomise: bool = True
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the order; the run records it")
+    compare: str | None = Field(
+        default=None,
+        description="factor whose levels share a block; default: the x axis of the first figure, or the longest factor",
+    )
 
 
 class Baseline(StrictModel):
@@ -520,13 +562,16 @@ class Noise(StrictModel):
         strict=False,
         description="most gaps longer than 100 us per second on a measuring core; default: no limit",
     )
-    max_steal_ticks: int | None = Field(
-        default=None, ge=0, description="most steal ticks of the measuring cores per trial; default: no limit"
-    )
-    max_involuntary_switches: int | None = Field(
+    max_steal: Share | None = Field(
         default=None,
         ge=0,
-        description="most involuntary context switches of the measuring lcores per window; default: no limit",
+        description="largest share of a measuring CPU's time, on average, that the hypervisor takes; default: no limit",
+    )
+    max_switches_per_s: float | None = Field(
+        default=None,
+        ge=0,
+        strict=False,
+        description="most involuntary context switches per second and DUT lcore; default: no limit",
     )
     repeat_flagged: int = Field(default=0, ge=0, le=10, description="number of times that a flagged trial is repeated")
     extra_blocks: int = Field(

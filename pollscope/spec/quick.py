@@ -56,7 +56,9 @@ def _parameters_text(whole: Parameters, quick: Parameters) -> str:
 
 
 def _repeats_text(spec: Spec) -> str:
-    until = spec.repeats.until
+    until = spec.repeats.narrow
+    if spec.repeats.decided:
+        return f"repeats for at most {human_time((spec.repeats.at_most_ns or 0) / 1e9)}"
     if until is not None:
         return f"{until.at_least} to {until.at_most} repeats"
     return counted(spec.repeats.at_least, "repeat")

@@ -21,7 +21,7 @@ from pollscope.base.replacing import replacing
 from pollscope.host.files import read_plain
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.host_state import UNKNOWN, judge_host_state, standing, trial_labels
+from pollscope.metrics.host_state import UNKNOWN, judge_host_state, standing, trial_labels, wanted_in_one
 from pollscope.metrics.judgement import Judgement, drift_flags, judge
 from pollscope.metrics.noise import LIMITS, Limits
 from pollscope.metrics.record import Flag, NotMeasured, Part
@@ -31,7 +31,7 @@ from pollscope.store.own_folder import belongs_to_this_user
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
-KEYS = ("run_id", "row", "point", "repeat", "kind", "trial", "status", "testbed", "modelled")
+KEYS = ("run_id", "row", "point", "repeat", "block", "kind", "trial", "status", "testbed", "modelled")
 # Judged when the table is made: of trials (metrics/judgement.py), of host-state checks (metrics/host_state.py).
 _JUDGED_KEYS = ("reason", "flags", "host_state", "other_host_state")
 
@@ -73,7 +73,7 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
         values[f"metric.{name}"], absent = undisturbed(name, values[f"metric.{of}"], points)
         reasons[f"absent.{name}"] = _reasons(absent)
     table = pd.concat([table, pd.DataFrame(values | reasons, index=table.index)], axis="columns")
-    words = ("run_id", "row", "point", "kind", "trial", "status", "testbed", "reason", "flags", "host_state")
+    words = ("run_id", "row", "point", "block", "kind", "trial", "status", "testbed", "reason", "flags", "host_state")
     table = table.astype(dict.fromkeys(words, "str") | {"other_host_state": "bool"})
     for factor in factors:
         # Levels that are partly words (frame 64 and imix) are words all: a column has one type.
@@ -187,10 +187,11 @@ def trial_host_states(run: RunFolder) -> list[Stand]:
 def _main(run: RunFolder, own: Sequence[tuple[Mapping[str, object], str]]) -> str:
     """Return the only host state whose trials count, or UNKNOWN when all count."""
     repeats = run.meta.get("spec", {}).get("repeats") or {}
-    asked = repeats.get("count") or (repeats.get("until") or {}).get("at_least")
+    until = repeats.get("until")
+    asked = repeats.get("count") or (until.get("at_least") if isinstance(until, Mapping) else None)
     # Of several pairs each makes every so manieth block.
     blocks = {record["repeat"] for record, _ in own if asked is None or int(str(record["repeat"])) < asked}
-    found = standing([(str(record["point"]), label) for record, label in own], len(blocks))
+    found = standing([(str(record["point"]), label) for record, label in own], wanted_in_one(len(blocks)))
     return UNKNOWN if found.short else found.main
 
 
@@ -200,7 +201,8 @@ def _table_row(run: RunFolder, record: Mapping[str, object], judgement: Judgemen
         raise UsageError("factors is not an object", f"{run.path / 'trials.jsonl'}: trial {record['trial']}")
     return (
         {"run_id": run.run_id, "row": run.meta["row"]}
-        | {key: record[key] for key in KEYS[2:]}
+        | {key: record[key] for key in KEYS[2:] if key != "block"}
+        | {"block": str(record.get("block", ""))}
         | {"status": judgement.status, "reason": judgement.reason}
         | {f"factor.{name}": level for name, level in factors.items()}
         | ({"factor.pair": record["pair"]} if "pair" in record else {})

@@ -53,7 +53,7 @@ class _Until(_MetaPart):
 
 class _Repeats(_MetaPart):
     count: int | None = None
-    until: _Until | None = None
+    until: _Until | str | None = None
 
 
 class _Baseline(_MetaPart):

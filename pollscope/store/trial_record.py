@@ -60,6 +60,7 @@ class TrialRecord(BaseModel):
     modelled: bool
     flags: Sequence[Mapping[str, object]] = ()
     pair: str | None = None
+    block: str | None = None
     started_utc: str | None = None
     started_monotonic_ns: int | None = None
     maximum_pps: float | None = None

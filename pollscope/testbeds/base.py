@@ -231,6 +231,7 @@ class Testbed(ABC):
             testbed=self.name,
             modelled=self.modelled,
             pair=trial.pair,
+            block=trial.block,
             started_utc=utc_now(),
             started_monotonic_ns=time.monotonic_ns(),
         )

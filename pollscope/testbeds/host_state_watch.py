@@ -38,7 +38,7 @@ class HostStateWatch:
     def __init__(self, take: Take, append: _Append, pair: str | None, before: Sequence[HostCheck]) -> None:
         self._take_now, self._append, self._pair = take, append, pair
         self.host_checks = [host_check for host_check in before if host_check.get("pair") == pair]
-        self._block: tuple[str, int] | None = None
+        self._block: tuple[str, int | str] | None = None
         self._knobs: Mapping[str, object] | None = None  # none yet in this process
         self._point: Point | None = None
         self._taken_at = 0.0
@@ -65,7 +65,8 @@ class HostStateWatch:
 
     def _due(self, trial: Trial, knobs: Mapping[str, object]) -> str:
         # A baseline belongs to the block that it lies in.
-        block = self._block if trial.kind == "baseline" and self._block else (trial.kind, trial.repeat)
+        own = trial.block or trial.repeat
+        block = self._block if trial.kind == "baseline" and self._block else (trial.kind, own)
         changed, self._block = block != self._block, block
         if self._knobs is None:
             return "start"

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # How long each measuring core is watched for gaps before the run.
 # Enough for a warning; what the host takes from a trial is recorded in the trial.
 _NOISE_NS = 500_000_000
+# Calibrating takes longer than a short trial, so that many repeats share so many calibrations and floors of the path.
+_COSTS = 8
 # Parts of a TrialRecord.
 Parts = dict[str, Any]
 
@@ -50,6 +52,7 @@ class NodeTestbed(Testbed):
         self._session: Session | None = None
         self._corunner: CorunnerProgram | None = None
         self._count = 0
+        self._repeats_per_cost = 1
         self._left: Parts = {}  # by the collectors of a trial that was lost
 
     @abstractmethod
@@ -78,6 +81,7 @@ class NodeTestbed(Testbed):
         points = [trial.point for trial in assignment.plan.trials]
         self._log = assignment.log
         pair = assignment.plan.trials[0].pair
+        self._repeats_per_cost = max(1, assignment.plan.spec.repeats.at_least // _COSTS)
         self._one_core = all(_on_one_core(point.params) for point in points)
         self._host_state = HostStateWatch(self._look, assignment.append_host_check, pair, assignment.host_checks)
         session = self._suitable_session(points[0].params)
@@ -179,7 +183,8 @@ class NodeTestbed(Testbed):
             return {}
         session = self._suitable_session(point.params)
         try:
-            return self._floors.of(session, point.params, knob_settings(point.factors), trial.repeat)
+            number = trial.repeat // self._repeats_per_cost
+            return self._floors.of(session, point.params, knob_settings(point.factors), number)
         except NodeLost as error:
             self._end_session()
             return {"absent": not_measured(error)}
@@ -209,8 +214,8 @@ class NodeTestbed(Testbed):
         if not runs_dut(params):
             return {}, {"absent": f"dut_core is {params.dut_core}: the DUT did not run"}
         config = session.configure(with_seeds_of(params, trial.repeat))
-        # A value that several repeats shared would have an interval of width 0. The attempts of one trial share it.
-        key = configuration_key(trial.point), trial.repeat
+        # A value that all repeats shared would have an interval of width 0. The attempts of one trial share it.
+        key = configuration_key(trial.point), trial.repeat // self._repeats_per_cost
         if key not in self._calibrations:
             self._calibrations[key] = session.calibrate(params)
         return config, self._calibrations[key]

@@ -39,7 +39,7 @@ class PathFloors:
             session: a session that suits the parameters.
             params: the point's.
             knobs: the settings of this point, which are in place.
-            repeat: number of the trial's repeat. A value that several repeats shared would have an interval of width 0.
+            repeat: number of the floor; a value that all repeats shared would have an interval of width 0.
 
         Raises:
             NodeLost: the node hung or died; the floor is absent for the rest of the run.

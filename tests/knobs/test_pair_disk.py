@@ -53,6 +53,7 @@ def two_hosts(sshd: SshHost, folder: Path, tree: Tree) -> Path:
     return written(folder / "two.yaml", pair_config(sshd, folder, {"knob_root": str(tree.root)}))
 
 
+@pytest.mark.thorough
 def test_a_full_disk_lets_no_run_begin(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path) -> None:
     before = tree.picture()
     testbed = two_hosts(sshd, tmp_path, tree)
@@ -68,6 +69,7 @@ def test_a_full_disk_lets_no_run_begin(cli: Cli, sshd: SshHost, tmp_path: Path, 
     assert cli("plan", cli.spec(SPEC), "--testbed", testbed).returncode == 0
 
 
+@pytest.mark.thorough
 def test_a_disk_that_fills_during_a_run_stops_changes_but_not_the_restore(
     cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_disk_that_fills_during_a_run_stops_changes_but_not_the_restore(
     assert tree.picture() == before
 
 
+@pytest.mark.thorough
 def test_recordings_without_room_fail_the_collector_and_not_the_trial(
     cli: Cli, sshd: SshHost, tmp_path: Path, disk: Path
 ) -> None:

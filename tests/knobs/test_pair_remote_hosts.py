@@ -68,6 +68,7 @@ def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: Ss
     assert not sshd.connections()
 
 
+@pytest.mark.thorough
 def test_metadata_and_noise_of_both_hosts(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     assert cli("run", cli.spec(SPEC), "--testbed", testbed).returncode == 0
@@ -101,6 +102,7 @@ def test_a_collector_that_dies_there_is_reported_as_here(cli: Cli, sshd: SshHost
         assert trial["collectors"]["dut/kernel-load"]["status"] == "ok"
 
 
+@pytest.mark.thorough
 def test_a_required_collector_that_is_not_there_ends_the_run(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     done = cli("run", cli.spec(SPEC + "collectors: [{name: pcm, required: true}]\n"), "--testbed", testbed)
@@ -108,7 +110,8 @@ def test_a_required_collector_that_is_not_there_ends_the_run(cli: Cli, sshd: Ssh
     assert "the required collector dut/pcm cannot work here" in done.stderr
 
 
-@pytest.mark.parametrize("wrong", ["absent", pytest.param("old", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("wrong", ["absent", "old"])
 def test_a_host_without_pollscope_has_no_collectors(cli: Cli, sshd: SshHost, tmp_path: Path, wrong: str) -> None:
     config = pair_config(sshd, tmp_path)
     program = Path(config["generator"]["pollscope"])
@@ -165,6 +168,7 @@ def wait_until(there: Callable[[], object], limit_s: float = 150.0) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.thorough
 def test_knobs_of_the_dut_are_turned_and_restored(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
@@ -178,6 +182,7 @@ def test_knobs_of_the_dut_are_turned_and_restored(cli: Cli, sshd: SshHost, tmp_p
     assert tree.picture() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("said", [True, False])
 def test_ddio_of_an_emulated_dut_only_where_the_testbed_says_so(
     cli: Cli, sshd: SshHost, tmp_path: Path, said: bool
@@ -273,6 +278,7 @@ def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path, tr
     wait_until(lambda: tree.picture() == before)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [(), ("--restore-first",)])
 def test_a_run_that_reboots_the_dut_is_not_taken_for_a_dead_one(
     cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, options: tuple[str, ...]
@@ -288,6 +294,7 @@ def test_a_run_that_reboots_the_dut_is_not_taken_for_a_dead_one(
     assert boot_note(tree.host.state_dir)
 
 
+@pytest.mark.thorough
 def test_two_ends_on_one_host_have_one_agent(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     """Otherwise the message tells the run to wait for itself."""
     config = pair_config(sshd, tmp_path)
@@ -301,6 +308,7 @@ def test_two_ends_on_one_host_have_one_agent(cli: Cli, sshd: SshHost, tmp_path: 
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_points_whose_knobs_the_host_lacks_are_left_out(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
     spec = cli.spec(SPEC.replace("burst: [8, 32]", "knob.governor: [performance, schedutil]"))

@@ -148,14 +148,31 @@ def ratio_of_ratios(
     for label, of, over in _pairs(predicate, found):
         four = [at_level(side, predicate.factor, to) for side in (of, over) for to in (predicate.last, predicate.first)]
         known = [each for each in four if each is not None]
-        values = [each.values for each in known]
-        if len(values) == len(four):
+        if len(known) == len(four):
             behind += known
             place = f"{predicate.factor} {predicate.first} to {predicate.last}, {predicate.of} over {predicate.over}"
-            ratios[placed(label, place)] = partial(product_estimate, [values[0], values[3]], [values[1], values[2]])
+            ratios[placed(label, place)] = partial(_double_ratio, known)
     if not ratios:
         return _no_pair(predicate, f"from {predicate.first} to {predicate.last}")
     return ratios_finding(predicate, "Ratio of the changes", ratios, behind, confidence)
+
+
+def _double_ratio(four: Sequence[PointValues], confidence: float) -> Estimate:
+    """Return the first point over the second, over the third over the fourth.
+
+    Where the plan compares within blocks, both ratios are estimated block by block; the squares of their errors add up.
+    """
+    of_last, of_first, over_last, over_first = four
+    if not all(sample.by_block() for sample in four):
+        return product_estimate([of_last.values, over_first.values], [of_first.values, over_last.values], confidence)
+    of, over = of_last.over(of_first, confidence), over_last.over(over_first, confidence)
+    if not (of.has_interval and over.has_interval and min(of.low, over.low) > 0):
+        return product_estimate([of_last.values, over_first.values], [of_first.values, over_last.values], confidence)
+    below = math.hypot(math.log(of.value / of.low), math.log(over.high / over.value))
+    above = math.hypot(math.log(of.high / of.value), math.log(over.value / over.low))
+    value = of.value / over.value
+    method = "errors of logarithms added as squares"
+    return Estimate(value, value * math.exp(-below), value * math.exp(above), min(of.n, over.n), method)
 
 
 def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:

@@ -20,6 +20,7 @@ from pollscope.analysis.saturation import saturated_generator_points, unreached_
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.record import Part
 from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import LOAD, AverageRatio, EveryTrial, Need, OwnClaim, Range, Where, Within
@@ -52,7 +53,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     rows = rows_of(run)
     chosen = claims_of(rows) if claims is None else [claim for claim in claims if claim.row in rows]
     chosen += own_claims(run) if claims is None else []
-    confidence = STOPPED_CONFIDENCE if _stopped(run) else CONFIDENCE
+    confidence = _confidence(run)
     judged = [Verdict(claim, run.run_id, _finding(claim, run, table, confidence), [], run.modelled) for claim in chosen]
     found = _controlled(judged, lambda number, level: _finding(chosen[number], run, table, level), confidence)
     return [
@@ -118,7 +119,7 @@ def own_claims(run: RunFolder) -> list[Claim]:
         ) from None
 
 
-def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: float) -> Finding:
+def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: float = CONFIDENCE) -> Finding:
     claim = _with_real_load(claim, factors(table))
     lacking = _lacking(claim, run)
     if lacking:
@@ -138,6 +139,8 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
         if selected.empty:
             return _not_measurable(f"no point stands for its load; {left_out[0]}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
+    if finding.numbers:
+        finding = replace(finding, sentence=finding.sentence + _stopping_text(run, confidence))
     finding = _of_all_levels(claim, run, selected, finding)
     if several_pairs(table) and not several_pairs(selected):
         finding = replace(
@@ -181,7 +184,33 @@ def _lacking(claim: Claim, run: RunFolder) -> str:
 def _stopped(run: RunFolder) -> bool:
     """Tell whether trials were repeated until an interval was narrow."""
     repeats = run.meta.get("spec", {}).get("repeats")
-    return isinstance(repeats, Mapping) and bool(repeats.get("until"))
+    return isinstance(repeats, Mapping) and isinstance(repeats.get("until"), Mapping)
+
+
+def _looks(run: RunFolder) -> tuple[int, float]:
+    """Return how often the run looked at its claims, and the level of intervals at the last look.
+
+    Raises:
+        UsageError: run.json holds no such numbers.
+    """
+    looks = run.meta.get("looks")
+    if looks is None:
+        return 0, CONFIDENCE
+    entry = Part(looks, f"{run.path / 'run.json'}: looks")
+    return len(list(entry["made"].items())), entry["confidence"].number()
+
+
+def _confidence(run: RunFolder) -> float:
+    """Return the level of the intervals that claims are judged by: that of the rule which ended the repeats."""
+    return STOPPED_CONFIDENCE if _stopped(run) else _looks(run)[1]
+
+
+def _stopping_text(run: RunFolder, confidence: float) -> str:
+    """Return a sentence on the rule that ended the repeats; empty if their number was fixed."""
+    level, (looks, _) = human_share(confidence), _looks(run)
+    if _stopped(run):
+        return f" Trials were repeated until an interval was narrow, so intervals have the level {level}."
+    return f" The run looked at its claims {counted(looks, 'time')}, so intervals have the level {level}." * bool(looks)
 
 
 def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
@@ -192,10 +221,6 @@ def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
         finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], confidence))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
         finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
-    if confidence >= STOPPED_CONFIDENCE and finding.numbers:
-        level = human_share(confidence)
-        text = f"Trials were repeated until an interval was narrow, so intervals have the level {level}."
-        finding = replace(finding, sentence=f"{finding.sentence} {text}")
     return finding
 
 

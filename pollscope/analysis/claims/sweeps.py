@@ -23,6 +23,7 @@ from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups
 from pollscope.base.units import human_number, human_p, human_share
 from pollscope.metrics.dictionary import Metric
+from pollscope.plan.blocks import FEWEST_BLOCKS
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import Estimate, FittedLine, Trend, difference_p, line, together_confidence, trend
@@ -36,6 +37,22 @@ def _xy(members: Sequence[PointValues], factor: str) -> tuple[list[float], list[
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
+def _by_block(members: Sequence[PointValues], factor: str) -> list[tuple[list[float], list[float]]]:
+    """Return x and y of each block, or of all trials where the plan does not compare within blocks.
+
+    Values of different blocks are then never compared, so that a change of the host between blocks moves no trend.
+    """
+    blocks: dict[str, tuple[list[float], list[float]]] = {}
+    for sample in members:
+        for block, values in sample.by_block().items():
+            x, y = blocks.setdefault(block, ([], []))
+            x += [float(sample.levels[factor])] * len(values)
+            y += values
+    # Blocks of a single level, for instance of a round that was added for one point, say nothing of a trend.
+    compared = [(x, y) for x, y in blocks.values() if len(set(x)) > 1]
+    return compared if len(compared) >= FEWEST_BLOCKS else [_xy(members, factor)]
+
+
 def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge a trend: all groups together must show it, and more than half of them on their own."""
     by_group = swept(predicate.factor, found)
@@ -47,11 +64,10 @@ def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metri
     for label, members in by_group.items():
         change = _shifted(members[-1].over(members[0], confidence), -1.0)
         numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
-        kinds.append(
-            _trend_kind(predicate, trend([_xy(members, predicate.factor)]).direction(confidence), change, wanted)
-        )
+        own = trend(_by_block(members, predicate.factor)).direction(confidence)
+        kinds.append(_trend_kind(predicate, own, change, wanted))
         by_kind.get(kinds[-1], []).append(label)
-    whole = trend([_xy(members, predicate.factor) for members in by_group.values()])
+    whole = trend([each for members in by_group.values() for each in _by_block(members, predicate.factor)])
     sentence = _trend_sentence(predicate, metric, numbers, by_kind, whole)
     behind = [sample for members in by_group.values() for sample in members]
     return Finding(_trend_verdict(kinds, whole.direction(confidence), wanted), sentence, numbers, behind)
@@ -141,7 +157,7 @@ def _rise(
     ratios = [above[-1].over(sample, confidence) for sample in below]
     wide = together_confidence(confidence, len(below))
     not_above = any(_reaches(above[-1].over(sample, wide)) for sample in below)
-    rising = trend([_xy([below[-1], *above], predicate.factor)]).direction(confidence)
+    rising = trend(_by_block([below[-1], *above], predicate.factor)).direction(confidence)
     shown = above[-1].over(highest, confidence)
     if rising == 1 and all(ratio.has_interval and ratio.low > 1 for ratio in ratios):
         return AGREES, shown

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Look at the claims of a run while it goes on, and measure those that are open further (`repeats: {until: verdicts}`).
+
+The largest number of repeats is declared before the first trial: twice what all points can have in the given time,
+because points whose claims are decided leave theirs to others. Looks come whenever the repeats have doubled. The level
+of intervals at a look follows from the share of the declared repeats (pollscope.stats.sequential). It is stored in
+run.json, and the verdicts of the run use it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pollscope.plan.plan import Plan
+from pollscope.spec.model import MOST_REPEATS
+from pollscope.spec.points import Point
+from pollscope.stats.estimates import CONFIDENCE
+from pollscope.stats.sequential import look_confidence
+
+
+@dataclass(frozen=True)
+class OpenClaim:
+    """A claim that is not decided yet.
+
+    Attributes:
+        claim: its id.
+        waits_for: its present finding.
+        levels: the points behind it, each by levels of its factors; none if it is not known.
+    """
+
+    claim: str
+    waits_for: str
+    levels: Sequence[Mapping[str, object]]
+
+
+# Reads a run folder; returns the open claims at the level that its run.json holds.
+Judge = Callable[[Path], Sequence[OpenClaim]]
+
+
+def declared_repeats(plan: Plan) -> int:
+    """Return the largest number of repeats that the looks are spread over."""
+    repeats = plan.spec.repeats
+    one_s = sum(trial.seconds for trial in plan.further_round(plan.points, 0))
+    return max(repeats.at_least, min(MOST_REPEATS, round(2 * (repeats.at_most_ns or 0) / 1e9 / one_s)))
+
+
+class Looks:
+    """The looks of one run.
+
+    Args:
+        declared: the largest number of repeats.
+        made: the repeats at each look of an interrupted part of the run.
+    """
+
+    def __init__(self, declared: int, made: Sequence[int] = ()) -> None:
+        self.declared, self.made = declared, [*made]
+
+    @classmethod
+    def of(cls, plan: Plan, meta: Mapping[str, Any]) -> "Looks":
+        """Return the looks of a new or resumed run."""
+        stored = meta.get("looks") or {}
+        return cls(int(stored.get("declared", declared_repeats(plan))), [int(each) for each in stored.get("made", [])])
+
+    def take(self, repeats: int) -> dict[str, Any]:
+        """Count a look after so many repeats; return the entry of run.json."""
+        if not self.made or repeats > self.made[-1]:
+            self.made.append(repeats)
+        confidence = look_confidence(1 - CONFIDENCE, [each / self.declared for each in self.made])
+        return {"declared": self.declared, "made": self.made, "confidence": confidence}
+
+
+def points_of(open_claims: Sequence[OpenClaim], points: Sequence[Point]) -> list[Point]:
+    """Return the points that the open claims rest on; all points if a claim does not name its own."""
+    if not all(claim.levels for claim in open_claims):
+        return list(points)
+    wanted = [levels for claim in open_claims for levels in claim.levels]
+    found = [point for point in points if any(_has(point, levels) for levels in wanted)]
+    return found or list(points)
+
+
+def _has(point: Point, levels: Mapping[str, object]) -> bool:
+    # A level of a table may be a float where the spec has a whole number, and a word where it has a number.
+    own = {name: level for name, level in levels.items() if name in point.factors}
+    return all(level in (point.factors[name], str(point.factors[name])) for name, level in own.items())

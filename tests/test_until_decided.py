@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`repeats: {until: verdicts}` measures the points of open claims further, look by look."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_helpers import SPEC as RUN_SPEC
+from run_helpers import Cli
+
+from pollscope.analysis.claims import VerdictKind, evaluate_run
+from pollscope.base.errors import UsageError
+from pollscope.cli.decided import settings_until_decided
+from pollscope.plan.plan import Plan, make_plan
+from pollscope.run.looks import Looks, OpenClaim, declared_repeats, points_of
+from pollscope.spec import LoadedSpec, Overrides, load_text
+from pollscope.stats.estimates import block_ratio_estimate
+from pollscope.stats.sequential import look_confidence, spent
+
+SPEC = """\
+format: 1
+name: decided
+title: Two levels
+parameters: {{load_pps: 0}}
+factors: {{lookups: [1, 8], burst: [8, 32]}}
+trial: {{warmup: 5 ms, window: 25 ms, drain: 0 ms}}
+repeats: {repeats}
+"""
+DECIDED = "{count: 12, until: verdicts, at_most: 1 min}"
+
+
+def loaded(repeats: str = DECIDED, *settings: str) -> LoadedSpec:
+    return load_text(SPEC.format(repeats=repeats), "x.yaml", Overrides(settings=settings))
+
+
+def plan_of(repeats: str = DECIDED) -> Plan:
+    return make_plan(loaded(repeats).spec, lambda _point: None)
+
+
+@pytest.mark.parametrize(
+    "repeats",
+    ["{until: verdicts}", "{count: 5, at_most: 1 min}", "{until: soon, at_most: 1 min}", "{at_most: 1 min}"],
+)
+def test_a_spec_names_the_longest_time(repeats: str) -> None:
+    with pytest.raises(UsageError):
+        loaded(repeats)
+
+
+@pytest.mark.parametrize(("time", "minutes"), [("10m", 10), ("90 s", 1.5), ("2.5m", 2.5), ("3 min", 3)])
+def test_the_option_changes_the_repeats(time: str, minutes: float) -> None:
+    for repeats in ("{count: 7}", "{until: {metric: rx_pps, within: 2 %}}"):
+        found = loaded(repeats, *settings_until_decided(time)).spec.repeats
+        assert found.decided
+        assert found.narrow is None
+        assert found.at_most_ns == minutes * 60e9
+        assert found.at_least == (7 if "count" in repeats else 12)
+    assert settings_until_decided(None) == []
+
+
+def test_the_error_is_spent_once_over_all_looks() -> None:
+    assert spent(0.05, 0) == 0
+    assert spent(0.05, 1) == pytest.approx(0.05) == spent(0.05, 2)
+    looks = [0.1, 0.2, 0.4, 0.8, 1.0]
+    errors = [1 - look_confidence(0.05, looks[: number + 1]) for number in range(len(looks))]
+    assert sum(errors) == pytest.approx(0.05)
+    assert min(errors) > 0.004
+
+
+def test_looking_again_and_again_at_equal_points_rarely_finds_a_difference() -> None:
+    rng = np.random.default_rng(1)
+    looks, wrong = [12, 24, 48, 96, 192], Counter[bool]()
+    for _ in range(400):
+        logs = 0.1 * rng.standard_normal(looks[-1])
+        found = [
+            block_ratio_estimate(
+                np.exp(logs[:made]).tolist(),
+                [1.0] * made,
+                look_confidence(0.05, [each / looks[-1] for each in looks[: number + 1]]),
+            )
+            for number, made in enumerate(looks)
+        ]
+        wrong["spent"] += any(not each.low <= 1 <= each.high for each in found)
+        naive = [block_ratio_estimate(np.exp(logs[:made]).tolist(), [1.0] * made) for made in looks]
+        wrong["naive"] += any(not each.low <= 1 <= each.high for each in naive)
+    assert wrong["spent"] <= 0.05 * 400 < wrong["naive"]
+
+
+def test_the_largest_number_of_repeats_is_declared_by_the_plan() -> None:
+    plan = plan_of()
+    one_s = sum(trial.seconds for trial in plan.further_round(plan.points, 0))
+    assert declared_repeats(plan) == round(2 * 60 / one_s)
+    assert plan.seconds_at_most == 60
+    assert declared_repeats(plan_of("{count: 12, until: verdicts, at_most: 1 ms}")) == 12
+
+
+def test_a_resumed_run_has_spent_what_it_spent() -> None:
+    plan = plan_of()
+    first = Looks.of(plan, {})
+    entry = [first.take(made) for made in (12, 24)][-1]
+    again = Looks.of(plan, json.loads(json.dumps({"looks": entry})))
+    assert again.take(24) == entry
+    assert again.take(48) == first.take(48)
+
+
+def test_only_the_points_of_open_claims_go_on() -> None:
+    plan = plan_of()
+    claim = OpenClaim("x", "wide", [{"lookups": 1.0, "burst": 8}, {"lookups": 8, "burst": 8}])
+    assert {point.factors["burst"] for point in points_of([claim], plan.points)} == {8}
+    assert len(points_of([claim], plan.points)) == 2
+    assert points_of([claim, OpenClaim("y", "unknown", [])], plan.points) == plan.points
+
+
+TWO_CLAIMS = """\
+claims:
+  - id: plain
+    statement: Four queues receive about as much as one.
+    metric: rx_pps
+    predicate: {kind: ratio, factor: queues, from: 1, to: 4, low: 0.5, high: 2}
+  - id: edge
+    statement: Two queues receive at most 4.3 % more than one.
+    metric: rx_pps
+    predicate: {kind: ratio, factor: queues, from: 1, to: 2, low: 1, high: 1.043}
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Return a command line with a node whose every trial receives more than the one before, by ever smaller shares."""
+    cli = Cli(tmp_path)
+    cli.faults = {"jitter": "on"}
+    text = RUN_SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]").replace("row: S-F5\n", "")
+    text = text.replace("repeats: {count: 2}", "repeats: {count: 12}").replace("queues: [1, 2]", "queues: [1, 2, 4]")
+    cli.spec(text + TWO_CLAIMS)
+    return cli
+
+
+def test_a_run_measures_the_points_of_open_claims_further(cli: Cli) -> None:
+    done = cli("run", "spec.yaml", "--until-decided", "1m")
+    assert done.returncode == 0, done.stderr
+    run = cli.only_run()
+    counts = Counter(trial["factors"]["queues"] for trial in run.trials)
+    assert counts[4] == 12, "its claim is decided at the first look"
+    assert counts[1] == counts[2] > 12
+    assert run.meta["looks"]["made"] == [12 << look for look in range(len(run.meta["looks"]["made"]))]
+    assert run.meta["looks"]["made"][-1] == counts[1]
+    assert "after 12 repeats 1 claim open, 2 points go on; faults.edge: Ratio" in " ".join(done.stderr.split())
+    plain, edge = evaluate_run(run)
+    assert (plain.kind, edge.kind) == (VerdictKind.AGREES, VerdictKind.AGREES)
+    assert f"looked at its claims {len(run.meta['looks']['made'])} times" in edge.finding.sentence
+
+
+def test_a_claim_that_stays_open_is_a_warning(cli: Cli) -> None:
+    assert cli("run", "spec.yaml", "--until-decided", "1 ms").returncode == 0
+    run = cli.only_run()
+    assert len(run.trials) == 36
+    assert "1 claim still open after 12 repeats, the declared maximum: faults.edge" in run.meta["warnings"]
+    assert [verdict.kind for verdict in evaluate_run(run)] == [VerdictKind.AGREES, VerdictKind.INCONCLUSIVE]
