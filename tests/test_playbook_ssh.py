@@ -149,7 +149,7 @@ def test_correct_state_is_left_alone(bench: Bench) -> None:
 def test_a_failed_provision_keeps_the_earlier_one_and_a_good_one_replaces_it(bench: Bench, tmp_path: Path) -> None:
     bench.play("provision")
     before = bench.snapshot()
-    newer, pktgen = bench.folder / "newer.tar.gz", tmp_path / "pktgen-24.10.3.tar.gz"
+    newer, pktgen = bench.folder / "newer.tar.gz", tmp_path / "pktgen-23.06.1.tar.gz"
     make_archive(newer)
     pktgen.write_bytes(b"no archive")
     roles = ["pollscope_apps", "pktgen"]
@@ -380,6 +380,12 @@ def test_the_program_writes_one_line_and_ends_with_3(bench: Bench, checkout: Pat
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
+def _dpdk_version() -> str:
+    """Return year and month of this host's DPDK, for example 22.11."""
+    command = ["dpkg-query", "--show", "--showformat=${Version}", "libdpdk-dev"]
+    return ".".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split(".")[:2])
+
+
 MESON = """project('pktgen', 'c')
 executable('pktgen', 'main.c', install: get_option('enable_lua'))
 """
@@ -387,13 +393,13 @@ executable('pktgen', 'main.c', install: get_option('enable_lua'))
 
 @pytest.mark.thorough
 def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -> None:
-    """A small program stands for pktgen-dpdk, which is not available here."""
-    source = tmp_path / "pktgen-24.10.3"
+    """A small program stands for pktgen-dpdk; test_pktgen_real.py builds the real one."""
+    source = tmp_path / "pktgen-23.06.1"
     source.mkdir()
     (source / "meson.build").write_text(MESON)
     (source / "meson_options.txt").write_text("option('enable_lua', type: 'boolean', value: false)\n")
     (source / "main.c").write_text("int main(void) { return 0; }\n")
-    path = tmp_path / "pktgen-24.10.3.tar.gz"
+    path = tmp_path / "pktgen-23.06.1.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         archive.add(source, source.name)
     given: dict[str, Any] = {
@@ -402,8 +408,12 @@ def test_pktgen_is_built_from_the_pinned_archive(bench: Bench, tmp_path: Path) -
         "pktgen_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "pktgen_prefix": str(bench.folder / "opt/pktgen"),
         "pktgen_packages": ["gcc", "meson"],
+        "pktgen_versions": {_dpdk_version(): "23.06.1"},
     }
-    fails(bench, "is not pktgen-dpdk 24.10.3", **{**given, "pktgen_sha256": "0" * 64})
+    fails(bench, "is not pktgen-dpdk 23.06.1, which fits DPDK", **{**given, "pktgen_sha256": "0" * 64})
+    fails(bench, "is not pktgen-dpdk 24.10.3", **{**given, "pktgen_version": "24.10.3"})
+    unknown = {**given, "pktgen_versions": {"20.11": "20.11.3"}}
+    fails(bench, f"no version of pktgen-dpdk is known to fit DPDK {_dpdk_version()} of this host", **unknown)
     assert bench.play("provision", **given).changes
     subprocess.run([bench.folder / "opt/pktgen/current/bin/pktgen"], check=True)
     assert bench.play("provision", **given).changes == ()

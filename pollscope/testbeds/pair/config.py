@@ -203,9 +203,12 @@ class PairConfig(TestbedConfig):
     def _generator_has_room(self) -> Self:
         if self.generator_lcores > MOST_GENERATOR_LCORES:
             raise ValueError(f"generator.cpus: a generator has at most {MOST_GENERATOR_LCORES} lcores")
+        if self.generator_lcores > len(self.generator.cpus):
+            raise ValueError("generator.cpus: names one CPU; pktgen-dpdk needs one for each of its two ports")
         return self
 
     @property
     def generator_lcores(self) -> int:
-        """Return how many lcores the generator sends on; other drivers than ours have one."""
-        return len(self.generator.cpus) if self.driver == "pollscope-node" else 1
+        """Return how many lcores the generator has; pktgen-dpdk has one for each port, TRex its own."""
+        ports = {self.generator.ports.rx, self.generator.ports.tx}
+        return {"pollscope-node": len(self.generator.cpus), "pktgen-dpdk": len(ports)}.get(self.driver, 1)

@@ -1,16 +1,128 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Let generators of other projects take a node's place: they count packets, and no more is asked of them."""
 
+import json
+import subprocess
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
-from pollscope.node.client import NodeRefused
+from pollscope.node.client import LineReader, NodeLost, NodeRefused, end_process
 from pollscope.spec.model import Parameters
 
+# Addresses and port as pollscope's own generator has them (apps/node/gen/traffic.c, apps/lib/packets.h).
+SOURCE, DESTINATION_PORT = "172.16.0.1", 9
 FIRST_SOURCE_PORT = 1024
-_MOST_FLOWS = 65536 - FIRST_SOURCE_PORT
+# pktgen-dpdk fills the packets of a range once, in a pool of as many buffers (pktgen-constants.h).
+_MOST_FLOWS = {"pktgen-dpdk": 24_576, "trex": 65536 - FIRST_SOURCE_PORT}
+# The DUT's routing table (apps/lib/routes.h): route i is the /24 prefix number i * 40503 modulo 2^16 inside 10.0.0.0/8.
+_ROUTES_NETWORK, _ROUTE_FACTOR, _PREFIXES = int(IPv4Address("10.0.0.0")), 40503, 1 << 16
 COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
+
+
+class Destinations(NamedTuple):
+    """Equidistant destination addresses."""
+
+    first: IPv4Address
+    last: IPv4Address
+    step: IPv4Address
+
+
+def destinations(routes: int, flows: int) -> Destinations:
+    """Return destinations that the first `routes` routes of l3fwd-lpm cover, one for each of several flows.
+
+    Routes lie scattered, so equidistant ones are multiples of one prefix. The step with the most of them is taken.
+    Their number divides `flows`, so that addresses and source ports that advance together make `flows` flows.
+    """
+
+    def count(every: int) -> int:
+        """Return the number of usable routes 0, every, 2 * every, ... before the end of the network."""
+        most = min(-(-routes // every), -(-_PREFIXES // _prefix(every)))
+        return next(number for number in range(min(most, flows), 0, -1) if flows % number == 0)
+
+    step = max(range(1, min(routes, 1024) + 1), key=count)
+    last = (count(step) - 1) * _prefix(step) << 8
+    first = IPv4Address(_ROUTES_NETWORK + 1)
+    return Destinations(first, first + last, IPv4Address(_prefix(step) << 8 if last else 0))
+
+
+def _prefix(route: int) -> int:
+    return route * _ROUTE_FACTOR % _PREFIXES
+
+
+class SentProgram:
+    """A program that was sent to the generator's host as source, and answers lines of JSON there.
+
+    Args:
+        command: starts it.
+        log: for what ssh and the program write.
+        who: the generator's name in messages.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, who: str) -> None:
+        with log.open("ab") as said:
+            self._process = subprocess.Popen(
+                list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+            )
+        self._who, self._reader = who, LineReader(self._process.stdout, who)
+        self._lines: list[bytes] = []
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether the connection is there."""
+        return self._process.poll() is None
+
+    def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        """Send a question and return the answer.
+
+        Raises:
+            NodeLost: there is no answer, or the program has ended.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # its last line may say why
+        return self.answer(limit_s)
+
+    def answer(self, limit_s: float) -> dict[str, Any]:
+        """Return the next answer; raise as `ask`."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            while self._lines:
+                if (line := self._lines.pop(0)).startswith(b"{"):  # an API may print
+                    return self._parsed(line)
+            try:
+                lines = self._reader.lines(deadline)
+            except EOFError:
+                raise NodeLost(f"{self._who} ended with status {self._process.wait(5)}") from None
+            if lines is None:
+                raise NodeLost(f"{self._who} hung: no answer")
+            self._lines = lines
+
+    def _parsed(self, line: bytes) -> dict[str, Any]:
+        try:
+            answer = dict(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise NodeLost(f"{self._who} wrote something that is not JSON: {line[:60]!r}") from error
+        if "refused" in answer:
+            raise NodeLost(str(answer["refused"]))
+        return answer
+
+    def end(self) -> None:
+        """End the program by the end of its input, or by a signal."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(10)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            end_process(self._process)
+        self._process.stdout.close()
 
 
 class OtherGenerator(ABC):
@@ -45,12 +157,12 @@ class OtherGenerator(ABC):
         """Tell whether the program and the way to it are there."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Ask it to quit, and end it if it does not."""
-
-    @abstractmethod
     def end(self) -> None:
-        """End it."""
+        """End it; its host's side does so when its input ends."""
+
+    def close(self) -> None:
+        """End it as well: there is nothing to ask it for before."""
+        self.end()
 
     @abstractmethod
     def _configure(self, limit_s: float) -> None:
@@ -68,6 +180,10 @@ class OtherGenerator(ABC):
         self.hello = {"program": self.driver, "pid": 0, "hugepages": True, "lcores": [], "ports": list(self._names)}
         return self.hello
 
+    def _links(self) -> dict[str, bool]:
+        """Return whether the link of each port is up, as far as it is known. A port without one sends nothing."""
+        return {}
+
     def request(self, command: str, limit_s: float, **fields: Any) -> dict[str, Any]:
         """Answer a request of the node protocol.
 
@@ -81,9 +197,8 @@ class OtherGenerator(ABC):
         if command == "start":
             self._start = fields
             return {}
-        # A port whose link is down sends nothing, which the trial shows.
         answers: dict[str, dict[str, Any]] = {
-            "links": {"links": {}},
+            "links": {"links": self._links() if command == "links" else {}},
             "noise": {"noise": []},
             "host_state": {"host_state": {"absent": f"{self.driver} runs no host-state checks on its core"}},
             "read": self._result,
@@ -139,6 +254,6 @@ def refusal(driver: str, params: Parameters) -> str | None:
         return f"{driver} does not place flows on RX queues, as shape {params.shape} needs"
     if params.nic_timestamps:
         return f"{driver} is asked for no NIC time stamps here"
-    if params.flows > _MOST_FLOWS:
-        return f"{driver}'s range of source ports makes at most {_MOST_FLOWS} flows"
+    if params.flows > _MOST_FLOWS[driver]:
+        return f"{driver}'s range of source ports makes at most {_MOST_FLOWS[driver]} flows"
     return None

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Use pktgen-dpdk as the generator of a pair, through Lua on its control socket.
+"""Use pktgen-dpdk as the generator of a pair, by lines of Lua that a program on its own host hands to it.
 
-This is written against its public documentation (the Lua interface and the TCP control socket, port 22022) and was
-never run against the real program. The socket is reached through SSH (`ssh -W`), so that it listens on the loopback
-interface alone. It has no password: every user of that host can run Lua in pktgen-dpdk, which runs as root.
+Written and tried with pktgen-dpdk 23.06.1 on DPDK 22.11. The file pktgen_there.py, which goes to that host through SSH,
+says how it starts pktgen-dpdk and why it leaves the program's own socket closed.
 """
 
-import contextlib
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,112 +15,77 @@ from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.fields import StrictModel
-from pollscope.node.client import LINE_LIMIT_BYTES, LineReader, NodeLost, end_process
-from pollscope.testbeds.pair.other_generator import COUNTERS, FIRST_SOURCE_PORT, OtherGenerator
-from pollscope.testbeds.pair.ssh import Remote, root_command, ssh_command
+from pollscope.node.client import NodeFailed, NodeLost
+from pollscope.testbeds.pair.other_generator import (
+    DESTINATION_PORT,
+    FIRST_SOURCE_PORT,
+    SOURCE,
+    OtherGenerator,
+    SentProgram,
+    destinations,
+)
+from pollscope.testbeds.pair.ssh import Remote, root_command
 
+THERE = Path(__file__).with_name("pktgen_there.py")
+START_LIMIT_S, ANSWER_LIMIT_S = 90.0, 30.0
+FIRST_PACKET_LIMIT_S, LOOK_S = 10.0, 0.005
 # Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
 _WIRE_OVERHEAD_BYTES = 20
-ANSWER_LIMIT_S, START_LIMIT_S, LOOK_S = 20.0, 60.0, 0.5
-_MARK = "POLLSCOPE"
+# Root imports nothing from the folder of the login. An older Python has no option -P for this.
+_SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
 _NO_LATENCY = (
     "pktgen-dpdk gives least, mean and greatest latency of packets that it stamps when it sends them: "
     "no distribution, and nothing from the intended time of sending"
 )
 NO_INTENTION = "pktgen-dpdk does not tell what it meant to send"
+# Each port has five pools of 24,576 buffers of 10 KiB (pktgen-constants.h: MAX_MBUFS_PER_PORT, DEFAULT_MBUF_SIZE).
+_MEMORY = "it takes 1.3 GiB per port: reserve as many hugepages, or set generator.memory_mib"
 
 
 class PktgenConfig(StrictModel):
     """Describe how pktgen-dpdk runs on the generator's host."""
 
     program: str = Field(default="/opt/pollscope-pktgen/current/bin/pktgen", pattern=r"^/\S+$")
-    line_gbps: float = Field(gt=0, strict=False, description="speed of the link; the rate is set as a percentage of it")
-    control_port: int = Field(default=22022, ge=1, le=65535)
-    folder: str = Field(
-        default="/opt/pollscope-pktgen/current", pattern=r"^/\S+$", description="folder with Pktgen.lua"
-    )
 
 
-def rate_percent(pps: float, frame_bytes: int, line_gbps: float) -> float:
+def rate_percent(pps: float, frame_bytes: int, line_mbps: float) -> float:
     """Convert a packet rate to pktgen's `rate`: a percentage of the line, at most 100."""
-    return min(100.0, 100 * pps * (frame_bytes + _WIRE_OVERHEAD_BYTES) * 8 / (line_gbps * 1e9))
+    return min(100.0, 100 * pps * (frame_bytes + _WIRE_OVERHEAD_BYTES) * 8 / (line_mbps * 1e6))
 
 
-def _setting_lines(generator: Mapping[str, Any]) -> list[str]:
-    """Return Lua for the `gen` of a configure request: size, burst, and a range of source ports for the flows."""
+def setting_lines(generator: Mapping[str, Any]) -> list[str]:
+    """Return Lua for the `gen` of a configure request: size, burst, and ranges of ports and addresses for the flows."""
     size, flows = generator["frame"][0]["bytes"], generator["flows"]
+    to = destinations(generator["routes"], flows)
+    last_port = FIRST_SOURCE_PORT + flows - 1
+    mac = generator.get("target", {}).get("mac")
+    macs = [f'pktgen.set_mac("0", "dst", "{mac}")', f'pktgen.range.dst_mac("0", "start", "{mac}")'] if mac else []
     return [
         'pktgen.stop("all")',
-        "pktgen.clr()",
         'pktgen.set("0", "count", 0)',
+        'pktgen.set_type("0", "ipv4")',
+        'pktgen.set_proto("0", "udp")',
         f'pktgen.set("0", "size", {size})',
         f'pktgen.set("0", "burst", {generator["burst"]})',
-        f'pktgen.range.src_port("0", "start", {FIRST_SOURCE_PORT})',
-        f'pktgen.range.src_port("0", "min", {FIRST_SOURCE_PORT})',
-        f'pktgen.range.src_port("0", "max", {FIRST_SOURCE_PORT + flows - 1})',
-        f'pktgen.range.src_port("0", "inc", {1 if flows > 1 else 0})',
-        f'pktgen.range.pkt_size("0", "start", {size})',
-        f'pktgen.range.pkt_size("0", "min", {size})',
-        f'pktgen.range.pkt_size("0", "max", {size})',
-        'pktgen.range.pkt_size("0", "inc", 0)',
+        f'pktgen.set("0", "sport", {FIRST_SOURCE_PORT})',
+        f'pktgen.set("0", "dport", {DESTINATION_PORT})',
+        f'pktgen.set_ipaddr("0", "src", "{SOURCE}/32")',
+        f'pktgen.set_ipaddr("0", "dst", "{to.first}")',
+        'pktgen.range.set_type("0", "ipv4")',
+        'pktgen.range.ip_proto("0", "udp")',
+        *macs,
+        *_range("src_ip", f'"{SOURCE}"', f'"{SOURCE}"', '"0.0.0.0"'),
+        *_range("dst_ip", f'"{to.first}"', f'"{to.last}"', f'"{to.step}"'),
+        *_range("src_port", str(FIRST_SOURCE_PORT), str(last_port), "1" if flows > 1 else "0"),
+        *_range("dst_port", str(DESTINATION_PORT), str(DESTINATION_PORT), "0"),
+        *_range("pkt_size", str(size), str(size), "0"),
         f'pktgen.set_range("0", "{"on" if flows > 1 else "off"}")',
     ]
 
 
-class Control:
-    """Run lines of Lua over the control socket and read what they print, up to a mark at the end of each request."""
-
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        with log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
-            )
-        self._reader = LineReader(self._process.stdout, "pktgen-dpdk")
-        self._text, self._number = "", 0
-
-    @property
-    def alive(self) -> bool:
-        """Tell whether the connection is there."""
-        return self._process.poll() is None
-
-    def ask(self, lines: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> str:
-        """Run Lua and return what it printed.
-
-        Raises:
-            NodeLost: there is no answer, an answer without end, or no connection.
-        """
-        self._number += 1
-        end = f"{_MARK}-{self._number}-END"
-        self._send("\n".join([*lines, f'printf("{end}\\n")', ""]))
-        deadline = time.monotonic() + limit_s
-        while end not in self._text:
-            self._read(deadline)
-        said, _, self._text = self._text.partition(end)
-        return said
-
-    def _send(self, text: str) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(text.encode())
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise NodeLost(f"pktgen-dpdk's control socket is gone (ssh: status {self._process.wait(5)})") from error
-
-    def _read(self, deadline: float) -> None:
-        chunk = self._reader.chunk(deadline)
-        if chunk is None or len(self._text) > LINE_LIMIT_BYTES:
-            raise NodeLost("pktgen-dpdk hung: no answer on its control socket")
-        if not chunk:
-            raise NodeLost(f"pktgen-dpdk's control socket was closed (ssh: status {self._process.wait(5)})")
-        self._text += chunk.decode(errors="replace")
-
-    def end(self) -> None:
-        """End the connection."""
-        end_process(self._process)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # unsent data is of no use any more
-                    pipe.close()
+def _range(name: str, first: str, last: str, step: str) -> list[str]:
+    values = {"start": first, "min": first, "max": last, "inc": step}
+    return [f'pktgen.range.{name}("0", "{key}", {value})' for key, value in values.items()]
 
 
 class Pktgen(OtherGenerator):
@@ -131,7 +93,7 @@ class Pktgen(OtherGenerator):
 
     Args:
         remote: the generator's host.
-        eal: EAL arguments there: two lcores, its ports.
+        eal: EAL arguments there: one lcore beside the main one for each port, and its ports.
         config: see PktgenConfig.
         names: of the sending and of the receiving port; may be one.
         log: for what ssh and the program write.
@@ -151,122 +113,123 @@ class Pktgen(OtherGenerator):
         self, remote: Remote, eal: Sequence[str], config: PktgenConfig, names: tuple[str, str], log: Path
     ) -> None:
         super().__init__(names)
-        self._remote, self._config, self._log = remote, config, log
-        own = ["-P", "-G", "-m", "[1:1].0" if self._receiving == 0 else "[1:1].0,[1:1].1"]
-        command = root_command(remote, ["env", "-C", config.folder, config.program, *eal, "--", *own])
-        with log.open("ab") as said:
-            self._program = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True
-            )
-        self._control: Control | None = None
+        self._remote = remote
+        self._used = (0,) if self._receiving == 0 else (0, 1)
+        # An lcore serves one port: a second entry for the same lcore replaces the first.
+        cores = ",".join(f"[{port + 1}:{port + 1}].{port}" for port in self._used)
+        own = [config.program, *eal, "--", "-P", "-m", cores]
+        command = root_command(remote, ["python3", "-c", _SAFE_PATH + THERE.read_text(), *own])
+        self._program = SentProgram(command, log, "pktgen-dpdk")
+        self._log = log
+        self._base: dict[str, float] = {}
 
     def wait_hello(self) -> dict[str, Any]:
-        """Wait until its control socket answers.
+        """Wait until its Lua answers.
 
         Raises:
             HostError: it ended, or does not answer.
         """
-        deadline = time.monotonic() + START_LIMIT_S
-        while True:
-            try:
-                self._control = Control(self._control_command(), self._log)
-                self._control.ask(['pktgen.screen("off")'])
-                break
-            except NodeLost as error:
-                self._control.end() if self._control is not None else None
-                if self._program.poll() is not None or time.monotonic() > deadline:
-                    ended = self._program.poll()
-                    self.end()
-                    how = error.what if ended is None else f"pktgen-dpdk ended with status {ended}"
-                    raise HostError(how, str(self._log)) from error
-                time.sleep(LOOK_S)
-        return self._said_hello()
-
-    def _control_command(self) -> list[str]:
-        *words, _remote_command = ssh_command(self._remote, [])
-        at = words.index("--")
-        return [*words[:at], "-W", f"127.0.0.1:{self._config.control_port}", *words[at:]]
+        try:
+            pid = self._program.answer(START_LIMIT_S)["ready"]
+        except (NodeLost, KeyError) as error:
+            self.end()
+            remedy = _MEMORY if "Cannot create mbuf pool" in str(error) else f"all of it: {self._log}"
+            raise HostError(str(error), f"generator {self._remote}", remedy) from error
+        return {**self._said_hello(), "pid": pid}
 
     @property
     def alive(self) -> bool:
-        """Tell whether the program and the connection to its socket are there."""
-        return self._program.poll() is None and self._control is not None and self._control.alive
+        """Tell whether the program and the connection to it are there."""
+        return self._program.alive
+
+    def _links(self) -> dict[str, bool]:
+        return {name: bool(self._line_mbps(port)) for port, name in zip(self._used, self._names, strict=False)}
+
+    def _line_mbps(self, port: int = 0) -> int:
+        """Return the speed of a port's link, of which rates are a percentage; 0 while it is down."""
+        said = self._lua([f'return pktgen.linkState("{port}")[{port}]'])
+        found = re.match(r"<UP-(\d+)-", said)
+        return int(found[1]) if found else 0
 
     def _configure(self, limit_s: float) -> None:
-        self._lua(_setting_lines(self._generator) if self._generator else ['pktgen.stop("all")'], limit_s)
+        self._lua(setting_lines(self._generator) if self._generator else ['pktgen.stop("all")'], limit_s)
+
+    def request(self, command: str, limit_s: float, **fields: Any) -> dict[str, Any]:
+        """Answer a request of the node protocol; `start` begins to send, so that its delay is measured."""
+        answer = super().request(command, limit_s, **fields)
+        if command == "start":
+            self._begin()
+        return answer
+
+    def _begin(self) -> None:
+        """Begin to send, and wait for the first packet: pktgen-dpdk fills a whole pool of packets before it."""
+        percent = self._percent()
+        self._lua(
+            [
+                'pktgen.stop("all")',
+                "pktgen.clr()",
+                f'pktgen.latency("all", "{"on" if self._generator.get("rx_port") else "off"}")',
+            ]
+        )
+        self._base = self._counts()
+        if percent == 0:  # pktgen takes no rate of 0
+            return
+        self._lua([f'pktgen.set("0", "rate", {percent:.6f})', 'pktgen.start("0")'])
+        deadline = time.monotonic() + FIRST_PACKET_LIMIT_S
+        while self._counts(self._base)["0.opackets"] == 0:
+            if time.monotonic() > deadline:
+                self._lua(['pktgen.stop("0")'])
+                raise NodeFailed(f"pktgen-dpdk sent nothing for {FIRST_PACKET_LIMIT_S:.0f} s after its start")
+            time.sleep(LOOK_S)
 
     def _trial(self) -> dict[str, Any]:
         start = self._start
-        self._lua(["pktgen.clr()", f'pktgen.set("0", "rate", {self._rate():.6f})', self._latency(), *self._begin()])
         time.sleep(start["warmup_ns"] / 1e9)
-        before = self._counts()
+        before = self._counts(self._base)
         time.sleep(start["window_ns"] / 1e9)
-        after = self._counts()
+        after = self._counts(self._base)
         self._lua(['pktgen.stop("0")'])
         time.sleep(start["drain_max_ns"] / 1e9)
         return self._measured(before, after, {"pktgen_latency": self._latencies()})
 
-    def _rate(self) -> float:
+    def _percent(self) -> float:
         rate, size = self._start["rate"], int(self._generator["frame"][0]["bytes"])
         if "saturate" in rate:
             return 100.0
         if "line_share" in rate:
             return 100.0 * float(rate["line_share"])
-        return rate_percent(float(rate["pps"]), size, self._config.line_gbps)
+        speed = self._line_mbps()
+        if not speed:
+            raise NodeFailed(f"{self._names[0]} of pktgen-dpdk has no link", remedy="is the cable in?")
+        return rate_percent(float(rate["pps"]), size, speed)
 
-    def _begin(self) -> list[str]:
-        return ['pktgen.start("0")'] if self._rate() > 0 else []  # pktgen takes no rate of 0
-
-    def _latency(self) -> str:
-        return 'pktgen.latency("0", "on")' if self._generator.get("rx_port") else 'pktgen.latency("0", "off")'
-
-    def _counts(self) -> dict[str, float]:
-        """Return the counters of both ports since `clr`, with the time at which they were read."""
-        wanted = [f'local s{port} = pktgen.portStats("{port}", "port")[{port}]' for port in {0, self._receiving}]
-        cells = dict.fromkeys((port, name) for port in (0, self._receiving) for name in COUNTERS)
-        shown = [f'printf("{_MARK} {port} {name} %d\\n", s{port}["{name}"])' for port, name in cells]
-        asked_ns = time.monotonic_ns()
-        said = self._lua(["do", *wanted, *shown, "end"])
-        found = re.findall(rf"{_MARK} (\d) (\w+) (\d+)", said)
-        counts = {f"{port}.{name}": float(value) for port, name, value in found}
-        if missing := [name for name in ("0.opackets", f"{self._receiving}.ipackets") if name not in counts]:
-            raise NodeLost(f"pktgen-dpdk gave no {missing[0]}: {said.strip()[:60]!r}")
-        return {**counts, "t_ns": (asked_ns + time.monotonic_ns()) / 2}
+    def _counts(self, base: Mapping[str, float] = {}) -> dict[str, float]:
+        """Return the counters of both ports since `base`, with the time at which they were read."""
+        found = self._program.ask({"counts": self._used}, ANSWER_LIMIT_S)
+        return {key: value - base.get(key, 0) if key != "t_ns" else value for key, value in found.items()}
 
     def _latencies(self) -> dict[str, Any]:
-        """Return the latency page under its own names and in its own units; no metric is made of it."""
+        """Return its latencies under its own names and in its own units; no metric is made of them."""
         if not self._generator.get("rx_port"):
             return {"absent": "the generator takes no packets back"}
         port = self._receiving
-        said = self._lua(
-            [
-                f'for name, value in pairs(pktgen.pktStats("{port}")[{port}]) do',
-                f'if string.find(name, "latency") then printf("{_MARK} %s %s\\n", name, tostring(value)) end',
-                "end",
-            ]
-        )
-        found = re.findall(rf"{_MARK} (\w+) (-?[\d.]+)", said)
-        return {name: float(value) for name, value in found} or {"absent": "its pktStats have nothing of latency"}
+        names = ("num_pkts", "min_us", "avg_us", "max_us")
+        shown = " .. ' ' .. ".join(f"s.{name}" for name in names)
+        said = self._lua([f'local s = pktgen.pktStats("{port}")[{port}].latency return {shown}']).split()
+        found = dict(zip(names, map(float, said), strict=True))
+        return found if found["num_pkts"] else {"absent": "none of its stamped packets came back"}
 
     def _lua(self, lines: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> str:
-        if self._control is None:
-            raise NodeLost("pktgen-dpdk is not connected")
-        return self._control.ask(lines, limit_s)
+        """Run Lua there and return its value as text.
 
-    def close(self) -> None:
-        """Ask pktgen-dpdk to quit, and end it if it does not."""
-        if self.alive:
-            try:
-                self._lua(['pktgen.stop("all")', "pktgen.quit()"], 3.0)
-                self._program.wait(3.0)
-            except (NodeLost, subprocess.TimeoutExpired):
-                pass
-        self.end()
+        Raises:
+            NodeFailed: Lua refused it. NodeLost: there is no answer.
+        """
+        answer = self._program.ask({"lua": " ".join(lines)}, limit_s)
+        if "error" in answer:
+            raise NodeFailed(f"pktgen-dpdk refused Lua: {answer['error']}", remedy="is it version 23.06 or later?")
+        return str(answer["value"])
 
     def end(self) -> None:
-        """End both connections; the program ends because its console does."""
-        if self._control is not None:
-            self._control.end()
-        if self._program.stdin is not None:
-            self._program.stdin.close()
-        end_process(self._program)
+        """End the connection, and so pktgen-dpdk."""
+        self._program.end()

@@ -203,7 +203,7 @@ class PairTestbed(NodeTestbed):
         names = host.ports.tx, host.ports.rx
         client: OtherGenerator
         if self.config.pktgen is not None:
-            eal = host.eal_arguments(self._prefix("gen"), 1, AtStart())
+            eal = host.eal_arguments(self._prefix("gen"), self.config.generator_lcores, AtStart())
             client = Pktgen(host.ssh, eal, self.config.pktgen, names, log)
         elif self.config.trex is not None:
             client = Trex(host.ssh, self.config.trex, names, log)
@@ -298,9 +298,6 @@ class _Tail:
 
 def _open_ports(config: PairConfig) -> Iterator[HostFinding]:
     """Yield a note for a generator that takes commands without a password."""
-    if config.pktgen is not None:
-        text = f"every user there can command it by 127.0.0.1:{config.pktgen.control_port}, as root"
-        yield HostFinding("generator", "pktgen-dpdk", "note", text, "let nobody else log in there during a run")
     if config.trex is not None and not config.trex.own_network:
         text = "every host that reaches ports 4500, 4501 and 4507 there can command TRex, as root"
         yield HostFinding("generator", "TRex", "note", text, "close these ports in its firewall, or own_network: true")

@@ -8,9 +8,6 @@ TRex takes requests without a password on ports 4500, 4501 and 4507 of all addre
 namespace of its own, where only processes of root can reach these ports.
 """
 
-import json
-import subprocess
-import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,8 +15,15 @@ from pydantic import Field
 
 from pollscope.base.errors import HostError
 from pollscope.base.fields import FCS_BYTES, StrictModel
-from pollscope.node.client import LineReader, NodeLost, end_process
-from pollscope.testbeds.pair.other_generator import FIRST_SOURCE_PORT, OtherGenerator
+from pollscope.node.client import NodeLost
+from pollscope.testbeds.pair.other_generator import (
+    DESTINATION_PORT,
+    FIRST_SOURCE_PORT,
+    SOURCE,
+    OtherGenerator,
+    SentProgram,
+    destinations,
+)
 from pollscope.testbeds.pair.ssh import Remote, root_command
 
 THERE = Path(__file__).with_name("trex_there.py")
@@ -75,16 +79,7 @@ class Trex(OtherGenerator):
         self._log = log
         start = _IN_A_NAMESPACE if config.own_network else ("python3", "-c")
         words = [*start, _SAFE_PATH + THERE.read_text(), config.folder, config.configuration, str(config.cores)]
-        with log.open("ab") as said:
-            self._program = subprocess.Popen(
-                root_command(remote, words),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                start_new_session=True,
-            )
-        self._reader = LineReader(self._program.stdout, "TRex")
-        self._lines: list[bytes] = []
+        self._program = SentProgram(root_command(remote, words), log, "TRex")
 
     def wait_hello(self) -> dict[str, Any]:
         """Wait until TRex answers there.
@@ -93,7 +88,7 @@ class Trex(OtherGenerator):
             HostError: it ended, or does not answer.
         """
         try:
-            self._answer(START_LIMIT_S)
+            self._program.answer(START_LIMIT_S)
         except NodeLost as error:
             self.end()
             raise HostError(str(error), str(self._log), "its last lines there say why") from error
@@ -102,7 +97,7 @@ class Trex(OtherGenerator):
     @property
     def alive(self) -> bool:
         """Tell whether TRex and the connection are there."""
-        return self._program.poll() is None
+        return self._program.alive
 
     def _configure(self, limit_s: float) -> None:
         """Do nothing: streams are made for each trial."""
@@ -113,58 +108,21 @@ class Trex(OtherGenerator):
             "size": int(self._generator["frame"][0]["bytes"]) - FCS_BYTES,
             "flows": self._generator["flows"],
             "first_port": FIRST_SOURCE_PORT,
+            "source": SOURCE,
+            "destination": str(destinations(self._generator["routes"], 1).first),
+            "port": DESTINATION_PORT,
             "rate": {"pps": rate["pps"]} if "pps" in rate else {"share": rate.get("line_share", 1.0)},
             "latency": bool(self._generator.get("rx_port")),
             "receiving": self._receiving,
             **{f"{name}_s": start[key] / 1e9 for name, key in _TIMES.items()},
         }
-        said = self._asked(trial, sum(trial[f"{name}_s"] for name in _TIMES) + GRACE_S)
+        said = self._program.ask(trial, sum(trial[f"{name}_s"] for name in _TIMES) + GRACE_S)
         latency = said["latency"] or {"absent": "its latency stream was not sent"}
         return self._measured(said["before"], said["after"], {"trex_latency": latency})
 
-    def _asked(self, question: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        assert self._program.stdin is not None
-        try:
-            self._program.stdin.write(json.dumps(question).encode() + b"\n")
-            self._program.stdin.flush()
-        except BrokenPipeError as error:
-            raise NodeLost(f"TRex is gone (ssh: status {self._program.wait(5)})") from error
-        return self._answer(limit_s)
-
-    def _answer(self, limit_s: float) -> dict[str, Any]:
-        deadline = time.monotonic() + limit_s
-        while True:
-            while self._lines:
-                if (line := self._lines.pop(0)).startswith(b"{"):  # its API may print
-                    return _parsed(line)
-            try:
-                lines = self._reader.lines(deadline)
-            except EOFError:
-                raise NodeLost(f"TRex ended with status {self._program.wait(5)}") from None
-            if lines is None:
-                raise NodeLost("TRex hung: no answer")
-            self._lines = lines
-
-    def close(self) -> None:
-        """End TRex; its host's side does so when its input ends."""
-        self.end()
-
     def end(self) -> None:
         """End the connection, and so TRex."""
-        assert self._program.stdin is not None and self._program.stdout is not None
-        try:
-            self._program.stdin.close()
-            self._program.wait(10)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            end_process(self._program)
-        self._program.stdout.close()
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        return dict(json.loads(line))
-    except (ValueError, RecursionError) as error:
-        raise NodeLost(f"TRex wrote something that is not JSON: {line[:60]!r}") from error
+        self._program.end()
 
 
 _TIMES = {"warmup": "warmup_ns", "window": "window_ns", "drain": "drain_max_ns"}

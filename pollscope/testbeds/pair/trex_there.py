@@ -2,7 +2,8 @@
 """TRex in stateless mode, started and asked on its own host; the runner sends this file there (trex.py).
 
 Usage: python3 -c SOURCE FOLDER CONFIGURATION CORES. It writes {"ready": true}, then for each line of its input, a trial
-{"size": bytes without FCS, "flows": n, "first_port": n, "rate": {"pps": n} or {"share": s}, "latency": bool,
+{"size": bytes without FCS, "flows": n, "first_port": n, "source": address, "destination": address, "port": n,
+"rate": {"pps": n} or {"share": s}, "latency": bool,
 "receiving": port, "warmup_s", "window_s", "drain_s"}, counters before and after the window. TRex ends with its input.
 Nothing of pollscope is there, and any Python that TRex takes has to do.
 """
@@ -37,7 +38,8 @@ def connected(api: Any, server: "subprocess.Popen[bytes]") -> Any:
 
 def packet(api: Any, trial: "dict[str, Any]") -> Any:
     """UDP to one address, as many source ports as there are flows; no checksum, which a port would change."""
-    head = api.Ether() / api.IP(src="16.0.0.1", dst="48.0.0.1") / api.UDP(sport=trial["first_port"], dport=9, chksum=0)
+    head = api.Ether() / api.IP(src=trial["source"], dst=trial["destination"])
+    head = head / api.UDP(sport=trial["first_port"], dport=trial["port"], chksum=0)
     padded = head / ("\0" * max(0, trial["size"] - len(head)))
     if trial["flows"] == 1:
         return api.STLPktBuilder(pkt=padded)
