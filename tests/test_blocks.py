@@ -6,11 +6,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import VerdictKind
-from pollscope.analysis.point_values import PointValues
+from pollscope.analysis.point_values import PointValues, by_point
 from pollscope.base.errors import UsageError
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.plan.plan import Plan, make_plan
@@ -137,3 +138,22 @@ def test_zeros_are_compared_by_their_means() -> None:
     zeros = PointValues({}, (0.0,) * 6, blocks=names)
     ones = PointValues({}, (1.0, 1.1, 0.9, 1.0, 1.05, 0.95), blocks=names)
     assert zeros.over(ones).value == 0
+
+
+def test_blocks_of_two_runs_lie_far_apart() -> None:
+    rows = [
+        {"run_id": run, "block": f"{block}.0", "point": "p", "kind": "measure", "status": "ok", "host_state": ""}
+        | {"metric.rx_pps": 1e6 * (block + 1), "factor.queues": 1}
+        for run in ("a", "b")
+        for block in range(8)
+    ]
+    first, second = (by_point(pd.DataFrame(rows[start : start + 8]), "rx_pps")[0] for start in (0, 8))
+    assert second.over(first).low < 1 < second.over(first).high
+    assert second.over(second).relative_half_width < 0.001
+
+
+def test_differences_are_those_within_blocks() -> None:
+    first, last = planted(1.1, 30, 5, MANY_LEVELS)
+    assert last.chance(first) < 1e-6 < 0.05 < replace(last, blocks=()).chance(first)
+    change = last.minus(first)
+    assert 0 < change.low < change.high < 0.2e6

@@ -74,7 +74,8 @@ class PointValues:
         """
         if self.statistic == "median":
             return self._median_over(other, confidence)
-        if beside := self._beside(other):
+        beside = self._beside(other)
+        if beside and min(*self.values, *other.values) > 0:
             ratio = block_ratio_estimate(*beside, confidence)
         else:
             ratio = ratio_estimate(self.values, other.values, confidence)
@@ -95,12 +96,19 @@ class PointValues:
         return found
 
     def _beside(self, other: "PointValues") -> tuple[list[float], list[float]] | None:
-        """Return the means of both points in each block that has both; None where there are too few, or zeros."""
+        """Return the means of both points in each block that has both; None where there are too few."""
         own, others = self.by_block(), other.by_block()
         both = [block for block in own if block in others]
-        if len(both) < FEWEST_BLOCKS or min(*self.values, *other.values) <= 0:
+        if len(both) < FEWEST_BLOCKS:
             return None
         return [fmean(own[block]) for block in both], [fmean(others[block]) for block in both]
+
+    def _apart(self, other: "PointValues") -> tuple[Sequence[float], Sequence[float]]:
+        """Return two samples whose means differ as these do: zeros and the differences by block, or the values."""
+        beside = self._beside(other)
+        if beside is None:
+            return other.values, self.values
+        return [0.0] * len(beside[0]), [own - its for own, its in zip(*beside, strict=True)]
 
     def _median_over(self, other: "PointValues", confidence: float) -> Estimate:
         """Return the ratio of two medians; on the logarithmic scale the squares of their errors add up."""
@@ -118,8 +126,7 @@ class PointValues:
     def minus(self, other: "PointValues") -> Estimate:
         """Return this mean or median minus another's."""
         if self.statistic == "mean":
-            error = math.hypot(self.own_error, other.own_error)
-            return difference_estimate(other.values, self.values, error)
+            return difference_estimate(*self._apart(other), math.hypot(self.own_error, other.own_error))
         one, two = self.estimate, other.estimate
         value, n = one.value - two.value, min(one.n, two.n)
         low, high = (
@@ -131,7 +138,7 @@ class PointValues:
     def chance(self, other: "PointValues") -> float:
         """Return the probability of values so far apart if both are alike: Welch's, of medians Mann and Whitney's."""
         if self.statistic == "mean":
-            return difference_p(other.values, self.values, math.hypot(self.own_error, other.own_error))
+            return difference_p(*self._apart(other), math.hypot(self.own_error, other.own_error))
         if min(len(self.values), len(other.values)) < 2:
             return math.nan
         return float(scipy.stats.mannwhitneyu(self.values, other.values).pvalue)
@@ -233,7 +240,9 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     columns = [f"factor.{name}" for name in names]
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
     # A table has hundreds of columns: those that are looked at are taken before the rows are.
-    wanted = dict.fromkeys([*columns, *metrics, *error_column(table, metric), "host_state", "status", "block"])
+    wanted = dict.fromkeys(
+        [*columns, *metrics, *error_column(table, metric), "host_state", "status", "run_id", "block"]
+    )
     present = table[list(wanted)].dropna(subset=metrics)
     if present.empty:
         return []
@@ -263,7 +272,8 @@ def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str, beside
     host_states = tuple(str(label) for label in rows["host_state"])
     known, flagged = metric_dictionary()[metric], int((rows["status"] == "flagged").sum())
     resolution = known.resolution(sum(values) / len(values))
-    blocks = tuple(str(block) for block in rows["block"])
+    # Blocks of two runs have the same names, and were not measured beside each other.
+    blocks = tuple(f"{run} {block}" if block else "" for run, block in zip(rows["run_id"], rows["block"], strict=True))
     error = _error(rows, metric)
     return PointValues(levels, values, error, host_states, other, known.limits, flagged, blocks, resolution)
 
