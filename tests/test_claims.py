@@ -13,7 +13,7 @@ import synthetic_run as synthetic
 from pydantic import ValidationError
 
 from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, load_claims
-from pollscope.analysis.claims.model import Claim, claims_of, load_table_claims, parse_claims
+from pollscope.analysis.claims.model import Claim, claims_of, parse_claims
 from pollscope.analysis.claims.numbers import exact, exact_percent, stated
 from pollscope.analysis.findings import by_chance
 from pollscope.analysis.papers import Paper, load_paper
@@ -472,6 +472,36 @@ def test_claims_about_hardware_are_not_judged_on_a_virtual_nic(
     assert judges or verdict.finding.sentence.startswith("The claim is about ")
 
 
+@pytest.mark.parametrize(("rate", "judges"), [(200, False), (10_000, True), (None, True)])
+def test_claims_about_cores_that_meet_need_a_link_that_lets_them(
+    tmp_path: Path, rate: int | None, judges: bool
+) -> None:
+    meta = REAL | {"testbed": {"name": "namespaces", "kind": "namespaces", "rate_mbit": rate}}
+    verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75}), claim(**WITHIN, needs=["fast-link"]), **meta)
+    assert verdict.kind is (AGREES if judges else NOT_MEASURABLE)
+    assert judges or "its link of 200 Mbit/s determines completion times, not its cores" in verdict.finding.sentence
+
+
+def test_a_condition_on_how_notified_cores_wait_leaves_polling_cores_in(tmp_path: Path) -> None:
+    """H-F9, H-F12: polling cores stand beside QWAIT that sleeps, though only QWAIT has an idle state."""
+    waits = {("spin", "pause"): 0.9, ("qwait", "pause"): 0.3, ("qwait", "sleep"): 0.6}
+    trials = [
+        record | {"factors": {"notification": notification, "idle": idle}}
+        for (notification, idle), useful in waits.items()
+        for record in trials_of({(1, 1.0): useful})
+    ]
+    trials = [
+        record | {"trial": f"{record['trial']}-{number}", "point": str(record["factors"])}
+        for number, record in enumerate(trials)
+    ]
+    spec = {"zip": [["notification", "idle"]]}
+    predicate = {"kind": "ratio", "factor": "notification", "from": "spin", "to": "qwait", "low": 0.6, "high": 0.75}
+    asleep = claim(metric="useful_share", where={"idle": "sleep"}, predicate=predicate)
+    assert judged(tmp_path / "asleep", trials, asleep, spec=spec).kind is AGREES
+    awake = claim(metric="useful_share", where={"idle": "pause"}, predicate=predicate)
+    assert judged(tmp_path / "awake", trials, awake, spec=spec).kind is DISAGREES
+
+
 def test_emulated_machines_are_no_evidence_for_a_paper(tmp_path: Path) -> None:
     trials = trials_of({(1, 1.0): 0.75})
     of_paper = claim(**WITHIN).model_copy(update={"paper": "socc19"})
@@ -714,7 +744,7 @@ def test_more_work_than_the_papers_router_is_reported(tmp_path: Path) -> None:
 
 def test_the_papers_setup_of_every_judged_row_is_known() -> None:
     for claimed in load_claims():
-        if claimed.paper and claimed.row != "I-LL":  # which a table alone decides
+        if claimed.paper:
             assert claimed.row in load_paper(claimed.paper).setup
     with pytest.raises(ValidationError, match="nothing is said of 'colour'"):
         Paper.model_validate(load_paper("socc19").model_dump() | {"setup": {"S-F5": {"colour": 1}}})
@@ -770,7 +800,7 @@ def test_a_bad_claim_is_one_line_with_file_and_key(change: dict[str, Any], compl
 
 def test_stated_bounds_are_those_of_the_claim() -> None:
     """Bounds are not rounded: a value between a bound and its rounded form would fall on the wrong side."""
-    judged_by = [*(each.predicate for each in load_claims()), *(each.predicate for each in load_table_claims())]
+    judged_by = [each.predicate for each in load_claims()]
     bounded = [each for each in judged_by if isinstance(each, StatedBounds) and not isinstance(each, BY_METRIC)]
     assert len(bounded) > 50
     for each in bounded:

@@ -123,14 +123,26 @@ def test_moved_packets_are_sent_ones_or_received_if_none_are_sent(workload: str,
     assert metrics["moved_pps"] == metrics[moved]
 
 
+def test_without_the_tax_a_core_would_move_more_and_one_that_only_sends_pays_none() -> None:
+    record = trial()
+    record["config"]["dut"]["workload"] = "rx"
+    metrics, _ = derive_trial(record)
+    assert 0 < metrics["tax_share_running"] < 1
+    untaxed = metrics["moved_pps"] / (1 - metrics["tax_share_running"])
+    assert metrics["moved_pps_without_tax"] == pytest.approx(untaxed)
+    record["config"]["dut"]["workload"] = "tx"
+    metrics, _ = derive_trial(record)
+    assert metrics["moved_pps_without_tax"] == metrics["tx_pps"]
+
+
 def test_ddio_hits_of_ice_lake_include_near_writes_and_those_of_skylake_have_none() -> None:
     ice_lake = {"itom_hit": 60, "itom_miss": 20, "itomcachenear_hit": 15, "itomcachenear_miss": 5}
     metrics, _ = metrics_of(pcm_pcie=delivered(**{name: mean(value) for name, value in ice_lake.items()}))
-    assert metrics["ddio_write_hit_share"] == pytest.approx(0.75)
+    assert metrics["dma_write_llc_hit_share"] == pytest.approx(0.75)
     skylake = delivered(itom_hit=mean(60), itom_miss=mean(20), pcirdcur_hit=mean(0), pcirdcur_miss=mean(0))
     metrics, absences = metrics_of(pcm_pcie=skylake)
-    assert metrics["ddio_write_hit_share"] == pytest.approx(0.75)
-    assert absences["ddio_read_hit_share"] == "pcm-pcie counted no read of a device"
+    assert metrics["dma_write_llc_hit_share"] == pytest.approx(0.75)
+    assert absences["dma_read_llc_hit_share"] == "pcm-pcie counted no read of a device"
 
 
 def test_granite_rapids_counts_dram_in_two_halves() -> None:

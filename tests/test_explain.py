@@ -474,8 +474,10 @@ def test_ddio_hits_are_shown_beside_the_expectation_from_rings_and_ways(
     frame: int, descriptors: int, ways: str | int | None, hits: float, kind: RuleOutcome
 ) -> None:
     params = {"frame": frame, "rx_desc": descriptors, "queues": 1, "knob.ddio_ways": ways}
+    received = {"rx_pps": [1e6], "rx_bps": [8e6 * frame], "dma_write_llc_hit_share": [hits]}
+    counted = {**received, "dram_write_bytes_per_packet": [(1 - hits) * frame]}
     cache: dict[str, Any] = {"llc_bytes": 11 * 2.25 * 2**20, "llc_ways": 11}
-    found = of(diagnose(PointObservations("p", params, {"ddio_write_hit_share": [hits]}, **cache)), "DDIO capacity")
+    found = of(diagnose(PointObservations("p", params, counted, **cache)), "DDIO capacity")
     low, high = re.findall(r"by the model ([\d.]+) % to ([\d.]+) % of writes hit", found.evidence[1])[0]
     assert float(low) - 2.5 <= 100 * hits <= float(high)
     assert found.kind is kind

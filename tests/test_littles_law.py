@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import synthetic_run as synthetic
 from command_line import pollscope
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,13 +17,16 @@ from pollscope.analysis.littles_law import (
     limit_shares,
     paper_scaling,
     paper_walk_share,
+    points_of_run,
     scaling,
     three_ways,
     walk_share,
 )
 from pollscope.analysis.papers import stated
 from pollscope.analysis.tables import law_table
+from pollscope.base.errors import UsageError
 from pollscope.stats.littles_law import outstanding_requests
+from pollscope.store.run_folder import read_run
 
 
 def test_the_papers_numbers_follow_from_its_table() -> None:
@@ -43,6 +47,30 @@ def test_the_table_agrees_with_itself() -> None:
         assert misses / (hits + misses) == pytest.approx(table["iotlb_miss_share"][column], abs=0.0005)
     mtt = table["mtt_l0_miss_share"]
     assert mtt[1] / mtt[0] == pytest.approx(1.47, abs=0.005)
+
+
+def test_the_columns_of_a_run_are_its_numbers_of_cores(tmp_path: Path) -> None:
+    trials = []
+    for cores in (1, 2):
+        for repeat in range(2):
+            record = synthetic.trial(f"{cores}:{repeat}", f"cores={cores}", repeat, {"cores": cores}, pps=cores * 1e6)
+            counted = {"pcie_latency_mean": 1e-6 * cores, "dma_read": 64e6 * cores}
+            record["collectors"] = {
+                name: {
+                    "status": "ok",
+                    "reason": "",
+                    "means": {metric: {"value": counted[metric], "unit": "", "units": 1}},
+                }
+                for name, metric in (("neohost", "pcie_latency_mean"), ("pcm-iio", "dma_read"))
+            }
+            trials.append(record)
+    one, two = points_of_run(read_run(synthetic.write_run(tmp_path / "run", trials)))
+    assert (one.tx_cores, one.rate_bits_per_s, one.latency_ns) == (1, 8 * 64e6, pytest.approx(1000))
+    assert (two.tx_cores, two.tx_rate_pps, two.latency_ns) == (2, pytest.approx(2e6), pytest.approx(2000))
+    with pytest.raises(
+        UsageError, match="no trial has pcie_dma_read_bytes_per_s at these levels, because no collector"
+    ):
+        points_of_run(read_run(synthetic.write_run(tmp_path / "bare", [each | {"collectors": {}} for each in trials])))
 
 
 def test_any_measured_table() -> None:

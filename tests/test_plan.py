@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 from collections import Counter
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pollscope.base.errors import UsageError
 from pollscope.plan.plan import Plan, make_plan, plan_parts
 from pollscope.spec import Overrides, load_text
 from pollscope.spec.points import Point
+from pollscope.testbeds.maxima import Maxima
 
 HEAD = "format: 1\nname: x\nrow: S-F5\ntitle: t\n"
 
@@ -65,6 +68,39 @@ def test_maxima_come_before_every_trial_that_needs_one() -> None:
             assert trial.maximum_of is None
         else:
             assert trial.maximum_of == f"queues={trial.point.factors['queues']}"
+
+
+def test_points_with_a_load_in_common_refer_to_the_maxima_of_all_of_them() -> None:
+    plan = plan_of(
+        "factors: {cores: [1, 1, 2, 2], queues: [1, 1, 2, 1], organisation: [scale-out, corec, scale-out, corec], "
+        "load_of_max: [0 %, 50 %]}\nzip: [[cores, queues, organisation]]\n"
+        "maximum: {common_to: [organisation, queues]}\n"
+    )
+    loaded = [trial for trial in plan.trials if trial.maximum_of]
+    for trial in loaded:
+        assert trial.maximum_of in trial.common_maxima
+        cores = trial.point.factors["cores"]
+        assert len(trial.common_maxima) == 2
+        assert all(f"cores={cores}," in each for each in trial.common_maxima)
+    assert {len(trial.common_maxima) for trial in plan.trials if trial not in loaded} == {0}
+    one = next(trial.point for trial in loaded)
+    again = next(trial for trial in plan.further_round([one], 9) if trial.maximum_of)
+    assert len(again.common_maxima) == 2, "a further round of one point has the same load"
+
+
+def test_a_load_in_common_is_a_share_of_the_smallest_maximum() -> None:
+    plan = plan_of("factors: {queues: [1, 2], load_of_max: [50 %]}\nmaximum: {repeats: 1, common_to: [queues]}\n")
+    maxima = Maxima([])
+    for trial in plan.trials[:2]:
+        record = SimpleNamespace(kind="maximum", point=trial.point.id, trial=trial.id, search=None)
+        maxima.keep(record, {"rx_pps": 1e6 * trial.point.params.queues, "imissed_share": 0.5})  # type: ignore[arg-type]
+    assert {maxima.of(trial) for trial in plan.trials if trial.kind == "measure"} == {1e6}
+
+
+@pytest.mark.parametrize(("name", "what"), [("cores", "'cores' is no factor"), ("load_of_max", "beside the load")])
+def test_a_load_is_common_to_factors_of_the_spec(name: str, what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        plan_of(f"factors: {{queues: [1, 2], load_of_max: [50 %]}}\nmaximum: {{common_to: [{name}]}}\n")
 
 
 def test_no_maximum_is_measured_when_none_is_needed() -> None:

@@ -120,7 +120,7 @@ def _of(
     find: "Callable[[RunFolder, pd.DataFrame], Iterator[_Found]]", run: RunFolder, table: pd.DataFrame
 ) -> Iterator[str]:
     data = measured(table)
-    unfit = unsaturated_points(table) | unreached_points(table) | saturated_generator_points(run, table)
+    unfit = unsaturated_points(table) | unreached_points(run, table) | saturated_generator_points(run, table)
     for sentence, behind in find(run, data[~places(data).isin(unfit)] if len(data) else data):
         trials, flagged = sum(len(each.values) for each in behind), sum(each.flagged for each in behind)
         notes = ["modelled, not measured"] if run.modelled else []

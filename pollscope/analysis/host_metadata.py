@@ -8,6 +8,8 @@ from pollscope.base.units import human_size
 
 _NOT_RECORDED = "not recorded"
 MODEL = "a model"
+# Of the papers' TCP flows; full packets are then 1.2 us apart.
+_FAST_LINK_MBIT = 10_000
 
 
 class HostMetadata:
@@ -98,6 +100,14 @@ class HostMetadata:
         if self.virtual_nic:
             return "the virtual NIC has none"
         return "that of emulated machines is the emulator's" if self.emulated else ""
+
+    @property
+    def slow_link(self) -> str:
+        """Why cores do not meet at their queue over the link of TCP flows; empty where they may."""
+        rate = self.testbed.get("rate_mbit")
+        if not isinstance(rate, int | float) or rate >= _FAST_LINK_MBIT:
+            return ""
+        return f"its link of {rate} Mbit/s determines completion times, not its cores"
 
     @property
     def port_drivers(self) -> list[str]:

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from pollscope.analysis.papers import stated
-from pollscope.base.units import human_ns
+from pollscope.analysis.point_values import Level
+from pollscope.analysis.scaling import rows_by_cores
+from pollscope.base.units import counted, human_ns
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
+from pollscope.store.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -92,10 +95,57 @@ def paper_points() -> list[TxPoint]:
     return [TxPoint(*values) for values in zip(*(table[name] for name in columns), strict=True)]
 
 
+def points_of_run(run: RunFolder, where: Mapping[str, Level] | None = None) -> list[TxPoint]:
+    """Return a column for each number of sending cores of a run, of the means over its trials.
+
+    Args:
+        run: one of row I-T1 or I-F5, for instance.
+        where: levels of the other factors, where the run swept others.
+
+    Raises:
+        UsageError: as `rows_by_cores`, for the rate, the bytes read over PCIe, or their latency.
+    """
+    metrics = ("tx_pps", "pcie_dma_read_bytes_per_s", "nic_pcie_latency_ns")
+    means = [rows_by_cores(run, each, where).groupby("factor.cores")[f"metric.{each}"].mean() for each in metrics]
+    together = pd.concat(means, axis=1, join="inner").sort_index()
+    return [
+        TxPoint(int(cores), pps, BITS_PER_BYTE * bytes_per_s, latency_ns)
+        for cores, pps, bytes_per_s, latency_ns in together.itertuples()
+    ]
+
+
 def paper_scaling() -> list[Outstanding]:
     """Little's law on the intra-host text's table, with the request size and tag limit that it states (section 4.1)."""
     given = stated("intrahost", "I-LL")
     return scaling(paper_points(), given["request_bytes"], given["tag_limit"])
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """Hold a number that the intra-host text derives from its own table, as printed and as the table gives it."""
+
+    what: str
+    printed: float
+    computed: float
+
+    @property
+    def off(self) -> float:
+        """Return by what share the printed number differs from the computed one."""
+        return self.printed / self.computed - 1
+
+
+def paper_arithmetic() -> list[Recomputed]:
+    """Recompute what the intra-host text derives from its table 1 by division and by Little's law (section 4.1)."""
+    given = stated("intrahost", "I-LL")
+    one, two = paper_scaling()
+    return [
+        Recomputed("rate, 2 cores over 1", given["tx_rate_ratio"], two.rate_ratio),
+        Recomputed("growth of latency, 2 cores over 1", given["latency_growth"], two.latency_growth),
+        *(
+            Recomputed(f"reads under way, {counted(at.point.tx_cores, 'core')}", printed, at.reads)
+            for printed, at in zip(given["outstanding_reads"], (one, two), strict=True)
+        ),
+    ]
 
 
 def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, float]:

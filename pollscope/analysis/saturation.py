@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tell whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pandas as pd
 
@@ -60,22 +60,32 @@ def _lost_by_the_dut(rows: pd.DataFrame) -> pd.Series:
     return missed + (1 - missed) * full
 
 
-def unreached_points(table: pd.DataFrame) -> dict[str, str]:
+def unreached_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
     """Points at which the DUT received plainly less than their share of the maximum: place -> the reason."""
     found: dict[str, str] = {}
-    for point, rows, own in _with_maxima(table):
-        wanted = own["metric.rx_pps"].median() * rows.iloc[0]["factor.load_of_max"]
+    common_to = run.meta.get("spec", {}).get("maximum", {}).get("common_to", [])
+    for point, rows, own in _with_maxima(table, common_to):
+        least = own["metric.rx_pps"].groupby(own["point"]).median().min()
+        wanted = least * rows.iloc[0]["factor.load_of_max"]
         if wanted > 0 and rows["metric.rx_pps"].mean() < REACHED_SHARE * wanted:
             share = 100 * rows["metric.rx_pps"].mean() / wanted
             found[point] = f"the DUT received {share:.0f} % of the rate that the load of {point} stands for"
     return found
 
 
-def _with_maxima(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Place, its measured trials, and the `maximum` trials with the same levels of all factors but the load."""
+def _with_maxima(
+    table: pd.DataFrame, common_to: Collection[str] = ()
+) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Place, its measured trials, and the `maximum` trials with the same levels of all factors but the load.
+
+    Args:
+        table: of the run.
+        common_to: further factors whose levels may differ, because their points have the load in common.
+    """
     if "factor.load_of_max" not in table.columns:
         return
-    others = [f"factor.{name}" for name in factors(table) if not name.startswith(("load_", "saturate"))]
+    same = [name for name in factors(table) if name not in common_to]
+    others = [f"factor.{name}" for name in same if not name.startswith(("load_", "saturate"))]
     read = dict.fromkeys(name for name in (*others, *USED) if name in table.columns)
     maxima = table.loc[(table["kind"] == "maximum") & (table["status"] != "failed"), list(read)]
     if maxima.empty:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pollscope.analysis.papers import stated
-from pollscope.analysis.point_values import Level, data_of, factors
+from pollscope.analysis.point_values import Level, absence, data_of, factors
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human
 from pollscope.stats.estimates import Estimate
@@ -155,7 +155,30 @@ def scaling_of_run(run: RunFolder, rate: str = "rx_pps", where: Mapping[str, Lev
     Raises:
         UsageError: the run did not sweep cores, swept another factor that `where` does not fix, or has no such trial.
     """
-    rows, place = data_of(current_table(run), rate), str(run.path)
+    rows = rows_by_cores(run, rate, where)
+    return pd.DataFrame(
+        {
+            "cores": rows["factor.cores"].astype(float).to_numpy(),
+            "rate_pps": rows[f"metric.{rate}"].to_numpy(),
+            "useful_share": rows["metric.useful_share"].to_numpy(),
+            "cycles_per_useful_packet": rows["metric.cycles_per_packet_useful"].to_numpy(),
+            "frequency_hz": float(run.meta.get("node_hello", {}).get("tsc_hz", float("nan"))),
+        }
+    )
+
+
+def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None = None) -> pd.DataFrame:
+    """Return the trials of a run that swept `cores` which have a metric.
+
+    Args:
+        run: a run folder.
+        metric: a name of the dictionary.
+        where: levels of the other factors, where the run swept others.
+
+    Raises:
+        UsageError: the run did not sweep cores, swept another factor that `where` does not fix, or has no such trial.
+    """
+    rows, place = data_of(current_table(run), metric), str(run.path)
     swept = [name for name in factors(rows) if rows[f"factor.{name}"].nunique() > 1]
     if "cores" not in swept:
         raise UsageError("the run did not sweep cores", place, f"its factors: {', '.join(swept) or 'none'}")
@@ -168,18 +191,10 @@ def scaling_of_run(run: RunFolder, rate: str = "rx_pps", where: Mapping[str, Lev
         if f"factor.{name}" not in rows:
             raise UsageError(f"'{name}' is no factor of this run", place, f"its factors: {', '.join(swept)}")
         rows = rows[rows[f"factor.{name}"] == level]
-    rows = rows[rows[f"metric.{rate}"].notna()]
-    if rows.empty:
-        raise UsageError(f"no trial has {rate} at these levels", place)
-    return pd.DataFrame(
-        {
-            "cores": rows["factor.cores"].astype(float).to_numpy(),
-            "rate_pps": rows[f"metric.{rate}"].to_numpy(),
-            "useful_share": rows["metric.useful_share"].to_numpy(),
-            "cycles_per_useful_packet": rows["metric.cycles_per_packet_useful"].to_numpy(),
-            "frequency_hz": float(run.meta.get("node_hello", {}).get("tsc_hz", float("nan"))),
-        }
-    )
+    there = rows[rows[f"metric.{metric}"].notna()]
+    if there.empty:
+        raise UsageError(f"no trial has {metric} at these levels, because {absence(rows, metric)}", place)
+    return there
 
 
 def paper_tables() -> dict[str, tuple[pd.DataFrame, float | None]]:

@@ -87,6 +87,18 @@ COLLECTORS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Quantities that a spec may ask for instead of a collector -> collectors that give it; the first that works on the host
+# does. PCM comes first; perf reads all of them at once, so it follows.
+QUANTITIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "pcie-traffic": ("pcm-iio", "perf-uncore", "pcm-pcie"),
+        "iotlb": ("pcm-iio", "perf-uncore", "vtd-pmu", "amd-iommu"),
+        "device-lines": ("pcm-pcie", "perf-uncore"),
+        "dram-traffic": ("pcm-memory", "perf-uncore", "pcm", "amd-uprof-pcm"),
+        "package-power": ("turbostat", "pcm-power"),
+    }
+)
+
 TESTBEDS: Mapping[str, str] = MappingProxyType(
     {
         "loopback": "pollscope.testbeds.loopback:LoopbackTestbed",

@@ -19,7 +19,7 @@ EXAMPLES = (
     "pollscope claims latest",
     "pollscope claims H-F8 --summary",
     "pollscope claims results --all --json",
-    "pollscope claims --paper intrahost",
+    "pollscope claims results --paper corec",
 )
 # Of a statement in the table at the top.
 _STATEMENT_WIDTH = 100
@@ -40,18 +40,17 @@ def claims(
 
     The output begins with a table of the verdicts. Every verdict then follows with the numbers behind it and with what
     differs from the paper's testbed. Claims that were not measurable are one line unless --all is given. With --paper,
-    statements on that paper's own tables are judged as well; they need no run. The exit code is 0 whatever the verdicts
-    are.
+    only claims of that paper are judged. The exit code is 0 whatever the verdicts are.
 
     A claim is judged by the statistic that it states, from all trials. --stat and --without-flagged add the numbers as
     seen by another one, and the verdict that they would give.
     """
-    from pollscope.analysis.claims import evaluate_run, judge_tables, with_views
+    from pollscope.analysis.claims import evaluate_run, with_views
     from pollscope.analysis.point_values import viewed
 
-    if not runs and paper is None:
-        raise UsageError("no run is given", remedy="name run folders, or --paper for what a paper's own tables say")
-    folders = runs_of(runs or ())
+    if not runs:
+        raise UsageError("no run is given", remedy="name run folders; `pollscope explain --paper` needs none")
+    folders = runs_of(runs)
     places = [run.path for run in folders]
     say_unfinished(folders)
     judged = [evaluate_run(run) for run in folders]
@@ -60,8 +59,6 @@ def claims(
         seen = f"{stat}s{' without flagged trials' if without_flagged else ''}"
         judged = [with_views(*both, seen) for both in zip(judged, others, strict=True)]
     verdicts = [[each for each in of_run if paper in (None, each.claim.paper)] for of_run in judged]
-    if paper is not None and (tables := judge_tables(paper)):
-        places, verdicts = [Path(paper), *places], [tables, *verdicts]
     if as_json:
         plain = [verdict.to_json() for of_run in verdicts for verdict in of_run]
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.base.units import counted
+from pollscope.base.units import counted, human_number
 from pollscope.cli.words import JsonFlag, PaperName, RunWords, runs_of, say_unfinished
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def explain(
 
     Each stage that limits or may limit comes with the numbers behind it and with what would refute it; --all shows the
     numbers of the others, too. What was not measured is absent, with the reason. With --paper, the numbers are those of
-    that paper's own table. The exit code is 0 whatever limits.
+    that paper's own table, and what the paper derives from it is recomputed. The exit code is 0 whatever limits.
     """
     from pollscope.analysis.explain import explain_paper, explain_run
     from pollscope.store.results_table import current_table
@@ -56,6 +56,8 @@ def explain(
     for of, points in found.items():
         for line in _lines(f"{of} (modelled, not measured)" if of in modelled else of, points, every):
             typer.echo(line)
+    for line in _arithmetic() if paper is not None else ():
+        typer.echo(line)
 
 
 def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]:
@@ -76,6 +78,16 @@ def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]
         yield "absent at every point:"
     for stage, evidence in everywhere:
         yield _absent(stage, evidence)
+
+
+def _arithmetic() -> Iterator[str]:
+    """Return what the paper derives from its table beside what the table gives."""
+    from pollscope.analysis.littles_law import paper_arithmetic
+
+    yield ""
+    yield "the paper's arithmetic, recomputed from its table:"
+    for each in paper_arithmetic():
+        yield f"  {each.what}: {human_number(each.computed)}, printed {human_number(each.printed)} ({each.off:+.1%})"
 
 
 def _trials(count: int, flagged: int) -> str:

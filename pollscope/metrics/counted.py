@@ -339,13 +339,13 @@ COUNTED: dict[str, Compute] = {
         ["read_queue_occupancy"], ["read_queue_inserts"], ["perf-uncore"], "counted no read of DRAM"
     ),
     "iommu_memory_accesses_per_s": _rate(*_each(_IOMMU_COLLECTORS, "iommu_memory_accesses")),
-    "ddio_write_hit_share": _share(
+    "dma_write_llc_hit_share": _share(
         ["itom_hit", "itomcachenear_hit?"],
         ["itom_hit", "itomcachenear_hit?", "itom_miss", "itomcachenear_miss?"],
         _LLC_COLLECTORS,
         "counted no write of a device",
     ),
-    "ddio_read_hit_share": _share(
+    "dma_read_llc_hit_share": _share(
         ["pcirdcur_hit"], ["pcirdcur_hit", "pcirdcur_miss"], _LLC_COLLECTORS, "counted no read of a device"
     ),
     "dram_read_bytes_per_s": _rate(*_DRAM_READ),

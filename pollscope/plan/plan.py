@@ -39,6 +39,7 @@ class Trial:
     Attributes:
         id: kind, point and repeat; unique in a plan.
         maximum_of: the point whose maximum the offered load refers to, for `load_of_max` above 0.
+        common_maxima: points of whose maxima it is the smallest, where the spec asks for a load in common.
         search_trials: expected number of trials of kind `search`, for a maximum that is searched.
         pair: the pair that runs the trial, where several share the trials.
         block: the block that holds the trial (pollscope.plan.blocks); None if the run has too few blocks to compare in.
@@ -52,6 +53,7 @@ class Trial:
     window_ns: int
     drain_ns: int
     maximum_of: str | None = None
+    common_maxima: tuple[str, ...] = ()
     search_trials: int = 0
     pair: str | None = None
     block: str | None = None
@@ -117,6 +119,7 @@ class Plan:
     def further_round(self, points: Iterable[Point], repeat: int, count: int = 1) -> list[Trial]:
         """Return so many more trials of each of these points, shuffled by the spec's order."""
         blocks = _round(self.spec, list(points), range(repeat, repeat + count), repeat)
+        blocks = _with_common_maxima(self.spec, blocks, self.points)
         return _on_pair(blocks if has_blocks(self.spec) else _without_blocks(blocks), self.pair)
 
 
@@ -169,6 +172,7 @@ def make_plan(spec: Spec, refusal: Refusal, share: Share | None = None) -> Plan:
         trial for turn, together in enumerate(rounds(spec, repeats)) for trial in _round(spec, points, together, turn)
     ]
     measured = measured if has_blocks(spec) else _without_blocks(measured)
+    measured = _with_common_maxima(spec, measured, points)
     maxima = _maximum_trials(spec, [*points, *([baseline] if baseline is not None else [])])
     pair = share.pair if share else None
     trials = _on_pair([*maxima, *_with_baselines(spec, measured, baseline)], pair)
@@ -231,6 +235,24 @@ def _round(spec: Spec, points: list[Point], repeats: Sequence[int], turn: int) -
 
 def _without_blocks(trials: list[Trial]) -> list[Trial]:
     return [replace(trial, block=None) for trial in trials]
+
+
+def _with_common_maxima(spec: Spec, trials: list[Trial], points: Iterable[Point]) -> list[Trial]:
+    """Let points that differ in nothing but the factors of `common_to` share the smallest of their maxima."""
+    if not spec.maximum.common_to:
+        return trials
+    together: dict[str, dict[str, None]] = {}
+    for point in filter(_needs_maximum, points):
+        together.setdefault(_alike(spec, point), {})[_maximum_point(spec, point).id] = None
+    return [
+        replace(trial, common_maxima=tuple(together[_alike(spec, trial.point)])) if trial.maximum_of else trial
+        for trial in trials
+    ]
+
+
+def _alike(spec: Spec, point: Point) -> str:
+    apart = {"load_of_max", *spec.maximum.common_to}
+    return point_id({name: level for name, level in point.factors.items() if name not in apart})
 
 
 def _shuffled(spec: Spec, points: list[Point], block: str) -> list[Point]:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pollscope.base.document import Path
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX, parse_setting
-from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, load
+from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, QUANTITIES, load
 from pollscope.base.units import DIMENSIONS, human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
@@ -117,6 +117,12 @@ _SEARCH_KEYS = {
 
 def _maximum(spec: Spec) -> Iterator[Problem]:
     maximum = spec.maximum
+    for name in maximum.common_to:
+        if name not in spec.levels or name in LOADS:
+            what = (
+                "names factors of the spec beside the load" if name in LOADS else f"'{name}' is no factor of the spec"
+            )
+            yield Problem(("maximum", "common_to"), what)
     if maximum.method != "mlrsearch":
         for field in maximum.model_fields_set & _SEARCH_KEYS.keys():
             yield Problem(("maximum", _SEARCH_KEYS[field]), "is used by `method: mlrsearch` only")
@@ -286,8 +292,12 @@ def _knob_value(path: Path, key: str, value: object) -> Iterator[Problem]:
 def _collectors(spec: Spec) -> Iterator[Problem]:
     seen: set[str] = set()
     for index, use in enumerate(spec.collectors):
-        if use.name not in COLLECTORS:
-            what = f"there is no collector '{use.name}'{did_you_mean(use.name, list(COLLECTORS))}"
+        if use.name in QUANTITIES and (use.replay is not None or use.rotate):
+            what = f"'{use.name}' is a quantity, whose collector the host decides: no replay, and turns by themselves"
+            yield Problem(("collectors", index), what)
+        elif use.name not in (*COLLECTORS, *QUANTITIES):
+            what = f"there is no collector '{use.name}'"
+            what += did_you_mean(use.name, [*COLLECTORS, *QUANTITIES])
             yield Problem(("collectors", index, "name"), what)
         if use.name in seen:
             yield Problem(("collectors", index, "name"), f"the collector '{use.name}' is there twice")

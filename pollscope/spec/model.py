@@ -364,7 +364,9 @@ def knob_levels(name: str, levels: Iterable[object]) -> tuple[int | str, ...]:
 class CollectorUse(StrictModel):
     """A collector that runs during every trial."""
 
-    name: str = Field(description="name of the collector; `pollscope collect` lists them")
+    name: str = Field(
+        description="a collector (`pollscope collect` lists them), or a quantity, whose collector the host decides"
+    )
     required: bool = Field(default=False, description="a trial without data of this collector fails")
     interval_ns: IntervalNs = Field(
         default=1_000_000_000, alias="interval", description="approximate time between two samples"
@@ -517,6 +519,11 @@ class Maximum(StrictModel):
     )
     window_ns: WindowNs | None = Field(
         default=None, alias="window", description="window of these trials; default: the trial's window"
+    )
+    common_to: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="factors over which the load is the same: a share of the smallest maximum over their levels",
     )
     loss_ratios: tuple[_LossRatio, ...] = Field(
         default=(0.0, 0.005),

@@ -17,7 +17,7 @@ _Contradiction = tuple[str, str]
 # Limit of the node (docs/internals/node-protocol.md, `hiccup`).
 _MOST_HICCUP_NS = 10**9
 # Keys that only notification qwait uses.
-_OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
+OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
 # Notifications that need no doorbell.
 _UNRUNG = ("spin", "sleep-ramp")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
@@ -127,7 +127,7 @@ def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
 def _notification(params: Parameters, spec: Spec) -> _Contradiction | None:
     """Find what a notification does not work with (docs/queue-sharing-and-notification.md)."""
     notification = params.notification
-    for name in _OF_QWAIT if notification != "qwait" else ():
+    for name in OF_QWAIT if notification != "qwait" else ():
         if _in_vain(params, spec, name, "notification"):
             return name, f"{name} is for notification qwait; {notification} has none"
     if not params.waits_after and _in_vain(params, spec, "wait_after", "notification"):

@@ -206,8 +206,8 @@ Predicate = Annotated[
     | SteeperKnee,
     Field(discriminator="kind"),
 ]
-# Hardware that a testbed with a virtual NIC lacks.
-Need = Literal["line", "pcie", "ddio"]
+# Hardware that a testbed with a virtual NIC lacks; fast-link: a link on which cores meet at their queue.
+Need = Literal["line", "pcie", "ddio", "fast-link"]
 
 
 class OwnClaim(StrictModel):

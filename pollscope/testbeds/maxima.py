@@ -48,6 +48,9 @@ class Maxima:
         point = trial.maximum_of
         if point is None:
             return None
+        return min(self._pps(each) for each in trial.common_maxima or (point,))
+
+    def _pps(self, point: str) -> float:
         if point not in self.found:
             self._find(point)
         return float(self.found[point]["pps"])

@@ -144,6 +144,8 @@ class ModelTestbed(Testbed):
             return other
         if settings := knob_settings(point.factors):
             return f"a model has no host whose knobs could be turned: {', '.join(settings)}"
+        if params.placement in ("remote-node", "smt-pairs"):
+            return f"the model's cores are whole cores on one NUMA node, not placed as {params.placement}"
         if not WORKLOADS[params.workload].receives:
             return f"the model's cores receive; workload {params.workload} only sends"
         if self.config.workloads is not None and params.workload not in self.config.workloads:

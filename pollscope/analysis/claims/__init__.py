@@ -3,7 +3,6 @@
 
 from pollscope.analysis.claims.evaluate import evaluate_run
 from pollscope.analysis.claims.model import load_claims
-from pollscope.analysis.claims.tables import judge_tables
 from pollscope.analysis.claims.verdict import Verdict, VerdictKind, with_views
 
-__all__ = ["Verdict", "VerdictKind", "evaluate_run", "judge_tables", "load_claims", "with_views"]
+__all__ = ["Verdict", "VerdictKind", "evaluate_run", "load_claims", "with_views"]

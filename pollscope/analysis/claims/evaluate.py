@@ -22,6 +22,7 @@ from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import Part
 from pollscope.spec.model import LOADS, Parameters
+from pollscope.spec.point_checks import OF_QWAIT
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import LOAD, AverageRatio, EveryTrial, Need, OwnClaim, Range, Where, Within
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
@@ -132,7 +133,7 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     if selected.empty:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
     if claim.needs_load:
-        unfit = unsaturated_points(table) | unreached_points(table) | saturated_generator_points(run, table)
+        unfit = unsaturated_points(table) | unreached_points(run, table) | saturated_generator_points(run, table)
         at = places(selected)
         left_out = [unfit[place] for place in at.unique() if place in unfit]
         selected = selected[~at.isin(unfit)]
@@ -172,7 +173,11 @@ def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding
 def _lacking(claim: Claim, run: RunFolder) -> str:
     """Return what the claim needs and the run's testbed lacks; empty if it lacks nothing."""
     host = HostMetadata(run.meta)
-    wanted = " and ".join(_NEEDS[need] for need in claim.needs)
+    if "fast-link" in claim.needs and host.slow_link:
+        return (
+            f"the claim is about packets that follow each other as at 10 Gbit/s, and on this testbed {host.slow_link}"
+        )
+    wanted = " and ".join(_NEEDS[need] for need in claim.needs if need in _NEEDS)
     if wanted and host.without_hardware:
         return f"the claim is about {wanted}, and {host.without_hardware}"
     # Claims of our own specs are about counts and directions, which an emulator has to show as well.
@@ -327,7 +332,11 @@ def _selected(data: pd.DataFrame, where: Where, run: RunFolder) -> pd.DataFrame:
         elif column not in data.columns:
             return data.iloc[:0]
         else:
-            data = data[[_fits(level, condition) for level in data[column]]]
+            fits = pd.Series([_fits(level, condition) for level in data[column]], data.index, dtype=bool)
+            # A condition on how notified cores wait says nothing of cores that are not notified.
+            if name in OF_QWAIT and "factor.notification" in data.columns:
+                fits |= data["factor.notification"] != "qwait"
+            data = data[fits]
     return data
 
 

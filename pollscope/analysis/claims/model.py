@@ -4,7 +4,7 @@
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -16,10 +16,13 @@ from pollscope.base.names import KNOBS, papers
 from pollscope.base.paths import data_folder
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec.model import Parameters
-from pollscope.spec.predicates import LOAD, Need, OwnClaim, Predicate, Where, Within
+from pollscope.spec.predicates import LOAD, Need, OwnClaim, Predicate, Where
+from pollscope.stats.tolerance import bounds_of
 
 # The source of a claim that is a question of one's own.
 OWN = "this spec"
+# Kinds of predicates on a ratio, whose effect is its distance from 1.
+OF_RATIO = ("ratio", "average_ratio", "ratio_of_ratios", "growth")
 
 
 class Claim(StrictModel):
@@ -33,8 +36,26 @@ class Claim(StrictModel):
     where: Where = Field(default={})
     needs: tuple[Need, ...] = Field(default=(), strict=False, description="judged where a real NIC has these only")
     needs_load: bool = Field(default=False, description="leave out points that do not stand for their load")
+    stated: str | None = Field(
+        default=None, description="what the paper prints; the bounds of the predicate follow from it"
+    )
     predicate: Predicate
     paper: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bounds_of_what_is_stated(cls, fields: Any) -> Any:
+        """Give the predicate the bounds that follow from what is stated (pollscope.stats.tolerance)."""
+        if not isinstance(fields, Mapping):
+            return fields
+        stated, predicate = fields.get("stated"), fields.get("predicate")
+        if not (isinstance(stated, str) and isinstance(predicate, Mapping)):
+            return fields
+        if not {"low", "high"}.isdisjoint(predicate):
+            raise ValueError("'stated' gives the bounds, so the predicate has no low and no high")
+        low, high = bounds_of(stated, predicate.get("kind") in OF_RATIO)
+        bounds = {name: end for name, end in (("low", low), ("high", high)) if end is not None}
+        return {**fields, "predicate": {**predicate, **bounds}}
 
     @model_validator(mode="after")
     def _known_names(self) -> Self:
@@ -61,32 +82,11 @@ def own_claim(spec_name: str, stated: OwnClaim) -> Claim:
     return Claim(id=f"{spec_name}.{stated.id}", row=spec_name, source=OWN, **parts)
 
 
-class TableClaim(StrictModel):
-    """Hold a statement that a table of the paper itself confirms or contradicts, without a measurement."""
-
-    id: str = Field(pattern=r"^[A-Z][A-Za-z0-9.-]*\.[a-z0-9-]+$")
-    row: str
-    statement: str = Field(min_length=1)
-    source: str = Field(min_length=1)
-    quantity: Literal["reads", "tag_share", "rate_ratio", "latency_growth"] = Field(
-        description="of analysis/littles_law.py, Outstanding"
-    )
-    tx_cores: int = Field(description="column of the table")
-    predicate: Within
-    paper: str | None = None
-
-    @property
-    def metric(self) -> str:
-        """Return the quantity that is compared; it is no name of the metric dictionary."""
-        return self.quantity
-
-
 class ClaimFile(StrictModel):
     """Hold one file of claims."""
 
     paper: Annotated[str, OneOf(papers)] | None
     claims: list[Claim]
-    tables: list[TableClaim] = Field(default=[])
 
 
 def parse_claims(text: str, name: str) -> list[Claim]:
@@ -110,7 +110,7 @@ def _parse_file(text: str, name: str) -> ClaimFile:
         file = ClaimFile.model_validate(document.data)
     except ValidationError as error:
         raise _one_line(document, error) from None
-    identifiers = [*(claim.id for claim in file.claims), *(claim.id for claim in file.tables)]
+    identifiers = [claim.id for claim in file.claims]
     twice = {identifier for identifier in identifiers if identifiers.count(identifier) > 1}
     if twice:
         raise UsageError(f"the claim '{min(twice)}' is there twice", name)
@@ -149,17 +149,6 @@ def claims_of(rows: Collection[str]) -> list[Claim]:
 @cache
 def _claims_in(file: Path) -> list[Claim]:
     return parse_claims(file.read_text(encoding="utf-8"), str(file))
-
-
-@cache
-def load_table_claims() -> tuple[TableClaim, ...]:
-    """Return all claims on the papers' own tables (data/claims, key `tables`).
-
-    Raises:
-        UsageError: a file is wrong.
-    """
-    files = [_parse_file(path.read_text(encoding="utf-8"), str(path)) for path in _files()]
-    return tuple(claim.model_copy(update={"paper": file.paper}) for file in files for claim in file.tables)
 
 
 def _files() -> list[Path]:

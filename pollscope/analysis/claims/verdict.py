@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from pollscope.analysis.claims.model import OWN, Claim, TableClaim
+from pollscope.analysis.claims.model import OWN, Claim
 from pollscope.analysis.claims.reasons import reason
 from pollscope.analysis.point_values import PointValues
 from pollscope.spec.predicates import EveryTrial
@@ -58,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Hold a claim judged by one run, or a statement judged by a paper's table (`run_id` then says so).
+    """Hold a claim judged by one run.
 
     Attributes:
         modelled: whether trials of the run were simulated instead of measured.
@@ -66,7 +66,7 @@ class Verdict:
         viewed_by: which, in words; empty without a view.
     """
 
-    claim: Claim | TableClaim
+    claim: Claim
     run_id: str
     finding: Finding
     differs: list[str]

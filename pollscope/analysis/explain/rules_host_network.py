@@ -16,6 +16,7 @@ from pollscope.base.units import human, human_ns, human_number, human_share
 from pollscope.metrics.counted import OUTSTANDING
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import NotMeasured
+from pollscope.stats.littles_law import BITS_PER_BYTE
 
 # Outstanding reads of a PCIe function with 8-bit extended tags (PCI Express Base Specification 4.0, section 2.2.6.2).
 _TAGS = 256
@@ -27,7 +28,8 @@ SAME = 0.05
 # A latency has grown from here on.
 _GROWN = 0.1
 _FEW_MISSES = 0.01
-_DDIO_HITS = 0.95
+# DRAM written with more than this share of a packet's bytes: the LLC did not keep what the NIC had written there.
+_SPILLED_SHARE = 0.1
 # Of a link that packets take so much of, what else is on it may be the rest.
 _BUSY_LINK_SHARE = 0.75
 # Share of time in which a NIC had something to send over PCIe and no credit for it.
@@ -207,14 +209,15 @@ def _dram(point: PointObservations) -> RuleJudgement:
 def _ddio(point: PointObservations) -> RuleJudgement:
     expected = ddio_words(point)
     try:
-        hits = point.mean("ddio_write_hit_share")
+        written = point.mean("dram_write_bytes_per_packet")
+        share = written / (point.mean("rx_bps") / BITS_PER_BYTE / point.mean("rx_pps"))
     except NotMeasured as absent:
         raise NotMeasured(f"{absent}; {expected}" if expected else str(absent)) from None
     return judged(
-        RuleOutcome.CLEAR if hits >= _DDIO_HITS else RuleOutcome.OPEN,
-        point.text("ddio_write_hit_share"),
+        RuleOutcome.CLEAR if share <= _SPILLED_SHARE else RuleOutcome.OPEN,
+        f"{point.text('dram_write_bytes_per_packet')}, {human_share(share)} of a packet's bytes",
         expected,
-        point.text_if_known("dram_write_bytes_per_packet"),
+        point.text_if_known("dma_write_llc_hit_share"),
     )
 
 
@@ -289,9 +292,9 @@ HOST_NETWORK_RULES = (
     ),
     Rule(
         "DDIO capacity",
-        ("may limit if under 95 % of device writes find their line in the LLC", "never said to limit by this alone"),
+        ("may limit if DRAM is written with over 10 % of the packets' bytes", "never said to limit by this alone"),
         _hardware(_ddio),
-        "Intel DDIO primer (2012), write allocation in a tenth of the LLC; intra-host text, section 2.2",
-        "with fewer descriptors, or more ways (ddio_ways), hits and rate are the same",
+        "Intel DDIO primer (2012), write allocation in a tenth of the LLC; intra-host text, section 3 (pcm-memory)",
+        "with fewer descriptors, or more ways (ddio_ways), DRAM writes and rate are the same",
     ),
 )

@@ -21,7 +21,7 @@ KEY = (
     "tx_pps",
     "iotlb_misses_per_s",
     "dram_read_bytes_per_s",
-    "ddio_read_hit_share",
+    "dma_read_llc_hit_share",
     "nic_pcie_latency_ns",
     "nic_mtt_l0_miss_share",
 )
@@ -38,7 +38,7 @@ ALL = (
     "package_power_w",
     "ipc",
 )
-WAYS = ("ddio_write_hit_share", "dram_write_bytes_per_s", "dram_read_bytes_per_s", "rx_pps")
+WAYS = ("dma_write_llc_hit_share", "dram_write_bytes_per_s", "dram_read_bytes_per_s", "rx_pps")
 # The three ways to the number of reads under way stand beside each other, with what they disagree by.
 _SCALING = (
     "tx_pps",

@@ -69,7 +69,7 @@ class PcmPcie(PcmCollector):
     """pcm-pcie: with hits and misses (-e) and bytes (-B)."""
 
     name = binary = "pcm-pcie"
-    summary = "PCIe requests at the LLC: DDIO hits and misses per socket"
+    summary = "PCIe requests at the LLC, with lines found and not found there (not DDIO's hits), per socket"
     notes = "**per interval**, also `pcie_read_bytes`; unit cache lines"
     parser = staticmethod(pcie.parse)
     options = ("-csv", "-B", "-e", "-silent")

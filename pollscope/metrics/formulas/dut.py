@@ -155,6 +155,12 @@ def _moved_pps(trial: TrialObservations) -> float:
     return (trial.sent(counter) if counter == "tx_packets" else trial.received(counter)) / trial.window_s
 
 
+def _moved_pps_without_tax(trial: TrialObservations) -> float:
+    if trial.part("config", "dut", "workload").text() == "tx":
+        return _moved_pps(trial)
+    return _moved_pps(trial) / nonzero(1 - _tax_share_running(trial), "all cycles are polling tax")
+
+
 def _llc_hits_per_s(trial: TrialObservations) -> float:
     return (trial.pmu("window", "llc_loads") - trial.pmu("window", "llc_misses")) / trial.window_s
 
@@ -222,6 +228,7 @@ DUT: dict[str, Compute] = {
     "rx_pps": lambda trial: trial.received("rx_packets") / trial.window_s,
     "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,
     "moved_pps": _moved_pps,
+    "moved_pps_without_tax": _moved_pps_without_tax,
     "rx_bps": _rx_bits(0),
     "tx_bps": _tx_bits(0),
     "rx_line_bps": _rx_bits(_LINE_OVERHEAD_BYTES),
