@@ -12,7 +12,7 @@ from pathlib import Path
 from pollscope.analysis.explain import RULES
 from pollscope.analysis.figures import figure_of
 from pollscope.analysis.papers import citation
-from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, TESTBEDS, WORKLOADS, load, papers
+from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, QUANTITIES, TESTBEDS, WORKLOADS, load, papers
 from pollscope.collectors.interface import Collector
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.testbeds import Testbed
@@ -36,6 +36,11 @@ def collectors() -> Iterator[str]:
     every: dict[str, type[Collector]] = {name: load(COLLECTORS, name) for name in COLLECTORS}
     notes = {name: ("at start and stop; " if each.once else "") + each.notes for name, each in every.items()}
     return table(("name", "reads", "notes"), ((f"`{name}`", every[name].summary, notes[name]) for name in every))
+
+
+def quantities() -> Iterator[str]:
+    """List every quantity with the collectors that give it, in the order of preference."""
+    return table(("quantity", "collectors"), ((f"`{name}`", ", ".join(each)) for name, each in QUANTITIES.items()))
 
 
 def knobs() -> Iterator[str]:
@@ -105,6 +110,7 @@ def stages() -> Iterator[str]:
 
 TABLES = {
     "collectors": collectors,
+    "quantities": quantities,
     "knobs": knobs,
     "metrics": metrics,
     "papers": paper_rows,

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pollscope.base.names import COLLECTORS
+from pollscope.base.names import COLLECTORS, QUANTITIES
 from pollscope.base.units import counted
 from pollscope.cli.words import say
 from pollscope.collectors.registry import probe
@@ -62,7 +62,7 @@ def missing(spec: Spec, testbed: Testbed) -> Iterator[Lack]:
     group = {name: metric.group for name, metric in metric_dictionary().metrics.items()}
     if reason := pmu_absence():
         yield from without("PMU", reason, {name for name in group if group[name] == "pmu"}.union(_OF_THE_PMU))
-    wanted = [use.name for use in spec.collectors if use.name in COLLECTORS]
+    wanted = [name for use in spec.collectors for name in QUANTITIES.get(use.name, (use.name,)) if name in COLLECTORS]
     probed = {name: probe(name) for name in wanted}
     if probed and not any(each.available for each in probed.values()):
         reasons = "; ".join(f"{name}: {each.reason}" for name, each in probed.items())

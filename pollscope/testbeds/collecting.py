@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from pollscope.plan.plan import Plan
 from pollscope.spec.model import CollectorUse
 from pollscope.store.trial_record import TrialRecord
 from pollscope.testbeds.pair.remote_host import RemoteHost
+from pollscope.testbeds.quantities import choose
 from pollscope.testbeds.session import TrialRequest
 
 RAW_FOLDER, SAMPLES_FOLDER = "collectors", "samples"
@@ -50,14 +52,29 @@ class RunCollectors:
     """
 
     def __init__(self, uses: Sequence[CollectorUse], folder: Path, plan: Plan) -> None:
-        self._uses, self._folder = list(uses), folder
+        self._asked, self._folder = list(uses), folder
+        self._uses: Sequence[CollectorUse] = []
         repeats = sorted({trial.repeat for trial in plan.trials if trial.kind == "measure"})
         self._turns = {repeat: turn for turn, repeat in enumerate(repeats)}
 
     def probe(self, options: Options, hosts: Sequence[RemoteHost] = ()) -> dict[str, dict[str, Any]]:
-        """Name, or HOST/NAME -> `{available, reason, required, interval_ns}`, as run.json keeps it."""
+        """Choose the collectors; return what run.json keeps: name, or HOST/NAME -> `{available, reason, ...}`.
+
+        An entry has `quantities`, and `instead_of` with reasons, where the spec asks for quantities.
+        """
+
+        def obstacle(use: CollectorUse) -> str:
+            several = [each for several in self._made([use], options, hosts).values() for each in several]
+            found = [_probe(collector, each) for collector, each in several]
+            return "" if any(each["available"] for each in found) else "; ".join(each["reason"] for each in found)
+
+        self._uses, choices = choose(self._asked, obstacle)
         made = self._made(self._uses, options, hosts)
-        return {key_of(host, use.name): _probe(each, use) for host, several in made.items() for each, use in several}
+        return {
+            key_of(host, use.name): _probe(each, use) | (asdict(choices[use.name]) if use.name in choices else {})
+            for host, several in made.items()
+            for each, use in several
+        }
 
     def _uses_of(self, record: TrialRecord) -> list[CollectorUse]:
         """Return the collectors of a trial: all that do not rotate, and the rotating one of its repeat."""
