@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import UsageError
-from pollscope.base.replacing import written
 from pollscope.base.units import human_time
+from pollscope.testbeds.made_traces import FLOWS, MEAN_PPS, PACKETS, make
 
 EXAMPLES = (
     "pollscope trace made.pcap",
@@ -19,17 +19,13 @@ EXAMPLES = (
 
 def trace(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the trace goes; there is no such file yet.")],
-    packets: Annotated[int, typer.Option(min=2, help="Packets.")] = 1_000_000,
-    flows: Annotated[int, typer.Option(min=1, max=2**24, help="Flows, of which few have most packets.")] = 10_000,
-    pps: Annotated[float, typer.Option(min=0.1, max=1e9, help="Mean rate in packets per second.")] = 500_000.0,
+    packets: Annotated[int, typer.Option(min=2, help="Packets.")] = PACKETS,
+    flows: Annotated[int, typer.Option(min=1, max=2**24, help="Flows, of which few have most packets.")] = FLOWS,
+    pps: Annotated[float, typer.Option(min=0.1, max=1e9, help="Mean rate in packets per second.")] = MEAN_PPS,
     seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 1,
 ) -> None:
     """Make a packet trace (pcap) for the parameter `trace`, with sizes, flows and gaps as between networks."""
-    from pollscope.node.made_trace import write_trace
-
     if file.exists():
         raise UsageError("there is such a file", str(file), "give another name, or remove it")
-    with written(file, "choose another file") as new:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_trace(new, packets, flows, pps, seed)
+    make(file, packets, flows, pps, seed)
     typer.echo(f"{file}: {packets} packets of at most {flows} flows, {human_time(packets / pps)}")

@@ -31,9 +31,17 @@ from pollscope.node.requests import Wiring, configure_request, floor_request
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import MOST_GENERATOR_LCORES, TestbedConfig, TestbedState, tcp_refusal
+from pollscope.testbeds.base import (
+    MOST_GENERATOR_LCORES,
+    Assignment,
+    Opening,
+    TestbedConfig,
+    TestbedState,
+    tcp_refusal,
+)
 from pollscope.testbeds.corunner import corunner_refusal
 from pollscope.testbeds.halting import halt_refusal
+from pollscope.testbeds.made_traces import is_made_when_needed, make_missing
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.remote_host import RemoteHost
@@ -176,7 +184,7 @@ class LoopbackTestbed(NodeTestbed):
             self._roles(params)
         except HostError as error:
             return error.what
-        if params.trace is not None and not Path(params.trace).is_file():
+        if params.trace is not None and not (is_made_when_needed(params.trace) or Path(params.trace).is_file()):
             return f"there is no trace {params.trace}; `pollscope trace {params.trace}` makes one"
         if params.feed == "infinite" and isinstance(params.frame, str):
             return "feed=infinite makes frames of one size only"
@@ -209,6 +217,16 @@ class LoopbackTestbed(NodeTestbed):
         node_program()
         if self._most_cores() < 1:
             raise HostError("the loopback testbed needs 2 CPUs: one for the generator and one for the DUT")
+
+    def begin(self, assignment: Assignment) -> Opening:
+        """Make the traces that are made when needed, then start the first session.
+
+        Raises:
+            HostError: it does not start, or a trace cannot be written.
+        """
+        traces = dict.fromkeys(trial.point.params.trace for trial in assignment.plan.trials)
+        self.warnings += make_missing(path for path in traces if path is not None)
+        return super().begin(assignment)
 
     def open(self, params: Parameters, log: Path) -> "LoopbackSession":
         """Start the node for this configuration.

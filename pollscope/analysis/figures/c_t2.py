@@ -28,6 +28,9 @@ NAMES = {
     "locked": "lock that is waited for",
     "trylock": "lock that is passed by",
 }
+# Placement -> what a line says of it, and the part of the paper's table that it stands for.
+PLACES = {"separate": "", "remote-node": ", other NUMA node"}
+_NUMA = {"separate": "same_numa", "remote-node": "remote_numa"}
 # Row -> its packets, those that were encrypted or dropped among them.
 PACKETS = {"C-T2": ("tx_pps", "Forwarded (Mpps)"), "C-T3": ("moved_pps", "Processed (Mpps)")}
 LOST = "claim_lost_fraction"
@@ -40,28 +43,33 @@ _LEAST_LOST_PERCENT = 1.0
 def draw_cores(data: FigureData) -> Figure:
     """C-T2, C-T3: packets over cores, and what part of the claims was lost, by organisation."""
     figure = new_figure(3.1)
-    (metric, label), paper = PACKETS[data.row], stated("corec", data.row)["same_numa"]
+    (metric, label), paper = PACKETS[data.row], stated("corec", data.row)
     for axes, (title, shown, scale, name, also) in zip(
         figure.subplots(1, 2),
         (
-            ("Maximum throughput", metric, 1 / MILLION, label, len(paper["corec_pps"])),
+            ("Maximum throughput", metric, 1 / MILLION, label, len(paper["cores"])),
             ("Lost claims", LOST, 100.0, "Claims lost to another core (%)", 1),
         ),
         strict=True,
     ):
         axes.set_title(title)
         _over_cores(axes, data, shown, scale, name, also)
-    if data.by_point(metric):
-        _state(figure.axes[0], paper)
+    for place in _places(data.by_point(metric)):
+        _state(figure.axes[0], paper[_NUMA[place]], PLACES[place])
     least_top(figure.axes[1], _LEAST_LOST_PERCENT)
     return figure
 
 
-def _state(axes: Axes, paper: dict[str, Any]) -> None:
+def _places(found: Sequence[PointValues]) -> list[str]:
+    """The placements that were measured; a run that does not sweep them has its cores near the NIC."""
+    return [place for place in PLACES if any(each.levels.get("placement", "separate") == place for each in found)]
+
+
+def _state(axes: Axes, paper: dict[str, Any], place: str) -> None:
     """The paper's numbers as stars, all with the same words, so that they are one entry of the legend."""
     *rates, last = (human_number(pps / MILLION, 6) for pps in paper["corec_pps"])
     with_corec = f"{', '.join(rates)} and {last} Mpps with 1 to 4 cores"
-    words = f"{short_name('corec')}: {human_number(paper['dpdk_pps'] / MILLION, 6)} Mpps with DPDK, {with_corec}"
+    words = f"{short_name('corec')}: {human_number(paper['dpdk_pps'] / MILLION, 6)} Mpps with DPDK, {with_corec}{place}"
     # One core with DPDK stands beside the standard path, as that does beside corec.
     levels = range(1, len(paper["corec_pps"]) + 1)
     stated_point(axes, 1 + _aside(levels, 0, len(NAMES)), paper["dpdk_pps"] / MILLION, words)
@@ -76,10 +84,14 @@ def _over_cores(axes: Axes, data: FigureData, metric: str, scale: float, label: 
         absent_panel(axes, data.absence(metric) if not found else "one core alone loses nothing to another")
         return
     levels = sorted({*levels_of(found, "cores"), *map(float, range(1, at_least + 1))})
-    for rank, (organisation, name) in enumerate(NAMES.items()):
-        own = [each for each in found if each.levels.get("organisation", "corec") == organisation]
+    lines = [(place, organisation) for place in _places(found) for organisation in NAMES]
+    for rank, line in enumerate(lines):
+        levels_there = (
+            (each.levels.get("placement", "separate"), each.levels.get("organisation", "corec")) for each in found
+        )
+        own = [each for each, there in zip(found, levels_there, strict=True) if there == line]
         if members := by_level(own, "cores"):
-            aside = _aside(levels, rank, len(NAMES))
+            aside, name = _aside(levels, rank, len(lines)), NAMES[line[1]] + PLACES[line[0]]
             mean_line(axes, [cores + aside for cores in levels_of(members, "cores")], members, scale, rank, name)
     level_axis(axes, levels)
     axes.set_xlabel("Cores at one receive queue")

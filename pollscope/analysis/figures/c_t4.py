@@ -31,7 +31,7 @@ KEYS = ("reordered_share", "distance_max")
 
 
 def draw(data: FigureData) -> Figure:
-    """Over cores, a line for each trace; what the paper's table gives stands below."""
+    """Over cores, a line for each trace at the lowest load, which is the paper's; its table's values stand below."""
     figure = new_figure(3.2)
     for axes, panel in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
         axes.set_title(panel.title)
@@ -48,6 +48,8 @@ def _over_cores(axes: Axes, data: FigureData, panel: _Panel) -> None:
     if not found:
         absent_panel(axes, data.absence(panel.metric), 30)
         return
+    lowest = min(each.levels.get("load_of_max", 0) for each in found)
+    found = [each for each in found if each.levels.get("load_of_max", 0) == lowest]
     for rank, trace in enumerate(sorted({str(each.levels["trace"]) for each in found})):
         members = by_level([each for each in found if each.levels["trace"] == trace], "cores")
         mean_line(axes, levels_of(members, "cores"), members, panel.scale, rank, PurePath(trace).stem)

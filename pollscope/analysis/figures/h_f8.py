@@ -138,8 +138,12 @@ def draw_light_load(data: FigureData) -> Figure:
     titles = {"latency_sent_mean_ns": "Mean", "latency_sent_p99_ns": "99th percentile"}
     compared = _compared(data, next(iter(titles)))
     rows: list[tuple[Levels, str]] = [({"notification": level}, f", {words}") for level, (words, _) in compared.items()]
-    rows = rows or [({}, "")]
-    figure = new_figure(2.9 if len(rows) == 1 else 4.6)
+    found = data.by_point(next(iter(titles)), "idle")
+    asleep = [(dict(levels), f", {name}") for levels, name in WAITS.items()] if found else []
+    rows = (
+        [each for each in asleep if any(each[0].items() <= one.levels.items() for one in found)] or rows or [({}, "")]
+    )
+    figure = new_figure(2.9 if len(rows) == 1 else 2.3 * len(rows))
     panels = figure.subplots(len(rows), len(titles), squeeze=False)
     for own, (levels, words) in zip(panels, rows, strict=True):
         for axes, (metric, title) in zip(own, titles.items(), strict=True):
