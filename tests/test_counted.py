@@ -161,6 +161,7 @@ def test_percent_nanoseconds_and_power_come_in_base_units() -> None:
     assert metrics["nic_pcie_read_stalled_share"] == 0.125
     assert metrics["nic_pcie_latency_ns"] == pytest.approx(812)
     assert metrics["package_power_w"] == 160.0
+    assert metrics["energy_per_packet_nj"] == pytest.approx(160.0 * 1e9 / metrics["rx_pps"])
 
 
 def test_an_absence_names_the_outcome_of_each_collector() -> None:

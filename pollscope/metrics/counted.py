@@ -241,6 +241,7 @@ def _hits(trial: TrialObservations) -> float:
 _IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
 # Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host text, section 4.1).
 _READ_BYTES = 64
+_NJ_PER_J = 1e9
 # DMA writes go into the caches line by line.
 LINE_BYTES = 64
 
@@ -394,6 +395,7 @@ COUNTED: dict[str, Compute] = {
         ["neohost"],
         "counted no look-up of a translation",
     ),
+    "energy_per_packet_nj": lambda trial: _NJ_PER_J * _per_packet(_power_w)(trial),
     "package_power_w": _power_w,
 }
 # For a co-runner that does not count itself.
