@@ -162,9 +162,15 @@ def scaling_of_run(run: RunFolder, rate: str = "rx_pps", where: Mapping[str, Lev
             "rate_pps": rows[f"metric.{rate}"].to_numpy(),
             "useful_share": rows["metric.useful_share"].to_numpy(),
             "cycles_per_useful_packet": rows["metric.cycles_per_packet_useful"].to_numpy(),
-            "frequency_hz": float(run.meta.get("node_hello", {}).get("tsc_hz", float("nan"))),
+            "frequency_hz": _tsc_hz(run),
         }
     )
+
+
+def _tsc_hz(run: RunFolder) -> float:
+    """Return the rate of the time-stamp counter: of the node, of the modelled machine, or NaN where it is unknown."""
+    model = (run.meta.get("testbed") or {}).get("model") or {}
+    return float((run.meta.get("node_hello") or model).get("tsc_hz", float("nan")))
 
 
 def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None = None) -> pd.DataFrame:
@@ -173,7 +179,7 @@ def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None
     Args:
         run: a run folder.
         metric: a name of the dictionary.
-        where: levels of the other factors, where the run swept others.
+        where: levels of the other factors, where the run swept others. Those that are zipped with cores move with it.
 
     Raises:
         UsageError: the run did not sweep cores, swept another factor that `where` does not fix, or has no such trial.
@@ -183,7 +189,8 @@ def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None
     if "cores" not in swept:
         raise UsageError("the run did not sweep cores", place, f"its factors: {', '.join(swept) or 'none'}")
     wanted = dict(where or {})
-    open_factors = [name for name in swept if name != "cores" and name not in wanted]
+    zipped = {name for group in run.meta.get("spec", {}).get("zip", []) if "cores" in group for name in group}
+    open_factors = [name for name in swept if name not in {"cores", *zipped, *wanted}]
     if open_factors:
         levels = [f"{name} of {', '.join(map(str, rows[f'factor.{name}'].unique()))}" for name in open_factors]
         raise UsageError("the run swept other factors, too", place, f"choose: {'; '.join(levels)}")
