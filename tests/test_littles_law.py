@@ -65,8 +65,9 @@ def test_the_columns_of_a_run_are_its_numbers_of_cores(tmp_path: Path) -> None:
             }
             trials.append(record)
     one, two = points_of_run(read_run(synthetic.write_run(tmp_path / "run", trials)))
-    assert (one.tx_cores, one.rate_bits_per_s, one.latency_ns) == (1, 8 * 64e6, pytest.approx(1000))
-    assert (two.tx_cores, two.tx_rate_pps, two.latency_ns) == (2, pytest.approx(2e6), pytest.approx(2000))
+    assert (one.tx_cores, one.rate_bits_per_s) == (1, 8 * 64e6)
+    assert (two.tx_cores, two.tx_rate_pps) == (2, 2e6)
+    assert (one.latency_ns, two.latency_ns) == pytest.approx((1000, 2000))
     with pytest.raises(
         UsageError, match="no trial has pcie_dma_read_bytes_per_s at these levels, because no collector"
     ):

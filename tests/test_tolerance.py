@@ -68,7 +68,7 @@ def test_a_stated_number_lies_inside_and_no_effect_outside(claim: Claim) -> None
     value = float(found[1]) / float(found[2] or 1) / (100 if found[3] else 1)
     value = {" lower": 1 - value, " higher": 1 + value}.get(found[4] or "", value)
     scale = float(found[5] or 1) / float(found[6] or 1)
-    none = float(claim.predicate.kind in OF_RATIO)  # type: ignore[attr-defined]  # each predicate has its kind
+    none = float(claim.predicate.kind in OF_RATIO)
     low, high = claim.predicate.low, claim.predicate.high
     assert low is not None and high is not None
     assert low < value * scale < high
