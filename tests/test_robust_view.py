@@ -4,12 +4,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
+from matplotlib.figure import Figure
 
 from pollscope.analysis.compare import compare_runs
 from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures.style import mean_line
 from pollscope.analysis.point_values import PointValues, by_point, measured, viewed
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
@@ -54,6 +57,14 @@ def test_medians_are_compared_by_ranks(tmp_path: Path) -> None:
     assert medians.ratio.value == pytest.approx(1.1, rel=1e-3)
     assert medians.ratio.low > 1
     assert medians.change.low > 0
+
+
+def test_a_figure_of_medians_has_a_dot_per_trial() -> None:
+    axes = Figure().subplots()
+    points = [PointValues({}, tuple(float(value) for value in range(1, 10)), statistic="median")]
+    mean_line(axes, [1.0], points, 1.0, 0)
+    (dots,) = (line for line in axes.lines if line.get_marker() == ".")
+    assert np.asarray(dots.get_ydata()).tolist() == list(range(1, 10))
 
 
 def test_a_median_that_may_be_zero_has_no_ratio() -> None:

@@ -20,6 +20,11 @@ AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
 INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURABLE
 
 
+def times(value: float) -> str:
+    """Return a ratio as text."""
+    return human_number(value, 4)
+
+
 def exact(value: float) -> str:
     """Return a bound with all its digits: rounded like a result, 1.265 would seem to exclude 1.262."""
     return human_number(value, 6)
@@ -57,7 +62,12 @@ def each_inside(bounds: StatedBounds, estimates: Sequence[AtLevel], confidence: 
 
 
 def how_decided(
-    bounds: StatedBounds, estimates: Sequence[AtLevel], kind: VerdictKind, confidence: float, text: Text = exact
+    bounds: StatedBounds,
+    estimates: Sequence[AtLevel],
+    kind: VerdictKind,
+    confidence: float,
+    text: Text = times,
+    exactly: Text = exact,
 ) -> str:
     """Return a sentence on the test behind *agrees*, or on what an open verdict waits for."""
     level = equivalence(confidence)
@@ -71,7 +81,7 @@ def how_decided(
         return ""
     found, end = min(held, key=lambda each: abs(each[0].value - each[1]) / (each[0].high - each[0].low))
     interval = f"{share} interval from {text(found.low)} to {text(found.high)}"
-    return f" The stated end {text(end)} lies inside the {interval}: {more_values(found, end)}."
+    return f" The stated end {exactly(end)} lies inside the {interval}: {more_values(found, end)}."
 
 
 def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
@@ -148,11 +158,6 @@ def spread(numbers: Sequence[Number]) -> str:
         return f"{numbers[0].text} at {numbers[0].label}" if numbers[0].label else numbers[0].text
     low, high = min(numbers, key=lambda each: each.value), max(numbers, key=lambda each: each.value)
     return f"from {low.text} at {low.label} to {high.text} at {high.label}"
-
-
-def times(value: float) -> str:
-    """Return a ratio as text."""
-    return human_number(value, 4)
 
 
 def placed(label: str, place: str) -> str:

@@ -72,7 +72,7 @@ def _within(bounds: Within, found: Sequence[PointValues], metric: Metric, confid
     count = f"{kinds.count(AGREES)} of {len(kinds)} points lie inside, {kinds.count(DISAGREES)} outside"
     kind = together(kinds)
     sentence = f"{metric.title}: {spread(numbers)}; stated {stated(bounds, metric.text)}; {count}."
-    sentence += how_decided(bounds, [sample.at for sample in found], kind, confidence, metric.text)
+    sentence += how_decided(bounds, [sample.at for sample in found], kind, confidence, metric.text, metric.text)
     return Finding(kind, sentence, numbers, found)
 
 
@@ -123,7 +123,7 @@ def _largest_fall(predicate: LargestFall, found: Sequence[PointValues], _metric:
         f"The largest fall is {shown}{f' at {label}' if label else ''}{several}; "
         f"stated {stated(predicate, exact_percent)} (tolerance included)."
     )
-    sentence += how_decided(predicate, [largest], kind, confidence, exact_percent)
+    sentence += how_decided(predicate, [largest], kind, confidence, human_share, exact_percent)
     behind = [end for members in by_group.values() for end in (members[0], members[-1])]
     return Finding(kind, sentence, numbers, behind)
 
