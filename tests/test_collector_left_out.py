@@ -4,13 +4,12 @@
 from pathlib import Path
 
 import pytest
-from collector_samples import FIXTURES, OWN, PARSERS, needs_fixtures
+from collector_samples import FIXTURES, LABELS, OWN_SAMPLES, PARSERS, needs_fixtures
 
 from pollscope.collectors.parsing import Origin, ParseError
 from pollscope.collectors.sample import Reading
 
 STRANGE = "zzz unexpected words 42 17\n"
-SAMPLES = sorted(path for path in OWN.iterdir() if path.name.split(".")[0] in PARSERS)
 OF_FOLDER = {"pcm-core": "pcm", "perf-stat": "perf"}
 OUTPUTS = [
     (path, parser)
@@ -22,48 +21,48 @@ OUTPUTS = [
 ]
 
 
-def read(parser: str, lines: list[str]) -> tuple[list[Reading], int]:
+def read(parser: str, lines: list[str], label: str) -> tuple[list[Reading], int]:
     """Return readings, and how many lines were left out."""
-    origin = Origin("text")
+    origin = Origin("text", label=label)
     return list(PARSERS[parser](iter(lines), origin)), origin.problems.count
 
 
-def is_said(parser: str, lines: list[str], line: int, known: int) -> bool:
+def is_said(parser: str, lines: list[str], label: str, line: int, known: int) -> bool:
     """Return whether a strange line before line `line` is refused, counted, or kept as text (the kernel's log)."""
     try:
-        readings, left_out = read(parser, [*lines[:line], STRANGE, *lines[line:]])
+        readings, left_out = read(parser, [*lines[:line], STRANGE, *lines[line:]], label)
     except ParseError:
         return True
     return left_out > known or "unexpected" in str(readings)
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", OWN_SAMPLES, ids=lambda path: path.name)
 def test_a_strange_line_after_the_first_reading_is_counted(path: Path) -> None:
-    parser = path.name.split(".")[0]
+    parser, *label_of, _ = path.name.split(".")
+    label = label_of[0] if parser in LABELS and label_of else next(iter(LABELS.get(parser, ("",))))
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    try:
-        _, known = read(parser, lines)
-    except ParseError:
-        pytest.skip("needs a label: read elsewhere")
+    _, known = read(parser, lines, label)
 
     def has_readings(line: int) -> bool:
         try:
-            return bool(read(parser, lines[:line])[0])
+            return bool(read(parser, lines[:line], label)[0])
         except ParseError:
             return False
 
     first = next(line for line in range(1, len(lines) + 1) if has_readings(line))
-    silent = [line for line in range(first, len(lines) + 1) if not is_said(parser, lines, line, known)]
-    assert silent == []
+    assert [line for line in range(first, len(lines) + 1) if not is_said(parser, lines, label, line, known)] == []
 
 
 @needs_fixtures
 @pytest.mark.parametrize(("path", "parser"), OUTPUTS, ids=[path.name for path, _ in OUTPUTS])
 def test_of_a_tools_own_output_nothing_is_left_out(path: Path, parser: str) -> None:
+    """What stands before the first header describes the host and is not read."""
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         lines = list(file)
+    label = next(iter(LABELS.get(parser, ("",))))
     try:
-        readings, left_out = read(parser, lines)
+        readings, left_out = read(parser, lines, label)
     except ParseError:
         pytest.skip("an error message, a help text, or made broken: refused whole")
     assert (bool(readings), left_out) == (True, 0)
+    assert is_said(parser, lines, label, len(lines) - 1, left_out)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from collector_samples import FIXTURES, FOLDERS, LABELS, OWN, OWN_SAMPLES, PARSERS, ROOT, read_text, values
+from collector_samples import LABELS, OWN, PARSERS, ROOT, read_text, values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,40 +148,3 @@ def test_a_long_log_needs_no_memory() -> None:
         return peak
 
     assert peak_bytes(5000) < peak_bytes(50) + 16384
-
-
-def _samples() -> list[tuple[str, Path]]:
-    """Return every sample of every parser: the shared outputs of tools and the small texts."""
-    own = [(path.name.split(".")[0], path) for path in OWN_SAMPLES]
-    shared = [
-        (parser, path)
-        for parser, folder in FOLDERS.items()
-        for path in sorted((FIXTURES / folder).rglob("*"))
-        if path.is_file() and not path.name.endswith(("source.txt", "SOURCE.txt"))
-    ]
-    return own + shared
-
-
-@pytest.mark.parametrize(("parser", "path"), [pytest.param(*each, id=each[1].name) for each in _samples()])
-def test_a_line_that_is_not_understood_is_counted_or_refused(parser: str, path: Path) -> None:
-    """In the middle of what the parser reads: what stands before the first header is the tool's description of the
-    host, and is not read."""
-    label = next(iter(LABELS.get(parser, ("",))))
-    label = path.name.split(".")[1] if path.name == "kernel-load.interrupts.txt" else label
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    garbage = "~~ 4711 nobody's line ~~\n"
-
-    def left_out(text: list[str]) -> tuple[int, int]:
-        origin = Origin(path.name, label=label)
-        readings = list(PARSERS[parser](iter(text), origin))
-        return len(readings), origin.problems.count
-
-    try:
-        read, before = left_out(lines)
-    except ParseError:
-        return  # a sample of what is refused
-    try:
-        _, after = left_out([*lines[:-1], garbage, *lines[-1:]])
-    except ParseError:
-        return
-    assert after > before or not read
