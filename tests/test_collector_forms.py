@@ -92,8 +92,9 @@ MARKED = {
 
 
 @pytest.mark.parametrize("parser", sorted(MARKED))
-def test_a_byte_order_mark_changes_nothing(parser: str) -> None:
-    assert read_text(parser, "\ufeff" + MARKED[parser]) == read_text(parser, MARKED[parser])
+def test_a_byte_order_mark_and_other_line_ends_change_nothing(parser: str) -> None:
+    for text in ("\ufeff" + MARKED[parser], MARKED[parser].replace("\n", "\r\n")):
+        assert read_text(parser, text) == read_text(parser, MARKED[parser]) != []
 
 
 @pytest.mark.parametrize("parser", sorted(MARKED))

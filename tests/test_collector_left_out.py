@@ -56,7 +56,7 @@ def test_a_strange_line_after_the_first_reading_is_counted(path: Path) -> None:
 @needs_fixtures
 @pytest.mark.parametrize(("path", "parser"), OUTPUTS, ids=[path.name for path, _ in OUTPUTS])
 def test_of_a_tools_own_output_nothing_is_left_out(path: Path, parser: str) -> None:
-    """What stands before the first header describes the host and is not read."""
+    """Check the end of the text: parsers do not read the description of the host before the first header."""
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         lines = list(file)
     label = next(iter(LABELS.get(parser, ("",))))

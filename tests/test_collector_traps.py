@@ -431,16 +431,3 @@ def test_devlink_before_reporter_was_a_word() -> None:
 def test_queues_of_further_drivers(line: str, queue: str, name: str) -> None:
     readings = read_text("ethtool", f"NIC statistics:\n     {line}\n", "eth0")
     assert values(readings, f"port:eth0/{queue}" if queue else "port:eth0", name) == [512]
-
-
-@pytest.mark.parametrize("parser", ["pcm-memory", "pcm", "pcm-pcie", "pcm-iio", "turbostat", "perf"])
-def test_line_ends_of_another_system_change_nothing(parser: str) -> None:
-    text = {
-        "pcm-memory": ",,SKT0,System\nDate,Time,Ch0Read,Read\n2026-11-20,15:42:30.396,1.25,95.00\n",
-        "pcm": "System,System,System,\nDate,Time,IPC,\n\n2026-11-20,15:42:30.406,1.25,\n",
-        "pcm-pcie": "Skt,PCIRdCur,ItoM\n0,1,2(Total)\n",
-        "pcm-iio": (IIO_HEADER + "Socket0,IIO Stack 1 - PCIe1,Part0,1,2,3,4,5,6\n") * 3,
-        "turbostat": "Core\tCPU\tAvg_MHz\tBusy%\n0\t0\t12\t1.00\n",
-        "perf": "1.000921300;S0;1;0.85;MiB;uncore_imc_0/cas_count_read/;1000921300;100.00;;\n",
-    }[parser]
-    assert read_text(parser, text.replace("\n", "\r\n")) == read_text(parser, text)
