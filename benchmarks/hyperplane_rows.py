@@ -16,7 +16,7 @@ from pathlib import Path
 from ratio import options
 
 from pollscope.base.errors import UsageError
-from pollscope.models.hyperplane import STATEMENTS, Chip, chip
+from pollscope.models.hyperplane import Chip, chip, statements
 
 CPUS, ALLOWED_S = 2, 300.0
 
@@ -44,7 +44,7 @@ def main() -> int:
         print(f"hyperplane_rows: {error}", file=sys.stderr)
         return 2
     began, began_cpu = time.perf_counter(), time.process_time()
-    for statement in STATEMENTS:
+    for statement in statements():
         found = statement.of(machine)
         verdict = statement.verdict(found)
         interval = f" ({found.low:.4g} to {found.high:.4g})" if found.low < found.high else ""

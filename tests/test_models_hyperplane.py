@@ -173,10 +173,10 @@ def test_power_goes_from_a_spinning_core_to_one_that_sleeps() -> None:
 
 
 def test_statements_of_the_paper_are_judged_and_needed_changes_are_named() -> None:
-    by_text = {statement.text: statement for statement in hyperplane.STATEMENTS}
+    by_text = {statement.text: statement for statement in hyperplane.statements()}
     rows = {"H-F3a", "H-F3b", "H-F3c", "H-F8", "H-F9", "H-F10", "H-F11a", "H-F11b", "H-F12", "H-F13"}
-    assert {statement.row for statement in hyperplane.STATEMENTS} == rows
-    throughput = next(each for each in hyperplane.STATEMENTS if each.row == "H-F8")
+    assert {statement.row for statement in hyperplane.statements()} == rows
+    throughput = next(each for each in hyperplane.statements() if each.row == "H-F8")
     assert throughput.verdict(throughput.of(CHIP)) == "disagrees"
     needed = throughput.needed(CHIP)
     assert needed is not None
@@ -198,7 +198,7 @@ def test_every_parameter_says_where_it_comes_from() -> None:
     assert set(CHIP.origins.values()) == {"stated", "assumed", "fitted"}
     assert all(each["source"] for each in given.values())
     # A fitted value has a statement that agrees by construction alone.
-    levers = {each.lever for each in hyperplane.STATEMENTS if each.fitted}
+    levers = {each.lever for each in hyperplane.statements() if each.fitted}
     assert {name for name, origin in CHIP.origins.items() if origin == "fitted"} <= levers
 
 

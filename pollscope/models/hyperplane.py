@@ -4,12 +4,13 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 from pollscope.base import document
 from pollscope.base.errors import UsageError
@@ -287,46 +288,33 @@ def _zero_load(machine: Chip, task: str, queues: int, how: Notification) -> tupl
     return _light(tuple(machine.values.items()), task, queues, how)
 
 
-def _zero_load_ratio(place: int) -> Callable[[Chip], Estimate]:
-    def of(machine: Chip) -> Estimate:
-        by_task = [
-            sum(
-                _zero_load(machine, task, queues, "spin")[place] / _zero_load(machine, task, queues, "qwait")[place]
-                for queues in QUEUES
-            )
-            / len(QUEUES)
-            for task in TASKS
-        ]
-        return _exact(sum(by_task) / len(by_task))
-
-    return of
+def _zero_load_ratio(machine: Chip, place: int) -> Estimate:
+    by_task = [
+        sum(
+            _zero_load(machine, task, queues, "spin")[place] / _zero_load(machine, task, queues, "qwait")[place]
+            for queues in QUEUES
+        )
+        / len(QUEUES)
+        for task in TASKS
+    ]
+    return _exact(sum(by_task) / len(by_task))
 
 
-def _crossover(how: Notification) -> Callable[[Chip], Estimate]:
+def _crossover(machine: Chip, how: Notification) -> Estimate:
     """The least number of queues at which spinning has the higher mean; of all tasks the same, for tasks cancel."""
-
-    def of(machine: Chip) -> Estimate:
-        # The mean of a poller's wait is half a sweep; the simulation is held against this in the tests.
-        told_ns = machine.qwait_ns + machine.cycles_ns("lookup_cycles")
-        told_ns += machine["wake_up_ns"] if how == "c1" else 0.0
-        return _exact(next((n for n in range(1, 1001) if n * machine.poll_ns(n) / 2 > told_ns), 1001))
-
-    return of
+    # The mean of a poller's wait is half a sweep; the simulation is held against this in the tests.
+    told_ns = machine.qwait_ns + machine.cycles_ns("lookup_cycles")
+    told_ns += machine["wake_up_ns"] if how == "c1" else 0.0
+    return _exact(next((n for n in range(1, 1001) if n * machine.poll_ns(n) / 2 > told_ns), 1001))
 
 
-def _tail_us(how: Notification) -> Callable[[Chip], Estimate]:
-    return lambda machine: _exact(max(_zero_load(machine, task, 1000, how)[1] for task in TASKS) / 1e3)
+def _tail_us(machine: Chip, how: Notification) -> Estimate:
+    return _exact(max(_zero_load(machine, task, 1000, how)[1] for task in TASKS) / 1e3)
 
 
 def _one_queue(machine: Chip) -> Estimate:
     ratios = [_zero_load(machine, task, 1, "qwait")[0] / _zero_load(machine, task, 1, "spin")[0] for task in TASKS]
     return _exact(max(ratios))
-
-
-def _half_load(machine: Chip) -> Estimate:
-    system = Multicore(machine, "FB")
-    rate = 0.5 * system.saturation_pps("spin", CORES)
-    return _ratio(system.tail("spin", CORES, rate), system.tail("qwait", CORES, rate))
 
 
 def _least_improvement(machine: Chip) -> Estimate:
@@ -340,22 +328,16 @@ def _least_improvement(machine: Chip) -> Estimate:
 
 
 def _saturation(
-    shape: Shape, above: tuple[Notification, int, float], below: tuple[Notification, int, float]
-) -> Callable[[Chip], Estimate]:
-    def of(machine: Chip) -> Estimate:
-        system = Multicore(machine, shape)
-        return _exact(system.saturation_pps(*above) / system.saturation_pps(*below))
-
-    return of
+    machine: Chip, shape: Shape, above: tuple[Notification, int, float], below: tuple[Notification, int, float]
+) -> Estimate:
+    system = Multicore(machine, shape)
+    return _exact(system.saturation_pps(*above) / system.saturation_pps(*below))
 
 
-def _tails(load: float, above: Notification, below: Notification) -> Callable[[Chip], Estimate]:
-    def of(machine: Chip) -> Estimate:
-        system = Multicore(machine, "FB")
-        rate = load * system.saturation_pps("spin", CORES)
-        return _ratio(system.tail(above, CORES, rate), system.tail(below, CORES, rate))
-
-    return of
+def _tails(machine: Chip, load: float, above: Notification, below: Notification) -> Estimate:
+    system = Multicore(machine, "FB")
+    rate = load * system.saturation_pps("spin", CORES)
+    return _ratio(system.tail(above, CORES, rate), system.tail(below, CORES, rate))
 
 
 def ipc(machine: Chip, load: float, how: Notification) -> tuple[float, float]:
@@ -364,9 +346,8 @@ def ipc(machine: Chip, load: float, how: Notification) -> tuple[float, float]:
     return useful, (1 - load) * machine["ipc_poll"] if how == "spin" else 0.0
 
 
-def _corunner_share(machine: Chip, load: float, how: Notification) -> float:
-    """Return the share of a core's issue width that a data plane leaves to its SMT sibling."""
-    return 1 - sum(ipc(machine, load, how)) / machine["issue_width"]
+def _ipc_ratio(machine: Chip, how: Notification, above: float, below: float) -> Estimate:
+    return _exact(sum(ipc(machine, above, how)) / sum(ipc(machine, below, how)))
 
 
 def power(machine: Chip, load: float, how: Notification) -> float:
@@ -377,37 +358,37 @@ def power(machine: Chip, load: float, how: Notification) -> float:
     return machine["power_static"] + dynamic * (useful + spinning) + halted
 
 
-def _left(how: Notification) -> Callable[[Chip], Estimate]:
-    return lambda machine: _exact(_corunner_share(machine, 1.0, how) / _corunner_share(machine, 0.0, how))
+def _power_ratio(machine: Chip, how: Notification) -> Estimate:
+    return _exact(power(machine, 0.0, how) / power(machine, 1.0, how))
 
 
-def _software(shape: Shape) -> Callable[[Chip], Estimate]:
-    def of(machine: Chip) -> Estimate:
-        ratios = [
-            peak_pps(machine, task, shape, 1000, "qwait", software=True) / peak_pps(machine, task, shape, 1000, "qwait")
-            for task in TASKS
-        ]
-        return _exact(min(ratios))
-
-    return of
+def _idle_power(machine: Chip) -> Estimate:
+    return _exact(power(machine, 0.0, "c1"))
 
 
-def _change(shape: Shape, first: int, last: int) -> Callable[[Chip], Estimate]:
-    def of(machine: Chip) -> Estimate:
-        ends = [peak_pps(machine, "encap", shape, queues, "spin") for queues in (first, last)]
-        return _exact(ends[1] / ends[0])
-
-    return of
+def _left(machine: Chip, how: Notification) -> Estimate:
+    """Return what a data plane leaves of a core's issue width to its SMT sibling, full load over zero load."""
+    full, none = (1 - sum(ipc(machine, load, how)) / machine["issue_width"] for load in (1.0, 0.0))
+    return _exact(full / none)
 
 
-def _growth(place: int) -> Callable[[Chip], Estimate]:
+def _software(machine: Chip, shape: Shape) -> Estimate:
+    ratios = [
+        peak_pps(machine, task, shape, 1000, "qwait", software=True) / peak_pps(machine, task, shape, 1000, "qwait")
+        for task in TASKS
+    ]
+    return _exact(min(ratios))
+
+
+def _change(machine: Chip, shape: Shape, first: int, last: int) -> Estimate:
+    ends = [peak_pps(machine, "encap", shape, queues, "spin") for queues in (first, last)]
+    return _exact(ends[1] / ends[0])
+
+
+def _growth(machine: Chip, place: int) -> Estimate:
     """Return the growth over 900 queues by that over 450 from the same number on: 2 for a straight line."""
-
-    def of(machine: Chip) -> Estimate:
-        at = {queues: _zero_load(machine, "encap", queues, "spin")[place] for queues in (100, 550, 1000)}
-        return _exact((at[1000] - at[100]) / (at[550] - at[100]))
-
-    return of
+    at = {queues: _zero_load(machine, "encap", queues, "spin")[place] for queues in (100, 550, 1000)}
+    return _exact((at[1000] - at[100]) / (at[550] - at[100]))
 
 
 def _steeper(machine: Chip) -> Estimate:
@@ -415,216 +396,32 @@ def _steeper(machine: Chip) -> Estimate:
     return _exact((more_tail - tail) / (more_mean - mean))
 
 
-_INFINITE = math.inf
-# Tolerances are ours: a tenth of a stated value where no other reason is given.
-STATEMENTS = (
-    Statement(
-        "H-F3a",
-        "SQ: throughput at 1000 queues over that at 1, drastically lower",
-        0,
-        0.5,
-        "poll_ns",
-        _change("SQ", 1, 1000),
-    ),
-    Statement(
-        "H-F3a", "NC: falls less than SQ, from 100 to 1000 queues", 0.5, 0.99, "poll_ns", _change("NC", 100, 1000)
-    ),
-    Statement("H-F3a", "FB: level from 500 to 1000 queues", 0.9, 1.1, "task_memory_ns", _change("FB", 500, 1000)),
-    Statement("H-F3a", "PC: level from 500 to 1000 queues", 0.9, 1.1, "task_memory_ns", _change("PC", 500, 1000)),
-    Statement("H-F3b", "mean grows almost linearly with queues (2: a line)", 1.8, 2.2, "poll_llc_ns", _growth(0)),
-    Statement("H-F3b", "the tail grows more steeply than the mean", 1.0, _INFINITE, "poll_ns", _steeper),
-    Statement(
-        "H-F3c", "the tail lies further above the mean with more queues, 1 to 1000", 1.0, _INFINITE, "poll_ns", _steeper
-    ),
-    Statement(
-        "H-F8",
-        "throughput of QWAIT over spinning, mean of tasks, shapes and queues: 4.1",
-        3.7,
-        4.5,
-        "poll_ns",
-        _throughput,
-    ),
-    Statement(
-        "H-F9",
-        "mean latency of spinning over QWAIT, mean of tasks and queues: 9.1",
-        8.2,
-        10.0,
-        "poll_ns",
-        _zero_load_ratio(0),
-    ),
-    Statement(
-        "H-F9", "99th percentile of spinning over QWAIT, the same: 16.4", 14.8, 18.0, "poll_ns", _zero_load_ratio(1)
-    ),
-    Statement(
-        "H-F9", "QWAIT over spinning at 1 queue: at most 1.03, of all tasks", 0, 1.03, "rearm_cycles", _one_queue
-    ),
-    Statement("H-F9", "QWAIT is the faster one from 2 queues on", 2, 2, "rearm_cycles", _crossover("qwait")),
-    Statement("H-F9", "with C1 spinning is faster up to 6 queues", 7, 7, "poll_ns", _crossover("c1"), fitted=True),
-    Statement(
-        "H-F9",
-        "spinning at 1000 queues: tail in µs, above 100",
-        100,
-        _INFINITE,
-        "poll_ns",
-        _tail_us("spin"),
-    ),
-    Statement("H-F9", "QWAIT at 1000 queues: tail in µs, below 10", 0, 10, "rs_ns", _tail_us("qwait")),
-    Statement("H-F10", "FB, half load: tail of spinning over QWAIT, scale-out: 3.2", 2.9, 3.5, "poll_ns", _half_load),
-    Statement(
-        "H-F10",
-        "FB: saturation of QWAIT over spinning, not considerably more",
-        0.9,
-        1.1,
-        "rearm_cycles",
-        _saturation("FB", ("qwait", 4, 0.0), ("spin", 4, 0.0)),
-    ),
-    Statement(
-        "H-F10", "PC: the tail improves by 73 % at least before saturation", 0.73, 1.0, "poll_ns", _least_improvement
-    ),
-    Statement(
-        "H-F10",
-        "PC: saturation of QWAIT over spinning: 1.23",
-        1.15,
-        1.31,
-        "poll_ns",
-        _saturation("PC", ("qwait", 4, 0.0), ("spin", 4, 0.0)),
-    ),
-    Statement(
-        "H-F10",
-        "PC, imbalance of 10 %: QWAIT scale-up over QWAIT scale-out: 1.11",
-        1.07,
-        1.15,
-        "encap_ns",
-        _saturation("PC", ("qwait", 1, 0.1), ("qwait", 4, 0.1)),
-    ),
-    Statement(
-        "H-F10",
-        "PC, imbalance of 10 %: QWAIT scale-up over spinning scale-out: 1.37",
-        1.24,
-        1.5,
-        "poll_ns",
-        _saturation("PC", ("qwait", 1, 0.1), ("spin", 4, 0.1)),
-    ),
-    Statement(
-        "H-F10",
-        "PC, imbalance of 10 %: spinning scale-up over its scale-out: 0.46",
-        0.41,
-        0.51,
-        "shared_poll_factor",
-        _saturation("PC", ("spin", 2, 0.1), ("spin", 4, 0.1)),
-        fitted=True,
-    ),
-    Statement(
-        "H-F11a",
-        "IPC of spinning: zero load over saturation, highest at zero load",
-        1.0,
-        _INFINITE,
-        "ipc_poll",
-        lambda machine: _exact(sum(ipc(machine, 0.0, "spin")) / sum(ipc(machine, 1.0, "spin"))),
-        fitted=True,
-    ),
-    Statement(
-        "H-F11a",
-        "IPC of QWAIT at half load over that at full load: linear",
-        0.45,
-        0.55,
-        "ipc_task",
-        lambda machine: _exact(sum(ipc(machine, 0.5, "qwait")) / sum(ipc(machine, 1.0, "qwait"))),
-        fitted=True,
-    ),
-    Statement(
-        "H-F11b",
-        "what is left to an SMT co-runner beside spinning: full load over zero load, above 1",
-        1.0,
-        _INFINITE,
-        "ipc_poll",
-        _left("spin"),
-        fitted=True,
-    ),
-    Statement(
-        "H-F11b",
-        "the same beside QWAIT: below 1",
-        0,
-        0.99,
-        "ipc_task",
-        _left("qwait"),
-        fitted=True,
-    ),
-    Statement(
-        "H-F12",
-        "power of spinning: zero load over saturation, above 1",
-        1.0,
-        _INFINITE,
-        "ipc_task",
-        lambda machine: _exact(power(machine, 0.0, "spin") / power(machine, 1.0, "spin")),
-        fitted=True,
-    ),
-    Statement(
-        "H-F12",
-        "power at zero load with C1: 16.2 %",
-        0.16,
-        0.164,
-        "power_static",
-        lambda machine: _exact(power(machine, 0.0, "c1")),
-        fitted=True,
-    ),
-    Statement(
-        "H-F12",
-        "zero load: tail with C1 over regular QWAIT: 1.38",
-        1.34,
-        1.42,
-        "encap_ns",
-        _tails(0.01, "c1", "qwait"),
-        fitted=True,
-    ),
-    Statement(
-        "H-F12", "zero load: tail of spinning over QWAIT with C1: 8.9", 8.0, 9.8, "poll_ns", _tails(0.01, "spin", "c1")
-    ),
-    Statement(
-        "H-F12",
-        "half load: tail with C1 over regular QWAIT: 1.08",
-        1.04,
-        1.12,
-        "wake_up_ns",
-        _tails(0.5, "c1", "qwait"),
-    ),
-    Statement(
-        "H-F13",
-        "FB: software over hardware ready set, lowest of tasks: 0.5",
-        0.45,
-        0.55,
-        "per_ready_ns",
-        _software("FB"),
-        fitted=True,
-    ),
-    Statement("H-F13", "PC: the same, less severe than FB", 0.55, 1.0, "per_ready_ns", _software("PC")),
-    Statement(
-        "H-F13",
-        "cores that one ready set in hardware serves with a QWAIT for each encapsulation: some 100",
-        30,
-        300,
-        "ready_set_ns",
-        lambda machine: _exact((machine["encap_ns"] + machine.qwait_ns) / machine["ready_set_ns"]),
-    ),
-    Statement(
-        "H-F13",
-        "area of ready and monitoring set over that of the cores: at most 0.26 %",
-        0,
-        0.0026,
-        "monitoring_set_mm2",
-        lambda machine: _exact(
-            (machine["ready_set_mm2"] + machine["monitoring_set_mm2"]) / (machine["cores"] * machine["core_mm2"])
-        ),
-    ),
-    Statement(
-        "H-F13",
-        "power of both over that of the cores: at most 0.4 %, 6.2 % of one",
-        0,
-        0.004,
-        "monitoring_set_power",
-        lambda machine: _exact((machine["ready_set_power"] + machine["monitoring_set_power"]) / machine["cores"]),
-    ),
-)
+def _served_cores(machine: Chip) -> Estimate:
+    return _exact((machine["encap_ns"] + machine.qwait_ns) / machine["ready_set_ns"])
+
+
+def _area_share(machine: Chip) -> Estimate:
+    return _exact((machine["ready_set_mm2"] + machine["monitoring_set_mm2"]) / (machine["cores"] * machine["core_mm2"]))
+
+
+def _power_share(machine: Chip) -> Estimate:
+    return _exact((machine["ready_set_power"] + machine["monitoring_set_power"]) / machine["cores"])
+
+
+@cache
+def statements() -> tuple[Statement, ...]:
+    """Return what the paper states (data/chip-statements.yaml)."""
+    found = []
+    for keys in YAML(typ="safe").load(data_folder("data") / "chip-statements.yaml"):
+        function, *arguments = keys["of"]
+        of = partial(_call, globals()[f"_{function}"], arguments)
+        low, high, fitted = keys["from"], keys["to"], keys.get("fitted", False)
+        found.append(Statement(keys["row"], keys["text"], low, high, keys["lever"], of, fitted))
+    return tuple(found)
+
+
+def _call(function: Callable[..., Estimate], arguments: Sequence[object], machine: Chip) -> Estimate:
+    return function(machine, *arguments)
 
 
 def judged(machine: Chip, rows: Sequence[str] | None = None) -> list[dict[str, object]]:
@@ -637,11 +434,11 @@ def judged(machine: Chip, rows: Sequence[str] | None = None) -> list[dict[str, o
     Raises:
         UsageError: a row without a statement.
     """
-    known = list(dict.fromkeys(each.row for each in STATEMENTS))
+    known = list(dict.fromkeys(each.row for each in statements()))
     for row in rows or ():
         if row not in known:
             raise UsageError("is no row with statements of HyperPlane", row, f"those are {', '.join(known)}")
-    return [_judged(each, machine) for each in STATEMENTS if rows is None or each.row in rows]
+    return [_judged(each, machine) for each in statements() if rows is None or each.row in rows]
 
 
 def _judged(statement: Statement, machine: Chip) -> dict[str, object]:
