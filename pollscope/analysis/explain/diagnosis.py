@@ -6,20 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from ruamel.yaml import YAML
 
+from pollscope.analysis.explain import rules_dut, rules_host_network, rules_traffic
 from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, StageFinding
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.explain.paper_metadata import paper_metadata
-from pollscope.analysis.explain.rules_dut import DUT_RULES
-from pollscope.analysis.explain.rules_host_network import HOST_NETWORK_RULES
-from pollscope.analysis.explain.rules_traffic import TRAFFIC_RULES
 from pollscope.analysis.explain.run_metadata import run_metadata
+from pollscope.base.paths import data_folder
 from pollscope.base.units import human_share
 from pollscope.metrics.accounting import WOULD_TELL
 from pollscope.metrics.record import NotMeasured
 from pollscope.store.run_folder import RunFolder
 
-RULES: tuple[Rule, ...] = (*TRAFFIC_RULES, *DUT_RULES, *HOST_NETWORK_RULES)
+_JUDGES = rules_traffic.JUDGES | rules_dut.JUDGES | rules_host_network.JUDGES
+RULES = tuple(
+    Rule(stage, tuple(each["when"]), _JUDGES[stage], each["source"], each["refuted_by"])
+    for stage, each in YAML(typ="safe").load(data_folder("data") / "stages.yaml").items()
+)
 # Where more of the trials than this say the opposite of their means, these alone decide nothing.
 _DISAGREEING_SHARE = 1 / 3
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
-from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, judged
+from pollscope.analysis.explain.finding import RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointObservations
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_ns, human_number, human_share
@@ -195,84 +195,14 @@ def _tx_queue(point: PointObservations) -> RuleJudgement:
     )
 
 
-DUT_RULES = (
-    Rule(
-        "core cycles",
-        (
-            "limits if the busiest core is busy for 90 % of its time and packets are missed",
-            "limits if it is busy for 95 % at 100 % load",
-            "may limit if it is busy for 95 % at a lower load, or if it waits for a queue's lock",
-        ),
-        _core_cycles,
-        "SoCC'19 section 4.1 (useful cycles and polling tax); docs/validity.md",
-        "the same point with less work on a packet, or with more cores, is no faster",
-    ),
-    Rule(
-        "copying of the virtual NIC",
-        ("limits if the busiest core has no time left and spends half of its busy time on the wire",),
-        _copying,
-        "wire cycles of the node; docs/net-crossover.md",
-        "with `dma: swap` or smaller frames it is no faster",
-    ),
-    Rule(
-        "shared queue",
-        (
-            "limits if waits for its lock take 10 % of a core's time and packets are missed",
-            "may limit with `trylock` and `corec` if over half of the reservations are lost",
-        ),
-        _shared_queue,
-        "COREC section 2 (lock-based sharing of a queue); lock cycles of the node",
-        "the same cores with a queue each are no faster",
-    ),
-    Rule(
-        "sweep over the queues",
-        (
-            "limits if the fullest queue gives 90 % of what its polls can take, packets are missed, and the core has "
-            "idle polls",
-        ),
-        _sweep,
-        "SoCC'19 section 5 (queue heads polled per second); bursts x polls of one queue",
-        "the same traffic with fewer queues, or larger bursts, is no faster",
-    ),
-    Rule(
-        "ring between cores",
-        ("limits if over 1 % of packets find no room in it and the workers have time left",),
-        _ring_between,
-        "DPDK rte_ring_enqueue_burst (packets not enqueued)",
-        "a longer ring, or another ring_sync, is no faster",
-    ),
-    Rule(
-        "RX ring",
-        (
-            "limits if over 1 % of packets are missed while the core has idle polls and empties the queues",
-            "may limit if the host has the core for half as large a share of the time",
-        ),
-        _rx_ring,
-        "DPDK rte_eth_stats.imissed (no free descriptor)",
-        "with more descriptors (rx_desc) as many packets are missed",
-    ),
-    Rule(
-        "host takes the core",
-        (
-            "limits if packets are missed and the host has the core for half as large a share of the time",
-            "limits if packets are missed, or the core sends all it can, and the host has the core for 25 %",
-        ),
-        _host,
-        "docs/validity.md (interruptions)",
-        "on isolated CPUs as many packets are missed",
-    ),
-    Rule(
-        "mbuf pool",
-        ("limits if over 0.1 % of packets or polls find no mbuf",),
-        _mbufs,
-        "DPDK rte_eth_stats.rx_nombuf",
-        "with a larger pool as many polls find no mbuf",
-    ),
-    Rule(
-        "TX queue",
-        ("limits if over 1 % of packets are dropped",),
-        _tx_queue,
-        "DPDK app/test-pmd (TX-dropped)",
-        "with more TX descriptors as many packets are dropped",
-    ),
-)
+JUDGES = {
+    "core cycles": _core_cycles,
+    "copying of the virtual NIC": _copying,
+    "shared queue": _shared_queue,
+    "sweep over the queues": _sweep,
+    "ring between cores": _ring_between,
+    "RX ring": _rx_ring,
+    "host takes the core": _host,
+    "mbuf pool": _mbufs,
+    "TX queue": _tx_queue,
+}

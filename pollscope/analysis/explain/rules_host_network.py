@@ -9,7 +9,7 @@ models of the link, the IOTLB and DDIO expect stands beside what was measured (d
 from collections.abc import Callable
 
 from pollscope.analysis.explain.dma_models import ddio_words, iotlb_words, link_share
-from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, judged
+from pollscope.analysis.explain.finding import RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.littles_law import in_flight, walk_share
 from pollscope.base.units import human, human_ns, human_number, human_share
@@ -221,80 +221,14 @@ def _ddio(point: PointObservations) -> RuleJudgement:
     )
 
 
-HOST_NETWORK_RULES = (
-    Rule(
-        "PCIe link",
-        (
-            "may limit if packets with their descriptors take 75 % of it by the model",
-            "never said to limit by this alone",
-        ),
-        _hardware(_link),
-        "Neugebauer et al. (SIGCOMM 2018), model of the link (docs/models.md); rates as measured",
-        "on a wider link, or with inlined packets or compressed completions, the rate is the same",
-    ),
-    Rule(
-        "PCIe credits",
-        ("limits if the NIC waits for a credit for 10 % of the time", "may limit from 1 % on"),
-        _hardware(_credits),
-        "mlx5 driver (outbound_pci_stalled_rd, outbound_pci_stalled_wr); hostCC (SIGCOMM 2023)",
-        "with an idle memory, or with DDIO allocating in more ways, the NIC waits as long",
-    ),
-    Rule(
-        "PCIe tags",
-        (
-            "limits if 90 % of 256 are in use, or a read waited for a completion buffer",
-            "may limit from half of them on",
-        ),
-        _hardware(_tags),
-        "PCI Express Base Specification 4.0, section 2.2.6.2; intra-host text, section 4.1, finding 1",
-        "with more tags (10-bit), or larger reads, the rate is the same",
-    ),
-    Rule(
-        "work requests",
-        ("limits if 90 % of them are in use", "may limit from half of them on"),
-        _hardware(_work_requests),
-        "intra-host text, section 4.1 (LOG_MAX_OUTSTANDING_WQE)",
-        "with a higher limit of outstanding work requests the rate is the same",
-    ),
-    Rule(
-        "IOTLB walks",
-        ("limits if the rate is over 5 % higher with the IOMMU off", "may limit if over 1 % of look-ups miss"),
-        _hardware(_iotlb),
-        "intra-host text, section 4.1, finding 3",
-        "with the IOMMU off, or with 1 GiB pages, rate and latency are the same",
-    ),
-    Rule(
-        "IIO queueing",
-        (
-            "may limit if latency grew by over 10 % from the point with the fewest cores",
-            "never said to limit by this alone",
-        ),
-        _hardware(_iio),
-        "intra-host text, section 4.1, finding 2 and conclusion; Little (1961)",
-        "on another root port, or with a mempool a core and inlined packets, latency grows as much",
-    ),
-    Rule(
-        "NIC's MTT cache",
-        (
-            "may limit if misses grew by over 10 % from the point with the fewest cores",
-            "never said to limit by this alone",
-        ),
-        _hardware(_mtt),
-        "intra-host text, section 4.1, finding 4",
-        "with 1 GiB pages, or one mempool for all cores, latency grows as much while MTT misses do not",
-    ),
-    Rule(
-        "DRAM",
-        ("limits at 90 % of its peak, if that is known", "may limit from half of it on"),
-        _dram,
-        "Intel PCM pcm-memory",
-        "a memory-stream co-runner on another core does not slow the DUT",
-    ),
-    Rule(
-        "DDIO capacity",
-        ("may limit if DRAM is written with over 10 % of the packets' bytes", "never said to limit by this alone"),
-        _hardware(_ddio),
-        "Intel DDIO primer (2012), write allocation in a tenth of the LLC; intra-host text, section 3 (pcm-memory)",
-        "with fewer descriptors, or more ways (ddio_ways), DRAM writes and rate are the same",
-    ),
-)
+JUDGES = {
+    "PCIe link": _hardware(_link),
+    "PCIe credits": _hardware(_credits),
+    "PCIe tags": _hardware(_tags),
+    "work requests": _hardware(_work_requests),
+    "IOTLB walks": _hardware(_iotlb),
+    "IIO queueing": _hardware(_iio),
+    "NIC's MTT cache": _hardware(_mtt),
+    "DRAM": _dram,
+    "DDIO capacity": _hardware(_ddio),
+}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge stages in front of the DUT: the requested load, the generator, the line."""
 
-from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, judged
+from pollscope.analysis.explain.finding import RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.saturation import UNSENT_LIMIT
 from pollscope.base.units import human, human_share
@@ -115,36 +115,9 @@ def _line(point: PointObservations) -> RuleJudgement:
     return judged(RuleOutcome.LIMITS if share >= _LINE_SHARE else RuleOutcome.CLEAR, said)
 
 
-TRAFFIC_RULES = (
-    Rule(
-        "offered load",
-        ("limits if nothing is missed and the busiest core has time left",),
-        _offered_load,
-        "RFC 2285 section 3.5 (intended and offered load)",
-        "a higher load is not received",
-    ),
-    Rule(
-        "generator",
-        (
-            "limits if it was asked for all it can send, or sends over 1 % less than due, and nothing is missed",
-            "may limit if the host has its CPU for half of what is not sent, or the DUT has no time left either",
-        ),
-        _generator,
-        "FD.io CSIT (unsent counted apart from lost)",
-        "with a second generator, or a lighter one (larger bursts, nothing received), the DUT is no faster",
-    ),
-    Rule(
-        "line",
-        ("limits if 98 % of the line's speed is used",),
-        _line,
-        "IEEE 802.3 clause 4 (frame, preamble and gap)",
-        "larger frames have as many packets per second",
-    ),
-    Rule(
-        "NIC port",
-        ("limits if it discards over 1 % of what is sent",),
-        _nic_port,
-        "driver counters (rx_discards_phy, port.rx_dropped), docs/reference-metrics.md",
-        "with a longer RX ring or the IOMMU off it discards as much",
-    ),
-)
+JUDGES = {
+    "offered load": _offered_load,
+    "generator": _generator,
+    "line": _line,
+    "NIC port": _nic_port,
+}
