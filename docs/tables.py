@@ -12,7 +12,7 @@ from pathlib import Path
 from pollscope.analysis.explain import RULES
 from pollscope.analysis.figures import figure_of
 from pollscope.analysis.papers import citation
-from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, QUANTITIES, TESTBEDS, WORKLOADS, load, papers
+from pollscope.base.names import COLLECTORS, KNOBS, QUANTITIES, TESTBEDS, WORKLOADS, figure_rows, load, papers
 from pollscope.collectors.interface import Collector
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.testbeds import Testbed
@@ -97,7 +97,7 @@ def metrics() -> Iterator[str]:
 
 def paper_rows() -> Iterator[str]:
     """List every paper with its rows that have a figure."""
-    rows = {name: [row for row in FIGURES if figure_of(row).paper == name] for name in papers()}
+    rows = {name: [row for row in figure_rows() if figure_of(row).paper == name] for name in papers()}
     head = "`--paper`", "paper", "rows with a figure"
     return table(head, ((f"`{name}`", citation(name), ", ".join(rows[name]) or "none yet") for name in papers()))
 

@@ -23,7 +23,7 @@ from pollscope.analysis.figures import (
     save_table_figure,
 )
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
-from pollscope.base.names import FIGURES
+from pollscope.base.names import figure_rows
 from pollscope.store.run_folder import RunFolder, read_run
 
 Levels = Mapping[str, Any]
@@ -212,7 +212,7 @@ def draw_all(folder: Path) -> None:
         assert isinstance(figure, PaperFigure)
         run = gallery_run(folder / "runs" / state / row, row, state)
         save_figure(figure, run, Target(folder / state, row, ("png",)))
-    for row in FIGURES:
+    for row in figure_rows():
         table = figure_of(row)
         if isinstance(table, TableFigure):
             save_table_figure(table, Target(folder / "tables", row, ("png",)))

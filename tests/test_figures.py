@@ -18,9 +18,9 @@ from command_line import pollscope
 from pollscope.analysis.figures import Target, figure_of, figures_of, save_figure
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.s_f5 import OTHER_DEFINITIONS
+from pollscope.analysis.figures.socc19_tax import OTHER_DEFINITIONS
 from pollscope.analysis.figures.style import PARTS, new_figure, spread_axis
-from pollscope.base.names import FIGURES
+from pollscope.base.names import figure_rows
 from pollscope.store.run_folder import RunFolder, read_run
 
 RUN_ID = "20260101T000000Z-abcdef"
@@ -238,7 +238,7 @@ def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
     "row",
     [
         row if row in ("S-F5", "H-F3c") else pytest.param(row, marks=pytest.mark.thorough)
-        for row in FIGURES
+        for row in figure_rows()
         if isinstance(figure_of(row), PaperFigure)
     ],
 )

@@ -34,7 +34,7 @@ from pollscope.analysis.figures.style import (
     new_figure,
 )
 from pollscope.analysis.figures.sweep import default_figure
-from pollscope.base.names import FIGURES
+from pollscope.base.names import figure_rows
 from pollscope.stats.estimates import Estimate
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -117,7 +117,7 @@ def _dark(colour: Any) -> float:
 
 
 def test_the_gallery_has_every_figure_of_a_run() -> None:
-    assert set(FACTORS) == {row for row in FIGURES if isinstance(figure_of(row), PaperFigure)}
+    assert set(FACTORS) == {row for row in figure_rows() if isinstance(figure_of(row), PaperFigure)}
 
 
 # Each row in one of the states in turn; rows of many points with one trial each (figure_gallery.py draws all).

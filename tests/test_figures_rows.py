@@ -13,7 +13,7 @@ from pollscope.analysis.figures import figure_of, inline_svg
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.finish import finish
-from pollscope.analysis.figures.h_f3 import distributions
+from pollscope.analysis.figures.hyperplane import distributions
 from pollscope.analysis.figures.pooled import pooled_latencies
 from pollscope.analysis.figures.style import look
 from pollscope.analysis.saturation import saturated_generator_points

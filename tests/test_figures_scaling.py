@@ -11,7 +11,7 @@ import pytest
 import synthetic_run as synthetic
 from test_figures import run_of, svg_of, words
 
-from pollscope.analysis.figures import h_f3
+from pollscope.analysis.figures import hyperplane
 from pollscope.analysis.figures.data import figure_data
 
 ROWS = ("S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18", "H-F3a")
@@ -103,6 +103,6 @@ def test_a_point_at_which_the_dut_kept_up_has_a_ring(row: str, tmp_path: Path) -
 
 def test_intervals_of_shapes_at_one_number_of_queues_stand_beside_each_other(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "H-F3a", trials_at(crossed(LEVELS["H-F3a"])))
-    absolute = h_f3.draw_shapes(figure_data("H-F3a", run)).axes[0]
+    absolute = hyperplane.draw_shapes(figure_data("H-F3a", run)).axes[0]
     whiskers = [np.asarray(line.get_xdata())[0] for line in absolute.lines if len(np.asarray(line.get_xdata())) == 2]
     assert len(whiskers) == len(set(whiskers)) == 12

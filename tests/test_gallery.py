@@ -18,7 +18,7 @@ from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.model_error import ModelError, model_error
 from pollscope.analysis.gallery import PaperGallery, gallery_html, paper_gallery, paper_rows
 from pollscope.analysis.papers import load_paper, rows_without_figure
-from pollscope.base.names import FIGURES, papers
+from pollscope.base.names import figure_rows, papers
 from pollscope.cli import modelled
 from pollscope.cli.modelled import NO_MODEL, NOT_MODELLED, measured_runs, modelled_runs, models_of
 from pollscope.models.hyperplane import chip, judged
@@ -64,7 +64,7 @@ def page(galleries: list[PaperGallery]) -> str:
 def test_every_row_of_every_paper_has_a_place() -> None:
     rows = [row for paper in papers() for row in paper_rows(paper)]
     assert len(rows) == len(set(rows))
-    assert {row for row in FIGURES if figure_of(row).paper is not None} <= set(rows)
+    assert {row for row in figure_rows() if figure_of(row).paper is not None} <= set(rows)
     assert all(set(load_paper(paper).stated) <= set(paper_rows(paper)) for paper in papers())
 
 

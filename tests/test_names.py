@@ -10,8 +10,9 @@ from typing import get_args
 
 import pytest
 
+from pollscope.analysis.figures import figure_of
 from pollscope.analysis.papers import load_paper
-from pollscope.base.names import COLLECTORS, FIGURES, KNOBS, TESTBEDS, load, papers
+from pollscope.base.names import COLLECTORS, KNOBS, TESTBEDS, figure_rows, load, papers
 
 
 @pytest.mark.parametrize(("table", "name"), [(table, name) for table in (KNOBS, COLLECTORS) for name in table])
@@ -25,8 +26,8 @@ def test_a_kind_of_testbed_leads_to_the_class_whose_files_bear_it(name: str) -> 
 
 
 def test_a_row_leads_to_the_figure_that_bears_it() -> None:
-    for row in FIGURES:
-        figure = load(FIGURES, row)
+    for row in figure_rows():
+        figure = figure_of(row)
         assert (figure.row, figure.paper in (None, *papers())) == (row, True)
 
 

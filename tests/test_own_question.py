@@ -18,7 +18,7 @@ from pollscope.analysis.figures import asked_figure, figure_of, figures_of, refu
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.files import Target
 from pollscope.base.errors import UsageError
-from pollscope.base.names import FIGURES
+from pollscope.base.names import figure_rows
 from pollscope.store.find import find_run, find_runs
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -84,7 +84,7 @@ def test_a_borrowed_row_refuses_a_figure_that_does_not_fit(tmp_path: Path) -> No
 def test_every_shipped_spec_fits_the_figure_of_its_row(path: Path) -> None:
     spec = shipped(path).spec
     swept = {name: len(levels) for name, levels in spec.levels.items()}
-    figures = [figure_of(row) for row in spec.all_rows if row in FIGURES]
+    figures = [figure_of(row) for row in spec.all_rows if row in figure_rows()]
     assert [each.misfit(swept) for each in figures if isinstance(each, PaperFigure)] == [""] * len(figures)
 
 

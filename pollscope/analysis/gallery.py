@@ -18,7 +18,7 @@ from pollscope.analysis.page import page_html
 from pollscope.analysis.papers import EVERY_ROW, citation, load_paper, rows_without_figure
 from pollscope.analysis.point_values import factors, measured
 from pollscope.analysis.run_section import DrawnFigure, drawn, run_mark
-from pollscope.base.names import FIGURES
+from pollscope.base.names import figure_rows
 from pollscope.base.units import human_number
 from pollscope.spec import known_specs, load_file
 from pollscope.store.results_table import current_table
@@ -87,7 +87,7 @@ class PaperGallery:
 
 def paper_rows(paper: str) -> list[str]:
     """The rows of a paper: those with a figure in their order, then those that have none."""
-    drawn_rows = [row for row in FIGURES if figure_of(row).paper == paper]
+    drawn_rows = [row for row in figure_rows() if figure_of(row).paper == paper]
     claimed = [claim.row for claim in load_claims() if claim.paper == paper]
     known = load_paper(paper)
     named = [*known.without_figure, *(row for row in known.stated if row != EVERY_ROW)]
@@ -133,7 +133,7 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
 
 def _misfit(row: str, run: RunFolder) -> str:
     """Why a run cannot show a row; empty when it can."""
-    figure = figure_of(row) if row in FIGURES else None
+    figure = figure_of(row) if row in figure_rows() else None
     if not isinstance(figure, PaperFigure):
         return "pollscope draws no figure of this row from runs"
     data = measured(current_table(run))
@@ -170,7 +170,7 @@ def _row(
     reasons: Mapping[str, str],
     stated: Mapping[str, object],
 ) -> GalleryRow:
-    figure = figure_of(row) if row in FIGURES else None
+    figure = figure_of(row) if row in figure_rows() else None
     title = figure.title if figure is not None else _asked(row)
     texts = [(name.replace("_", " "), str(value)) for name, value in stated.items()]
     if isinstance(figure, TableFigure):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """List the names that specs and commands accept, and where each is implemented ("module:name").
 
-A module is imported when its name is first used. A new knob, collector, testbed, workload or figure needs one file and
-one line here; a new paper needs a file in data/papers (docs/extending.md). The build of the node program reads the
+A module is imported when its name is first used. A new knob, collector, testbed or workload needs one file and one
+line here; a new figure or paper needs data in data/ (docs/extending.md). The build of the node program reads the
 table of workloads with a Python that has no packages installed.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from pollscope.base.paths import data_folder
 
 _CLAIMED_ROW = re.compile(r"^[ -]*row: *([^\s,}#]+)", re.MULTILINE)
+_FIGURE_ROW = re.compile(r"^  (\S+):$", re.MULTILINE)
 Status = Literal["ok", "flagged", "failed"]
 TrialKind = Literal["measure", "baseline", "maximum", "search"]
 # Organisations in which every core polls every RX queue.
@@ -110,60 +111,6 @@ TESTBEDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-FIGURES: Mapping[str, str] = MappingProxyType(
-    {
-        "TAX": "pollscope.analysis.figures.s_f5:TAX",
-        "S-F5": "pollscope.analysis.figures.s_f5:FIGURE",
-        "S-F6": "pollscope.analysis.figures.s_f6:FIGURE",
-        "S-F7a": "pollscope.analysis.figures.s_f7:S_F7A",
-        "S-F7b": "pollscope.analysis.figures.s_f7:S_F7B",
-        "S-T4.2": "pollscope.analysis.figures.s_t42:FIGURE",
-        "S-F8": "pollscope.analysis.figures.s_f8:FIGURE",
-        "S-F9": "pollscope.analysis.figures.s_f9:FIGURE",
-        "S-F10a": "pollscope.analysis.figures.s_f10:S_F10A",
-        "S-F10b": "pollscope.analysis.figures.s_f10:S_F10B",
-        "S-F12": "pollscope.analysis.figures.s_f12:FIGURE",
-        "S-F13": "pollscope.analysis.figures.s_f13:FIGURE",
-        "S-F16": "pollscope.analysis.figures.s_f16:S_F16",
-        "S-F17a": "pollscope.analysis.figures.s_f16:S_F17A",
-        "S-F17b": "pollscope.analysis.figures.s_f16:S_F17B",
-        "S-F18": "pollscope.analysis.figures.s_f16:S_F18",
-        "C-T2": "pollscope.analysis.figures.c_t2:C_T2",
-        "C-T3": "pollscope.analysis.figures.c_t2:C_T3",
-        "C-F3": "pollscope.analysis.figures.c_f3:C_F3",
-        "C-F4": "pollscope.analysis.figures.c_f3:C_F4",
-        "C-F5": "pollscope.analysis.figures.c_f5:C_F5",
-        "C-F6": "pollscope.analysis.figures.c_f5:C_F6",
-        "C-F7": "pollscope.analysis.figures.c_t2:C_F7",
-        "C-T4": "pollscope.analysis.figures.c_t4:FIGURE",
-        "C-T5": "pollscope.analysis.figures.c_t5:C_T5",
-        "C-F8": "pollscope.analysis.figures.c_t5:C_F8",
-        "C-F9": "pollscope.analysis.figures.c_t5:C_F9",
-        "C-F10": "pollscope.analysis.figures.c_t5:C_F10",
-        "C-RIVALS": "pollscope.analysis.figures.c_rivals:FIGURE",
-        "H-F3a": "pollscope.analysis.figures.h_f3:H_F3A",
-        "H-F3b": "pollscope.analysis.figures.h_f3:H_F3B",
-        "H-F3c": "pollscope.analysis.figures.h_f3:H_F3C",
-        "H-F8": "pollscope.analysis.figures.h_f8:H_F8",
-        "H-F9": "pollscope.analysis.figures.h_f8:H_F9",
-        "H-F10": "pollscope.analysis.figures.h_f8:H_F10",
-        "H-F11a": "pollscope.analysis.figures.h_f8:H_F11A",
-        "H-F11b": "pollscope.analysis.figures.h_f8:H_F11B",
-        "H-F12": "pollscope.analysis.figures.h_f8:H_F12",
-        "H-F13": "pollscope.analysis.figures.h_f13:FIGURE",
-        "H-FRONTIER": "pollscope.analysis.figures.h_frontier:FIGURE",
-        "I-F4": "pollscope.analysis.figures.i_f4:I_F4",
-        "I-F5": "pollscope.analysis.figures.i_f4:I_F5",
-        "I-F6": "pollscope.analysis.figures.i_f4:I_F6",
-        "I-WAYS": "pollscope.analysis.figures.i_f4:I_WAYS",
-        "I-IOMMU": "pollscope.analysis.figures.i_f4:I_IOMMU",
-        "I-F7": "pollscope.analysis.figures.i_f4:I_F7",
-        "I-T1": "pollscope.analysis.figures.i_f4:I_T1",
-        "I-T1-table": "pollscope.analysis.figures.i_ll:I_T1",
-        "I-LL": "pollscope.analysis.figures.i_ll:I_LL",
-    }
-)
-
 
 class Workload(NamedTuple):
     """The work of a DUT on each packet; implemented in apps/node/workload.
@@ -227,11 +174,17 @@ def papers() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (data_folder("data") / "papers").glob("*.yaml")))
 
 
+@cache
+def figure_rows() -> tuple[str, ...]:
+    """Return the rows that have a figure, in the order of the gallery (data/figures.yaml)."""
+    return tuple(_FIGURE_ROW.findall((data_folder("data") / "figures.yaml").read_text(encoding="utf-8")))
+
+
 def rows() -> tuple[str, ...]:
     """Return the rows that have a figure or a claim (data/claims)."""
     files = (data_folder("data") / "claims").glob("*.yaml")
     claimed = [row for file in files for row in _CLAIMED_ROW.findall(file.read_text(encoding="utf-8"))]
-    return tuple(sorted({*FIGURES, *claimed}))
+    return tuple(sorted({*figure_rows(), *claimed}))
 
 
 def load(table: Mapping[str, str], name: str) -> Any:

@@ -142,11 +142,11 @@ def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, Ru
     from pollscope.analysis.figures import figure_of
     from pollscope.analysis.figures.figure import PaperFigure
     from pollscope.analysis.gallery import first_measured, paper_rows, runs_of_rows, why_absent
-    from pollscope.base.names import FIGURES
+    from pollscope.base.names import figure_rows
     from pollscope.cli.modelled import measured_runs, modelled_runs, models_of
 
     every, there = paper_rows(paper), measured_runs(None)
-    rows = [row for row in every if row not in FIGURES or isinstance(figure_of(row), PaperFigure)]
+    rows = [row for row in every if row not in figure_rows() or isinstance(figure_of(row), PaperFigure)]
     by_row = runs_of_rows(rows, there)
     computed, reasons = list["RunFolder"](), dict[str, str]()
     if modelled:

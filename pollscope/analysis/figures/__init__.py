@@ -13,7 +13,7 @@ from pollscope.analysis.compare import Difference, difference_rows, verdict_line
 from pollscope.analysis.figures import files
 from pollscope.analysis.figures.comparison import draw_comparison, told_most
 from pollscope.analysis.figures.data import FigureData, figure_data
-from pollscope.analysis.figures.figure import PaperFigure, TableFigure
+from pollscope.analysis.figures.figure import PaperFigure, TableFigure, figure_of
 from pollscope.analysis.figures.files import Target
 from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.in_words import comparison_in_words, in_words
@@ -21,7 +21,7 @@ from pollscope.analysis.figures.model_error import ModelError, model_error
 from pollscope.analysis.figures.style import absent_reason, look, watermark
 from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
 from pollscope.analysis.point_values import factors, measured
-from pollscope.base.names import FIGURES, load
+from pollscope.base.names import figure_rows
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
@@ -43,12 +43,6 @@ __all__ = [
     "save_table_figure",
     "table_figures",
 ]
-
-
-def figure_of(row: str) -> PaperFigure | TableFigure:
-    """Return the figure of a paper row."""
-    figure: PaperFigure | TableFigure = load(FIGURES, row)
-    return figure
 
 
 def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
@@ -74,7 +68,7 @@ def refused_figures(run: RunFolder, paper: str | None = None) -> list[str]:
 
 
 def _row_figures(run: RunFolder, paper: str | None) -> list[PaperFigure]:
-    known = [figure_of(row) for row in rows_of(run) if row in FIGURES]
+    known = [figure_of(row) for row in rows_of(run) if row in figure_rows()]
     return [each for each in known if isinstance(each, PaperFigure) and paper in (None, each.paper)]
 
 
@@ -88,7 +82,7 @@ def _swept(run: RunFolder) -> dict[str, int]:
 
 def table_figures(paper: str | None) -> list[TableFigure]:
     """Return the figures of a paper that need no run."""
-    return [each for each in map(figure_of, FIGURES) if isinstance(each, TableFigure) and each.paper == paper]
+    return [each for each in map(figure_of, figure_rows()) if isinstance(each, TableFigure) and each.paper == paper]
 
 
 def save_table_figure(figure: TableFigure, target: Target) -> list[Path]:

@@ -2,7 +2,7 @@
 """Prepare the data of a figure: the measured rows of one run, and its caption."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -227,26 +227,6 @@ def no_data(run: RunFolder) -> str:
     if run.trials or not reasons:
         return "the run has no trial that is data"
     return f"this testbed could host none of its points: {next(iter(reasons))}"
-
-
-def levels_of(found: Sequence[PointValues], factor: str, scale: float = 1.0) -> list[float]:
-    """Return the levels of a factor in the order of the samples, times `scale`."""
-    return [float(sample.levels[factor]) * scale for sample in found]
-
-
-def queues_of(found: Sequence[PointValues]) -> list[float]:
-    """Return the numbers of queues in the order of the samples."""
-    return levels_of(found, "queues")
-
-
-def by_level(found: Iterable[PointValues], factor: str) -> list[PointValues]:
-    """Sort samples by the level of a numeric factor."""
-    return sorted(found, key=lambda sample: float(sample.levels[factor]))
-
-
-def all_queues(lines: Mapping[str, Sequence[PointValues]]) -> list[float]:
-    """Return the distinct numbers of queues of several lines, rising."""
-    return sorted({queues for found in lines.values() for queues in queues_of(found)})
 
 
 def by_feed(found: Sequence[PointValues]) -> dict[str, list[PointValues]]:

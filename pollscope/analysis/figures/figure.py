@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Define a figure of a paper: its row, its paper, its title, and how it is drawn."""
+"""Define a figure of a paper: its row, its paper, its title, and how it is drawn (data/figures.yaml)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 from matplotlib.figure import Figure
+from ruamel.yaml import YAML
 
 from pollscope.analysis.figures.data import FigureData, figure_data
+from pollscope.base.paths import data_folder
 from pollscope.store.run_folder import RunFolder
+
+# Keys of data/figures.yaml that name a function, "module:name" in this package.
+_FUNCTIONS = ("draw", "caption", "rows")
 
 
 @dataclass(frozen=True)
@@ -74,3 +81,28 @@ class TableFigure:
     draw: Callable[[], Figure]
     caption: Callable[[], str]
     rows: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+
+
+@cache
+def figure_of(row: str) -> PaperFigure | TableFigure:
+    """Return the figure of a row.
+
+    Its keys in data/figures.yaml are those of `PaperFigure`, or with `caption` and `rows` those of `TableFigure`;
+    `options` are further arguments of its function.
+    """
+    keys = dict(_rows()[row])
+    options = keys.pop("options", {})
+    for name in set(_FUNCTIONS) & keys.keys():
+        module, _, function = keys[name].partition(":")
+        keys[name] = getattr(import_module(f"pollscope.analysis.figures.{module}"), function)
+    keys["draw"] = partial(keys["draw"], **options) if options else keys["draw"]
+    if "caption" in keys:
+        return TableFigure(row, **keys)
+    lists = {name: tuple(keys[name]) for name in ("along", "beside") if name in keys}
+    return PaperFigure(row, **{"paper": None, **keys, **lists})
+
+
+@cache
+def _rows() -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = YAML(typ="safe").load(data_folder("data") / "figures.yaml")["figures"]
+    return rows

@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from pollscope.analysis.figures.data import FigureData, queues_of
+from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.style import MUTED
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.point_values import PointValues, by_point
@@ -80,7 +80,7 @@ def _draw(
     scale: float,
     theory: str,
 ) -> None:
-    x = queues_of(found)
+    x = [float(sample.levels["queues"]) for sample in found]
     shown = any(line.get_label() == f"predicted: {theory}" for line in axes.lines)
     label = "_nolegend_" if shown else f"predicted: {theory}"
     axes.plot(x, [value * scale for value in values], color=MUTED, lw=1.0, ls=":", zorder=4, label=label)

@@ -306,12 +306,6 @@ def _clear(places: Sequence[float]) -> int:
     return len(clear)
 
 
-def queue_axis(axes: Axes, levels: Sequence[float]) -> None:
-    """A logarithmic axis of the numbers of RX queues that a core polls."""
-    log2_axis(axes, levels)
-    axes.set_xlabel("RX queues polled by the core")
-
-
 def watermark(figure: Figure) -> None:
     """Write across a figure that its numbers were computed; the caption may be cut off when a figure is passed on."""
     figure.text(

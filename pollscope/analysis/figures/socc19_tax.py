@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""S-F5: where the cycles of one polling core go, by offered load and by work per packet (SoCC'19 figure 5)."""
+"""Draw S-F5 and TAX: where the cycles of one polling core go, by offered load and by work per packet."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import FigureData, short_name
-from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.style import (
     INK,
     PAPER,
@@ -171,23 +170,3 @@ def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
 def _labels(figure: Figure) -> None:
     figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
     figure.supylabel("Cycles (%)", fontsize=8)
-
-
-FIGURE = PaperFigure(
-    "S-F5",
-    "socc19",
-    "Useful cycles and polling tax of one core against offered load",
-    draw,
-    along=("load_of_max",),
-    beside=("queues", "lookups"),
-    leaves_out_interruptions=True,
-)
-TAX = PaperFigure(
-    "TAX",
-    None,
-    "Cycles of one polling core by class against offered load",
-    draw_own,
-    along=("load_of_max",),
-    beside=("queues",),
-    leaves_out_interruptions=True,
-)
