@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import Cell, Origin, Stamps, numbered, parse_cell, recognise_failure, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
@@ -25,16 +26,7 @@ _UNITS: dict[str, tuple[str, str, Kind, float]] = {
     "pti": ("_per_instruction", "1", Kind.GAUGE, 1e-3),  # per thousand instructions
 }
 # The vocabulary of the other collectors of memory and caches.
-_NAMES = {
-    "total_mem_bw": "dram_traffic",
-    "total_mem_rdbw": "dram_read",
-    "total_mem_wrbw": "dram_write",
-    "local_dram_read_data_bytes": "dram_read_local",
-    "local_dram_write_data_bytes": "dram_write_local",
-    "remote_dram_read_data_bytes": "dram_read_remote",
-    "remote_dram_write_data_bytes": "dram_write_remote",
-    "ave_l3_miss_latency": "l3_miss_latency",
-}
+_NAMES = counter_names("amd-uprof-pcm")
 _COUNTS = {"L3 Access": "l3_accesses", "L3 Miss": "l3_misses"}
 _BEGIN = "Profile Time:"
 _SECTION = re.compile(r"[A-Z0-9 ]+ METRICS")

@@ -13,21 +13,12 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import WRAPPED_64, Origin, clean, parse_cell, without_mark
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, absent, reading
 
 _QUEUE = re.compile(r"(rx|tx)_q(\d+)_?(.+)")
-_NORMALISED = {
-    "imissed": "nic.rx_no_descriptor",
-    "ipackets": "nic.rx_packets",
-    "opackets": "nic.tx_packets",
-    "ibytes": "nic.rx_bytes",
-    "obytes": "nic.tx_bytes",
-    "rx_discards_phy": "nic.rx_port_discards",
-    "rx_phy_discard_packets": "nic.rx_port_discards",
-    "outbound_pci_stalled_rd": "nic.pcie_read_stalled_percent",
-    "outbound_pci_stalled_wr": "nic.pcie_write_stalled_percent",
-}
+_NORMALISED = counter_names("dpdk-telemetry")
 _LCORE = SourceMetric("busy_share", "1", Kind.GAUGE)
 _PROMPT = "-->"
 _SESSION = (_PROMPT, "Connecting to ", "Connected to application: ")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import WRAPPED_64, Origin, numbered, parse_cell, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
@@ -45,73 +46,7 @@ _PERCENT = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
 _LEVELS = {"conntrack_allowance_available"}  # ena: connections that may still be opened
 
 # normalised name -> names by driver, the first present wins. "port" counters come before "netdev" ones.
-_NORMALISED: dict[str, tuple[str, ...]] = {
-    "nic.rx_packets": (
-        "rx_packets_phy",
-        "port.rx_unicast+port.rx_multicast+port.rx_broadcast",
-        "rx_unicast.nic+rx_multicast.nic+rx_broadcast.nic",
-        "port_rx_packets",
-        "rx_total_frames",
-        "frames_rx_ok",
-        "rx_packets",
-    ),
-    "nic.tx_packets": (
-        "tx_packets_phy",
-        "port.tx_unicast+port.tx_multicast+port.tx_broadcast",
-        "tx_unicast.nic+tx_multicast.nic+tx_broadcast.nic",
-        "port_tx_packets",
-        "tx_total_frames",
-        "frames_tx_ok",
-        "tx_packets",
-    ),
-    "nic.rx_bytes": ("rx_bytes_phy", "port.rx_bytes", "rx_bytes.nic", "port_rx_bytes", "octets_rx_ok", "rx_bytes"),
-    "nic.tx_bytes": ("tx_bytes_phy", "port.tx_bytes", "tx_bytes.nic", "port_tx_bytes", "octets_tx_ok", "tx_bytes"),
-    # no descriptor posted when the packet came: the host is too slow
-    "nic.rx_no_descriptor": (
-        "rx_out_of_buffer",
-        "port_rx_nodesc_drops",
-        "rx_no_dma_resources",
-        "rx_no_buffer_count",
-        "rx_total_ring_discards",
-        "hc_rx_discards_no_wqe",
-    ),
-    # the port's own buffer overflowed: back-pressure from PCIe or the host
-    "nic.rx_port_discards": (
-        "rx_discards_phy",
-        "port.rx_dropped",
-        "rx_dropped.nic",
-        "rx_missed_errors",
-        "rx_stat_discard",
-        "port_rx_overflow",
-    ),
-    "nic.rx_dropped": ("rx_dropped", "rx_drops"),
-    "nic.rx_pause": (
-        "rx_global_pause",
-        "rx_pause_ctrl_phy",
-        "port.link_xoff_rx",
-        "link_xoff_rx.nic",
-        "rx_flow_control_xoff",
-        "rx_pause_frames",
-        "port_rx_pause",
-        "frames_rx_pause",
-    ),
-    "nic.tx_pause": (
-        "tx_global_pause",
-        "tx_pause_ctrl_phy",
-        "port.link_xoff_tx",
-        "link_xoff_tx.nic",
-        "tx_flow_control_xoff",
-        "tx_pause_frames",
-        "port_tx_pause",
-        "frames_tx_pause",
-    ),
-    "nic.pcie_read_stalled_percent": ("outbound_pci_stalled_rd",),
-    "nic.pcie_write_stalled_percent": ("outbound_pci_stalled_wr",),
-    "nic.pcie_read_stalled_seconds": ("outbound_pci_stalled_rd_events",),
-    "nic.pcie_write_stalled_seconds": ("outbound_pci_stalled_wr_events",),
-    "nic.pcie_buffer_overflow": ("outbound_pci_buffer_overflow",),
-    "nic.rx_buffer_above_threshold": ("rx_buffer_passed_thres_phy",),
-}
+_NORMALISED = counter_names("ethtool")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import (
     WRAPPED_64,
     Cell,
@@ -40,28 +41,7 @@ _READABLE_UNITS = {
 }
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 _TABLE_VALUE = re.compile(r"(\S+)(?:\s*\[([^\]]*)\])?")
-_NEOHOST = {
-    "level_0_mtt_cache_hit": "mtt_cache_l0_hits",
-    "level_0_mtt_cache_miss": "mtt_cache_l0_misses",
-    "level_1_mtt_cache_hit": "mtt_cache_l1_hits",
-    "level_1_mtt_cache_miss": "mtt_cache_l1_misses",
-    "level_0_mpt_cache_hit": "mpt_cache_l0_hits",
-    "level_0_mpt_cache_miss": "mpt_cache_l0_misses",
-    "level_1_mpt_cache_hit": "mpt_cache_l1_hits",
-    "level_1_mpt_cache_miss": "mpt_cache_l1_misses",
-    "icm_cache_miss": "icm_cache_misses",
-    "pcie_internal_back_pressure": "pcie_back_pressure",
-    # Which of the two names depends on the NIC.
-    "pcie_read_stalled_due_to_no_completion_buffer": "pcie_stalled_no_completion",
-    "pci_read_stalled_due_to_no_completion_buffer": "pcie_stalled_no_completion",
-    "outbound_stalled_reads": "pcie_stalled_reads",
-    "outbound_stalled_writes": "pcie_stalled_writes",
-    "pcie_inbound_used_bw": "pcie_inbound",
-    "pcie_outbound_used_bw": "pcie_outbound",
-    "pcie_avg_latency": "pcie_latency_mean",
-    "pcie_max_latency": "pcie_latency_max",
-    "pcie_min_latency": "pcie_latency_min",
-}
+_NEOHOST = counter_names("neohost")
 
 
 def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:

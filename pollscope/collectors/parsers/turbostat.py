@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
@@ -27,33 +28,7 @@ _SUMMARY = re.compile(r"-?\d+(?:\.\d+)?%?|0x[0-9a-f]+", re.ASCII)
 _CORE = re.compile(r"CPU%c(?!1$)\d+|Core.*|Cor(?:Watt|_J)|Mod%c\d+")
 _REFERENCES = re.compile(r"(LLC|L2)([kM])RPS")
 _MHZ = re.compile(r".*MHz|UMHz\d.*")
-_NAMES = {
-    "Avg_MHz": "average_frequency",
-    "Busy%": "busy_share",
-    "Bzy_MHz": "busy_frequency",
-    "TSC_MHz": "tsc_frequency",
-    "IPC": "instructions_per_cycle",
-    "IRQ": "interrupts",
-    "NMI": "nmis",
-    "SMI": "smis",
-    "CoreTmp": "core_temperature",
-    "PkgTmp": "package_temperature",
-    "CoreThr": "core_throttle_events",
-    "Pkg_J": "package_energy",
-    "Cor_J": "cores_energy",
-    "RAM_J": "dram_energy",
-    "GFX_J": "graphics_energy",
-    "Sys_J": "platform_energy",
-    "PkgWatt": "package_power",
-    "CorWatt": "cores_power",
-    "RAMWatt": "dram_power",
-    "GFXWatt": "graphics_power",
-    "SysWatt": "platform_power",
-    "PKG_%": "package_throttled_share",
-    "RAM_%": "dram_throttled_share",
-    "UncMHz": "uncore_frequency",
-    "LLC%hit": "llc_hit_share",
-}
+_NAMES = counter_names("turbostat")
 # columns that every turbostat has under one of these names: they tell a header from the text in front of it
 _KNOWN = re.compile(
     r"Avg_MHz|Busy%|Bzy_MHz|TSC_MHz|IPC|IRQ|NMI|SMI|(?:C\d\w*|POLL)[-+%]?|CPU%c\d+|Pkg?%pc\d+|UMHz\d\S*|CoreTmp|CoreThr|PkgTmp|"

@@ -15,43 +15,15 @@ from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
 from pollscope.base.paths import data_folder
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.processor import Processor
 
 # Common vocabulary for the IOMMU (see iotlb.py) -> events of the two PMUs. Only these are asked for: all that the AMD
 # PMU has would be on a counter for a third of the time.
-_DMAR = {
-    "iotlb_lookup": "iotlb_lookups",
-    "iotlb_hit": "iotlb_hits",
-    "pw_occupancy": "page_walk_occupancy",
-    "iommu_clocks": "iommu_clocks",
-    "iommu_requests": "iommu_requests",
-    "iommu_mrds": "iommu_memory_accesses",
-    "ctxt_cache_lookup": "context_cache_lookups",
-    "ctxt_cache_hit": "context_cache_hits",
-    "ss_nonleaf_lookup": "walk_cache_lookups",
-    "ss_nonleaf_hit": "walk_cache_hits",
-}
-_AMD = {
-    "mem_trans_total": "translations",
-    "mem_iommu_tlb_pte_hit": "iotlb_hits",
-    "mem_iommu_tlb_pte_mis": "iotlb_misses",
-    "mem_iommu_tlb_pde_hit": "walk_cache_hits",
-    "mem_iommu_tlb_pde_mis": "walk_cache_misses",
-    "page_tbl_read_tot": "iommu_memory_accesses",
-    "mem_dte_hit": "context_cache_hits",
-    "mem_dte_mis": "context_cache_misses",
-    "tlb_inv": "iotlb_invalidations",
-}
+_DMAR = counter_names("pmu-dmar")
+_AMD = counter_names("pmu-amd-iommu")
 # Arm's mesh (CMN): the system-level cache (HN-F), and the nodes at which devices are (RN-I, RN-D; flits of 32 B).
-_CMN = {
-    "hnf_slc_sf_cache_access": "slc_accesses",
-    "hnf_cache_miss": "slc_misses",
-    "hnf_mc_reqs": "memory_requests",
-    "hnf_mc_retries": "memory_retries",
-    "rnid_rxdat_flits": "io_read_flits",
-    "rnid_txdat_flits": "io_write_flits",
-    "dtc_cycles": "mesh_cycles",
-}
+_CMN = counter_names("pmu-arm-cmn")
 _NAMING_PMUS = {"dmar": ("iommu", _DMAR), "amd_iommu": ("iommu", _AMD), "arm_cmn": ("mesh", _CMN)}
 # perf prints the name that it was asked for, or that of the event.
 _GIVEN = re.compile(r"(uncore_[a-z]+|amd_umc|amd_df)(?:_(\d+))?__(\w+)")

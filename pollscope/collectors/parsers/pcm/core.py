@@ -9,6 +9,7 @@ latency the two header rows change places: the metric stands above, the socket b
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
 from pollscope.collectors.parsing import Cell, Origin, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric
@@ -16,52 +17,7 @@ from pollscope.collectors.sample import Kind, Reading, SourceMetric
 _MILLION, _BILLION = 10**6, 10**9
 _COUNT, _GAUGE = Kind.INTERVAL, Kind.GAUGE
 _LOWER: dict[str, tuple[str, str, Kind, float]] = {
-    "EXEC": ("instructions_per_nominal_cycle", "1", _GAUGE, 1),
-    "UTIL": ("active_share", "1", _GAUGE, 1),
-    "IPC": ("instructions_per_cycle", "1", _GAUGE, 1),
-    "FREQ": ("frequency_relative", "1", _GAUGE, 1),
-    "AFREQ": ("active_frequency_relative", "1", _GAUGE, 1),
-    "CFREQ": ("core_frequency", "Hz", _GAUGE, _BILLION),
-    "UncFREQ (Ghz)": ("uncore_frequency", "Hz", _GAUGE, _BILLION),
-    "L3MISS": ("l3_misses", "1", _COUNT, _MILLION),
-    "L2MISS": ("l2_misses", "1", _COUNT, _MILLION),
-    "L3HIT": ("l3_hit_share", "1", _GAUGE, 1),
-    "L2HIT": ("l2_hit_share", "1", _GAUGE, 1),
-    "L3MPI": ("l3_misses_per_instruction", "1", _GAUGE, 1),
-    "L2MPI": ("l2_misses_per_instruction", "1", _GAUGE, 1),
-    "L3OCC": ("l3_occupancy", "B", _GAUGE, 1024),
-    "LMB": ("local_memory_traffic", "B", _COUNT, _MILLION),
-    "RMB": ("remote_memory_traffic", "B", _COUNT, _MILLION),
-    "READ": ("memory_read", "B", _COUNT, _BILLION),
-    "WRITE": ("memory_write", "B", _COUNT, _BILLION),
-    "PMM_RD": ("pmm_read", "B", _COUNT, _BILLION),
-    "PMM_WR": ("pmm_write", "B", _COUNT, _BILLION),
-    "HBM_READ": ("hbm_read", "B", _COUNT, _BILLION),
-    "HBM_WRITE": ("hbm_write", "B", _COUNT, _BILLION),
-    "LOCAL": ("local_memory_share", "1", _GAUGE, 0.01),
-    "TEMP": ("thermal_headroom", "degC", _GAUGE, 1),
-    "INST": ("instructions", "1", _COUNT, _MILLION),
-    "ACYC": ("active_cycles", "1", _COUNT, _MILLION),
-    "TIME(ticks)": ("tsc_cycles", "1", _COUNT, _MILLION),
-    "PhysIPC": ("instructions_per_core_cycle", "1", _GAUGE, 1),
-    "PhysIPC%": ("instructions_per_core_cycle_share", "1", _GAUGE, 0.01),
-    "INSTnom": ("instructions_per_nominal_core_cycle", "1", _GAUGE, 1),
-    "INSTnom%": ("instructions_per_nominal_core_cycle_share", "1", _GAUGE, 0.01),
-    "Proc Energy (Joules)": ("package_energy", "J", _COUNT, 1),
-    "DRAM Energy (Joules)": ("dram_energy", "J", _COUNT, 1),
-    "SYSTEM Energy (Joules)": ("platform_energy", "J", _COUNT, 1),
-    "LLCRDMISSLAT (ns)": ("llc_read_miss_latency", "s", _GAUGE, 1e-9),
-    "TotalUPIin": ("upi_in", "B", _COUNT, _MILLION),
-    "TotalUPIout": ("upi_out", "B", _COUNT, _MILLION),
-    "TotalQPIin": ("upi_in", "B", _COUNT, _MILLION),
-    "TotalQPIout": ("upi_out", "B", _COUNT, _MILLION),
-    "UPItoMC": ("upi_to_memory_ratio", "1", _GAUGE, 1),
-    "QPItoMC": ("upi_to_memory_ratio", "1", _GAUGE, 1),
-    "Power Plane 0 Energy (Joules)": ("cores_energy", "J", _COUNT, 1),
-    "Power Plane 1 Energy (Joules)": ("graphics_energy", "J", _COUNT, 1),
-    "IO": ("io_memory_traffic", "B", _COUNT, _BILLION),
-    "IA": ("core_memory_traffic", "B", _COUNT, _BILLION),
-    "GT": ("graphics_memory_traffic", "B", _COUNT, _BILLION),
+    column: (name, unit, Kind(kind), factor) for column, (name, unit, kind, factor) in counter_names("pcm").items()
 }
 _RESIDENCY = re.compile(r"C(\d+)res%")
 _SKT = re.compile(r"SKT\s*(\d+)")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsers.pcm.core import check_core_counters, known_column
 from pollscope.collectors.parsers.pcm.core import parse as parse_csv
 from pollscope.collectors.parsers.pcm.csv import Column
@@ -42,14 +43,7 @@ _BESIDE = re.compile(
     r" Instructions per nominal CPU cycle.*|Cleaning up.*| Closed perf event handles.*|Zeroed .* registers.*"
 )
 _COUNTS = {"L3MISS", "L2MISS"}
-_AS_IN_CSV = {
-    "PMM RD": "PMM_RD",
-    "PMM WR": "PMM_WR",
-    "CPU energy": "Proc Energy (Joules)",
-    "DIMM energy": "DRAM Energy (Joules)",
-    "PP0 energy": "Power Plane 0 Energy (Joules)",
-    "PP1 energy": "Power Plane 1 Energy (Joules)",
-}
+_AS_IN_CSV = counter_names("pcm-text")
 _OF_PCM_CORE = {
     "IPC": ("instructions_per_cycle", Kind.GAUGE),
     "Instructions": ("instructions", Kind.INTERVAL),

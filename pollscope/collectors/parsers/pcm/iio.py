@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import (
     LONGEST_PLAIN,
     Cell,
@@ -28,27 +29,7 @@ from pollscope.collectors.parsing import (
 )
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading, row
 
-_NAMES = {
-    "IB write": ("dma_write", "B/s"),
-    "IB read": ("dma_read", "B/s"),
-    "OB read": ("mmio_read", "B/s"),
-    "OB write": ("mmio_write", "B/s"),
-    "IOTLB Lookup": ("iotlb_lookups", "1/s"),
-    "IOTLB Hit": ("iotlb_hits", "1/s"),
-    "IOTLB Miss": ("iotlb_misses", "1/s"),
-    "Ctxt Cache Hit": ("context_cache_hits", "1/s"),
-    "VT-d CTXT Miss": ("context_cache_misses", "1/s"),
-    "256T Cache Hit": ("walk_cache_256t_hits", "1/s"),
-    "512G Cache Hit": ("walk_cache_512g_hits", "1/s"),
-    "1G Cache Hit": ("walk_cache_1g_hits", "1/s"),
-    "2M Cache Hit": ("walk_cache_2m_hits", "1/s"),
-    "4K Cache Hit": ("walk_cache_4k_hits", "1/s"),
-    "VT-d L1 Miss": ("walk_cache_l1_misses", "1/s"),
-    "VT-d L2 Miss": ("walk_cache_l2_misses", "1/s"),
-    "VT-d L3 Miss": ("walk_cache_l3_misses", "1/s"),
-    "VT-d Mem Read": ("iommu_memory_accesses", "1/s"),
-    "IOMMU Mem Access": ("iommu_memory_accesses", "1/s"),
-}
+_NAMES = counter_names("pcm-iio")
 _TRAFFIC = ("IB ", "OB ")
 _TRANSACTIONS = re.compile(r"trans|txn|req", re.IGNORECASE)
 _HEADER = re.compile(r"(?:Date(?P<d1>\W+)Time\W+)?Socket(?P<d2>[^\w ]+)(?:Root Port[^\w ]+)?Name[^\w ]")

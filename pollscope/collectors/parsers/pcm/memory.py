@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
 from pollscope.collectors.parsing import (
     Cell,
@@ -29,49 +30,9 @@ _RANK = re.compile(r"Mem_Ch(\d+)_R(\d+)_(read|write)s")  # option -rank
 _CXL = re.compile(r"CXL\.(mem|cache)_P(\d+)(.+)")
 _RATIO_COLUMNS = ("hit rate", "hit ratio", "/")
 _UNITS = {"MB/s": ("B/s", 10**6), "M/s": ("1/s", 10**6), "T/s": ("1/s", 1)}
-_TOTALS = {
-    "Mem Read": "dram_read",
-    "Mem Write": "dram_write",
-    "Memory": "memory_total",
-    "P. Write": "partial_writes",
-    "PMM_Read": "pmm_read",
-    "PMM_Write": "pmm_write",
-    "PMM Read": "pmm_read",
-    "PMM Write": "pmm_write",
-    "PMM Memory": "pmm_total",
-    "HBM Read": "hbm_read",
-    "HBM Write": "hbm_write",
-    "HBM": "hbm_total",
-    "NODE Mem Read": "dram_read",
-    "PMM AD Bw": "pmm_ad",
-    "PMM MM Bw": "pmm_mm",
-}
-_CXL_NAMES = {
-    "Read": "cxl_mem_read",
-    "Write": "cxl_mem_write",
-    "dv->hst": "cxl_cache_device_to_host",
-    "hst->dv": "cxl_cache_host_to_device",
-}
-_SYSTEM = {
-    "Read": "memory_read",
-    "Write": "memory_write",
-    "Memory": "memory_total",
-    "DRAMRead": "dram_read",
-    "DRAMWrite": "dram_write",
-    "PMMREAD": "pmm_read",
-    "PMMWrite": "pmm_write",
-    "HBMRead": "hbm_read",
-    "HBMWrite": "hbm_write",
-    "CXLRead": "cxl_read",
-    "CXLWrite": "cxl_write",
-    "DRAM Read Throughput": "dram_read",
-    "DRAM Write Throughput": "dram_write",
-    "PMM Read Throughput": "pmm_read",
-    "PMM Write Throughput": "pmm_write",
-    "Read Throughput": "memory_read",
-    "Write Throughput": "memory_write",
-    "Memory Throughput": "memory_total",
-}
+_TOTALS = counter_names("pcm-memory")
+_CXL_NAMES = counter_names("pcm-memory-cxl")
+_SYSTEM = counter_names("pcm-memory-system")
 
 
 class _MemoryColumns(Meaning):

@@ -4,15 +4,11 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import Origin, numbered, parse_cell, recognise_failure, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading
 
-_COLUMNS = {
-    "Inbound Read(MB)": "dma_read",
-    "Inbound Write(MB)": "dma_write",
-    "Outbound Read(MB)": "mmio_read",
-    "Outbound Write(MB)": "mmio_write",
-}
+_COLUMNS = counter_names("perf-iostat")
 _VALUE = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _NAME = re.compile(r"(?:Inbound|Outbound) (?:Read|Write)\(MB\)")
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsers.perf.metrics import MetricTable, metric_row
 from pollscope.collectors.parsing import WRAPPED_64, Cell, Origin, numbered, parse_cell, recognise_failure, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
@@ -46,17 +47,7 @@ _OWN_METRIC = re.compile(
 _THRESHOLDS = {"good", "less good", "nearly bad", "bad", "unknown", ""}
 _TEXT_HEADER = re.compile(r"#\s+time\b.*\bcounts\b.*\bevents")
 _DECIMAL_COMMA = re.compile(r"(?:^|;)\s*\d+,\d+\s*;")
-_PARTS = {
-    "L": "level",
-    "ID": "cache",
-    "S": "socket",
-    "D": "die",
-    "CLS": "cluster",
-    "C": "core",
-    "CPU": "cpu",
-    "CPUs": "cpu",
-    "N": "node",
-}
+_PARTS = counter_names("perf-stat-places")
 _JSON_PLACES = ("socket", "die", "cluster", "cache", "core", "cpu", "node")
 _MOST_PERCENT = 110
 

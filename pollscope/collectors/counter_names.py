@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read what the outputs of tools call counters, and what pollscope calls them (configs/counters.yaml)."""
+
+from functools import cache
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from pollscope.base.paths import data_folder
+
+
+def counter_names(tool: str) -> dict[str, Any]:
+    """Return the names of the counters of a tool, or of one of its tables."""
+    return _tables()[tool]
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    tables: dict[str, dict[str, Any]] = YAML(typ="safe").load(data_folder("configs") / "counters.yaml")
+    return tables
