@@ -16,26 +16,19 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import files_below, node_program
+from pollscope.base.paths import data_folder, files_below, node_program
 from pollscope.base.source_tree import source_tree
 from pollscope.host.eal_folders import new_file_prefix, remove_folder
 from pollscope.host.lock import start_ticks
 from pollscope.node.client import NodeClient
 
-# Packages that are slow to install in an emulated machine are in the image, such as the compiler.
-PACKAGES = (
-    *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "openssh-server", "python3", "sudo", "procps", "iproute2"),
-    *("ethtool", "pciutils", "linux-image-amd64", "initramfs-tools", "zstd", "grub-pc-bin", "grub2-common"),
-    *("libdpdk-dev", "meson", "ninja-build", "gcc", "libc6-dev", "pkgconf", "libjansson-dev", "ca-certificates"),
-    *("libpcap-dev", "libisal-dev"),
-)
-# Packages of the roles, and the lists that APT needs: a machine has no network.
-OFFERED = (
-    *("git", "make", "python3-venv", "systemd-timesyncd", "dpdk", "dpdk-dev", "dpkg-dev", "xz-utils"),
-    *("pcm", "linux-perf", "stress-ng"),
-)
+_CONTENT: dict[str, Any] = YAML(typ="safe").load(data_folder("configs") / "vm-image.yaml")
+PACKAGES, OFFERED = _CONTENT["packages"], _CONTENT["offered"]
 _ARCHIVES = "/var/cache/pollscope"
 # No reader of manuals is in a machine, and the disk need not be safe while it is made; the first initramfs, which
 # _configure makes again, is a small one.
@@ -57,91 +50,13 @@ DISK_MIB, SECTOR_BYTES, FIRST_SECTOR = 3072, 512, 2048
 _BOOT_CODE_BYTES = 440  # of the first sector; the partition table follows (GRUB's boot.S)
 _FAR_AHEAD_S = 1 << 32  # in 2106
 BUILD_LIMIT_S = 1800
-_PATIENCE_S = 900
-# Not quiet: the serial line is what tells why a machine did not come up. The others are for a busy host, which may not
-# run an emulated machine for longer than the kernel's own checks allow: that of the timer ended in a panic, and the
-# TSC, which is this host's, was taken for one of 147 MHz, so that every time-out came 18 times too early.
-# (`rootdelay` is no remedy for a late disk: the initramfs of Debian sleeps as long in any case.) Interfaces keep the
-# kernel's names, so that none depends on an event that udev may lose. A machine under QEMU 7.2 on a busy host ran
-# into the int3 of a place in the kernel whose patching was over: it boots again, and does not go on half dead.
-KERNEL_WORDS = (
-    "console=ttyS0 no_timer_check tsc=nowatchdog nowatchdog mitigations=off oops=panic panic=10 loglevel=5 "
-    "net.ifnames=0"
-)
-_UNWANTED_MODULES = (
-    *("kvm_amd", "kvm_intel", "powernow_k8", "acpi_cpufreq", "ccp", "bochs", "drm", "joydev", "psmouse", "evdev"),
-    *("ahci", "i2c_i801", "lpc_ich", "iTCO_wdt", "pcspkr", "ghash_clmulni_intel", "aesni_intel", "rapl"),
-)
-# A boot need not wait for these; each program that starts costs an emulated machine up to a second.
-_NO_UNITS = (
-    *("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer"),
-    *(
-        "man-db.timer",
-        "dpkg-db-backup.timer",
-        "getty@tty1.service",
-        "grub-common.service",
-        "systemd-random-seed.service",
-    ),
-    *("systemd-binfmt.service", "proc-sys-fs-binfmt_misc.automount", "dev-mqueue.mount", "systemd-rfkill.socket"),
-    *(
-        "sys-fs-fuse-connections.mount",
-        "sys-kernel-config.mount",
-        "sys-kernel-debug.mount",
-        "systemd-journal-flush.service",
-    ),
-    *(f"modprobe@{name}.service" for name in ("configfs", "drm", "efi_pstore", "fuse")),
-)
-_GENERATORS = ("systemd-fstab-generator", "systemd-getty-generator")  # of units, at each boot; the others find nothing
-_MENU_SCRIPTS = ("00_header", "10_linux")  # that find something for update-grub
-_GRUB_MODULES = "biosdisk part_msdos ext2 configfile normal linux serial terminal echo test search search_label"
-# The network through which a machine is managed, by the fixed addresses of QEMU's user network. It waits for nothing:
-# systemd-networkd waits for udev, and one machine whose udev had lost the event of its NIC was never reached.
+KERNEL_WORDS = _CONTENT["kernel_words"]
 MANAGEMENT = "pollscope-management.service"
-_MANAGEMENT_UNIT = """\
-[Unit]
-Description=network of the management
-Before=ssh.service
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=ip link set dev eth0 up
-ExecStart=ip address replace 10.0.2.15/24 dev eth0
-ExecStart=ip route replace default via 10.0.2.2
-"""
-
 _FILES = {
-    # Without a check, which would wait until udev has seen all devices; the kernel replays the journal of the disk.
-    "etc/fstab": f"{_ROOT_DEVICE} / ext4 defaults,noatime 0 0\n",
-    # An emulated machine on a busy host takes minutes where others take seconds; one gave up on its disk after 30 s.
-    "etc/systemd/system.conf.d/pollscope.conf": f"[Manager]\nDefaultTimeoutStartSec={_PATIENCE_S}\n"
-    f"DefaultDeviceTimeoutSec={_PATIENCE_S}\n",
-    # Loaded by name, the drivers of disk and management need no event that udev may lose; a small initramfs is read
-    # in less time.
-    "etc/initramfs-tools/conf.d/pollscope": "MODULES=list\n",
-    "usr/share/initramfs-tools/modules.d/pollscope": "virtio_pci\nvirtio_blk\nvirtio_net\next4\n",
-    "etc/apt/apt.conf.d/pollscope": f'Dir::Cache::archives "{_ARCHIVES}";\n',
-    "etc/hostname": "pollscope-vm\n",
-    "etc/machine-id": "",
-    f"etc/systemd/system/{MANAGEMENT}": _MANAGEMENT_UNIT,
-    # A host that is silent for a minute is given up, so that a node does not outlive its runner.
-    "etc/ssh/sshd_config.d/pollscope.conf": "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\n"
-    "PasswordAuthentication no\nUseDNS no\nClientAliveInterval 5\nClientAliveCountMax 12\n",
-    "etc/modules-load.d/pollscope.conf": "e1000e\nvfio-pci\nmsr\n",
+    **_CONTENT["files"],
     # Drivers that udev would load for what no trial needs.
-    "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in _UNWANTED_MODULES),
-    "etc/default/grub": 'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_DISTRIBUTOR=pollscope\nGRUB_CMDLINE_LINUX_DEFAULT=""\n'
-    'GRUB_CMDLINE_LINUX="WORDS"\nGRUB_TERMINAL="serial console"\nGRUB_DISABLE_OS_PROBER=true\n'
-    "GRUB_DISABLE_LINUX_UUID=true\nGRUB_DISABLE_RECOVERY=true\nGRUB_DISABLE_SUBMENU=y\n",
+    "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in _CONTENT["unwanted_modules"]),
 }
-# update-grub needs the disk that it runs from, so the first menu is written by hand; the machine's own replaces it.
-_MENU = """\
-set timeout=0
-menuentry pollscope {{
-    linux /boot/vmlinuz-{version} root={device} ro {words}
-    initrd /boot/initrd.img-{version}
-}}
-"""
-_EARLY = "serial --unit=0\nset root=(hd0,msdos1)\nset prefix=(hd0,msdos1)/boot/grub\nconfigfile /boot/grub/grub.cfg\n"
 
 
 @dataclass(frozen=True)
@@ -326,20 +241,20 @@ def _configure(root: Path, words: str) -> None:
     version = next((root / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
     grub = root / "boot/grub"
     grub.mkdir(exist_ok=True)
-    (grub / "grub.cfg").write_text(_MENU.format(version=version, device=_ROOT_DEVICE, words=words))
+    (grub / "grub.cfg").write_text(_CONTENT["menu"].format(version=version, device=_ROOT_DEVICE, words=words))
     shutil.copytree(root / "usr/lib/grub/i386-pc", grub / "i386-pc", ignore=shutil.ignore_patterns("*.img", "*.image"))
 
 
 def _shorten_boot(root: Path) -> None:
-    for unit in _NO_UNITS:
+    for unit in _CONTENT["no_units"]:
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
     masks = root / "etc/systemd/system-generators"
     masks.mkdir()
     for path in (root / "usr/lib/systemd/system-generators").iterdir():
-        if path.name not in _GENERATORS:
+        if path.name not in _CONTENT["generators"]:
             (masks / path.name).symlink_to("/dev/null")
     for path in (root / "etc/grub.d").iterdir():
-        if path.name not in _MENU_SCRIPTS:
+        if path.name not in _CONTENT["menu_scripts"]:
             path.chmod(0o644)
 
 
@@ -362,10 +277,10 @@ def _make_disk(root: Path, work: Path) -> None:
 
 
 def _boot_loader(root: Path) -> tuple[bytes, bytes]:
-    (root / "early.cfg").write_text(_EARLY)
+    (root / "early.cfg").write_text(_CONTENT["early"])
     prefix = "(hd0,msdos1)/boot/grub"
     command = ("grub-mkimage", "-O", "i386-pc", "-o", "/core.img", "-c", "/early.cfg", "-p", prefix)
-    _run("chroot", root, *command, *_GRUB_MODULES.split())
+    _run("chroot", root, *command, *_CONTENT["grub_modules"])
     core, boot = root / "core.img", root / "usr/lib/grub/i386-pc/boot.img"
     loader = boot.read_bytes(), core.read_bytes()
     assert len(loader[1]) < (FIRST_SECTOR - 1) * SECTOR_BYTES, "BUG: the boot loader does not fit before the partition"
