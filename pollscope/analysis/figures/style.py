@@ -16,6 +16,7 @@ from matplotlib.ticker import Formatter, LogLocator, MaxNLocator, NullLocator
 
 from pollscope.analysis.figures.points import ESTIMATES
 from pollscope.analysis.point_values import PointValues
+from pollscope.base.paths import data_folder
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import Metric
 from pollscope.stats.estimates import Estimate
@@ -61,41 +62,15 @@ STATED = "stated: "  # what a paper states beside the data; the words behind it 
 
 # Any: matplotlib types the keys one by one.
 SETTINGS: Any = {
-    "font.family": FONT,
-    "font.size": 8,
+    **mpl.rc_params_from_file(data_folder("configs") / "figures.mplstyle", use_default_template=False),
     "text.color": INK,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
-    "axes.titlesize": 8,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.titlepad": 5,
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
     "grid.color": GRID,
-    "grid.linewidth": 0.6,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
-    "legend.frameon": False,
-    "legend.fontsize": 7.5,
-    "lines.linewidth": 1.4,
-    "text.parse_math": False,  # a host or a level may be called `a$b$`
-    "svg.fonttype": "none",
-    "svg.hashsalt": "pollscope",  # ids made from the drawing alone: the same data give the same file
-    "pdf.fonttype": 42,
 }
 
 
