@@ -232,15 +232,11 @@ def _open(path: Path) -> int:
         remedy = f"{STATE_VARIABLE} names another folder for it"
         raise HostError(f"the host lock cannot be opened: {error.strerror}", str(path), remedy) from error
     if os.fstat(descriptor).st_uid == os.geteuid():
-        _admit(descriptor)
+        # Owner and group hold the lock, nobody else: a process that can open a file can keep it locked (flock(2)).
+        with contextlib.suppress(KeyError, PermissionError):  # no such group, or none of this user's
+            os.fchown(descriptor, -1, grp.getgrnam(GROUP).gr_gid)
+        os.fchmod(descriptor, 0o660)
     return descriptor
-
-
-def _admit(descriptor: int) -> None:
-    """Let owner and group hold the lock, nobody else: a process that can open a file can keep it locked (flock(2))."""
-    with contextlib.suppress(KeyError, PermissionError):  # no such group, or none of this user's
-        os.fchown(descriptor, -1, grp.getgrnam(GROUP).gr_gid)
-    os.fchmod(descriptor, 0o660)
 
 
 def _write_owner(descriptor: int, holder: Owner, path: Path) -> None:

@@ -42,7 +42,9 @@ class DdioWays(MsrKnob[WaysRegister]):
 
     def state_for(self, value: str, state: str, target: str) -> str:
         table = self.table()
-        self._refuse_other_cache(table, target)
+        path = self.host.cpu_dir / f"cpu{self.cpu(target)}/cache/index3/ways_of_associativity"
+        if path.exists() and (ways := int(path.read_text())) != table.ways:
+            raise Refused(f"the LLC has {ways} ways, the platform table knows {table.ways}", f"{self.name} {target}")
         mask = mask_of(value, table.ways)
         allowed = [ways_mask(count, table.ways) for count in range(FEWEST_WAYS, table.ways + 1)]
         if mask not in allowed:
@@ -59,8 +61,3 @@ class DdioWays(MsrKnob[WaysRegister]):
         if not cpus:
             raise HostError("the package has no processor online", f"{self.name} {target}")
         return cpus[0]
-
-    def _refuse_other_cache(self, table: WaysRegister, target: str) -> None:
-        path = self.host.cpu_dir / f"cpu{self.cpu(target)}/cache/index3/ways_of_associativity"
-        if path.exists() and (ways := int(path.read_text())) != table.ways:
-            raise Refused(f"the LLC has {ways} ways, the platform table knows {table.ways}", f"{self.name} {target}")

@@ -188,7 +188,9 @@ class KnobSession(Holding):
             raise LeftBehind(pending, remedy="pollscope knob restore, or start with --restore-first")
 
     def _set_one(self, knob: Knob, target: str, present: str, state: str) -> Change:
-        journal = self._open_journal()
+        if self._journal is None:
+            self._journal = Journal.open_or_create(self._path, self._header())
+        journal = self._journal
         self._close_restored_by_reboot(journal, knob, target, present)
         before = journal.find(knob.name, target)
         require_same_device(knob, before)
@@ -211,11 +213,6 @@ class KnobSession(Holding):
                 f"{knob.name} {entry.target}",
                 "find out who, then pollscope knob restore",
             )
-
-    def _open_journal(self) -> Journal:
-        if self._journal is None:
-            self._journal = Journal.open_or_create(self._path, self._header())
-        return self._journal
 
     def _header(self) -> JournalHeader:
         owner = Owner.of_this_process(self.what)

@@ -65,7 +65,10 @@ def link_share(point: PointObservations) -> tuple[float, str]:
 
 def iotlb_words(point: PointObservations) -> str:
     """Compare the reach of an IOTLB with the memory of the rings; empty if the rings are unknown."""
-    used = _buffers(point)
+    # A tx workload has no RX ring in use.
+    ring = point.param("tx_desc" if point.param("workload") == "tx" else "rx_desc")
+    queues = point.param("cores" if point.param("workload") == "tx" else "queues") or 1
+    used = int(ring or 0) * int(queues) * MBUF_BYTES
     if not used:
         return ""
     cache = Iotlb(IOTLB_ENTRIES, PAGE_BYTES[point.param("page_size")], WALK_NS)
@@ -74,13 +77,6 @@ def iotlb_words(point: PointObservations) -> str:
         f"{_BY_THE_MODEL} {IOTLB_ENTRIES} entries of {page} reach {reach}"
         f"; buffers of the rings take {human_size(used)}, so {human_share(cache.miss_share(used))} of look-ups miss"
     )
-
-
-def _buffers(point: PointObservations) -> int:
-    """Return the bytes of the mbufs in the rings of all queues; a tx workload has no RX ring in use."""
-    ring = point.param("tx_desc" if point.param("workload") == "tx" else "rx_desc")
-    queues = point.param("cores" if point.param("workload") == "tx" else "queues") or 1
-    return int(ring or 0) * int(queues) * MBUF_BYTES
 
 
 def ddio_words(point: PointObservations) -> str:

@@ -29,7 +29,7 @@ def _generator(point: PointObservations) -> RuleJudgement:
         return judged(RuleOutcome.CLEAR, "no load was asked for")
     unsent, sent = point.text_if_known("unsent_share"), point.text_if_known("offered_pps")
     late = (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
-    whole = _asks_for_all(point)
+    whole = bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
     if not late and not whole:
         return judged(RuleOutcome.CLEAR, unsent or sent)
     if not _has_time_left(point):
@@ -51,10 +51,6 @@ def _generator_is_away(point: PointObservations) -> bool:
 
 def _sends(point: PointObservations) -> bool:
     return (point.known("offered_pps") or point.known("intended_pps") or point.known("rx_pps") or 0.0) > 0
-
-
-def _asks_for_all(point: PointObservations) -> bool:
-    return bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
 
 
 def _offered_load(point: PointObservations) -> RuleJudgement:

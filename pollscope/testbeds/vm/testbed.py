@@ -170,7 +170,8 @@ class VmPairTestbed(NodeTestbed):
         Raises:
             HostError: with the reason; machines that were started by this call are ended.
         """
-        _require_qemu()
+        if shutil.which(QEMU) is None:
+            raise HostError(f"{QEMU} is not installed", remedy="apt-get install qemu-system-x86 qemu-utils")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with HostLock(f"testbed up {self.name}", vm_folder() / f"{self.name}.lock"):
             clear_leftovers(images_folder(), _say)
@@ -332,11 +333,6 @@ def _boots_with_kvm(disk: Path) -> bool:
 
 def _read(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
-
-
-def _require_qemu() -> None:
-    if shutil.which(QEMU) is None:
-        raise HostError(f"{QEMU} is not installed", remedy="apt-get install qemu-system-x86 qemu-utils")
 
 
 def _say(text: str) -> None:
