@@ -7,11 +7,19 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from pollscope.base.paths import data_folder
+from pollscope.collectors.sample import Kind
 
 
 def counter_names(tool: str) -> dict[str, Any]:
     """Return the names of the counters of a tool, or of one of its tables."""
     return _tables()[tool]
+
+
+def counter_metrics(tool: str) -> dict[str, tuple[Any, ...]]:
+    """Return the same where a counter has a name, a unit, a kind, and maybe a factor."""
+    return {
+        column: (name, unit, Kind(kind), *factor) for column, (name, unit, kind, *factor) in _tables()[tool].items()
+    }
 
 
 @cache

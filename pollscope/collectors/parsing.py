@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import chain
 
 from pollscope.base.errors import UsageError
+from pollscope.collectors.counter_names import counter_names
 
 Cell = tuple[int | float | None, str]
 
@@ -229,38 +230,5 @@ def recognise_failure(line: str) -> tuple[str, str] | None:
 
 
 _FAILURES = [
-    (re.compile(pattern, re.IGNORECASE), what, remedy)
-    for pattern, what, remedy in (
-        (
-            r"vPMU is not enabled",
-            "no PMU in this virtual machine",
-            "measure on bare metal or pass the PMU to the guest",
-        ),
-        (
-            r"Unsupported processor model",
-            "the tool does not know this processor",
-            "use a newer PCM or another collector",
-        ),
-        (r"CPU is required for this tool", "the tool needs an Intel server processor", "use another collector here"),
-        (r"unknown platform", "the tool does not know this platform", "use a newer PCM or another collector"),
-        (
-            r"no MSR or PCI CFG space access|Can ?not access CPUs Model Specific|Can't open MSR handle",
-            "no access to model-specific registers",
-            "modprobe msr; run as root; look for kernel lockdown",
-        ),
-        (r"Cannot find PMU", "the kernel has no such PMU", "see /sys/bus/event_source/devices for what there is"),
-        (r"event syntax error", "perf does not know an event", "see 'perf list'; name events by the CPU's generation"),
-        (r"Cannot find metric or group", "perf does not know a metric", "name the events themselves"),
-        (
-            r"perf_event_paranoid|No permission to enable|Access to performance monitoring",
-            "no permission to count",
-            "run as root or lower perf_event_paranoid",
-        ),
-        (
-            r"Unsupported uncore pmu configuration",
-            "no uncore IIO PMU for perf iostat",
-            "use pcm-iio where MSRs are accessible",
-        ),
-        (r"bad command line argument", "the tool refused its arguments", "the tool may be too old for them"),
-    )
+    (re.compile(pattern, re.IGNORECASE), what, remedy) for pattern, (what, remedy) in counter_names("failures").items()
 ]

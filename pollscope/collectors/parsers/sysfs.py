@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from pollscope.collectors.counter_names import counter_metrics
 from pollscope.collectors.parsing import WRAPPED_64, Origin, numbered, parse_cell
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
 
@@ -21,31 +22,8 @@ _ZONE = "powercap:"
 _PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
 _PARTS = {"core": "cores", "uncore": "graphics", "dram": "dram"}
 # file name -> (metric, unit, kind, scale to base units)
-_KNOWN: dict[str, tuple[str, str, Kind, float]] = {
-    "scaling_cur_freq": ("frequency", "Hz", Kind.GAUGE, 1000),
-    "cpuinfo_cur_freq": ("hardware_frequency", "Hz", Kind.GAUGE, 1000),
-    "cpuinfo_max_freq": ("hardware_frequency_max", "Hz", Kind.STATE, 1000),
-    "cpuinfo_min_freq": ("hardware_frequency_min", "Hz", Kind.STATE, 1000),
-    "scaling_max_freq": ("frequency_max", "Hz", Kind.STATE, 1000),
-    "scaling_min_freq": ("frequency_min", "Hz", Kind.STATE, 1000),
-    "base_frequency": ("frequency_base", "Hz", Kind.STATE, 1000),
-    "max_freq_khz": ("uncore_frequency_max", "Hz", Kind.STATE, 1000),
-    "min_freq_khz": ("uncore_frequency_min", "Hz", Kind.STATE, 1000),
-    "current_freq_khz": ("uncore_frequency", "Hz", Kind.GAUGE, 1000),
-    "energy_uj": ("energy", "J", Kind.COUNTER, 1e-6),
-    "max_energy_range_uj": ("energy_range", "J", Kind.STATE, 1e-6),
-    "core_throttle_count": ("core_throttle_events", "1", Kind.COUNTER, 1),
-    "package_throttle_count": ("package_throttle_events", "1", Kind.COUNTER, 1),
-    "core_throttle_total_time_ms": ("core_throttle_time", "s", Kind.COUNTER, 1e-3),
-    "package_throttle_total_time_ms": ("package_throttle_time", "s", Kind.COUNTER, 1e-3),
-}
-_IDLE_KNOWN: dict[str, tuple[str, str, Kind, float]] = {
-    "time": ("residency", "s", Kind.COUNTER, 1e-6),
-    "usage": ("entries", "1", Kind.COUNTER, 1),
-    "latency": ("exit_latency", "s", Kind.STATE, 1e-6),
-    "residency": ("target_residency", "s", Kind.STATE, 1e-6),
-    "disable": ("disabled", "1", Kind.STATE, 1),
-}
+_KNOWN = counter_metrics("sysfs")
+_IDLE_KNOWN = counter_metrics("sysfs-cpuidle")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:

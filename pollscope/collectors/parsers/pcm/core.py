@@ -9,16 +9,14 @@ latency the two header rows change places: the metric stands above, the socket b
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from pollscope.collectors.counter_names import counter_names
+from pollscope.collectors.counter_names import counter_metrics
 from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
 from pollscope.collectors.parsing import Cell, Origin, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric
 
 _MILLION, _BILLION = 10**6, 10**9
 _COUNT, _GAUGE = Kind.INTERVAL, Kind.GAUGE
-_LOWER: dict[str, tuple[str, str, Kind, float]] = {
-    column: (name, unit, Kind(kind), factor) for column, (name, unit, kind, factor) in counter_names("pcm").items()
-}
+_LOWER = counter_metrics("pcm")
 _RESIDENCY = re.compile(r"C(\d+)res%")
 _SKT = re.compile(r"SKT\s*(\d+)")
 _CORE = re.compile(r"Core\s*(\d+)\s*\(Socket\s*(\d+)\)")

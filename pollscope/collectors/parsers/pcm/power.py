@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, islice
 
+from pollscope.collectors.counter_names import counter_metrics
 from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
 from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading
@@ -24,17 +25,7 @@ _SEVERAL = re.compile(r"\b[A-Z]?\d(?:/[A-Z]?\d)+\b")
 _UNITS = {"CH": "channel", "P": "upi_port", "M2M": "memory_controller", "D": "die", "U": "power_unit"}
 _VALUE = re.compile(r"(.*?)\s*(%|°C|G[Hh]z|)")
 _NAME = re.compile(r"(.*?)(?:\((%|°C|G[Hh]z)\))?")
-_KNOWN: dict[str, tuple[str, str, Kind]] = {
-    "Consumed energy units": ("package_energy_units", "", Kind.INTERVAL),
-    "Consumed Joules": ("package_energy", "J", Kind.INTERVAL),
-    "Watts": ("package_power", "W", Kind.GAUGE),
-    "Consumed DRAM energy units": ("dram_energy_units", "", Kind.INTERVAL),
-    "Consumed DRAM Joules": ("dram_energy", "J", Kind.INTERVAL),
-    "DRAM Watts": ("dram_power", "W", Kind.GAUGE),
-    "Thermal headroom below TjMax": ("thermal_headroom", "degC", Kind.GAUGE),
-    "Uncore Freq": ("uncore_frequency", "Hz", Kind.GAUGE),
-    "Core Freq": ("core_frequency", "Hz", Kind.GAUGE),
-}
+_KNOWN = counter_metrics("pcm-power")
 # why a die does not run faster; the text names only those that hold
 _REASONS = ("FREQUENCY", "CURRENT", "POWER", "THERMAL", "PLATFORM", "MCP", "RAS", "MISC", "QOS", "DFC")
 _MOST_PREAMBLE = 64  # lines
