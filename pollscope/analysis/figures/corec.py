@@ -263,7 +263,7 @@ def draw_huge(data: FigureData) -> Figure:
         first,
         [line if line.base else replace(line, found=()) for line in lines],
         SHARED,
-        Up("Times as long"),
+        Up("Times as long", zero=False),
         "no trial with one core is data",
         25,
     )

@@ -98,8 +98,8 @@ def figure_of(row: str) -> PaperFigure | TableFigure:
     keys["draw"] = partial(keys["draw"], **options) if options else keys["draw"]
     if "caption" in keys:
         return TableFigure(row, **keys)
-    lists = {name: tuple(keys[name]) for name in ("along", "beside") if name in keys}
-    return PaperFigure(row, **{"paper": None, **keys, **lists})
+    keys |= {name: tuple(keys[name]) for name in ("along", "beside") if name in keys}
+    return PaperFigure(row, keys.pop("paper", None), **keys)
 
 
 @cache

@@ -169,12 +169,12 @@ def _lines(data: FigureData, wanted: Sequence[tuple[str, str, Levels]], first_ra
         for rank, (name, metric, levels) in enumerate(wanted, first_rank)
     ]
     compared = {} if any("notification" in levels for _, levels in lines) else _compared(data, wanted[0][1])
-    told = [
+    named = [
         replace(line, name=f"{line.name}, {words}", found=having(line.found, notification=level), dashes=dashes)
         for level, (words, dashes) in compared.items()
         for line, _ in lines
     ]
-    return told or [line for line, _ in lines]
+    return named or [line for line, _ in lines]
 
 
 def _panel(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels]], along: Along, up: Up) -> None:
@@ -243,10 +243,18 @@ def draw_ipc(data: FigureData) -> Figure:
     figure = new_figure(2.7)
     counted_, shares = figure.subplots(1, 2)
     counted_.set_title("Instructions per cycle")
-    ipc = [("all", "ipc", {}), ("useful work", "ipc_useful", {}), ("polling", "ipc_polling", {})]
+    ipc: list[tuple[str, str, Levels]] = [
+        ("all", "ipc", {}),
+        ("useful work", "ipc_useful", {}),
+        ("polling", "ipc_polling", {}),
+    ]
     _panel(counted_, data, ipc, LOAD, Up("IPC"))
     shares.set_title("Share of cycles")
-    cycles = [("useful work", "useful_share", {}), ("polling", "tax_share", {}), ("waiting", "waiting_share", {})]
+    cycles: list[tuple[str, str, Levels]] = [
+        ("useful work", "useful_share", {}),
+        ("polling", "tax_share", {}),
+        ("waiting", "waiting_share", {}),
+    ]
     # Lines that both panels share look the same in both.
     lines = _lines(data, cycles, first_rank=1)
     draw_panel(shares, lines, LOAD, Up("Share of cycles (%)", 0.01), data.absence("useful_share"), 34)

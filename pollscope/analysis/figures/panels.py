@@ -31,11 +31,12 @@ class Along:
 
 @dataclass(frozen=True)
 class Up:
-    """Describe a y axis: its label, the value of one unit, and whether it is logarithmic."""
+    """Describe a y axis: its label, the value of one unit, whether it is logarithmic, else whether it begins at 0."""
 
     label: str = ""
     unit: float = 1.0
     log: bool = False
+    zero: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def set_axes(axes: Axes, along: Along, up: Up, places: Sequence[float]) -> None:
     axes.set_ylabel(up.label)
     if up.log:
         log_y_axis(axes)
-    else:
+    elif up.zero:
         axes.set_ylim(bottom=0)
 
 
