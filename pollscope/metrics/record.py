@@ -27,8 +27,6 @@ from pollscope.stats.histogram import LARGEST_VALUE, Histogram, merged, parse_hi
 
 Result = TypeVar("Result")
 NS_PER_S = 1e9
-# JSON types that are no object, so that they need no check for the mark of an absent value.
-PLAIN = (int, float, str, list)
 _NUMBERS = {int, float}
 TAX_CLASSES = ("empty_poll", "loop", "instrumentation")
 USEFUL_PARTS = ("receive", "process", "transmit")
@@ -94,16 +92,13 @@ class Part:
             NotMeasured: the key is missing, null, or marked absent.
             UsageError: this part is not an object.
         """
-        value = self.value
-        if type(value) is not dict and not isinstance(value, Mapping):  # JSON gives dicts: the quick test comes first
-            raise UsageError(f"is {_short(value)}, not an object", self.path)
-        found = value.get(key)
-        part = Part(found, self, (key,))
-        if found is None:
-            _raise_if_absent(value)
+        if not isinstance(self.value, dict):
+            raise UsageError(f"is {_short(self.value)}, not an object", self.path)
+        part = Part(self.value.get(key), self, (key,))
+        if part.value is None:
+            _raise_if_absent(self.value)
             raise NotMeasured(f"not in the record: {part.path}")
-        if type(found) not in PLAIN:
-            _raise_if_absent(found)
+        _raise_if_absent(part.value)
         return part
 
     def items(self) -> list["Part"]:
@@ -153,11 +148,6 @@ class Part:
             NotMeasured: one is missing, null, or marked absent.
             UsageError: this part is not an object, or one of them no finite number of zero or more.
         """
-        value = self.value
-        if type(value) is dict:
-            found: list[Any] = list(map(value.get, keys))
-            if set(map(type, found)) <= _NUMBERS and all(0 <= number <= LARGEST_VALUE for number in found):
-                return dict(zip(keys, map(float, found), strict=True))
         return {key: self[key].number() for key in keys}
 
     def estimate(self) -> float:
@@ -177,8 +167,6 @@ class Part:
             UsageError: anything else.
         """
         value = self.value
-        if (type(value) is int or type(value) is float) and 0 <= value <= LARGEST_VALUE:
-            return float(value)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise UsageError(f"is {_short(value)}, not a number", self.path)
         if not 0 <= value <= LARGEST_VALUE:
@@ -207,7 +195,7 @@ def _plain_array(values: list[Any]) -> NDArray[np.float64] | None:
 
 
 def _raise_if_absent(value: object) -> None:
-    if (type(value) is dict or isinstance(value, Mapping)) and len(value) == 1 and "absent" in value:
+    if isinstance(value, dict) and len(value) == 1 and "absent" in value:
         raise NotMeasured(str(value["absent"]) or "the node gave no reason")
 
 
@@ -646,14 +634,7 @@ def at(part: Part, keys: Sequence[str]) -> Part:
         NotMeasured: a key is missing, null, or marked absent.
         UsageError: a part on the way is not an object.
     """
-    value = part.value
     for key in keys:
-        value = value.get(key) if type(value) is dict else None
-        if value is None or (type(value) is dict and len(value) == 1 and "absent" in value):
-            break
-    else:
-        return Part(value, part, keys)
-    for key in keys:  # step by step it says what is wrong
         part = part[key]
     return part
 
