@@ -38,6 +38,7 @@ _ABSENT_INCH = 1.4
 _ROOM = 1.0
 # A logarithmic axis spans at least this factor.
 _LEAST_FACTOR = 4.0
+_TINY = float(np.finfo(float).tiny)
 # Room behind an interval that ends inside the axes, as a share of the span.
 BEHIND = 0.04
 # Distance between overlapping intervals at one place; two of them stay behind the marker.
@@ -139,27 +140,35 @@ def _arrange(figure: Figure, kept: Sequence[Axes], most_columns: int, rows_befor
 def _hold(axes: Axes) -> None:
     """Set axis limits that keep values distinguishable; longer intervals are cut (see `_mark_cuts`)."""
     whiskers = [line for line in axes.lines if line.get_label() == WHISKER]
-    scale = _Log() if axes.get_yscale() == "log" else _Linear()
+    log = axes.get_yscale() == "log"
+    least_span = math.log10(_LEAST_FACTOR) if log else 0.0
     sharing = axes.get_shared_y_axes().get_siblings(axes)
-    values = [scale.of(value) for each in sharing for value in _heights(each) if scale.has(value)]
+    values = [place for each in sharing for value in _heights(each) if math.isfinite(place := _place(value, log))]
     if not whiskers or not values:
         return
-    bottom, top = (scale.of(max(edge, scale.least)) for edge in axes.get_ylim())
-    from_zero = scale.zero and bottom >= 0
+    bottom, top = (_place(max(edge, _TINY) if log else edge, log) for edge in axes.get_ylim())
+    from_zero = not log and bottom >= 0
     low, high = min([*values, 0.0] if from_zero else values), max(values)
-    span = max(high - low, scale.least_span) or abs(high) or 1.0
-    room = min(_ROOM * span, scale.most_room)
+    span = max(high - low, least_span) or abs(high) or 1.0
+    room = min(_ROOM * span, 1.0 if log else math.inf)
     every = [line for each in sharing for line in each.lines if line.get_label() == WHISKER]
-    reach = {line: [scale.of(y) if scale.has(y) else -math.inf for y in _numbers(line.get_ydata())] for line in every}
+    reach = {line: [_place(y, log) for y in _numbers(line.get_ydata())] for line in every}
     ends = list(reach.values())
     before = top if top <= high + room else high + BEHIND * span
     top = min(high + room, max(before, *(end + BEHIND * span for _, end in ends)))
     if not from_zero:
         bottom = max(low - room, min(bottom, *(end - BEHIND * span for end, _ in ends)))
-        short = max(0.0, scale.least_span - (top - bottom)) / 2
+        short = max(0.0, least_span - (top - bottom)) / 2
         bottom, top = bottom - short, top + short
-    axes.set_ylim(scale.back(bottom), scale.back(top))
+    axes.set_ylim(*(float(10**edge) if log else edge for edge in (bottom, top)))
     _side_by_side(axes, whiskers, [reach[line] for line in whiskers], _MARKER_SHARE * (top - bottom))
+
+
+def _place(value: float, log: bool) -> float:
+    """Return where a value lies on an axis; a logarithmic one has no place for 0 and below."""
+    if not math.isfinite(value) or (log and value <= 0):
+        return -math.inf
+    return math.log10(value) if log else value
 
 
 def _mark_cuts(axes: Axes) -> None:
@@ -242,32 +251,6 @@ def _cut(axes: Axes, line: Line2D, x: float, y: float | None, marker: str) -> No
     if y is not None:
         (mark,) = axes.plot(x, y, marker, ms=5, color=line.get_color(), clip_on=False, zorder=6, label=CUT)
         mark.set_transform(line.get_transform())
-
-
-class _Linear:
-    zero, least, least_span, most_room = True, -math.inf, 0.0, math.inf
-
-    def has(self, value: float) -> bool:
-        return math.isfinite(value)
-
-    def of(self, value: float) -> float:
-        return value
-
-    def back(self, place: float) -> float:
-        return place
-
-
-class _Log(_Linear):
-    zero, least, least_span, most_room = False, float(np.finfo(float).tiny), math.log10(_LEAST_FACTOR), 1.0
-
-    def has(self, value: float) -> bool:
-        return math.isfinite(value) and value > 0
-
-    def of(self, value: float) -> float:
-        return math.log10(value)
-
-    def back(self, place: float) -> float:
-        return float(10**place)
 
 
 def _numbers(values: object) -> list[float]:
