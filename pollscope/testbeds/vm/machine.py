@@ -105,18 +105,7 @@ class Machine:
             "qemu-img", "create", "-q", "-f", "qcow2", "-b", str(disk.resolve()), "-F", "raw", str(self._file("disk"))
         )
         self._file("host-key").unlink(missing_ok=True)
-        _tool(
-            "ssh-keygen",
-            "-q",
-            "-t",
-            "ed25519",
-            "-N",
-            "",
-            "-C",
-            f"pollscope {self.name}",
-            "-f",
-            str(self._file("host-key")),
-        )
+        _make_key(self._file("host-key"), f"pollscope {self.name}")
         port = _free_port()
         public = self._file("host-key.pub").read_text()
         with (self.folder / "known_hosts").open("a") as file:
@@ -222,10 +211,14 @@ def _tool(*command: str) -> None:
         raise HostError(f"{command[0]}: {done.stderr.strip()}")
 
 
+def _make_key(path: Path, comment: str) -> None:
+    _tool("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path))
+
+
 def make_user_key(folder: Path) -> None:
     """Return the key with which this host enters both machines."""
     if not (folder / "key").exists():
-        _tool("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "pollscope", "-f", str(folder / "key"))
+        _make_key(folder / "key", "pollscope")
 
 
 def _free_port() -> int:
