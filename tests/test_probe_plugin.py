@@ -322,6 +322,33 @@ def test_ports_go_and_come_while_attached(build_dir: Path, settings: str) -> Non
         testpmd.tell("stop")
 
 
+def test_threads_that_eal_does_not_know_are_told_apart(build_dir: Path) -> None:
+    """Two of them share a queue: its counts are lower bounds then, and `moves` says so."""
+    require_testpmd()
+    prefix = f"tests-{os.getpid()}"
+    command = [build_dir / "tests-pollers", "--lcores=0", "--no-pci", "--in-memory", f"--file-prefix={prefix}"]
+    command += ["--vdev=net_crossover0,feed=infinite", "-d", build_dir / PLUGIN]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        while process.stdout.readline() != "ready\n":
+            assert process.poll() is None
+        probe = Probe(prefix)
+        session = probe.start("heartbeat_ms=60000", WATCHED)
+        wait_for(probe, lambda info: info["threads"] == 3 and probe.queues(session)["rx_0_0"][MOVES] > 0)
+        threads = probe("threads", session)
+        sums = {threads[index]["name"]: probe("thread", session, index) for index in threads}
+        queues = probe.queues(session)
+        process.stdin.close()  # it ends while it is watched
+        assert process.wait(LIMIT_S) == 0
+        probe.close()
+    assert set(sums) == {"poller-0", "poller-1", "poller-2"}
+    assert {thread["lcore"] for thread in threads.values()} == {-1}
+    assert len({thread["tid"] for thread in threads.values()}) == 3
+    assert all(thread["packets"] > 0 for thread in sums.values())
+    assert queues["rx_0_1"][MOVES] == 0
+    assert threads[str(queues["rx_0_1"][THREAD] - 1)]["name"] == "poller-2"
+
+
 def test_a_program_of_another_series_is_refused_by_name(build_dir: Path) -> None:
     require_testpmd()
     eal = ("--in-memory", "-d", str(build_dir / OTHER_SERIES))
