@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "record.h"
 
-#include <string.h>
+#include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +23,8 @@
 #define WINDOW_ONE     UINT64_C(4)
 
 struct probe_thread probe_threads[PROBE_THREADS];
+_Static_assert(offsetof(struct probe_gaps, histogram) == PROBE_GAPS_SUMS * sizeof(uint64_t),
+               "sums before the histogram");
 
 static uint32_t threads_asked; /* for a place in probe_threads */
 static uint64_t windows;
@@ -114,7 +116,7 @@ static inline bool add_gap(struct probe_gaps *gaps, uint64_t before, uint64_t no
 static inline void follow_iteration(struct probe_sums *sums, const struct probe_queue *queue, uint64_t tsc,
                                     bool interrupted)
 {
-	if (likely(queue != sums->anchor && !interrupted && sums->anchor != NULL))
+	if (likely(queue != sums->anchor && !interrupted))
 		return;
 	if (queue == sums->anchor && !interrupted) {
 		sums->iterations++;
