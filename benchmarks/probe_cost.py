@@ -26,10 +26,10 @@ from pollscope.base.errors import HostError, PollscopeError
 from pollscope.base.paths import node_program
 from pollscope.host.eal_folders import runtime_folder
 
-ROUNDS = 15
+ROUNDS = 11
 WINDOW_S = 1.0
 GOAL = Goal(least=0.99)
-MBUFS = 40_000
+MBUFS = 40_000  # twice the descriptors of 64 queues
 DEFAULT, WATCHED = "", ",sample_us=60000000,period_us=60000000"
 
 
@@ -61,7 +61,7 @@ def attached(testpmd: Testpmd, settings: str) -> Iterator[None]:
 def measure(queues: int, settings: str, log: Path) -> list[float]:
     """Return the rate attached over unattached, round by round."""
     eal = [*plug_in("librte_net_crossover.so"), *plug_in("librte_pollscope_probe.so"), "--vdev", "net_crossover0"]
-    arguments = [f"--rxq={queues}", f"--txq={queues}", f"--total-num-mbufs={MBUFS}"]
+    arguments = [f"--rxq={queues}", f"--txq={queues}", "--rxd=128", "--txd=128", f"--total-num-mbufs={MBUFS}"]
 
     def attached_pps(_round: int) -> float:
         with attached(testpmd, settings):

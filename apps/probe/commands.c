@@ -356,9 +356,10 @@ static int list_queues(const char *command, const char *parameters, struct rte_t
 /* Return what this program is that the probe was not built for; NULL if it was. */
 static const char *wrong_program(void)
 {
-	if (rte_version == NULL || rte_version_year == NULL || rte_telemetry_register_cmd == NULL ||
-	    rte_eth_add_rx_callback == NULL)
+	if (rte_version == NULL || rte_version_year == NULL || rte_telemetry_register_cmd == NULL)
 		return "a program without DPDK's shared libraries";
+	if (rte_eth_add_rx_callback == NULL)
+		return "a program without librte_ethdev";
 	if (rte_version_year() != PROBE_YEAR || rte_version_month() != RTE_VER_MONTH)
 		return rte_version();
 	return NULL;
@@ -388,7 +389,7 @@ static __attribute__((constructor)) void register_commands(void)
 	if (wrong != NULL) {
 		fprintf(stderr,
 		        "pollscope probe: built for DPDK %d.%02d, loaded into %s; it stays off (build it "
-		        "with that DPDK)\n",
+		        "with the program's DPDK)\n",
 		        PROBE_YEAR, RTE_VER_MONTH, wrong);
 		return;
 	}
