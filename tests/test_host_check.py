@@ -244,6 +244,7 @@ def test_this_host_is_checked(tmp_path: Path) -> None:
     assert answer.keys() == seen().keys()
 
 
+@pytest.mark.thorough
 def test_a_pair_over_ssh(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     config = pair_config(sshd, tmp_path)
     Path(config["generator"]["program"]).unlink()

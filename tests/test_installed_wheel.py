@@ -182,6 +182,7 @@ print(vm_folder(), recipe.system.parent, recipe.disk.parent)
 """
 
 
+@pytest.mark.thorough
 def test_machines_and_their_images_are_kept_in_the_users_folders(laptop: Laptop) -> None:
     before, home = laptop.installed(), laptop.folder / "home"
     machines, images = home / ".local/state/pollscope/vm", home / ".cache/pollscope/vm"
@@ -192,6 +193,7 @@ def test_machines_and_their_images_are_kept_in_the_users_folders(laptop: Laptop)
     assert laptop.installed() == before
 
 
+@pytest.mark.thorough
 def test_commands_that_need_a_program_name_the_command_that_builds_it(laptop: Laptop) -> None:
     place = laptop.folder / "home/.cache/pollscope/builds"
     said = laptop.refuses("run", "S-F5", "--quick")

@@ -42,6 +42,7 @@ def corunner_file(sshd: SshHost, folder: Path, build_dir: Path, before: str = ""
     return written(folder / "two.yaml", pair_config(sshd, folder, {"before": program, **dut}))
 
 
+@pytest.mark.thorough
 def test_a_corunner_works_on_the_host_of_the_dut(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
     done = cli("run", cli.spec(ALONE), "--testbed", corunner_file(sshd, tmp_path, build_dir))
     assert done.returncode == 0, done.stderr + done.stdout

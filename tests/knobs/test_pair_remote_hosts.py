@@ -254,7 +254,8 @@ def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
     assert tree.picture() == before
 
 
-@pytest.mark.parametrize("shared", ["dut", pytest.param("generator", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("shared", ["dut", "generator"])
 def test_two_controllers_on_one_pair(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, shared: str) -> None:
     """The second controller has another lock of its own: it is the host that both have that refuses it."""
     before = tree.picture()
