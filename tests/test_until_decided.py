@@ -2,11 +2,13 @@
 """`repeats: {until: verdicts}` measures the points of open claims further, look by look."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import Done
 from run_helpers import SPEC as RUN_SPEC
 from run_helpers import Cli
 
@@ -125,10 +127,9 @@ claims:
 """
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli_in(folder: Path) -> Cli:
     """Return a command line with a node whose every trial receives more than the one before, by ever smaller shares."""
-    cli = Cli(tmp_path)
+    cli = Cli(folder)
     cli.faults = {"jitter": "on"}
     text = RUN_SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]").replace("row: S-F5\n", "")
     text = text.replace("repeats: {count: 2}", "repeats: {count: 12}").replace("queues: [1, 2]", "queues: [1, 2, 4]")
@@ -136,8 +137,15 @@ def cli(tmp_path: Path) -> Cli:
     return cli
 
 
-def test_a_run_measures_the_points_of_open_claims_further(cli: Cli) -> None:
-    done = cli("run", "spec.yaml", "--until-decided", "1m")
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> tuple[Cli, Done]:
+    """Return a command line that has run until all claims were decided, and its end."""
+    cli = cli_in(tmp_path_factory.mktemp("decided"))
+    return cli, cli("run", "spec.yaml", "--until-decided", "1m")
+
+
+def test_a_run_measures_the_points_of_open_claims_further(decided: tuple[Cli, Done]) -> None:
+    cli, done = decided
     assert done.returncode == 0, done.stderr
     run = cli.only_run()
     counts = Counter(trial["factors"]["queues"] for trial in run.trials)
@@ -151,7 +159,26 @@ def test_a_run_measures_the_points_of_open_claims_further(cli: Cli) -> None:
     assert f"looked at its claims {len(run.meta['looks']['made'])} times" in edge.finding.sentence
 
 
-def test_a_claim_that_stays_open_is_a_warning(cli: Cli) -> None:
+def test_a_run_that_was_interrupted_between_two_looks_goes_on(decided: tuple[Cli, Done], tmp_path: Path) -> None:
+    cli = cli_in(tmp_path)
+    shutil.copytree(decided[0].folder / "results", tmp_path / "results")
+    run = cli.only_run()
+    lines = (run.path / "trials.jsonl").read_text().splitlines(keepends=True)
+    (run.path / "trials.jsonl").write_text("".join(lines[:40]))
+    looks = {**run.meta["looks"], "made": [12]}
+    meta = {**run.meta, "status": "interrupted", "looks": looks, "plan": run.meta["plan"][:36]}
+    (run.path / "run.json").write_text(json.dumps(meta))
+    done = cli("run", "--resume", run.path)
+    assert done.returncode == 0, done.stderr
+    again = cli.only_run()
+    assert [trial["trial"] for trial in again.trials[:40]] == [trial["trial"] for trial in run.trials[:40]]
+    assert len({trial["trial"] for trial in again.trials}) == len(again.trials) > 40
+    assert again.meta["looks"]["made"][:2] == [12, 24]
+    assert again.meta["status"] == "complete"
+
+
+def test_a_claim_that_stays_open_is_a_warning(tmp_path: Path) -> None:
+    cli = cli_in(tmp_path)
     assert cli("run", "spec.yaml", "--until-decided", "1 ms").returncode == 0
     run = cli.only_run()
     assert len(run.trials) == 36
