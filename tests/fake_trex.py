@@ -22,7 +22,9 @@ class Layer:
     def __truediv__(self, other): return Layer(self.size + len(other))
     def __len__(self): return self.size
 def Ether(): return Layer(14)
-def IP(src, dst): return Layer(20)
+def IP(src, dst):
+    with open({folder!r} + "/destination", "w") as file: file.write(dst)
+    return Layer(20)
 def UDP(sport, dport, chksum): return Layer(8)
 class Kept:
     def __init__(self, **fields): self.__dict__.update(fields)

@@ -34,6 +34,7 @@ def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, t
     run = cli.only_run()
     assert_complete(run)
     started, *streams = (tmp_path / "trex/calls").read_text().splitlines()
+    assert (tmp_path / "trex/destination").read_text() == "10.0.0.1", "the first route of l3fwd-lpm (apps/lib/routes.h)"
     assert started == "-i --cfg /etc/lab.yaml -c 2"
     load, latency = (json.loads(line) for line in streams[:2])
     assert load == {"size": 60, "pps": 1e6, "share": None, "ports": [1024, 1039], "stamped": False}
