@@ -620,22 +620,14 @@ def test_ctrl_c_just_before_the_restore_does_not_skip_it(tree: Tree, monkeypatch
     assert tree.picture() == before
 
 
-def test_a_login_that_ends_sends_two_signals(tree: Tree) -> None:
-    """Both come at once: the second must not cut off the restore that the first one starts."""
-    before = tree.picture()
-    command = [sys.executable, "-c", "from pollscope.cli import main; main()"]
-    command += ["knob", "--root", str(tree.root), "set", "turbo", "off", "--hold"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        process.stderr.readline()
-        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):
-            process.send_signal(number)
-        assert process.wait(20) == 0
-    assert tree.picture() == before
+LOGOUT = (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_hold_restores_at_a_signal(tree: Tree, number: signal.Signals) -> None:
+@pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGHUP,), LOGOUT])
+def test_hold_restores_at_a_signal(tree: Tree, numbers: tuple[signal.Signals, ...]) -> None:
+    """A login that ends sends two at once: the second must not cut off the restore that the first one starts."""
+    if numbers == (signal.SIGHUP,) and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        pytest.skip("SIGHUP is ignored here (nohup), and a command leaves that so")
     before = tree.picture()
     program = "from pollscope.cli import main; main()"
     command = [sys.executable, "-c", program, "knob", "--root", str(tree.root), "set", "turbo", "off", "--hold"]
@@ -643,8 +635,12 @@ def test_hold_restores_at_a_signal(tree: Tree, number: signal.Signals) -> None:
         assert process.stderr is not None
         assert process.stderr.readline() == "held until Ctrl-C\n"
         assert tree.picture() != before
-        process.send_signal(number)
-        assert process.wait(20) == 0
+        for number in numbers:
+            process.send_signal(number)
+        try:
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
     assert tree.picture() == before
 
 
