@@ -250,9 +250,10 @@ static int list_threads(const char *command, const char *parameters, struct rte_
 	return 0;
 }
 
-/* Returns 0 or -ENOMEM. */
-static int add_numbers(struct rte_tel_data *data, const char *key, const uint64_t numbers[], int count)
+/* Add `count` numbers of 64 bits. Returns 0 or -ENOMEM. */
+static int add_numbers(struct rte_tel_data *data, const char *key, const void *first, int count)
 {
+	const uint64_t *numbers = first;
 	struct rte_tel_data *array = rte_tel_data_alloc();
 
 	if (array == NULL)
@@ -274,7 +275,7 @@ static int add_gaps(struct rte_tel_data *data, const struct probe_sums *sums)
 		char key[32];
 
 		snprintf(key, sizeof(key), "%s_gaps", names[class]);
-		status = add_numbers(data, names[class], &gaps->count, PROBE_GAPS_SUMS);
+		status = add_numbers(data, names[class], gaps, PROBE_GAPS_SUMS);
 		if (status == 0)
 			status = add_numbers(data, key, gaps->histogram, PROBE_GAP_BUCKETS);
 	}
@@ -303,7 +304,7 @@ static int show_thread(const char *command, const char *parameters, struct rte_t
 	probe_add_dict(data, "iterations", sums->iterations);
 	probe_add_dict(data, "iteration_cycles", sums->iteration_cycles);
 	probe_add_dict(data, "doubled_windows", doubled->windows);
-	status = add_numbers(data, "doubled_empty_empty", &doubled->gaps[PROBE_EMPTY_EMPTY].count, 3);
+	status = add_numbers(data, "doubled_empty_empty", &doubled->gaps[PROBE_EMPTY_EMPTY], 3);
 	return status == 0 ? add_gaps(data, sums) : status;
 }
 
