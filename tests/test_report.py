@@ -39,7 +39,7 @@ from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.metrics.derive import COMPUTE
 from pollscope.metrics.record import TrialObservations
 from pollscope.run.execution import RunOutcome
-from pollscope.stats.estimates import difference_estimate, difference_p
+from pollscope.stats.estimates import RESOLUTION, difference_estimate, difference_p
 from pollscope.store.results_table import current_table, derive_table
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -134,6 +134,9 @@ def test_the_page_begins_with_the_tally_and_says_once_what_holds_for_all_runs(pa
     text = re.sub(r"\s+", " ", "".join(checked(html).text))
     counts = r"(\d+ (agrees?|disagrees?|inconclusive|not measurable)[,;]? )+"
     assert re.search(rf"2 runs: {counts}\d+ cautions Findings ", text)
+    assert re.search(
+        r"\d+ claims were tested at 5 %: if all were true, chance alone would make up to [0-9.]+ disagree", text
+    )
     assert text.index("Not measurable here: ") < text.index("Read this first")
     assert html.count("<h1>") == 1
     assert text.count("This host is a virtual machine (KVM)") == 1
@@ -492,7 +495,7 @@ def test_pairs_are_compared_by_baselines_with_the_trials_own_errors(tmp_path: Pa
     run = read_run(synthetic.write_run(tmp_path / "run", trials))
     (found,) = compare_pairs(run, ["tax_share"])
     assert found.relative
-    own = TIMED_INTERVAL_ERROR * 0.7
+    own = math.hypot(TIMED_INTERVAL_ERROR * 0.7, RESOLUTION / 2)
     for side in (found.first, found.second):
         assert (side.value, (side.high - side.low) / 2) == pytest.approx((1, own), rel=1e-4)
     assert (found.ratio.high - found.ratio.low) / 2 == pytest.approx(math.sqrt(2) * own, rel=1e-4)
