@@ -15,7 +15,7 @@ _MeasureLoss = Callable[[float], tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class GoalBounds:
     """The result of the package for one loss ratio; `throughput_pps` is the conditional throughput."""
 
     loss_ratio: float
@@ -37,7 +37,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
         )
 
 
-def search_between(settings: Settings, lowest: float, highest: float, measure: _MeasureLoss) -> Iterator[Bounds]:
+def search_between(settings: Settings, lowest: float, highest: float, measure: _MeasureLoss) -> Iterator[GoalBounds]:
     """Yield bounds for every loss ratio of the settings, between two loads."""
     goals = {ratio: _goal(settings, ratio) for ratio in settings.loss_ratios}
     config = Config(
@@ -66,8 +66,8 @@ def _goal(settings: Settings, loss_ratio: float) -> SearchGoal:
     )
 
 
-def _bounds(loss_ratio: float, result: GoalResult) -> Bounds:
+def _bounds(loss_ratio: float, result: GoalResult) -> GoalBounds:
     low, high = (
         None if bound is None else float(bound) for bound in (result.relevant_lower_bound, result.relevant_upper_bound)
     )
-    return Bounds(loss_ratio, float(result.conditional_throughput or 0.0), low, high)
+    return GoalBounds(loss_ratio, float(result.conditional_throughput or 0.0), low, high)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pollscope.base.units import human_rate, human_share, human_time
 
 if TYPE_CHECKING:
-    from pollscope.plan.mlrsearch import Bounds
+    from pollscope.plan.mlrsearch import GoalBounds
     from pollscope.spec.model import Spec
 
 # How often a trial with too many unsent packets is made. A host that takes a core away now and then spares one of them.
@@ -253,7 +253,7 @@ def _search_between(settings: Settings, highest: float, trials: _Trials) -> tupl
     return tuple(_goal_found(bounds, highest, trials) for bounds in found)
 
 
-def _goal_found(bounds: "Bounds", highest: float, trials: _Trials) -> GoalFound:
+def _goal_found(bounds: "GoalBounds", highest: float, trials: _Trials) -> GoalFound:
     ratio, low, high = bounds.loss_ratio, bounds.lower_pps, bounds.upper_pps
     loss = f"a loss ratio of {human_share(ratio, 6)}"
     if low is None:

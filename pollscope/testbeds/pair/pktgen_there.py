@@ -47,7 +47,7 @@ _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _CONSOLE_BYTES = 1 << 16
 
 
-class Ended(Exception):
+class ProgramEnded(Exception):
     """pktgen-dpdk has ended or hangs; the text says how."""
 
 
@@ -58,7 +58,7 @@ def devices(words: "list[str]") -> "set[str]":
 
 
 def refuse_second(words: "list[str]") -> None:
-    """Raise Ended if a pktgen-dpdk of this host holds one of the same devices, or, naming none, holds all."""
+    """Raise ProgramEnded if a pktgen-dpdk of this host holds one of the same devices, or, naming none, holds all."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             other = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -68,7 +68,7 @@ def refuse_second(words: "list[str]") -> None:
         if Path(other[0]).name == "pktgen" and (not theirs or theirs & devices(words)):
             held = ", ".join(sorted(theirs & devices(words))) or "every port"
             pid = process.name
-            raise Ended(f"process {pid} is another pktgen-dpdk, which holds {held} (end it: kill {pid})")
+            raise ProgramEnded(f"process {pid} is another pktgen-dpdk, which holds {held} (end it: kill {pid})")
 
 
 class Console:
@@ -132,9 +132,9 @@ class Program:
                 self._text += os.read(self._answer, 65536)
             elif os.waitpid(self.pid, os.WNOHANG)[0]:
                 self.pid = 0
-                raise Ended(f"pktgen-dpdk ended: {self._console.reason()}")
+                raise ProgramEnded(f"pktgen-dpdk ended: {self._console.reason()}")
             elif time.monotonic() > deadline:
-                raise Ended(f"pktgen-dpdk hung: no answer to {line[:60]!r}")
+                raise ProgramEnded(f"pktgen-dpdk hung: no answer to {line[:60]!r}")
         answer, _, self._text = self._text.partition(b"\n")
         kind, _, text = answer.decode(errors="replace").partition(" ")
         return {kind: text}
@@ -158,7 +158,9 @@ class Program:
     def _socket(self) -> str:
         for path in self._folder.glob("dpdk/*/dpdk_telemetry.v2"):
             return str(path)
-        raise Ended("pktgen-dpdk has no telemetry socket, so its counters cannot be read (was DPDK built without it?)")
+        raise ProgramEnded(
+            "pktgen-dpdk has no telemetry socket, so its counters cannot be read (was DPDK built without it?)"
+        )
 
     def end(self) -> None:
         """End the program: it quits when its input ends, and is killed if it does not."""
@@ -199,7 +201,7 @@ def main() -> None:
             serve(program)
         finally:
             program.end()
-    except Ended as error:
+    except ProgramEnded as error:
         say({"refused": str(error)})
         sys.exit(1)
     finally:
