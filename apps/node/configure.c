@@ -15,6 +15,8 @@
 #include "ports/ports.h"
 #include "runner.h"
 
+#define MOST_IN_RINGS 65536 /* packets between dispatchers and workers */
+
 /* The parts of a request. */
 struct configuration {
 	struct ports_plan ports;
@@ -81,7 +83,7 @@ static int apply(const struct configuration *c, struct node_error *err)
 	}
 	const unsigned int n = dut_pollers(&pollers);
 
-	calibrate_stamps(pollers, n, gen_spinning_lcore());
+	calibrate_stamps(pollers, n, gen_spinning_lcore(), ports_rx_descriptors() + MOST_IN_RINGS);
 	return 0;
 }
 

@@ -23,7 +23,6 @@
 #define WAIT_CYCLES  500
 #define ROUND_POLLS  8192   /* at least; in whole sweeps */
 #define LOOP_CYCLES  500000 /* of a round of the real loop: several events long */
-#define MOST_LEFT    65536 /* packets of an earlier trial: more come only from a port that makes them itself */
 #define WARM_PARTS   16
 
 struct costs {
@@ -40,6 +39,8 @@ struct job {
 	struct poller *poller;
 	uint32_t queues;
 	unsigned int rounds;
+	uint32_t
+	        most_left; /* packets of an earlier trial: more come only from a port that makes them itself */
 	struct costs costs;
 	const char *error;
 	void (*measure)(struct job *job);
@@ -174,9 +175,9 @@ static bool warm_up(const struct job *job, uint32_t sweeps)
 {
 	uint32_t packets = 0;
 
-	for (int i = 0; i < WARM_PARTS && packets <= MOST_LEFT; i++)
+	for (int i = 0; i < WARM_PARTS && packets <= job->most_left; i++)
 		packets += plain_sweeps(job, (sweeps + WARM_PARTS - 1) / WARM_PARTS);
-	return packets <= MOST_LEFT;
+	return packets <= job->most_left;
 }
 
 /* Alternate the two kinds of round, so that drift of the machine affects both. Return false if packets came. */
@@ -334,7 +335,8 @@ static void run_jobs(struct job *jobs, unsigned int n, unsigned int neighbour)
 	lcore_wait_all();
 }
 
-void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned int neighbour)
+void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned int neighbour,
+                      uint32_t most_left)
 {
 	static struct job jobs[RTE_MAX_LCORE];
 	bool share = false;
@@ -343,6 +345,7 @@ void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned in
 		jobs[i] = (struct job){.poller = pollers[i],
 		                       .queues = pollers[i]->queues,
 		                       .rounds = QUICK_ROUNDS,
+		                       .most_left = most_left,
 		                       .measure = measure_stamps};
 		share |= poller_shares_queues(pollers[i]);
 	}
@@ -386,8 +389,11 @@ json_t *calibrate(struct poller *poller, unsigned int neighbour, json_t *request
 	if (fields_only(request, "", keys, err) ||
 	    fields_u64(request, "", "queues", 1, poller->queues, &queues, err))
 		return NULL;
-	job = (struct job){
-	        .poller = poller, .queues = (uint32_t)queues, .rounds = ROUNDS, .measure = measure_all};
+	job = (struct job){.poller = poller,
+	                   .queues = (uint32_t)queues,
+	                   .rounds = ROUNDS,
+	                   .most_left = UINT32_MAX,
+	                   .measure = measure_all};
 	run_jobs(&job, 1, neighbour);
 	if (job.error) {
 		node_fail(err, "", "%s", job.error);

@@ -23,8 +23,12 @@
 #include "node_error.h"
 #include "poller.h"
 
-/* Measure what the loops of n pollers need to know of their own cost, on their lcores (about 2 ms). */
-void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned int neighbour);
+/*
+ * Measure what the loops of n pollers need to know of their own cost, on their lcores (about 2 ms). Ports may hold `most_left`
+ * packets of an earlier trial.
+ */
+void calibrate_stamps(struct poller *const *pollers, unsigned int n, unsigned int neighbour,
+                      uint32_t most_left);
 
 /* Return the object `costs` of a calibrate request for this poller (NULL: there is none), or NULL with err. */
 json_t *calibrate(struct poller *poller, unsigned int neighbour, json_t *request, struct node_error *err);
