@@ -81,6 +81,13 @@ def test_the_upper_level_is_found(
     assert covered >= least_coverage * _RUNS
 
 
+@pytest.mark.parametrize("values", [[0.0] * 30, [5.0] * 30, [0.0] * 15 + [-1.0] * 15, [2.0] * 29 + [1.0]])
+def test_equal_values_and_zeros_have_a_level(values: list[float]) -> None:
+    at_level = upper_level(values)
+    assert at_level.tolist() == [value == max(values) for value in values]
+    assert drift(np.array(values)[at_level]) == 0
+
+
 def test_a_drift_is_no_level() -> None:
     chance, seen = np.random.default_rng(9), 0
     for _ in range(_RUNS):

@@ -33,8 +33,10 @@ _NORMAL = 0.5 * math.log(2 * math.pi) + 0.5
 
 
 def upper_level(values: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Tell which of at least FEWEST_VALUES positive values lie at the upper level."""
+    """Tell which of at least FEWEST_VALUES values lie at the upper level."""
     given = np.asarray(values, dtype=float)
+    if np.ptp(given) == 0:
+        return np.ones(len(given), bool)
     ordered = np.sort(given)[::-1]
     n = len(ordered)
     above = np.arange(max(_FEWEST_OF_LEVEL, math.ceil(_LEAST_SHARE * n)), n + 1)
@@ -43,7 +45,7 @@ def upper_level(values: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArra
     sums, squares = np.cumsum(apart), np.cumsum(apart**2)
     top, of_top = _moments(sums[above - 1], squares[above - 1], above)
     rest, of_rest = _moments(sums[-1] - sums[above - 1], squares[-1] - squares[above - 1], np.maximum(below, 1))
-    least = (RESOLUTION * ordered[0]) ** 2 / 12  # the variance of rounding
+    least = (RESOLUTION * np.abs(ordered).max()) ** 2 / 12  # the variance of rounding
     deviation, other = np.sqrt(np.maximum(of_top, least)), np.sqrt(np.maximum(of_rest, least))
     width = np.maximum(top - apart[-1], math.sqrt(least))
     level = np.where(below >= _FEWEST_OF_LEVEL, -np.log(other) - _NORMAL - 1 / np.maximum(below, 1), -np.inf)
