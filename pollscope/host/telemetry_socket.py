@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Talk to a running DPDK program over its telemetry socket (version 2): SOCK_SEQPACKET, one request per packet."""
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pollscope.host.eal_folders import runtime_folder
+
+SOCKET_NAME = "dpdk_telemetry.v2"
+_TIMEOUT_S = 2.0
+_MOST_BYTES = 1 << 20
+# struct ucred of SO_PEERCRED, see unix(7).
+_CREDENTIALS = struct.Struct("3i")
+
+
+class TelemetrySocket:
+    """A connection to one program.
+
+    Attributes:
+        path: the socket.
+        hello: what the program says first: `version`, `pid` as the program sees itself, `max_output_len`.
+        pid: the process behind the socket as this host sees it, also from outside its container.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Connect.
+
+        Raises:
+            OSError: nothing listens there, or it does not answer like DPDK.
+        """
+        self.path = path
+        self._connection = _connect(path)
+        try:
+            self.hello: Mapping[str, Any] = _object(self._connection.recv(1024))
+            self._limit = min(_MOST_BYTES, int(self.hello["max_output_len"])) + 1024
+            credentials = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self.close()
+            raise error if isinstance(error, OSError) else OSError("its first words are not those of DPDK") from error
+        self.pid: int = _CREDENTIALS.unpack(credentials)[0]
+
+    def ask(self, request: str) -> bytes:
+        """Return the reply to a request as it came.
+
+        Raises:
+            OSError: the program is gone or does not answer in time.
+        """
+        self._connection.send(request.encode())
+        reply = self._connection.recv(self._limit)
+        if not reply:
+            raise OSError("the application closed the telemetry socket")
+        return reply
+
+    def value(self, request: str) -> Any:
+        """Return the result in the reply to a request; None if this DPDK does not know the command.
+
+        Raises:
+            OSError: as `ask`, or the reply is not JSON.
+        """
+        return _object(self.ask(request)).get(request.partition(",")[0])
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def telemetry_sockets(file_prefix: str = "", runtime: Path | None = None) -> list[Path]:
+    """Return the sockets that answer; `:1` and so on are instances with --in-memory under the same prefix."""
+    folder = runtime_folder() if runtime is None else runtime
+    return [path for path in sorted(folder.glob(f"{file_prefix or '*'}/{SOCKET_NAME}*")) if _answers(path)]
+
+
+def _object(reply: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(reply)
+    except (ValueError, RecursionError) as error:
+        raise OSError(f"the reply is not JSON: {reply[:60]!r}") from error
+    if not isinstance(found, dict):
+        raise OSError(f"the reply is no JSON object: {reply[:60]!r}")
+    return found
+
+
+def _connect(path: Path) -> socket.socket:
+    """Connect, and wait while the backlog of one that EAL has is full (EAGAIN on a socket with a timeout)."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(_TIMEOUT_S)
+    deadline = time.monotonic() + _TIMEOUT_S
+    try:
+        while True:
+            try:
+                connection.connect(str(path))
+                return connection
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+    except OSError:
+        connection.close()
+        raise
+
+
+def _answers(path: Path) -> bool:
+    """Return whether a program is behind a socket file, which outlives it."""
+    try:
+        _connect(path).close()
+    except OSError:
+        return False
+    return True
