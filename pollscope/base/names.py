@@ -46,6 +46,7 @@ KNOBS: Mapping[str, str] = MappingProxyType(
         "aspm": "pollscope.knobs.aspm:Aspm",
         "mrrs": "pollscope.knobs.mrrs:Mrrs",
         "nmi_watchdog": "pollscope.knobs.sysfs:NmiWatchdog",
+        "probe": "pollscope.knobs.probe:ProbePlugin",
     }
 )
 

@@ -47,6 +47,8 @@ COMMANDS = {
     "query": "Query all runs of a results folder by SQL.",
     "calibrate": "Take costs for the testbed model from measured runs.",
     "trace": "Make a packet trace (pcap) of stated statistics.",
+    "attach": "Measure a running DPDK program.",
+    "probe": "Put the probe plug-in where EAL finds it, or remove it.",
     "collect": "Read counters of this host for some seconds.",
     "knob": "List, read, set and restore host state.",
     "testbed": "Bring a testbed up or down, or see its state.",

@@ -23,6 +23,7 @@ class KnobHost:
         sysfs: /sys, or a folder with `bus/pci/devices`, `devices/system/cpu`, ... laid out like it.
         proc: /proc, or a folder with `cpuinfo`, `cmdline`, `sys/kernel`, `irq`.
         dev: /dev, or a folder with `cpu/N/msr` and `cpu_dma_latency`.
+        usr: /usr, or a folder with `lib/*/dpdk/pmds-*`.
         state_dir: folder of the journals (docs/reference-metrics.md).
         lock_path: the lock that keeps two runs apart.
         emulated: whoever works here knows that this is an emulator's machine: also turn what it only pretends to have.
@@ -36,11 +37,13 @@ class KnobHost:
     lock_path: Path = field(default_factory=default_lock_path)
     emulated: bool = False
     inherited: tuple[int, ...] = ()
+    usr: Path = Path("/usr")
 
     @classmethod
     def at(cls, root: Path) -> "KnobHost":
-        """Return a host whose whole state lies under `root` (`root/sys`, `root/proc`, `root/dev`, `root/state`)."""
-        return cls(root / "sys", root / "proc", root / "dev", root / "state", root / "state" / "host.lock")
+        """Return a host whose whole state lies under `root` (`sys`, `proc`, `dev`, `usr` and `state` in it)."""
+        lock = root / "state" / "host.lock"
+        return cls(root / "sys", root / "proc", root / "dev", root / "state", lock, usr=root / "usr")
 
     @classmethod
     def measuring(cls, root: str | None) -> "KnobHost":

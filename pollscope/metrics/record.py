@@ -19,10 +19,12 @@ from pollscope.base.errors import UsageError
 from pollscope.metrics.accounting import (
     QUIET_VARIABLES,
     VARIABLES,
+    Classes,
     MeasuredCycles,
     NoClasses,
     classes,
 )
+from pollscope.metrics.probed import COLUMNS, ProbedClasses, ProbedThread, SampledValue, probed_classes
 from pollscope.stats.histogram import LARGEST_VALUE, Histogram, merged, parse_histogram
 
 Result = TypeVar("Result")
@@ -346,13 +348,39 @@ class TrialObservations:
         return nonzero(self.dut_sum("cycles", "total"), "the DUT's window has no cycles")
 
     @cached_property
+    def probed(self) -> list[ProbedClasses]:
+        """Return what a plug-in sampled of each thread of a program that is not ours.
+
+        Raises:
+            NotMeasured: pollscope's own node was measured, or a thread was sampled too rarely.
+        """
+        found = [_probed_classes(lcore) for lcore in self.lcores if "probe" in keys_of(lcore)]
+        if not found:
+            raise NotMeasured("only the plug-in of `pollscope attach` samples it")
+        return found
+
+    @cached_property
     def polls(self) -> dict[str, float]:
         """Return polls by outcome, summed over lcores, without `refill_failed` if the driver counts those as empty."""
+        if "probe" in keys_of(self.lcores[0]):
+            return self._probed_polls()
         counts = {name: self.dut_sum("polls", name) for name in _POLL_OUTCOMES}
         try:
             return counts | {"refill_failed": self.dut_sum("polls", "refill_failed")}
         except NotMeasured:
             return counts
+
+    def _probed_polls(self) -> dict[str, float]:
+        """Return empty and busy polls at the program's own pace."""
+        empty = busy = 0.0
+        for each in self.probed:
+            polls, fraction = _known(each.poll_rate_hz) * self.window_s, _known(each.empty_fraction)
+            empty, busy = empty + polls * fraction, busy + polls * (1 - fraction)
+        return {"empty": empty, "busy": busy}
+
+    @cached_property
+    def busy_polls(self) -> float:
+        return self.polls["busy"] if "busy" in self.polls else self.polls["partial"] + self.polls["full"]
 
     @cached_property
     def interrupted_cycles(self) -> float:
@@ -483,7 +511,7 @@ class Account:
     """
 
     def __init__(self, lcore: Part, wire_cycles_per_frame: float) -> None:
-        found = classes(_recorded(lcore))
+        found = _classes_by_probe(lcore) if "probe" in keys_of(lcore) else classes(_recorded(lcore))
         if isinstance(found, NoClasses):
             raise OnlyEmptyPolls(found.reason, found.empty_polls) if found.empty_polls else NotMeasured(found.reason)
         self.lcore, self.classes = lcore, found
@@ -525,6 +553,49 @@ class Account:
     def misfit(self) -> float:
         """Return Classes.misfit."""
         return _known(self.classes.misfit)
+
+
+def _probed_classes(lcore: Part) -> ProbedClasses:
+    """Return the classes of one thread that the plug-in sampled."""
+    probe = lcore["probe"]
+    blocks = probe["blocks"].table()
+    if blocks.shape[1] != len(COLUMNS):
+        raise UsageError(f"is no list of blocks with {len(COLUMNS)} numbers each", probe["blocks"].path)
+    stamp = probe["callback_cycles"].numbers_of("value", "error")
+    numbers = probe.numbers_of("tx_callback_cycles", "max_burst", "queues", "loaded_queues")
+    rate: float | None
+    try:
+        rate = probe["rx_pps"].number()
+    except NotMeasured:
+        rate = None
+    return _known(
+        probed_classes(
+            ProbedThread(
+                blocks,
+                positive(probe["tsc_hz"]),
+                SampledValue(stamp["value"], stamp["error"]),
+                numbers["tx_callback_cycles"],
+                numbers["max_burst"],
+                numbers["queues"],
+                numbers["loaded_queues"],
+                rate,
+            )
+        )
+    )
+
+
+def _classes_by_probe(lcore: Part) -> Classes:
+    found = _probed_classes(lcore)
+    total = lcore["cycles"]["total"].number()
+    sampled = float(lcore["probe"]["blocks"].table()[:, COLUMNS.index("sampled_cycles")].sum())
+    useful = MeasuredCycles(found.useful.value * total, found.useful.error * total)
+    interrupted, instrumentation = found.interrupted * total, found.stamped * sampled
+    empty = total - useful.value - interrupted - instrumentation
+    cost = 0.0 if isinstance(found.empty_poll_cycles, str) else found.empty_poll_cycles.value
+    unknown = "a plug-in cannot tell busy polls by themselves from their interaction with empty polls"
+    return Classes(
+        total, MeasuredCycles(empty, useful.error), interrupted, instrumentation, useful, unknown, unknown, cost
+    )
 
 
 def timed_parts(lcore: Part) -> dict[str, float]:

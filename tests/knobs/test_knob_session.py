@@ -310,7 +310,7 @@ def test_every_knob_says_why_it_is_absent(tmp_path: Path, name: str) -> None:
 def test_reading_changes_nothing(tree: Tree) -> None:
     before = tree.picture()
     first = snapshot(tree.host)
-    assert {name for name, values in first.items() if "absent" in values} == {"c_states", "vtd_latency"}
+    assert {name for name, values in first.items() if "absent" in values} == {"c_states", "vtd_latency", "probe"}
     assert tree.picture() == before
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.compare import Difference, difference_rows, verdict_lines
-from pollscope.analysis.figures import files
+from pollscope.analysis.figures import attached, files
 from pollscope.analysis.figures.comparison import draw_comparison, told_most
 from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure, figure_of
@@ -55,6 +55,8 @@ def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
     if paper is not None:
         return fitting
     found = [*fitting, *shown_figures(run)]
+    if run.meta["testbed"].get("kind") == attached.KIND:
+        found.append(attached.FIGURE)
     chosen = None if found else default_figure(run)
     return found if chosen is None else [chosen]
 

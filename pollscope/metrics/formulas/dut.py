@@ -2,10 +2,12 @@
 """Compute the metrics of the DUT: cycles, polls, packets, costs, PMU."""
 
 import math
+from collections.abc import Callable
 
 from pollscope.base.names import DROP_ON_PURPOSE
 from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
+from pollscope.metrics.probed import SampledValue
 from pollscope.metrics.record import (
     NS_PER_S,
     TAX_CLASSES,
@@ -31,7 +33,11 @@ def _useful_part(name: str) -> Compute:
 
 
 def _poll_fraction(outcome: str) -> Compute:
-    return lambda trial: trial.dut_sum("polls", outcome) / trial.poll_count
+    def fraction(trial: TrialObservations) -> float:
+        polls = trial.polls.get(outcome)
+        return (trial.dut_sum("polls", outcome) if polls is None else polls) / trial.poll_count
+
+    return fraction
 
 
 def _claim_lost_fraction(trial: TrialObservations) -> float:
@@ -93,8 +99,7 @@ def _running_s(trial: TrialObservations) -> float:
 
 
 def _burst_mean(trial: TrialObservations) -> float:
-    bursts = trial.polls["partial"] + trial.polls["full"]
-    return trial.dut_sum("rx_packets") / nonzero(bursts, "no poll returned a packet")
+    return trial.dut_sum("rx_packets") / nonzero(trial.busy_polls, "no poll returned a packet")
 
 
 def _sampled_gap_share(trial: TrialObservations) -> float:
@@ -184,12 +189,43 @@ def _sweep_time_ns(trial: TrialObservations) -> float:
     return NS_PER_S * sweeping / trial.tsc_hz / trial.iterations
 
 
+def _probed(name: str) -> Callable[[TrialObservations], list[SampledValue]]:
+    """Return a function that returns an estimate per thread.
+
+    The function raises NotMeasured with the reason of the first thread that lacks it.
+    """
+
+    def of(trial: TrialObservations) -> list[SampledValue]:
+        found = []
+        for each in trial.probed:
+            value = getattr(each, name)
+            if isinstance(value, str):
+                raise NotMeasured(value)
+            found.append(value)
+        return found
+
+    return of
+
+
+def _mean_per_thread(name: str) -> Compute:
+    """Return the mean over threads, each weighted by its packets."""
+
+    def mean(trial: TrialObservations) -> float:
+        weights = [each.rx_pps for each in trial.probed]
+        values = [each.value for each in _probed(name)(trial)]
+        total = sum(weight * value for weight, value in zip(weights, values, strict=True))
+        return total / nonzero(sum(weights), "no packet came")
+
+    return mean
+
+
 # Metrics of which a single trial knows its own error, and the metric that says it.
 ERRORS = {
     **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
     **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
     **dict.fromkeys(("cycles_per_packet_useful", "undisturbed_cycles_per_packet"), "cycles_per_packet_useful_error"),
     "service_time_ns": "service_time_error_ns",
+    "saturation_pps": "saturation_error_pps",
 }
 
 DUT: dict[str, Compute] = {
@@ -258,6 +294,10 @@ DUT: dict[str, Compute] = {
     "involuntary_switches": lambda trial: trial.dut_sum("os", "involuntary_switches"),
     "steal_ticks": lambda trial: trial.part("host", "steal_ticks").number(),
     "burst_mean": _burst_mean,
+    "saturation_pps": lambda trial: sum(each.value for each in _probed("saturation_pps")(trial)),
+    "saturation_error_pps": lambda trial: math.hypot(*(each.error for each in _probed("saturation_pps")(trial))),
+    "busy_poll_marginal_cycles": _mean_per_thread("busy_poll_cycles"),
+    "packet_marginal_cycles": _mean_per_thread("packet_cycles"),
     "sampled_gap_share": _sampled_gap_share,
     "longest_iteration_ns": _longest_iteration_ns,
     "pmu_multiplexed_share": _pmu_multiplexed_share,

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read the counters of a program's plug-in and ports again and again, and derive what each thread did."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pollscope.attach.probe import Probe, ProbeInfo, QueueCounts, ThreadCounts, callback_cost, row_between
+from pollscope.base.errors import HostError
+from pollscope.host.telemetry_socket import TelemetrySocket
+from pollscope.metrics.probed import COLUMNS, ProbedClasses, ProbedThread, probed_classes
+
+_WRAP = 1 << 64
+_PORT_COUNTERS = ("ipackets", "opackets", "imissed", "ibytes", "obytes")
+
+
+@dataclass(frozen=True)
+class CounterReading:
+    """The counters at a moment. `queues` are those of an earlier reading where they were not read."""
+
+    t_ns: int
+    threads: Mapping[int, ThreadCounts]
+    queues: Mapping[tuple[int, int], QueueCounts]
+    ports: Mapping[int, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class QueueShare:
+    """Hold what one RX queue had between two readings, in the sampled windows.
+
+    Attributes:
+        pps: packets per second of the whole time: the port's packets by the sampled ones.
+    """
+
+    port: int
+    queue: int
+    thread: int
+    polls: int
+    full: int
+    packets: int
+    busy_polls: int
+    pps: float | None
+
+
+@dataclass(frozen=True)
+class ThreadShare:
+    """Hold what one thread did between two readings.
+
+    Attributes:
+        probed: what was sampled.
+        classes: shares and costs; the reason where there are none.
+        longest_gap_ns: longest time between two polls since the plug-in was loaded.
+    """
+
+    counts: ThreadCounts
+    probed: ProbedThread
+    classes: ProbedClasses | str
+    queues: Sequence[QueueShare]
+    interruptions_per_s: float
+    longest_gap_ns: float
+
+
+class Observer:
+    """Read the counters of one program.
+
+    Args:
+        connection: to the program.
+        probe: an entered session.
+    """
+
+    def __init__(self, connection: TelemetrySocket, probe: Probe) -> None:
+        self._connection, self._probe = connection, probe
+        self.info: ProbeInfo = probe.info()
+        self._queues: Mapping[tuple[int, int], QueueCounts] = {}
+
+    def read(self, with_queues: bool = True) -> CounterReading:
+        """Return the counters now.
+
+        Raises:
+            HostError: the program has ended.
+        """
+        threads = {each.index: each for each in self._probe.threads()}
+        if with_queues:
+            self._queues = {(each.port, each.queue): each for each in self._probe.queues()}
+        return CounterReading(time.monotonic_ns(), threads, self._queues, self._ports())
+
+    def _ports(self) -> dict[int, dict[str, int]]:
+        try:
+            ports = self._connection.value("/ethdev/list") or []
+            found = {int(port): self._connection.value(f"/ethdev/stats,{port}") for port in ports}
+        except (OSError, TypeError, ValueError) as error:
+            raise HostError(f"the program is gone or does not answer: {error}", str(self._connection.path)) from error
+        return {port: _port_counters(stats) for port, stats in found.items() if isinstance(stats, dict)}
+
+
+def _port_counters(stats: Mapping[str, Any]) -> dict[str, int]:
+    return {name: stats[name] for name in _PORT_COUNTERS if type(stats.get(name)) is int}
+
+
+def shares(readings: Sequence[CounterReading], info: ProbeInfo) -> list[ThreadShare]:
+    """Return what the threads that polled did from the first to the last of several readings."""
+    first, last = readings[0], readings[-1]
+    seconds = (last.t_ns - first.t_ns) / 1e9
+    queues = _queue_shares(first, last, seconds)
+    found = []
+    for index, counts in last.threads.items():
+        own = [each for each in queues if each.thread == index]
+        blocks = np.array(
+            [
+                row_between(before.threads.get(index), after.threads[index])
+                for before, after in pairwise(readings)
+                if index in after.threads
+            ]
+        )
+        if len(blocks) and blocks.sum() > 0 and own:
+            found.append(_thread_share(first.threads.get(index), counts, blocks, own, info, seconds))
+    return sorted(found, key=lambda each: (each.counts.lcore is None, each.counts.lcore, each.counts.tid))
+
+
+def _queue_shares(first: CounterReading, last: CounterReading, seconds: float) -> list[QueueShare]:
+    grown = []
+    for key, after in last.queues.items():
+        before = first.queues.get(key)
+        polls, full, packets, busy = (
+            (new - old) % _WRAP
+            for new, old in zip(_numbers(after), _numbers(before) if before else (0, 0, 0, 0), strict=True)
+        )
+        if polls and after.thread >= 0:
+            grown.append((after, polls, full, packets, busy))
+    of_port: dict[int, list[int]] = {}
+    for after, _, _, packets, _ in grown:
+        of_port.setdefault(after.port, []).append(packets)
+    rates = {port: _rate(first, last, port, "ipackets", seconds) for port in of_port}
+    return [
+        QueueShare(
+            after.port,
+            after.queue,
+            after.thread,
+            polls,
+            full,
+            packets,
+            busy,
+            _share(rates[after.port], packets, of_port[after.port]),
+        )
+        for after, polls, full, packets, busy in grown
+    ]
+
+
+def _numbers(counts: QueueCounts) -> tuple[int, int, int, int]:
+    return counts.polls, counts.full, counts.packets, sum(counts.sizes)
+
+
+def _rate(first: CounterReading, last: CounterReading, port: int, name: str, seconds: float) -> float | None:
+    """Return a rate of a port; None where it does not count, or its counters were set back."""
+    before, after = first.ports.get(port, {}).get(name), last.ports.get(port, {}).get(name)
+    if before is None or after is None or after < before or seconds <= 0:
+        return None
+    return (after - before) / seconds
+
+
+def port_rates(readings: Sequence[CounterReading]) -> dict[int, dict[str, float]]:
+    """Return the rates of each port's counters per second."""
+    first, last = readings[0], readings[-1]
+    seconds = (last.t_ns - first.t_ns) / 1e9
+    found = {
+        port: {name: _rate(first, last, port, name, seconds) for name in counters}
+        for port, counters in last.ports.items()
+    }
+    return {port: {name: rate for name, rate in each.items() if rate is not None} for port, each in found.items()}
+
+
+def _share(rate: float | None, packets: int, of_port: Sequence[int]) -> float | None:
+    """Return a queue's part of a port's rate by the sampled packets; an equal part where no sample saw a packet."""
+    if rate is None:
+        return None
+    sampled = sum(of_port)
+    return rate * packets / sampled if sampled else rate / len(of_port)
+
+
+def _thread_share(
+    before: ThreadCounts | None,
+    after: ThreadCounts,
+    blocks: np.ndarray[Any, np.dtype[np.float64]],
+    queues: Sequence[QueueShare],
+    info: ProbeInfo,
+    seconds: float,
+) -> ThreadShare:
+    rates = [each.pps for each in queues]
+    sampled = dict(zip(COLUMNS, blocks.sum(axis=0), strict=True))
+    probed = ProbedThread(
+        blocks,
+        info.tsc_hz,
+        callback_cost(before, after, info),
+        info.tx_callback_cycles,
+        after.max_burst,
+        len(queues),
+        max(1, sum(each.packets > 0 for each in queues)),
+        None if None in rates else sum(rate for rate in rates if rate is not None),
+    )
+    sampled_s = sampled["sampled_cycles"] / info.tsc_hz
+    return ThreadShare(
+        after,
+        probed,
+        probed_classes(probed),
+        queues,
+        sampled["interruptions"] / sampled_s if sampled_s else 0.0,
+        after.longest_cycles / info.tsc_hz * 1e9,
+    )

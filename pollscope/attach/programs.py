@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Find running DPDK programs by their telemetry sockets, and say what a probe in them can and cannot see."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pollscope.base.errors import HostError, UsageError
+from pollscope.base.paths import BUILD_COMMAND, build_folder
+from pollscope.base.units import counted
+from pollscope.host.eal_folders import runtime_folder
+from pollscope.host.files import PROC, SYS, read_text
+from pollscope.host.telemetry_socket import TelemetrySocket, telemetry_sockets
+from pollscope.knobs.probe import PLUGIN
+
+_WORKER = re.compile(r"worker-?(\d+)$")
+_PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+_VIRTUAL = re.compile(r"([a-z][a-z_]*?)_?\d")
+# Lists of devices that no RX poll touches: command and name of one.
+_UNSEEN = {
+    "/cryptodev/list": "crypto device",
+    "/eventdev/dev_list": "event device",
+    "/dmadev/list": "DMA device",
+    "/rawdev/list": "raw device",
+}
+_MOST_MEMZONES = 500
+
+
+@dataclass(frozen=True)
+class Port:
+    """An ethdev port of a program; `driver` is empty where it is not known."""
+
+    port: int
+    name: str
+    driver: str
+    rx_queues: int
+    tx_queues: int
+
+
+@dataclass(frozen=True)
+class DpdkProgram:
+    """A running DPDK program.
+
+    Attributes:
+        socket: its telemetry socket.
+        prefix: EAL's file prefix.
+        name: of the process, or the socket's folder where the process is not visible.
+        pid: on this host; 0 where the process is not visible.
+        dpdk: version in words.
+        lcores: of its worker threads.
+        probe: whether the plug-in is in it.
+        advice: what to do where it is not.
+    """
+
+    socket: Path
+    prefix: str
+    name: str
+    pid: int
+    dpdk: str
+    lcores: Sequence[int] = ()
+    ports: Sequence[Port] = ()
+    probe: bool = False
+    advice: str = ""
+    unseen: Sequence[str] = field(default=())
+
+
+def running_programs(sockets: Sequence[Path] = ()) -> list[DpdkProgram]:
+    """Return the programs behind sockets; default: all of this host, those in containers included."""
+    found = []
+    for path in sockets or [*telemetry_sockets(), *_in_containers()]:
+        with suppress(OSError), TelemetrySocket(path) as connection:  # one that ends meanwhile
+            found.append(look_at(connection))
+    return found
+
+
+def _in_containers(proc: Path = PROC) -> list[Path]:
+    """Return the sockets in other mount namespaces, each by the root folder of one of its processes."""
+    own = (proc / "self/ns/mnt").stat().st_ino
+    roots: dict[int, Path] = {}
+    for process in proc.glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            roots.setdefault((process / "ns/mnt").stat().st_ino, process / "root")
+    roots.pop(own, None)
+    found = []
+    for root in roots.values():
+        with suppress(OSError):
+            # A link /var/run -> /run would lead to the folder of this host.
+            folders = [root / "run", *([] if (root / "var/run").is_symlink() else [root / "var/run"])]
+            found += [path for folder in folders for path in telemetry_sockets(runtime=folder / "dpdk")]
+    return found
+
+
+def find_program(word: str, socket: Path | None = None) -> Path:
+    """Return the socket of the program that a word means: file prefix, name or pid of the process, or a path.
+
+    Raises:
+        UsageError: no program or several are meant.
+        HostError: nothing answers at the path.
+    """
+    if socket is not None or "/" in word:
+        path = socket or Path(word)
+        try:
+            with TelemetrySocket(path):
+                return path
+        except OSError as error:
+            reason = error.strerror or str(error)
+            remedy = "pollscope attach --list shows the programs of this host"
+            raise HostError(f"no DPDK program answers: {reason}", str(path), remedy) from error
+    programs = running_programs()
+    meant = [each for each in programs if word in (each.prefix, each.name, str(each.pid))]
+    if len(meant) == 1:
+        return meant[0].socket
+    if meant:
+        choices = ", ".join(f"{each.pid} ({each.prefix})" for each in meant)
+        raise UsageError(f"several DPDK programs are called {word!r}", remedy=f"give a pid: {choices}")
+    known = ", ".join(f"{each.name} ({each.prefix})" for each in programs) or "none"
+    raise UsageError(f"no DPDK program is called {word!r}", str(runtime_folder()), f"running: {known}")
+
+
+def look_at(connection: TelemetrySocket) -> DpdkProgram:
+    """Return what a program says of itself.
+
+    Raises:
+        OSError: it does not answer.
+    """
+    pid, prefix = connection.pid, connection.path.parent.name
+    name = (read_text(PROC / str(pid) / "comm") or "").strip() if pid else ""
+    commands = connection.value("/")
+    has_probe = isinstance(commands, list) and "/pollscope/probe/info" in commands
+    return DpdkProgram(
+        connection.path,
+        prefix,
+        name or prefix,
+        pid,
+        str(connection.hello.get("version", "?")),
+        _lcores(connection, pid),
+        [_port(connection, int(port)) for port in connection.value("/ethdev/list") or []],
+        has_probe,
+        "" if has_probe else _advice(pid),
+        _unseen(connection),
+    )
+
+
+def _advice(pid: int) -> str:
+    maps = read_text(PROC / str(pid) / "maps") if pid else None
+    if maps and "librte_eal.so" not in maps:
+        return "it is linked with DPDK statically and loads no plug-in: build it with DPDK's shared libraries"
+    path = build_folder() / PLUGIN
+    if not path.is_file():
+        return f"{BUILD_COMMAND}; then start the program again with -d .../{PLUGIN}"
+    return f"start it again with -d {path}, or run `pollscope probe install` and start it again"
+
+
+def _lcores(connection: TelemetrySocket, pid: int) -> list[int]:
+    """Return the worker lcores, as DPDK 23.03 and later list them, or else by the names of threads."""
+    listed = connection.value("/eal/lcore/list")
+    if isinstance(listed, list):
+        return [int(lcore) for lcore in listed]
+    names = [read_text(path) or "" for path in (PROC / str(pid) / "task").glob("*/comm")] if pid else []
+    return sorted(int(match[1]) for name in names if (match := _WORKER.search(name.strip())))
+
+
+def _port(connection: TelemetrySocket, port: int) -> Port:
+    info: dict[str, Any] = connection.value(f"/ethdev/info,{port}") or {}
+    name = str(info.get("name", f"port {port}"))
+    return Port(port, name, _driver(name), int(info.get("nb_rx_queues", 0)), int(info.get("nb_tx_queues", 0)))
+
+
+def _driver(device: str) -> str:
+    """Return the kernel's driver of a PCI device, or the kind of a virtual device, from the device's name."""
+    if address := _PCI.match(device):
+        link = SYS / "bus/pci/devices" / address[0].lower() / "driver"
+        return link.resolve().name if link.exists() else ""
+    kind = _VIRTUAL.match(device)
+    return kind[1] if kind else ""
+
+
+def _unseen(connection: TelemetrySocket) -> list[str]:
+    """Return what the program has that is not polled by rte_eth_rx_burst, by name."""
+    found = []
+    for command, noun in _UNSEEN.items():
+        devices = connection.value(command)
+        if devices:
+            found.append(counted(len(devices), noun))
+    rings = 0
+    for zone in (connection.value("/eal/memzone_list") or [])[:_MOST_MEMZONES]:
+        info = connection.value(f"/eal/memzone_info,{zone}")
+        name = str(info.get("Name", "")) if isinstance(info, dict) else ""
+        rings += name.startswith("RG_") and not name.startswith("RG_MP_")  # the latter belong to mempools
+    if rings:
+        found.append(counted(rings, "ring"))
+    return found

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write what was observed of a program as a run folder, which every command reads (docs/internals/store-format.md)."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pollscope import __version__
+from pollscope.attach.observation import CounterReading, ThreadShare, port_rates, shares
+from pollscope.attach.probe import ProbeInfo
+from pollscope.attach.programs import DpdkProgram
+from pollscope.attach.table import unseen_text
+from pollscope.base.clock import utc_now
+from pollscope.host.metadata import host_metadata
+from pollscope.knobs.session import snapshot
+from pollscope.metrics import RULES
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.probed import COLUMNS
+from pollscope.spec.points import point_id
+from pollscope.store.results_table import write_table
+from pollscope.store.trial_record import TrialRecord
+from pollscope.store.writer import RunWriter, new_run_id
+
+TESTBED = "attach"
+_LONGEST_NAME = 40
+
+
+def folder_of(results: Path, program: DpdkProgram, run_id: str) -> Path:
+    """Return the run folder, as `pollscope run` would place it."""
+    return results / spec_name(program) / run_id
+
+
+def spec_name(program: DpdkProgram) -> str:
+    """Return the name under which runs of a program are found: `attach-dpdk-testpmd`."""
+    plain = re.sub(r"[^a-z0-9]+", "-", program.name.lower()).strip("-")
+    return f"attach-{plain or 'program'}"[:_LONGEST_NAME]
+
+
+class AttachedRun:
+    """One run of a running program: a repeat per part of the observation, a point per polling thread."""
+
+    def __init__(self, results: Path, program: DpdkProgram, info: ProbeInfo, trials: int) -> None:
+        """Make the run folder.
+
+        Raises:
+            DiskError: it cannot be made.
+        """
+        self._program, self._info, self._failed = program, info, 0
+        self._unseen, self._trials = "", list[str]()
+        self._several: bool | None = None
+        run_id = new_run_id()
+        self.folder = folder_of(results, program, run_id)
+        self._writer = RunWriter.create(self.folder, self._meta(run_id, trials))
+
+    def _meta(self, run_id: str, trials: int) -> dict[str, Any]:
+        program = self._program
+        return {
+            "pollscope": __version__,
+            "rules": RULES,
+            "run_id": run_id,
+            "spec_name": spec_name(program),
+            "row": None,
+            "rows": [],
+            "paper": None,
+            "title": f"{program.name}, as it ran ({program.dpdk})",
+            "spec_text": "",
+            "spec": {"name": spec_name(program), "repeats": {"count": trials}},
+            "overrides": {"quick": False, "set": []},
+            "testbed": {"name": TESTBED, "kind": TESTBED, "shared_tsc": True},
+            "seed": 0,
+            "plan": [],
+            "left_out": [],
+            "host": host_metadata(),
+            "build": {"dpdk": program.dpdk},
+            "program": {
+                "name": program.name,
+                "pid": program.pid,
+                "lcores": list(program.lcores),
+                "ports": [vars(port) for port in program.ports],
+            },
+            "node_hello": None,
+            "noise": [],
+            "maxima": {},
+            "warnings": [],
+            "knobs_before": snapshot(),
+            "knobs_after": None,
+            "units": {name: metric.unit for name, metric in metric_dictionary().metrics.items()},
+            "started_utc": utc_now(),
+            "finished_utc": None,
+            "status": "running",
+            "reason": None,
+        }
+
+    def append(self, repeat: int, readings: Sequence[CounterReading], extra: Mapping[str, Any]) -> list[ThreadShare]:
+        """Add the trials of several readings, one per thread; return what the threads did.
+
+        Raises:
+            DiskError: the disk takes no more.
+        """
+        threads = shares(readings, self._info)
+        if self._several is None:
+            self._several = len(threads) > 1
+        if not threads:
+            self.fail(repeat, readings[0].t_ns, "no thread of the program polls an RX queue")
+        rates = port_rates(readings)
+        for thread in threads:
+            record = self._begun(repeat, readings[0].t_ns, {"lcore": _level(thread)} if self._several else {})
+            result = _result(readings, thread, threads, rates, self._info)
+            self._add(record.having(result=result, **extra))
+        self._unseen = unseen_text(self._program, threads)
+        return threads
+
+    def fail(self, repeat: int, t_ns: int, reason: str) -> None:
+        """Add a trial that failed."""
+        self._failed += 1
+        self._add(self._begun(repeat, t_ns, {}).failed(reason))
+
+    def _add(self, record: TrialRecord) -> None:
+        self._trials.append(record.trial)
+        self._writer.append(record.to_json())
+
+    def _begun(self, repeat: int, t_ns: int, factors: Mapping[str, Any]) -> TrialRecord:
+        point = point_id(factors)
+        return TrialRecord(
+            trial=trial_id(point, repeat),
+            point=point,
+            repeat=repeat,
+            kind="measure",
+            factors=dict(factors),
+            testbed=TESTBED,
+            modelled=False,
+            started_utc=utc_now(),
+            started_monotonic_ns=t_ns,
+        )
+
+    def finish(self, status: str, reason: str | None = None) -> None:
+        """Close the run, and derive its table."""
+        self._writer.finish(
+            status="failed" if self._failed and status == "complete" else status,
+            reason=reason,
+            finished_utc=utc_now(),
+            plan=self._trials,
+            warnings=[self._unseen] if self._unseen else [],
+            knobs_after=snapshot(),
+        )
+        self._writer.close()
+        write_table(self.folder)
+
+
+def trial_id(point: str, repeat: int) -> str:
+    """Return the name of a trial."""
+    return f"measure:{point}:{repeat}"
+
+
+def _level(thread: ThreadShare) -> int | str:
+    counts = thread.counts
+    return counts.name if counts.lcore is None else counts.lcore
+
+
+def _result(
+    readings: Sequence[CounterReading],
+    thread: ThreadShare,
+    threads: Sequence[ThreadShare],
+    rates: Mapping[int, Mapping[str, float]],
+    info: ProbeInfo,
+) -> dict[str, Any]:
+    """Return the result of one thread. Bytes and sent packets of its ports are its own by its share of packets."""
+    cycles = round((readings[-1].t_ns - readings[0].t_ns) / 1e9 * info.tsc_hz)
+    seconds = cycles / info.tsc_hz
+    received = sum(each.probed.rx_pps or 0.0 for each in threads)
+    polled = {queue.port for each in threads for queue in each.queues}
+    totals = {
+        "tx_packets": _total(rates, "opackets", rates),
+        "tx_bytes": _total(rates, "obytes", rates),
+        "rx_bytes": _total(rates, "ibytes", polled),
+    }
+    part = (thread.probed.rx_pps or 0.0) / received if received else 0.0
+    moved = {name: rate * seconds * part for name, rate in totals.items() if rate is not None and received}
+    return {
+        "window": {"start_tsc": 0, "end_tsc": cycles, "tsc_hz": info.tsc_hz},
+        "dut": {"lcores": [_lcore(thread, cycles, seconds, moved)]},
+        "ports_per_s": {str(port): dict(each) for port, each in rates.items()},
+    }
+
+
+def _total(rates: Mapping[int, Mapping[str, float]], name: str, ports: Collection[int]) -> float | None:
+    found = [rates[port][name] for port in ports if name in rates.get(port, {})]
+    return sum(found) if found else None
+
+
+def _lcore(thread: ThreadShare, cycles: int, seconds: float, moved: Mapping[str, float]) -> dict[str, Any]:
+    counts, probed = thread.counts, thread.probed
+    sampled = dict(zip(COLUMNS, probed.blocks.sum(axis=0), strict=True))
+    share = cycles / sampled["sampled_cycles"] if sampled["sampled_cycles"] else 0.0
+    return {
+        **({} if counts.lcore is None else {"lcore": counts.lcore}),
+        "cpu": counts.cpu,
+        "thread": counts.name,
+        "accounting": "probe",
+        "queues": probed.queues,
+        "cycles": {"total": cycles},
+        # Sampled, and extended to the window.
+        "interruptions": {
+            "count": sampled["interruptions"] * share,
+            "cycles": sampled["interrupted_cycles"] * share,
+        },
+        **({} if probed.rx_pps is None else {"rx_packets": probed.rx_pps * seconds}),
+        **moved,
+        "probe": {
+            "tsc_hz": probed.tsc_hz,
+            "callback_cycles": vars(probed.callback_cycles),
+            "tx_callback_cycles": probed.tx_callback_cycles,
+            "max_burst": probed.max_burst,
+            "queues": probed.queues,
+            "loaded_queues": probed.loaded_queues,
+            "rx_pps": {"absent": "a port does not count packets"} if probed.rx_pps is None else probed.rx_pps,
+            "blocks": probed.blocks.tolist(),
+        },
+    }

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Attach to a program whose tax is known by construction: list, table, JSON, Prometheus' file, run folder."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from polling_thread import PollingThread
+from probed_program import ProbedProgram, running_program
+
+from pollscope.attach.observation import Observer, shares
+from pollscope.attach.probe import Probe
+from pollscope.attach.programs import find_program, running_programs
+from pollscope.attach.table import HEADER, WIDTH, lines
+from pollscope.base.errors import HostError, UsageError
+from pollscope.cli import main
+from pollscope.host.telemetry_socket import TelemetrySocket
+from pollscope.metrics.probed import ProbedClasses
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import read_run
+
+PPS, QUEUES, LOADED = 5e6, 8, 2
+Cli = Callable[..., str]
+
+
+def truth() -> PollingThread:
+    """Return the same thread after a long time at its own pace."""
+    thread = PollingThread(pps=PPS, queues=QUEUES, loaded=LOADED)
+    thread.observe(4, 1e4, 2e6)
+    return thread
+
+
+@pytest.fixture(scope="module")
+def own_pace() -> PollingThread:
+    return truth()
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProbedProgram]:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    it = ProbedProgram(PollingThread(pps=PPS, queues=QUEUES, loaded=LOADED))
+    with running_program(tmp_path, it):
+        yield it
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    def run(*words: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["attach", *words])
+        said = capsys.readouterr()
+        assert ended.value.code == code, said.err
+        return said.out if code == 0 else said.err
+
+    return run
+
+
+def test_list_names_lcores_ports_and_what_a_probe_cannot_see(program: ProbedProgram, cli: Cli) -> None:
+    said = cli("--list")
+    assert f"pid {os.getpid()}, file prefix rte, DPDK 22.11.11" in said
+    assert "worker lcores 1, 2" in said
+    assert "port 0 net_crossover0_a, driver net_crossover, RX queues 8, TX queues 1" in said
+    assert "probe: in it" in said
+    assert "not seen by a probe: 1 crypto device; 1 ring" in said
+    (listed,) = json.loads(cli("--list", "--json"))
+    assert listed["probe"] is True and listed["unseen"] == ["1 crypto device", "1 ring", "kernel work"]
+
+
+def test_program_without_probe_is_refused_with_what_to_do(program: ProbedProgram, cli: Cli) -> None:
+    program.probe = False
+    assert "not in it" in cli("--list")
+    said = cli("rte", "--seconds", "1", code=3)
+    assert "no probe plug-in is in this program" in said
+    assert not program.sessions
+
+
+def test_program_is_found_by_prefix_name_pid_and_path(program: ProbedProgram, tmp_path: Path) -> None:
+    path = tmp_path / "dpdk/rte/dpdk_telemetry.v2"
+    name = Path("/proc/self/comm").read_text().strip()
+    assert {find_program(word) for word in ("rte", name, str(os.getpid()), str(path))} == {path}
+    with pytest.raises(UsageError, match=r"no DPDK program is called 'ovs' \(running: .*rte"):
+        find_program("ovs")
+    with pytest.raises(HostError, match="no DPDK program answers"):
+        find_program(str(tmp_path / "none"))
+
+
+def test_several_programs_of_one_name_are_told_apart_by_prefix(program: ProbedProgram, tmp_path: Path) -> None:
+    with running_program(tmp_path / "other", program):
+        shutil.move(tmp_path / "other/dpdk/rte", tmp_path / "dpdk/second")
+        name = Path("/proc/self/comm").read_text().strip()
+        with pytest.raises(UsageError, match="several DPDK programs"):
+            find_program(name)
+        assert find_program("second").parent.name == "second"
+
+
+def test_json_holds_the_tax_of_the_thread(program: ProbedProgram, own_pace: PollingThread, cli: Cli) -> None:
+    found = json.loads(cli("rte", "--seconds", "1.5", "--json"))
+    (thread,) = found["threads"]
+    tax = 1 - own_pace.true_useful_share
+    assert thread["tax_share"]["value"] == pytest.approx(tax, abs=0.02)
+    assert abs(thread["tax_share"]["value"] - tax) <= thread["tax_share"]["error"] + 0.01
+    assert thread["saturation_pps"]["value"] == pytest.approx(own_pace.true_saturation_pps, rel=0.05)
+    assert thread["rx_pps"] == pytest.approx(PPS, rel=0.02)
+    assert [queue["rx_pps"] > 0 for queue in thread["queues"]] == [True] * LOADED + [False] * (QUEUES - LOADED)
+    assert thread["lcore"] == 1
+    assert not program.sessions, "the session was stopped"
+
+
+def test_table_fits_80_columns_and_names_what_is_not_seen(program: ProbedProgram, cli: Cli) -> None:
+    said = cli("rte", "--seconds", "1.5").splitlines()
+    assert HEADER in said
+    assert max(map(len, said)) <= WIDTH
+    assert any(
+        re.fullmatch(r" +1 +0 +\d+ ±\d+ % +[\d.]+ M +\d+ % +[\d.]+ +[\d.]+ Mpps +[\d.]+ Mpps .*", line) for line in said
+    )
+    assert sum("port 0 queue" in line for line in said) == QUEUES
+    text = " ".join(said)
+    assert "not seen: lcore 2 without an RX poll; 1 crypto device; 1 ring; kernel work" in text
+    assert re.search(r"lcore 1: empty poll 40(\.\d)? ±[\d.]+ cycles; busy poll [\d.]+ ±[\d.]+ cycles", text)
+
+
+def test_history_grows_by_one_bar_per_second(program: ProbedProgram, tmp_path: Path) -> None:
+    with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
+        observer = Observer(connection, probe)
+        threads = shares([observer.read() for _ in range(6)], observer.info)
+        (found,) = running_programs()
+        index = threads[0].counts.index
+        line = lines(found, threads, {index: [0.0, 0.5, 0.99]})[2]
+        assert line.endswith("▁▅█")
+        assert len(lines(found, threads, {index: [0.5] * 99})[2]) <= WIDTH
+
+
+def test_prometheus_file_is_whole_and_in_the_text_format(program: ProbedProgram, cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "pollscope.prom"
+    cli("rte", "--seconds", "1.5", "--openmetrics", str(file))
+    text = file.read_text()
+    assert text.endswith("# EOF\n")
+    gauges = dict(re.findall(r"^(pollscope_\w+)\{[^}]*lcore=\"1\"[^}]*\} ([\d.e+-]+)$", text, re.MULTILINE))
+    assert 0 < float(gauges["pollscope_tax_share"]) < 1
+    assert float(gauges["pollscope_rx_packets_per_second"]) == pytest.approx(PPS, rel=0.05)
+    for name in gauges:
+        assert text.count(f"# TYPE {name} gauge\n") == 1
+    assert list(tmp_path.glob(".*pollscope*")) == []
+
+
+def test_run_folder_holds_the_tax_and_all_commands_read_it(
+    program: ProbedProgram, own_pace: PollingThread, cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(cli("rte", "--seconds", "4", "--out", str(tmp_path / "results")).splitlines()[-1])
+    run = read_run(folder)
+    assert (run.meta["status"], len(run.trials), run.meta["testbed"]["kind"]) == ("complete", 2, "attach")
+    assert run.meta["warnings"] and "crypto device" in run.meta["warnings"][0]
+    table = current_table(run)
+    assert list(table["status"]) == ["ok", "ok"]
+    tax = table["metric.tax_share"]
+    assert tax.tolist() == pytest.approx([1 - own_pace.true_useful_share] * 2, abs=0.02)
+    assert (table["metric.tax_share_error"] < 0.03).all()
+    assert table["metric.saturation_pps"].tolist() == pytest.approx([own_pace.true_saturation_pps] * 2, rel=0.05)
+    assert table["metric.rx_pps"].tolist() == pytest.approx([PPS] * 2, rel=0.02)
+    assert table["metric.tx_pps"].tolist() == pytest.approx([PPS] * 2, rel=0.02)
+    assert table["metric.empty_poll_fraction"].between(0, 1).all()
+    shares_of = table[["metric.useful_share", "metric.empty_poll_share", "metric.instrumentation_share"]].sum(axis=1)
+    assert shares_of.tolist() == pytest.approx([1, 1], abs=0.001)
+    assert "plug-in" in str(table["absent.interaction_share"].iloc[0])
+    other = tmp_path / "compared"
+    shutil.copytree(folder, other)
+    for words in (
+        ["report", str(folder), "--out", str(tmp_path / "report.html")],
+        ["figures", str(folder), "--out", str(tmp_path / "figures")],
+        ["compare", str(folder), str(other)],
+        ["explain", str(folder)],
+        ["query", 'SELECT "metric.tax_share" FROM trials', str(tmp_path / "results")],
+        ["claims", str(folder)],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0, (words, capsys.readouterr().err)
+    assert (tmp_path / "figures/ATTACH.csv").read_text().count("useful_share") == 1
+    assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
+
+
+def test_collectors_record_beside_the_program(
+    program: ProbedProgram, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))  # a lock of its own
+    words = ["rte", "--seconds", "2", "--out", str(tmp_path / "results"), "--collect", "kernel-load"]
+    run = read_run(Path(cli(*words).splitlines()[-1]))
+    (trial,) = run.trials
+    assert trial["collectors"]["kernel-load"]["status"] == "ok"
+    assert (run.path / trial["samples"]).is_file()
+
+
+def test_end_of_the_program_fails_its_trial_and_keeps_the_run(program: ProbedProgram, tmp_path: Path, cli: Cli) -> None:
+    answered = program.reply
+
+    def mortal(request: str) -> object:
+        if len(program.requests) > 80:
+            raise OSError("ended")
+        return answered(request)
+
+    program.reply = mortal  # type: ignore[method-assign]
+    said = cli("rte", "--seconds", "6", "--out", str(tmp_path / "results"), code=1)
+    assert "ended early" in said
+    (folder,) = (tmp_path / "results").glob("*/*")
+    run = read_run(folder)
+    assert run.meta["status"] == "failed"
+    assert run.trials[-1]["status"] == "failed" and "gone" in run.trials[-1]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["rte", "--out", "results"], "needs an end"),
+        (["rte", "--seconds", "1", "--collect", "kernel-load"], "run folder"),
+        (["rte", "--seconds", "1", "--out", "r", "--collect", "none"], "no collector 'none'"),
+        (["--list", "--out", "results"], "only lists"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(program: ProbedProgram, cli: Cli, words: list[str], reason: str) -> None:
+    assert reason in cli(*words, code=2)
+    assert not any("start" in request for request in program.requests)
+
+
+def test_error_of_the_plugin_is_shown_as_it_is(program: ProbedProgram) -> None:
+    with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
+        program.refusal = "windows: no memory (add hugepages)"
+        with pytest.raises(HostError, match=r"windows: no memory \(add hugepages\)"):
+            probe.threads()
+
+
+def test_session_that_ended_by_its_heartbeat_is_begun_again(program: ProbedProgram) -> None:
+    """A busy host may hold the observer up; counters go on from where they were."""
+    with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
+        first = probe.threads()
+        program.sessions.clear()
+        assert probe.threads()[0].counts["ee"] > first[0].counts["ee"]
+        program.sessions.clear()
+    assert not program.sessions, "leaving does not need a session"
+
+
+def test_program_in_another_mount_namespace_is_found(tmp_path: Path, own_pace: PollingThread) -> None:
+    """As in a container: its /run is its own, and the host sees the socket below /proc/PID/root."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("a mount namespace needs root and unshare")
+    code = (
+        "import sys, time; sys.path[:0] = sys.argv[1:3]\n"
+        "from pathlib import Path\n"
+        "from polling_thread import PollingThread\n"
+        "from probed_program import ProbedProgram, running_program\n"
+        f"thread = PollingThread(pps={PPS}, queues={QUEUES}, loaded={LOADED})\n"
+        "with running_program(Path('/run'), ProbedProgram(thread)):\n"
+        "    print('up', flush=True); sys.stdin.read()\n"
+    )
+    tests = Path(__file__).resolve().parent
+    mounted = 'mount -t tmpfs none /run && exec "$@"'
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", mounted, "sh"]
+    command += [sys.executable, "-c", code, str(tests), str(tests.parent)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            assert process.stdout.readline() == "up\n"
+            path = Path(f"/proc/{process.pid}/root/run/dpdk/rte/dpdk_telemetry.v2")
+            (found,) = [each for each in running_programs() if each.pid == process.pid]
+            assert found.socket.samefile(path)
+            with TelemetrySocket(find_program("", path)) as connection, Probe(connection) as probe:
+                observer = Observer(connection, probe)
+                (thread,) = shares([observer.read() for _ in range(12)], observer.info)
+            assert isinstance(thread.classes, ProbedClasses)
+            assert thread.classes.tax.value == pytest.approx(1 - own_pace.true_useful_share, abs=0.03)
+        finally:
+            process.stdin.close()
+            process.wait(10)
