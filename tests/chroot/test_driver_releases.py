@@ -94,14 +94,16 @@ def test_driver_suite_passes(release: tuple[str, debian.System]) -> None:
 
 
 TESTPMD = """(sleep 2; echo) | dpdk-testpmd --lcores=0@0,1@0-1 --no-huge --no-shconf -m 256 --no-pci \\
-    -d /build/librte_net_crossover.so --vdev=net_crossover0 -- --tx-first --total-num-mbufs=4096 --rxq=2 --txq=2"""
+    -d /build/librte_net_crossover.so --vdev=net_crossover0 -d /build/librte_pollscope_probe.so \\
+    -- --tx-first --total-num-mbufs=4096 --rxq=2 --txq=2"""
 
 
 def test_stock_testpmd_forwards(release: tuple[str, debian.System]) -> None:
-    """io for two seconds, without hugepages; ended by Enter, as testpmd asks for."""
+    """io for two seconds, without hugepages; ended by Enter, as testpmd asks for. The probe does not refuse it."""
     _, system = release
     done = system.run(["sh", "-c", TESTPMD], timeout_s=RUN_LIMIT_S)
     assert done.returncode == 0, done.stdout[-4000:]
+    assert "pollscope probe:" not in done.stdout
     _, _, totals = done.stdout.partition("Accumulated forward statistics")
     counts = {name: int(value) for name, value in re.findall(r"([RT]X-\w+): *(\d+)", totals)}
     assert counts["RX-packets"] > 10_000
