@@ -110,8 +110,9 @@ def test_no_dut_takes_part() -> None:
     assert replayed["gen"]["trace"] == "/tmp/one.pcap" and "frame" not in replayed["gen"]
 
 
-def test_repeats_measure_their_own_floor_and_their_own_calibration() -> None:
-    """One value copied into every repeat has an interval of width 0, whatever its error."""
+@pytest.mark.parametrize(("shared", "expected"), [(1, [1, 2, 2, 3]), (2, [1, 1, 1, 2])])
+def test_repeats_measure_their_own_floor_and_their_own_calibration(shared: int, expected: list[int]) -> None:
+    """One value copied into every repeat has an interval of width 0; many short repeats share a few of them."""
     session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
     floors = PathFloors()
     for repeat in (1, 1, 2):
@@ -123,9 +124,10 @@ def test_repeats_measure_their_own_floor_and_their_own_calibration() -> None:
     session.calibrate = lambda _params: {"stamp_cycles": {"median": float(next(counter))}}
     testbed = LoopbackTestbed.__new__(LoopbackTestbed)
     testbed._calibrations = {}
+    testbed._repeats_per_cost = shared
     point = Point("queues=1", {"queues": 1}, params())
-    found = [testbed._configured(session, trial(point, repeat))[1] for repeat in (1, 1, 2)]
-    assert [each["stamp_cycles"]["median"] for each in found] == [1, 1, 2]
+    found = [testbed._configured(session, trial(point, repeat))[1] for repeat in (0, 1, 1, 2)]
+    assert [each["stamp_cycles"]["median"] for each in found] == expected
 
 
 def trial(point: Point, repeat: int) -> Any:
