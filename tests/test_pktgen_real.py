@@ -124,10 +124,9 @@ def test_a_row_runs_with_it(cli: Cli, sshd: SshHost, build_dir: Path, pktgen: Pa
         assert dut["rx_packets"] > 0
         assert dut["workload_dropped"] == 0, "the router has no route for what pktgen-dpdk sends"
         latency = trial["result"]["gen"]["lcores"][0]["pktgen_latency"]
-        if words[0] == "S-F9" and trial["start"]["rate"]:
+        if words[0] == "S-F9":
             assert 0 < latency["min_us"] <= latency["avg_us"] <= latency["max_us"]
-        if "pps" in trial["start"]["rate"]:
-            offered = derive_trial(trial)[0]["offered_pps"]
-            assert offered == pytest.approx(trial["start"]["rate"]["pps"], rel=0.2)
+        if words == ["SANITY-PAIR"]:  # a few packets per second, which any machine sends; 100 of them are stamped ones
+            assert derive_trial(trial)[0]["offered_pps"] == pytest.approx(trial["start"]["rate"]["pps"], rel=0.4)
     assert not list(Path("/tmp").glob("pollscope-pktgen-*")), "its folder ends with the run"
     assert not sshd.connections()
