@@ -52,7 +52,7 @@ ORGANISATIONS: dict[str, dict[str, Any]] = {
     "scale-up-rts": {
         "organisation": "scale-up",
         "ring_sync": "rts",
-        "ring_size": 256,
+        "ring_size": 2048,  # no ring is shorter than all packets of a trial, so that none refuses one
         "lcores": [2, 3],
         "dispatchers": [4, 5],
     },
