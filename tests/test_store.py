@@ -117,6 +117,14 @@ def test_a_whole_file_is_not_torn(tmp_path: Path) -> None:
     assert len(read_run(folder).trials) == 1
 
 
+@pytest.mark.parametrize("level", ["many", "10", 10**400, [1], None])
+def test_a_level_that_has_to_be_a_number_is_refused(tmp_path: Path, level: object) -> None:
+    with RunWriter.create(tmp_path / "run", META) as writer:
+        writer.append({**RECORD, "factors": {"frame": "imix", "load_pps": 1e6, "queues": level}})
+    with pytest.raises(UsageError, match=r"line 1: factors: .* queues is .*, not a number"):
+        read_run(tmp_path / "run")
+
+
 def test_a_run_has_one_writer_at_a_time(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", META) as first:
         first.append(RECORD)

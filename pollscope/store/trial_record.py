@@ -1,17 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The record of one trial, and that of one host-state check: lines of a run folder (docs/internals/store-format.md)."""
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from pollscope.base.errors import UsageError
 from pollscope.base.names import Status, TrialKind
+from pollscope.spec.model import Parameters
 
 # As a node, a co-runner or a collector sent it.
 _Said = dict[str, Any]
 _Kind = TypeVar("_Kind", bound=BaseModel)
+
+
+def _is_number(annotation: object) -> bool:
+    """Tell whether a parameter's type allows numbers only."""
+    if annotation in (int, float):
+        return True
+    if get_origin(annotation) is Literal:
+        return False
+    kinds = [
+        each for each in get_args(annotation) if (isinstance(each, type) and each is not type(None)) or get_args(each)
+    ]
+    return bool(kinds) and all(map(_is_number, kinds))
+
+
+# Levels of these factors are numbers, whatever a spec writes.
+_NUMBERS = frozenset(name for name, field in Parameters.model_fields.items() if _is_number(field.annotation))
 
 
 def checked(kind: type[_Kind], line: Mapping[str, Any], place: str) -> _Kind:
@@ -80,6 +98,15 @@ class TrialRecord(BaseModel):
     lost: bool | None = None
     final: bool | None = None
     host_state: int | None = None
+
+    @field_validator("factors")
+    @classmethod
+    def _check_levels(cls, factors: _Said) -> _Said:
+        for name in _NUMBERS & factors.keys():
+            level = factors[name]
+            if not isinstance(level, int | float) or abs(level) > sys.float_info.max:
+                raise ValueError(f"{name} is {str(level)[:40]!r}, not a number")
+        return factors
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any], place: str) -> Self:
