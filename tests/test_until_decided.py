@@ -72,7 +72,7 @@ def test_the_error_is_spent_once_over_all_looks() -> None:
 
 def test_looking_again_and_again_at_equal_points_rarely_finds_a_difference() -> None:
     rng = np.random.default_rng(1)
-    looks, wrong = [12, 24, 48, 96, 192], Counter[bool]()
+    looks, wrong = [12, 24, 48, 96, 192], Counter[str]()
     for _ in range(400):
         logs = 0.1 * rng.standard_normal(looks[-1])
         found = [
