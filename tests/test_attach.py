@@ -118,7 +118,8 @@ def test_table_fits_80_columns_and_names_what_is_not_seen(program: ProbedProgram
     assert HEADER in said
     assert max(map(len, said)) <= WIDTH
     assert any(
-        re.fullmatch(r" +1 +0 +\d+ ±\d+ % +[\d.]+ M +\d+ % +[\d.]+ +[\d.]+ Mpps +[\d.]+ Mpps .*", line) for line in said
+        re.fullmatch(r" +1 +0 +\d+ ±\d+ % +0 % +[\d.]+ M +\d+ % +[\d.]+ +[\d.]+ Mpps +[\d.]+ Mpps .*", line)
+        for line in said
     )
     assert sum("port 0 queue" in line for line in said) == QUEUES
     text = " ".join(said)

@@ -12,9 +12,9 @@ from pollscope.metrics.probed import ProbedClasses, SampledValue
 
 WIDTH = 80
 _BARS = "▁▂▃▄▅▆▇█"
-_HISTORY = 10
+_HISTORY = 7
 MOST_QUEUES = 16
-HEADER = "lcore cpu       tax    polls  empty burst    packets  saturates at  last tax"
+HEADER = "lcore cpu       tax  away    polls  empty burst    packets  saturates at  last"
 KERNEL = "kernel work"
 
 
@@ -56,6 +56,7 @@ def _thread_line(thread: ThreadShare, history: Sequence[float]) -> str:
     bars = "".join(_BARS[min(7, int(8 * max(0.0, each)))] for each in list(history)[-_HISTORY:])
     cells = [
         f"{_tax(found.tax):>9}",
+        f"{_percent(found.interrupted):>5}",
         f"{_amount(found.poll_rate_hz):>8}",
         f"{_percent(found.empty_fraction):>6}",
         f"{human_number(found.burst) if found.burst else '-':>5}",
@@ -93,7 +94,7 @@ def _queue_lines(thread: ThreadShare) -> list[str]:
         burst = human_number(each.packets / each.busy_polls) if each.busy_polls else "-"
         rate = "-" if each.pps is None else human_rate(each.pps)
         name = f"port {each.port} queue {each.queue}"
-        found.append(f"{'':10}{name:<18}{_percent(empty):>7} {burst:>5} {rate:>10}"[:WIDTH].rstrip())
+        found.append(f"{'':10}{name:<24}{_percent(empty):>7} {burst:>5} {rate:>10}"[:WIDTH].rstrip())
     if (more := len(queues) - MOST_QUEUES) > 0:
         found.append(f"{'':10}and {more} queues more (--json has all)")
     return found
