@@ -44,6 +44,7 @@ def own_pace() -> PollingThread:
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProbedProgram]:
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr("pollscope.attach.programs._in_containers", list)  # programs of other tests
     monkeypatch.chdir(tmp_path)
     it = ProbedProgram(PollingThread(pps=PPS, queues=QUEUES, loaded=LOADED))
     with running_program(tmp_path, it):
@@ -98,6 +99,16 @@ def test_several_programs_of_one_name_are_told_apart_by_prefix(program: ProbedPr
         with pytest.raises(UsageError, match="several DPDK programs"):
             find_program(name)
         assert find_program("second").parent.name == "second"
+
+
+def test_program_that_other_mount_namespaces_see_too_is_listed_once(
+    program: ProbedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dpdk/rte/dpdk_telemetry.v2"
+    again = Path("/proc/self/root", *path.parts[1:])
+    monkeypatch.setattr("pollscope.attach.programs._in_containers", lambda: [again, again])
+    assert find_program("rte") == path
+    assert len(running_programs()) == 1
 
 
 def test_json_holds_the_tax_of_the_thread(program: ProbedProgram, own_pace: PollingThread, cli: Cli) -> None:

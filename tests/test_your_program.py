@@ -127,11 +127,12 @@ def test_idle_program_has_nothing_but_tax(build_dir: Path, tmp_path: Path) -> No
 
 
 def test_rings_that_are_always_full_saturate_the_lcore(build_dir: Path, tmp_path: Path) -> None:
-    """Its packet rate is the rate of saturation, and no time is left but for what else ran on its CPU."""
+    """No time is left but for what else ran on its CPU, and its rate is no higher than that of saturation."""
     with probed_testpmd(build_dir, "net_crossover0,feed=infinite") as testpmd:
         testpmd.tell("start")
         (thread,) = json.loads(attached("--seconds", str(SECONDS), "--json", cwd=tmp_path))["threads"]
-    assert thread["useful_share"]["value"] + thread["interrupted_share"] == pytest.approx(1, abs=0.05)
+    tax, useful = thread["tax_share"], thread["useful_share"]["value"]
+    assert abs(tax["value"] - thread["interrupted_share"]) <= POINTS_5 + tax["error"]
     rate = thread["saturation_pps"]
-    saturation_pps = rate.get("value", thread["saturation_at_least_pps"])
-    assert saturation_pps == pytest.approx(thread["rx_pps"], rel=0.1 + rate.get("error", 0) / saturation_pps)
+    noise = (tax["error"] + rate.get("error", 0) / thread["rx_pps"]) / useful
+    assert rate.get("value", thread["saturation_at_least_pps"]) >= (0.9 - noise) * thread["rx_pps"]

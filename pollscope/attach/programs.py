@@ -69,11 +69,15 @@ class DpdkProgram:
 
 def running_programs(sockets: Sequence[Path] = ()) -> list[DpdkProgram]:
     """Return the programs behind sockets; default: all of this host, those in containers included."""
-    found = []
+    # Mount namespaces may share a folder, so that one socket has several paths.
+    found = {}
     for path in sockets or [*telemetry_sockets(), *_in_containers()]:
-        with suppress(OSError), TelemetrySocket(path) as connection:  # one that ends meanwhile
-            found.append(look_at(connection))
-    return found
+        with suppress(OSError):  # one that ends meanwhile
+            identity = path.stat().st_dev, path.stat().st_ino
+            if identity not in found:
+                with TelemetrySocket(path) as connection:
+                    found[identity] = look_at(connection)
+    return list(found.values())
 
 
 def _in_containers(proc: Path = PROC) -> list[Path]:
