@@ -637,4 +637,5 @@ def test_two_independent_errors_are_added_as_such(tmp_path: Path) -> None:
     trials = [synthetic.trial(f"t{k}", "p0", k, {"queues": 1}, useful_share=0.6 + d) for k, d in enumerate(spread)]
     (sample,) = by_point(current_table(read_run(synthetic.write_run(tmp_path / "run", trials))), "tax_share")
     repeats = 4.302653 * 0.01 / math.sqrt(3)
-    assert sample.estimate.high - sample.estimate.value == pytest.approx(math.hypot(repeats, sample.error), rel=1e-6)
+    together = math.hypot(repeats, sample.error, sample.resolution / 2)
+    assert sample.estimate.high - sample.estimate.value == pytest.approx(together, rel=1e-6)
