@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from testpmd import Testpmd, port_stats, remove_leftovers, require_testpmd, running_testpmd, totals
@@ -42,21 +43,23 @@ class Probe:
         self._socket.connect(f"/var/run/dpdk/{prefix}/dpdk_telemetry.v2")
         self._socket.recv(1024)
 
-    def ask(self, command: str) -> dict:
+    def ask(self, command: str) -> dict[str, Any]:
         self._socket.send(command.encode())
         (answer,) = json.loads(self._socket.recv(1 << 20)).values()
+        assert isinstance(answer, dict), answer
         return answer
 
-    def __call__(self, command: str, *parameters: object) -> dict:
+    def __call__(self, command: str, *parameters: object) -> dict[str, Any]:
         answer = self.ask(",".join([f"/pollscope/probe/{command}", *map(str, parameters)]))
         assert "error" not in answer, answer
         return answer
 
     def start(self, *settings: str) -> int:
-        return self("start", *settings)["session"]
+        return int(self("start", *settings)["session"])
 
     def queues(self, session: int) -> dict[str, list[int]]:
-        found, first = {}, 0
+        found: dict[str, list[int]] = {}
+        first: int | None = 0
         while first is not None:
             page = self("queues", session, first, 3)
             first = page.pop("next", None)
@@ -100,13 +103,17 @@ def probe(program: tuple[Testpmd, Probe]) -> Probe:
     return program[1]
 
 
-def wait_for(probe: Probe, what: Callable[[dict], bool]) -> dict:
+def wait_for(probe: Probe, what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Return the state of the probe when `what` holds for it."""
     end = time.monotonic() + LIMIT_S
     while not what(info := probe("info")):
         assert time.monotonic() < end, info
         time.sleep(0.01)
     return info
+
+
+def reached(windows: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda info: bool(info["windows"] >= windows)
 
 
 def burst_counts(said: str, direction: str) -> list[int]:
@@ -180,7 +187,7 @@ def test_watched_time_has_no_holes(testpmd: Testpmd, probe: Probe) -> None:
 
     def sampled_s() -> float:
         thread = probe("thread", session, 0)
-        return sum(thread[name][CYCLES] + thread[name][INTERRUPTED] for name in CLASSES) / tsc_hz
+        return float(sum(thread[name][CYCLES] + thread[name][INTERRUPTED] for name in CLASSES) / tsc_hz)
 
     (outer, before, inner) = (time.monotonic(), sampled_s(), time.monotonic())
     time.sleep(0.5)
@@ -196,7 +203,7 @@ def test_watched_time_has_no_holes(testpmd: Testpmd, probe: Probe) -> None:
 @pytest.mark.parametrize("cycles", [50, pytest.param(1000, marks=pytest.mark.thorough)])
 def test_sessions_come_and_go_without_loss_or_leak(testpmd: Testpmd, probe: Probe, cycles: int) -> None:
     def allocations() -> int:
-        return probe.ask("/eal/heap_info,0")["Alloc_count"]
+        return int(probe.ask("/eal/heap_info,0")["Alloc_count"])
 
     probe("stop", probe.start(OFTEN))  # the first one also registers for events of ports
     before = allocations()
@@ -204,8 +211,7 @@ def test_sessions_come_and_go_without_loss_or_leak(testpmd: Testpmd, probe: Prob
     testpmd.tell("start tx_first")
     for _ in range(cycles):
         session = probe.start(OFTEN)
-        windows = probe("info")["windows"]
-        wait_for(probe, lambda info, windows=windows: info["windows"] > windows)
+        wait_for(probe, reached(probe("info")["windows"] + 1))
         probe("stop", session)
     wait_for(probe, lambda info: info["callbacks"] == 0)
     end = time.monotonic() + LIMIT_S
@@ -330,8 +336,8 @@ def test_threads_that_eal_does_not_know_are_told_apart(build_dir: Path) -> None:
     """Two of them share a queue: its counts are lower bounds then, and `moves` says so."""
     require_testpmd()
     prefix = new_prefix()
-    command = [build_dir / "tests-pollers", "--lcores=0", "--no-pci", "--in-memory", f"--file-prefix={prefix}"]
-    command += ["--vdev=net_crossover0,feed=infinite", "-d", build_dir / PLUGIN]
+    command = [str(build_dir / "tests-pollers"), "--lcores=0", "--no-pci", "--in-memory", f"--file-prefix={prefix}"]
+    command += ["--vdev=net_crossover0,feed=infinite", "-d", str(build_dir / PLUGIN)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         while process.stdout.readline() != "ready\n":
