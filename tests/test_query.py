@@ -111,10 +111,11 @@ def test_an_outdated_table_is_derived_again(cwd: Path) -> None:
 
 
 def test_levels_that_are_numbers_in_one_run_and_words_in_another_are_words(cwd: Path) -> None:
-    trials = [synthetic.trial("t0", "p", 0, {"queues": "many"})]
-    synthetic.write_run(cwd / "results" / "other" / "x", trials, run_id="20260103T000000Z-abcdef")
-    done = asked('SELECT DISTINCT "factor.queues" AS q FROM trials ORDER BY q', cwd, "--csv")
-    assert done.stdout.split() == ["q", "1", "2", "many"]
+    for name, frame in (("x", 64), ("y", "imix")):
+        trials = [synthetic.trial("t0", "p", 0, {"frame": frame})]
+        synthetic.write_run(cwd / "results" / "other" / name, trials, run_id=f"2026010{frame == 64:d}T000000Z-abcdef")
+    done = asked('SELECT DISTINCT "factor.frame" AS f FROM trials WHERE f IS NOT NULL ORDER BY f', cwd, "--csv")
+    assert done.stdout.split() == ["f", "64", "imix"]
 
 
 def test_runs_of_several_hosts_are_said_to_be(cwd: Path) -> None:
