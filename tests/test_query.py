@@ -113,8 +113,11 @@ def test_an_outdated_table_is_derived_again(cwd: Path) -> None:
 def test_levels_that_are_numbers_in_one_run_and_words_in_another_are_words(cwd: Path) -> None:
     for name, frame in (("x", 64), ("y", "imix")):
         trials = [synthetic.trial("t0", "p", 0, {"frame": frame})]
-        synthetic.write_run(cwd / "results" / "other" / name, trials, run_id=f"2026010{frame == 64:d}T000000Z-abcdef")
+        synthetic.write_run(
+            cwd / "results" / "other" / name, trials, run_id=f"2026010{3 + (frame == 64)}T000000Z-abcdef"
+        )
     done = asked('SELECT DISTINCT "factor.frame" AS f FROM trials WHERE f IS NOT NULL ORDER BY f', cwd, "--csv")
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["f", "64", "imix"]
 
 
