@@ -92,12 +92,12 @@ def test_aa_tells_where_the_variance_sits(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.measure
-def test_aa_runs_from_spec_to_verdict() -> None:
+def test_aa_runs_from_spec_to_verdict(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, FOLDER / "aa.py", "1", "--seconds", "0.5"],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(FOLDER.parent)},
+        env={**os.environ, "PYTHONPATH": str(FOLDER.parent), "POLLSCOPE_STATE_DIR": str(tmp_path)},
         timeout=LIMIT_S,
         check=False,
     )
