@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import synthetic_run as synthetic
 from pydantic import ValidationError
@@ -24,7 +25,7 @@ from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.spec.predicates import EveryTrial, LargestFall, StatedBounds, Within
 from pollscope.stats.estimates import RESOLUTION
 from pollscope.store.results_table import current_table
-from pollscope.store.run_folder import read_run
+from pollscope.store.run_folder import RunFolder, read_run
 
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
 INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURABLE
@@ -373,6 +374,22 @@ def test_an_absent_metric_is_not_measurable_with_the_reason(tmp_path: Path) -> N
 
 def test_one_value_is_inconclusive(tmp_path: Path) -> None:
     assert judged(tmp_path, trials_of({(1, 1.0): 0.75}, [0.0]), claim(**WITHIN)).kind is INCONCLUSIVE
+
+
+def test_trials_that_lack_a_metric_by_its_size_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the trials know the metric: they do not stand for the point, however well they agree."""
+
+    def censored(run: RunFolder) -> pd.DataFrame:
+        table = current_table(run)
+        table.loc[table["repeat"] > 3, "metric.tax_share"] = math.nan
+        return table
+
+    trials = trials_of({(1, 1.0): 0.75}, [0.001 * number for number in range(8)])
+    assert judged(tmp_path / "whole", trials, claim(**WITHIN)).kind is AGREES
+    monkeypatch.setattr("pollscope.analysis.claims.evaluate.current_table", censored)
+    verdict = judged(tmp_path / "censored", trials, claim(**WITHIN))
+    assert verdict.kind is INCONCLUSIVE
+    assert "the metric is absent in 4 of 8 trials" in verdict.finding.sentence
 
 
 def test_failed_trials_are_never_data(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pollscope.analysis.claims.evaluate import SANITY
 from pollscope.analysis.claims.verdict import Verdict, VerdictKind
-from pollscope.analysis.point_values import PointValues, by_point, factors, groups, measured, places
+from pollscope.analysis.point_values import PointValues, by_point, factors, groups, measured, places, unfair_samples
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.units import counted, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
@@ -198,7 +198,7 @@ _FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
 def _with_most_queues(data: pd.DataFrame, metric: str) -> list[PointValues]:
     if f"metric.{metric}" not in data or _LOAD not in factors(data):
         return []
-    found = by_point(data, metric)
+    found = by_point(data[~places(data).isin(unfair_samples(data, metric))], metric)
     most = max((int(each.levels.get("queues", 1)) for each in found), default=1)
     return [each for each in found if int(each.levels.get("queues", 1)) == most]
 

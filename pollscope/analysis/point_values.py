@@ -33,6 +33,8 @@ from pollscope.store.run_folder import RunFolder
 
 # Not a parameter: which pair of a testbed of several measured the trial.
 PAIR = "pair"
+# If more than this share of a point's trials lack a metric, the others do not stand for the point.
+_MOST_ABSENT = 1 / 3
 Level = float | int | str | bool
 Statistic = Literal["mean", "median"]
 # The attribute of a table that says by which statistic its points are shown.
@@ -229,6 +231,24 @@ def places(table: pd.DataFrame) -> pd.Series:
     """Of each trial its point, with the pair where the testbed has pairs: each of them measures all points."""
     column = f"factor.{PAIR}"
     return f"{PAIR} " + table[column] + ", " + table["point"] if column in table.columns else table["point"]
+
+
+def unfair_samples(table: pd.DataFrame, metric: str) -> dict[str, str]:
+    """Return the places where the trials that have a metric are no fair sample of the point, and why.
+
+    A metric that is absent because its error is too large is absent more often where it is large, or small. The
+    undisturbed levels leave trials out on purpose.
+    """
+    if metric.startswith("undisturbed_"):
+        return {}
+    lacks = table[f"metric.{metric}"].isna().groupby(places(table)).agg(["sum", "count"])
+    some = lacks[(lacks["sum"] > _MOST_ABSENT * lacks["count"]) & (lacks["sum"] < lacks["count"])]
+    return {
+        str(
+            place
+        ): f"At {place} the metric is absent in {int(lack)} of {int(count)} trials, and the others are no fair sample"
+        for place, lack, count in some.itertuples()
+    }
 
 
 def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> list[PointValues]:

@@ -15,7 +15,16 @@ from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.host_state import counts_text, of_samples, whole_mix
 from pollscope.analysis.papers import differences
 from pollscope.analysis.planned import missing_levels, missing_text
-from pollscope.analysis.point_values import PAIR, absence, by_point, data_of, factors, places, several_pairs
+from pollscope.analysis.point_values import (
+    PAIR,
+    absence,
+    by_point,
+    data_of,
+    factors,
+    places,
+    several_pairs,
+    unfair_samples,
+)
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_share
@@ -143,6 +152,7 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     if finding.numbers:
         finding = replace(finding, sentence=finding.sentence + _stopping_text(run, confidence))
     finding = _of_all_levels(claim, run, selected, finding)
+    finding = _of_fair_samples(claim, selected, finding)
     if several_pairs(table) and not several_pairs(selected):
         finding = replace(
             finding, sentence=f"{finding.sentence} Only pair {selected[f'factor.{PAIR}'].iloc[0]} has it."
@@ -168,6 +178,16 @@ def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding
         return finding
     text = f"The claim states an average over all levels, and these were not measured: {lacks}."
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
+
+
+def _of_fair_samples(claim: Claim, selected: pd.DataFrame, finding: Finding) -> Finding:
+    """Return the finding; it is inconclusive if many trials of one of its points lack the metric."""
+    unfair = unfair_samples(selected, claim.metric) if finding.kind in _DECIDED else {}
+    if not unfair:
+        return finding
+    return replace(
+        finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {next(iter(unfair.values()))}."
+    )
 
 
 def _lacking(claim: Claim, run: RunFolder) -> str:
