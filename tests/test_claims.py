@@ -388,7 +388,7 @@ def test_trials_that_lack_a_metric_by_its_size_decide_nothing(tmp_path: Path, mo
     assert judged(tmp_path / "whole", trials, claim(**WITHIN)).kind is AGREES
     monkeypatch.setattr("pollscope.analysis.claims.evaluate.current_table", censored)
     verdict = judged(tmp_path / "censored", trials, claim(**WITHIN))
-    assert verdict.kind is INCONCLUSIVE
+    assert verdict.kind is NOT_MEASURABLE
     assert "the metric is absent in 4 of 8 trials" in verdict.finding.sentence
 
 

@@ -246,7 +246,7 @@ def unfair_samples(table: pd.DataFrame, metric: str) -> dict[str, str]:
     return {
         str(
             place
-        ): f"At {place} the metric is absent in {int(lack)} of {int(count)} trials, and the others are no fair sample"
+        ): f"at {place} the metric is absent in {int(lack)} of {int(count)} trials, and the others are no fair sample"
         for place, lack, count in some.itertuples()
     }
 

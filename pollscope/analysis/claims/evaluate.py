@@ -141,18 +141,17 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     selected = _selected(data, claim.where, run)
     if selected.empty:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
-    if claim.needs_load:
-        unfit = unsaturated_points(table) | unreached_points(run, table) | saturated_generator_points(run, table)
-        at = places(selected)
-        left_out = [unfit[place] for place in at.unique() if place in unfit]
-        selected = selected[~at.isin(unfit)]
-        if selected.empty:
-            return _not_measurable(f"no point stands for its load; {left_out[0]}")
+    unfit = _unfit(claim, run, table, selected)
+    selected = selected[~places(selected).isin(unfit)]
+    if selected.empty:
+        lacks = "stands for its load" if claim.needs_load else "has a fair sample"
+        return _not_measurable(f"no point {lacks}; {next(iter(unfit.values()))}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
+    if unfit and not claim.needs_load:
+        finding = replace(finding, sentence=f"{finding.sentence} Left out: {next(iter(unfit.values()))}.")
     if finding.numbers:
         finding = replace(finding, sentence=finding.sentence + _stopping_text(run, confidence))
     finding = _of_all_levels(claim, run, selected, finding)
-    finding = _of_fair_samples(claim, selected, finding)
     if several_pairs(table) and not several_pairs(selected):
         finding = replace(
             finding, sentence=f"{finding.sentence} Only pair {selected[f'factor.{PAIR}'].iloc[0]} has it."
@@ -161,6 +160,14 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
         return finding
     # Levels that the predicate needs are missing, perhaps because the testbed has no room for them.
     return replace(finding, sentence=" ".join([finding.sentence, *_left_out(claim, run)]))
+
+
+def _unfit(claim: Claim, run: RunFolder, table: pd.DataFrame, selected: pd.DataFrame) -> dict[str, str]:
+    """Return the places of the selected trials that do not stand for their point, and why."""
+    unfit = unfair_samples(selected, claim.metric) if claim.row != SANITY else {}
+    if claim.needs_load:
+        unfit |= unsaturated_points(table) | unreached_points(run, table) | saturated_generator_points(run, table)
+    return {str(place): unfit[place] for place in places(selected).unique() if place in unfit}
 
 
 def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding: Finding) -> Finding:
@@ -178,16 +185,6 @@ def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding
         return finding
     text = f"The claim states an average over all levels, and these were not measured: {lacks}."
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
-
-
-def _of_fair_samples(claim: Claim, selected: pd.DataFrame, finding: Finding) -> Finding:
-    """Return the finding; it is inconclusive if many trials of one of its points lack the metric."""
-    unfair = unfair_samples(selected, claim.metric) if finding.kind in _DECIDED else {}
-    if not unfair:
-        return finding
-    return replace(
-        finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {next(iter(unfair.values()))}."
-    )
 
 
 def _lacking(claim: Claim, run: RunFolder) -> str:
