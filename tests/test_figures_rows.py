@@ -137,7 +137,7 @@ def test_latency_of_one_queue_is_drawn_beside_one_queue_per_core(
     tmp_path: Path, row: str, label: str, stated: str
 ) -> None:
     text = words(svg_of(run_of(tmp_path / "run", row, shared_trials()), row, tmp_path / "out"))
-    for word in ("4 cores", label, "a queue a core", "one queue for all cores (corec)", stated):
+    for word in ("4 cores", label, "one queue per core", "one queue for all cores (corec)", stated):
         assert word in text
 
 

@@ -41,7 +41,7 @@ WORDS = {
         "99th percentile, 10 cores, up to 32 packets at once",
         "SoCC'19: scale-up higher above 15 Mpps",
     ),
-    "S-F17b": ("99th percentile, 10 cores", "scale-out (a queue a core)"),
+    "S-F17b": ("99th percentile, 10 cores", "scale-out (one queue per core)"),
     "S-F18": ("Forwarded by 10 logical cores (Mpps)", "SoCC'19: SMT pairs +45 % with scale-up", "SMT pairs"),
     "H-F3a": ("SQ (one queue)", "Relative to the fewest queues"),
 }

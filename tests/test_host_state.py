@@ -23,7 +23,7 @@ from pollscope.analysis.point_values import measured
 from pollscope.analysis.quality import cautions
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
-from pollscope.metrics.host_state import BETWEEN, judge_host_state, standing, trial_labels
+from pollscope.metrics.host_state import BETWEEN, Measured, judge_host_state, standing, trial_labels
 from pollscope.spec.predicates import Ratio, Within
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
@@ -66,7 +66,7 @@ def test_a_trial_is_judged_by_the_cpus_that_it_uses() -> None:
     assert judged.host_states == ["A", "B"]
     for cpus, expected in ((("0",), "AAAAAAAA"), (("0", "1"), "AAAABBBB"), ((), "AAAABBBB")):
         trials = [{"host_state": i, "host": {"interrupts": dict.fromkeys(cpus, 0)}} for i in range(8)]
-        found = "".join(label[0] for label in trial_labels(judged, checks, trials))
+        found = "".join(label[0] for label in trial_labels(judged, checks, map(Measured.of, trials)))
         assert found.replace("b", "A" if expected[4] == "A" else "B") in (expected, "AAABBBBB")
 
 
@@ -186,7 +186,7 @@ def test_a_broken_host_check_is_named(broken: dict[str, Any]) -> None:
 
 def test_a_trial_has_the_host_state_of_both_checks_around_it() -> None:
     host_checks = [host_check(0), host_check(1), host_check(2, line=900), host_check(3, line=910)]
-    trials = [{"host_state": 0}, {"host_state": 1}, {"host_state": 2}, {"host_state": 3}, {}]
+    trials = map(Measured, [0, 1, 2, 3, None])
     assert trial_labels(judge_host_state(host_checks), host_checks, trials) == ["A", BETWEEN, "B", "B", ""]
 
 

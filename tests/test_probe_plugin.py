@@ -2,10 +2,8 @@
 """Load the probe into the distribution's testpmd, and drive it through DPDK's telemetry socket as an observer does."""
 
 import itertools
-import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +14,9 @@ from typing import Any
 
 import pytest
 from testpmd import Testpmd, port_stats, remove_leftovers, require_testpmd, running_testpmd, totals
+
+from pollscope.host.eal_folders import runtime_folder
+from pollscope.host.telemetry_socket import SOCKET_NAME, TelemetrySocket
 
 PLUGIN, OTHER_SERIES = "librte_pollscope_probe.so", "libtests-probe-series.so"
 QUEUES = 4
@@ -38,20 +39,14 @@ class Probe:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(LIMIT_S)
-        self._socket.connect(f"/var/run/dpdk/{prefix}/dpdk_telemetry.v2")
-        self._socket.recv(1024)
+        self._socket = TelemetrySocket(runtime_folder() / prefix / SOCKET_NAME)
 
-    def ask(self, command: str) -> dict[str, Any]:
-        self._socket.send(command.encode())
-        (answer,) = json.loads(self._socket.recv(1 << 20)).values()
-        assert isinstance(answer, dict), answer
-        return answer
+    def ask(self, command: str) -> Any:
+        return self._socket.value(command)
 
     def __call__(self, command: str, *parameters: object) -> dict[str, Any]:
         answer = self.ask(",".join([f"/pollscope/probe/{command}", *map(str, parameters)]))
-        assert "error" not in answer, answer
+        assert isinstance(answer, dict) and "error" not in answer, answer
         return answer
 
     def start(self, *settings: str) -> int:

@@ -26,6 +26,7 @@ struct queues {
 };
 
 static pthread_mutex_t *port_lock;
+static bool follows_ports;
 static struct queues ports[RTE_MAX_ETHPORTS][PROBE_DIRECTIONS];
 static bool is_gone[RTE_MAX_ETHPORTS];
 static struct installed *installed;
@@ -203,13 +204,13 @@ int probe_callbacks_init(pthread_mutex_t *lock)
 {
 	int status;
 
-	if (port_lock != NULL)
+	port_lock = lock; /* before the first event can come */
+	if (follows_ports)
 		return 0;
 	status = rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_DESTROY, on_port_event, NULL);
 	if (status == 0)
 		status = rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_NEW, on_port_event, NULL);
-	if (status == 0)
-		port_lock = lock;
+	follows_ports = status == 0;
 	return status;
 }
 

@@ -296,6 +296,7 @@ static int show_thread(const char *command, const char *parameters, struct rte_t
 
 	rte_tel_data_start_dict(data);
 	describe_thread(thread, data);
+	probe_add_dict(data, "most_asked", thread->most_asked);
 	probe_add_dict(data, "windows", sums->windows);
 	probe_add_dict(data, "finished_windows", sums->finished_windows);
 	probe_add_dict(data, "packets", sums->packets);

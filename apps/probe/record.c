@@ -177,6 +177,8 @@ uint16_t probe_receive(uint16_t port, uint16_t id, struct rte_mbuf **packets, ui
 	follow_iteration(sums, queue, tsc, interrupted);
 	count_burst(queue, thread, count);
 	queue->full += count == max;
+	if (unlikely(max > thread->most_asked))
+		thread->most_asked = max;
 	if (unlikely(flags & WINDOW_CLOSING)) {
 		sums->finished_windows++;
 		__atomic_store_n(&sums->window, 0, __ATOMIC_RELEASE);

@@ -10,7 +10,7 @@
  * gaps would be missed more often than short ones. In a doubled window each RX callback is installed twice; the second records into
  * sums that nobody reads. The difference between empty gaps of doubled and single windows is the cost of a callback in place.
  *
- * A polling thread alone writes its sums, and the counts of its queues. Others may read them meanwhile and see each number whole.
+ * A polling thread alone writes its sums, and the counts of its queues. Others may read them at any time and see each number whole.
  * If several threads poll a queue, the counts of the queue (not of the threads) are lower bounds.
  */
 #ifndef PROBE_RECORD_H
@@ -65,7 +65,8 @@ enum probe_copy { PROBE_SINGLE, PROBE_DOUBLED, PROBE_SHADOW, PROBE_COPIES };
 struct probe_thread {
 	uint32_t number; /* index + 1 */
 	int tid;
-	int lcore_index; /* -1: not an EAL lcore */
+	int lcore_index;     /* -1: not an EAL lcore */
+	uint16_t most_asked; /* packets that a poll asked for, at most */
 	struct probe_sums sums[PROBE_COPIES];
 } __attribute__((aligned(64)));
 

@@ -36,8 +36,8 @@ _NEEDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"needs (?:about )?[\d.]+ [KMG]iB|hugepages"), "more memory"),
     (re.compile(r"needs? \d+ CPUs|core of its own"), "more CPUs"),
     (re.compile(r"collector|counter"), "counters of the host"),
-    (re.compile(r"stands for its load"), "a load that the generator reaches"),
-    (re.compile(r"has a fair sample"), "a quieter machine or longer windows"),
+    (re.compile(r"no fair sample"), "a quieter machine or longer windows"),
+    (re.compile(r"fit to judge by"), "a load that the generator reaches"),
     (re.compile(r"fewer than two levels|no point with|no pair of points"), "levels that the run leaves out"),
 )
 _TALLY_WORDS = {

@@ -17,6 +17,7 @@ from pollscope.metrics.host_state import (
     UNKNOWN,
     HostStateJudgement,
     HostStateQuantity,
+    Measured,
     judge_host_state,
     trial_labels,
 )
@@ -98,8 +99,8 @@ def labelled_together(runs: Sequence[RunFolder], tables: Sequence[pd.DataFrame])
     for run, own, table in zip(runs, shifted, tables, strict=True):
         offset = int(own[0]["host_check"]) - int(run.host_checks[0]["host_check"]) if own else 0
         trials = [
-            {**trial, "host_state": trial["host_state"] + offset} if isinstance(trial.get("host_state"), int) else {}  # type: ignore[operator]
-            for trial in last_attempts(run.trials)
+            Measured(None if check is None else check + offset, cpus)
+            for check, cpus in map(Measured.of, last_attempts(run.trials))
         ]
         labels = [UNKNOWN] * len(trials) if reason else trial_labels(judgement, own, trials)
         found.append(table.assign(host_state=labels))

@@ -14,6 +14,7 @@ from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.dut import ERRORS
 from pollscope.metrics.formulas.searched import SEARCHED
+from pollscope.metrics.undisturbed import UNDISTURBED
 from pollscope.plan.blocks import FEWEST_BLOCKS
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import level_text
@@ -239,16 +240,12 @@ def unfair_samples(table: pd.DataFrame, metric: str) -> dict[str, str]:
     A metric that is absent because its error is too large is absent more often where it is large, or small. The
     undisturbed levels leave trials out on purpose.
     """
-    if metric.startswith("undisturbed_"):
+    if metric in UNDISTURBED:
         return {}
     lacks = table[f"metric.{metric}"].isna().groupby(places(table)).agg(["sum", "count"])
     some = lacks[(lacks["sum"] > _MOST_ABSENT * lacks["count"]) & (lacks["sum"] < lacks["count"])]
-    return {
-        str(
-            place
-        ): f"at {place} the metric is absent in {int(lack)} of {int(count)} trials, and the others are no fair sample"
-        for place, lack, count in some.itertuples()
-    }
+    absent = "the metric is absent in {} of {} trials, and the others are no fair sample"
+    return {str(place): f"at {place} {absent.format(lack, count)}" for place, lack, count in some.itertuples()}
 
 
 def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> list[PointValues]:

@@ -36,7 +36,6 @@ _CLASS = (
     "_nc",
 )
 _CLASSES = {"empty_empty": "ee", "empty_busy": "eb", "busy_empty": "be", "busy_busy": "bb"}
-DEFAULT_BURST = 32
 # Fewer doubled gaps do not tell the cost of a callback in place.
 _MIN_DOUBLED = 1000
 # Relative error of the cost of a callback in place (the second one finds everything in the cache), and of the loop's.
@@ -188,7 +187,6 @@ def _thread(index: int, reply: Mapping[str, Any]) -> ThreadCounts:
         counts["sampled_cycles"] += counts[f"{letters}_c"] + _numbers(reply, name, len(_CLASS))[4]
     lcore = _whole(reply, "lcore")
     doubled = _numbers(reply, "doubled_empty_empty", 3)
-    most = reply.get("most_asked", 0)
     return ThreadCounts(
         index,
         _whole(reply, "tid"),
@@ -197,7 +195,7 @@ def _thread(index: int, reply: Mapping[str, Any]) -> ThreadCounts:
         _whole(reply, "cpu"),
         counts,
         longest,
-        most if type(most) is int and most > 0 else DEFAULT_BURST,
+        max(1, _whole(reply, "most_asked")),
         (doubled[0], doubled[1], doubled[2]),
     )
 

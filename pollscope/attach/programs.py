@@ -72,7 +72,7 @@ def running_programs(sockets: Sequence[Path] = ()) -> list[DpdkProgram]:
     # Mount namespaces may share a folder, so that one socket has several paths.
     found = {}
     for path in sockets or [*telemetry_sockets(), *_in_containers()]:
-        with suppress(OSError):  # one that ends meanwhile
+        with suppress(OSError):  # it has ended
             identity = path.stat().st_dev, path.stat().st_ino
             if identity not in found:
                 with TelemetrySocket(path) as connection:

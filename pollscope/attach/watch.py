@@ -116,7 +116,7 @@ def _collection(recording: AttachedRun, repeat: int, names: Sequence[str], progr
 def _trial(
     observer: Observer, program: DpdkProgram, seconds: float, first: CounterReading, collection: Collection | None
 ) -> tuple[list[CounterReading], dict[str, Any]]:
-    """Return the readings of one trial, and what collectors recorded meanwhile."""
+    """Return the readings of one trial, and what collectors recorded during it."""
     if collection is None:
         return _readings(observer, seconds, first), {}
     collection.start()

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -346,34 +346,39 @@ def _name(number: int) -> str:
     return chr(ord("A") + number) if number < 26 else f"state {number + 1}"
 
 
+class Measured(NamedTuple):
+    """Hold the number of the check before a trial and the CPUs on which it measured; None where its record has none."""
+
+    check: int | None
+    cpus: frozenset[int] | None = None
+
+    @classmethod
+    def of(cls, trial: Mapping[str, Any]) -> "Measured":
+        """Return them from the record of a trial."""
+        check, host = trial.get("host_state"), trial.get("host")
+        interrupts = host.get("interrupts") if isinstance(host, Mapping) else None
+        cpus = interrupts if isinstance(interrupts, Mapping) and all(str(cpu).isdecimal() for cpu in interrupts) else ()
+        return cls(check if isinstance(check, int) else None, frozenset(int(cpu) for cpu in cpus) or None)
+
+
 def trial_labels(
-    judgement: HostStateJudgement, host_checks: Sequence[HostCheck], trials: Iterable[Mapping[str, Any]]
+    judgement: HostStateJudgement, host_checks: Sequence[HostCheck], trials: Iterable[Measured]
 ) -> list[str]:
     """Return the host state of each trial: that of the checks around it, BETWEEN if they differ, or UNKNOWN.
 
-    A trial is judged by the CPUs that it uses, as far as its record names them.
+    A trial is judged by the CPUs that it uses, as far as they are known.
     """
     following = _following(host_checks)
     labels = []
     by_cpus: dict[frozenset[int] | None, Mapping[int, str]] = {None: judgement.labels}
-    for trial in trials:
-        before, cpus = trial.get("host_state"), cpus_of(trial)
+    for check, cpus in trials:
         if cpus is not None and cpus not in by_cpus:
             by_cpus[cpus] = judgement.labels_on(cpus)
         known = by_cpus[cpus]
-        label = known.get(before, UNKNOWN) if isinstance(before, int) else UNKNOWN
-        after = known.get(following.get(before, -1), UNKNOWN) if isinstance(before, int) else UNKNOWN
+        before = -1 if check is None else check  # no check has this number
+        label, after = known.get(before, UNKNOWN), known.get(following.get(before, -1), UNKNOWN)
         labels.append(BETWEEN if UNKNOWN not in (label, after) and label != after else label)
     return labels
-
-
-def cpus_of(trial: Mapping[str, Any]) -> frozenset[int] | None:
-    """Return the CPUs on which a trial measured, by its record; None if it does not name them."""
-    host = trial.get("host")
-    interrupts = host.get("interrupts") if isinstance(host, Mapping) else None
-    if not isinstance(interrupts, Mapping) or not all(str(cpu).isdecimal() for cpu in interrupts):
-        return None
-    return frozenset(int(cpu) for cpu in interrupts) or None
 
 
 def _following(host_checks: Sequence[HostCheck]) -> dict[int, int]:

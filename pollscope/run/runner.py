@@ -14,8 +14,8 @@ from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.host_state import (
     UNKNOWN,
+    Measured,
     Standing,
-    cpus_of,
     judge_host_state,
     standing,
     trial_labels,
@@ -54,8 +54,7 @@ class Kept:
     reason: str
     counts: SearchCounts | None
     steps: tuple[str, ...]  # of a search
-    host_state: int | None
-    cpus: tuple[int, ...]  # on which it measured
+    measured: Measured
 
 
 class Runner:
@@ -267,8 +266,7 @@ class Runner:
             reason=record.reason or "",
             counts=counts_of(record, metrics) if counted else None,
             steps=tuple(record.search["trials"]) if record.search is not None else (),
-            host_state=record.host_state,
-            cpus=tuple(cpus_of(record.to_json()) or ()),
+            measured=Measured.of({"host_state": record.host_state, "host": record.host}),
         )
         self.testbed.maxima.keep(record, metrics)
 
@@ -374,7 +372,7 @@ class Runner:
         """
         judgement = judge_host_state(self.testbed.host_checks)
         seen = [kept for kept in self._kept.values() if kept.kind == "measure" and kept.status != "failed"]
-        labels = trial_labels(judgement, self.testbed.host_checks, [_stand(kept) for kept in seen])
+        labels = trial_labels(judgement, self.testbed.host_checks, [kept.measured for kept in seen])
         labelled = list(zip(seen, labels, strict=True))
         if len(judgement.host_states) < 2:
             return labelled, Standing(UNKNOWN, {})
@@ -406,12 +404,6 @@ class Runner:
             elif width > until.within:
                 wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
                 self.warnings.append(f"{after} its {level} interval is still {wide}")
-
-
-def _stand(kept: Kept) -> Mapping[str, object]:
-    """Return what the host state of a trial is judged by, as its record has it."""
-    host = {"host": {"interrupts": dict.fromkeys(map(str, kept.cpus))}} if kept.cpus else {}
-    return {"host_state": kept.host_state, **host}
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

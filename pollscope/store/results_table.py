@@ -21,7 +21,7 @@ from pollscope.base.replacing import replacing
 from pollscope.host.files import read_plain
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.host_state import UNKNOWN, judge_host_state, standing, trial_labels, wanted_in_one
+from pollscope.metrics.host_state import UNKNOWN, Measured, judge_host_state, standing, trial_labels, wanted_in_one
 from pollscope.metrics.judgement import Judgement, drift_flags, judge
 from pollscope.metrics.noise import LIMITS, Limits
 from pollscope.metrics.record import Flag, NotMeasured, Part
@@ -172,7 +172,7 @@ def trial_host_states(run: RunFolder) -> list[Stand]:
     Otherwise none is.
     """
     records = last_attempts(run.trials)
-    labels = trial_labels(judge_host_state(run.host_checks), run.host_checks, records)
+    labels = trial_labels(judge_host_state(run.host_checks), run.host_checks, map(Measured.of, records))
     by_pair: dict[object, list[tuple[Mapping[str, object], str]]] = {}
     for record, label in zip(records, labels, strict=True):
         if record["kind"] == "measure" and record["status"] != "failed":

@@ -144,10 +144,9 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     unfit = _unfit(claim, run, table, selected)
     selected = selected[~places(selected).isin(unfit)]
     if selected.empty:
-        lacks = "stands for its load" if claim.needs_load else "has a fair sample"
-        return _not_measurable(f"no point {lacks}; {next(iter(unfit.values()))}")
+        return _not_measurable(f"no point is fit to judge by: {next(iter(unfit.values()))}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
-    if unfit and not claim.needs_load:
+    if unfit:
         finding = replace(finding, sentence=f"{finding.sentence} Left out: {next(iter(unfit.values()))}.")
     if finding.numbers:
         finding = replace(finding, sentence=finding.sentence + _stopping_text(run, confidence))

@@ -42,9 +42,7 @@ from pollscope.spec.points import level_text
 
 MEAN_LATENCY, COMPLETION = "latency_sent_mean_ns", "flow_completion_mean_ns"
 CORES, SHARED = Along("cores", "Cores"), Along("cores", "Cores at one receive queue")
-EACH_OR_SHARED = {"scale-out": "a queue for each core", "corec": "one queue for all cores"}
-A_CORE_OR_SHARED = {"scale-out": "a queue a core", "corec": "one queue for all cores (corec)"}
-FLOWS = {"scale-out": "a queue for each core", "corec": "one queue for all cores (corec)"}
+EACH_OR_SHARED = {"scale-out": "one queue per core", "corec": "one queue for all cores (corec)"}
 PATHS = {
     "scale-out": "standard path, one core",
     "corec": "corec",
@@ -94,7 +92,7 @@ def draw_load(data: FigureData) -> Figure:
     figure = new_figure(3.0)
     for axes, count in zip(figure.subplots(1, len(cores), squeeze=False, sharey=True).flat, cores, strict=True):
         axes.set_title(counted(count, "core"))
-        for rank, line in enumerate(lines_by("organisation", A_CORE_OR_SHARED, having(found, cores=count))):
+        for rank, line in enumerate(lines_by("organisation", EACH_OR_SHARED, having(found, cores=count))):
             members = sorted(
                 (each for each in line.found if _place(each) in offered), key=lambda each: offered[_place(each)]
             )
@@ -134,7 +132,7 @@ def draw_distribution(data: FigureData) -> Figure:
         if not here:
             absent_panel(axes, "no trial of this point is data", 30)
             continue
-        for rank, (organisation, name) in enumerate(A_CORE_OR_SHARED.items()):
+        for rank, (organisation, name) in enumerate(EACH_OR_SHARED.items()):
             if organisation in here:
                 levels: dict[str, Any] = {"cores": count, "load_of_max": load, "organisation": organisation}
                 look: Any = {"color": LINES[rank], "ls": DASHES[rank], "label": name}
@@ -306,17 +304,17 @@ def draw_flows(data: FigureData, size_bytes: int) -> Figure:
         axes.set_title(f"{flows:.0f} flows: {name}")
         members = having(data.by_point(metric, "cores", "organisation", "flows"), flows=flows)
         members = [each for each in members if each.levels.get("flow_size", size_bytes) == size_bytes]
-        lines = lines_by("organisation", FLOWS, members, dashes=None)
+        lines = lines_by("organisation", EACH_OR_SHARED, members, dashes=None)
         draw_panel(axes, lines, CORES, Up("Completion (ms)", 1e6), data.absence(metric))
     return figure
 
 
 # (organisation, where empty buffers lie) -> words.
 RIVALS = {
-    ("scale-out", "posted"): "a queue a core (RSS)",
-    ("rebalanced", "posted"): "a queue a core, rebalanced (RSS++)",
-    ("scale-out", "shared"): "a queue a core, shared buffers (ShRing)",
-    ("scale-out", "split"): "a queue a core, buffers lent (rxBisect)",
+    ("scale-out", "posted"): "one queue per core (RSS)",
+    ("rebalanced", "posted"): "one queue per core, rebalanced (RSS++)",
+    ("scale-out", "shared"): "one queue per core, shared buffers (ShRing)",
+    ("scale-out", "split"): "one queue per core, buffers lent (rxBisect)",
     ("corec", "posted"): "one queue, corec",
     ("locked", "posted"): "one queue, lock that is waited for",
     ("trylock", "posted"): "one queue, lock that is passed by",

@@ -56,7 +56,7 @@ SIZES = Along("frame", "Packet size (B)", ticks=log2_axis)
 PAIRS = Along("cores", "Cores, each with a queue of its own")
 FORWARDING = Along("cores", "Forwarding cores, with as many dispatchers")
 ORGANISATIONS = {
-    "scale-out": "scale-out (a queue a core)",
+    "scale-out": "scale-out (one queue per core)",
     "scale-up": "scale-up (one shared queue)",
     "locked": "locked",
     "scale-up rts": "scale-up, ring rts",
