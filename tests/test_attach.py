@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from command_line import pollscope
 from polling_thread import PollingThread
 from probed_program import ProbedProgram, running_program
 
@@ -19,7 +20,6 @@ from pollscope.attach.probe import Probe
 from pollscope.attach.programs import find_program, running_programs
 from pollscope.attach.table import HEADER, WIDTH, lines
 from pollscope.base.errors import HostError, UsageError
-from pollscope.cli import main
 from pollscope.host.telemetry_socket import TelemetrySocket
 from pollscope.metrics.probed import ProbedClasses
 from pollscope.store.results_table import current_table
@@ -52,13 +52,11 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProbedP
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(tmp_path: Path) -> Cli:
     def run(*words: str, code: int = 0) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(["attach", *words])
-        said = capsys.readouterr()
-        assert ended.value.code == code, said.err
-        return said.out if code == 0 else said.err
+        done = pollscope("attach", *words, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
 
     return run
 
@@ -163,7 +161,7 @@ def test_prometheus_file_is_whole_and_in_the_text_format(program: ProbedProgram,
 
 
 def test_run_folder_holds_the_tax_and_all_commands_read_it(
-    program: ProbedProgram, own_pace: PollingThread, cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    program: ProbedProgram, own_pace: PollingThread, cli: Cli, tmp_path: Path
 ) -> None:
     folder = Path(cli("rte", "--seconds", "4", "--out", str(tmp_path / "results")).splitlines()[-1])
     run = read_run(folder)
@@ -191,9 +189,8 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
         ["query", 'SELECT "metric.tax_share" FROM trials', str(tmp_path / "results")],
         ["claims", str(folder)],
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 0, (words, capsys.readouterr().err)
+        done = pollscope(*words, cwd=tmp_path)
+        assert done.returncode == 0, (words, done.stderr)
     assert (tmp_path / "figures/ATTACH.csv").read_text().count("useful_share") == 1
     assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
 

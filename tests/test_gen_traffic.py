@@ -131,11 +131,12 @@ def test_packets_of_a_burst_are_due_together(generator: Generator) -> None:
 def test_arrivals_switch_on_and_off(generator: Generator) -> None:
     generator.configure(arrivals="on-off", on_ns=1_000_000, off_ns=3_000_000, departures=30_000)
     gen, _ = generator.trial({"pps": 1e5})
-    gaps = np.diff(intended(gen, generator.client.hello["tsc_hz"]))
-    # 400 packets in 4 ms come in the first of them, 2.5 us apart.
-    assert np.median(gaps) == pytest.approx(2.5e-6, abs=2e-9)
-    off = gaps[gaps > 1e-3]
-    assert len(off) > 10 and np.median(off) == pytest.approx(3e-3 + 2.5e-6, abs=1e-7)
+    times = intended(gen, generator.client.hello["tsc_hz"])
+    # 400 packets in 4 ms come in the first of them, 2.5 us apart. A CPU that is taken away leaves some out.
+    assert np.median(np.diff(times)) == pytest.approx(2.5e-6, abs=2e-9)
+    assert np.count_nonzero(np.diff(times) > 1e-3) > 10
+    phases = np.sort((times - times[0]) % 4e-3)
+    assert np.diff(phases, append=phases[0] + 4e-3).max() == pytest.approx(3e-3 + 2.5e-6, abs=1e-7)
     assert gen["intended"] == pytest.approx(1e5 * WINDOW_S, abs=400)
     with pytest.raises(NodeRefused, match=r"in a period of 0\.004 s"):
         generator.trial({"pps": 10})

@@ -83,7 +83,8 @@ def test_a_host_installs_what_the_builder_of_its_inventory_built(tree: Path, tmp
         own = {"ansible_port": remote["port"], "ansible_ssh_private_key_file": remote["key"]}
         prefix = {"pollscope_apps_prefix": str(other.folder / "opt/pollscope"), "pollscope_apps_builder": "first"}
         hosts = {"first": {}, "second": {**own, **prefix, "ansible_ssh_common_args": named}}
-        builder.play("provision", hosts=hosts, **given)
+        played = builder.play("provision", hosts=hosts, **given)
+    assert sum("Run build-release" in change for change in played.changes) == 1, "each host builds for itself"
     assert (other.folder / "opt/pollscope/current/bin/pollscope-node").read_bytes() == GOOD
 
 

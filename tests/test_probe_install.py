@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import pollscope
 
-from pollscope.cli import main, probe
+from pollscope.cli import probe
 from pollscope.host.journal import load
 from pollscope.knobs import KnobHost
 from pollscope.knobs import probe as knob
@@ -32,13 +33,11 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnobHost:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(tmp_path: Path) -> Cli:
     def run(*words: str, code: int = 0) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(["probe", *words])
-        said = capsys.readouterr()
-        assert ended.value.code == code, said.err
-        return said.out if code == 0 else said.err
+        done = pollscope("probe", *words, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
 
     return run
 
