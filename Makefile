@@ -34,12 +34,12 @@ UV_COMPILE := $(VENV)/uv pip compile --quiet --universal --python-version 3.11 -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run opening test test-all lint lint-fast tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test walk-test lock clean clean-host ready ready-dev ready-vm programs
+.PHONY: help build run opening test test-all lint lint-fast tables format bench figures fuzz vm-test vm-roles-test chroot-test machine-test walk-test lock clean clean-host ready ready-dev ready-vm programs users-programs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ready programs ## build/pollscope-node and build/librte_net_crossover.so, set-up included
+build: ready users-programs ## the programs that users run, in build/, set-up included
 
 # The rows of the first run need no PMU, NIC or third CPU. Rings that the virtual NIC keeps full leave the generator out of
 # what is measured, so that a virtual machine gives narrow intervals.
@@ -47,7 +47,7 @@ FULL_RINGS := --quick --set noise.extra_blocks=1
 FIRST_RUN := TAX SANITY
 
 # Exit code 1 (a trial failed, or a check of this machine does not hold) is part of the report and comes back at the end.
-run: opening ready programs ## measure the polling tax on this machine and show it (four minutes, set-up included)
+run: opening ready users-programs ## measure the polling tax on this machine and show it (four minutes, set-up included)
 	@mkdir -p results out .cache && touch .cache/run-started && : >out/run.txt
 	@worst=0; \
 	measure() { code=0; $(POLLSCOPE) run "$$@" >>out/run.txt || code=$$?; [ $$code -le 1 ] || exit $$code; [ $$code = 0 ] || worst=1; }; \
@@ -154,6 +154,9 @@ ready-vm:
 ready-dev:
 	@playbooks/bootstrap --dev
 
+users-programs: TARGET := users-programs
+users-programs: programs
+
 programs:
 	@grep -qsF '$(CURDIR)/apps' build/build.ninja || { rm -rf build; meson setup build apps; } # also in a checkout that was moved
-	@ninja -C build --quiet
+	@ninja -C build --quiet $(TARGET)
