@@ -230,7 +230,7 @@ def gone(pid: int, limit_s: float = 20) -> bool:
 
 def children(pid: int) -> list[int]:
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for stat in (process / "stat" for process in Path("/proc").glob("[0-9]*")):
         try:
             if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
                 found.append(int(stat.parent.name))

@@ -138,7 +138,7 @@ def corunner_below(sshd: SshHost, limit_s: float = 60) -> int:
     """Return the co-runner that a connection of this host started."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
-        for path in Path("/proc").glob("[0-9]*/comm"):
+        for path in (process / "comm" for process in Path("/proc").glob("[0-9]*")):
             pid = int(path.parent.name)
             if _read(path).startswith("pollscope-corun") and sshd.process.pid in ancestors(pid):
                 return pid

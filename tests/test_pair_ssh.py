@@ -184,7 +184,7 @@ def test_nodes_end_with_their_connection(cli: Cli, sshd: SshHost, build_dir: Pat
 def nodes_of(testbed: Path) -> list[str]:
     """Return processes whose file prefix names this testbed."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in (process / "cmdline" for process in Path("/proc").glob("[0-9]*")):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:

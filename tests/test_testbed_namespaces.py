@@ -67,7 +67,7 @@ def cli(tmp_path: Path) -> Cli:
 def network_namespaces() -> dict[int, str]:
     """Return those of all processes: inode -> a process in it."""
     found = {}
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
+    for link in (process / "ns/net" for process in Path("/proc").glob("[0-9]*")):
         try:
             found[link.stat().st_ino] = link.parts[2]
         except OSError:  # it has ended

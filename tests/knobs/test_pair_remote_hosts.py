@@ -135,7 +135,7 @@ def test_a_host_without_pollscope_has_no_collectors(cli: Cli, sshd: SshHost, tmp
 def agents_of(folder: Path) -> list[int]:
     """Return agents whose state is in `folder`."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for path in (process / "environ" for process in Path("/proc").glob("[0-9]*")):
         try:
             if f"POLLSCOPE_STATE_DIR={folder}".encode() in path.read_bytes().split(b"\0"):
                 found.append(int(path.parent.name))

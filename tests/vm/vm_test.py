@@ -383,7 +383,7 @@ def nothing_left(testbed: VmPairTestbed) -> None:
     others = [path.name for path in vm_folder().iterdir() if path.suffix not in (".img", ".tar", ".json")]
     assert not others, others
     here = str(testbed.folder).encode()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in (process / "cmdline" for process in Path("/proc").glob("[0-9]*")):
         try:
             assert here not in path.read_bytes() or path.parent.name == str(os.getpid()), path
         except OSError:
