@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import gzip
 import json
 import os
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,43 @@ def test_stored_trials_are_read_back(tmp_path: Path) -> None:
     assert run.meta["format"] == 1
     assert [trial["trial"] for trial in run.trials] == ["a", "b"]
     assert not run.torn
+
+
+def packed(folder: Path) -> Path:
+    """Compress the trials of a run."""
+    plain = folder / "trials.jsonl"
+    plain.with_suffix(".jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    return folder
+
+
+def test_compressed_trials_are_read_and_never_continued(tmp_path: Path) -> None:
+    run, compressed = read_run(made(tmp_path / "run", "a", "b")), packed(made(tmp_path / "packed", "a", "b"))
+    assert read_run(compressed).trials == run.trials
+    with pytest.raises(UsageError, match=r"trials are compressed \(gunzip "):
+        RunWriter.resume(compressed)
+    assert not (compressed / "trials.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda _: gzip.compress(bytes(10**8)), "expands to more than 100 times its size"),
+        (lambda _: b"{}\n", "is not gzip data"),
+    ],
+)
+def test_a_hostile_compressed_file_is_refused(tmp_path: Path, change: Callable[[bytes], bytes], reason: str) -> None:
+    file = packed(made(tmp_path / "run", "a")) / "trials.jsonl.gz"
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(UsageError, match=reason):
+        read_run(file.parent)
+
+
+def test_compressed_trials_that_are_cut_off_end_like_a_torn_line(tmp_path: Path) -> None:
+    file = packed(made(tmp_path / "run", *map(str, range(200)))) / "trials.jsonl.gz"
+    file.write_bytes(file.read_bytes()[:-60])
+    run = read_run(file.parent)
+    assert run.torn and 0 < len(run.trials) < 200
 
 
 @pytest.mark.parametrize("folder", [*RUNS.glob("data/runs/*/")], ids=str)

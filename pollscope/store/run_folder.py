@@ -3,6 +3,7 @@
 
 import json
 import shlex
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from pollscope.store.run_meta import check_meta
 from pollscope.store.trial_record import CheckRecord, TrialRecord, checked
 
 FORMAT = 1
+# More than any trials compress to: a small file of a stranger must not fill the memory.
+_MOST_EXPANSION = 100
 REMEDY = "give the folder that `pollscope run` printed"
 
 
@@ -31,7 +34,7 @@ class RunFolder:
         trials: the lines of trials.jsonl in order; a trial that was repeated stands there once per attempt.
         torn: whether the last line was cut off (and left out).
         host_checks: the lines of host_states.jsonl in order; empty where the testbed has no host.
-        trials_bytes: how long trials.jsonl was when it was read.
+        trials_bytes: how long the file of the trials was when it was read.
         derived: results that are needed repeatedly, by name.
     """
 
@@ -61,9 +64,15 @@ def read_run(path: Path) -> RunFolder:
         UsageError: no run folder, a format that is not known, or a broken line that is not the last.
     """
     meta = read_meta(path)
-    trials, torn, size = _read_lines(path / "trials.jsonl", TrialRecord)
+    trials, torn, size = _read_lines(trials_file(path), TrialRecord)
     host_checks, _, _ = _read_lines(path / "host_states.jsonl", CheckRecord)
     return RunFolder(path, meta, trials, torn, host_checks, size)
+
+
+def trials_file(folder: Path) -> Path:
+    """Return the file of the trials: trials.jsonl, or trials.jsonl.gz of a finished run that was compressed."""
+    plain, compressed = folder / "trials.jsonl", folder / "trials.jsonl.gz"
+    return compressed if compressed.exists() and not plain.exists() else plain
 
 
 def read_meta(path: Path) -> dict[str, Any]:
@@ -116,19 +125,31 @@ def _check_units(units: Mapping[str, str], file: Path) -> None:
 def _read_lines(file: Path, kind: type[TrialRecord | CheckRecord]) -> tuple[list[dict[str, Any]], bool, int]:
     """Return the records of a file, whether its last line is incomplete, and its length in bytes."""
     try:
-        content = read_plain(file)
+        stored = read_plain(file)
+        content = _expanded(stored) if file.suffix == ".gz" else stored
     except FileNotFoundError:
         return [], False, 0
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", str(file)) from None
+    except zlib.error as error:
+        raise UsageError(f"is not gzip data: {error}", str(file)) from None
     lines = content.split(b"\n")
     # A whole line ends with a newline, so what follows the last newline is empty or torn.
     torn = lines.pop() != b""
     return (
         [_parse_line(line, kind, f"{file}: line {number}") for number, line in enumerate(lines, 1)],
         torn,
-        len(content),
+        len(stored),
     )
+
+
+def _expanded(compressed: bytes) -> bytes:
+    """Return the content of a gzip file; one of an incomplete file ends like a torn line."""
+    expansion = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    content = expansion.decompress(compressed, _MOST_EXPANSION * len(compressed))
+    if expansion.unconsumed_tail:
+        raise zlib.error(f"expands to more than {_MOST_EXPANSION} times its size")
+    return content
 
 
 def _parse_line(line: bytes, kind: type[TrialRecord | CheckRecord], place: str) -> dict[str, Any]:

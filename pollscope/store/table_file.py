@@ -8,6 +8,7 @@ from typing import Any
 
 from pollscope import __version__
 from pollscope.base.paths import PACKAGE, data_folder
+from pollscope.store.run_folder import trials_file
 
 TABLE_FILE = "results.parquet"
 
@@ -18,7 +19,7 @@ def is_newer_than_sources(run_folder: Path) -> bool:
         table = (run_folder / TABLE_FILE).lstat()
     except OSError:
         return False
-    sources = [path for name in ("trials.jsonl", "host_states.jsonl") if (path := run_folder / name).exists()]
+    sources = [path for path in (trials_file(run_folder), run_folder / "host_states.jsonl") if path.exists()]
     return S_ISREG(table.st_mode) and table.st_mtime_ns > max(
         [_code_time_ns(), *(path.stat().st_mtime_ns for path in sources)]
     )
@@ -26,7 +27,7 @@ def is_newer_than_sources(run_folder: Path) -> bool:
 
 def stamp(run_folder: Path, rules: int) -> dict[str, Any]:
     """Return what a table that is derived now has in its metadata (`PANDAS_ATTRS` in the file)."""
-    trials = run_folder / "trials.jsonl"
+    trials = trials_file(run_folder)
     size = trials.stat().st_size if trials.exists() else 0
     return {"pollscope": __version__, "rules": rules, "trials_bytes": size}
 

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import threading
@@ -25,7 +26,7 @@ from pollscope.base.errors import DiskError, HostError, UsageError, one_line
 from pollscope.host.files import make_folder, open_plain, read_plain, sync_folder, write_through
 from pollscope.stats.histogram import stored_form
 from pollscope.store.own_folder import require_own
-from pollscope.store.run_folder import FORMAT, read_meta
+from pollscope.store.run_folder import FORMAT, read_meta, trials_file
 
 META_FILE, TRIALS_FILE, HOST_STATES_FILE, LOG_FILE = "run.json", "trials.jsonl", "host_states.jsonl", "node.log"
 # Enough for a second run.json, which exists while one replaces the other.
@@ -99,6 +100,8 @@ class RunWriter:
         """
         read_meta(folder)
         require_own(folder)
+        if (packed := trials_file(folder)).suffix == ".gz":
+            raise UsageError("the trials are compressed", str(packed), f"gunzip {shlex.quote(str(packed))}")
         lock = _locked(folder)
         try:
             _reserve(folder)
