@@ -81,7 +81,7 @@ def test_compressed_trials_that_are_cut_off_end_like_a_torn_line(tmp_path: Path)
     assert run.torn and 0 < len(run.trials) < 200
 
 
-@pytest.mark.parametrize("folder", [*RUNS.glob("data/runs/*/")], ids=str)
+@pytest.mark.parametrize("folder", [file.parent for file in RUNS.glob("data/runs/*/run.json")], ids=str)
 def test_recorded_trials_lose_nothing_in_the_model(folder: Path) -> None:
     for line in read_run(folder).trials:
         assert json.loads(json.dumps(TrialRecord.from_json(line, str(folder)).to_json())) == line

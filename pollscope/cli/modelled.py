@@ -53,8 +53,12 @@ def measured_runs(words: Sequence[str] | None) -> list[RunFolder]:
     with suppress(UsageError):  # nothing was measured here
         own = [read_run(path) for path in find_runs(RESULTS)]
     known = {row for run in own for row in _rows(run)}
-    recorded = [read_run(path) for path in sorted((data_folder("data") / "runs").iterdir()) if is_run(path)]
-    return [*own, *(run for run in recorded if not known & _rows(run))]
+    runs = data_folder("data") / "runs"
+    for folder in (runs / "whole", runs):  # an installed wheel has only the small ones
+        recorded = [read_run(path) for path in sorted(folder.glob("*")) if is_run(path)]
+        own += [run for run in recorded if not known & _rows(run)]
+        known |= {row for run in recorded for row in _rows(run)}
+    return own
 
 
 def _rows(run: RunFolder) -> set[str]:
