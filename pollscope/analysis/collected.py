@@ -36,7 +36,7 @@ class Delivery:
 
     @property
     def status(self) -> str:
-        """In words: `ok in 12 trials, hung in 1`; without a trial, whether it was there at the start."""
+        """Describe the outcomes, as in `ok in 12 trials, hung in 2 trials`; `no trial` if there are none."""
         return ", ".join(f"{status} in {count} trials" for status, count in self.states.items()) or "no trial"
 
 
@@ -61,7 +61,7 @@ class Doubt:
 
 
 def deliveries(run: RunFolder) -> list[Delivery]:
-    """One line per collector that the spec names."""
+    """Return one line per collector that the spec names."""
     records = [record for record in last_attempts(run.trials) if record.get("collectors")]
     return [_delivery(name, known, records) for name, known in run.meta.get("collectors", {}).items()]
 
@@ -84,7 +84,7 @@ def _delivery(name: str, known: Record, records: Sequence[Record]) -> Delivery:
 
 
 def means_tables(run: RunFolder) -> list[MeansTable]:
-    """Means over the trials of each point, of the metrics that are not zero everywhere."""
+    """Return, for each point, the means over its trials of the metrics that are not zero everywhere."""
     points: dict[str, list[Record]] = {}
     for record in last_attempts(run.trials):
         if record["kind"] == "measure" and record["status"] in ("ok", "flagged") and record.get("collectors"):
@@ -118,7 +118,7 @@ def _mean_text(metric: str, means: Sequence[Mapping[str, Any]]) -> str:
 
 
 def doubts(run: RunFolder) -> list[Doubt]:
-    """Findings that are not ok, the impossible ones first; one line per rule, verdict and run."""
+    """Return findings that are not ok, the impossible ones first; one line per rule, verdict and run."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     records: Sequence[Record] = last_attempts(run.trials)
     for record in records:

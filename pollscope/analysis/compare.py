@@ -124,7 +124,7 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
 
 
 def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str]) -> list[Missing]:
-    """Where the second run has no value of a metric that the first one has, by metric and point."""
+    """Return metric and point wherever only the first run has a value."""
     found = []
     for metric, (left, right), _ in _by_metric((first, second), metrics):
         reason = f"{_RUN_NAMES[1]} has no {metric} there"
@@ -184,7 +184,7 @@ def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
 
 
 def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
-    """Differences between the first pair of a run and each other, every trial as a ratio to its pair's own baseline.
+    """Compare the first pair of a run with each other pair; trials are ratios to their own pair's baseline.
 
     A trial is divided by the last baseline before it on the same pair, so the baseline's own noise is in the interval.
 
@@ -208,13 +208,13 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
 
 
 def _shares_of_baseline(table: pd.DataFrame, pair: str, metric: str) -> list[PointValues]:
-    """The samples of a pair, which as ratios to its baselines have not the limits of the metric."""
+    """Return the samples of a pair as ratios to its baselines; a metric's limits do not apply to ratios."""
     found = by_point(_relative(table, pair, metric), metric)
     return [replace(each, limits=(each.limits[0], math.inf), resolution=RESOLUTION) for each in found]
 
 
 def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
-    """The measured trials of a pair: a metric and its own error, each over the metric in the last baseline."""
+    """Return the measured trials of a pair; divide a metric and its error by the metric of the last baseline."""
     own = table[table["factor.pair"] == pair]
     column = f"metric.{metric}"
     baseline = own[column].where((own["kind"] == "baseline") & own["status"].isin(["ok", "flagged"])).ffill()
@@ -242,13 +242,13 @@ def _not_empty(found: list[Difference], complaint: str, metrics: Sequence[str] |
 
 
 def _moving(found: list[Difference], metrics: Sequence[str] | None) -> list[Difference]:
-    """The differences, adjusted; constants are left out unless their metric was asked for."""
+    """Return the adjusted differences; leave constants out unless their metric was asked for."""
     moving = [each for each in found if metrics or not each.is_constant]
     return _adjusted(moving or found)
 
 
 def _adjusted(found: Sequence[Difference]) -> list[Difference]:
-    """The differences with what each is worth among all of them: of many, some are large by chance."""
+    """Adjust the significance of the differences for their number: of many, some are large by chance."""
     known = [each for each in found if not math.isnan(each.p)]
     values = scipy.stats.false_discovery_control([each.p for each in known]) if known else []
     adjusted = {id(each): float(value) for each, value in zip(known, values, strict=True)}

@@ -44,7 +44,7 @@ class Drift:
 
 
 def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
-    """The drift of a metric over a run; None when there is none, or it is too small, or there are too few repeats."""
+    """Return a metric's drift over a run; None if there is none, it is too small, or repeats are too few."""
     minutes, column = _minutes(run), f"metric.{metric}"
     # A table has hundreds of columns: those that are looked at are taken before the rows are.
     read = ["trial", "point", "host_state", "kind", "status", "other_host_state", f"factor.{PAIR}", column]
@@ -66,7 +66,7 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
 
 
 def _minutes(run: RunFolder) -> dict[str, float]:
-    """Trial -> minutes since the first one."""
+    """Return trial -> minutes since the first one."""
     records = last_attempts(run.trials)
     starts = {str(record["trial"]): start for record in records if (start := _start(record)) is not None}
     first = min(starts.values(), default=None)

@@ -40,7 +40,7 @@ class Badge:
 
     @property
     def kind(self) -> str:
-        """`modelled`, `absent`, or `measured` for all that a run on a machine gave."""
+        """Return `modelled`, `absent`, or `measured`, which stands for every result of a run on a machine."""
         return self.text if self.text in (ABSENT, MODELLED) else "measured"
 
 
@@ -77,7 +77,7 @@ class PaperGallery:
     rows: list[GalleryRow]
 
     def by_badge(self) -> list[tuple[Badge, list[str]]]:
-        """Each badge with its rows: measured ones first, absent ones last."""
+        """Return each badge with its rows: measured ones first, absent ones last."""
         found: dict[Badge, list[str]] = {}
         for row in self.rows:
             for badge in row.badges:
@@ -86,7 +86,7 @@ class PaperGallery:
 
 
 def paper_rows(paper: str) -> list[str]:
-    """The rows of a paper: those with a figure in their order, then those that have none."""
+    """Return the rows of a paper: those with a figure in their order, then those without."""
     drawn_rows = [row for row in figure_rows() if figure_of(row).paper == paper]
     claimed = [claim.row for claim in load_claims() if claim.paper == paper]
     known = load_paper(paper)
@@ -95,7 +95,7 @@ def paper_rows(paper: str) -> list[str]:
 
 
 def runs_of_rows(rows: Sequence[str], runs: Sequence[RunFolder]) -> dict[str, list[RunFolder]]:
-    """Row -> the runs that measure it and have data that its figure can show, the measured before the modelled."""
+    """Return row -> the runs with data that its figure can show, measured before modelled."""
     found: dict[str, list[RunFolder]] = {row: [] for row in rows}
     for run in sorted(runs, key=lambda each: each.modelled):
         for row in rows_of(run):
@@ -105,13 +105,13 @@ def runs_of_rows(rows: Sequence[str], runs: Sequence[RunFolder]) -> dict[str, li
 
 
 def first_measured(by_row: Mapping[str, Sequence[RunFolder]]) -> list[RunFolder]:
-    """The first measured run of each row, each once: those that models are held against."""
+    """Return the first measured run of each row, without duplicates: models are compared with these."""
     firsts = (next((run for run in own if not run.modelled), None) for own in by_row.values())
     return list({run.path: run for run in firsts if run is not None}.values())
 
 
 def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) -> str:
-    """Why nothing is drawn of a row.
+    """Return why a row has no figure.
 
     Args:
         row: of a paper.
@@ -132,7 +132,7 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
 
 
 def _misfit(row: str, run: RunFolder) -> str:
-    """Why a run cannot show a row; empty when it can."""
+    """Return why a run cannot show a row; empty if it can."""
     figure = figure_of(row) if row in figure_rows() else None
     if not isinstance(figure, PaperFigure):
         return "pollscope draws no figure of this row from runs"
@@ -145,7 +145,7 @@ def _misfit(row: str, run: RunFolder) -> str:
 def paper_gallery(
     paper: str, runs: Sequence[RunFolder], reasons: Mapping[str, str], judged: Sequence[Mapping[str, Any]] = ()
 ) -> PaperGallery:
-    """Every row of a paper, drawn from runs.
+    """Return every row of a paper, drawn from runs.
 
     Args:
         paper: its name in data/papers.
@@ -194,14 +194,14 @@ def _row(
 
 
 def _asked(row: str) -> str:
-    """The title of a row that pollscope draws no figure of, or of its spec; empty where there is none."""
+    """Return the title of a row without a figure, or of its spec; empty where there is none."""
     if row in rows_without_figure():
         return rows_without_figure()[row].title
     return load_file(known_specs()[row]).spec.title if row in known_specs() else ""
 
 
 def _with_chip(row: GalleryRow, judged: Sequence[Mapping[str, Any]]) -> GalleryRow:
-    """A row beside what a chip makes of its statements, which is modelled where nothing else is known of the row."""
+    """Add a modelled chip's verdicts to a row; without figures the row counts as modelled."""
     if not judged:
         return row
     badges = row.badges if row.figures else [Badge(MODELLED)]
@@ -222,7 +222,7 @@ def _chip_line(each: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _error(figure: PaperFigure, own: Sequence[RunFolder]) -> list[DrawnFigure]:
-    """Measured and modelled in one figure, where a row has both at the same points."""
+    """Draw measured and modelled values in one figure, where a row has both at the same points."""
     measured_first = [run for run in own if not run.modelled][:1]
     for real in measured_first:
         for computed in (run for run in own if run.modelled):

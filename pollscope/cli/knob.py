@@ -142,7 +142,7 @@ def restore(
 
 
 def _caller() -> Caller:
-    """The playbooks' module pollscope_knob says what it is."""
+    """Return who changes knobs; the Ansible module pollscope_knob identifies itself."""
     return "play" if os.environ.get("POLLSCOPE_CALLER") == "play" else "user"
 
 

@@ -82,7 +82,7 @@ class Collector(ABC):
         """End recording; never raises for what went wrong with the source."""
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
-        """Readings of a recording of this collector, made here or elsewhere.
+        """Return the readings of a recording of this collector, made here or elsewhere.
 
         Raises:
             ParseError: the recording is not what this collector records.
@@ -90,7 +90,7 @@ class Collector(ABC):
         return recording.readings(type(self).parser, problems)
 
     def readings(self, outcome: CollectorOutcome) -> Iterator[Reading]:
-        """Readings of what was just recorded. Rubbish turns the outcome into a failure; what came before it counts."""
+        """Yield the readings just recorded; garbage makes the outcome a failure, but earlier readings count."""
         if outcome.raw is None or not outcome.raw.exists() or outcome.raw.stat().st_size == 0:
             if outcome.status is Status.OK:
                 outcome.status, outcome.reason = Status.FAILED, "it recorded nothing"

@@ -18,7 +18,7 @@ Number = int | float
 
 
 def derive(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """Passes readings on; behind the last reading of a unit and time that held IOTLB counts comes its derived reading.
+    """Yield all readings; after a unit's last IOTLB count of one time, also yield its derived reading.
 
     perf prints an event a row, so the counts of a unit are gathered until time moves on (one interval in memory).
     """

@@ -45,7 +45,7 @@ class WithNics(ToolCollector):
 
 
 def places(addresses: Sequence[str], processor: Processor, sys: Path = SYS) -> list[str]:
-    """Of the NICs with these addresses, or of all: `nics ADDRESS[,ADDRESS] at socket0/stack3/part0`, or `nowhere: WHY`.
+    """Return `nics ADDRESS[,ADDRESS] at socket0/stack3/part0` or `nowhere: WHY` for these NICs, or for all.
 
     Functions of one card share a root port, so a part.
     """
@@ -73,7 +73,7 @@ def _place(nic: Nic, processor: Processor, sys: Path) -> str:
 
 
 def _stack_of(bus: str, sys: Path) -> str | None:
-    """`socket0/stack3` for a root bus."""
+    """Return the stack of a root bus, as `socket0/stack3`."""
     for file in sorted((sys / "bus/event_source/devices").glob("uncore_iio_[0-9]*/die[0-9]*")):
         if file.read_text(encoding="ascii").strip() == bus:
             return f"socket{file.name.removeprefix('die')}/stack{file.parent.name.rpartition('_')[2]}"
@@ -96,7 +96,7 @@ def _with_nics(readings: Iterable[Reading], metadata: Iterable[str]) -> Iterator
 
 @cache
 def _part(path: str) -> str:
-    """`socket0/stack3:PCIe2/part0` as perf and sysfs have it, without the stack's name."""
+    """Return the part as perf and sysfs name it: `socket0/stack3:PCIe2/part0` without the stack's name."""
     match = _PART.fullmatch(path)
     return f"{match[1]}{match[2]}" if match else ""
 

@@ -35,7 +35,7 @@ def node_against_host(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _of_cpu(window: WindowSeries, cpu: int) -> dict[str, dict[str, Series]]:
-    """Source -> what it counted on one CPU: `instructions`, `cycles`, `instructions_per_cycle`."""
+    """Return source -> its counts on one CPU: `instructions`, `cycles`, `instructions_per_cycle`."""
     sources: dict[str, dict[str, Series]] = {}
     for (source, path, metric), series in window.series.items():
         place = _CPU_OF[source].fullmatch(path) if source in _CPU_OF else None

@@ -101,7 +101,7 @@ def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
 
 
 def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
-    """Number and clean lines; leave out a last line that was cut off (earlier ones ended with a newline)."""
+    """Number and clean lines; omit a last line that was cut off (earlier ones ended with a newline)."""
     held, ended = None, False
     for number, line in enumerate(without_mark(lines, origin), 1):
         if held is not None:
@@ -127,7 +127,7 @@ def is_ended(line: str) -> bool:
 
 
 def clean(line: str) -> str:
-    """Without terminal escapes, carriage returns and the newline.
+    """Remove terminal escapes, carriage returns and the newline.
 
     A blank takes their place inside the line: without it the digits on both sides would become one number.
     """

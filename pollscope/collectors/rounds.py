@@ -45,7 +45,7 @@ class Rounds:
         self._watching = False
 
     def join(self, collector: Polled) -> None:
-        """From now on its snapshots are taken, the first at once."""
+        """Start to take snapshots of a collector, the first at once."""
         with self._lock:
             if not self._threads:
                 self._threads.append(_started(self, self._interval_ns, []))
@@ -56,7 +56,7 @@ class Rounds:
         self.press()
 
     def press(self) -> None:
-        """Snapshots of the collectors that are pressing are taken now."""
+        """Take snapshots of the urgent collectors now."""
         with self._lock:
             for thread in self._threads:
                 thread.pressed.set()

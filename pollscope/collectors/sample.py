@@ -74,7 +74,7 @@ class SourceSample(NamedTuple):
 
 
 def tidy(source: str, readings: Iterable[Reading]) -> Iterator[SourceSample]:
-    """Spreads readings into samples, in order."""
+    """Spread readings into samples, in order."""
     for t_ns, path, metrics, values, reasons in readings:
         for index, (metric, value) in enumerate(zip(metrics, values, strict=False)):
             reason = reasons.get(index, "not printed by the tool") if value is None else ""
@@ -159,7 +159,7 @@ def _write_parquet(path: Path, samples: Iterable[SourceSample]) -> int:
 
 
 def _parquet_row(sample: SourceSample) -> dict[str, object]:
-    """Typed columns: numbers go to `value` (integers, which floats may round, also to `integer`), text to `text`."""
+    """Return typed columns: numbers in `value` (integers, which floats may round, in `integer` too), text in `text`."""
     row: dict[str, object] = sample._asdict()
     row["text"] = sample.value if isinstance(sample.value, str) else None
     exact = isinstance(sample.value, int) and abs(sample.value) < 1 << 63

@@ -73,11 +73,11 @@ class CollectorSession:
         return self.outcomes
 
     def failed_required(self) -> list[CollectorOutcome]:
-        """Outcomes of required collectors that are not ok (complete after `samples` was read to its end)."""
+        """Return outcomes of required collectors that are not ok (complete after `samples` was read to its end)."""
         return [o for name, o in self.outcomes.items() if name in self._required and o.status is not Status.OK]
 
     def samples(self) -> Iterator[SourceSample]:
-        """Everything that was recorded, parsed now; rubbish turns up in the outcomes."""
+        """Parse and yield everything that was recorded; garbage shows in the outcomes."""
         for collector in self._collectors:
             outcome = self.outcomes.get(collector.name)
             if outcome is not None:
@@ -93,6 +93,6 @@ class CollectorSession:
 
 
 def overhead_share(outcome: CollectorOutcome) -> float | None:
-    """CPU time of a collector as a share of one core while it ran; None when it was not measured."""
+    """Return a collector's CPU time as a share of one core while it ran; None if it was not measured."""
     elapsed_ns = outcome.stopped_ns - outcome.started_ns
     return None if outcome.cpu_ns is None or elapsed_ns <= 0 else outcome.cpu_ns / elapsed_ns

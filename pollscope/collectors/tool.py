@@ -43,7 +43,7 @@ class ToolCollector(Collector):
         self._running: _Running | None = None
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
-        """Arguments after the tool's name."""
+        """Return the arguments after the tool's name."""
         raise NotImplementedError
 
     def metadata(self) -> Sequence[str]:
@@ -127,7 +127,7 @@ def _last_words(*said: Path) -> str:
 
 
 def ask(command: Sequence[str]) -> bytes:
-    """Standard output of a short-lived tool.
+    """Return the standard output of a short-lived tool.
 
     Raises:
         HostError: it cannot run, fails, or takes too long.
@@ -150,7 +150,7 @@ def _tied_to_us() -> list[str]:
 
 
 def _line_buffered() -> list[str]:
-    """In a pipe most tools hold back their output, and its time stamps would be those of a full buffer."""
+    """Return a prefix that makes tools flush every line; in a pipe, most wait for a full buffer."""
     return ["stdbuf", "-oL"] if shutil.which("stdbuf") else []
 
 

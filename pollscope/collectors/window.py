@@ -72,7 +72,7 @@ class Series:
         self.lowest = min(self.lowest, value)
 
     def per_second(self) -> float | None:
-        """Mean rate; None when the kind or the number of samples does not give one."""
+        """Return the mean rate; None if the kind or the number of samples does not give one."""
         seconds = (self.last_ns - self.first_ns) / 1e9
         if self.count == 0:
             return None
@@ -87,7 +87,7 @@ class Series:
 
 
 def depth(path: str) -> int:
-    """Levels below the whole system: 0 for `system`, 1 for `socket0`, 2 for `socket0/channel1`."""
+    """Return the levels below the whole system: 0 for `system`, 1 for `socket0`, 2 for `socket0/channel1`."""
     return 0 if path == "system" else 1 + path.count("/")
 
 

@@ -57,7 +57,7 @@ def parse_list(text: str) -> list[int]:
 
 
 def format_list(numbers: Iterable[int]) -> str:
-    """Numbers as the kernel lists them: `0-3,8` for 0, 1, 2, 3, 8."""
+    """Format numbers as the kernel lists them: `0-3,8` for 0, 1, 2, 3, 8."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and number == spans[-1][-1] + 1:
@@ -106,7 +106,7 @@ def read_plain(path: Path) -> bytes:
 
 
 def write_through(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replaces a file in one step; on the disk (file and folder) when this returns.
+    """Replace a file in one step and flush it and its folder to the disk.
 
     Raises:
         OSError: for instance a full disk; then the file is what it was.

@@ -96,7 +96,7 @@ class Owner:
 
     @property
     def alive(self) -> bool:
-        """False when the process is gone, or when its pid belongs to a younger process."""
+        """Return False if the process is gone, or its pid belongs to a younger process."""
         return start_ticks(self.pid) == self.start_ticks
 
     def __str__(self) -> str:

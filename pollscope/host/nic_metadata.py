@@ -14,7 +14,7 @@ _TOOL_LIMIT_S = 5
 
 
 def nic_metadata(sys: Path) -> dict[str, dict[str, Any]]:
-    """PCI address -> what is known of a NIC; what is not known is `{"absent": reason}`.
+    """Return PCI address -> properties of a NIC; an unknown one is `{"absent": reason}`.
 
     `link` and `link_most` are as the kernel writes them: "16.0 GT/s PCIe x16".
     """

@@ -220,7 +220,7 @@ def _roles(
 
 
 def _nodes(cpus: Sequence[Cpu], first: int | None) -> dict[int, list[Cpu]]:
-    """NUMA node -> its CPUs, the node `first` before all others."""
+    """Return NUMA node -> its CPUs, the node `first` before all others."""
     order = sorted({cpu.node for cpu in cpus}, key=lambda node: (node != first, node))
     return {node: [cpu for cpu in cpus if cpu.node == node] for node in order}
 

@@ -92,7 +92,7 @@ def _object(reply: bytes) -> dict[str, Any]:
 
 
 def _connect(path: Path) -> socket.socket:
-    """Connect, and wait while the backlog of one that EAL has is full (EAGAIN on a socket with a timeout)."""
+    """Connect; wait while EAL's backlog of one is full (EAGAIN on a socket with a timeout)."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(_TIMEOUT_S)
     deadline = time.monotonic() + _TIMEOUT_S

@@ -15,7 +15,7 @@ _WORKER = re.compile(r"(?:rte-worker-|lcore-worker-|dpdk-worker)(\d+)")
 
 
 def lcore_waits_ns(pid: int, lcores: Collection[int], proc: Path = PROC) -> dict[int, int]:
-    """Waiting time of each of these lcores' threads since it started; one that the kernel does not show is left out."""
+    """Return the waiting time of each of these lcores' threads since its start; omit unknown ones."""
     waits = {}
     for task in (proc / str(pid) / "task").glob("*"):
         match = _WORKER.fullmatch(read_text(task / "comm") or "")

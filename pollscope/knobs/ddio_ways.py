@@ -27,7 +27,7 @@ class DdioWays(MsrKnob[WaysRegister]):
         return IoAllocWays(host) if IoAllocWays.is_on(host) else cls(host)
 
     def that_has(self, target: str) -> Knob:
-        """resctrl, which was mounted when its target was set, may not be any more: after a reboot, say."""
+        """Return the knob that restores this target: after a reboot resctrl may not be mounted any more."""
         return IoAllocWays(self.host) if target == HOST_TARGET else self
 
     def targets(self) -> list[str]:

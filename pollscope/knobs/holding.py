@@ -33,7 +33,7 @@ class Knobs:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Restores; raises HostError with what could not be restored."""
+        """Restore the knobs; raise HostError with those that could not be restored."""
 
     def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
         """Set knobs, NAME[@TARGET] -> value; raise HostError when one does not take it, or a host is gone."""

@@ -63,7 +63,7 @@ class KnobHost:
         return self.sysfs / "bus/pci"
 
     def packages(self) -> dict[int, list[int]]:
-        """Package number -> its online processors, both ascending (an offline processor has no topology folder)."""
+        """Return package -> its online processors, both ascending (offline ones have no topology folder)."""
         found: dict[int, list[int]] = {}
         for path in self.cpu_dir.glob("cpu[0-9]*/topology/physical_package_id"):
             try:

@@ -65,12 +65,12 @@ class PciDevice:
 
     @property
     def pci_class(self) -> int:
-        """Base class and sub-class, 16 bits."""
+        """Return base class and sub-class, 16 bits."""
         return self._number("class") >> 8
 
     @property
     def identity(self) -> str:
-        """vendor:device, four lower-case hexadecimal digits each."""
+        """Return vendor:device, four lower-case hexadecimal digits each."""
         return f"{self._number('vendor'):04x}:{self._number('device'):04x}"
 
     def upward(self) -> list[str]:

@@ -40,7 +40,7 @@ class DdioBit(_PlatformTable):
 
     @property
     def byte(self) -> int:
-        """Offset of the byte that has the bit, which alone is written."""
+        """Return the offset of the byte that holds the bit; only this byte is written."""
         return self.register_offset + self.bit // 8
 
     @property

@@ -63,7 +63,7 @@ def _each(collectors: Sequence[str], *metrics: str) -> tuple[_Way, ...]:
 
 
 def _first(trial: TrialObservations, ways: Sequence[_Way], compute: Callable[[_Way], float]) -> float:
-    """The value of the first way that works.
+    """Return the value of the first way that works.
 
     Raises:
         NotMeasured: none does; says what became of each collector that the run had.
@@ -83,7 +83,7 @@ def _first(trial: TrialObservations, ways: Sequence[_Way], compute: Callable[[_W
 
 
 def _means(trial: TrialObservations, collector: str) -> Mapping[str, Any]:
-    """Means of a collector.
+    """Return a collector's means.
 
     Raises:
         NotMeasured: it gave nothing.
@@ -118,7 +118,7 @@ def is_counted(trial: TrialObservations) -> bool:
 
 @cache
 def reasons_without_collectors() -> Mapping[str, str]:
-    """Why each of these metrics is absent where `is_counted` says no: a third of the dictionary, always the same."""
+    """Return why these metrics are absent where `is_counted` says no; cached, as they are a third of all metrics."""
     reasons = {}
     for name, compute in COUNTED.items():
         try:
@@ -166,7 +166,7 @@ def _rate(*ways: _Way) -> Compute:
 
 
 def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str], none: str) -> Compute:
-    """Part of a whole as one collector counted both."""
+    """Return a part's share of the whole, both counted by one collector."""
     return lambda trial: _first(
         trial,
         _each(collectors, *part),
@@ -175,7 +175,7 @@ def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str],
 
 
 def _clock_hz(trial: TrialObservations, way: _Way) -> float:
-    """Of the units of one kind, which have one clock."""
+    """Return the clock of the units of one kind, which all have the same one."""
     mean = _means(trial, way[0]).get(way[1][0])
     if mean is None:
         raise NotMeasured(f"gave no {way[1][0]} in the window")
@@ -183,7 +183,7 @@ def _clock_hz(trial: TrialObservations, way: _Way) -> float:
 
 
 def _under_way(occupancy: str, clock: str) -> Compute:
-    """Requests in the units of one kind, all together: entries summed over cycles / cycles."""
+    """Return the requests under way in all units of one kind: entries summed over cycles / cycles."""
 
     def found(trial: TrialObservations, way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [clock]))
@@ -192,7 +192,7 @@ def _under_way(occupancy: str, clock: str) -> Compute:
 
 
 def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
-    """Little's law in a CHA: requests under way / requests a second."""
+    """Return the latency by Little's law in a CHA: requests under way / requests per second."""
 
     def found(trial: TrialObservations, way: _Way) -> float:
         cycles = _added(trial, way) / nonzero(_added(trial, (way[0], inserts)), none)
@@ -202,7 +202,7 @@ def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
 
 
 def _total_of_units(*ways: _Way) -> Compute:
-    """Gauges that add up: a package's power. Means of gauges are averages over the units."""
+    """Sum a gauge over its units, such as packages' power; the recorded mean is an average over units."""
 
     def total(trial: TrialObservations, way: _Way) -> float:
         _added(trial, way)  # absent with its reason
@@ -213,7 +213,7 @@ def _total_of_units(*ways: _Way) -> Compute:
 
 
 def _of_the_generator(ways: Sequence[_Way]) -> tuple[_Way, ...]:
-    """The same collectors on the other host of a pair."""
+    """Return the same collectors on the generator's host of a pair."""
     return tuple((f"generator/{collector}", metrics) for collector, metrics in ways)
 
 
@@ -258,7 +258,7 @@ _WALKER_CLOCKS = {"perf-uncore": "iio_clock", "vtd-pmu": "iommu_clocks"}
 
 
 def _walks_under_way(trial: TrialObservations) -> float:
-    """Page walks under way at a time, all walkers together."""
+    """Return the mean number of page walks under way, over all walkers."""
 
     def found(way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [_WALKER_CLOCKS[way[0]]]))
@@ -278,7 +278,7 @@ OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_
 
 
 def _most_reads(trial: TrialObservations) -> float:
-    """The largest of the numbers of reads, so that a share of what there is is not understated.
+    """Return the largest measured number of reads, so that the used share of a limit is not understated.
 
     Raises:
         NotMeasured: none of them was measured.
@@ -291,7 +291,7 @@ def _most_reads(trial: TrialObservations) -> float:
 
 
 def _disagreement(trial: TrialObservations) -> float:
-    """By how much the largest of the numbers of reads exceeds the smallest."""
+    """Return the excess of the largest number of reads over the smallest."""
     found = []
     for name in OUTSTANDING:
         with suppress(NotMeasured):
@@ -302,7 +302,7 @@ def _disagreement(trial: TrialObservations) -> float:
 
 
 def _power_w(trial: TrialObservations) -> float:
-    """As counted; a modelled trial has it in its result, of the DUT's cores alone."""
+    """Return the packages' power; a modelled trial has that of the DUT's cores alone."""
     if trial.record.value.get("modelled"):  # type: ignore[attr-defined]
         return trial.part("result", "power_w").number()
     return _total_of_units(("turbostat", ["package_power"]), ("pcm-power", ["package_power"]))(trial)

@@ -135,7 +135,7 @@ class _Way:
     high: float
 
     def plausible(self, value: float, trial: TrialObservations) -> float:
-        """The value.
+        """Return the value if it is possible.
 
         Raises:
             NotMeasured: it is no number, or no share although it should be one.

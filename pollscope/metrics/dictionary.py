@@ -92,7 +92,7 @@ class MetricDictionary(BaseModel):
     metrics: dict[str, Metric]
 
     def __getitem__(self, name: str) -> Metric:
-        """The metric of that name.
+        """Return the metric with this name.
 
         Raises:
             UsageError: there is none; the message has close names, or where all are.
@@ -131,5 +131,5 @@ def parse_dictionary(path: Path) -> MetricDictionary:
 
 @cache
 def metric_dictionary() -> MetricDictionary:
-    """The dictionary that ships with pollscope (configs/metrics.yaml)."""
+    """Return the dictionary that ships with pollscope (configs/metrics.yaml)."""
     return parse_dictionary(data_folder("configs") / "metrics.yaml")

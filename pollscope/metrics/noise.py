@@ -95,7 +95,7 @@ def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag
 
 
 def _idle_generator(record: Part) -> Set[str]:
-    """The generator's lcores in a trial in which it has nothing to send: what is measured does not wait for them."""
+    """Return the generator's lcores if it has nothing to send: then their waits do not affect the DUT."""
     try:
         if at(record, ("start", "rate", "pps")).number() == 0:
             lcores = at(record, ("result", "gen", "lcores")).items()
@@ -204,7 +204,7 @@ def _switched(limits: Limits, record: Part, metrics: Mapping[str, float]) -> Ite
 
 
 def _kernel_log_checks(record: Part) -> list[Flag]:
-    """Swapping, throttling and errors in the kernel's log: none of them belongs into a trial, so there is no limit."""
+    """Flag swapping, throttling and errors in the kernel log; a trial tolerates none of them."""
     try:
         host = record["host"]
     except NotMeasured:

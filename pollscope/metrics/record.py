@@ -139,7 +139,7 @@ class Part:
         return np.array(rows) if rows else np.empty((0, 0))
 
     def numbers(self) -> list[float]:
-        """The same as a list."""
+        """Return the same as a list."""
         found: list[float] = self.array().tolist()
         return found
 
@@ -187,7 +187,7 @@ class Part:
 
 
 def _plain_array(values: list[Any]) -> NDArray[np.float64] | None:
-    """Lists are long: what is plainly in order is not looked at one by one. None where something is not."""
+    """Convert a list at once if all its numbers are valid; otherwise None. Lists are long."""
     if set(map(type, values)) <= _NUMBERS:
         with suppress(OverflowError):
             found = np.array(values, dtype=float)
@@ -248,7 +248,7 @@ class TrialObservations:
 
     @cached_property
     def generator_tsc_hz(self) -> float:
-        """Of the generator's host, which is another than the DUT's on a pair."""
+        """Return the TSC frequency of the generator's host, which on a pair is not the DUT's."""
         try:
             return positive(self.part("result", "gen", "window", "tsc_hz"))
         except NotMeasured:
@@ -314,7 +314,7 @@ class TrialObservations:
 
     @property
     def cycles(self) -> dict[str, float]:
-        """`total`, `useful`, `wire` and the classes of the tax, summed over lcores; they make the whole window."""
+        """Return `total`, `useful`, `wire` and the tax classes, summed over lcores; they add up to the whole window."""
         return self.once(_cycles)
 
     @property
@@ -452,7 +452,7 @@ class TrialObservations:
         return self._histograms[keys]
 
     def floor_histogram(self) -> Histogram:
-        """Latencies from the actual departure of frames that came straight back to the generator; never empty."""
+        """Return latencies, from actual departure, of frames that came straight back to the generator; never empty."""
         histogram = _merged_histogram([self.part("floor", "latency_ns", "from_sent")])
         if histogram.samples == 0:
             raise NotMeasured("no frame came back when the floor was measured")
@@ -473,7 +473,7 @@ class TrialObservations:
         return stamps
 
     def nic_histogram(self, name: str) -> Histogram:
-        """Of the same frames, `latency_ns` by the NIC's clock or `software_ns` by the generator's; never empty."""
+        """Return latencies of those frames: `latency_ns` by NIC clock, `software_ns` by the generator's; not empty."""
         return _merged_histogram([self.nic_stamps()[name]])
 
     def pmu(self, scope: str, event: str) -> float:

@@ -105,7 +105,7 @@ def _generators_shape(trial: TrialObservations) -> Part:
 
 
 def _readers(trial: TrialObservations) -> Iterator[tuple[Part, range]]:
-    """The lcores that poll RX queues, each with its queues: they are dealt out in turn, unless all poll all."""
+    """Yield the lcores that poll RX queues, each with its queues: dealt out in turn, unless all poll all."""
     queues = int(trial.rx_queues)
     readers = [lcore for lcore in trial.lcores if lcore["source"].text() == "rx-queues"]
     if trial.part("params", "organisation").text() in SHARED_QUEUES:

@@ -43,7 +43,7 @@ class WarmUp:
 
 
 def _series_of(trial: TrialObservations) -> list[Columns]:
-    """The parts of the window of each DUT lcore that received packets from a port, as arrays of equal length.
+    """Return the parts of the window of each DUT lcore that receives from a port, as arrays of equal length.
 
     Raises:
         NotMeasured: the node did not report them, or the lcores' parts do not lie side by side.
@@ -104,7 +104,7 @@ def _text(name: str, change: ChangePoint, cut_s: float) -> str:
 
 
 def rates(lcores: Sequence[Columns], name: str) -> npt.NDArray[np.float64]:
-    """Counts per cycle in which the lcore ran, summed over lcores; one value for each part."""
+    """Return counts per cycle in which the lcore ran, summed over lcores; one value per part."""
     ran = [np.maximum(columns["cycles"] - columns["interrupted_cycles"], 1.0) for columns in lcores]
     total = sum(columns[name] / cycles for columns, cycles in zip(lcores, ran, strict=True))
     return np.asarray(total)

@@ -16,7 +16,7 @@ OPTIONS: Any = {"nogil": True, "forceinline": True, "_nrt": False, "error_model"
 
 
 def compiled(loop: Loop) -> Loop:
-    """The function in machine code, compiled at its first call; it makes no array.
+    """Return the function as machine code, compiled at its first call; the function must not allocate arrays.
 
     The code is kept beside the source, or in the user's cache where that cannot be written; where neither can, each
     process compiles for itself.
@@ -28,7 +28,7 @@ def compiled(loop: Loop) -> Loop:
 
 
 def _forget_what_is_older_than_the_sources() -> None:
-    """Numba looks at the file of a function only, not at those of the functions inlined into it."""
+    """Delete outdated machine code: Numba compares a function's file only, not those of inlined functions."""
     folder = Path(__file__).parent
     changed = max(path.stat().st_mtime for path in folder.glob("*.py"))
     for index in (folder / "__pycache__").glob("*.nbi"):

@@ -73,7 +73,7 @@ def _histogram_index(value: int) -> int:
 
 @compiled
 def record(into: Recorded, value_ns: float, part: int) -> None:
-    """Adds one value to histogram and batch."""
+    """Add one value to histogram and batch."""
     whole_ns = int(value_ns + 0.5)
     place = _histogram_index(whole_ns)
     if place >= into.counts.size:
@@ -96,14 +96,14 @@ def next_gap_ns(random: np.random.Generator, draws: Draws) -> float:
 
 @compiled
 def hiccup_length_ns(random: np.random.Generator, draws: Draws) -> float:
-    """How long a hiccup lasts."""
+    """Draw the length of a hiccup."""
     length_ns = float(draws.hiccup_ns[int(random.random() * draws.hiccup_ns.size)])
     return random.standard_exponential() * length_ns if draws.random_hiccups else length_ns
 
 
 @compiled
 def polls_to_hiccup(random: np.random.Generator, draws: Draws) -> float:
-    """Polls up to the first one with a hiccup, itself included: geometric, for any probability above 0."""
+    """Draw the number of polls up to and including the first one with a hiccup (geometric distribution)."""
     polls = np.ceil(random.standard_exponential() / -np.log1p(-draws.poll_hiccup_probability))
     return max(1.0, float(polls))
 
@@ -118,7 +118,7 @@ def poll_hiccup_ns(random: np.random.Generator, draws: Draws) -> float:
 
 @compiled
 def next_service_ns(random: np.random.Generator, draws: Draws) -> float:
-    """Service of a packet, with its hiccup if it has one."""
+    """Draw the service time of a packet, with its hiccup if it has one."""
     service_ns = draws.service_ns
     if draws.service_kind == EXPONENTIAL:
         service_ns = random.standard_exponential() * service_ns

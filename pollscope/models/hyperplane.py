@@ -47,7 +47,7 @@ class Chip:
         return self.values[name]
 
     def having(self, name: str, value: float) -> "Chip":
-        """The same chip with another value of one parameter.
+        """Return the same chip with another value of one parameter.
 
         Raises:
             UsageError: no such parameter, or no finite number above 0.
@@ -64,11 +64,11 @@ class Chip:
 
     @property
     def qwait_ns(self) -> float:
-        """From asking for a ready queue to its packet, and both atomic checks."""
+        """Return the time from asking for a ready queue to its packet, with both atomic checks."""
         return self.cycles_ns("qwait_cycles", "rearm_cycles")
 
     def poll_ns(self, queues: int) -> float:
-        """A poll of an empty queue among so many, by the cache level that holds the heads."""
+        """Return the time of an empty poll, by the cache level that holds the heads of so many queues."""
         heads = queues * self["head_bytes"]
         beyond_l1 = max(0.0, 1 - self["l1_bytes"] / heads)
         in_memory = self._in_memory(queues)
@@ -79,12 +79,12 @@ class Chip:
         return max(0.0, 1 - self["llc_bytes"] / (queues * (self["task_bytes"] + self["head_bytes"])))
 
     def task_ns(self, task: str, queues: int) -> float:
-        """A task, by how many queues have tasks."""
+        """Return the time of a task, which depends on the number of queues with tasks."""
         return self[f"{task}_ns"] + self._in_memory(queues) * self["task_memory_ns"]
 
 
 def chip(path: Path | None = None) -> Chip:
-    """The chip of a file.
+    """Read a chip from a file.
 
     Raises:
         UsageError: a parameter is missing, unknown, or not a number with its origin.
@@ -115,12 +115,12 @@ def _read(path: Path) -> Chip:
 
 
 def hot_queues(shape: Shape, queues: int) -> int:
-    """Queues that are always busy."""
+    """Return the number of queues that are always busy."""
     return {"FB": queues, "PC": max(1, round(0.2 * queues)), "NC": min(100, queues), "SQ": 1}[shape]
 
 
 def turn(shape: Shape, queues: int) -> tuple[float, float]:
-    """Packets, and polls that find nothing, of one turn over all queues at saturation."""
+    """Return packets and empty polls of one sweep over all queues at saturation."""
     hot = hot_queues(shape, queues)
     found = _BACKGROUND if shape in ("PC", "NC") else 0.0
     return hot + found * (queues - hot), (1 - found) * (queues - hot)
@@ -153,7 +153,7 @@ def _system(
     groups: int,
     weights: tuple[float, ...] | None,
 ) -> PollingCores | QwaitCores:
-    """Cores in so many groups, each with its part of the queues; spinning groups of several share heads."""
+    """Return the model of cores in groups that share the queues; spinning cores of a group share heads."""
     arrivals, service = Arrivals(rate_pps), Service(task_ns)
     if how != "spin":
         wake_up_ns = machine["wake_up_ns"] if how == "c1" else 0.0
@@ -198,7 +198,7 @@ class Multicore:
         return CORES * 1e9 / each_ns / (1 + (imbalance if groups == CORES else 0.0))
 
     def weights(self) -> tuple[float, ...] | None:
-        """Of each queue; hot ones are spread evenly over the cores."""
+        """Return each queue's weight; hot ones are spread evenly over the cores."""
         hot = hot_queues(self.shape, MULTICORE_QUEUES)
         if hot == MULTICORE_QUEUES:
             return None
@@ -206,7 +206,7 @@ class Multicore:
         return tuple(1.0 if queue % each < hot // CORES else _BACKGROUND for queue in range(MULTICORE_QUEUES))
 
     def tail(self, how: Notification, groups: int, rate_pps: float, seed: int = 1) -> list[float]:
-        """99th percentiles of independent simulations, in ns."""
+        """Return 99th percentiles of independent simulations, in ns."""
         # Groups alike are one group, simulated by itself.
         cores, queues = CORES // groups, MULTICORE_QUEUES // groups
         every = self.weights()
@@ -240,7 +240,7 @@ class Statement:
     fitted: bool = False
 
     def verdict(self, found: Estimate) -> str:
-        """By the interval, as claims are judged."""
+        """Judge by the interval, as claims are judged."""
         if self.low <= found.low and found.high <= self.high:
             return "consistent by construction" if self.fitted else "agrees"
         return "disagrees" if found.high < self.low or found.low > self.high else "inconclusive"
@@ -250,7 +250,7 @@ class Statement:
         return self.verdict(found) in ("agrees", "consistent by construction")
 
     def needed(self, machine: Chip) -> float | None:
-        """The value of the lever nearest to the chip's with which it comes out; None: none up to ten times off."""
+        """Return the lever's nearest value for which the statement holds; None if none lies within a factor of 10."""
         for factor in np.geomspace(1.03, 10, 30):
             for value in (machine[self.lever] * factor, machine[self.lever] / factor):
                 if self.comes_out(self.of(machine.having(self.lever, float(value)))):
@@ -284,7 +284,7 @@ def _light(values: tuple[tuple[str, float], ...], task: str, queues: int, how: N
 
 
 def _zero_load(machine: Chip, task: str, queues: int, how: Notification) -> tuple[float, float]:
-    """Mean and 99th percentile at zero load."""
+    """Return mean and 99th percentile at zero load."""
     return _light(tuple(machine.values.items()), task, queues, how)
 
 
@@ -301,7 +301,7 @@ def _zero_load_ratio(machine: Chip, place: int) -> Estimate:
 
 
 def _crossover(machine: Chip, how: Notification) -> Estimate:
-    """The least number of queues at which spinning has the higher mean; of all tasks the same, for tasks cancel."""
+    """Return the number of queues from which spinning has the higher mean; it is the same for all tasks."""
     # The mean of a poller's wait is half a sweep; the simulation is held against this in the tests.
     told_ns = machine.qwait_ns + machine.cycles_ns("lookup_cycles")
     told_ns += machine["wake_up_ns"] if how == "c1" else 0.0
@@ -318,7 +318,7 @@ def _one_queue(machine: Chip) -> Estimate:
 
 
 def _least_improvement(machine: Chip) -> Estimate:
-    """PC: of loads before spinning saturates, the one at which the tail improves least."""
+    """Return the least improvement of the tail with PC, over loads below the saturation of spinning."""
     system = Multicore(machine, "PC")
     most = system.saturation_pps("spin", CORES)
     loads = [load * most for load in (0.1, 0.3, 0.5, 0.7, 0.9)]
@@ -341,7 +341,7 @@ def _tails(machine: Chip, load: float, above: Notification, below: Notification)
 
 
 def ipc(machine: Chip, load: float, how: Notification) -> tuple[float, float]:
-    """Useful and spinning instructions per cycle of a core at a share of its saturation."""
+    """Return useful and spinning instructions per cycle of a core at a share of its saturation."""
     useful = load * machine["ipc_task"]
     return useful, (1 - load) * machine["ipc_poll"] if how == "spin" else 0.0
 
@@ -351,7 +351,7 @@ def _ipc_ratio(machine: Chip, how: Notification, above: float, below: float) -> 
 
 
 def power(machine: Chip, load: float, how: Notification) -> float:
-    """Of a core, over that of a core that spins at zero load: a static part, and what is switched."""
+    """Return a core's power relative to a core that spins at zero load: a static and a dynamic part."""
     dynamic = (1 - machine["power_static"]) / machine["ipc_poll"]
     useful, spinning = ipc(machine, load, how)
     halted = 0.0 if how != "qwait" else (1 - load) * (machine["power_halted"] - machine["power_static"])

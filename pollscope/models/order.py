@@ -59,7 +59,7 @@ def _share(system: OneQueue, random: np.random.Generator) -> float:
 
 
 def _departures_ns(system: OneQueue, random: np.random.Generator) -> NDArray[np.float64]:
-    """When each packet leaves: that core takes the next packets which is free first."""
+    """Return when each packet leaves; the core that becomes free first takes the next packets."""
     service_ns = _services_ns(system.service, random)
     done_ns = np.concatenate(([0.0], np.cumsum(service_ns)))
     arrives_ns, free_ns = np.zeros(PACKETS), np.zeros(system.cores)
@@ -89,7 +89,7 @@ def _services_ns(service: Service, random: np.random.Generator) -> NDArray[np.fl
 
 
 def saturated_exponential(cores: int) -> float:
-    """The same, exactly, of one flow that always waits, with exponential service and one packet at a time.
+    """Return the exact share for one backlogged flow, exponential service and one packet at a time.
 
     A packet begins when all other cores hold earlier ones. All are equally likely to end next: itself, an earlier one,
     whose core then takes a later one, or a later one, which overtakes it.

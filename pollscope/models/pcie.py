@@ -45,7 +45,7 @@ class LinkBytes(NamedTuple):
     downstream: float
 
     def plus(self, other: "LinkBytes", share: float = 1.0) -> "LinkBytes":
-        """Both together, of the other a share (one for so many packets)."""
+        """Return the sum of both, the other weighted by `share` (such as one per so many packets)."""
         return LinkBytes(self.upstream + share * other.upstream, self.downstream + share * other.downstream)
 
 
@@ -87,7 +87,7 @@ class PcieLink:
 
     @property
     def acknowledgement_symbols(self) -> int:
-        """After so many symbols an acknowledgement is due at the latest, and an update of credits."""
+        """Return the number of symbols after which an acknowledgement and a credit update are due at the latest."""
         # Of larger payloads the source has the factors of 512 bytes.
         factor = FACTORS[min(self.max_payload, max(FACTORS))][_LANES.index(self.lanes)]
         tlps = (self.max_payload + _TLP_OVERHEAD_SYMBOLS) * factor / self.lanes
@@ -100,21 +100,21 @@ class PcieLink:
         return self.raw_bits_per_s * (1 - upkeep)
 
     def write(self, size: float) -> LinkBytes:
-        """The device writes so many bytes to memory."""
+        """Return the bytes on the link when the device writes `size` bytes to memory."""
         return LinkBytes(math.ceil(size / self.max_payload) * WRITE_HEADER_BYTES + size, 0.0)
 
     def read(self, size: float) -> LinkBytes:
-        """The device reads so many bytes from memory."""
+        """Return the bytes on the link when the device reads `size` bytes from memory."""
         cut = self.completion_boundary or self.max_payload
         completions = math.ceil(size / cut) * COMPLETION_HEADER_BYTES + size
         return LinkBytes(math.ceil(size / self.max_read_request) * READ_HEADER_BYTES, completions)
 
     def posted(self, size: float) -> LinkBytes:
-        """A core writes so many bytes to the device."""
+        """Return the bytes on the link when a core writes `size` bytes to the device."""
         return LinkBytes(0.0, WRITE_HEADER_BYTES + size)
 
     def most_per_s(self, each: LinkBytes) -> float:
-        """How many such things a second the link carries; the fuller direction decides."""
+        """Return how many such transfers per second the link carries; the fuller direction decides."""
         return self.tlp_bits_per_s / 8 / max(each.upstream, each.downstream)
 
 
@@ -146,7 +146,7 @@ class Descriptors:
 
 
 def received(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
-    """Bytes on the link for a received packet of so many bytes.
+    """Return the bytes on the link for one received packet.
 
     Raises:
         UsageError: a packet without bytes.
@@ -159,7 +159,7 @@ def received(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -
 
 
 def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
-    """Bytes on the link for a sent packet of so many bytes.
+    """Return the bytes on the link for one sent packet.
 
     Raises:
         UsageError: a packet without bytes.
@@ -175,5 +175,5 @@ def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> Li
 
 
 def forwarded_pps(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> float:
-    """Packets a second that are received and sent again over one link."""
+    """Return the packets per second that one link can receive and send again."""
     return link.most_per_s(received(link, packet, scheme).plus(sent(link, packet, scheme)))

@@ -28,7 +28,7 @@ _CORUNNER_COSTS = ("useful_ipc", "polling_ipc", "issue_width", "corunner_ipc")
 
 
 def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
-    """Why the model does not tell what happens at a point; None when it does."""
+    """Return why the model does not apply to a point; None if it does."""
     return _not_modelled(params) or _cost_missing(params, costs) or _too_few(params, costs, tsc_hz)
 
 
@@ -116,7 +116,7 @@ def _too_few(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 
 
 def queues_of_a_core(params: Parameters) -> int:
-    """RX queues that a core polls; of several cores the most."""
+    """Return the number of RX queues that a core polls; with unequal cores, the largest."""
     return math.ceil(params.queues / pollers(params))
 
 
@@ -134,7 +134,7 @@ def _generator_turn(params: Parameters, costs: Costs) -> tuple[float, float]:
 
 
 def _cost_of(params: Parameters, costs: Costs) -> Callable[[str], float]:
-    """Costs by name at a core's number of queues; 0 where the file has none."""
+    """Return a function that gives a cost by name at a core's number of queues; 0 if the file has none."""
     number = queues_of_a_core(params)
 
     def cost(name: str) -> float:
@@ -189,7 +189,7 @@ def _turns(params: Parameters) -> tuple[int, ...] | None:
 
 
 def notified_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
-    """The same of a point with notification qwait; a packet's times are those in the DUT, without the path."""
+    """Return the system of a point with notification qwait; times of packets exclude the path."""
     cost, extra = _cost_of(params, costs), service(params, tsc_hz)
     each_ns = cost("busy_poll_ns") + cost("packet_ns")
     long_ns = extra.long_ns + each_ns if extra.kind == "two-lengths" else 0.0
@@ -307,7 +307,7 @@ def hiccups(params: Parameters) -> Hiccups:
 
 
 def _weights(params: Parameters) -> tuple[float, ...] | None:
-    """Of each RX queue below saturation, as the generator has it (docs/internals/node-protocol.md, `shape`)."""
+    """Return the traffic weight of each RX queue below saturation (docs/internals/node-protocol.md, `shape`)."""
     hot = hot_queues(params)
     if len(hot) == params.queues:
         return None

@@ -132,7 +132,7 @@ class Counts(NamedTuple):
 
 @compiled
 def _spend(counts: Counts, window: Window, core: int, column: int, from_ns: float, to_ns: float) -> None:
-    """Counts a time as far as it lies in the window."""
+    """Add the part of a time that lies in the window."""
     counts.spent_ns[core, column] += max(0.0, min(to_ns, window.end_ns) - max(from_ns, window.begin_ns))
 
 
@@ -143,7 +143,7 @@ def _inside(window: Window, now_ns: float) -> bool:
 
 @compiled
 def _scan(random: np.random.Generator, layout: Layout, draws: Draws, state: State, core: int, now_ns: float) -> None:
-    """A core begins to poll: which poll will be the first that finds a packet?"""
+    """Let a core begin to poll: determine the first poll that will find a packet."""
     state.scan_ns[core], state.phase[core] = now_ns, FINDS
     state.next_ns[core] = np.inf
     number = layout.number[core]
@@ -162,7 +162,7 @@ def _scan(random: np.random.Generator, layout: Layout, draws: Draws, state: Stat
 
 @compiled
 def _notice(layout: Layout, state: State, core: int, queue: int, now_ns: float) -> None:
-    """A packet came into a queue: a core that scans may find it earlier than what it was to find."""
+    """Let a packet arrive at a queue that a core may be scanning: its scan may end earlier."""
     steps = queue - layout.first[core]
     number = layout.number[core]
     if state.phase[core] > IS_STRUCK or steps < 0 or steps % layout.step[core]:
@@ -180,7 +180,7 @@ def _notice(layout: Layout, state: State, core: int, queue: int, now_ns: float) 
 
 @compiled
 def _push(layout: Layout, state: State, queue: int, arrived_ns: float, now_ns: float) -> bool:
-    """A packet comes into a queue at this instant; false when there is no room."""
+    """Add a packet to a queue at this instant; return false if there is no room."""
     room = layout.room[queue]
     if state.length[queue] == room:
         return False
@@ -195,7 +195,7 @@ def _push(layout: Layout, state: State, queue: int, arrived_ns: float, now_ns: f
 def _arrive(
     random: np.random.Generator, layout: Layout, state: State, window: Window, counts: Counts, now_ns: float
 ) -> None:
-    """A batch comes from the generator."""
+    """Let a batch arrive from the generator."""
     queue = 0
     if layout.below.size > 1:
         queue = int(np.searchsorted(layout.below, random.random(), side="right"))
@@ -210,7 +210,7 @@ def _arrive(
 
 @compiled
 def _scanned(layout: Layout, state: State, window: Window, counts: Counts, core: int) -> None:
-    """The empty polls of a scan are behind the core; its turn is that of the poll that ends it."""
+    """Count a core's empty polls of a scan, and advance it to the queue of the poll that ends the scan."""
     _spend(counts, window, core, IDLE, state.scan_ns[core], state.next_ns[core])
     state.turn[core] = (state.turn[core] + state.ahead[core]) % layout.number[core]
 
@@ -219,7 +219,7 @@ def _scanned(layout: Layout, state: State, window: Window, counts: Counts, core:
 def _busy_poll(
     random: np.random.Generator, layout: Layout, draws: Draws, state: State, window: Window, counts: Counts, core: int
 ) -> None:
-    """The poll that was to find packets; another core may have taken them meanwhile."""
+    """Make the poll that was to find packets; another core may have taken them meanwhile."""
     _scanned(layout, state, window, counts, core)
     now_ns = state.next_ns[core]
     queue = layout.first[core] + state.turn[core] * layout.step[core]
@@ -246,7 +246,7 @@ def _busy_poll(
 def _in_turn(
     layout: Layout, state: State, window: Window, counts: Counts, core: int, ring: int, end: int, now_ns: float
 ) -> float:
-    """A core waits for its turn at one end of a shared ring, and does its part there; until when."""
+    """Let a core wait for and use one end of a shared ring; return when it is done."""
     turn_ns = max(now_ns, state.free_ns[ring, end])
     _spend(counts, window, core, WAITS, now_ns, turn_ns)
     own_ns = layout.ring_ns + state.holds[core] * layout.ring_packet_ns
@@ -274,7 +274,7 @@ def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: S
 
 @compiled
 def _send(layout: Layout, state: State, window: Window, counts: Counts, core: int, stays: Recorded) -> None:
-    """A worker's burst is done and leaves."""
+    """Let a worker's finished burst leave."""
     now_ns, held = state.next_ns[core], state.holds[core]
     if _inside(window, now_ns):
         parts = stays.batch_sums.size
@@ -286,7 +286,7 @@ def _send(layout: Layout, state: State, window: Window, counts: Counts, core: in
 
 @compiled
 def _publish(layout: Layout, state: State, window: Window, counts: Counts, core: int) -> None:
-    """A dispatcher's burst can be read from the ring."""
+    """Make a dispatcher's burst readable in the ring."""
     now_ns, ring = state.next_ns[core], layout.ring[core]
     for place in range(state.holds[core]):
         fits = _push(layout, state, ring, state.held[core, place], now_ns)
@@ -305,7 +305,7 @@ def _step(
     core: int,
     stays: Recorded,
 ) -> None:
-    """The next event of a core."""
+    """Process the next event of a core."""
     phase, now_ns = state.phase[core], state.next_ns[core]
     if phase == FINDS:
         _busy_poll(random, layout, draws, state, window, counts, core)
@@ -337,7 +337,7 @@ def poll_and_work(
     stays: Recorded,
     counts: Counts,
 ) -> None:
-    """Runs from empty queues to the end of the window.
+    """Run from empty queues to the end of the window.
 
     Args:
         random: of this loop alone.

@@ -72,7 +72,7 @@ class ReadyState(NamedTuple):
 
 @compiled
 def _next_ready(layout: Ready, state: ReadyState, ready_set: int) -> int:
-    """The queue whose turn it still is, or the next one with packets after it in a circle; the first one if strict."""
+    """Return the queue to serve next: the current one while its turn lasts, then round-robin; strict: the first."""
     first, number = layout.first[ready_set], layout.first[ready_set + 1] - layout.first[ready_set]
     place = number - 1 if layout.strict else state.last[ready_set] - first
     if not layout.strict and state.left[ready_set] > 0 and state.length[first + place] > 0:
@@ -96,7 +96,7 @@ def _serve(
     core: int,
     now_ns: float,
 ) -> float:
-    """A core asks and takes a packet, if there is one; its service, 0 where it halts."""
+    """Let a core ask for a packet and take it; return its service time, 0 if the core halts."""
     ready_set = layout.core_set[core]
     if state.ready[ready_set] == 0:
         state.done_ns[core] = np.inf
@@ -126,7 +126,7 @@ def _arrive(
     inside: bool,
     busy_ns: NDArray[np.float64],
 ) -> None:
-    """A packet comes; a halted core of its set, if there is one, takes it up."""
+    """Let a packet arrive; a halted core of its set, if there is one, takes it."""
     queue = int(np.searchsorted(layout.below, random.random(), side="right")) if layout.below.size > 1 else 0
     room, ready_set = state.packets.shape[1], layout.queue_set[queue]
     counts[ARRIVED] += 1 if inside else 0
@@ -156,7 +156,7 @@ def notify_and_work(
     counts: NDArray[np.int64],
     busy_ns: NDArray[np.float64],
 ) -> None:
-    """Runs from empty queues to the end of the window.
+    """Run from empty queues to the end of the window.
 
     Args:
         random: of this loop alone.

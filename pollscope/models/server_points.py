@@ -12,7 +12,7 @@ from pollscope.spec.model import Parameters
 
 
 def refusal(params: Parameters, tsc_hz: float) -> str | None:
-    """Why the theory does not tell what happens at a point; None when it does."""
+    """Return why the theory does not apply to a point; None if it does."""
     if params.organisation not in ("scale-out", "corec") or dispatchers(params):
         return "servers have a queue each (scale-out) or one together (corec), without dispatchers"
     if params.organisation == "scale-out" and params.queues != params.cores:

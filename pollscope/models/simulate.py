@@ -354,7 +354,7 @@ def simulate(
     parts: int = 1,
     workers: int | None = None,
 ) -> Outcome:
-    """Simulates a system.
+    """Simulate a system.
 
     Args:
         system: what is simulated.
@@ -405,7 +405,7 @@ _PILOT_PACKETS = 20_000
 
 
 def simulate_until(system: System, percent: float, within: float, warmup_ns: float = 0.0, seed: int = 1) -> Precise:
-    """Simulates until the 95 % interval of a percentile is at most `within` to either side, as a share of it.
+    """Simulate until a percentile's 95 % interval is at most `within` (a share) to either side.
 
     Each simulation is the pilot of the next, longer one and is then thrown away: an interval that ends because it was
     narrow would be so by luck too often (Stein 1945).
@@ -545,7 +545,7 @@ def _draws(arrivals: Arrivals, service: Service, hiccups: Hiccups) -> "Draws":
 
 
 def _layout(system: PollingCores) -> "loop.Layout":
-    """Workers first, then dispatchers; RX queues first, then rings."""
+    """Lay out cores and queues as arrays: workers before dispatchers, RX queues before rings."""
     from pollscope.models import polling_loop as loop
 
     workers, dispatchers, queues = system.cores, system.dispatchers, system.queues
@@ -586,7 +586,7 @@ def _layout(system: PollingCores) -> "loop.Layout":
 
 
 def _both(system: PollingCores, workers: float, dispatchers: float) -> NDArray[np.float64]:
-    """Return one cost for all workers and one for all dispatchers, by core."""
+    """Return an array with the workers' cost for each worker, then the dispatchers' cost for each dispatcher."""
     return np.array([workers] * system.cores + [dispatchers] * system.dispatchers, dtype=np.float64)
 
 

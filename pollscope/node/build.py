@@ -108,7 +108,7 @@ def _run(command: Sequence[str], failure: str) -> None:
 
 
 def queues_per_port(program: Path) -> int | None:
-    """`RTE_MAX_QUEUES_PER_PORT`, 1024 in the distributions' builds; None where the build left no record beside it."""
+    """Return RTE_MAX_QUEUES_PER_PORT (1024 in distributions' builds); None if the build left no record."""
     try:
         return int(json.loads(program.with_name("limits.json").read_text())["queues_per_port"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -15,7 +15,7 @@ _Hello = Mapping[str, Any]
 
 
 def clocks(hello: _Hello, cpus: Collection[int]) -> dict[str, Any]:
-    """`result.clocks` of a trial on these CPUs (docs/internals/store-format.md); empty where the node did not look."""
+    """Return `result.clocks` of a trial on these CPUs (docs/internals/store-format.md); empty if not recorded."""
     if "tsc_offsets" not in hello:
         return {}
     found = [offset for offset in hello["tsc_offsets"]["cpus"] if offset["cpu"] in cpus]

@@ -105,7 +105,7 @@ class Agent:
         return {"t_ns": time.monotonic_ns()}
 
     def aside(self, cpus: Sequence[int]) -> _Reply:
-        """Leaves these CPUs to what is measured (pollscope.host.placement)."""
+        """Leave these CPUs to the measured programs (pollscope.host.placement)."""
         os.sched_setaffinity(0, room_beside(self._allowed, cpus))
         return {"cpus": sorted(os.sched_getaffinity(0))}
 
@@ -194,7 +194,7 @@ class Agent:
         return {"note": boot_note(self._session().host.state_dir)}
 
     def write_boot_note(self, what: str) -> _Reply:
-        """Notes that the boot parameters are about to be changed from elsewhere."""
+        """Note that the boot parameters are about to be changed from elsewhere."""
         write_boot_note(self._session().host.state_dir, what)
         return {}
 

@@ -54,4 +54,4 @@ def modelled_run(loaded: LoadedSpec, machine: str, folder: Path, say: Callable[[
 
 
 def _say_nothing(_text: str) -> None:
-    """Where the run lies stands in the run."""
+    """Discard the message; the run itself records its folder."""

@@ -18,7 +18,7 @@ class StepFailed(Exception):
 
 
 def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], SearchCounts]) -> tuple[dict[str, Any], list[str]]:
-    """Executes a search.
+    """Execute a search.
 
     Args:
         spec: of the run.

@@ -61,7 +61,7 @@ def _place(spec: Spec, parameter: str) -> Path:
 
 
 def did_you_mean(word: str, allowed: list[str]) -> str:
-    """`; did you mean 'queues'? allowed: ...` for an unknown word."""
+    """Return `; did you mean 'queues'? allowed: ...` for an unknown word."""
     close = get_close_matches(word, allowed, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else ";"
     return f"{hint} allowed: {', '.join(allowed)}"
@@ -188,7 +188,7 @@ def _constraints(spec: Spec) -> Iterator[Problem]:
 
 
 def _try_all(expression: expressions.Expression, spec: Spec) -> None:
-    """Evaluates with every combination of the levels that the expression reads, so that no point fails later."""
+    """Evaluate with every combination of the levels that the expression reads, so that no point fails later."""
     names = sorted(expression.names)
     fixed = spec.parameters.model_dump(mode="json")
     for combination in product(*(spec.levels.get(name) or (fixed[name],) for name in names)):
@@ -309,7 +309,7 @@ def _collectors(spec: Spec) -> Iterator[Problem]:
 
 
 def _uncore_owners(spec: Spec) -> Iterator[Problem]:
-    """Those that program the uncore PMUs overwrite each other; those that rotate never run at once."""
+    """Yield collectors that would overwrite each other's uncore counters; those that rotate never run at once."""
     live = [each for each in enumerate(spec.collectors) if each[1].replay is None and each[1].name in COLLECTORS]
     owners = [each for each in live if load(COLLECTORS, each[1].name).owns_uncore] if len(live) > 1 else []
     for (_, first), (index, second) in combinations(owners, 2):

@@ -103,7 +103,7 @@ def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover.h)."""
+    """Check for buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover.h)."""
     where = params.rx_buffers
     if where == "posted":
         if _in_vain(params, spec, "rx_buffer_pool", "rx_buffers"):

@@ -42,7 +42,7 @@ class Point:
     params: Parameters
 
     def values(self) -> dict[str, Level]:
-        """Parameters and levels of knobs by name, as JSON types: a record's `params`."""
+        """Return parameters and levels of knobs by name, as JSON types: a record's `params`."""
         return {**self.params.model_dump(mode="json"), **_knobs(self.factors)}
 
 

@@ -172,7 +172,7 @@ def mean_estimate(
 
 
 def _inside(plain: Estimate, half: float, limits: tuple[float, float]) -> Estimate:
-    """The interval of a mean that lies strictly inside its limits, on the scale that knows them (delta method)."""
+    """Return the interval of a mean strictly inside its limits, on a transformed scale (delta method)."""
     low, high = limits
     if plain.low >= low and plain.high <= high:
         return plain
@@ -199,7 +199,7 @@ def _bootstrap_mean(sample: Values, confidence: float) -> Estimate:
 
 
 def _bootstrap_formula(sample: Values, confidence: float) -> Estimate:
-    """The limits that the BCa bootstrap of a mean tends to (ABC: DiCiccio and Efron, Biometrika 79, 1992)."""
+    """Return the limit of the BCa bootstrap interval of a mean (ABC: DiCiccio and Efron, Biometrika 79, 1992)."""
     mean, apart = float(sample.mean()), sample - sample.mean()
     squares = float((apart**2).sum())
     acceleration = float((apart**3).sum()) / (6 * squares**1.5)  # and the bias correction, for a mean
@@ -438,7 +438,7 @@ class Trend:
 
 
 def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Trend:
-    """Mann-Kendall trend of y over x, added up over groups that are never compared with each other (Hirsch 1982).
+    """Return the Mann-Kendall trend of y over x, summed over groups that are never compared (Hirsch 1982).
 
     Args:
         groups: pairs (x, y) of equal length, for instance one per queue count with x the load; ties are allowed.

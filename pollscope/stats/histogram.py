@@ -99,12 +99,12 @@ class Histogram:
 
     @cached_property
     def samples(self) -> int:
-        """Number of values, refused ones included."""
+        """Return the number of values, refused ones included."""
         return int(self.counts.sum()) + self.refused
 
     @property
     def mean(self) -> float:
-        """Exact mean; the histogram must not be empty.
+        """Return the exact mean; the histogram must not be empty.
 
         Raises:
             BeyondRange: a value was refused.
@@ -113,7 +113,7 @@ class Histogram:
 
     @property
     def maximum(self) -> int:
-        """Exact largest value; the histogram must not be empty.
+        """Return the exact largest value; the histogram must not be empty.
 
         Raises:
             BeyondRange: a value was refused.
@@ -128,7 +128,7 @@ class Histogram:
         return value
 
     def percentile(self, percent: float) -> int:
-        """Largest value of the bucket that holds the percentile, and never more than the largest recorded value.
+        """Return the largest value of the percentile's bucket, limited to the largest recorded value.
 
         The rank is that of HdrHistogram: round(percent / 100 x samples), at least 1. The histogram must not be empty.
 
@@ -140,12 +140,12 @@ class Histogram:
         return self._up_to(int(self.indices[place])) if place < len(self.indices) else self._known(self.largest)
 
     def at_least(self, value: int) -> int:
-        """How many values lie in the bucket of `value` or above, refused ones included."""
+        """Return the number of values in the bucket of `value` or above, refused ones included."""
         first = _empty(self.layout).get_counts_array_index(value)
         return int(self.counts[self.indices >= first].sum()) + self.refused
 
     def cumulative(self) -> list[tuple[int, float]]:
-        """Points of the distribution function: (largest value of a bucket, share of all values up to there).
+        """Return the distribution function: (largest value of a bucket, share of values up to there).
 
         Refused values lie beyond the last point, so that the last share is 1 only without them. Empty without samples.
         """
@@ -154,20 +154,20 @@ class Histogram:
 
     @cached_property
     def _cumulative(self) -> Integers:
-        """How many values lie at each index or below it."""
+        """Return the number of values at each index or below."""
         return np.cumsum(self.counts)
 
     def _up_to(self, index: int) -> int:
-        """The largest value of a bucket, and never more than the largest of all."""
+        """Return the largest value of a bucket, limited to the largest of all."""
         layout = _empty(self.layout)
         return min(int(layout.get_highest_equivalent_value(layout.get_value_from_index(index))), self.largest)
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Index and count of each bucket in which there are values."""
+        """Return index and count of each bucket that is not empty."""
         return list(zip(self.indices.tolist(), self.counts.tolist(), strict=True))
 
     def encoded(self) -> bytes:
-        """The histogram in HdrHistogram's V2 compressed form, base64, as other tools read it."""
+        """Return the histogram in HdrHistogram's compressed V2 form, base64, as other tools read it."""
         result = HdrHistogram(self.layout.lowest, self.layout.highest, self.layout.significant_digits)
         for index, count in self.pairs():  # record_value() would look for the index of its value
             result.counts[index] = count
@@ -205,7 +205,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
 
 
 def stored_form(value: Any) -> Any:
-    """A JSON value in which every histogram has its counts as `hdr`, the V2 compressed form, instead of `counts`.
+    """Return the JSON value with each histogram's counts as `hdr`, the compressed V2 form, instead of `counts`.
 
     What looks like a histogram but is none stays as it is, for the reader to name.
     """
@@ -224,7 +224,7 @@ def stored_form(value: Any) -> Any:
 
 
 def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
-    """One histogram of all values.
+    """Return one histogram of all values.
 
     Raises:
         UsageError: units or layouts differ, so the buckets do not mean the same.
@@ -269,7 +269,7 @@ def _counts(raw: object, layout: BucketLayout, place: str) -> tuple[Integers, In
 
 
 def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
-    """The counts when nothing is wrong with them, in a tenth of the time: a large run has millions of entries."""
+    """Return the counts if all are valid, in a tenth of the time: a large run has millions of entries."""
     try:
         counts = dict(raw)
     except (TypeError, ValueError):

@@ -12,7 +12,7 @@ NS_PER_S = 1e9
 
 
 def outstanding_requests(rate_bits_per_s: float, latency_ns: float, request_bytes: float) -> float:
-    """Mean number of requests under way: rate x latency / size of a request.
+    """Return the mean number of requests under way: rate x latency / size of a request.
 
     Args:
         rate_bits_per_s: data that the requests move, in bits a second.

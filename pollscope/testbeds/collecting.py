@@ -239,7 +239,7 @@ class _OneHost:
                 outcome.status, outcome.reason = Status.FAILED, "gave no sample inside the measurement window"
 
     def failures(self) -> list[str]:
-        """Required collectors that did not deliver, with the reason."""
+        """Return required collectors that did not deliver, with the reason."""
         failed = self.session.failed_required()
         return [f"{key_of(self.name, each.collector)} {each.status}: {each.reason}" for each in failed]
 
@@ -293,7 +293,7 @@ def _node_counts(record: Part) -> Iterator[LcoreCounts]:
 
 
 def means(window: WindowSeries) -> dict[str, dict[str, dict[str, Any]]]:
-    """Source -> metric -> `{value, unit, units}` over a window.
+    """Return source -> metric -> `{value, unit, units}` over a window.
 
     Rates and counts a second are summed, gauges averaged, over the units of the coarsest level that has the metric:
     a socket's total and its channels are not added. States and what has no value are left out.
@@ -307,7 +307,7 @@ def means(window: WindowSeries) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def states(window: WindowSeries) -> dict[str, dict[str, dict[str, float]]]:
-    """Source -> unit path -> the numbers that metrics need of what held during a window."""
+    """Return source -> unit path -> the last value of each state that metrics need."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for (source, path, metric), series in window.series.items():
         if metric in STATES.get(source, ()) and series.count:
@@ -397,7 +397,7 @@ def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
 
 @contextmanager
 def _beside(busy: Sequence[int]) -> Iterator[None]:
-    """Threads and tools that are started inside the block run where there is room."""
+    """Run threads and tools that the block starts on CPUs outside `busy`."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, room_beside(before, busy))
     try:

@@ -106,7 +106,7 @@ class CorunnerProgram(ClientOwner):
 
     @contextmanager
     def ready(self, wanted: list[dict[str, Any]]) -> Iterator["CorunnerTrial"]:
-        """These workers, ready to work in one trial. Whatever ends the `with` block early ends them, too.
+        """Yield these workers, ready to work in one trial; end them if an exception ends the `with` block.
 
         Raises:
             CorunnerLost: a worker was lost.

@@ -129,7 +129,7 @@ class ModelTestbed(Testbed):
         self._cluster = cluster
 
     def build(self, _say: Callable[[str], None]) -> list[str]:
-        """Nothing: a simulation starts no program."""
+        """Do nothing: a simulation starts no program."""
         return ["nothing to build: this testbed simulates"]
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class ModelTestbed(Testbed):
         return (self.config.workloads or {})[params.workload]
 
     def begin(self, assignment: Assignment) -> Opening:
-        """Compiles the loops that the trials need, so that no trial's time holds it; a cluster begins."""
+        """Compile the loops before the first trial, or start the cluster."""
         self._planned = assignment.plan.trials
         found = (text for point in assignment.plan.points for text in self.cautions(point))
         self.warnings += [text for text in dict.fromkeys(found) if text not in self.warnings]

@@ -256,7 +256,7 @@ def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
 
 
 def _counters(cycles: Mapping[str, Any], ipc: Ipc | None) -> dict[str, Any]:
-    """Instructions and core cycles, where the file says what a cycle does; the clock is that of the TSC."""
+    """Return instructions and core cycles if the file has IPCs; a core cycle is a TSC cycle."""
     if ipc is None:
         return {"absent": "a model has no processor counters, and its file no useful_ipc and polling_ipc"}
     useful = cycles["useful"]

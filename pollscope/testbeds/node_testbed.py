@@ -131,7 +131,7 @@ class NodeTestbed(Testbed):
 
     @property
     def host_checks(self) -> Sequence[HostCheck]:
-        """All, those of an interrupted part of the run first."""
+        """Return all host-state checks, those of an interrupted part of the run first."""
         return self._host_state.host_checks
 
     def end_block(self) -> None:

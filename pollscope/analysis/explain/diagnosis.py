@@ -84,7 +84,7 @@ def explain_run(run: RunFolder, table: pd.DataFrame) -> list[Diagnosis]:
 
 
 def explain_paper(paper: str) -> list[Diagnosis]:
-    """The same for the points of a paper's own table of counters.
+    """Diagnose the points of a paper's own table of counters.
 
     Raises:
         UsageError: the paper states none.

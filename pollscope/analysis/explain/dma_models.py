@@ -41,7 +41,7 @@ def _frame(point: PointObservations) -> int:
 
 
 def link_share(point: PointObservations) -> tuple[float, str]:
-    """The share of the link that the measured packets take, and the sentence.
+    """Return the share of the link that the measured packets take, and a sentence that states it.
 
     Raises:
         NotMeasured: the link, the size of frames or the packets are not known.
@@ -80,7 +80,7 @@ def iotlb_words(point: PointObservations) -> str:
 
 
 def ddio_words(point: PointObservations) -> str:
-    """Between which shares device writes hit, from rings and ways; empty where the LLC or the rings are not known."""
+    """Describe the modelled hit rate of device writes, from rings and ways; empty if the LLC or rings are unknown."""
     ring, frame = point.param("rx_desc"), point.param("frame")
     if not ring or not isinstance(frame, int) or not point.llc_bytes:
         return ""
@@ -94,7 +94,7 @@ def ddio_words(point: PointObservations) -> str:
 
 
 def _ways(point: PointObservations, llc_bytes: float) -> tuple[int, float, str]:
-    """Ways that device writes allocate in, bytes of one, and where that is from."""
+    """Return the ways that device writes allocate in, the bytes of one, and the source of these numbers."""
     if point.llc_ways is None:
         return DDIO_WAYS, DDIO_SHARE / DDIO_WAYS * llc_bytes, "a tenth of the LLC, as its ways are not recorded"
     asked = _asked_ways(point.param("knob.ddio_ways"))
@@ -104,7 +104,7 @@ def _ways(point: PointObservations, llc_bytes: float) -> tuple[int, float, str]:
 
 
 def _asked_ways(level: object) -> int | None:
-    """Ways of a level of the knob: `4 ways`, or a mask."""
+    """Return the number of ways of the knob's level: `4 ways`, or a mask."""
     if level is None:
         return None
     value = parse_setting("ddio_ways", level)

@@ -39,7 +39,7 @@ WALK_NS = 100.0
 
 
 def _hardware(judge: Callable[[PointObservations], RuleJudgement]) -> Callable[[PointObservations], RuleJudgement]:
-    """The rule where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
+    """Apply a rule only where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
 
     def judged(point: PointObservations) -> RuleJudgement:
         if point.without_hardware:
@@ -50,7 +50,7 @@ def _hardware(judge: Callable[[PointObservations], RuleJudgement]) -> Callable[[
 
 
 def _reads(point: PointObservations) -> tuple[str, float]:
-    """By which way the reads under way are known, and their number."""
+    """Return the number of reads under way, and how it is known."""
     for metric in OUTSTANDING:
         if (reads := point.known(metric)) is not None:
             return metric, reads
@@ -107,7 +107,7 @@ def _work_requests(point: PointObservations) -> RuleJudgement:
 
 
 def _change(point: PointObservations, metric: str) -> float | None:
-    """The metric over that of the point with the fewest cores."""
+    """Return the metric divided by that of the point with the fewest cores."""
     first = point.before.known(metric) if point.before else None
     now = point.known(metric)
     return now / first if now is not None and first else None

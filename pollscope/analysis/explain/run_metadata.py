@@ -200,12 +200,12 @@ def _running(lcore: Part) -> float:
 
 
 def _cycles(lcore: Part, name: str) -> float:
-    """Those of waits, for a lock or for a ready queue, where an lcore has any."""
+    """Return the cycles of an lcore's waits for a lock or for a ready queue; 0 without such waits."""
     return lcore[name]["cycles"].number() if name in keys_of(lcore) else 0.0
 
 
 def _load(lcore: Part, idle: float, waiting: float, error: float) -> CoreLoad:
-    """Its load; `idle` is the share of empty polls, and of the time in which no queue was ready."""
+    """Return an lcore's load; `idle` is the share of empty polls, `waiting` that of waits."""
     role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
     busy = min(1.0, max(0.0, 1 - idle - waiting))
     return CoreLoad(f"{role} on CPU {lcore['cpu'].number():.0f}", role, busy, waiting, error)
@@ -230,7 +230,7 @@ def _busy_polls_filled(record: Record) -> float | None:
 
 
 def _busiest_share(counts: Sequence[Part]) -> float:
-    """The share of a port's packets that came in the queue with most of them; drivers may not count by queue."""
+    """Return the share of a port's packets that the busiest queue received; drivers may not count by queue."""
     if len(counts) == 1:
         return 1.0
     if any(one.value is None for one in counts):

@@ -96,7 +96,7 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
 
 
 def _amounts(axes: Axes, metric: Metric) -> None:
-    """An axis that does not go on to where the metric cannot be."""
+    """Limit an axis to the possible values of its metric."""
     least, most = metric.limits
     low, high = axes.get_xlim()
     margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
@@ -145,12 +145,12 @@ def _say(axes: Axes, each: Difference, y: float) -> None:
 
 
 def _shift(rank: int, count: int) -> float:
-    """Where a side stands around the line of its point."""
+    """Return the offset of a side from the line of its point."""
     return _SPREAD * ((rank + 0.5) / count - 0.5)
 
 
 def _mark(axes: Axes, estimate: Estimate, y: float, rank: int, filled: bool) -> None:
-    """A value and its interval; hollow when there is no interval, or none that says anything."""
+    """Draw a value and its interval; hollow if there is no interval, or none that says anything."""
     colour = LINES[rank % len(LINES)]
     face = colour if filled else PAPER
     if estimate.has_interval:
@@ -168,7 +168,7 @@ def _lines(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _handles(ranks: dict[str, int], differences: Sequence[Difference]) -> list[Line2D]:
-    """The sides, and what filled and hollow marks say, as far as there are any."""
+    """Return legend entries for the sides, and for filled and hollow marks if there are any."""
     sides = [
         Line2D([], [], color=LINES[rank % len(LINES)], marker=MARKERS[rank % len(MARKERS)], ms=4.2, label=name)
         for name, rank in ranks.items()

@@ -85,7 +85,7 @@ def _draw(figure: Figure, path: Path) -> None:
 
 
 def svg_text(figure: Figure, *, opaque: bool) -> str:
-    """The figure as SVG whose text stays text and whose marks have titles, without metadata."""
+    """Return the figure as SVG without metadata; text stays text, and marks have titles."""
     buffer, marks = io.StringIO(), name_marks(figure)
     figure.savefig(
         buffer,
@@ -99,7 +99,7 @@ def svg_text(figure: Figure, *, opaque: bool) -> str:
 
 
 def font_face(text: str) -> str:
-    """CSS that carries the figures' font as data URLs, cut down to Latin letters and what else `text` uses."""
+    """Return CSS with the figures' font as data URLs, reduced to Latin letters and the characters of `text`."""
     used = frozenset(character for character in text if character.isprintable()) | _LATIN
     return "".join(_face(weight, _subset(weight, used)) for weight in _WEIGHTS)
 

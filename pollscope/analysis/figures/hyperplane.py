@@ -152,7 +152,7 @@ def draw_distribution(data: FigureData) -> Figure:
 
 
 def distributions(data: FigureData) -> dict[int, Histogram]:
-    """Number of queues -> histogram of all latencies (ns) of its trials that are data; points without are left out."""
+    """Return number of queues -> histogram of all latencies (ns) of its data trials; omit points without."""
     return {int(queues): found for (queues,), found in pooled_latencies(data, ["queues"]).items()}
 
 
@@ -290,7 +290,7 @@ def draw_power(data: FigureData) -> Figure:
 
 
 def _power_axis(data: FigureData) -> Up:
-    """Watts where they were measured; a modelled chip has a unit only: what spinning without traffic draws."""
+    """Return the power axis: watts if measured; a modelled chip's unit is its power when idly spinning."""
     spun = having(data.by_point("package_power_w"), notification="spin")
     if not data.modelled or not spun:
         return Up("Power of all packages (W)")

@@ -23,7 +23,7 @@ NAMES = {
 
 
 def draw_contributions(found: pd.DataFrame) -> Figure:
-    """Stacked contributions by number of cores, gains above 0 and losses below it; the dots are their sums.
+    """Draw contributions by number of cores, gains above 0 and losses below it; dots are their sums.
 
     Args:
         found: from analysis.scaling.contributions().
@@ -49,7 +49,7 @@ def draw_contributions(found: pd.DataFrame) -> Figure:
 
 
 def draw_laws(points: pd.DataFrame, laws: Mapping[str, ScalingLaw]) -> Figure:
-    """Rates by cores with the fitted laws; points at a limit are hollow.
+    """Draw rates by cores with the fitted laws; points at a limit are hollow.
 
     Args:
         points: from analysis.scaling.points().

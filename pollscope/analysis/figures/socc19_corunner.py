@@ -24,7 +24,7 @@ Levels = Mapping[str, object]
 
 
 def draw_corunner(data: FigureData) -> Figure:
-    """S-F7a: IPC, and the rate, which needs no PMU."""
+    """Draw S-F7a: IPC, and the rate, which needs no PMU."""
     given = stated("socc19", "S-F7a")
     empty, full = given["ipc_ratio_beside_empty_queues"], given["ipc_ratio_beside_full_queues"]
     feeds = {sample.levels.get("feed") for metric in _CORUNNER_METRICS for sample in data.by_point(metric)}
@@ -50,7 +50,7 @@ def draw_corunner(data: FigureData) -> Figure:
 
 
 def draw_router(data: FigureData) -> Figure:
-    """S-F7b: throughput, IPC, and the IPC of both."""
+    """Draw S-F7b: throughput, IPC, and the IPC of both."""
     given = stated("socc19", "S-F7b")
     panels = {
         "Throughput": ("tx_pps", given["throughput_ratio"]),
@@ -71,7 +71,7 @@ def _beside(metric: str, feed: str | None, value: float) -> tuple[str, str, Leve
 
 
 def _bars(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels, Levels, float]], width: int) -> None:
-    """One group of bars for each (metric, name, levels, levels of the reference, stated ratio), a bar a place.
+    """Draw one group of bars per (metric, name, levels, reference levels, stated ratio), one bar per place.
 
     `width`: characters of a line, should there be nothing but a reason.
     """
@@ -112,7 +112,7 @@ _REASON_CHARACTERS = 128
 
 
 def draw_frequency(data: FigureData) -> Figure:
-    """A line for each number of spinning cores that the paper or the run has."""
+    """Draw one line per number of spinning cores that the paper or the run has."""
     paper = stated("socc19", "S-T4.2")["frequency_hz"]
     frequency, rate = _by_cores(data, "corunner_frequency_hz"), _by_cores(data, "corunner_rate_running_hz")
     lines = [
@@ -150,7 +150,7 @@ Pair = tuple[PointValues, PointValues | None]
 
 
 def _by_cores(data: FigureData, metric: str) -> dict[int, Pair]:
-    """Spinning cores -> what was measured beside them. They are the DUT's: the same cores left idle are none."""
+    """Return spinning cores -> the values measured beside them; DUT cores that are left idle count as none."""
     found = data.by_point(metric, "cores", "dut_core")
     if not found:
         return _of_corunners(data, metric)
@@ -173,7 +173,7 @@ def _paper(paper: dict[int, float], cores: int) -> tuple[str, str]:
 
 
 def _relative(found: dict[int, Pair], cores: int) -> str:
-    """A level's mean over that without spinning cores, with its interval where there is one."""
+    """Return each level's mean divided by that without spinning cores, with its interval where there is one."""
     beside, alone = found[cores]
     if alone is None:
         return "-"

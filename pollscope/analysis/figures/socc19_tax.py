@@ -39,7 +39,7 @@ _LEAST_TAX_AXIS_PERCENT = 5.0
 
 
 def draw(data: FigureData) -> Figure:
-    """Small multiples of stacked bars, one for each number of queues; and the tax by work per packet at full load."""
+    """Draw stacked bars, one panel per number of queues, and the tax by work per packet at full load."""
     tax = data.by_point("tax_share_running")
     if not tax:
         return absent_figure(data.absence("tax_share_running"), 2.2)
@@ -66,7 +66,7 @@ def _lookups(sample: PointValues) -> int:
 
 
 def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
-    """The tax at full load against the look-ups of a packet, a line for each number of queues."""
+    """Draw the tax at full load against the look-ups per packet, one line per number of queues."""
     full = [sample for sample in tax if math.isclose(float(sample.levels.get(LOAD, 1.0)), 1.0)]
     axes.set_title("Full load, by work")
     for rank, (_, found) in enumerate(groups(full, "lookups")):
@@ -148,7 +148,7 @@ def draw_own(data: FigureData) -> Figure:
 
 
 def _stated_range(axes: Axes, places: dict[float, int]) -> None:
-    """The range that the text states for full load, as a bracket right of the bar of full load."""
+    """Draw the range that the paper states for full load as a bracket right of that bar."""
     low, high = (100 * value for value in stated("socc19", "S-F5")["tax_share_at_full_load"])
     full = next((place for load, place in places.items() if math.isclose(load, 1.0)), None)
     if full is None:

@@ -46,7 +46,7 @@ UNITS = {
 
 
 def shown_figures(run: RunFolder) -> list[PaperFigure]:
-    """The figures that the run's spec asks for by `show:`, as far as they can be drawn of it.
+    """Return the figures that the run's spec asks for by `show:`, except those that the run cannot fill.
 
     Raises:
         UsageError: run.json holds one that no spec could ask for.
@@ -55,7 +55,7 @@ def shown_figures(run: RunFolder) -> list[PaperFigure]:
 
 
 def refused_shown(run: RunFolder) -> list[str]:
-    """Why figures that the run's spec asks for cannot be drawn of it: it has not the level, or too many lines."""
+    """Return why a run cannot fill figures that its spec asks for: a level is missing, or lines are too many."""
     return [refusal for refusal in _shown(run) if isinstance(refusal, str)]
 
 
@@ -86,7 +86,7 @@ def default_figure(run: RunFolder) -> PaperFigure | None:
 
 
 def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> PaperFigure:
-    """A figure as the command line asks for it.
+    """Make the figure that the command line asks for.
 
     Args:
         run: whose data are drawn.
@@ -118,7 +118,7 @@ def _file_name(text: str) -> str:
 
 
 def _sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigure:
-    """A figure of a run; `narrow` fits a column of a page.
+    """Make a figure of a run; `narrow` fits a column of a page.
 
     Raises:
         UsageError: a factor that the run did not sweep, or a metric that there is none of.
@@ -138,7 +138,7 @@ def _sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigu
 
 
 def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
-    """A panel for each metric, one above the other over the same x axis."""
+    """Draw one panel per metric, one above the other over the same x axis."""
     lines = {metric: lines_of(show, metric, data) for metric in show.y}
     names = list(dict.fromkeys(line.name for found in lines.values() for line in found))
     figure = new_figure(AROUND_INCH + PANEL_INCH * len(show.y))
@@ -169,7 +169,7 @@ def _panel(
 
 
 def _places(levels: Sequence[Level]) -> dict[Level, float]:
-    """Where levels stand: numbers by value, words side by side."""
+    """Return positions of levels: numbers by value, words side by side."""
     numbers = not any(isinstance(level, str | bool) for level in levels)
     return {level: float(level) if numbers else float(index) for index, level in enumerate(levels)}
 

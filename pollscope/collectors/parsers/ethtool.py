@@ -99,7 +99,7 @@ class _Listing:
         self.indent = len(match[1]) if match else 0
 
     def place(self, text: str, name: str) -> tuple[str, SourceMetric]:
-        """Queue (empty: the port itself) and the counter as it is called there."""
+        """Return the queue (empty: the port itself) and the counter's name there."""
         if self.heading:
             if len(text) - len(text.lstrip()) > self.indent:
                 return self.heading, _metric(name)
@@ -116,7 +116,7 @@ class _Listing:
 
 @lru_cache(maxsize=16384)
 def _place(name: str) -> tuple[str, SourceMetric]:
-    """Queue (empty: the port itself) and the counter as it is called there."""
+    """Return the queue (empty: the port itself) and the counter's name there."""
     for pattern in _QUEUES:
         match = pattern.fullmatch(name)
         if match:
@@ -175,7 +175,7 @@ def parse_settings(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _settings(line: str) -> Iterator[tuple[str, str]]:
-    """`Adaptive RX: off  TX: n/a` holds two settings with one subject."""
+    """Yield name and value; `Adaptive RX: off  TX: n/a` holds two settings with one subject."""
     double = re.fullmatch(r"(.*) RX: (\S+)\s+TX: (\S+)", line)
     if double:
         yield f"{double[1]} RX", double[2]

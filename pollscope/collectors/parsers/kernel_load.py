@@ -81,7 +81,7 @@ def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[str, SourceMetric, Cell]]:
-    """Of a row that ends before the last CPU nothing is taken; the words after the numbers name the device."""
+    """Parse a row; drop one that ends before the last CPU. The words after the numbers name the device."""
     name = words[0].rstrip(":")
     numbers = words[1 : 1 + len(cpus)]
     counts = [word for word in numbers if word.isdigit()]

@@ -161,7 +161,7 @@ def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
 
 
 def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Rows of every device of `mlxconfig -d DEVICE -e query`: a name, and its default, current and next boot's value.
+    """Parse `mlxconfig -d DEVICE -e query`: per device and name the default, current and next boot's value.
 
     What holds now is under NAME, what the next boot brings under NAME.next_boot; without -e mlxconfig prints only that.
     Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
@@ -222,7 +222,7 @@ def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, s
 
 
 def parse_devlink_health(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """`devlink health show`, as JSON (-j) or as text: reporters with state, errors and recoveries.
+    """Parse `devlink health show`, as JSON (-j) or text: reporters with state, errors and recoveries.
 
     Raises:
         ParseError: neither JSON with health nor reporters in the text.

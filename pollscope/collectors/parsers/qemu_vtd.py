@@ -22,7 +22,7 @@ _METRICS = {metric: SourceMetric(metric, "1/s", Kind.RATE) for metric in EVENTS.
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Events of one slice as rates: hits and misses of each device, resets of the IOMMU.
+    """Return the events of each interval as rates: hits and misses per device, resets of the IOMMU.
 
     Raises:
         ParseError: the label does not say how long the slice was.
@@ -52,5 +52,5 @@ def _rates(counts: Counter[tuple[str, str]], devices: list[str], seconds: float,
 
 
 def _device(source_id: int) -> str:
-    """Bus, device and function of a PCI Express source id."""
+    """Return bus, device and function of a PCI Express source id."""
     return f"{source_id >> 8:02x}:{source_id >> 3 & 31:02x}.{source_id & 7}"

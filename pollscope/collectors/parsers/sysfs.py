@@ -81,7 +81,7 @@ class _Zones:
             yield reading(t_ns, unit if name != metric.name else path, [(metric._replace(name=name), value, reason)])
 
     def _place(self, path: str) -> tuple[str, str]:
-        """Unit path and part of a zone: intel-rapl:1 named package-1 is of socket1, its zone dram of socket1 too."""
+        """Return unit path and part of a zone: intel-rapl:1 named package-1 and its zone dram are of socket1."""
         name = self._names.get(path, "")
         package = _PACKAGE.fullmatch(name)
         if package:
@@ -106,7 +106,7 @@ def _cell(metric: SourceMetric, mark: str, text: str, scale: float) -> tuple[Sou
 
 @lru_cache(maxsize=16384)
 def _meaning(path: str) -> tuple[str, SourceMetric, float]:
-    """Unit path, metric, and scale of a sysfs file. Unknown files are states: their text is kept."""
+    """Return unit path, metric and scale of a sysfs file; an unknown file is a state, and its text is kept."""
     for pattern, names in ((_CPU, _KNOWN), (_POWERCAP, _KNOWN), (_UNCORE, _KNOWN)):
         match = pattern.fullmatch(path)
         if match:

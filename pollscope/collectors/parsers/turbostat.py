@@ -81,7 +81,7 @@ def _cells(text: str) -> list[str]:
 
 
 def _is_header(cells: list[str]) -> bool:
-    """With --show any columns may be left, with --Summary none of places: then every one must be known."""
+    """Return whether this is a header: one known column suffices with CPU, otherwise all must be known."""
     if not cells or not _NAME.match(cells[0]):
         return False
     known = [bool(_KNOWN.fullmatch(cell)) for cell in cells]
@@ -176,7 +176,7 @@ def _in_base_units(cell: Cell, column: _Column) -> Cell:
 
 
 def _place(column: str, header: list[str]) -> str:
-    """Whose the column is. Where a core has a power meter of its own (AMD), CorWatt stands left of the package's."""
+    """Return a column's unit; with one power meter per core (AMD), CorWatt stands left of the package's columns."""
     if _DIE.fullmatch(column):
         return "Die" if "Die" in header else "Package"
     after_package = not {"PkgWatt", "Pkg_J"} & set(header[header.index(column) :])
@@ -196,7 +196,7 @@ def _path(place: str, where: dict[str, str]) -> str:
 
 
 def _meaning(column: str) -> tuple[SourceMetric, float, bool]:
-    """Metric, factor to its unit, and whether it is a share in percent."""
+    """Return metric, factor to its unit, and whether it is a share in percent."""
     name = _NAMES.get(column)
     if "%" in column:
         return SourceMetric(name or _residency(column), "1", Kind.GAUGE), 0.01, True
@@ -219,7 +219,7 @@ def _meaning(column: str) -> tuple[SourceMetric, float, bool]:
 
 
 def _residency(column: str) -> str:
-    """C6% is what the kernel asked for, CPU%c6 and Pkg%pc6 what the hardware did."""
+    """Name a residency: the kernel requested C6%, the hardware spent CPU%c6 and Pkg%pc6."""
     hardware = re.fullmatch(r"(CPU|Pkg?|Mod|Die)%p?(c\d+)", column)
     if hardware:
         return f"{_HARDWARE[hardware[1]]}_{hardware[2]}_residency"

@@ -58,7 +58,7 @@ class Perf(ToolCollector):
 
 
 def _interval_ms(interval_ns: int) -> str:
-    """Perf refuses intervals below 10 ms and warns of overhead below 100 ms."""
+    """Return the interval, at least 10 ms as perf demands; below 100 ms it warns of overhead."""
     return str(max(10, interval_ns // 1_000_000))
 
 

@@ -86,7 +86,7 @@ def generation_of(processor: Processor) -> _Generation | None:
 
 
 def host_uncore_events(processor: Processor, pmus: Path) -> list[Event]:
-    """Events of this generation for which the kernel has a PMU; IIO events once a stack, since a NIC sits on one."""
+    """Return this generation's events that have a PMU; IIO events once per stack, as a NIC sits on one."""
     generation = generation_of(processor)
     entries = generation.events if generation else []
     asked = [_asked(entry, pmu) for entry in entries for pmu in _those(pmus, entry.pmu)]
@@ -110,7 +110,7 @@ def _asked(entry: _Entry, pmu: str) -> Event:
 
 
 def named_events(pmus: Path, kind: str) -> list[Event]:
-    """Events under names of their own that PMUs of a kind offer here, as far as somebody reads them."""
+    """Return the kernel's named events of this kind of PMU, as far as a metric uses them."""
     offered = (path for pmu in _those(pmus, kind) for path in sorted((pmus / pmu / "events").glob("*")))
     events = (printed_event(f"{path.parts[-3]}/{path.name}/") for path in offered)
     return [event for event in events if event is not None]
@@ -130,7 +130,7 @@ def printed_event(name: str) -> Event | None:
 
 
 def _of_table(name: str, pmu: str, number: str, metric: str) -> Iterator[Event]:
-    """Unit and factor of a metric are the same in all generations."""
+    """Yield the event; unit and factor of a metric are the same in all generations."""
     # An IRP has the number of the IIO stack whose requests it orders.
     kinds = {"uncore_iio": "stack", "uncore_irp": "stack", "uncore_imc": "channel", "amd_umc": "channel"}
     place = f"{kinds.get(pmu, 'cha')}{number}" if number else ""

@@ -74,7 +74,7 @@ def _calibrated(name: str) -> Compute:
 
 
 def _stamp_cycles(trial: TrialObservations) -> float:
-    """A difference of two loops: on a host that is busy with something else it may come out below zero."""
+    """Return the cost of a time stamp; as a difference of two loops it may be negative on a busy host."""
     cycles = trial.part("calibration", "stamp_cycles", "median").estimate()
     if cycles < 0:
         raise NotMeasured(
@@ -94,7 +94,7 @@ def _pmu_rate(event: str) -> Compute:
 
 
 def _running_s(trial: TrialObservations) -> float:
-    """Seconds in which the lcores ran, mean over lcores. What ends late, because it was away, counts to its own end."""
+    """Return the mean time that an lcore ran, each counted to its own end."""
     return trial.running_cycles / trial.tsc_hz / len(trial.lcores)
 
 
@@ -140,7 +140,7 @@ def _cycles_per_packet_useful_error(trial: TrialObservations) -> float:
 
 
 def _misfit_share(trial: TrialObservations) -> float:
-    """Of the lcore that misses most: those of two lcores must not make up for each other."""
+    """Return the largest misfit of one lcore: those of two lcores must not cancel."""
     known = [one.misfit / one.total for one in trial.accounts if not isinstance(one.classes.misfit, str)]
     return max(known, key=abs) if known else trial.accounts[0].misfit
 
@@ -151,7 +151,7 @@ def _tax_share_running(trial: TrialObservations) -> float:
 
 
 def moved_counter(trial: TrialObservations) -> str:
-    """Which packets count as moved: those sent, unless the workload drops some or all on purpose."""
+    """Return the counter of moved packets: those sent, unless the workload drops some or all on purpose."""
     return "rx_packets" if trial.part("config", "dut", "workload").text() in DROP_ON_PURPOSE else "tx_packets"
 
 
@@ -184,7 +184,7 @@ def _warmup_left_ns(trial: TrialObservations) -> float:
 
 
 def _sweep_time_ns(trial: TrialObservations) -> float:
-    """Waits lie between sweeps."""
+    """Return the mean time of a sweep; waits lie between sweeps and do not count."""
     sweeping = nonzero(max(0.0, trial.running_cycles - trial.waiting_cycles), "the DUT's lcores did nothing but wait")
     return NS_PER_S * sweeping / trial.tsc_hz / trial.iterations
 

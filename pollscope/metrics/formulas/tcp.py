@@ -21,7 +21,7 @@ def _found(trial: TrialObservations) -> Part:
 
 
 def _column(trial: TrialObservations, name: str) -> list[float]:
-    """A number of each flow."""
+    """Return one number per flow."""
     values = _found(trial)["flows"][name].numbers()
     if not values:
         raise UsageError("has no flow", f"result.tcp.flows.{name}")
@@ -29,7 +29,7 @@ def _column(trial: TrialObservations, name: str) -> list[float]:
 
 
 def _percentile(percent: float) -> Callable[[Sequence[float]], float]:
-    """The smallest value that so many percent do not exceed, if there are enough for one to lie beyond it."""
+    """Return a function for a percentile over flows: the smallest value with so many percent at or below it."""
 
     def of(values: Sequence[float]) -> float:
         needed = math.ceil(100 / (100 - percent) - 1e-9)

@@ -28,7 +28,7 @@ def _gap_rate(key: str) -> Compute:
 
 
 def require_receiver(trial: TrialObservations) -> None:
-    """Raises NotMeasured when no packet can come back to the generator."""
+    """Raise NotMeasured if no packet can come back to the generator."""
     trial.once(_receives)
 
 
@@ -41,7 +41,7 @@ def _receives(trial: TrialObservations) -> None:
 
 
 def _require_answers(trial: TrialObservations) -> None:
-    """Raises NotMeasured when a packet that does not come back need not be lost."""
+    """Raise NotMeasured if a packet that does not come back need not be lost."""
     require_receiver(trial)
     if _workload(trial) in DROP_ON_PURPOSE:
         raise NotMeasured("the workload drops some packets on purpose")
@@ -118,7 +118,7 @@ def _reordered_total_share(trial: TrialObservations) -> float:
 
 
 def _displaced(trial: TrialObservations) -> list[tuple[int, int]]:
-    """Displacements other than 0 with the number of packets that have each."""
+    """Return displacements other than 0 with the number of packets that have each."""
     require_receiver(trial)
     if trial.gen_histogram("sequence", "extent", may_be_empty=True).refused:
         raise NotMeasured("packets came too late for the place of those before them to be known")

@@ -62,7 +62,7 @@ def prepare(interfaces: list[str]) -> None:
 
 
 def _offloads_off(interface: str) -> None:
-    """Switches segmentation, checksum and receive offload of an interface off."""
+    """Switch segmentation, checksum and receive offloads of an interface off."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in _OFFLOADS.values():
             value = create_string_buffer(struct.pack("=II", command, 0))

@@ -118,7 +118,7 @@ class PairHost(TestbedConfig):
 
     @property
     def nics(self) -> tuple[str, ...]:
-        """PCI addresses of its ports."""
+        """Return the PCI addresses of its ports."""
         return tuple(name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if _PCI.fullmatch(name))
 
     def knob_place(self) -> dict[str, object]:
@@ -130,7 +130,7 @@ class PairHost(TestbedConfig):
         return [self.program, *self.eal_arguments(prefix, cpus, at_start)]
 
     def eal_arguments(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
-        """EAL arguments of a program whose lcore 0 does not poll."""
+        """Return EAL arguments of a program whose lcore 0 does not poll."""
         lcores = ",".join(f"{lcore}@{cpu}" for lcore, cpu in enumerate([self.main_cpu, *self.cpus[:cpus]]))
         command = ["--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
         command += self._devices(_INLINE[at_start.tx_inline])

@@ -87,7 +87,7 @@ def load_inventory(path: Path) -> Inventory:
 
 
 def _require_quotes(document: documents.Document) -> None:
-    """Ansible reads YAML 1.1, in which an address of decimal digits alone is a number to the base of 60."""
+    """Refuse unquoted addresses that Ansible's YAML 1.1 reads as numbers to the base of 60."""
     for number, line in enumerate(document.text.splitlines(), 1):
         if found := _NUMBER_OF_SIXTIES.search(line.partition("#")[0]):
             what = f"{found[0]} without quotes is a number for Ansible"
@@ -186,7 +186,7 @@ def _bad(document: documents.Document, path: documents.Path, what: str) -> Usage
 
 @cache
 def roles() -> Mapping[str, Mapping[str, Any]]:
-    """Role -> its options, as its meta/argument_specs.yml declares them."""
+    """Return role -> its options, as its meta/argument_specs.yml declares them."""
     files = sorted(carried("playbooks/roles").glob("*/meta/argument_specs.yml"))
     reader = YAML(typ="safe")
     return {path.parent.parent.name: reader.load(path)["argument_specs"]["main"]["options"] for path in files}

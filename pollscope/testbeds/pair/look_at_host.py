@@ -37,7 +37,7 @@ def said(*command: str) -> Any:
 
 
 def distribution() -> str:
-    """ID and VERSION_ID of os-release(5)."""
+    """Return ID and VERSION_ID of os-release(5)."""
     lines = (text(Path("/etc/os-release")) or "").splitlines()
     fields = {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
     return " ".join(fields[name] for name in ("ID", "VERSION_ID") if name in fields)
@@ -99,7 +99,7 @@ def nics() -> Any:
 
 
 def ddp_packages() -> Any:
-    """Files of the package that the E800 series needs, where DPDK looks (NIC guide, ice)."""
+    """Return files of the DDP package for the E800 series, where DPDK looks (NIC guide, ice)."""
     folders = ("updates/intel/ice/ddp", "intel/ice/ddp")
     return [str(path) for each in folders for path in sorted(Path("/lib/firmware", each).glob("ice*.pkg*"))]
 
@@ -110,7 +110,7 @@ def governors() -> Any:
 
 
 def look(addresses: Any, programs: Any) -> Any:
-    """Everything."""
+    """Return everything that this script finds out."""
     root = os.geteuid() == 0
     nodes = SYS.glob("devices/system/node/node[0-9]*")
     return {

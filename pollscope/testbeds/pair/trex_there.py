@@ -37,7 +37,7 @@ def connected(api: Any, server: "subprocess.Popen[bytes]") -> Any:
 
 
 def packet(api: Any, trial: "dict[str, Any]") -> Any:
-    """UDP to one address, as many source ports as there are flows; no checksum, which a port would change."""
+    """Make a UDP packet to one address, with one source port per flow; no checksum, as a port would change it."""
     head = api.Ether() / api.IP(src=trial["source"], dst=trial["destination"])
     head = head / api.UDP(sport=trial["first_port"], dport=trial["port"], chksum=0)
     padded = head / ("\0" * max(0, trial["size"] - len(head)))
@@ -63,7 +63,7 @@ def streams(api: Any, trial: "dict[str, Any]") -> "list[Any]":
 
 
 def counts(client: Any, ports: "list[int]") -> "dict[str, Any]":
-    """Counters of the ports with the time at which they were read."""
+    """Return counters of the ports with the time at which they were read."""
     asked = time.time()
     stats = client.get_stats()
     found = {}

@@ -193,7 +193,7 @@ def _mirror() -> str:
 
 
 def _put_release(archive: Path, root: Path) -> None:
-    """As the role pollscope_apps does it, with the modules compiled."""
+    """Unpack the release as the role pollscope_apps does, and compile its modules."""
     name = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
     folder = root / RELEASES / name
     folder.mkdir(parents=True)

@@ -115,7 +115,7 @@ class Machine:
         self._file("port").write_text(f"{port}\n")
 
     def _identity(self) -> str:
-        """tmpfiles.d(5) lines that the machine applies at its first start, before sshd."""
+        """Return tmpfiles.d(5) lines that the machine applies at its first start, before sshd."""
         key, user = self._file("host-key").read_bytes(), (self.folder / "key.pub").read_bytes()
         return (
             f"f~ /etc/ssh/ssh_host_ed25519_key 0600 root root - {base64.b64encode(key).decode()}\n"
@@ -124,7 +124,7 @@ class Machine:
         )
 
     def command(self, shape: Shape) -> list[str]:
-        """QEMU and its arguments."""
+        """Return QEMU and its arguments."""
         accelerator = "kvm" if shape.accelerator == "kvm" else "tcg,thread=multi"
         mac = "52:54:00:70:73:01" if self.name == "dut" else "52:54:00:70:73:02"
         link = f"dgram,id=link,local.type=unix,local.path={self._file('link')},remote.type=unix"
@@ -166,7 +166,7 @@ class Machine:
             raise HostError(f"QEMU ended: {said[-1] if said else process.returncode}", str(self._file("log")))
 
     def pid(self) -> int | None:
-        """QEMU's process; None when it does not run (also when another process has its number now)."""
+        """Return QEMU's process; None if it does not run (also if another process has its number now)."""
         try:
             owner = json.loads(self._file("process").read_text())
             pid, ticks = int(owner["pid"]), int(owner["start_ticks"])

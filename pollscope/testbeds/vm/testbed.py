@@ -297,7 +297,7 @@ def images_folder() -> Path:
 
 
 def _probe_kvm(disk: Path) -> Accelerator:
-    """KVM if a machine really boots with it, else TCG. What was found is kept until this host boots again."""
+    """Return KVM if a machine really boots with it, else TCG; remember the result until this host boots again."""
     note = images_folder() / "kvm.json"
     key = KnobHost().boot_id()
     try:

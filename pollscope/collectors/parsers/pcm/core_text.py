@@ -122,7 +122,7 @@ def _readings(
 
 
 def _path(words: Sequence[str]) -> str:
-    """Unit path of a row."""
+    """Return the unit path of a row."""
     if words[0] in ("TOTAL", "*"):
         return "system"
     if words[0] == "SKT":

@@ -197,7 +197,7 @@ def _is_total(part: str, width: int, columns: _IioColumns) -> bool:
 
 
 def _paths(row: list[str], layout: _Layout, number: int, origin: Origin) -> tuple[str, str]:
-    """Unit paths of the part and of its stack."""
+    """Return the unit paths of the part and of its stack."""
     socket = _SOCKET.match(row[layout.socket].strip())
     part = _PART.match(row[layout.name + 1].strip())
     if socket is None or part is None:

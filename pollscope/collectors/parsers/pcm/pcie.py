@@ -79,7 +79,7 @@ def _table(delimiter: str, columns: tuple[str, ...]) -> _PcieTable:
 def _row(
     line: str, table: _PcieTable, number: int, origin: Origin
 ) -> tuple[str, tuple[SourceMetric, ...], list[Cell]] | None:
-    """Unit path, metrics and cells of one row; None for a line that is none (noted)."""
+    """Return unit path, metrics and cells of one row; note any other line and return None."""
     body, _, kind = line.rpartition("(") if line.endswith(_CLASSES) else (line, "", "Total")
     body, kind = body.rstrip(), kind.rstrip(")")
     cells = _WORD.findall(body) if table.delimiter == "|" else list(map(str.strip, body.split(table.delimiter)))

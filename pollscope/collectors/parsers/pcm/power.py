@@ -81,7 +81,7 @@ def _parse_text(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _line(line: str) -> tuple[str, list[_Found]] | None:
-    """Unit path and values of a line; None when it has none."""
+    """Return unit path and values of a line; None if it has none."""
     limits, match = _LIMITS.fullmatch(line), _LINE.fullmatch(line)
     if limits:
         return f"socket{limits[1]}/die{limits[2]}", list(_limits(limits[3], limits[4] or ""))
@@ -112,7 +112,7 @@ def _limit(level: str, name: str) -> SourceMetric:
 
 
 def _pairs(text: str) -> Iterator[str]:
-    """`NAME: VALUE` items; `core C0/C3/C6-state residency: 95; 3; 2` is three of them."""
+    """Split `NAME: VALUE` items; `core C0/C3/C6-state residency: 95; 3; 2` is three of them."""
     names: list[str] = []
     for item in text.split(";"):
         if ":" in item:
@@ -136,7 +136,7 @@ def _pair(text: str) -> _Found:
 
 @lru_cache(maxsize=4096)
 def _meaning(name: str, unit: str) -> tuple[SourceMetric, float]:
-    """Metric and factor to its unit of a name and the unit that is printed with it."""
+    """Return the metric of a name, and the factor from the printed unit to the metric's unit."""
     if unit == "%":
         return SourceMetric(f"{slug(name)}_share", "1", Kind.GAUGE), 0.01
     scale = 10**9 if unit in ("Ghz", "GHz") else 1

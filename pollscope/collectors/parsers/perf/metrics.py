@@ -118,7 +118,7 @@ def metric_row(t_ns: int | None, path: str, names: Sequence[str], cells: Sequenc
 
 @lru_cache(maxsize=4096)
 def _named(name: str) -> tuple[SourceMetric, float]:
-    """`%  tma_retiring`, `MB/s  umc_mem_read_bandwidth`: the unit stands before the name; of others nothing is known.
+    """Split the unit from the name: `%  tma_retiring`, `MB/s  umc_mem_read_bandwidth`; others have none.
 
     `branch-misses of all branches` is a percentage, too.
     """

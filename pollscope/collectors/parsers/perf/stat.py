@@ -102,7 +102,7 @@ def _no_row(line: str, number: int, origin: Origin) -> None:
 
 
 def _is_metric_only(line: str) -> bool:
-    """Further metrics of the event above (`insn per cycle`) stand on lines of their own, without a count."""
+    """Return whether a line has a further metric (`insn per cycle`) of the event above, without a count."""
     if line.startswith("{"):
         return '"metric-value"' in line
     cells = [cell.strip() for cell in _SEPARATOR.split(line)]
@@ -157,7 +157,7 @@ def _reading(item: _Item, origin: Origin) -> Reading:
 
 
 def _share(percent: Cell) -> Cell:
-    """Old builds of perf 6.0 glued the run time to the percentage; rounding gives at most a little above 100 %."""
+    """Convert to a share; old builds of perf 6.0 glued the run time to the percentage, which is refused."""
     if percent[0] is not None and percent[0] > _MOST_PERCENT:
         return None, f"no share of the time: {percent[0]} %"
     return scaled(percent, 0.01)
@@ -194,7 +194,7 @@ def _decoded(line: str) -> Any:
 
 
 def json_path(fields: dict[str, Any]) -> str:
-    """Unit path of a JSON row."""
+    """Return the unit path of a JSON row."""
     path = "/".join([_named(kind, str(fields[kind])) for kind in _JSON_PLACES if kind in fields]) or "system"
     if "thread" in fields:
         path = f"thread:{fields['thread']}"
@@ -202,13 +202,13 @@ def json_path(fields: dict[str, Any]) -> str:
 
 
 def cell_path(text: str) -> str:
-    """Unit path of the cell that names a place; empty when it is none."""
+    """Return the unit path of a cell that names a place; empty if it is none."""
     return _place(text) if _is_place(text) else ""
 
 
 @lru_cache(maxsize=4096)
 def _named(kind: str, text: str) -> str:
-    """`S0` of kind socket is socket0; `S0-D1-C3` of kind core is socket0/die1/core3; `3` of kind cpu is cpu3."""
+    """Return the unit path: `S0` of kind socket is socket0; `S0-D1-C3` of core socket0/die1/core3; `3` of cpu cpu3."""
     return f"{kind}{text}" if text.isdigit() else _place(text)
 
 
@@ -226,7 +226,7 @@ def _place(text: str) -> str:
 
 
 def _from_cells(text: str) -> _Item | None:
-    """Fields: [time] [place [counters]] value unit event [cgroup] [variance%] runtime share [metric unit].
+    """Split into [time] [place [counters]] value unit event [cgroup] [variance%] runtime share [metric unit].
 
     An event may contain the separator (uncore_iio/event=0x83,umask=0x1/): it ends where runtime and share begin.
     """
@@ -268,7 +268,7 @@ def _metric_alone(cells: list[str]) -> tuple[str, str] | None:
 
 
 def _event(cells: list[str], mark: str) -> tuple[str, str]:
-    """Event and cgroup (-G): an event holds separators only between slashes. Empty when more cells follow it."""
+    """Return event and cgroup (-G), both empty if more cells follow; events hold separators only between slashes."""
     whole = mark.join(cells)
     if len(cells) == 1:
         return whole, ""
