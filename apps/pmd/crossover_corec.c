@@ -15,14 +15,14 @@ typedef bool corec_how; /* fill in types and checksums as well */
 
 #include "corec_protocol.h"
 
-/* The counts of one lcore's own polls. A poll that finds a frame, or none, does not touch them. */
+/* Counts of one lcore's polls that lost a race or found no buffer. Other polls do not touch them. */
 struct consumer {
 	alignas(CROSSOVER_LINE_BYTES) uint64_t race_lost;
 	uint64_t nombuf;
 	uint64_t refill_failures;
 };
 
-/* Threads that are no lcores share the last one. */
+/* Threads that are not lcores share the last one. */
 #define CONSUMERS (RTE_MAX_LCORE + 1)
 
 struct crossover_corec {

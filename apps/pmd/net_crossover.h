@@ -71,8 +71,8 @@ struct qwait_doorbell;
 int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count);
 
 /*
- * rx=corec: counter of this lcore's polls of this queue that returned nothing because another core was quicker. Valid while the queue is started.
- * -ENOTSUP if the queue is not in this mode or not started.
+ * rx=corec: counter of this lcore's polls of this queue that returned nothing because another core reserved the
+ * descriptors first. Valid while the queue is started. -ENOTSUP if the queue is not in this mode or not started.
  */
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore,
                             const uint64_t **counter);

@@ -21,7 +21,7 @@ DEFAULT_METRICS = ("rx_pps", "tax_share_running", "latency_p99_ns")
 
 @dataclass(frozen=True)
 class LevelChange:
-    """A level that changed: the first run on the new one, and the medians of both, in base units."""
+    """A change of level: the first run at the new level, and the medians of both levels, in base units."""
 
     run_id: str
     before: float

@@ -96,7 +96,7 @@ def paper_points() -> list[TxPoint]:
 
 
 def points_of_run(run: RunFolder, where: Mapping[str, Level] | None = None) -> list[TxPoint]:
-    """Return a column for each number of sending cores of a run, of the means over its trials.
+    """Return one point per number of sending cores of a run, with the means over its trials.
 
     Args:
         run: one of row I-T1 or I-F5, for instance.

@@ -219,7 +219,7 @@ def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
 
 
 def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
-    """Return the sides of each knob that the run set to a few levels."""
+    """Return a figure per knob that compares the levels to which the run set it."""
     found = []
     for knob, (name, differences) in enumerate(compare_knobs(run).items()):
         inline = inline_comparison(differences, run)

@@ -9,7 +9,7 @@ import typer
 from pollscope.base.names import papers
 from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
 
-_HYPERPLANE = "hyperplane"  # its chip has a model of its own
+_HYPERPLANE = "hyperplane"  # HyperPlane's chip has a model of its own
 EXAMPLES = (
     "pollscope gallery",
     "pollscope gallery results --paper socc19 --out socc19.html",
@@ -21,7 +21,8 @@ def gallery(
     runs: RunWords = None,
     paper: PaperName = None,
     model: ModelFlag = True,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page.")] = Path("gallery.html"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The HTML page to write.")] =
+        Path("gallery.html"),
 ) -> None:
     """Draw every row of the papers into one self-contained HTML page and print its path.
 

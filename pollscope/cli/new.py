@@ -21,7 +21,7 @@ _OF_THE_PAPER = ("row", "rows", "paper", "source", "must", "notes")
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the spec and its runs: lower case, digits, dashes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of spec and runs: lower case, digits, dashes.")],
     like: Annotated[
         str | None,
         typer.Option(
@@ -29,7 +29,7 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write NAME.yaml, a commented spec to change. It is valid: `pollscope run NAME.yaml` measures it at once.
+    """Write NAME.yaml, a commented spec to change. The file is valid as it is: `pollscope run NAME.yaml` measures it.
 
     With --like the file is that spec without its row, so that its figures and claims are its own. Nothing is
     overwritten.
@@ -70,7 +70,8 @@ def _like(word: str, name: str) -> str:
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
-    """Return the top-level keys of a YAML file with their lines and comments; the head of the file under ''."""
+    """Return the top-level keys of a YAML file with their lines and comments; the lines before the first key under
+    ''."""
     blocks: list[tuple[str, str]] = [("", "")]
     pending = ""
     for line in text.splitlines(keepends=True):

@@ -20,7 +20,7 @@ class Ended:
     """The outcome of one spec.
 
     Attributes:
-        text: in words, with the run folder when there is one.
+        text: a sentence, with the run folder if there is one.
         code: the exit code of `pollscope run` with this spec alone.
         skipped: why the testbed cannot host it; None when it can.
     """
@@ -39,7 +39,7 @@ def run_several(
         specs: by their files.
         out: where run folders are made.
         run_one: runs one spec into a folder.
-        options: of the command line, for the one that goes on after Ctrl-C.
+        options: of the command line, for the command that continues after Ctrl-C.
 
     Raises:
         KeyboardInterrupt: the run folders that are there say how far it came.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rule `node_ipc`: instructions per cycle of every DUT lcore, as the node counted them itself, against what other
-collectors say of the same CPU.
+"""The rule `node_ipc`: instructions per cycle of every DUT lcore, as the node counted them itself, against the values
+of other collectors for the same CPU.
 
 The node counts its own thread in user mode; perf, pcm and turbostat count all that runs on the CPU, in kernel mode
 too. On a core that nothing else uses they agree; a CPU cannot retire fewer instructions than one of its threads.
@@ -13,7 +13,7 @@ from pollscope.base.units import human_number
 from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, Series, WindowSeries
 
 # Timer ticks and perf's own interrupts change the IPC of a spinning core by a few per cent at most; windows that do
-# not end together (collectors' intervals) add as much again.
+# not end together (collectors' intervals) add the same amount again.
 _AGREES_WITHIN = 0.10
 _COUNTS = ("instructions", "cycles")
 _CPU_OF = {

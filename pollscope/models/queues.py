@@ -150,7 +150,7 @@ def mdc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
     """Return the approximate mean wait of constant service by several servers (M/D/c, Cosmetatos).
 
     Up to 16 servers it is within 1.3 % from a utilisation of 0.5 on. Below that it is too high, and the more so the
-    more servers there are: by 5 % with 2 and 51 % with 16 at 0.2, where hardly anybody waits.
+    more servers there are: by 5 % with 2 and 51 % with 16 at 0.2, where hardly any packet waits.
 
     Raises:
         UsageError: a value is negative or no number, or the utilisation is 1 or more.

@@ -89,7 +89,7 @@ def _corec(params: Parameters, _spec: Spec) -> _Contradiction | None:
 
 
 def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """Check for one queue per core, and for traffic through the RETA (docs/queue-sharing-and-notification.md)."""
+    """Check `organisation: rebalanced`: one queue per core, and traffic that the RETA distributes."""
     if params.organisation != "rebalanced":
         for name in ("rebalance_period", "rebalance_threshold"):
             if _in_vain(params, spec, name, "organisation"):

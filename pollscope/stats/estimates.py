@@ -28,7 +28,7 @@ RESOLUTION = 1e-3
 ALL_EQUAL, FEW_EQUAL = "all equal", "all equal, too few for an interval"
 # Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
 _TRANSFORMED_MIN_N = 5
-# Fewer values say nothing of how they follow each other; nor do so few degrees of freedom of a spread.
+# With fewer values or degrees of freedom, serial correlation is not estimated.
 _SERIAL_MIN_N, _SERIAL_MIN_DEGREES = 8, 4
 # Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
 _NORMALITY_MIN_N = 10

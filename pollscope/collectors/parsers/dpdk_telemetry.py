@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replies of DPDK's telemetry socket (version 2): one JSON object a reply, `{"/command": result}`.
+"""Replies of DPDK's telemetry socket (version 2): one JSON object per reply, `{"/command": result}`.
 
 A command that this DPDK does not know, a parameter that is wrong, and an application without the callback all answer
-`null`; that is an absence. The arrays `q_ipackets[16]` of old /ethdev/stats have 16 entries whatever the queues are
-and are left alone: /ethdev/xstats names the queues that exist.
+`null`; the value is then absent. The arrays `q_ipackets[16]` of old /ethdev/stats have 16 entries for any number of
+queues and are ignored: /ethdev/xstats names the queues that exist.
 """
 
 import json
@@ -25,7 +25,7 @@ _SESSION = (_PROMPT, "Connecting to ", "Connected to application: ")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read replies, one a line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
+    """Read replies, one per line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
 
     A session of dpdk-telemetry.py is read too: its prompt names the request, and a reply may be spread over lines.
 
@@ -112,7 +112,7 @@ def _counters(result: dict[str, Any]) -> Iterator[tuple[SourceMetric, Value, str
 
 @lru_cache(maxsize=4096)
 def _metrics(name: str) -> list[SourceMetric]:
-    """Return the counter under its own name, and under the normalised one where there is one."""
+    """Return the counter under its own name, and also under its normalised name if it has one."""
     unit = "B" if name.endswith(("bytes", "octets")) else "1"
     metrics = [SourceMetric(name, unit, Kind.COUNTER)]
     normal = _NORMALISED.get(name)

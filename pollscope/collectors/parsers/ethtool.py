@@ -40,7 +40,7 @@ _NUMBERED = re.compile(r"(rx|tx)_(\d+)_(.+)", re.ASCII)
 # vmxnet3: a heading with the queue's number; what is indented below it belongs to the queue.
 _HEADING = re.compile(r"(\s*)(Rx|Tx) Queue#: (\d+)\s*", re.ASCII)
 _DIRECTIONS = {"rx": "rx", "rcv": "rx", "In": "rx", "Rx": "rx", "tx": "tx", "xmit": "tx", "Out": "tx", "Tx": "tx"}
-# not rx_64_bytes_phy, tx_1024_to_max_octets: packets of that size
+# not rx_64_bytes_phy, tx_1024_to_max_octets, which count packets of that size
 _BYTES = re.compile(r"(?:^|(?<!\d)(?<!max)[._ ])(?:bytes|octets|octetcount)(?:$|[._ ])|(?<!\d)Octets(?:Dma|\w+OK)?$")
 _PERCENT = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
 _LEVELS = {"conntrack_allowance_available"}  # ena: connections that may still be opened
@@ -84,7 +84,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 @dataclass
 class _Listing:
-    """Keep from earlier lines the context of later names: the queue under whose heading they are indented, and the
+    """Keep the context that earlier lines give to later names: the queue under whose heading they are indented, and the
     counters `rx_0_NAME`, after which `rx_7_NAME` is one of queue 7.
     """
 

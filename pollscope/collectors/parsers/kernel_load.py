@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""/proc/stat, /proc/interrupts and /proc/softirqs: what took time from the measuring CPUs. All counters since boot."""
+"""/proc/stat, /proc/interrupts and /proc/softirqs: activity that took time from the measuring CPUs. All counters start
+at boot."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ _STAT = {
     "procs_running": SourceMetric("running", "1", Kind.GAUGE),
     "procs_blocked": SourceMetric("blocked", "1", Kind.GAUGE),
 }
-# of proc(5), and of no use here: what came of each interrupt and softirq is in the files of their own
+# other rows of proc(5); interrupts and softirqs have more detailed files of their own
 _UNUSED = {"intr", "softirq", "btime", "page", "swap", "disk_io"}
 _CPU = re.compile(r"cpu(\d*)")
 _WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for the whole system

@@ -16,7 +16,7 @@ from pollscope.knobs.platforms import DdioBit, Platform, of_root_port
 _SPEEDS = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
 _EXPRESS, _STATUS_HAS_LIST = 0x10, 0x10
 _NO_SNOOP_BIT = 3
-# Bits of Device Control and Device Control 2. Of 10-bit tags those below 256 are not used (2.2.6.2).
+# Bits of Device Control and Device Control 2. 10-bit tags below 256 are not used (2.2.6.2).
 _EXTENDED_TAGS, _TEN_BIT_TAGS, _TEN_BIT_TAG_COUNT = 8, 12, 768
 
 

@@ -3,8 +3,8 @@
 
 Lines of the text look like `S0; Consumed Joules: 1339.15; Watts: 67.11; Thermal headroom below TjMax: 37` and
 `S0CH1; DRAMClocks: ...; CKE Off Residency: 12.00%`; a ruler of dashes stands between two intervals. From 202509 on a
-unit follows the number (`37 °C`, `2.20 Ghz`, `12.00 %`), dies say what limits their frequency, and `-csv` prints two
-header rows as pcm-memory does, with the unit behind the name.
+unit follows the number (`37 °C`, `2.20 Ghz`, `12.00 %`), dies report what limits their frequency, and `-csv` prints two
+header rows like pcm-memory, with the unit after the name.
 """
 
 import re
@@ -26,7 +26,7 @@ _UNITS = {"CH": "channel", "P": "upi_port", "M2M": "memory_controller", "D": "di
 _VALUE = re.compile(r"(.*?)\s*(%|°C|G[Hh]z|)")
 _NAME = re.compile(r"(.*?)(?:\((%|°C|G[Hh]z)\))?")
 _KNOWN = counter_metrics("pcm-power")
-# why a die does not run faster; the text names only those that hold
+# limits of a die's frequency; the text names only those in effect
 _REASONS = ("FREQUENCY", "CURRENT", "POWER", "THERMAL", "PLATFORM", "MCP", "RAS", "MISC", "QOS", "DFC")
 _MOST_PREAMBLE = 64  # lines
 _Found = tuple[SourceMetric, int | float | None, str]
@@ -106,7 +106,7 @@ def _limits(level: str, text: str) -> Iterator[_Found]:
 
 @lru_cache(maxsize=4096)
 def _limit(level: str, name: str) -> SourceMetric:
-    """Tell whether a die was limited in the interval, or the number of its core modules that were."""
+    """Return whether a die was limited in the interval, or how many of its core modules were."""
     prefix = "limited_by" if level == "DIE LEVEL" else "modules_limited_by"
     return SourceMetric(f"{prefix}_{slug(name)}", "1", Kind.INTERVAL)
 

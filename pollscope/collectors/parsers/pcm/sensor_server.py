@@ -29,7 +29,7 @@ _UNITS: tuple[tuple[re.Pattern[str], str, float], ...] = (
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Scrape once.
+    """Parse one scrape.
 
     Raises:
         ParseError: no metric in it.

@@ -3,8 +3,8 @@
 
 Every event is two metrics: its count over the interval, in base units (perf prints uncore_imc traffic already in
 MiB), and `EVENT.running_share`, the share of the time for which the event was on a counter (below 1 the kernel has
-scaled the count). `<not counted>` and `<not supported>` are absences. A cgroup (-G) is a unit of its own. Totals behind
-intervals (--summary) are left out. The human-readable text depends on the locale and is refused.
+scaled the count). `<not counted>` and `<not supported>` are absences. A cgroup (-G) is a unit of its own. Totals after
+the intervals (--summary) are left out. The human-readable text depends on the locale and is refused.
 """
 
 import json
@@ -39,7 +39,7 @@ _VALUE = re.compile(r"<not (?:counted|supported)>|-?\d+(?:\.\d+)?|-?nan")
 _SPARE_COMMA = re.compile(r"(?<=[\d\"]),\s*(?=,\s*\"|\})")
 _SHARE = re.compile(r"\d{1,3}\.\d\d")
 _SEPARATOR = re.compile(r"[;,\t|]")
-# what perf works out of the events beside it without being asked (`1.25 insn per cycle`, `715 K/sec`)
+# metrics that perf derives from an event without being asked (`1.25 insn per cycle`, `715 K/sec`)
 _OWN_METRIC = re.compile(
     r".*/ ?sec|CPUs utilized|GHz|insn per cycle|.*cycles idle|stalled cycles per insn|of all .*|.* of all .*|"
     r"(?:%\s+)?(?:transactional|aborted|elision|SMI) cycles|cycles / .*|SMI#|\(null\)"
@@ -128,7 +128,7 @@ def _metrics(event: str, unit: str) -> tuple[SourceMetric, SourceMetric]:
 
 
 def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
-    """Return the event, and the metric of a group (-M, --topdown) that stands in its row."""
+    """Return the event, and the metric of a group (-M, --topdown) in its row."""
     if item.event:
         yield _reading(item, origin)
     if _is_named(item.metric):
@@ -137,7 +137,7 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
 
 @lru_cache(maxsize=4096)
 def _is_named(metric: str) -> bool:
-    """Tell whether somebody asked for the metric by name."""
+    """Return whether the metric was requested by name."""
     return bool(metric) and not _OWN_METRIC.fullmatch(metric)
 
 
@@ -169,12 +169,12 @@ def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
     except (json.JSONDecodeError, RecursionError, ValueError):
         if line.startswith('{"unit" : '):
             raise origin.refuse(
-                number, "--metric-only -j of this perf parts the metrics from their names", "record with -x';'"
+                number, "--metric-only -j of this perf separates the metrics from their names", "record with -x';'"
             ) from None
         raise origin.refuse(
             number,
             f"broken JSON: {line[:60]!r}",
-            "record with -x';': some versions of perf 6 put commas wrongly with -j",
+            "record with -x';': some versions of perf 6 misplace commas with -j",
         ) from None
     if not isinstance(fields, dict) or ("event" in fields) != ("counter-value" in fields):
         return None
