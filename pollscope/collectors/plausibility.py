@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules across collectors: do the numbers of one window fit each other?
+"""Check across collectors whether the numbers of one window agree.
 
-Each finding is ok, suspicious or impossible, with the numbers that it was made from and what to do. A rule whose
-inputs are absent makes no finding. Thresholds stand beside their reasons.
+Each finding is ok, suspicious or impossible, with the numbers behind it and what to do. A rule whose
+inputs are absent makes no finding. Each threshold is beside its reason.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ def judge(window: WindowSeries) -> list[PlausibilityFinding]:
 
 
 def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """Check that what the NIC received and did not drop has crossed PCIe: DMA writes are at least that.
+    """Check that DMA writes cover the bytes that the NIC received and did not drop.
 
-    Those of its own part of a stack, where that is known.
+    Use the NIC's own part of a stack if it is known.
     """
     nic, own = window.rate("nic.rx_bytes"), window.rate("nic_dma_write")
     iio = window.rate("dma_write") if own is None else own
@@ -42,7 +42,7 @@ def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
             numbers,
         )
     elif iio < 0.9 * nic:
-        # a tenth: pcm-iio sees each counter for a slice of the interval
+        # a tenth: pcm-iio counts each event for a part of the interval only
         verdict = Plausibility.SUSPICIOUS if dropped or iio > 0.5 * nic else Plausibility.IMPOSSIBLE
         yield PlausibilityFinding(
             "nic_iio", verdict, f"{text}, less than received ({dropped:.0f} packets/s dropped)", numbers

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Define what every collector delivers: readings of units, and the tidy table of samples made from them.
 
-A *reading* is what a source says about one unit at one time (several metrics at once, as the tools print them); a
+A *reading* is the report of a source about one unit at one time (several metrics at once, as the tools print them); a
 *sample* is one cell of it: time, source, unit path, metric, value, unit. Parsers deliver readings, because a reading
 costs one object for a whole printed row; `tidy` makes the table.
 
@@ -24,7 +24,7 @@ Value = int | float | str | None
 
 
 class Kind(StrEnum):
-    """Name the kind of a number, which decides whether it may be differenced or divided by the interval."""
+    """Kinds of numbers; the kind decides whether a number may be differenced or divided by the interval."""
 
     RATE = "per second"
     INTERVAL = "per interval"
@@ -56,7 +56,7 @@ class Reading(NamedTuple):
     reasons: Mapping[int, str] = MappingProxyType({})
 
     def get(self, name: str) -> Value:
-        """Return the value of the metric `name`; None when it is absent here."""
+        """Return the value of the metric `name`; None if it is absent here."""
         return next((v for m, v in zip(self.metrics, self.values, strict=False) if m.name == name), None)
 
 
@@ -105,7 +105,7 @@ def row(
 
 
 def absent(t_ns: int | None, path: str, metrics: Iterable[SourceMetric], reason: str) -> Reading:
-    """Make a reading of which nothing could be measured, for one reason."""
+    """Make a reading in which everything is absent for one reason."""
     return reading(t_ns, path, zip(metrics, repeat(None), repeat(reason), strict=False))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The measurement window as rules and means see it: one series per metric of a unit, in constant memory."""
+"""The measurement window, for rules and means: one series per metric of a unit, in constant memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from pollscope.collectors.sample import Kind, SourceSample
 
 
 class Plausibility(StrEnum):
-    """How numbers fit each other."""
+    """How well numbers agree."""
 
     OK = "ok"
     SUSPICIOUS = "suspicious"
@@ -114,7 +114,7 @@ class WindowSeries:
         return self.series[key]
 
     def rate(self, metric: str) -> float | None:
-        """Sum of mean rates of a metric over its coarsest units, of the first source that has it.
+        """Sum the mean rates of a metric over its coarsest units, from the first source that has it.
 
         Two sources of the same metric (pcm-iio and perf) count the same bytes: they are not added.
         """
@@ -127,7 +127,8 @@ class WindowSeries:
     def coarsest(
         self, source: str, metric: str, has: Callable[[Series], bool] = lambda series: series.count > 0
     ) -> list[Series]:
-        """Return the series of a metric at the coarsest level that has it: a socket, and not its channels once more."""
+        """Return the series of a metric at the coarsest level that has it: a socket, but not its channels in
+        addition."""
         found = [(path, series) for path, series in self._units.get((source, metric), []) if has(series)]
         level = min((depth(path) for path, _ in found), default=0)
         return [series for path, series in found if depth(path) == level]

@@ -42,7 +42,7 @@ def _firmware(folder: Path) -> Any:
         path.name for path in folder.glob("*/net/*")
     )
     if not interfaces:
-        return {"absent": "no network interface: its driver is not the kernel's"}
+        return {"absent": "no network interface: the NIC is not bound to a kernel driver"}
     tool = shutil.which("ethtool") or shutil.which("ethtool", path="/usr/sbin:/sbin")
     if tool is None:
         return {"absent": "ethtool is not installed"}

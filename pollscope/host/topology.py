@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a NIC to its root port, NUMA node and cores, read from sysfs."""
+"""Find a NIC's root port, NUMA node and cores in sysfs."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ class Nic:
         interfaces: kernel interfaces on it.
         driver: bound driver; None when unbound.
         root_port: PCI address of the root port above it; None when it sits on the root bus itself.
-        numa_node: None when the platform does not say.
+        numa_node: None if the platform does not report it.
         cpus: CPUs near it, as the kernel lists them.
         link: negotiated speed and width; None when sysfs does not show one (emulated devices).
         iommu_group: None when no IOMMU is on.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long threads wanted to run but had to wait for their CPU.
+"""Read how long runnable threads waited for their CPU.
 
 Source: /proc/PID/task/TID/schedstat, second field (Documentation/scheduler/sched-stats.rst of the kernel).
 """

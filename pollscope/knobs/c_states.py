@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a sleeping core may take to wake up: a PM QoS request, which lives as long as the process that made it."""
+"""Limit the wake-up time of a sleeping core: a PM QoS request, which lives as long as the process that made it."""
 
 import os
 import struct
@@ -19,8 +19,8 @@ class CStates(Knob):
     """/dev/cpu_dma_latency, held open (kernel documentation, power/pm_qos_interface).
 
     A value is the longest allowed exit latency in microseconds; 0 keeps cores out of every C-state. The smallest
-    request of all processes counts, so the read-back shows when someone else asks for less. The kernel takes the
-    request back when the file is closed, by SIGKILL too; nothing is left to restore.
+    request of all processes counts, so the read-back shows if another process requests less. The kernel drops the
+    request when the file is closed, also by SIGKILL; nothing is left to restore.
     """
 
     name = "c_states"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics made from what collectors counted in the measurement window: the `means` of a trial record.
+"""Compute metrics from the collectors' counts in the measurement window: the `means` of a trial record.
 
-Several collectors may know the same thing; the first that counted it in this trial is believed, and two are never
-added. What none of them counted is absent, with what became of each.
+Several collectors may count the same quantity; the first that counted it in this trial is used, and two are never
+added. A quantity that none of them counted is absent, with the reason for each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, keys_of, nonzero
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
-# One way to a number: a collector, and the metrics of it that are added. A `?` at the end marks one that not every
-# processor has.
+# One source of a quantity: a collector, and its metrics to add. A `?` at the end marks one that not every processor
+# has.
 _Way = tuple[str, Sequence[str]]
 
 _NIC_DMA_WRITE: tuple[_Way, ...] = (("pcm-iio", ["nic_dma_write"]), ("perf-uncore", ["nic_dma_write"]))
@@ -66,7 +66,7 @@ def _first(trial: TrialObservations, ways: Sequence[_Way], compute: Callable[[_W
     """Return the value of the first way that works.
 
     Raises:
-        NotMeasured: none does; says what became of each collector that the run had.
+        NotMeasured: none does; the text gives the reason for each collector of the run.
     """
     there = trial.once(_collectors)
     reasons: dict[str, str] = {}
@@ -86,7 +86,7 @@ def _means(trial: TrialObservations, collector: str) -> Mapping[str, Any]:
     """Return a collector's means.
 
     Raises:
-        NotMeasured: it gave nothing.
+        NotMeasured: it delivered nothing.
     """
     part = trial.once(_collectors)[collector]
     try:
@@ -100,7 +100,7 @@ def _means(trial: TrialObservations, collector: str) -> Mapping[str, Any]:
 
 
 def _collectors(trial: TrialObservations) -> dict[str, Part]:
-    """Return the record of each collector; on a pair a collector of the DUT also stands without its host."""
+    """Return the record of each collector; on a pair, the DUT's collectors are also listed without their host."""
     found: dict[str, Part] = {}
     with suppress(NotMeasured):
         every = trial.part("collectors")
@@ -111,7 +111,7 @@ def _collectors(trial: TrialObservations) -> dict[str, Part]:
 
 
 def is_counted(trial: TrialObservations) -> bool:
-    """Tell whether a trial has a source of these metrics: a collector's record, or a model's own power."""
+    """Return whether a trial has a source of these metrics: a collector's record, or a model's own power."""
     modelled = isinstance(trial.record.value, Mapping) and trial.record.value.get("modelled")
     return bool(modelled or trial.once(_collectors))
 
@@ -144,7 +144,7 @@ def device_state(trial: TrialObservations, collector: str, name: str) -> float:
     """Return a setting of the DUT's NIC: that of its RX port, or of the only device that has one.
 
     Raises:
-        NotMeasured: no collector recorded it, or it is known of several devices.
+        NotMeasured: no collector recorded it, or several devices have one.
     """
 
     def found(way: _Way) -> float:
@@ -239,7 +239,7 @@ def _hits(trial: TrialObservations) -> float:
 
 
 _IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
-# Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host text, section 4.1).
+# Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host paper, section 4.1).
 _READ_BYTES = 64
 _NJ_PER_J = 1e9
 # DMA writes go into the caches line by line.
@@ -253,7 +253,7 @@ def _reads_under_way(bytes_per_s: Callable[[TrialObservations], float]) -> Compu
     )
 
 
-# The clocks that walkers count their cycles by: of the IIO, or of the VT-d unit itself.
+# The clocks in which page walkers count cycles: of the IIO, or of the VT-d unit itself.
 _WALKER_CLOCKS = {"perf-uncore": "iio_clock", "vtd-pmu": "iommu_clocks"}
 
 
@@ -268,12 +268,12 @@ def _walks_under_way(trial: TrialObservations) -> float:
 
 def _credits_used(_trial: TrialObservations) -> float:
     raise NotMeasured(
-        "both ends of a link grant each other credits when it comes up, in no register and no counter of NIC or IIO: "
+        "no register and no counter of NIC or IIO shows the credits that both ends of a link grant each other: "
         "nic_pcie_read_stalled_share and nic_pcie_write_stalled_share say for how long the NIC had none"
     )
 
 
-# One number in three ways.
+# One quantity, measured in three ways.
 OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 
 
@@ -398,5 +398,5 @@ COUNTED: dict[str, Compute] = {
     "energy_per_packet_nj": lambda trial: _NJ_PER_J * _per_packet(_power_w)(trial),
     "package_power_w": _power_w,
 }
-# For a co-runner that does not count itself.
+# For a co-runner without counts of its own.
 corunner_ipc = _share(["instructions"], ["cycles"], ["perf-corunner"], "counted no cycle")

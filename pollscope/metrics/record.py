@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading one trial record (a line of `trials.jsonl`) by the node protocol, strictly.
+"""Read one trial record (a line of `trials.jsonl`) strictly by the node protocol.
 
-What the record does not hold is `NotMeasured` with a reason; what contradicts the protocol is a `UsageError` that names
-the key.
+A missing value raises `NotMeasured` with a reason; a contradiction of the protocol raises `UsageError` with the key.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +41,7 @@ _COUNTS_OF_LCORE = (
     "stamp_cycles",
 )
 _CYCLE_CLASSES = ("total", "useful", "wire", "waiting", *TAX_CLASSES)
-# Latencies of busy polls are parts of useful cycles where they add up to them within this share of the window.
+# Receive, process and transmit are reported if they add up to the useful cycles within this share of the window.
 _PARTS_TOLERANCE = 0.02
 _POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
 
@@ -59,7 +58,7 @@ class NotMeasured(Exception):
 
 
 class OnlyEmptyPolls(NotMeasured):
-    """Report that of an lcore's classes only the empty polls are known, with a large error."""
+    """Report that only the empty polls of an lcore's classes are known, with a large error."""
 
     def __init__(self, reason: str, empty_polls: MeasuredCycles) -> None:
         super().__init__(reason)
@@ -70,7 +69,7 @@ class OnlyEmptyPolls(NotMeasured):
 class Part:
     """Hold one value of a trial record and its place, so that an error can name it.
 
-    A trial has thousands of them and hardly ever an error: the path is put together when it is asked for.
+    A trial has thousands of them and hardly ever an error: the path is composed only on request.
     """
 
     value: object
@@ -349,7 +348,7 @@ class TrialObservations:
 
     @cached_property
     def probed(self) -> list[ProbedClasses]:
-        """Return what a plug-in sampled of each thread of a program that is not ours.
+        """Return a plug-in's samples of each thread of a foreign program.
 
         Raises:
             NotMeasured: pollscope's own node was measured, or a thread was sampled too rarely.
@@ -462,14 +461,14 @@ class TrialObservations:
         """Return the samples by the clock of the generator's NICs; some frames have both stamps."""
         params = self.part("params").value
         if not (isinstance(params, Mapping) and params.get("nic_timestamps")):
-            raise NotMeasured("no frames that NICs stamp were asked for (parameter nic_timestamps)")
+            raise NotMeasured("the spec requests no frames that NICs stamp (parameter nic_timestamps)")
         stamps = self.generators[0]["nic_stamps"]
         sent, back = (int(stamps[name].number()) for name in ("sent", "back"))
         if not back:
             raise NotMeasured(f"none of {sent} frames for the NIC to stamp came back")
         if not stamps["latency_ns"]["total"].number():
             bad = ", ".join(f"{stamps[name].number():.0f} {name}" for name in ("unstamped", "implausible"))
-            raise NotMeasured(f"of {back} frames that came back none has two stamps that can be believed ({bad})")
+            raise NotMeasured(f"of {back} frames that came back none has two plausible stamps ({bad})")
         return stamps
 
     def nic_histogram(self, name: str) -> Histogram:
@@ -526,7 +525,7 @@ class Account:
             )
 
     def part(self, name: str) -> float:
-        """Return receive, process or transmit, timed per busy poll, where these add up to all useful cycles."""
+        """Return receive, process or transmit, timed per busy poll, if these add up to all useful cycles."""
         timed = timed_parts(self.lcore)
         timed["transmit"] -= self.wire
         excess = (sum(timed.values()) - self.useful) / self.total

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compilation of the loops that simulate: machine code that lets other threads run, kept for the next start."""
+"""Compile the simulation loops to machine code that releases the GIL, and cache it."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,19 +11,19 @@ import numba
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
 # Counting references to each array of a state at each access takes 15 times as long as the simulation itself. Arrays
-# come from the caller and outlive the loop; a loop that made one would not compile (numba, NRT_incref without NRT).
+# come from the caller and outlive the loop; a loop that allocates one does not compile (numba, NRT_incref without NRT).
 OPTIONS: Any = {"nogil": True, "forceinline": True, "_nrt": False, "error_model": "numpy"}
 
 
 def compiled(loop: Loop) -> Loop:
     """Return the function as machine code, compiled at its first call; the function must not allocate arrays.
 
-    The code is kept beside the source, or in the user's cache where that cannot be written; where neither can, each
-    process compiles for itself.
+    The code is kept beside the source, or in the user's cache where that cannot be written; if neither is possible,
+    each process compiles for itself.
     """
     try:
         return cast(Loop, numba.njit(loop, cache=True, **OPTIONS))
-    except RuntimeError:  # numba found no folder to write to
+    except RuntimeError:  # numba found no writable folder
         return cast(Loop, numba.njit(loop, **OPTIONS))
 
 

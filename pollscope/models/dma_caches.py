@@ -39,7 +39,7 @@ class Iotlb:
         return self.entries * self.page_bytes
 
     def miss_share(self, working_set_bytes: float) -> float:
-        """Share of look-ups that miss."""
+        """Return the share of look-ups that miss."""
         above_zero("Iotlb", working_set_bytes=working_set_bytes)
         return max(0.0, 1 - self.reach_bytes / working_set_bytes)
 
@@ -62,7 +62,7 @@ def ring_footprint_bytes(queues: int, descriptors: int, frame_bytes: int, descri
     """Return the memory that a NIC writes in turn: whole lines of each packet, and the descriptors.
 
     Raises:
-        UsageError: no whole number above 0.
+        UsageError: not a whole number above 0.
     """
     whole("ring_footprint_bytes", 1, queues=queues, descriptors=descriptors, frame_bytes=frame_bytes)
     whole("ring_footprint_bytes", 0, descriptor_bytes=descriptor_bytes)
@@ -72,11 +72,11 @@ def ring_footprint_bytes(queues: int, descriptors: int, frame_bytes: int, descri
 
 @dataclass(frozen=True)
 class DdioHits:
-    """Between which shares of writes find their line in the LLC; the rest goes to memory first (leaky DMA).
+    """Bounds of the share of writes that find their line in the LLC; the others go to memory (leaky DMA).
 
     Attributes:
-        low: lines fall into sets at random, and a set that has more than its ways loses each before it comes again.
-        high: lines are spread evenly, and what does not fit is lost at random.
+        low: lines fall into sets at random, and a set with more lines than ways evicts each line before its reuse.
+            high: lines are spread evenly, and random lines are evicted.
     """
 
     low: float

@@ -43,7 +43,7 @@ class Draws(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Collect one quantity of all that ended in the window.
+    """The recorded values of one quantity in the window.
 
     Attributes:
         counts: HdrHistogram's counts array with 3 significant digits, from 1 ns on.
@@ -58,13 +58,13 @@ class Recorded(NamedTuple):
     batch_counts: NDArray[np.int64]
 
 
-# HdrHistogram with 3 significant digits: 2048 values a bucket, of which the upper half is new in all but the first.
+# HdrHistogram with 3 significant digits: 2048 values per bucket; in all but the first, only the upper half is used.
 _SUB_BUCKETS, _HALF_MAGNITUDE = 2048, 10
 
 
 @compiled
 def _histogram_index(value: int) -> int:
-    """Place of a value in HdrHistogram's counts array."""
+    """Return the index of a value in HdrHistogram's counts array."""
     # The exponent of a double is the place of the highest bit, without a loop.
     highest_bit = int(np.float64(value | (_SUB_BUCKETS - 1)).view(np.int64) >> 52) - 1023
     bucket = highest_bit - _HALF_MAGNITUDE
@@ -90,7 +90,7 @@ def record(into: Recorded, value_ns: float, part: int) -> None:
 
 @compiled
 def next_gap_ns(random: np.random.Generator, draws: Draws) -> float:
-    """Time until the next arrival."""
+    """Draw the time until the next arrival."""
     return random.standard_exponential() * draws.gap_ns if draws.random_gaps else draws.gap_ns
 
 

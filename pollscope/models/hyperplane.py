@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""HyperPlane on a modelled chip: what each statement of the paper becomes there (docs/results.md#hyperplane)."""
+"""HyperPlane on a modelled chip: what each statement of the paper amounts to there (docs/results.md#hyperplane)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ Notification = Literal["spin", "qwait", "c1"]
 Shape = Literal["FB", "PC", "NC", "SQ"]
 TASKS = ("encap", "crypto", "steer", "rs", "raid", "dispatch")
 SHAPES: tuple[Shape, ...] = ("FB", "PC", "NC", "SQ")
-# The text averages over numbers of queues that it does not name; powers of two up to its largest.
+# The paper averages over numbers of queues that it does not name; assume powers of two up to its largest.
 QUEUES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 _BACKGROUND = 0.05
 CORES, MULTICORE_QUEUES = 4, 400
@@ -53,13 +53,13 @@ class Chip:
             UsageError: no such parameter, or no finite number above 0.
         """
         if name not in self.values:
-            raise UsageError("is no parameter of the chip", name, f"it has {', '.join(self.values)}")
+            raise UsageError("is not a parameter of the chip", name, f"it has {', '.join(self.values)}")
         if not (math.isfinite(value) and value > 0):
             raise UsageError(f"is {value}, allowed is a number above 0", name)
         return replace(self, values={**self.values, name: value})
 
     def cycles_ns(self, *names: str) -> float:
-        """Time of so many cycles together."""
+        """Return the time of the sum of these cycles."""
         return sum(self[name] for name in names) / self["clock_hz"] * 1e9
 
     @property
@@ -75,7 +75,7 @@ class Chip:
         return self["poll_ns"] + beyond_l1 * self["poll_llc_ns"] + in_memory * self["poll_memory_ns"]
 
     def _in_memory(self, queues: int) -> float:
-        """Share of heads and task data that the LLC does not hold, where so many queues are in use."""
+        """Return the share of heads and task data that do not fit the LLC with so many queues."""
         return max(0.0, 1 - self["llc_bytes"] / (queues * (self["task_bytes"] + self["head_bytes"])))
 
     def task_ns(self, task: str, queues: int) -> float:
@@ -95,7 +95,7 @@ def chip(path: Path | None = None) -> Chip:
         return known
     found = _read(path)
     if wrong := sorted(set(known.values) ^ set(found.values)):
-        what = "is missing" if wrong[0] in known.values else "is no parameter of the chip"
+        what = "is missing" if wrong[0] in known.values else "is not a parameter of the chip"
         raise UsageError(what, f"{path}: {wrong[0]}", f"as in {shipped}")
     return found
 
@@ -136,7 +136,7 @@ def peak_pps(machine: Chip, task: str, shape: Shape, queues: int, how: Notificat
 
 
 def light(machine: Chip, task: str, queues: int, how: Notification, seed: int = 1) -> Outcome:
-    """Time in the system of one core at below 1 % load."""
+    """Simulate the time in the system of one core below 1 % load."""
     task_ns = machine.task_ns(task, 1)
     rate_pps = _ZERO_LOAD * 1e9 / task_ns
     system = _system(machine, task_ns, rate_pps, 1, queues, how, 1, None)
@@ -175,7 +175,7 @@ def _system(
 
 @dataclass(frozen=True)
 class Multicore:
-    """Four cores and 400 queues (figure 10): tails at a load, and where it saturates."""
+    """Four cores and 400 queues (figure 10): tails at a load, and the rate of saturation."""
 
     machine: Chip
     shape: Shape
@@ -207,7 +207,7 @@ class Multicore:
 
     def tail(self, how: Notification, groups: int, rate_pps: float, seed: int = 1) -> list[float]:
         """Return 99th percentiles of independent simulations, in ns."""
-        # Groups alike are one group, simulated by itself.
+        # All groups are alike, so one is simulated.
         cores, queues = CORES // groups, MULTICORE_QUEUES // groups
         every = self.weights()
         weights = None if every is None else every[:queues]
@@ -220,14 +220,13 @@ class Multicore:
 
 @dataclass(frozen=True)
 class Statement:
-    """One thing that the paper says, and what becomes of it on the chip.
+    """One statement of the paper, and its value on the chip.
 
     Attributes:
         row: of the paper.
         text: in our own words.
         low, high: allowed.
-        lever: parameter that would have to differ where it does not come out.
-        of: what the chip does.
+        lever: parameter that would have to differ if the statement fails. of: computes the chip's value.
         fitted: parameters were fitted to it: it agrees by construction.
     """
 
@@ -246,7 +245,7 @@ class Statement:
         return "disagrees" if found.high < self.low or found.low > self.high else "inconclusive"
 
     def comes_out(self, found: Estimate) -> bool:
-        """Tell whether the verdict is that it holds, by construction or not."""
+        """Return whether the verdict is that the statement holds, by construction or not."""
         return self.verdict(found) in ("agrees", "consistent by construction")
 
     def needed(self, machine: Chip) -> float | None:
@@ -302,7 +301,7 @@ def _zero_load_ratio(machine: Chip, place: int) -> Estimate:
 
 def _crossover(machine: Chip, how: Notification) -> Estimate:
     """Return the number of queues from which spinning has the higher mean; it is the same for all tasks."""
-    # The mean of a poller's wait is half a sweep; the simulation is held against this in the tests.
+    # The mean of a poller's wait is half a sweep; the tests compare the simulation with this.
     told_ns = machine.qwait_ns + machine.cycles_ns("lookup_cycles")
     told_ns += machine["wake_up_ns"] if how == "c1" else 0.0
     return _exact(next((n for n in range(1, 1001) if n * machine.poll_ns(n) / 2 > told_ns), 1001))
@@ -367,7 +366,7 @@ def _idle_power(machine: Chip) -> Estimate:
 
 
 def _left(machine: Chip, how: Notification) -> Estimate:
-    """Return what a data plane leaves of a core's issue width to its SMT sibling, full load over zero load."""
+    """Return the issue width that a data plane leaves to its SMT sibling, at full load relative to zero load."""
     full, none = (1 - sum(ipc(machine, load, how)) / machine["issue_width"] for load in (1.0, 0.0))
     return _exact(full / none)
 
@@ -386,7 +385,7 @@ def _change(machine: Chip, shape: Shape, first: int, last: int) -> Estimate:
 
 
 def _growth(machine: Chip, place: int) -> Estimate:
-    """Return the growth over 900 queues by that over 450 from the same number on: 2 for a straight line."""
+    """Return the growth over 900 queues divided by that over 450 from the same start: 2 for a straight line."""
     at = {queues: _zero_load(machine, "encap", queues, "spin")[place] for queues in (100, 550, 1000)}
     return _exact((at[1000] - at[100]) / (at[550] - at[100]))
 
@@ -437,7 +436,7 @@ def judged(machine: Chip, rows: Sequence[str] | None = None) -> list[dict[str, o
     known = list(dict.fromkeys(each.row for each in statements()))
     for row in rows or ():
         if row not in known:
-            raise UsageError("is no row with statements of HyperPlane", row, f"those are {', '.join(known)}")
+            raise UsageError("is not a row with statements of HyperPlane", row, f"those are {', '.join(known)}")
     return [_judged(each, machine) for each in statements() if rows is None or each.row in rows]
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compute the bytes that packets take on a PCIe link, headers and descriptors included, and how many it carries.
 
-Source: R. Neugebauer et al., Understanding PCIe performance for end host networking (SIGCOMM 2018), whose model it is;
-limits of acknowledgement and flow control are computed as PCI Express Base Specification 3.0, sections 2.6.1.2 and
-3.5.3.1, has them, those of generation 3 for later ones, too.
+Source: R. Neugebauer et al., Understanding PCIe performance for end host networking (SIGCOMM 2018), whose model it is.
+Limits of acknowledgement and flow control follow PCI Express Base Specification 3.0, sections 2.6.1.2 and 3.5.3.1;
+later generations use the values of generation 3.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pollscope.base.errors import UsageError
 from pollscope.models.checked import whole
 
-# Transfers a second, and bits of eight that are data.
+# Transfers per second, and the number of data bits in 8 bits.
 GENERATIONS = {
     1: (2.5e9, 8 / 10),
     2: (5e9, 8 / 10),
@@ -23,7 +23,8 @@ GENERATIONS = {
 }
 _LANES = (1, 2, 4, 8, 12, 16, 32)
 _PAYLOADS = (128, 256, 512, 1024, 2048, 4096)
-# By largest payload and lanes: how many TLPs may pass before an acknowledgement or an update of credits (both alike).
+# By largest payload and lanes: how many TLPs may pass before an acknowledgement or an update of credits (the same for
+# both).
 FACTORS: dict[int, tuple[float, ...]] = {
     128: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
     256: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
@@ -57,7 +58,7 @@ class PcieLink:
         generation: 1 to 5.
         lanes: 1 to 32.
         max_payload: bytes of a write or a completion at most (MPS).
-        max_read_request: bytes that a read asks for at most (MRRS).
+        max_read_request: most bytes that a read requests (MRRS).
         completion_boundary: bytes at which completions of a read may be cut (RCB); None: they are cut at max_payload.
     """
 
@@ -88,7 +89,7 @@ class PcieLink:
     @property
     def acknowledgement_symbols(self) -> int:
         """Return the number of symbols after which an acknowledgement and a credit update are due at the latest."""
-        # Of larger payloads the source has the factors of 512 bytes.
+        # For larger payloads the source repeats the factors of 512 bytes.
         factor = FACTORS[min(self.max_payload, max(FACTORS))][_LANES.index(self.lanes)]
         tlps = (self.max_payload + _TLP_OVERHEAD_SYMBOLS) * factor / self.lanes
         return math.floor(tlps + _INTERNAL_DELAY_SYMBOLS[self.generation])
@@ -127,9 +128,8 @@ class Descriptors:
         fetched: that the device reads at once.
         written_back: RX descriptors (or completions) that it writes at once.
         tx_written_back: packets for each completion of a TX descriptor.
-        doorbell_every: packets for each doorbell of a core, a direction.
-        inlined: bytes of a sent packet that stand in its descriptors and are not read again; a packet that is longer
-            has the rest read.
+        doorbell_every: packets per doorbell of a core, per direction. inlined: bytes of a sent packet that are in its
+            descriptors and need no read; of a longer packet the rest is read.
     """
 
     size: int = 16

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled: cores that poll queues in turn, take bursts, and hand packets on or send them.
+"""Simulate, compiled, cores that poll queues in turn, take bursts, and hand packets on or send them.
 
 A core reads its queues (RX queues or rings) one after the other. A poll that finds nothing costs `empty_ns`. One that
-finds packets takes up to a burst of them, works on all, and sends all together, as rx_burst, work and tx_burst do: a
-packet leaves when the last one of its burst is done (or each by itself, as queueing theory has it). Dispatchers put
-what they took into a ring. Operations on a ring that several cores share come one after another.
+finds packets takes up to a burst of them, works on all, and sends all together, as with rx_burst, work and tx_burst: a
+packet leaves when the last one of its burst is done (or each by itself, as in queueing theory). Dispatchers put what
+they took into a ring. Operations on a ring that several cores share come one after another.
 
 Empty polls are not simulated one by one: a core that scans knows which poll is the first that finds a packet, and a
 packet that comes meanwhile may be found by an earlier one.
@@ -47,15 +47,15 @@ class Layout(NamedTuple):
         serial: queues whose readers take turns.
         below: share of the traffic up to each RX queue, itself included; the last is 1.
         batch: packets that arrive together, for one RX queue.
-        turn_ns, sent_ns: of a turn of the generator in which it sends, and for each packet of it.
-        most: packets of such a turn; at least a batch.
+        turn_ns, sent_ns: of an iteration of the generator in which it sends, and for each of its packets. most: packets
+            per iteration; at least a batch.
         burst: most packets of a poll.
         empty_ns: of a poll that finds nothing, by core.
         busy_poll_ns: of a poll that finds packets beside the packets, by core.
         packet_ns: of each packet before its service, by core (a dispatcher has no service).
         ring_ns: serial part of putting packets into a shared ring, or of taking them out, for each operation.
         ring_packet_ns: the same for each packet of it.
-        ring_contended_ns: more of it for an operation that had to wait for its turn: the cache line is elsewhere.
+        ring_contended_ns: extra time of an operation that had to wait for its turn: the cache line is elsewhere.
         path_ns: added to the time of each packet: wire, NIC, generator.
         together: the packets of a burst are sent when the last one is done.
     """
@@ -83,14 +83,14 @@ class Layout(NamedTuple):
 
 
 class Window(NamedTuple):
-    """When what happens is counted, in ns from the start."""
+    """The time in which events are counted, in ns from the start."""
 
     begin_ns: float
     end_ns: float
 
 
 class State(NamedTuple):
-    """Hold the state that moves. Packets are the instants at which they arrived.
+    """Hold the variable state. A packet is represented by its time of arrival.
 
     Attributes:
         packets: by queue, a ring of its room.
@@ -100,7 +100,7 @@ class State(NamedTuple):
         next_ns: instant of a core's next event; inf: none until a packet comes.
         phase: what that event is.
         scan_ns: instant of the first poll of a core's scan.
-        turn: which of its queues that poll asks.
+        turn: the queue of that poll.
         ahead: empty polls of the scan before the event.
         free_ns: instant from which a ring can be read, and written to.
     """
@@ -266,7 +266,7 @@ def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: S
         service_ns = next_service_ns(random, draws)
         work_ns += service_ns
         if not layout.together:
-            # The burst is recorded at its end: those that left before it are given as much later an arrival.
+            # The burst is recorded at its end, so the arrival of packets that left earlier is moved by that difference.
             for before in range(place):
                 state.held[core, before] += service_ns
     return work_ns
@@ -350,7 +350,7 @@ def poll_and_work(
     """
     cores = layout.first.size
     for core in range(cores):
-        # Cores do not poll in step.
+        # Cores do not poll synchronously.
         _scan(random, layout, draws, state, core, random.random() * layout.empty_ns[core])
     due_ns = next_gap_ns(random, draws)
     sends_ns = due_ns

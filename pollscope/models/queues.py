@@ -64,7 +64,7 @@ def mmc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
 
 
 def mmc_wait_percentile_ns(rate_pps: float, service_ns: float, servers: int, percent: float) -> float:
-    """Wait that so many per cent of all arrivals do not exceed (M/M/c): P(W > t) = C exp(-(c mu - lambda) t).
+    """Return a percentile of the wait of all arrivals (M/M/c): P(W > t) = C exp(-(c mu - lambda) t).
 
     Raises:
         UsageError: a value is negative or no number, the utilisation is 1 or more, or percent is not below 100.
@@ -88,7 +88,7 @@ def mg1_wait_ns(rate_pps: float, service_ns: float, service_squared_ns2: float) 
         UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
     """
     load = stable("mg1_wait_ns", utilisation(rate_pps, service_ns))
-    # A constant service may miss its own square by a rounding error.
+    # The square of a constant service may differ by a rounding error.
     at_least("mg1_wait_ns", service_ns**2 * (1 - 1e-12), service_squared_ns2=service_squared_ns2)
     return rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load))
 
@@ -135,7 +135,7 @@ def vacation_wait_ns(
 ) -> float:
     """Return the mean wait of M/G/1 whose server takes repeated vacations while idle (multiple vacations).
 
-    A core that polls one queue alone is such a server: a poll that finds nothing is a vacation. That of M/G/1, plus
+    A core that polls one queue alone is such a server: an empty poll is a vacation. The wait is that of M/G/1 plus
     E[V^2] / (2 E[V]). Source: B. T. Doshi, Queueing Systems 1 (1986).
 
     Raises:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Simulate, compiled, notified cores that serve ready queues and halt when none is ready (HyperPlane's QWAIT).
 
-A ready set knows the queues that have packets. An idle core asks it, which takes `qwait_ns`, and serves one
+A ready set holds the queues that have packets. An idle core queries it, which takes `qwait_ns`, and serves one
 packet of the next ready queue after the one that was served last (round robin), of one queue several times in turn
 where queues have weights (weighted round robin), or of the first ready queue (strict priority). When none is ready the
 core halts. A packet that arrives then is noticed after `notice_ns`, and a sleeping core needs `wake_up_ns` more.
@@ -24,13 +24,13 @@ class Ready(NamedTuple):
 
     Attributes:
         below: share of the traffic up to each queue, itself included; the last is 1.
-        queue_set: ready set of each queue; those of a set lie side by side.
+        queue_set: ready set of each queue; those of a set are adjacent.
         core_set: ready set that a core asks.
-        first: first queue of each set, and behind them the number of queues.
+        first: first queue of each set, followed by the number of queues.
         qwait_ns: from asking to the packet.
         notice_ns: from an arrival to the ready set while a core is halted.
         wake_up_ns: of a halted core.
-        per_ready_ns: more for each ready queue that a ready set in software goes through.
+        per_ready_ns: extra time per ready queue, for a ready set in software.
         strict: the first ready queue of a set is served, whichever was served last.
         turns: packets that each queue gives at most before it is another's turn.
     """
@@ -48,7 +48,7 @@ class Ready(NamedTuple):
 
 
 class ReadyState(NamedTuple):
-    """Hold the state that moves.
+    """Hold the variable state.
 
     Attributes:
         packets: by queue, the instants at which its packets arrived, a ring.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled: servers at one queue, first come first served; a server that is free begins at once."""
+"""Simulate, compiled, servers at one queue, first come first served; a free server begins at once."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -190,10 +190,10 @@ class PollingCores:
         ring_busy_poll_ns: of a poll that finds packets in a ring, beside the packets.
         ring_ns: serial part of an operation on a shared ring.
         ring_packet_ns: the same for each packet of it.
-        ring_contended_ns: more of it for an operation that had to wait for its turn.
+        ring_contended_ns: extra time of an operation that had to wait for its turn.
         path_ns: added to the time of each packet: wire, NIC, generator.
         together: packets of a burst leave when the last one is done, instead of each by itself.
-        hiccups: what holds workers up.
+        hiccups: delays of workers.
     """
 
     arrivals: Arrivals
@@ -231,7 +231,7 @@ class PollingCores:
         at_least(model, 0, ring_busy_poll_ns=self.ring_busy_poll_ns, ring_ns=self.ring_ns)
         at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
         at_least(model, 0, ring_contended_ns=self.ring_contended_ns)
-        # Each core that reads RX queues has one at least.
+        # Each core that reads RX queues has at least one.
         whole(model, self.dispatchers or (1 if self.shared else self.cores), queues=self.queues)
 
     @property
@@ -287,7 +287,7 @@ class QwaitCores:
         if self.arrivals.batch > 1:
             raise UsageError("take packets that come one at a time", model, "PollingCores have batches")
         if self.cores % self.ready_sets or self.queues % self.ready_sets:
-            what = f"{self.cores} cores and {self.queues} queues cannot be dealt out to {self.ready_sets}"
+            what = f"{self.cores} cores and {self.queues} queues cannot be divided among {self.ready_sets}"
             raise UsageError(what, f"{model}: ready_sets", "give a number that divides both")
 
 

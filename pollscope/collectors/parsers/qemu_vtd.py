@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A slice of the trace of QEMU's virtual Intel IOMMU; its label is the slice's length in ns, so counts become rates."""
+"""A recorded interval of the trace of QEMU's virtual Intel IOMMU. Its label is its length in ns, so counts become
+rates."""
 
 import re
 from collections import Counter
@@ -25,10 +26,10 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Return the events of each interval as rates: hits and misses per device, resets of the IOMMU.
 
     Raises:
-        ParseError: the label does not say how long the slice was.
+        ParseError: the label does not give the length of the interval.
     """
     if not re.fullmatch(r"[1-9]\d*", origin.label):
-        raise origin.refuse(1, f"the slice has no length in ns: {origin.label!r}", "record again")
+        raise origin.refuse(1, f"the interval has no length in ns: {origin.label!r}", "record again")
     counts: Counter[tuple[str, str]] = Counter()
     devices: set[str] = set()
     for number, text in numbered(lines, origin):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of sysfs files as `path=value` lines: CPU frequency, idle states, SMT, isolation, powercap (RAPL), throttling.
 
-The same listing is the raw recording and what the parser reads, so a recorded host can be read anywhere.
+The raw recording is the listing that the parser reads, so a recorded host can be read anywhere.
 """
 
 import re
@@ -64,7 +64,7 @@ class _Zones:
         self._names: dict[str, str] = {}
 
     def holds(self, file: str) -> bool:
-        """Tell whether the file was there already: another snapshot begins."""
+        """Return whether the file was there already, which means that another snapshot begins."""
         return file in self._seen
 
     def add(self, file: str, path: str, cell: tuple[SourceMetric, Value, str]) -> None:
@@ -94,7 +94,7 @@ class _Zones:
 
 def _cell(metric: SourceMetric, mark: str, text: str, scale: float) -> tuple[SourceMetric, Value, str]:
     if mark == "!":
-        return metric, None, text.strip() or "cannot be read"  # a line cut off behind its mark
+        return metric, None, text.strip() or "cannot be read"  # a line cut off after its mark
     text = text.strip()
     if metric.unit and text.isdigit():
         value, reason = parse_cell(text, wrapped=WRAPPED_64)

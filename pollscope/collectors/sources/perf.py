@@ -26,7 +26,7 @@ _HARDWARE = ("cycles", "instructions", "cache-references", "cache-misses")
 
 
 class Perf(ToolCollector):
-    """System-wide, a row a CPU: software events everywhere, hardware events where there is a PMU."""
+    """System-wide, one row per CPU: software events everywhere, hardware events where there is a PMU."""
 
     name, summary = "perf", "perf stat: cycles, instructions, cache misses, context switches per CPU"
     binary, package = "perf", "linux-perf"
@@ -90,7 +90,7 @@ class PerfCorunner(Perf):
 
 
 class _NamedEvents(ToolCollector):
-    """Events that this package names: perf prints our name, the table knows unit and factor."""
+    """Events that this package names: perf prints our name, the table has unit and factor."""
 
     binary, package = "perf", "linux-perf"
     parser = staticmethod(stat.parse)
@@ -152,7 +152,7 @@ class Uncore(WithNics, _NamedEvents):
 
 
 class PerfIostat(ToolCollector):
-    """`perf iostat`, which is a name of `perf stat --iostat`: every root port that the uncore IIO PMUs see."""
+    """`perf iostat`, an alias of `perf stat --iostat`: every root port that the uncore IIO PMUs see."""
 
     name, summary = "perf-iostat", "perf iostat: PCIe traffic per root port"
     binary, package = "perf", "linux-perf"

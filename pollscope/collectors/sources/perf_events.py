@@ -2,7 +2,7 @@
 """Names of events for `perf stat`: per processor generation (configs/platforms/events.yaml), and of PMUs that name
 their events themselves (IOMMUs, Arm's mesh).
 
-What perf prints of an event says all that its reading needs, wherever it is parsed.
+The name that perf prints identifies an event completely, so it can be parsed anywhere.
 """
 
 import re
@@ -18,21 +18,21 @@ from pollscope.base.paths import data_folder
 from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.processor import Processor
 
-# Common vocabulary for the IOMMU (see iotlb.py) -> events of the two PMUs. Only these are asked for: all that the AMD
-# PMU has would be on a counter for a third of the time.
+# Common vocabulary for the IOMMU (see iotlb.py) -> events of the two PMUs. Only these are requested: with all events of
+# the AMD PMU, each would be counted for a third of the time.
 _DMAR = counter_names("pmu-dmar")
 _AMD = counter_names("pmu-amd-iommu")
 # Arm's mesh (CMN): the system-level cache (HN-F), and the nodes at which devices are (RN-I, RN-D; flits of 32 B).
 _CMN = counter_names("pmu-arm-cmn")
 _NAMING_PMUS = {"dmar": ("iommu", _DMAR), "amd_iommu": ("iommu", _AMD), "arm_cmn": ("mesh", _CMN)}
-# perf prints the name that it was asked for, or that of the event.
+# perf prints the requested name, or the event's own.
 _GIVEN = re.compile(r"(uncore_[a-z]+|amd_umc|amd_df)(?:_(\d+))?__(\w+)")
 _OWN = re.compile(r"((dmar|amd_iommu|arm_cmn)(?:_?\d+)?)/(\w+)/")
 _PART = re.compile(r"(.*)_((?:part|io)\d+)")
 
 
 class Event(NamedTuple):
-    """One event as perf is asked for it and as it is reported: `scale` turns counts into `unit`."""
+    """One event, as requested from perf and as reported: `scale` converts counts to `unit`."""
 
     perf_name: str
     metric: str

@@ -12,7 +12,7 @@ from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservati
 def _own(trial: TrialObservations, key: str) -> Part:
     """Return a measured value of the co-runner; stress-ng is a separate program that measures none."""
     if trial.corunner["unit"].text() == "bogo_ops":
-        raise NotMeasured("stress-ng is not measured from inside")
+        raise NotMeasured("stress-ng does not report measurements")
     return trial.corunner[key]
 
 

@@ -20,7 +20,7 @@ from pollscope.metrics.record import (
 )
 from pollscope.metrics.steady import warm_up
 
-# Bytes of a frame on the line that drivers do not count: FCS 4, preamble and start 8, gap 12.
+# Bytes that a frame takes on the line and drivers do not count: FCS 4, preamble and start 8, gap 12.
 _LINE_OVERHEAD_BYTES = 24
 
 
@@ -219,7 +219,7 @@ def _mean_per_thread(name: str) -> Compute:
     return mean
 
 
-# Metrics of which a single trial knows its own error, and the metric that says it.
+# Metrics whose error a single trial knows, and the metric that holds the error.
 ERRORS = {
     **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
     **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
@@ -236,7 +236,7 @@ DUT: dict[str, Compute] = {
     "empty_poll_share_error": _empty_poll_share_error,
     "accounting_misfit_share": _misfit_share,
     "wire_share": _cycle_share("wire"),
-    # Measured whole, so it is known also where the other classes are not.
+    # Measured completely, so it is known even if the other classes are not.
     "waiting_share": lambda trial: trial.waiting_cycles / trial.total_cycles,
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),

@@ -245,7 +245,7 @@ def _from_cells(text: str) -> _Item | None:
     if metric:
         return _Item(stamp, path, "", "", "", "", *metric)
     if len(cells) < 5 or not _VALUE.fullmatch(cells[0]) or (cells[1] and _PLACE.fullmatch(cells[1])):
-        return None  # a place where the unit should be: the time before it was torn and would become the count
+        return None  # a place where the unit should be: the time before it was truncated and would become the count
     end = next((i for i in range(3, len(cells) - 1) if cells[i].isdigit() and _SHARE.fullmatch(cells[i + 1])), None)
     if end is None:
         return None
@@ -259,9 +259,9 @@ def _from_cells(text: str) -> _Item | None:
 
 
 def _metric_alone(cells: list[str]) -> tuple[str, str] | None:
-    """Name and value of a metric in a row without an event; the last cell may be the metric's threshold."""
+    """Return name and value of a metric in a row without an event; the last cell may be the metric's threshold."""
     kept = cells[:-1] if len(cells) > 6 and cells[-1] in _THRESHOLDS else cells
-    kept = kept[1:] if kept and kept[0].isdigit() else kept  # how many counters were added up
+    kept = kept[1:] if kept and kept[0].isdigit() else kept  # how many counters were summed
     if len(kept) < 6 or any(kept[:-2]) or not _VALUE.fullmatch(kept[-2]) or not _is_named(kept[-1]):
         return None
     return kept[-1], kept[-2]
