@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Inventories of the playbooks: which hosts there are, how they are reached, their NICs (docs/two-servers.md)."""
+"""Inventories of the playbooks: hosts, how to reach them, and their NICs (docs/two-servers.md)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -112,7 +112,7 @@ def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[
         found = {}
         for name in hosts:
             if not _NAME.fullmatch(str(name)):
-                raise _bad(document, (group, "hosts", name), "is no name of a host")
+                raise _bad(document, (group, "hosts", name), "is not a host name")
             own = _mapping(document, (group, "hosts", name))
             _check_variables(document, (group, "hosts", name), own)
             found[str(name)] = {**common, **shared, **own}
@@ -120,7 +120,7 @@ def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[
 
 
 def _mapping(document: documents.Document, path: documents.Path) -> dict[str, Any]:
-    """Return the mapping at a path; empty where there is nothing."""
+    """Return the mapping at a path; empty if there is none."""
     node: Any = document.data
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node
@@ -136,7 +136,7 @@ def _check_variables(document: documents.Document, path: documents.Path, variabl
     for key in variables:
         if key not in model.model_fields:
             raise _bad(document, (*path, key), f"unknown variable{did_you_mean(str(key), sorted(model.model_fields))}")
-    # Only what is not written with Jinja can be looked at here; Ansible's own check sees the rest.
+    # Only values without Jinja can be checked here; Ansible checks the rest.
     plain = {key: value for key, value in variables.items() if not (isinstance(value, str) and "{{" in value)}
     try:
         model.model_validate(plain)
@@ -203,7 +203,7 @@ def _variables_model() -> type[BaseModel]:
 
 def _annotation(option: Mapping[str, Any]) -> Any:
     if "choices" in option:
-        # On and off are booleans for Ansible's YAML 1.1, which turns them back.
+        # On and off are booleans in Ansible's YAML 1.1, which converts them back.
         words = tuple(option["choices"])
         return Literal[(*words, *((True, False) if {"on", "off"} & set(words) else ()))]
     if option["type"] == "list":
