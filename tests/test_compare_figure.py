@@ -215,5 +215,5 @@ def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:
         "What differs between them:",
         "  parameters.burst: 32 in A, 64 in B",
     ]
-    assert "their intervals leave 0 out. Chance alone gives about 0.15." in done.stdout
+    assert "their intervals exclude 0. Chance alone gives about 0.15." in done.stdout
     assert done.stdout.split()[-2:] == ["c.svg", "c.csv"]

@@ -696,7 +696,7 @@ def test_imbalance_is_of_the_busiest_core(rx_packets: tuple[int, ...], imbalance
 
 def test_imbalance_needs_cores_and_packets() -> None:
     _, absences = derive_trial(synthetic.trial())
-    assert absences["core_imbalance"] == "one core alone has no other that could have less"
+    assert absences["core_imbalance"] == "a single core has no other core to compare with"
     _, absences = derive_trial(two_cores(0, 0))
     assert absences["core_imbalance"] == "the cores received no packet in the window"
 

@@ -244,7 +244,7 @@ def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
 )
 def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: Path, row: str) -> None:
     trials = [record | {"status": "failed", "reason": "the node hung"} for record in tax_trials()]
-    assert "no trial that is data" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
+    assert "no valid trial" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
 
 
 def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:

@@ -300,4 +300,4 @@ def test_ways_to_several_cores_stand_side_by_side(tmp_path: Path) -> None:
     for word in ("balanced", "one flow", "RSS++", "rxBisect", "one queue, corec", "Posted buffers (MiB)"):
         assert word in text
     assert "lock that is waited for" not in text
-    assert "one core alone has no other" in text
+    assert "a single core has no other" in text

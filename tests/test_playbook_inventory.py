@@ -56,7 +56,7 @@ BAD: list[tuple[str, str, str]] = [
     ("dut:", "duts:", "inventory.yml:1: duts: is no group of a testbed; did you mean 'dut'?"),
     ("generator:\n  hosts:\n    two:\n" + NIC, "", "inventory.yml: has no group generator"),
     ("  hosts:\n    one:\n" + NIC, "  hosts: {}\n", "names no host"),
-    ("    one:", '    "-o ProxyCommand=x":', "is no name of a host"),
+    ("    one:", '    "-o ProxyCommand=x":', "is not a host name"),
     ("pollscope_nics", "pollscope_nic", "inventory.yml:4: dut.hosts.one.pollscope_nic: unknown variable; did you mean"),
     ("0000:17:00.0", "17:00.0", "inventory.yml:4: dut.hosts.one.pollscope_nics.0: '17:00.0' does not look like"),
     ('["0000:17:00.0"]', '["0000:17:00.0", "0000:17:00.0"]', "has a NIC twice"),

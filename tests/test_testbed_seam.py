@@ -176,7 +176,7 @@ def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
 @pytest.mark.parametrize(
     ("keys", "setting", "reason"),
     [
-        ({}, "knobs={governor: performance}", "no host whose knobs could be turned: governor"),
+        ({}, "knobs={governor: performance}", "no host with knobs: governor"),
         ({}, "collectors=[{name: perf, required: true}]", "collector perf cannot work here: a testbed of kind sum has"),
         ({"away_at": "queues=10"}, "order.seed=2", "there is no more paper"),
         ({"colour": "red"}, "order.seed=2", "own.yaml:1: colour: unknown key; allowed: kind, seconds, fails_at"),

@@ -92,7 +92,7 @@ def cpus_of(text: str) -> set[int]:
         first, _, last = part.partition("-")
         last = last or first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= MOST_CPUS):
-            raise HostError(f"{text!r} is no list of CPUs", remedy="write it like 2-3,6")
+            raise HostError(f"{text!r} is not a list of CPUs", remedy="write it like 2-3,6")
         found.update(range(int(first), int(last) + 1))
     return found
 

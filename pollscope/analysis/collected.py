@@ -12,7 +12,7 @@ from pollscope.base.units import human_number
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
-# The page shows so many metrics of a collector; all are in the samples.
+# The page shows this many metrics per collector; the samples contain all.
 _MOST_METRICS = 8
 Record = Mapping[str, Any]
 
@@ -21,8 +21,8 @@ Record = Mapping[str, Any]
 class Delivery:
     """Describe one collector of a run.
 
-    `states` counts trials by status; `cpu_share` is a median of one core; `left_out` counts lines that were not
-    understood, of which `first_left_out` is the first.
+    `states` counts trials by status; `cpu_share` is a median of one core; `left_out` counts unreadable lines;
+    `first_left_out` is the first of them.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class MeansTable:
-    """Means of one collector's metrics by point; `more` metrics are not shown."""
+    """One collector's means by point; `more` is the number of metrics not shown."""
 
     collector: str
     metrics: Sequence[str]

@@ -24,7 +24,7 @@ from pollscope.stats.estimates import (
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# Metrics that are compared by default: results, not descriptions of the set-up.
+# Metrics that are compared by default: results, not descriptions of the configuration.
 DEFAULT_METRICS = (
     "tax_share_running",
     "poll_rate_running_hz",
@@ -54,7 +54,7 @@ class Difference:
         change: second minus first.
         ratio: second over first.
         p: probability of means so far apart if they are equal (`PointValues.chance`), NaN with fewer than two trials
-            on a side. Of means it is below 5 % exactly where the interval of `change` leaves 0 out.
+            on a side. For means it is below 5 % exactly if the interval of `change` excludes 0.
         adjusted: the same among all differences of the comparison (Benjamini & Hochberg 1995).
         relative: both sides are shares of their own baselines, without a unit.
         footing: whether both sides belong to the same host state.
@@ -84,12 +84,12 @@ class Difference:
 
     @property
     def is_constant(self) -> bool:
-        """Tell whether both sides are one and the same number in every trial, which no comparison needs."""
+        """Return whether both sides are one and the same number in every trial, so that no comparison is needed."""
         return len({value for sample in self.samples for value in sample.values}) == 1
 
     @property
     def beyond_noise(self) -> bool:
-        """Tell whether the difference is larger than noise among all of its comparison."""
+        """Return whether the difference exceeds noise, given all differences of its comparison."""
         return self.adjusted <= _FALSE_DISCOVERIES
 
 
@@ -138,7 +138,7 @@ def _by_metric(
     """Yield each metric with its samples of both runs by label, and why their host states cannot be compared."""
     labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
     tables = [measured(table) for table in labelled]
-    # A factor that has one and the same level everywhere tells nothing; a level that only one run gives is its own.
+    # A factor with the same level everywhere carries no information; a level that only one run has identifies that run.
     constant = _constants(tables)
     for metric in _chosen(metrics):
         yield metric, [{each.label(*constant): each for each in by_point(table, metric)} for table in tables], unknown
@@ -180,7 +180,7 @@ def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
     for factor in (name, f"{KNOB_PREFIX}{name}"):
         if factor in swept:
             return factor
-    raise UsageError(f"'{name}' is no factor of this run", str(run.path), f"its factors: {', '.join(swept) or 'none'}")
+    raise UsageError(f"the run has no factor '{name}'", str(run.path), f"its factors: {', '.join(swept) or 'none'}")
 
 
 def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
@@ -193,7 +193,7 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
     """
     table = current_table(run)
     if "factor.pair" not in table.columns:
-        raise UsageError("this run had no several pairs", str(run.path), "a testbed of kind pairs")
+        raise UsageError("this run had only one pair", str(run.path), "a testbed of kind pairs")
     pairs = list(dict.fromkeys(table["factor.pair"].dropna()))
     if not (table["kind"] == "baseline").any():
         raise UsageError("pairs are compared with their own baselines; this run has none", str(run.path), "baseline")
@@ -296,7 +296,7 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     if len(tested) > 1:
         alone = sum(each.p < _FALSE_DISCOVERIES for each in tested)
         lines.append(
-            f"Without the correction, {alone} of {len(tested)} would: their intervals leave 0 out. Chance alone gives "
+            f"Without the correction, {alone} of {len(tested)} would: their intervals exclude 0. Chance alone gives "
             f"about {human_number(_FALSE_DISCOVERIES * len(tested))}."
         )
     if len(tested) < len(differences):

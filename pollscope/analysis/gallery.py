@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every row of the papers on one page: drawn from the runs that there are, or absent with the reason."""
+"""Show every row of the papers on one page: drawn from the available runs, or absent with the reason."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ from pollscope.spec import known_specs, load_file
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# Of a row that pollscope has claims or values of, and no more.
+# Reason for a row of which pollscope has only claims or values.
 _NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
 _RANK = {"measured": 0, "modelled": 1, "absent": 2}
 _CHIP_COLUMNS = ("statement", "allowed", "on the chip", "verdict", "what would have to differ")
@@ -34,7 +34,7 @@ ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
 
 @dataclass(frozen=True)
 class Badge:
-    """How real what is shown of a row is: a word for the eye, and the class that it is drawn with."""
+    """The origin of a shown row (measured, modelled, absent): its word and its CSS class."""
 
     text: str
 
@@ -55,7 +55,7 @@ class GalleryRow:
         figures: those of a measured run first.
         reason: why there is none; empty where there is one.
         stated: what the paper's text states, as name and text.
-        judged: what becomes of the paper's statements on a modelled chip, a text for each column of _CHIP_COLUMNS.
+        judged: the paper's statements on a modelled chip, one text per column of _CHIP_COLUMNS.
     """
 
     row: str
@@ -115,7 +115,7 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
 
     Args:
         row: of a paper.
-        runs: all that there are; one of this row says itself what is wrong with it.
+        runs: all that there are; a run of this row gives its own reason.
         reasons: row -> why no run of it could be made here.
     """
     if row in rows_without_figure():
@@ -151,7 +151,7 @@ def paper_gallery(
         paper: its name in data/papers.
         runs: of any rows.
         reasons: row -> why no run of it could be made here.
-        judged: what a modelled chip makes of statements of rows (models.hyperplane).
+        judged: statements of rows on a modelled chip (models.hyperplane).
 
     Raises:
         UsageError: a run folder contradicts its formats.
@@ -216,7 +216,7 @@ def _chip_line(each: Mapping[str, Any]) -> tuple[str, ...]:
     lever = ""
     if "lever" in each:
         value = each["would_do"]
-        would = "no value up to ten times off would do" if value is None else f"{human_number(value)} would do"
+        would = "no value within a factor of ten suffices" if value is None else f"{human_number(value)} would do"
         lever = f"{each['lever']} is {human_number(each['is'])}: {would}"
     return each["statement"], allowed, f"{human_number(each['chip'])}{interval}", each["verdict"], lever
 

@@ -3,8 +3,8 @@
 
 A condition has three outcomes at a point. It holds if the whole interval of the change lies beyond the bound; these
 intervals hold jointly with 95 % over all points, so that many points do not fail by chance more often than one. It does
-not hold if the 90 % interval lies on the other side, which errs in 5 % of cases; no point passes for another, so these
-intervals need no correction. Otherwise the comparison could not have seen such a change.
+not hold if the 90 % interval lies on the other side, which errs in 5 % of cases; every point is judged by itself, so
+these intervals need no correction. Otherwise the intervals are too wide to decide.
 """
 
 import math

@@ -256,7 +256,7 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     names = factors(table)
     columns = [f"factor.{name}" for name in names]
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
-    # A table has hundreds of columns: those that are looked at are taken before the rows are.
+    # A table has hundreds of columns: select the needed ones before the rows.
     wanted = dict.fromkeys(
         [*columns, *metrics, *error_column(table, metric), "host_state", "status", "run_id", "block"]
     )

@@ -196,7 +196,7 @@ def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None
         raise UsageError("the run swept other factors, too", place, f"choose: {'; '.join(levels)}")
     for name, level in wanted.items():
         if f"factor.{name}" not in rows:
-            raise UsageError(f"'{name}' is no factor of this run", place, f"its factors: {', '.join(swept)}")
+            raise UsageError(f"the run has no factor '{name}'", place, f"its factors: {', '.join(swept)}")
         rows = rows[rows[f"factor.{name}"] == level]
     there = rows[rows[f"metric.{metric}"].notna()]
     if there.empty:

@@ -177,7 +177,7 @@ class Journal:
             make_folder(path.parent)
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise HostError(f"cannot create the journal: {error.strerror}", str(path), "knobs need root") from error
+            raise HostError(f"the journal cannot be created: {error.strerror}", str(path), "knobs need root") from error
         journal = cls(path, descriptor, Content(header, (), 0))
         journal._append({"journal": FORMAT, **vars(header)})
         _sync(path.parent)

@@ -66,8 +66,8 @@ def _no_sharing(params: Parameters) -> str | None:
         return "corunner_place dut-cpu: stress-ng does not wait until a CPU is idle; use another co-runner"
     if (read_text(AUTOGROUP) or "0").strip() != "0":
         return (
-            "corunner_place dut-cpu: this kernel first shares a CPU among sessions, whoever may wait in them, and DUT "
-            "and co-runner have one each (sysctl kernel.sched_autogroup_enabled=0)"
+            "corunner_place dut-cpu: this kernel divides a CPU among sessions first, and DUT "
+            "and co-runner are in different ones (sysctl kernel.sched_autogroup_enabled=0)"
         )
     return None
 

@@ -13,10 +13,10 @@ from pollscope.models.dma_caches import Iotlb, ddio_hits, ring_footprint_bytes
 from pollscope.models.pcie import GENERATIONS, LinkBytes, PcieLink, received, sent
 
 _BY_THE_MODEL = "by the model"
-# Share of the LLC in which DDIO allocates where neither its ways nor theirs are known: two ways of twenty (Intel DDIO
-# primer, 2012; intra-host text, section 2.2.1).
+# Share of the LLC in which DDIO allocates if neither the LLC's ways nor DDIO's are known: two ways of twenty (Intel
+# DDIO primer, 2012; intra-host paper, section 2.2.1).
 DDIO_SHARE, DDIO_WAYS = 0.1, 2
-# An IOTLB as Neugebauer et al. (SIGCOMM 2018, section 6.5) found it; a page of DPDK's where none was asked for.
+# An IOTLB as Neugebauer et al. (SIGCOMM 2018, section 6.5) found it; and DPDK's page size if none was requested.
 IOTLB_ENTRIES, WALK_NS = 64, 330.0
 PAGE_BYTES = {"4 KiB": 4096, None: 2 << 20, "2 MiB": 2 << 20, "1 GiB": 1 << 30}
 # Data room and headroom of an mbuf, as DPDK makes it (RTE_MBUF_DEFAULT_BUF_SIZE).
@@ -99,7 +99,7 @@ def _ways(point: PointObservations, llc_bytes: float) -> tuple[int, float, str]:
         return DDIO_WAYS, DDIO_SHARE / DDIO_WAYS * llc_bytes, "a tenth of the LLC, as its ways are not recorded"
     asked = _asked_ways(point.param("knob.ddio_ways"))
     ways = min(asked or DDIO_WAYS, point.llc_ways)
-    origin = "as the knob ddio_ways has it" if asked else "assumed"
+    origin = "as set by the knob ddio_ways" if asked else "assumed"
     return ways, llc_bytes / point.llc_ways, f"{human_number(ways)} of {point.llc_ways} ways, {origin}"
 
 

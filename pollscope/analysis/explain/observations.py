@@ -28,7 +28,7 @@ FULL_BUSY_POLLS_SHARE = 0.9
 def _mean(values: Sequence[float]) -> float:
     return (
         fmean(values) if len(values) > 1 else float(values[0])
-    )  # fmean() is slow, and single trials are asked hundreds of times
+    )  # fmean() is slow, and is called hundreds of times for single trials
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class PointObservations:
 
     @cached_property
     def has_generator(self) -> bool:
-        """Tell whether something sends to the DUT."""
+        """Return whether something sends to the DUT."""
         return self.param("feed") not in WITHOUT_GENERATOR and self.param("workload") not in RECEIVE_NOTHING
 
     @cached_property
@@ -207,12 +207,13 @@ class PointObservations:
 
     @property
     def ring_is_full(self) -> bool:
-        """Tell whether packets found no room in a ring between the DUT's cores."""
+        """Return whether packets found no room in a ring between the DUT's cores."""
         return (self.known("ring_full_share") or 0.0) > SATURATED_MISSED_SHARE
 
     @property
     def has_idle_polls(self) -> bool:
-        """Tell whether all lcores that read RX queues have time for more polls: they neither work nor wait for a lock.
+        """Return whether all lcores that read RX queues have time for more polls: they neither work nor wait for a
+        lock.
 
         Raises:
             NotMeasured: the trials have no cycles.
@@ -258,7 +259,7 @@ class PointObservations:
 
     @cached_property
     def core_bound(self) -> bool:
-        """Tell whether the busiest lcore is saturated while more packets are waiting.
+        """Return whether the busiest lcore is saturated while more packets are waiting.
 
         Raises:
             NotMeasured: its cycles or the lost packets are unknown.

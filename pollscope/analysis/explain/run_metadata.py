@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collect what was observed at every point of a run from its trial records and its table of metrics."""
+"""Collect the observations at every point of a run from its trial records and its table of metrics."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
 IOMMU = "knob.iommu"
-# A trial whose cycles are known worse tells no busy core from one with time left; it counts where no other does better.
+# A trial with a larger error of its cycles cannot distinguish a busy core; it is used only if no other is better.
 _MOST_ERROR = BUSY_SHARE - BUSY_AND_LOSING_SHARE
 _NO_EMPTY_POLLS = "absent.empty_poll_share"
 _LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bps")}
@@ -158,8 +158,7 @@ def _observations(known: PointObservations, trials: Sequence[_Trial]) -> PointOb
 def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object) -> list[CoreLoad] | str:
     """Return the loads of the DUT's lcores in a trial, or the reason why it has no cycles.
 
-    Of a single lcore the table has all that is asked for, or why it is absent, but waits for a lock; classes are
-    computed for others.
+    For a single lcore, the table has all values except waits for a lock; otherwise classes are computed.
     """
     trial = TrialObservations(record)
     try:
@@ -190,7 +189,7 @@ def _load_of(lcore: Part, wire_cycles_per_frame: float) -> CoreLoad:
 
 
 def _error(misfit: float) -> float:
-    """Return the error of a share of cycles where timed intervals miss the window by more than they should."""
+    """Return the error of a share of cycles if timed intervals miss the window by more than allowed."""
     return abs(misfit) if abs(misfit) > MISFIT_SHARE else 0.0
 
 

@@ -18,13 +18,13 @@ from pollscope.stats.estimates import Estimate
 
 LEGEND_INCH, PANEL_INCH, SIDE_INCH = 0.5, 0.62, 0.145
 _POINT_CHARACTERS = 30
-_SPREAD = 0.8  # of the distance between two points, taken by the sides of one
+_SPREAD = 0.8  # share of the distance between two points that the sides of one take
 TICKS = 4
-# A figure of more is a wall: the lines that tell most are drawn, and the caption says so.
+# With more lines a figure is unreadable: the most informative ones are drawn, and the caption says so.
 _MOST_INCH = 8.5
 # Amounts that span more than this factor, and ratios that span more than that, lie on a logarithmic axis.
 _WIDE_AMOUNTS, _WIDE_RATIOS = 50.0, 3.0
-_EDGE = 0.03  # of the axis: room for the mark of a value at the end of what there can be
+_EDGE = 0.03  # share of the axis: room for the mark of a value at the limit of the metric
 
 
 def draw_comparison(differences: Sequence[Difference]) -> Figure:
@@ -71,7 +71,7 @@ def _points(found: Sequence[Difference]) -> list[str]:
 
 
 def _ranks(differences: Sequence[Difference]) -> dict[str, int]:
-    """Name of a side -> its place in the order of colours."""
+    """Return name of a side -> its place in the order of colours."""
     names = dict.fromkeys(name for each in differences for name in (each.first_name, each.second_name))
     return {name: rank for rank, name in enumerate(names)}
 

@@ -73,7 +73,7 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class TableFigure:
-    """How a row is drawn that needs no run, because its numbers are a paper's table; `rows` are those numbers."""
+    """How a row is drawn from a paper's table instead of a run; `rows` returns its numbers."""
 
     row: str
     paper: str

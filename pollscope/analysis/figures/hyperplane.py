@@ -67,9 +67,9 @@ SHARING = {
     ("scale-out", "shared"): "shared queues",
 }
 PLACES = {"smt-sibling": "on the SMT sibling", "same-llc": "behind the same LLC", "other-core": "on another core"}
-# How a line tells which notification it has, where a run has several: words and dashes.
+# Words and dashes that distinguish notifications, if a run has several.
 NOTIFICATIONS: Mapping[str, tuple[str, Any]] = {"spin": ("spinning", "-"), "qwait": ("QWAIT", (0, (2, 1)))}
-# Of the axis, the distance between two shapes at one number of queues.
+# Distance between two shapes at one number of queues, as a share of the axis.
 SIDE_SHARE = 0.012
 
 QUEUES = Along("queues", "RX queues polled by the core")
@@ -157,7 +157,7 @@ def distributions(data: FigureData) -> dict[int, Histogram]:
 
 
 def _compared(data: FigureData, metric: str) -> dict[str, tuple[str, Any]]:
-    """Return the notifications that the run compares, and how a line tells them."""
+    """Return the notifications that the run compares, with the words and dashes of their lines."""
     swept = {str(each.levels.get("notification", "")) for each in data.by_point(metric)}
     return {level: how for level, how in NOTIFICATIONS.items() if level in swept}
 

@@ -148,7 +148,7 @@ def caption() -> str:
         f"{given['tx_rate_ratio']} x the rate, {100 * given['latency_growth']:+.0f} % latency, {one} and {two} reads"
     )
     source = f"'{load_paper('intrahost').title}', table 1 and section 4.1: 64 B packets, reads of 64 B"
-    return f"{_FROM_THE_TABLE} {source}. The text states {words}; ratios here are those of the printed values."
+    return f"{_FROM_THE_TABLE} {source}. The paper states {words}; ratios here are those of the printed values."
 
 
 def draw_paper_law() -> Figure:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distributions of latencies: all packets of all trials of a point together, and an axis for them."""
+"""Draw distributions of latencies over all packets of all trials of a point."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +15,9 @@ from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram, merged
 from pollscope.store.results_table import last_attempts
 
-# From the actual departure, as a paper's generator measures round trips of what it has sent.
+# From the actual departure, because a paper's generator measures round trips of sent packets.
 LATENCY = ("latency_ns", "from_sent")
-# Levels of some factors, in the order in which they were asked for.
+# Levels of some factors, in the requested order.
 Levels = tuple[Level, ...]
 
 

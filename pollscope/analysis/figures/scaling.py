@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Core scaling from tables: what the rate lacks to proportional growth, by cause, and the laws through it."""
+"""Draw core scaling from tables: the causes of less than proportional growth, and the fitted laws."""
 
 from collections.abc import Mapping
 

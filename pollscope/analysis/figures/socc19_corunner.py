@@ -73,7 +73,7 @@ def _beside(metric: str, feed: str | None, value: float) -> tuple[str, str, Leve
 def _bars(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels, Levels, float]], width: int) -> None:
     """Draw one group of bars per (metric, name, levels, reference levels, stated ratio), one bar per place.
 
-    `width`: characters of a line, should there be nothing but a reason.
+    `width`: characters per line of the reason if there is no data.
     """
     groups = [_ratios(data.by_point(metric), *levels) for metric, _, *levels, _ in wanted]
     if not any(groups):
@@ -96,7 +96,7 @@ def _bars(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels,
 
 
 def _ratios(found: Sequence[PointValues], levels: Levels, reference: Levels) -> dict[str, Estimate]:
-    """Place -> ratio to the reference, of those places that were measured."""
+    """Return place -> ratio to the reference, for measured places."""
     ratios = {}
     for place in PLACES:
         above, below = (having(found, corunner_place=place, **each) for each in (levels, reference))
@@ -162,7 +162,7 @@ def _by_cores(data: FigureData, metric: str) -> dict[int, Pair]:
 
 
 def _of_corunners(data: FigureData, metric: str) -> dict[int, Pair]:
-    """Return the pairs of a run whose spinning cores are no DPDK program but a co-runner."""
+    """Return the pairs of a run whose spinning cores are a co-runner instead of a DPDK program."""
     found = {int(each.levels["spinning_cores"]): each for each in data.by_point(metric, "spinning_cores")}
     return {cores: (each, found.get(0)) for cores, each in found.items()}
 

@@ -34,7 +34,7 @@ OTHER_DEFINITIONS = {
 }
 BAR_WIDTH = 0.78
 LEAST_PERCENT = 0.5  # lower than this, a part of a bar is thinner than its edge
-# The axis of the tax is no shorter, so that hardly any looks like it.
+# Shortest axis of the tax, so that a tiny tax looks tiny.
 _LEAST_TAX_AXIS_PERCENT = 5.0
 
 
@@ -96,7 +96,7 @@ def _panel(axes: Axes, data: FigureData, queues: int, with_paper: bool = True) -
             height = 100 * sample.estimate.value
             edge: Any = {"edgecolor": PAPER, "linewidth": 0.3}
             if height < LEAST_PERCENT:
-                continue  # nothing to be seen, so nothing for the legend
+                continue  # not visible, so not in the legend
             axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, label=name, **edge)
             floor[load] += height
     for load, sample in tax.items():
@@ -122,7 +122,8 @@ def _stack(
     tax: dict[float, PointValues],
     load: float,
 ) -> Iterator[tuple[tuple[str, str], PointValues]]:
-    """Name with colour, and size, of the parts of a bar; useful cycles as one where a trial cannot tell their parts."""
+    """Return name with colour, and size, of the parts of a bar; useful cycles are one part if a trial cannot separate
+    them."""
     trials = len(tax[load].values)
     whole = any(load not in parts[name] or len(parts[name][load].values) < trials for name in USEFUL_PARTS)
     for name, known in PARTS.items():

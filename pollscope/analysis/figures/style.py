@@ -22,7 +22,7 @@ from pollscope.metrics.dictionary import Metric
 from pollscope.stats.estimates import Estimate
 
 WIDTH_INCH = 7.2  # two columns of a printed page
-COLUMN_INCH = 3.5  # one of them
+COLUMN_INCH = 3.5  # one column
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
 _CAPTION_CHARACTERS = 141
 # Numbers of up to four digits that stand side by side below half a figure.
@@ -53,7 +53,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 DASHES: Any = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 3)), (0, (8, 3)), (0, (2, 4)))
 # Hatches distinguish neighbouring bars without colour.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
-# Labels of artists that finish.py looks for; matplotlib leaves what begins with _ out of legends.
+# Labels of artists that finish.py looks for; matplotlib omits labels that begin with _ from legends.
 WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
 _GENERATOR_LIMIT = "ring: limit of the generator, not of the DUT"
 FLOOR = "path alone: one crossing, no DUT (median)"
@@ -78,7 +78,7 @@ SETTINGS: Any = {
 def look() -> Iterator[None]:
     """Apply the settings above, and matplotlib's own defaults for all others, for the time of a `with` block.
 
-    matplotlib reads a file matplotlibrc of the current folder, which may be a stranger's and could run LaTeX.
+    matplotlib reads a file matplotlibrc of the current folder, which may be untrusted and could run LaTeX.
     """
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -208,7 +208,7 @@ def stated_at(axes: Axes, x: float, words: str, dashes: Any = (0, (3, 2))) -> No
 
 
 class AmountTicks(Formatter):
-    """Ticks with the metric's unit, all with the prefix of the largest."""
+    """Format ticks with the metric's unit, all with the prefix of the largest."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -254,7 +254,7 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     for level in reversed(levels[:-1]):
         if (shown[-1] - level) * MOST_TICKS >= levels[-1] - levels[0]:
             shown.append(level)
-    # The first level is what others are compared with: one beside it that leaves no room has no tick.
+    # The first level is the reference: a neighbour too close to it has no tick.
     if len(shown) > 1:
         shown[-1] = levels[0]
     axes.set_xticks(shown, [human_number(level, 6) for level in shown])
@@ -268,7 +268,7 @@ def spread_axis(axes: Axes, levels: Sequence[float]) -> None:
 
 
 def crowd(levels: Sequence[float]) -> bool:
-    """Tell whether more of the levels, which are sorted, stand clear of each other on a logarithmic axis."""
+    """Return whether more of the sorted levels are separated on a logarithmic axis."""
     return len(levels) > 2 and levels[0] > 0 and _clear([math.log(level) for level in levels]) > _clear(levels)
 
 
@@ -282,7 +282,7 @@ def _clear(places: Sequence[float]) -> int:
 
 
 def watermark(figure: Figure) -> None:
-    """Write across a figure that its numbers were computed; the caption may be cut off when a figure is passed on."""
+    """Write across a figure that its numbers were computed; the caption may be lost when a figure is copied."""
     figure.text(
         0.5, 0.5, "MODELLED", ha="center", va="center", rotation=20, fontsize=44, fontweight="bold", color=MUTED,
         alpha=0.16, zorder=10,

@@ -229,7 +229,7 @@ def _level_of(data: FigureData, factor: str, word: Any) -> Level:
 
 
 def _find(samples: Samples, factor: str, word: Any) -> Level | None:
-    """Return the level that a word or a number means: `8`, `0.5`, `50%`, `3 Mpps`."""
+    """Return the level that a word or a number denotes: `8`, `0.5`, `50%`, `3 Mpps`."""
     text = str(word).replace(" ", "").lower()
     for level in (sample.levels[factor] for sample in samples if factor in sample.levels):
         if level == word or text in (str(level).lower(), level_text(factor, level).replace(" ", "").lower()):

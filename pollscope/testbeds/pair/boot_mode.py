@@ -84,6 +84,6 @@ def one_treatment(levels: Collection[object], ports: Collection[str], nics: Mapp
     if len(same) < 2 or not held:
         return ""
     return (
-        f"iommu {', '.join(same)} are one treatment for {held[0]}: VFIO translates it by a domain of its own, with a "
-        "mapping that stays; differences between them are not the NIC's (a NIC on mlx5_core has the kernel's domain)"
+        f"iommu {', '.join(same)} are equivalent for {held[0]}: VFIO translates it by its own domain, with a "
+        "permanent mapping; differences between them are not the NIC's (a NIC on mlx5_core has the kernel's domain)"
     )

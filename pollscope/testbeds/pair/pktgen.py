@@ -34,8 +34,8 @@ _WIRE_OVERHEAD_BYTES = 20
 # Root must not import from the login's folder. An older Python has no option -P for this.
 _SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
 _NO_LATENCY = (
-    "pktgen-dpdk gives least, mean and greatest latency of packets that it stamps when it sends them: "
-    "no distribution, and nothing from the intended time of sending"
+    "pktgen-dpdk reports minimum, mean and maximum latency of packets stamped at sending: "
+    "no distribution, and no latency from the intended time of sending"
 )
 NO_INTENTION = "pktgen-dpdk does not report how many packets were due"
 # Each port has five pools of 24,576 buffers of 10 KiB (pktgen-constants.h: MAX_MBUFS_PER_PORT, DEFAULT_MBUF_SIZE).

@@ -68,8 +68,8 @@ class Trex(OtherGenerator):
         "intended": NO_INTENTION,
         "unsent": NO_INTENTION,
         "total": "ports of TRex count every arriving packet, so the number of lost packets is unknown",
-        "latency_ns": "TRex stamps packets of a stream of its own when it sends them: no distribution of the load's "
-        "latency, and nothing from the intended time of sending",
+        "latency_ns": "TRex stamps packets of a separate stream at sending: no distribution of the load's "
+        "latency, and no latency from the intended time of sending",
         "sequence": "TRex numbers only the packets of its latency stream",
         "host_gaps": "TRex does not watch its cores for gaps",
     }
