@@ -216,7 +216,7 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
 @pytest.mark.parametrize(
     ("known", "evidence"),
     [
-        ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 80 % of the sent packets did not reach the DUT's port"),
+        ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 % of the sent packets did not reach the DUT's port"),
         ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # windows of two clocks may differ by this much
     ],
 )
