@@ -25,7 +25,7 @@ RATES = {"off": 1e6, "passthrough": 1e6, "strict": 0.8e6}
 
 
 def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "strict"), **meta: Any) -> RunFolder:
-    """Three trials a mode: strict forwards a fifth less, by far more than the trials differ."""
+    """Return three trials per mode: strict forwards a fifth less, far more than the trials differ."""
     trials = [
         synthetic.trial(f"{mode}:{repeat}", mode, repeat, {"knob.iommu": mode}, pps=RATES[mode] * (1 + repeat / 1000))
         for mode in modes

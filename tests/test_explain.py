@@ -47,7 +47,7 @@ def of(found: Diagnosis, stage: str) -> StageFinding:
 def record(
     name: str, params: Mapping[str, Any], missed: float = 0.0, busy: float = 0.6, queue: int = 0, **dut: Any
 ) -> dict[str, Any]:
-    """A trial whose RX port missed that share, and whose core was busy for that share of the window."""
+    """Return a trial with this share of missed packets and this busy share of its core."""
     params = {**PARAMS, **params}
     queues = params["queues"]
     made = synthetic.trial(name, "p", int(name[1:]), {"queues": queues}, queues=queues, useful_share=busy, **dut)

@@ -67,7 +67,7 @@ def svg_of(run: RunFolder, row: str, out: Path) -> str:
 
 @pytest.fixture(scope="module")
 def tax_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """To be read only."""
+    """Return a run of the polling tax that tests only read."""
     return run_of(tmp_path_factory.mktemp("tax"), "S-F5", tax_trials())
 
 
@@ -78,7 +78,7 @@ def tax_svg(tax_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> str
 
 @pytest.fixture(scope="module")
 def poll_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """To be read only."""
+    """Return a run of the poll rate that tests only read."""
     return run_of(tmp_path_factory.mktemp("polls"), "S-F8", poll_trials())
 
 
@@ -88,7 +88,7 @@ def poll_svg(poll_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 def words(svg: str) -> str:
-    """All text of an SVG with its line breaks taken out."""
+    """Return all text of an SVG without line breaks."""
     root = ElementTree.fromstring(svg)
     return " ".join(" ".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text"))
 

@@ -20,7 +20,7 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 @pytest.fixture(autouse=True)
 def _little_memory() -> Iterator[None]:
-    """Let an attack fail by MemoryError instead of taking the machine down."""
+    """Let an attack fail with MemoryError instead of taking the machine down."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, before[1]))
     yield

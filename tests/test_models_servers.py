@@ -36,7 +36,7 @@ def run(cli: Cli, row: str, *settings: str) -> pd.DataFrame:
 
 
 def stay_ns(row: str, organisation: str, cores: int, load: float) -> float:
-    """Mean time in the system where a packet takes 1 us."""
+    """Return the mean time in the system if a packet takes 1 us."""
     servers = cores if organisation == "corec" else 1
     rate_pps = load * servers * 1e6
     wait = queues.mmc_wait_ns if row == "C-F3" else queues.mdc_wait_ns

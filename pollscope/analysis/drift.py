@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell whether results moved during a run: the repeats of every point against the time of their measurement.
+"""Detect results that moved during a run: the repeats of every point against the time of their measurement.
 
 Repeats in different host states (docs/validity.md) are not compared: another caution says that the state changed.
 """

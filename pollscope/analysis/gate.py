@@ -50,11 +50,11 @@ class Condition:
         return f"{self.metric} {'<' if self.below else '>'} {bound:+f} %"
 
     def holds(self, ratio: Estimate) -> bool:
-        """Tell whether the whole interval of second over first lies beyond the bound."""
+        """Return whether the whole interval of second over first lies beyond the bound."""
         return ratio.high < self.bound if self.below else ratio.low > self.bound
 
     def excluded(self, ratio: Estimate) -> bool:
-        """Tell whether no part of the interval of second over first lies beyond the bound."""
+        """Return whether no part of the interval of second over first lies beyond the bound."""
         return ratio.low >= self.bound if self.below else ratio.high <= self.bound
 
     @property
@@ -141,7 +141,7 @@ def _judged(
 
 
 def _rose_from_zero(each: Difference) -> bool:
-    """Tell whether the first side is 0 in every trial and the second certainly above 0: more than any percentage."""
+    """Return whether the first side is 0 in every trial and the second certainly above 0: more than any percentage."""
     first = each.samples[0].values
     return len(first) > 1 and not any(first) and each.second.has_interval and each.second.low > each.first.high
 

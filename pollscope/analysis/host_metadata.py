@@ -34,7 +34,7 @@ class HostMetadata:
 
     @property
     def modelled(self) -> bool:
-        """Tell whether no machine measured anything: trials were simulated."""
+        """Return whether no machine measured anything: trials were simulated."""
         return self.testbed.get("kind") == "model"
 
     @property
@@ -81,7 +81,7 @@ class HostMetadata:
 
     @property
     def virtual_nic(self) -> bool:
-        """Tell whether the packets moved over the virtual NIC."""
+        """Return whether the packets moved over the virtual NIC."""
         drivers = self.port_drivers
         return any("crossover" in driver for driver in drivers) or (
             not drivers and self.testbed_name in ("loopback", "namespaces")
@@ -89,7 +89,7 @@ class HostMetadata:
 
     @property
     def emulated(self) -> bool:
-        """Tell whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
+        """Return whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
         return self.testbed.get("emulated") is True
 
     @property

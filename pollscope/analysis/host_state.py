@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell which comparisons a change of the host state divides, and show the checks (docs/validity.md)."""
+"""Find the comparisons that a change of the host state affects, and show the checks (docs/validity.md)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -159,7 +159,7 @@ def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, f
         ValueError: a limit below 1, or a number that is no quantity.
     """
     if not (math.isfinite(outstanding) and outstanding >= 0):
-        raise ValueError(f"outstanding is {outstanding}; it has to be a number from 0 on")
+        raise ValueError(f"outstanding is {outstanding}; it must be a number of at least 0")
     for name, limit in limits.items():
         if not limit >= 1:
             raise ValueError(f"the limit of {name} is {limit}; it has to be at least 1")

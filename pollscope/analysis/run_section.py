@@ -266,7 +266,7 @@ def _points(table: pd.DataFrame, title: str) -> PointTable:
 
 
 def _is_shown(data: pd.DataFrame, name: str) -> bool:
-    """Tell whether a metric says something of its own: an undisturbed one where trials were disturbed."""
+    """Return whether a metric says something of its own: an undisturbed one where trials were disturbed."""
     return name not in UNDISTURBED or bool((data[f"absent.{name}"] == DISTURBED).any())
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set it."""
+"""Decide whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set
+it."""
 
 from collections.abc import Collection, Iterator
 

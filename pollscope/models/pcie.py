@@ -40,7 +40,7 @@ _DOORBELL_BYTES = 4
 
 
 class LinkBytes(NamedTuple):
-    """Bytes on a link: from the device to the host, and from the host to the device."""
+    """The bytes on a link, from the device to the host and from the host to the device."""
 
     upstream: float
     downstream: float

@@ -45,7 +45,7 @@ def configure_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
 
 
 def with_seeds_of(params: Parameters, repeat: int) -> Parameters:
-    """Return the parameters with other random streams for each repeat, so that repeats are no copies of each other."""
+    """Return the parameters with other random streams for each repeat, so that repeats are not copies of each other."""
     return params.model_copy(update={name: seed + repeat for name, seed in params.only(DUT_SEEDS).items()})
 
 

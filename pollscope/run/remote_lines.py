@@ -50,7 +50,7 @@ class RemoteLines:
         """Write a line.
 
         Raises:
-            Lapsed: nobody took it. BrokenPipeError: nobody is there.
+            Lapsed: the runner did not read it. BrokenPipeError: the runner is gone.
         """
         rest = memoryview(line.encode() + b"\n")
         while rest:

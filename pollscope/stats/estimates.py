@@ -64,7 +64,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Tell whether both ends are known."""
+        """Return whether both ends are known."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
@@ -265,7 +265,7 @@ def block_ratio_estimate(
 ) -> Estimate:
     """Return the geometric mean of ratios of values that were measured beside each other, block by block.
 
-    What disturbs both sides of a block alike cancels. The interval is Student's, of the logarithms over blocks, so
+    Disturbances of both sides of a block cancel. The interval is Student's, of the logarithms over blocks, so
     blocks may differ from each other by any factor.
 
     Args:
@@ -298,9 +298,9 @@ def equivalence(confidence: float) -> float:
 
 
 def more_values(estimate: Estimate, bound: float) -> str:
-    """Say how many times as many values would let an interval leave out a bound that it holds.
+    """Estimate the factor by which the number of values must grow until an interval excludes a bound.
 
-    Its width falls with the square root of the number of values, if the value stays where it is.
+    Its width falls with the square root of the number of values, if the value does not change.
     """
     apart = abs(estimate.value - bound)
     half = estimate.high - estimate.value if estimate.value < bound else estimate.value - estimate.low
@@ -317,8 +317,8 @@ def together_confidence(confidence: float, count: int) -> float:
 def difference_p(first: Sequence[float], second: Sequence[float], error: float = 0.0) -> float:
     """Return the probability of means so far apart if they are equal; NaN when it cannot be known.
 
-    It is that of Welch's t test, two-sided. Where nothing varies on either side it is the probability that an interval
-    of equal values misses, which two repeats of a side cannot bring below 50 %.
+    It is that of Welch's t test, two-sided. If no side varies, it is the probability that an interval of equal values
+    misses, which two repeats of a side cannot bring below 50 %.
 
     Args:
         first: values of one side.
@@ -337,7 +337,7 @@ def difference_p(first: Sequence[float], second: Sequence[float], error: float =
 def difference_estimate(
     first: Sequence[float], second: Sequence[float], error: float = 0.0, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Return second minus first with Welch's interval, which leaves 0 out exactly where `difference_p` is below 5 %."""
+    """Return second minus first with Welch's interval, which excludes 0 exactly if `difference_p` is below 5 %."""
     n, apart = min(len(first), len(second)), float(np.mean(second) - np.mean(first))
     if n < 2:
         return Estimate(apart, -math.inf, math.inf, n, "one value")
@@ -405,7 +405,7 @@ def rise_ratio_estimate(
     if other == 0 or n < 2:
         return Estimate(rise / other if other else math.nan, -math.inf, math.inf, n, "one value")
     covariance = sum(np.cov(level) / level.shape[1] for level in levels)
-    degrees = n - 1  # of the smaller side: Welch's lower bound, which holds for every contrast of both
+    degrees = n - 1  # degrees of freedom of the smaller side: Welch's lower bound, valid for every contrast of both
     t = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
     a = other**2 - t**2 * float(covariance[1, 1])
     b = rise * other - t**2 * float(covariance[0, 1])
@@ -418,7 +418,7 @@ def rise_ratio_estimate(
 
 @dataclass(frozen=True)
 class Trend:
-    """Tell whether a quantity rises or falls over the levels of a factor.
+    """The test whether a quantity rises or falls over the levels of a factor.
 
     Attributes:
         z: standardised Mann-Kendall statistic over all groups; positive when rising.

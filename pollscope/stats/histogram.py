@@ -34,7 +34,7 @@ Integers = NDArray[np.int64]
 # `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
 LARGEST_VALUE = 2**63 - 1
 NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64)
-# Exceptions of the package for a text that is no histogram.
+# Exceptions of the package for a text that is not a histogram.
 _UNREADABLE = (
     ArithmeticError,
     HdrCookieException,
@@ -49,7 +49,7 @@ _UNREADABLE = (
 
 
 class BeyondRange(Exception):
-    """The asked-for quantity depends on values that the histogram refused because they lie above its range."""
+    """The requested quantity depends on values above the histogram's range, which it refused."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Histogram:
     refused: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both hold the same."""
+        """Return whether both hold the same."""
         return isinstance(other, Histogram) and self._held() == other._held()
 
     def _held(self) -> tuple[object, ...]:
@@ -182,7 +182,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
 
     Args:
         raw: the decoded JSON object.
-        place: where it stands, for the error message.
+        place: its position, for the error message.
 
     Raises:
         UsageError: a key is missing or the counts contradict the layout or the total.
@@ -207,7 +207,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
 def stored_form(value: Any) -> Any:
     """Return the JSON value with each histogram's counts as `hdr`, the compressed V2 form, instead of `counts`.
 
-    What looks like a histogram but is none stays as it is, for the reader to name.
+    An invalid histogram stays unchanged; its reader reports the error.
     """
     if isinstance(value, list):
         return [stored_form(each) for each in value]
@@ -287,7 +287,7 @@ def _payload(text: str) -> HdrPayload:
     packed = base64.b64decode(text)
     header = ExternalHeader.from_buffer_copy(packed)
     if get_cookie_base(header.cookie) != V2_COMPRESSION_COOKIE_BASE or header.length != len(packed) - ext_header_size:
-        raise HdrCookieException("its header is no V2 header, or is of another length")
+        raise HdrCookieException("its header is not a V2 header, or has another length")
     return HdrPayload(8, compressed_payload=packed[ext_header_size:])
 
 
@@ -299,10 +299,10 @@ def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, 
         head = read.payload
         found = BucketLayout(head.lowest_trackable_value, head.highest_trackable_value, head.significant_figures)
         if found != layout:
-            raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
+            raise UsageError(f"hdr has the layout {found}, but the object says {layout}", place)
         ends = read.init_counts(_empty(layout).counts_len)
     except _UNREADABLE as error:
-        raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
+        raise UsageError(f"hdr is not a HdrHistogram in V2 compressed form: {error}", place) from error
     first, last = ends["min_nonzero_index"], ends["max_nonzero_index"]
     if first < 0:
         return NOTHING

@@ -116,7 +116,7 @@ class _Points:
 
 @dataclass(frozen=True)
 class _Space:
-    """Parameters of the law as `fixed` + `directions` x free ones, each of which lies from `low` to `high`."""
+    """The parameters of a law as `fixed` + `directions` x free ones, each of which lies from `low` to `high`."""
 
     fixed: Values
     directions: Values

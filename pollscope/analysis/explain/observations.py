@@ -160,7 +160,7 @@ class PointObservations:
 
     @cached_property
     def backlogged(self) -> bool:
-        """Tell whether the DUT always had more packets than it took.
+        """Return whether the DUT always had more packets than it took.
 
         Raises:
             NotMeasured: what was lost is not known.

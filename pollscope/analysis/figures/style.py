@@ -27,7 +27,7 @@ FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everyw
 _CAPTION_CHARACTERS = 141
 # Numbers of up to four digits that stand side by side below half a figure.
 MOST_TICKS = 11
-# Share of an axis of half a figure that a mark and the room beside it take.
+# Width of a mark with its margins, as a share of an axis of half a figure.
 _MARK_SHARE = 0.025
 # An axis that spans less than this factor has ticks between its powers of ten as well.
 _FEW_DECADES = 300
