@@ -38,7 +38,7 @@ def test_conditions_are_parsed(text: str, meant: Condition) -> None:
     ["", "rx_pps", "rx_pps < -2", "rx_pps <= -2 %", "rx_pps < two %", "rx_pps < nan %", "< -2 %", "rx_pps < 1e3 %"],
 )
 def test_an_invalid_condition_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no condition \(METRIC < NUMBER %"):
+    with pytest.raises(UsageError, match=r"is not a condition \(METRIC < NUMBER %"):
         condition(text)
 
 
@@ -166,7 +166,7 @@ def test_the_three_outcomes_are_as_rare_by_chance_as_promised() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("rx_pps < -2", "--fail-if 'rx_pps < -2': is no condition"),
+        ("rx_pps < -2", "--fail-if 'rx_pps < -2': is not a condition"),
         ("rx_pqs < -2 %", "no metric is called 'rx_pqs'"),
     ],
 )

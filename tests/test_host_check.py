@@ -102,7 +102,7 @@ def test_a_host_that_lacks_nothing() -> None:
         ("Python", "no", {"python": "3.9.2"}, "3.9.2", "3.11 or later"),
         ("distribution", "note", {"distribution": "rocky 9.4"}, "rocky 9.4", "by hand"),
         ("time", "note", {"time_synchronised": False}, "on its own", "timedatectl set-ntp true"),
-        ("time", "note", {"time_synchronised": None}, "nobody says", "timedatectl"),
+        ("time", "note", {"time_synchronised": None}, "unknown", "timedatectl"),
         ("hugepages", "no", {"hugepages": []}, "node 1: 0 MiB free", "role hugepages"),
         (
             "hugepages",

@@ -98,7 +98,7 @@ def test_a_host_names_no_file_of_the_controller(tree: Path, tmp_path: Path) -> N
         with pytest.raises(PlayFailed) as caught:
             evil.play("provision", **given)
         assert evil.snapshot() == {}
-    assert "is no known distribution" in str(caught.value)
+    assert "is not a known distribution" in str(caught.value)
     assert [path.name for path in tmp_path.rglob("*escaped*")] == []
 
 

@@ -291,7 +291,7 @@ def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: Model
     [
         ({"tsc_hz": 0}, "tsc_hz"),
         ({"workloads": {}}, "workloads"),
-        ({"workloads": {"chess": COSTS}}, "chess is no workload"),
+        ({"workloads": {"chess": COSTS}}, "chess is not a workload"),
         ({"holds_for": {"colour": 1}}, "colour is not a parameter of a spec"),
         ({"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": -1, **GIVEN}}}}, "workloads.io.busy_poll_ns.value"),
         (

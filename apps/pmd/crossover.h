@@ -293,8 +293,8 @@ int crossover_check_mtu(const struct rte_eth_dev *dev, uint16_t mtu);
 void crossover_apply_mtu(struct crossover_port *port, uint16_t mtu);
 
 /*
- * crossover_stats.c. A frame is counted when it is on the wire, as hardware does, not when it is polled: whenever nobody sends,
- * opackets of one port = ipackets + imissed + ierrors + rx_filtered_packets of the other.
+ * crossover_stats.c. A frame is counted when it is on the wire, as hardware does, not when it is polled: whenever no
+ * core sends, opackets of one port = ipackets + imissed + ierrors + rx_filtered_packets of the other.
  */
 
 CROSSOVER_STATS_GET(crossover_stats_get);

@@ -265,9 +265,9 @@ static inline struct qwait_doorbell *bell_of(const struct crossover_port *peer, 
 
 /*
  * Rings for the queues of a chunk whose DD bits are all set. A single sender writes an event if the set takes one (qwait_post()). Otherwise, if
- * the chunk went to one queue that nobody else sends to, neither barrier nor look is needed (qwait_notify_at_once()); several queues need the one
- * full barrier that qwait_notify() asks for. A NIC would write an event or completion queue entry here, or raise an interrupt; this belongs
- * to the wire.
+ * the chunk went to one queue that has no other sender, neither barrier nor look is needed (qwait_notify_at_once());
+ * several queues need the one full barrier that qwait_notify() asks for. A NIC would write an event or completion queue
+ * entry here, or raise an interrupt; this belongs to the wire.
  */
 static inline void ring_one(const struct crossover_tx_queue *txq, struct qwait_doorbell *bell)
 {

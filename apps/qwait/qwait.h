@@ -35,7 +35,8 @@
  *
  *   Without verify or reconsider arrivals are lost: a queue that was returned is neither armed nor ready until one of the two makes it so.
  *   With the order above another consumer of the set can have the queue's next batch while this one is processed. To keep the
- *   order of flows (ordered mode) call qwait_reconsider() after the processing: until then nobody else is given the queue.
+ *   order of flows (ordered mode) call qwait_reconsider() after the processing: until then no other waiter gets the
+ * queue.
  *
  *   A queue whose emptiness is visible otherwise (the DD bit of a NIC's descriptor) needs no counter. The producer calls qwait_notify() after a
  *   full barrier. A queue's only producer may call qwait_notify_at_once() without a barrier. A set's only producer calls qwait_post()
@@ -165,7 +166,7 @@ struct qwait {
 	struct qwait_bitmap ready; /* QWAIT_LINEAR: `sleepers` only */
 	struct qwait_list list;
 	alignas(QWAIT_LINE_BYTES) struct qwait_config config;
-	int event_fd;    /* -1: nobody sleeps */
+	int event_fd;    /* -1: no thread sleeps */
 	int process;     /* whose number event_fd is */
 	uint32_t leaves; /* of `ready` that are in use */
 	bool lowers;     /* bits of the summary are cleared (qwait_protocol.h) */

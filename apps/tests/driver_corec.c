@@ -186,7 +186,7 @@ static void a_core_does_not_halt_where_another_took(void)
 	CHECK_EQUAL(stale.fn(0, stale.opaque), 0);
 }
 
-/* ethdev keeps nobody from polling a stopped queue. */
+/* ethdev does not prevent polling a stopped queue. */
 static void polls_of_a_stopped_queue_find_nothing(void)
 {
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});

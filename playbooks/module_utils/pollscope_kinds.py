@@ -186,7 +186,7 @@ class Link(Setting):
     def read(self, target: str) -> str | None:
         path = Path(target)
         if path.exists() and not path.is_symlink():
-            raise HostError("is there, and is no link", target, "move it away")
+            raise HostError("is there, and is not a link", target, "move it away")
         return str(path.readlink()) if path.is_symlink() else None
 
     def write(self, target: str, state: str | None) -> None:

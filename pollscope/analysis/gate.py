@@ -88,7 +88,7 @@ def condition(text: str) -> Condition:
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise UsageError("is no condition", f"--fail-if '{text}'", _FORM)
+        raise UsageError("is not a condition", f"--fail-if '{text}'", _FORM)
     metric, percent = metric_dictionary()[found["metric"]].name, float(found["bound"])
     if percent <= -100:
         raise UsageError("nothing falls by 100 % or more", f"--fail-if '{text}'", _FORM)

@@ -123,7 +123,7 @@ def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > _MOST_NOTES:
         yield Caution(
-            "noted by the run", f"{counted(len(texts) - _MOST_NOTES, 'more note')} stand in run.json under `warnings`."
+            "noted by the run", f"{counted(len(texts) - _MOST_NOTES, 'more note')} are in run.json under `warnings`."
         )
 
 
@@ -307,7 +307,7 @@ def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         texts.setdefault(found.point, []).append(found.flag["text"])
     if not texts:
         return
-    # The first of them stands for all: its neighbours say the same with other numbers.
+    # The first of them represents all: its neighbours say the same with other numbers.
     worst = max(texts, key=lambda point: len(texts[point]))
     counts = [f"'{point}' ({len(own)})" for point, own in sorted(texts.items(), key=lambda each: -len(each[1]))]
     more = f" and {len(counts) - _MOST_POINTS} more" if len(counts) > _MOST_POINTS else ""

@@ -150,7 +150,7 @@ class Probe:
         if reply is None:
             raise HostError("no probe plug-in is in this program", where, "pollscope attach --list says how to load it")
         if not isinstance(reply, dict):
-            raise HostError(f"the plug-in's reply to {request} is no object", where)
+            raise HostError(f"the plug-in's reply to {request} is not an object", where)
         if "error" in reply:
             raise HostError(str(reply["error"]), where)
         return reply

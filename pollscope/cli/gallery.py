@@ -29,7 +29,7 @@ def gallery(
     A row is drawn from the runs that measure it: those given, else those in `results` and the recorded ones that ship
     with pollscope. Rows that no run shows are computed by a modelled machine (shortened; the runs stay in `modelled`
     beside the page, and are not computed again), and marked so. So are the points of measured runs that a model knows:
-    both stand in one figure then, with the model's error. All other rows are absent, with the reason.
+    one figure then shows both, with the model's error. All other rows are absent, with the reason.
     """
     from pollscope.analysis.gallery import first_measured, gallery_html, paper_gallery, paper_rows, runs_of_rows
     from pollscope.analysis.page import write_page

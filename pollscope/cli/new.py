@@ -36,7 +36,7 @@ def new(
     """
     stem = name.removesuffix(".yaml")
     if not NAME.fullmatch(stem):
-        raise UsageError("is no name of a spec", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
+        raise UsageError("is not a spec name", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
     path = Path(f"{stem}.yaml")
     text = _like(like, stem) if like is not None else _from_template(stem)
     load_text(text, str(path))  # checks the text before it is written

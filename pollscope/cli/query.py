@@ -41,7 +41,7 @@ def query(
     """Answer SQL over all runs of a results folder.
 
     `trials` has a row per trial (docs/internals/store-format.md): spec, host, run_id, point, status, "factor.NAME",
-    "metric.NAME", ...; names with a dot stand in double quotes. `runs` has a row per run. The SQL is DuckDB's, and only
+    "metric.NAME", ...; names with a dot need double quotes. `runs` has a row per run. The SQL is DuckDB's, and only
     reads: nothing else is executed, no other file is opened. A table shows the first 200 rows and how many more there
     are. Failed trials are rows as well: filter by `status`, and by `kind` for baselines and measurements.
     """

@@ -59,4 +59,4 @@ def _kept(folder: Path) -> str:
     except OSError:
         kept = 0
     trials = f"{kept} trial{'s are' if kept != 1 else ' is'} kept"
-    return f"{trials}; `{resume_command(folder)}` goes on"
+    return f"{trials}; `{resume_command(folder)}` continues"

@@ -69,7 +69,7 @@ def _run_or_skip(loaded: LoadedSpec, folder: Path, run_one: Callable[[LoadedSpec
     except (PollscopeError, OSError) as error:
         what, code = reason_of(error), error.exit_code if isinstance(error, PollscopeError) else ExitCode.HOST
         say(f"pollscope: {what}")
-        resume = f"; `{resume_command(folder)}` goes on" if folder.exists() else ""
+        resume = f"; `{resume_command(folder)}` continues" if folder.exists() else ""
         return Ended(f"failed, because {what}{resume}", code)
 
 

@@ -46,7 +46,7 @@ class Reading(NamedTuple):
 
     `t_ns` is on the run's monotonic clock when recorded here, since the file's first time stamp when read from a
     file alone, None when the file has no time stamps. `values[i]` belongs to `metrics[i]`; None is an absence whose
-    reason stands in `reasons[i]`.
+    reason is in `reasons[i]`.
     """
 
     t_ns: int | None

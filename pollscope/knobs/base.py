@@ -84,7 +84,7 @@ class Knob(Setting):
         """
 
     def show(self, state: str) -> str:
-        """Return the value that a state stands for; default: they are the same."""
+        """Return the value of a state; default: they are the same."""
         return state
 
     @abstractmethod
@@ -120,7 +120,7 @@ class Knob(Setting):
     @classmethod
     def bad_value(cls, value: object) -> UsageError:
         """Return the error for a value that is not one of `values`."""
-        return UsageError(f"{value!r} is no value of {cls.name}", remedy=f"allowed: {cls.values}")
+        return UsageError(f"{value!r} is not a value of {cls.name}", remedy=f"allowed: {cls.values}")
 
 
 def in_order(names: Iterable[str]) -> list[str]:

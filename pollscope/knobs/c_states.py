@@ -11,7 +11,7 @@ from pollscope.knobs.base import HOST_TARGET, Availability, Knob, parse_whole
 from pollscope.knobs.host import writable_reason
 
 _REQUEST = struct.Struct("=i")
-# PM_QOS_CPU_LATENCY_DEFAULT_VALUE of the kernel: 2000 s, the value when nobody asks for anything.
+# PM_QOS_CPU_LATENCY_DEFAULT_VALUE of the kernel: 2000 s, the value without any request.
 _NO_REQUEST_US = 2_000_000_000
 
 

@@ -100,7 +100,7 @@ def _idle_generator(record: Part) -> Set[str]:
         if at(record, ("start", "rate", "pps")).number() == 0:
             lcores = at(record, ("result", "gen", "lcores")).items()
             return {f"{lcore['lcore'].number():.0f}" for lcore in lcores}
-    except NotMeasured:  # it saturates, or nobody sends
+    except NotMeasured:  # it saturates, or there is no sender
         pass
     return frozenset()
 

@@ -134,7 +134,7 @@ class Part:
                 return found.reshape(len(lists), -1)
         rows = [part.array() for part in self.items()]
         if len(set(map(len, rows))) > 1:
-            raise UsageError("is no list of lists of one length", self.path)
+            raise UsageError("is not a list of lists of one length", self.path)
         return np.array(rows) if rows else np.empty((0, 0))
 
     def numbers(self) -> list[float]:
@@ -559,7 +559,7 @@ def _probed_classes(lcore: Part) -> ProbedClasses:
     probe = lcore["probe"]
     blocks = probe["blocks"].table()
     if blocks.shape[1] != len(COLUMNS):
-        raise UsageError(f"is no list of blocks with {len(COLUMNS)} numbers each", probe["blocks"].path)
+        raise UsageError(f"is not a list of blocks with {len(COLUMNS)} numbers each", probe["blocks"].path)
     stamp = probe["callback_cycles"].numbers_of("value", "error")
     numbers = probe.numbers_of("tx_callback_cycles", "max_burst", "queues", "loaded_queues")
     rate: float | None
@@ -665,7 +665,7 @@ def _sums(blocks: Part, variables: int) -> NDArray[np.float64]:
     rows = blocks.table()
     columns = 1 + variables * (variables + 1) // 2
     if rows.shape[1] != columns:
-        raise UsageError(f"is no list of blocks with {columns} numbers each", blocks.path)
+        raise UsageError(f"is not a list of blocks with {columns} numbers each", blocks.path)
     return rows
 
 

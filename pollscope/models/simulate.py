@@ -396,9 +396,9 @@ class Precise:
 
 # Parts of a simulation whose percentiles are samples: with 16 the t quantile is 9 % above the normal one.
 _PRECISE_PARTS = 16
-# A pilot tells a variance to within a third; so much longer than it asks for the next simulation is.
+# A pilot determines a variance to within a third; the next simulation is longer than required by this factor.
 _PILOT_MARGIN = 1.3
-# A simulation is at most so many times as long as its pilot, whose variance may be a bad guess.
+# A simulation is at most this many times as long as its pilot, whose variance may be a bad guess.
 _LONGEST_STEP = 64.0
 # Packets of a part of the first pilot.
 _PILOT_PACKETS = 20_000

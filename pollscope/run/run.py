@@ -85,7 +85,7 @@ def resume_run(
     Raises:
         UsageError: not a run folder, one of another format, one that is not this user's own, or a testbed's file that
             was not confirmed.
-        HostError: it was begun on another machine, kernel or build, or on other CPUs; or it goes on already.
+        HostError: it was begun on another machine, kernel or build, or on other CPUs; or it is still running.
     """
     stored = read_run(path)
     require_own(path)

@@ -120,7 +120,7 @@ def _maximum(spec: Spec) -> Iterator[Problem]:
     for name in maximum.common_to:
         if name not in spec.levels or name in LOADS:
             what = (
-                "names factors of the spec beside the load" if name in LOADS else f"'{name}' is no factor of the spec"
+                "names other factors of the spec" if name in LOADS else f"'{name}' is not a factor of the spec"
             )
             yield Problem(("maximum", "common_to"), what)
     if maximum.method != "mlrsearch":

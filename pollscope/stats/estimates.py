@@ -35,16 +35,16 @@ _NORMALITY_MIN_N = 10
 _NORMALITY_P = 0.01
 _BOOTSTRAP_RESAMPLES = 5000
 _BOOTSTRAP_SEED = 1
-# From so many values on the bootstrap's limits are taken from their formula: no further from them than two bootstraps
-# with other seeds are from each other (tests/test_analysis_statistics.py), and thousands of times as fast.
+# From this number of values on, the bootstrap's limits are taken from their formula: no further from them than two
+# bootstraps with other seeds are from each other (tests/test_analysis_statistics.py), and thousands of times as fast.
 _FORMULA_MIN_N = 100
 # The Shapiro-Wilk test knows its distribution up to here (Royston 1995).
 _NORMALITY_MAX_N = 5000
 # Values that differ by less than this share are equal but for rounding: a bootstrap of them divides 0 by 0.
 _ROUNDING = 16 * float(np.finfo(float).eps)
-# Student's distribution with so many degrees of freedom is the normal one.
+# With this many degrees of freedom, Student's distribution is practically normal.
 _MOST_DEGREES = 1e9
-# A bound that takes more than so many times the values is one that the quantity lies at.
+# If excluding a bound takes more than this multiple of the values, the quantity lies at the bound.
 _MOST_LONGER = 100
 # Ashman's D of the two modes found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
 # (simulated in tests/test_analysis_statistics.py).

@@ -34,7 +34,7 @@ def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
     """
     every = [words] if isinstance(words, str | Path) else words
     if "" in every:
-        raise UsageError("is no run", "''", REMEDY)
+        raise UsageError("is not a run", "''", REMEDY)
     return list(dict.fromkeys(path for word in every for path in _runs_of(Path(word))))
 
 

@@ -156,4 +156,4 @@ def _loads(line: bytes) -> object:
 
 def _no_number(word: str) -> NoReturn:
     """Refuse NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")

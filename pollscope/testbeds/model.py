@@ -93,7 +93,7 @@ class ModelConfig(TestbedConfig):
     def _are_workloads(cls, value: Mapping[str, Costs] | None) -> Mapping[str, Costs] | None:
         for name in value or ():
             if name not in WORKLOADS:
-                raise ValueError(f"{name} is no workload; allowed: {', '.join(WORKLOADS)}")
+                raise ValueError(f"{name} is not a workload; allowed: {', '.join(WORKLOADS)}")
         return value
 
     @field_validator("batch")

@@ -194,7 +194,7 @@ struct poller {
 
 /*
  * With this many queues or more, sweeps are polled range by range, so that a timed interval can begin and end inside
- * one. In shorter sweeps the calls would be felt, so many sweeps run at once.
+ * one. In shorter sweeps the calls would cost too much, so many sweeps run at once.
  */
 #define POLLER_RANGE_QUEUES 64
 static inline bool poller_by_range(const struct poller *p)

@@ -42,7 +42,7 @@ FEEDS = {
     "": "",
     "wire": "packets of a generator",
     "infinite": "rings kept full by the virtual NIC",
-    "none": "nobody sends",
+    "none": "no sender",
 }
 # Treatment of time that was taken away from the DUT, by whether no, all or only some drawn metrics leave it out.
 _FATES = {

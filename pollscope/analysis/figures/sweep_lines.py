@@ -159,7 +159,7 @@ def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
         for name in every
         if name not in (show.x, *show.at, *zipped) and len({sample.levels.get(name) for sample in samples}) > 1
     ]
-    # Pairs are different machines, so each has a line of its own even if nobody asks for it.
+    # Pairs are different machines, so each has a line of its own even if it was not requested.
     left = [name for name in several if show.by and name not in (*show.by, PAIR)]
     if left:
         raise UsageError(f"'{left[0]}' also has several levels", "--by", f"--by {left[0]} or --at {left[0]}=LEVEL")

@@ -99,7 +99,7 @@ class EthtoolSettings(PollingCollector):
 
 
 def _on_devices() -> tuple[str, ...]:
-    """Return the kernel's network interfaces that stand for a device."""
+    """Return the kernel's network interfaces that belong to a device."""
     return tuple(path.parent.name for path in sorted(Path("/sys/class/net").glob("*/device")))
 
 

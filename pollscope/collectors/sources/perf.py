@@ -39,7 +39,7 @@ class Perf(ToolCollector):
     def __init__(self, events: Sequence[str] = (), cpus: Sequence[int] = ()) -> None:
         super().__init__()
         if programs := [event for event in events if _PROGRAM.search(event)]:
-            raise UsageError(f"{programs[0]} is no event: perf would load it as a BPF program", "events")
+            raise UsageError(f"{programs[0]} is not an event: perf would load it as a BPF program", "events")
         self._events, self._cpus = tuple(events), tuple(cpus)
 
     def arguments(self, interval_ns: int) -> Sequence[str]:

@@ -27,7 +27,7 @@ class Monitor:
     """A connection to QEMU's machine protocol.
 
     Raises:
-        HostError: nobody listens, or QEMU refuses a command.
+        HostError: QEMU does not listen, or refuses a command.
     """
 
     def __init__(self, path: Path) -> None:

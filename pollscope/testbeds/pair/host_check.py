@@ -117,7 +117,7 @@ def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
     known = seen["distribution"] in DISTRIBUTIONS
     by_hand = f"the plays know {', '.join(DISTRIBUTIONS)}; by hand: docs/administer.md"
     yield "distribution", "yes" if known else "note", str(seen["distribution"]), by_hand
-    in_step = {True: "the network's", False: "on its own", None: "nobody says"}[seen["time_synchronised"]]
+    in_step = {True: "the network's", False: "on its own", None: "unknown"}[seen["time_synchronised"]]
     yield "time", "yes" if seen["time_synchronised"] else "note", in_step, "timedatectl set-ntp true, there"
     yield "node program", _yes(seen["programs"][host.program]), host.program, _PROVISION
     if host.pollscope:

@@ -98,7 +98,7 @@ def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[
     """Return each of the two groups with its hosts and their variables."""
     for key in document.data:
         if key not in (*_GROUPS, "all"):
-            raise _bad(document, (key,), f"is no group of a testbed{did_you_mean(str(key), [*_GROUPS, 'all'])}")
+            raise _bad(document, (key,), f"is not a group of a testbed{did_you_mean(str(key), [*_GROUPS, 'all'])}")
     common = _mapping(document, ("all", "vars"))
     _check_variables(document, ("all", "vars"), common)
     for group in _GROUPS:
@@ -146,7 +146,7 @@ def _check_variables(document: documents.Document, path: documents.Path, variabl
     for role in variables.get("pollscope_roles") or ():
         if role not in roles():
             raise _bad(
-                document, (*path, "pollscope_roles"), f"{role!r} is no role{did_you_mean(role, sorted(roles()))}"
+                document, (*path, "pollscope_roles"), f"{role!r} is not a role{did_you_mean(role, sorted(roles()))}"
             )
 
 

@@ -55,7 +55,7 @@ class PairKnobs(Holding):
         self.restored_first: list[RestoreResult] = []
 
     def begin(self) -> None:
-        """Take both hosts, then restore leftovers of an ended run; a run that still goes on holds one of them.
+        """Take both hosts, then restore leftovers of an ended run; a run that is still running holds one of them.
 
         Between the reboots of a sweep of IOMMU modes the other host is free, and its note looks like a dead run's.
         """
