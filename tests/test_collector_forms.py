@@ -346,7 +346,7 @@ def test_events_of_pcm_core_go_by_their_names() -> None:
     ],
 )
 def test_units_of_the_metric_groups_of_perf(unit: str, wanted: float, base: str, kind: Kind) -> None:
-    """As the event lists of AMD's umc and df and of Arm's cmn have them."""
+    """Parse events in the form of the event lists of AMD's umc and df and of Arm's cmn."""
     row = f"1.000000000,5602648,,umc_cas_cmd.rd,1000000000,100.00,357.3,{unit}  df_metric\n"
     (reading,) = (each for each in read_text("perf", row) if each.get("df_metric") is not None)
     (metric,) = reading.metrics

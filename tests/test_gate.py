@@ -127,7 +127,7 @@ def noisy_run(folder: Path, pps: float, spread: float) -> Path:
 
 
 def test_a_gate_too_noisy_for_its_bound_says_so_and_ends_with_4(tmp_path: Path) -> None:
-    """A drop of 12 % in noise of 20 % must not pass as none."""
+    """A drop of 12 % in noise of 20 % must not pass as no drop."""
     before, after = noisy_run(tmp_path / "before", 1e6, 0.2), noisy_run(tmp_path / "after", 0.88e6, 0.2)
     done = pollscope("compare", before, after, "--fail-if", "rx_pps < -5 %", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (4, "")

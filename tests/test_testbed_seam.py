@@ -146,7 +146,7 @@ def test_its_run_folder_is_read_like_any_other(cli: OwnCli) -> None:
     assert cli("run", cli.spec(SPEC), "--testbed", cli.testbed()).returncode == 0
     (folder,) = cli.run_folders()
     page = cli.folder / "page.html"
-    reader = Cli(cli.folder)  # which does not know the kind
+    reader = Cli(cli.folder)  # this process does not know the kind
     for command in (("report", folder, "--out", page), ("claims", folder), ("figures", folder, "--out", "drawn")):
         done = reader(*command)
         assert done.returncode == 0, done.stderr

@@ -38,7 +38,7 @@ def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
 def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
     """Return points of a saturating run whose rate is the generator's, as the DUT kept up: place -> reason."""
     fixed = run.meta.get("spec", {}).get("parameters", {})
-    # Without a generator there is none to be at its limit.
+    # Without a generator, no generator can be the limit.
     if not fixed.get("saturate") or fixed.get("feed") in WITHOUT_GENERATOR or fixed.get("workload") in RECEIVE_NOTHING:
         return {}
     rows = measured(table)

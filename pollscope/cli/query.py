@@ -71,7 +71,7 @@ def _target(path: Path) -> Path:
     if not path.parent.is_dir():
         raise UsageError("there is no such folder", f"--out {path}")
     if is_run(path.parent):
-        raise UsageError("lies in a run folder, which stays as it is", f"--out {path}", "name another place")
+        raise UsageError("is in a run folder, which must not change", f"--out {path}", "name another place")
     return path
 
 

@@ -77,7 +77,8 @@ class Origin:
         self.problems.add(f"{self.at(line)}: {what}")
 
     def now(self, stamp_ns: int | None = None, sample: int = 0) -> int | None:
-        """Time of the present sample: the clock's, else the tool's stamp, else from the interval, else unknown."""
+        """Return the time of the present sample: by the clock, else the tool's stamp, else the interval, else
+        unknown."""
         if self.clock is not None:
             return self.clock()
         if stamp_ns is not None:

@@ -120,7 +120,9 @@ def _maximum(spec: Spec) -> Iterator[Problem]:
     for name in maximum.common_to:
         if name not in spec.levels or name in LOADS:
             what = (
-                "names other factors of the spec" if name in LOADS else f"'{name}' is not a factor of the spec"
+                "takes factors of the spec other than the load"
+                if name in LOADS
+                else f"'{name}' is not a factor of the spec"
             )
             yield Problem(("maximum", "common_to"), what)
     if maximum.method != "mlrsearch":
