@@ -188,7 +188,10 @@ static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const 
 		crossover_leftovers_keep(left, pkts, count);
 }
 
-/* Sends a run of frames to one RX queue, whose buffers are posted or come from pools. Returns false if none of them came in. */
+/*
+ * Sends a run of frames to one RX queue, whose buffers are posted or come from pools. Returns false if none of them was
+ * delivered.
+ */
 static __rte_always_inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue,
                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
                                          struct crossover_leftovers *left, const bool supplied)
@@ -314,7 +317,10 @@ static inline void prefetch_bell(const struct crossover_tx_queue *txq, struct qw
 		rte_prefetch0_write(bell);
 }
 
-/* Returns whether nothing came in because the ring lacks buffers: its poller has to be notified. The poller of a full ring was notified before. */
+/*
+ * Returns whether no frame was delivered because the ring lacks buffers: its poller has to be notified. The poller of a
+ * full ring was notified before.
+ */
 static bool is_starved(const struct crossover_tx_queue *txq, uint16_t queue)
 {
 	const struct crossover_rx_queue *rxq =
@@ -366,7 +372,7 @@ static __rte_noinline void send_void(struct crossover_tx_queue *txq, struct rte_
 	push_sent(txq, pkts, count);
 }
 
-/* Which function delivers a chunk, by the peer's gate. All but the first two lie behind one comparison more. */
+/* Returns the function that delivers a chunk, by the peer's gate. All but the first two cost one more comparison. */
 static __rte_noinline void deliver_otherwise(struct crossover_tx_queue *txq, uint32_t gate,
                                              struct rte_mbuf *const *pkts, uint32_t count,
                                              struct crossover_leftovers *left)

@@ -73,7 +73,7 @@ struct probe_thread {
 /* A queue of a port, in one direction. */
 struct probe_queue {
 	uint64_t polls; /* TX: bursts */
-	uint64_t full;  /* polls that returned as many packets as asked for */
+	uint64_t full;  /* polls that returned as many packets as requested */
 	uint64_t packets;
 	uint32_t thread; /* number of the last one; 0: none */
 	uint32_t moves;  /* from one thread to another */

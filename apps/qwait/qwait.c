@@ -69,7 +69,7 @@ static void free_bell(struct qwait_queue *queue)
 	queue->bell->set = NULL;
 	if (queue->bell->events != NULL)
 		queue->bell->events = NULL;
-	queue->added = false; /* `bell` stays: a waiter that has just armed it looks at it once more */
+	queue->added = false; /* keep `bell`: a waiter that has just armed it reads it once more */
 }
 
 void qwait_close(struct qwait *set)

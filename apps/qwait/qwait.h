@@ -167,7 +167,7 @@ struct qwait {
 	struct qwait_list list;
 	alignas(QWAIT_LINE_BYTES) struct qwait_config config;
 	int event_fd;    /* -1: no thread sleeps */
-	int process;     /* whose number event_fd is */
+	int process;     /* process in which event_fd is open */
 	uint32_t leaves; /* of `ready` that are in use */
 	bool lowers;     /* bits of the summary are cleared (qwait_protocol.h) */
 	bool posts;      /* `events` is in use */
@@ -206,7 +206,7 @@ bool qwait_has_umwait(void);
 /* Wait up to max_ns for something to be ready, as config.idle says. True: something may be. */
 bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns);
 
-/* Slow paths of what is inline below. */
+/* Slow paths of the inline functions below. */
 void qwait_list_set(struct qwait *set, uint32_t qid);
 uint32_t qwait_list_take(struct qwait *set, uint32_t from);
 bool qwait_list_take_one(struct qwait *set, uint32_t qid);
