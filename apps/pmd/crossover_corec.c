@@ -175,7 +175,7 @@ int crossover_corec_check_size(const struct crossover_port *port, uint16_t queue
 {
 	if ((size & (size - 1)) == 0)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors are no power of two (rx=corec needs one)",
+	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors are not a power of two (rx=corec needs one)",
 	              port->port_id, queue_id, size);
 	return -EINVAL;
 }

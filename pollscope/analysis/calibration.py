@@ -107,7 +107,8 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
 
 def _holds_for(trials: Sequence[Trial], where: str) -> dict[str, Any]:
     """Return the conditions for which the costs hold; costs of rings come from other organisations than costs of
-    polling cores."""
+    polling cores.
+    """
     handing = [trial for trial in trials if dispatchers(trial["params"])]
     plain = [trial for trial in trials if not dispatchers(trial["params"])]
     found = {name: _one(plain if plain and name == "organisation" else trials, name, where) for name in _HOLDS_FOR}

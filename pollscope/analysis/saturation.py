@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decide whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set
-it."""
+it.
+"""
 
 from collections.abc import Collection, Iterator
 

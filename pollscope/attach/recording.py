@@ -166,7 +166,8 @@ def _result(
     info: ProbeInfo,
 ) -> dict[str, Any]:
     """Return the result of one thread. It gets a share of its ports' bytes and sent packets, by its share of received
-    packets."""
+    packets.
+    """
     cycles = round((readings[-1].t_ns - readings[0].t_ns) / 1e9 * info.tsc_hz)
     seconds = cycles / info.tsc_hz
     received = sum(each.probed.rx_pps or 0.0 for each in threads)

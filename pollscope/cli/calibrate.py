@@ -30,9 +30,7 @@ def calibrate(
         list[str] | None,
         typer.Option("--at", metavar="FACTOR=LEVEL[,LEVEL]", help="Only trials at these levels; repeatable."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The testbed file to write.")] = Path(
-        "model.yaml"
-    ),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The testbed file to write.")] = Path("model.yaml"),
 ) -> None:
     """Derive the costs of polls, busy polls and packets from measured runs, for the testbed `model`.
 

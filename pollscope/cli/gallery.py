@@ -21,8 +21,9 @@ def gallery(
     runs: RunWords = None,
     paper: PaperName = None,
     model: ModelFlag = True,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The HTML page to write.")] =
-        Path("gallery.html"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The HTML page to write.")] = Path(
+        "gallery.html"
+    ),
 ) -> None:
     """Draw every row of the papers into one self-contained HTML page and print its path.
 

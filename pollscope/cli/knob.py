@@ -103,8 +103,9 @@ def set_knob(
     value: Annotated[str, typer.Argument(metavar="VALUE")],
     target: Target = None,
     hold: Annotated[bool, typer.Option("--hold", help="Restore it at Ctrl-C, instead of at `knob restore`.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Print what would change, or why it cannot; write nothing.")] =
-        False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print what would change, or why it cannot; write nothing.")
+    ] = False,
 ) -> None:
     """Set a knob; a journal keeps the previous value until `knob restore`."""
     if check:
@@ -123,10 +124,12 @@ def restore(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Only this knob.", autocompletion=lambda: list(KNOBS))
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite values that someone else changed meanwhile.")] =
-        False,
-    keep: Annotated[bool, typer.Option("--keep", help="Accept the present value of knobs that cannot be restored.")] =
-        False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite values that someone else changed meanwhile.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Accept the present value of knobs that cannot be restored.")
+    ] = False,
 ) -> None:
     """Restore what ended runs and `knob set` changed, newest first."""
     if force and keep:
@@ -145,7 +148,7 @@ def restore(
 
 
 def _caller() -> Caller:
-    """Return who changes knobs; the Ansible module pollscope_knob identifies itself."""
+    """Return the caller that a host records with a changed knob; pollscope_knob (Ansible) identifies itself."""
     return "play" if os.environ.get("POLLSCOPE_CALLER") == "play" else "user"
 
 

@@ -71,7 +71,8 @@ def _like(word: str, name: str) -> str:
 
 def _blocks(text: str) -> list[tuple[str, str]]:
     """Return the top-level keys of a YAML file with their lines and comments; the lines before the first key under
-    ''."""
+    ''.
+    """
     blocks: list[tuple[str, str]] = [("", "")]
     pending = ""
     for line in text.splitlines(keepends=True):

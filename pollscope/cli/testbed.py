@@ -69,8 +69,9 @@ def _examples() -> dict[str, Path]:
 def example(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="A kind of testbed, or an inventory.", autocompletion=lambda:
-        [*_examples()]),
+        typer.Argument(
+            metavar="NAME", help="A kind of testbed, or an inventory.", autocompletion=lambda: [*_examples()]
+        ),
     ],
 ) -> None:
     """Print a commented file to start from: of two servers, or an inventory for the plays."""

@@ -78,7 +78,8 @@ class Origin:
 
     def now(self, stamp_ns: int | None = None, sample: int = 0) -> int | None:
         """Return the time of the present sample: by the clock, else the tool's stamp, else the interval, else
-        unknown."""
+        unknown.
+        """
         if self.clock is not None:
             return self.clock()
         if stamp_ns is not None:

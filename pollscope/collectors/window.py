@@ -128,7 +128,8 @@ class WindowSeries:
         self, source: str, metric: str, has: Callable[[Series], bool] = lambda series: series.count > 0
     ) -> list[Series]:
         """Return the series of a metric at the coarsest level that has it: a socket, but not its channels in
-        addition."""
+        addition.
+        """
         found = [(path, series) for path, series in self._units.get((source, metric), []) if has(series)]
         level = min((depth(path) for path, _ in found), default=0)
         return [series for path, series in found if depth(path) == level]

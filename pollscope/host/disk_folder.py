@@ -10,8 +10,7 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 def folder_on_disk(mounts: Path = _MOUNTS, others: tuple[str, ...] = ("/var/tmp", "/var/lib")) -> Path:
-    """Return the usual folder for temporary files, or one on a disk if the usual one is in DRAM.
-    """
+    """Return the usual folder for temporary files, or one on a disk if the usual one is in DRAM."""
     usual = Path(tempfile.gettempdir())
     if os.environ.get("TMPDIR"):
         return usual

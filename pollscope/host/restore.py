@@ -31,7 +31,7 @@ class Setting(ABC):
     """One kind of host state: a knob, a file, a kernel module, ... A state is a JSON value.
 
     Attributes:
-        holder: who holds the state, and so when it is lost: "kernel" at every reboot; "hardware" only at a reset (a
+        holder: what holds the state, so when it is lost: "kernel" at every reboot; "hardware" only at a reset (a
             kexec keeps it); "process" when the process that set it ends; "disk" never.
     """
 

@@ -44,7 +44,8 @@ def one_nic(knob: Knob, target: str | None) -> PciDevice:
 
 def card(host: KnobHost, target: str) -> Mapping[str, str]:
     """Return the identity of the device at an address; empty if it is gone (reading its registers then reports
-    that)."""
+    that).
+    """
     try:
         return pci_identity(PciDevice.find(host, target).path)
     except (HostError, UsageError):

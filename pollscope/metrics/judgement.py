@@ -70,7 +70,8 @@ def drift_flags(baselines: Sequence[Judgement], metric: str, limit: float) -> li
 
     Args:
         baselines: judgements of one point on one pair.
-        metric: to watch. limit: largest allowed change, as a share.
+        metric: to watch.
+        limit: largest allowed change, as a share.
     """
     steady = [each.metrics[metric] for each in baselines if each.status == "ok" and metric in each.metrics]
     if not steady or steady[0] == 0:

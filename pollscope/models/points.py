@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Translate a point of a spec and the costs of a machine into a system for simulation, or say why it cannot be
-simulated."""
+simulated.
+"""
 
 import math
 from collections.abc import Callable

@@ -257,7 +257,8 @@ class NodeClient:
 
     def end(self) -> None:
         """End the process that this client started; a process that survives SIGKILL is abandoned, and the log says
-        so."""
+        so.
+        """
         self._ended.set()
         if not end_process(self._process):
             with contextlib.suppress(OSError), self.log.open("a") as log:

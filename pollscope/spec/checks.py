@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks across the keys of a spec that each for itself is well formed."""
+"""Check the keys of a spec against each other."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -233,7 +233,8 @@ class _OneHost:
 
     def fail_silent(self) -> None:
         """Judge a collector without a sample in the window as failed, unless it records only rare events or
-        settings."""
+        settings.
+        """
         for name, outcome in self.session.outcomes.items():
             collector = self._collectors[name]
             there = self.tally.in_window.get(name) or collector.once or collector.sparse

@@ -53,15 +53,14 @@ def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> s
     footprint, free = params.corunner_footprint or 0, meminfo_bytes("MemAvailable") or 0
     if params.corunner != "none" and footprint > free * _FOOTPRINT_SHARE:
         most = human_size(int(free * _FOOTPRINT_SHARE))
-        return (
-            f"the co-runner needs {human_size(footprint)}; it may have {most}, {_FOOTPRINT_SHARE:.0%} of free memory"
-        )
+        return f"the co-runner needs {human_size(footprint)}; it may have {most}, {_FOOTPRINT_SHARE:.0%} of free memory"
     return None
 
 
 def _no_sharing(params: Parameters) -> str | None:
     """Return why no program can run on the DUT's CPU only while the DUT sleeps; None if one can (SCHED_IDLE,
-    sched(7))."""
+    sched(7)).
+    """
     if "stress-ng" in (params.corunner, params.dut_core):
         return "corunner_place dut-cpu: stress-ng does not wait until a CPU is idle; use another co-runner"
     if (read_text(AUTOGROUP) or "0").strip() != "0":

@@ -13,7 +13,8 @@ UMWAIT = (("waitpkg",),), "a line by UMWAIT (WAITPKG)"
 
 def halt_refusal(params: Parameters, flags: Callable[[], Mapping[str, bool]]) -> str | None:
     """Return why a processor with these flags cannot wait as a point requires; None if it can. Reads the flags only if
-    needed."""
+    needed.
+    """
     needs = {
         ("notification", "monitor"): LINE,
         ("notification", "monitor-multi"): LINES,

@@ -285,7 +285,8 @@ class LoopbackTestbed(NodeTestbed):
 
     def _spare_cpus(self, roles: Roles) -> list[int]:
         """Return CPUs that other points may need: an unused lcore only sleeps, but a new node takes seconds to
-        start."""
+        start.
+        """
         if self.config.cpus != "auto":
             given = self.config.cpus
             return [cpu for cpu in (*given.generator, *given.dut) if cpu not in roles.measuring]

@@ -164,7 +164,8 @@ class ModelTestbed(Testbed):
 
     def cautions(self, point: Point) -> list[str]:
         """Return warnings about costs of other conditions: another frame size, or the generator's rate to other
-        queues."""
+        queues.
+        """
         if self.config.servers:
             return []
         return [*self._of_other_frames(point.params.frame), *self._of_more_queues(point.params)]

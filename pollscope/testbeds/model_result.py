@@ -90,7 +90,8 @@ def result_of(
 
     Args:
         params: of the point.
-        system: the simulated system. outcome: of the simulation.
+        system: the simulated system.
+        outcome: of the simulation.
         tsc_hz: cycles per second of the modelled machine.
         ipc: of its cores; None: not known.
     """
@@ -122,8 +123,9 @@ def servers_result(
         params: of the point.
         window_ns: of the trial.
         tsc_hz: cycles per second of the modelled machine.
-        outcome: of the simulation. taken: for saturated servers, without simulation: packets that they take in the
-            window, of OVERLOAD times as many.
+        outcome: of the simulation.
+        taken: for saturated servers, without simulation: packets that they take in the window, of OVERLOAD times as
+            many.
     """
     received = round(taken) if outcome is None else outcome.arrived
     offered = round(taken * OVERLOAD) if outcome is None else outcome.arrived
@@ -154,7 +156,8 @@ def notified_result(
 
     Args:
         params: of the point.
-        system: the simulated system. outcome: of the simulation.
+        system: the simulated system.
+        outcome: of the simulation.
         tsc_hz: cycles per second of the modelled machine.
         ipc: of its cores, which do nothing while they wait; None: not known.
     """
@@ -278,7 +281,8 @@ def _generator(
     params: Parameters, sent: int, dropped: int, times: dict[str, Any], window: dict[str, int]
 ) -> dict[str, Any]:
     """Return the result's `gen`: it sends on time as much as it can, and finally receives all packets that were not
-    dropped."""
+    dropped.
+    """
     order = {"absent": "the model does not follow the order of packets"}
     found: dict[str, Any] = {
         "lcore": 0,

@@ -92,8 +92,7 @@ class Session(Protocol):
         """Return gaps of each measuring CPU while nothing runs."""
 
     def host_state(self) -> list[dict[str, Any]]:
-        """Return the present state of each host's measuring cores, while nothing runs: the node's `host_state`.
-        """
+        """Return the present state of each host's measuring cores, while nothing runs: the node's `host_state`."""
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """Measure a trial whose frames come straight back to the generator, with no DUT; or say why not.

@@ -190,9 +190,7 @@ def _lacking(claim: Claim, run: RunFolder) -> str:
     """Return what the claim needs and the run's testbed lacks; empty if it lacks nothing."""
     host = HostMetadata(run.meta)
     if "fast-link" in claim.needs and host.slow_link:
-        return (
-            f"the claim is about packets spaced as at 10 Gbit/s, and on this testbed {host.slow_link}"
-        )
+        return f"the claim is about packets spaced as at 10 Gbit/s, and on this testbed {host.slow_link}"
     wanted = " and ".join(_NEEDS[need] for need in claim.needs if need in _NEEDS)
     if wanted and host.without_hardware:
         return f"the claim is about {wanted}, and {host.without_hardware}"

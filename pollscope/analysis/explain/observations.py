@@ -67,12 +67,12 @@ class PointObservations:
         busy_polls_filled: per trial, packets of the fullest queue (with doorbells: of all queues) over the packets that
             its busy polls could have taken.
         links: (name of the line, metric of its traffic, bits per second); `no_link` is the reason if there is none.
-        limits: known capacities that are no metric of the run: tags, wqes, dram_bytes_per_s.
+        limits: known capacities that are not metrics of the run: tags, wqes, dram_bytes_per_s.
         llc_bytes: size of the last-level cache.
         llc_ways: its ways; None if unknown.
         nic_link: the PCIe link of the NIC (collector pcie); None if unknown.
         without_hardware: why no PCIe, IOMMU or DDIO of real hardware is behind the NIC; empty if it may be real.
-        not_its_maximum: why the load is no share of the DUT's maximum; empty if it is one.
+        not_its_maximum: why the load is not a share of the DUT's maximum; empty if it is one.
         before: the point that differs only in having the fewest cores.
         without_iommu: the point that differs only in having the IOMMU off.
         trial_count: trials behind the numbers; 0 for a paper's numbers.

@@ -76,9 +76,7 @@ def _elsewhere(point: PointObservations) -> str:
         return (
             f"{human_share(point.not_arrived)} of the sent packets did not reach the DUT's port: lost on the way to it"
         )
-    return (
-        f"{point.text('loss_share')}, which no counter of the DUT shows: in the NIC, or where the generator receives"
-    )
+    return f"{point.text('loss_share')}, which no counter of the DUT shows: in the NIC, or where the generator receives"
 
 
 def _nic_port(point: PointObservations) -> RuleJudgement:

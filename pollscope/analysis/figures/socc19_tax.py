@@ -123,7 +123,8 @@ def _stack(
     load: float,
 ) -> Iterator[tuple[tuple[str, str], PointValues]]:
     """Return name with colour, and size, of the parts of a bar; useful cycles are one part if a trial cannot separate
-    them."""
+    them.
+    """
     trials = len(tax[load].values)
     whole = any(load not in parts[name] or len(parts[name][load].values) < trials for name in USEFUL_PARTS)
     for name, known in PARTS.items():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """/proc/stat, /proc/interrupts and /proc/softirqs: activity that took time from the measuring CPUs. All counters start
-at boot."""
+at boot.
+"""
 
 import re
 from collections.abc import Iterable, Iterator

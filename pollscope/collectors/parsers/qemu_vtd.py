@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A recorded interval of the trace of QEMU's virtual Intel IOMMU. Its label is its length in ns, so counts become
-rates."""
+rates.
+"""
 
 import re
 from collections import Counter

@@ -53,7 +53,8 @@ def _obstacle() -> str:
 
 class PcmIio(WithNics, PcmCollector):
     """pcm-iio: each counter (23 to 40) gets a part of the interval, which is therefore at least 1 s; 0.04 s would
-    divide by zero."""
+    divide by zero.
+    """
 
     name = binary = "pcm-iio"
     summary = "PCIe traffic and IOMMU events per IIO stack"

@@ -15,7 +15,8 @@ _CPU = "/sys/devices/system/cpu"
 
 class SysfsCollector(PollingCollector):
     """Files that match patterns, as `path=value` lines; an unreadable file is recorded with the reason
-    (`path!reason`)."""
+    (`path!reason`).
+    """
 
     parser = staticmethod(sysfs.parse)
     patterns: Sequence[str]

@@ -55,8 +55,8 @@ def running(command: Sequence[str], log: Path | None = None) -> Iterator[subproc
     """Yield a program after its `ready`; it ends with its standard input at the end of the block.
 
     Args:
-        command: in its own session, so that Ctrl-C does not reach it. log: for its standard error; None: merge it with
-            standard output.
+        command: in its own session, so that Ctrl-C does not reach it.
+        log: for its standard error; None: merge it with standard output.
 
     Raises:
         HostError: it ended or was silent instead.

@@ -162,10 +162,10 @@ class PairHost(TestbedConfig):
 
 
 def require_each_agent_once(hosts: Mapping[str, PairHost]) -> None:
-    """Refuse hosts that are one machine, whose lock a run would wait for in vain; `hosts` by their names in the file.
+    """Refuse hosts that are one machine, because a run would wait forever for its lock.
 
     Raises:
-        ValueError: it would.
+        ValueError: two hosts are one machine.
     """
     seen: dict[tuple[object, ...], str] = {}
     for name, host in hosts.items():

@@ -59,7 +59,8 @@ def devices(words: "list[str]") -> "set[str]":
 
 def refuse_second(words: "list[str]") -> None:
     """Raise ProgramEnded if a pktgen-dpdk of this host holds one of the same devices, or, if it names no device, holds
-    all."""
+    all.
+    """
     for process in Path("/proc").glob("[0-9]*"):
         try:
             other = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")

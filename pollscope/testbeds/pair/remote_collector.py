@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A collector that runs on a host of a pair; its recording is copied here, converted to the clock of the run, and
-parsed here."""
+parsed here.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

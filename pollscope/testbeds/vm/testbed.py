@@ -113,7 +113,8 @@ class VmPairTestbed(NodeTestbed):
 
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
         """Return the knobs of the pair; always restore those of an ended run, because no other user has these
-        machines."""
+        machines.
+        """
         del restore_first
         return self._pair.own_knobs(what, restore_first=True)
 

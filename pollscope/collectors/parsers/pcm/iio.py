@@ -215,7 +215,8 @@ def _stack(name: str) -> str:
 
 def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) -> Iterator[Reading]:
     """Read the text output: a box per stack, or the devices alone (-list). The tool truncates its numbers to K, M,
-    G."""
+    G.
+    """
     socket, stack, samples = "0", "", 0
     columns, seen = _columns([]), set[str]()
     t_ns = origin.now(None, samples)

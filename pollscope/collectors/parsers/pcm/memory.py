@@ -116,7 +116,8 @@ _Found = tuple[str, SourceMetric, Cell]
 @dataclass
 class _Side:
     """Describe one column of boxes: its socket, the unit that further lines belong to, and the CXL ports seen so
-    far."""
+    far.
+    """
 
     socket: str
     unit: str = ""
