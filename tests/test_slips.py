@@ -104,7 +104,7 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("figures latest --x queues --by queues", "--by: 'queues' lies along x already"),
         (
             "figures latest --at queues=1 --at lookups=1 --at load_of_max=0.5",
-            "--at holds every factor that was swept (--x",
+            "--at holds every factor that was swept (choose with --x",
         ),
         ("figures latest --at queues=9", "queues has no level '9' (its levels: 1, 8)"),
         ("figures latest --paper socc20", "there is no paper 'socc20' (one of: corec"),
@@ -150,7 +150,7 @@ def test_file_encodings_are_read_or_refused(folder: Path) -> None:
 def test_an_empty_word_is_no_folder(folder: Path) -> None:
     """An unset shell variable gives an empty word; nothing here is run."""
     one_line(folder, ["run", ""], 2, "'': is not a spec (give a file")
-    one_line(folder, ["report", ""], 2, "'': is no run (give the folder")
+    one_line(folder, ["report", ""], 2, "'': is not a run (give the folder")
 
 
 def test_a_spec_without_points_is_refused(folder: Path) -> None:
