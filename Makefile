@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Targets are listed by `make help`. Variables that can be overridden:
 #   TESTS=tests/test_x.py   what `make test` runs        PYTEST_FLAGS=-x   more options for pytest
-#   WORKERS=4               so many tests at a time       PACKAGES=present  trust that all packages are there
-#   RUNS=results/*/*        what `make figures` draws; default: what was measured here, and the recorded runs
+#   WORKERS=4               number of tests at a time       PACKAGES=present  trust that all packages are installed
+#   RUNS=results/*/*        what `make figures` draws; default: the runs of this machine, and the recorded runs
 #   STEPS=sanity,plug       `make vm-test` does these alone, on machines that are up; they stay up
 #   FUZZ_SECONDS=600        of `make fuzz`, for each parser and for run folders
 #   CROSSINGS=30            of `make fuzz`, faults to draw for each set of a run's features
@@ -10,7 +10,8 @@ TESTS ?= tests
 FUZZ_SECONDS ?= 5
 CROSSINGS ?= 1
 PYTEST_FLAGS ?=
-# Tests that do not measure wait for a part of their time: two for each CPU. Each further one collects all tests once more.
+# Tests that do not measure spend part of their time waiting, so run two per CPU. Each worker more collects all tests
+# again.
 WORKERS ?= $(shell workers=$$((2 * $$(nproc))); echo $$((workers < 8 ? workers : 8)))
 RUNS ?=
 
@@ -23,7 +24,7 @@ PYTEST := $(VENV)/pytest $(PYTEST_FLAGS)
 NOT_HERE := not machine and not chroot
 # Sweeps whose lines a cross-section among the other tests covers.
 SELECTED = $(NOT_HERE) and not thorough
-# Files with tests that measure: to read all others takes seconds.
+# Files with tests that measure: reading all other files takes seconds.
 MEASURING = $(if $(TESTS:tests=),$(TESTS),$(shell grep -rl --include='test_*.py' 'pytest\.mark\.measure' tests | sort))
 # Exit code of pytest when nothing was selected.
 NO_TEST := 5
@@ -41,8 +42,8 @@ help: ## this list
 
 build: ready users-programs ## the programs that users run, in build/, set-up included
 
-# The rows of the first run need no PMU, NIC or third CPU. Rings that the virtual NIC keeps full leave the generator out of
-# what is measured, so that a virtual machine gives narrow intervals.
+# The rows of the first run need no PMU, NIC or third CPU. Rings that the virtual NIC keeps full keep the generator out
+# of the measurement, so that a virtual machine gives narrow intervals.
 FULL_RINGS := --quick --set noise.extra_blocks=1
 FIRST_RUN := TAX SANITY
 

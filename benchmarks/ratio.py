@@ -32,7 +32,7 @@ def options(description: str | None, details: bool = False) -> argparse.Argument
     """Return a parser that shows the program's docstring as its help; with `--details` where the program has some."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if details:
-        parser.add_argument("--details", action="store_true", help="also print the figures that only explain")
+        parser.add_argument("--details", action="store_true", help="also print figures that only explain the result")
     return parser
 
 

@@ -142,7 +142,7 @@ class Generator:
         self._number = number
 
     def wait_link(self, number: int) -> None:
-        """Wait until the other end is there; raise HostError if it does not come."""
+        """Wait until the other end is there; raise HostError if it does not appear."""
         deadline = time.monotonic() + LIMIT_S
         while not self._client.request("links", LIMIT_S)["links"][f"net_memif{number}"]:
             if time.monotonic() > deadline:

@@ -52,7 +52,7 @@ class Costs(NamedTuple):
     stamp: float = STAMP_CYCLES
 
     def of(self, polls: int, busy_polls: int, transitions: int, packets: int) -> float:
-        """Return the cycles of so many events."""
+        """Return the cycles of this number of events."""
         events = (
             self.empty_poll * (polls - busy_polls),
             self.switch * transitions,

@@ -178,7 +178,7 @@ def test_lost_polls_are_no_empty_ones() -> None:
 
 
 def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
-    """Unless they are so few that no cost would matter."""
+    """The tax is known only if lost polls are so few that their cost does not matter."""
     counts = Counts()
     assert "lost to another core" in reason(classes(losing(counts, 500_000, share=0.0)))
     few = determined(classes(losing(counts, 3, share=0.0)))
@@ -380,12 +380,12 @@ def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> Non
     """The few quiet intervals of a busy window took 18 cycles per poll; 10 were calibrated and true (64 queues)."""
     counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
     found = classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated))
-    assert "a longer window or a quieter machine would tell" in reason(found)
+    assert "a longer window or a quieter machine would help" in reason(found)
 
 
 @pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
 def test_busy_polls_of_many_queues_may_leave_more_than_timed_intervals_show(queues: int, error: float) -> None:
-    """At 1000 queues and 10 % load 7.0 % were useful; timed intervals said 4.6 +-0.5 %."""
+    """At 1000 queues and 10 % load, 7.0 % of the cycles were useful, but timed intervals gave 4.6 +-0.5 %."""
     counts = Counts(polls=10_000_000, busy_polls=1000, transitions=750, packets=7500)
     true = COSTS.of(counts.busy_polls, *counts[1:])
     found = determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))

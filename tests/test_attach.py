@@ -245,7 +245,7 @@ def test_error_of_the_plugin_is_shown_as_it_is(program: ProbedProgram) -> None:
 
 
 def test_session_that_ended_by_its_heartbeat_is_begun_again(program: ProbedProgram) -> None:
-    """A busy host may hold the observer up; counters go on from where they were."""
+    """A busy host may delay the observer; counters continue from their last values."""
     with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
         first = probe.threads()
         program.sessions.clear()

@@ -17,7 +17,7 @@ from pollscope.spec.points import all_points
 
 APPS = Path(__file__).parents[1] / "apps"
 NODE = APPS / "node"
-# The folders that each folder may include besides itself; the rooms of node/ stand in its meson.build.
+# The folders that each folder may include besides itself; the order of the parts of node/ is in its meson.build.
 FOLDERS = {
     "lib": set(),
     "qwait": set(),

@@ -30,7 +30,7 @@ def test_rows_of_perf_iostat_without_a_header_are_refused() -> None:
 def test_json_of_perf_that_cannot_be_repaired_is_refused() -> None:
     with pytest.raises(ParseError, match="broken JSON") as error:
         read_text("perf", '{"counter-value" : "7.000000" "unit" : "", "event" : "cycles"}\n')
-    assert error.value.remedy == "record with -x';': some versions of perf 6 put commas wrongly with -j"
+    assert error.value.remedy == "record with -x';': some versions of perf 6 misplace commas with -j"
 
 
 def test_mlxconfigs_value_for_the_next_boot_is_not_the_present_one() -> None:
@@ -164,7 +164,7 @@ def test_the_text_of_intervals_is_refused() -> None:
 
 def test_metrics_without_names_are_refused() -> None:
     text = '{"unit" : "insn per cycle"}{"unit" : "GHz"}\n{"metric-value" : "0.50"}{"metric-value" : "2.1"}\n'
-    with pytest.raises(ParseError, match="parts the metrics from their names") as error:
+    with pytest.raises(ParseError, match="separates the metrics from their names") as error:
         read_text("perf", text)
     assert (error.value.where, error.value.remedy) == ("text:1", "record with -x';'")
 
@@ -276,7 +276,7 @@ def test_rows_of_turbostat_that_name_no_cpu_are_refused(rows: str) -> None:
 
 @pytest.mark.parametrize("rows", ["", "zero\t12\n", "CPU\tAvg_MHz\n"])
 def test_a_header_of_turbostat_without_a_row_is_a_failure(rows: str) -> None:
-    with pytest.raises(ParseError, match="no row below its header is understood"):
+    with pytest.raises(ParseError, match="no row below its header is valid"):
         read_text("turbostat", f"CPU\tAvg_MHz\n{rows}")
 
 
@@ -346,7 +346,7 @@ def test_events_of_pcm_core_go_by_their_names() -> None:
     ],
 )
 def test_units_of_the_metric_groups_of_perf(unit: str, wanted: float, base: str, kind: Kind) -> None:
-    """As the event lists of AMD's umc and df and of Arm's cmn have them."""
+    """Parse events in the form of the event lists of AMD's umc and df and of Arm's cmn."""
     row = f"1.000000000,5602648,,umc_cas_cmd.rd,1000000000,100.00,357.3,{unit}  df_metric\n"
     (reading,) = (each for each in read_text("perf", row) if each.get("df_metric") is not None)
     (metric,) = reading.metrics

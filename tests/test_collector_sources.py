@@ -370,7 +370,7 @@ def test_a_nics_own_traffic_is_reported_beside_the_sum_for_every_parser(
     monkeypatch.setattr(perf, "PMUS", tmp_path / "none")
     recorder = Recorder(tmp_path, "perf-uncore", "stream")
     recorder.write(b"", "nics 0000:4b:00.0,0000:4b:00.1 at socket0/stack3/part0")
-    recorder.write(b"", "nics 0000:02:00.0 nowhere: it sits below no root port")
+    recorder.write(b"", "nics 0000:02:00.0 nowhere: it is not below a root port")
     for socket, count in (("S0", 1000), ("S1", 7)):
         for event in ("uncore_iio_3__dma_write_part0", "uncore_iio_3__dma_read_part1"):
             row = {"interval": 1.0, "socket": socket, "counters": 1, "counter-value": f"{count}.000000", "unit": ""}
@@ -383,7 +383,7 @@ def test_a_nics_own_traffic_is_reported_beside_the_sum_for_every_parser(
     assert values(readings, nic, "nic_dma_read") == []
     assert values(readings, "socket0/stack3/part0", "dma_write") == [4000]
     assert values(readings, "socket1/stack3/part0", "dma_write") == [28]
-    assert reason(readings, "nic:0000:02:00.0", "nic_dma_write") == "it sits below no root port"
+    assert reason(readings, "nic:0000:02:00.0", "nic_dma_write") == "it is not below a root port"
 
 
 def test_pcm_numbers_stacks_as_the_kernel_does(tmp_path: Path) -> None:

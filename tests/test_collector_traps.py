@@ -51,7 +51,7 @@ def test_1_offset_0x180_is_ddio_on_skylake_only() -> None:
     # an emulated port's bit does not show where DMA writes go
     qemu = read_text("pcie", f"device 0000:00:02.0 rootport:0000:01:00.0 1b36:000c {config_space(0x80)}\n")
     assert values(qemu, "device:0000:00:02.0", "ddio") == [None]
-    assert "no DDIO stands behind it" in reason(qemu, "device:0000:00:02.0", "ddio")
+    assert "no DDIO is behind it" in reason(qemu, "device:0000:00:02.0", "ddio")
 
 
 IIO_HEADER = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"

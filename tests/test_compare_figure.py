@@ -25,7 +25,7 @@ RATES = {"off": 1e6, "passthrough": 1e6, "strict": 0.8e6}
 
 
 def iommu_run(folder: Path, modes: tuple[str, ...] = ("off", "passthrough", "strict"), **meta: Any) -> RunFolder:
-    """Three trials a mode: strict forwards a fifth less, by far more than the trials differ."""
+    """Return three trials per mode: strict forwards a fifth less, far more than the trials differ."""
     trials = [
         synthetic.trial(f"{mode}:{repeat}", mode, repeat, {"knob.iommu": mode}, pps=RATES[mode] * (1 + repeat / 1000))
         for mode in modes
@@ -215,5 +215,5 @@ def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:
         "What differs between them:",
         "  parameters.burst: 32 in A, 64 in B",
     ]
-    assert "their intervals leave 0 out. Chance alone gives about 0.15." in done.stdout
+    assert "their intervals exclude 0. Chance alone gives about 0.15." in done.stdout
     assert done.stdout.split()[-2:] == ["c.svg", "c.csv"]

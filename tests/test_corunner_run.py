@@ -140,7 +140,7 @@ def test_no_corunner_outlives_the_runner(cli: Cli, how: signal.Signals) -> None:
     ("autogroup", "levels", "reason"),
     [
         ("0", {}, None),
-        ("1", {}, "this kernel first shares a CPU among sessions"),
+        ("1", {}, "this kernel divides a CPU among sessions first"),
         ("1", {"corunner_place": "other-core"}, None),
         (None, {}, None),  # a kernel without them
         ("0", {"corunner": "stress-ng"}, "stress-ng does not wait until a CPU is idle"),

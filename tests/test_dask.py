@@ -149,7 +149,7 @@ def test_a_scheduler_on_a_network_is_not_contacted(tmp_path: Path) -> None:
         with pytest.raises(TimeoutError):
             listener.accept()
     assert done.returncode == 3
-    assert "Dask runs the code of everybody who reaches" in done.stderr
+    assert "anyone who reaches" in done.stderr
 
 
 def test_a_scheduler_on_all_addresses_is_refused(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_scheduler_on_all_addresses_is_refused(tmp_path: Path) -> None:
         everywhere.add()
         done = pollscope(*LOADS, "--dask", f"tcp://127.0.0.1:{port}", cwd=tmp_path)
         assert done.returncode == 3
-        assert "Dask runs the code of everybody who reaches" in done.stderr
+        assert "anyone who reaches" in done.stderr
         vouched = pollscope(*LOADS, "--dask", f"private+{everywhere.address}", cwd=tmp_path)
         assert vouched.returncode == 0, vouched.stderr
     finally:

@@ -94,7 +94,7 @@ def test_time_taken_away_is_no_cost_of_polling_while_running() -> None:
 
 
 def test_a_core_that_was_away_when_the_window_ended_polled_no_faster() -> None:
-    """Its cycles go on behind the window until it was back; in that time it polled nothing."""
+    """Its cycles continue after the window until it returns; in that time it polls nothing."""
     record = synthetic.trial(queues=4)
     lcore = record["result"]["dut"]["lcores"][0]
     away = lcore["cycles"]["total"] // 10
@@ -408,11 +408,11 @@ def test_extents_beyond_the_window_are_not_guessed() -> None:
         ),
         ("result.dut.lcores.0.polls.empty", -1, "allowed is 0 to 2^63-1"),
         ("result.dut.lcores", 7, "result.dut.lcores: is 7, not a list"),
-        ("result.dut.lcores.0.timed_intervals.blocks", [[1, 2]], "is no list of blocks with 29 numbers each"),
+        ("result.dut.lcores.0.timed_intervals.blocks", [[1, 2]], "is not a list of blocks with 29 numbers each"),
         (
             "result.dut.lcores.0.timed_intervals.quiet",
             [],
-            "timed_intervals.quiet: is no list of blocks with 7 numbers each",
+            "timed_intervals.quiet: is not a list of blocks with 7 numbers each",
         ),
         ("result.dut.lcores.0.timed_intervals.blocks.0.3", "x", "timed_intervals.blocks[0][3]: is 'x', not a number"),
         ("result.window.end_tsc", 3, "end_tsc is not after start_tsc"),
@@ -677,7 +677,7 @@ def test_a_histogram_of_another_unit_is_refused(tmp_path: Path, name: str, unit:
 
 
 def two_cores(*rx_packets: int) -> dict[str, Any]:
-    """Return a window in which each core received so many packets."""
+    """Return a window in which each core received this number of packets."""
     record = synthetic.trial()
     (first,) = record["result"]["dut"]["lcores"]
     cores = [{**first, "lcore": 2 + place, "rx_packets": packets} for place, packets in enumerate(rx_packets)]
@@ -696,7 +696,7 @@ def test_imbalance_is_of_the_busiest_core(rx_packets: tuple[int, ...], imbalance
 
 def test_imbalance_needs_cores_and_packets() -> None:
     _, absences = derive_trial(synthetic.trial())
-    assert absences["core_imbalance"] == "one core alone has no other that could have less"
+    assert absences["core_imbalance"] == "a single core has no other core to compare with"
     _, absences = derive_trial(two_cores(0, 0))
     assert absences["core_imbalance"] == "the cores received no packet in the window"
 

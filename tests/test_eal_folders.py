@@ -72,7 +72,7 @@ def test_collect_chooses_one_of_several_applications(runtime: Path) -> None:
     with application(runtime / "first"), application(runtime / "second"):
         refused = pollscope(*short, cwd=runtime)
         assert refused.returncode == 3
-        assert "several DPDK applications run (first, second): choose one by --file-prefix NAME" in refused.stderr
+        assert "several DPDK applications run (first, second): choose one with --file-prefix NAME" in refused.stderr
         chosen = pollscope(*short, "--file-prefix", "second", cwd=runtime)
         assert chosen.returncode == 0, chosen.stderr
         assert "dpdk-telemetry: ok" in chosen.stderr

@@ -47,7 +47,7 @@ def of(found: Diagnosis, stage: str) -> StageFinding:
 def record(
     name: str, params: Mapping[str, Any], missed: float = 0.0, busy: float = 0.6, queue: int = 0, **dut: Any
 ) -> dict[str, Any]:
-    """A trial whose RX port missed that share, and whose core was busy for that share of the window."""
+    """Return a trial with this share of missed packets and this busy share of its core."""
     params = {**PARAMS, **params}
     queues = params["queues"]
     made = synthetic.trial(name, "p", int(name[1:]), {"queues": queues}, queues=queues, useful_share=busy, **dut)
@@ -216,7 +216,7 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
 @pytest.mark.parametrize(
     ("known", "evidence"),
     [
-        ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 % of what was sent did not come to the DUT's port"),
+        ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 % of the sent packets did not reach the DUT's port"),
         ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # windows of two clocks may differ by this much
     ],
 )
@@ -319,7 +319,7 @@ def test_packets_lost_outside_the_dut_do_not_count_as_received() -> None:
         found = diagnose(PointObservations("p", {**PARAMS, **params}, values, loads=busy))
         assert limits(found) == []
         assert of(found, stage).kind is RuleOutcome.OPEN
-        assert "Loss, end to end 20 %, which no counter of the DUT knows of" in of(found, stage).evidence[0]
+        assert "Loss, end to end 20 %, which no counter of the DUT shows" in of(found, stage).evidence[0]
     drops = diagnose(PointObservations("p", {**PARAMS, **load, "workload": "drop"}, values, loads=busy))
     assert limits(drops) == ["offered load"]
     discards = {**values, "nic_rx_port_discards_per_s": [2e6]}
@@ -614,7 +614,7 @@ def test_json_has_every_finding(tmp_path: Path) -> None:
         (["nowhere"], "nowhere"),
         (
             ["--paper", "hyperplane"],
-            "its text states no table of counters to explain (name a run, or --paper intrahost)",
+            "the paper has no table of counters to explain (name a run, or --paper intrahost)",
         ),
         (["--paper", "nobody"], "there is no paper 'nobody'"),
     ],
@@ -630,7 +630,7 @@ def test_a_run_without_a_measured_point_has_nothing_to_explain(tmp_path: Path) -
     done = pollscope("explain", "run", cwd=tmp_path)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (
         0,
-        "  no point was measured: there is nothing to explain",
+        "  no point was measured, so there is nothing to explain",
     )
 
 

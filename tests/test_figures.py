@@ -67,7 +67,7 @@ def svg_of(run: RunFolder, row: str, out: Path) -> str:
 
 @pytest.fixture(scope="module")
 def tax_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """To be read only."""
+    """Return a run of the polling tax that tests only read."""
     return run_of(tmp_path_factory.mktemp("tax"), "S-F5", tax_trials())
 
 
@@ -78,7 +78,7 @@ def tax_svg(tax_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> str
 
 @pytest.fixture(scope="module")
 def poll_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """To be read only."""
+    """Return a run of the poll rate that tests only read."""
     return run_of(tmp_path_factory.mktemp("polls"), "S-F8", poll_trials())
 
 
@@ -88,7 +88,7 @@ def poll_svg(poll_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> s
 
 
 def words(svg: str) -> str:
-    """All text of an SVG with its line breaks taken out."""
+    """Return all text of an SVG without line breaks."""
     root = ElementTree.fromstring(svg)
     return " ".join(" ".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text"))
 
@@ -244,7 +244,7 @@ def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
 )
 def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: Path, row: str) -> None:
     trials = [record | {"status": "failed", "reason": "the node hung"} for record in tax_trials()]
-    assert "no trial that is data" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
+    assert "no valid trial" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
 
 
 def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:

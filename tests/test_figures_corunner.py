@@ -12,7 +12,7 @@ RATES = {"idle": 1000.0, "dut": 800.0, "stress-ng": 900.0}
 
 
 def beside(levels: Mapping[str, Any], repeat: int, done: float, hz: float | None = None) -> dict[str, Any]:
-    """A trial with a co-runner that did so much in the window."""
+    """Return a trial with a co-runner that did this much work in the window."""
     point = ",".join(f"{name}={level}" for name, level in levels.items())
     record = synthetic.trial(f"{point}:{repeat}", point, repeat, levels, pps=1e6)
     absent = {"absent": "no such counter"}

@@ -42,7 +42,7 @@ NAMES_OF_MARKS = {words: label for label, (_, words) in MARKS.items()}
 
 
 def finished(figure: PaperFigure, run: RunFolder, keeps_absent: bool = False) -> tuple[Figure, FigureData]:
-    """The figure as it is written to files, with its layout made."""
+    """Return the figure as it is written to files, with its layout."""
     data = figure.data(run)
     with look():
         drawn = figure.draw(data)
@@ -75,7 +75,7 @@ def visible(axes: Axes) -> Iterator[tuple[str, Any]]:
 
 
 def moved(axes: Axes) -> list[Any]:
-    """Transforms of what stands aside of its place in the data."""
+    """Return the transforms of artists that are moved from their place in the data."""
     return [line.get_transform() for line in axes.lines if line.get_label() in (WHISKER, CUT)]
 
 
@@ -175,7 +175,7 @@ def _check_axes(figure: Figure, data: FigureData) -> None:
 
 
 def _check_values(axes: Axes) -> None:
-    """Values take at least a third of the height; an interval ends inside the axes or is marked."""
+    """Check that values take at least a third of the height, and that an interval ends inside the axes or is marked."""
     turn = math.log10 if axes.get_yscale() == "log" else float
     bottom, top = axes.get_ylim()
     lines = [(label, artist) for label, artist in visible(axes) if isinstance(artist, Line2D)]

@@ -36,7 +36,7 @@ def shaped_trials(row_shapes: tuple[str, ...], missed: int = 0) -> list[dict[str
 
 
 def latency_trials(spread_ns: int = 1000) -> list[dict[str, Any]]:
-    """Latencies from 1 us to 1 us + queues x spread."""
+    """Return latencies from 1 us to 1 us + queues x spread."""
     trials = []
     for queues in (10, 100):
         for repeat in range(2):
@@ -112,7 +112,7 @@ def test_values_of_a_table_lie_within_the_axis_if_one_core_was_measured(tmp_path
 
 
 def shared_trials() -> list[dict[str, Any]]:
-    """Four cores with a queue each, and as many at one queue, whose packets take half as long."""
+    """Return trials of four cores with one queue each, and of four at one queue, whose packets take half as long."""
     trials = []
     for organisation, queues in (("scale-out", 4), ("corec", 1)):
         for load in (0.81, 0.95):
@@ -178,7 +178,8 @@ def test_throughput_shows_the_stated_value_and_why_llc_is_absent(
 
 
 def sized_trials() -> list[dict[str, Any]]:
-    """64 and 1518 bytes, a core that only sends and one that only receives and misses a tenth of the small packets."""
+    """Return trials of a core that only sends, and of one that only receives and misses a tenth of the small
+    packets."""
     trials = []
     for workload in ("tx", "rx"):
         for size in (64, 1518):
@@ -300,4 +301,4 @@ def test_ways_to_several_cores_stand_side_by_side(tmp_path: Path) -> None:
     for word in ("balanced", "one flow", "RSS++", "rxBisect", "one queue, corec", "Posted buffers (MiB)"):
         assert word in text
     assert "lock that is waited for" not in text
-    assert "one core alone has no other" in text
+    assert "a single core has no other" in text

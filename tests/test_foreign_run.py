@@ -99,7 +99,7 @@ def test_resume_follows_no_link_that_comes_after_the_check(run: Path, victim: Pa
 
 
 def test_resume_asks_before_it_uses_a_stored_testbed(tmp_path: Path, run: Path) -> None:
-    """The file's `command` would be a program of the stranger's choice."""
+    """The file's `command` would be a program chosen by an attacker."""
     testbed = tmp_path / "lab.yaml"
     testbed.write_text(json.dumps({"kind": "loopback"}), encoding="utf-8")
     stored = {"name": "lab", "kind": "loopback", "file": str(testbed)}

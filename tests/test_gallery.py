@@ -105,7 +105,7 @@ def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path
 
 @pytest.fixture
 def error(tmp_path: Path) -> ModelError:
-    """Of a model that agrees."""
+    """Return the error of a model that agrees."""
     real = run_of(tmp_path / "real", "S-F5", tax_trials())
     computed = run_of(tmp_path / "computed", "S-F5", [trial | {"modelled": True} for trial in tax_trials()])
     figure = figure_of("S-F5")

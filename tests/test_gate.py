@@ -38,7 +38,7 @@ def test_conditions_are_parsed(text: str, meant: Condition) -> None:
     ["", "rx_pps", "rx_pps < -2", "rx_pps <= -2 %", "rx_pps < two %", "rx_pps < nan %", "< -2 %", "rx_pps < 1e3 %"],
 )
 def test_an_invalid_condition_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no condition \(METRIC < NUMBER %"):
+    with pytest.raises(UsageError, match=r"is not a condition \(METRIC < NUMBER %"):
         condition(text)
 
 
@@ -127,7 +127,7 @@ def noisy_run(folder: Path, pps: float, spread: float) -> Path:
 
 
 def test_a_gate_too_noisy_for_its_bound_says_so_and_ends_with_4(tmp_path: Path) -> None:
-    """A drop of 12 % in noise of 20 % must not pass as none."""
+    """A drop of 12 % in noise of 20 % must not pass as no drop."""
     before, after = noisy_run(tmp_path / "before", 1e6, 0.2), noisy_run(tmp_path / "after", 0.88e6, 0.2)
     done = pollscope("compare", before, after, "--fail-if", "rx_pps < -5 %", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (4, "")
@@ -166,7 +166,7 @@ def test_the_three_outcomes_are_as_rare_by_chance_as_promised() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("rx_pps < -2", "--fail-if 'rx_pps < -2': is no condition"),
+        ("rx_pps < -2", "--fail-if 'rx_pps < -2': is not a condition"),
         ("rx_pqs < -2 %", "no metric is called 'rx_pqs'"),
     ],
 )

@@ -124,11 +124,11 @@ NONE = synthetic.histogram([], "ns")
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (synthetic.trial(), "no frames that NICs stamp were asked for (parameter nic_timestamps)"),
+        (synthetic.trial(), "the spec requests no frames that NICs stamp (parameter nic_timestamps)"),
         (stamped(back=0, latency_ns=NONE), "none of 200 frames for the NIC to stamp came back"),
         (
             stamped(unstamped=150, implausible=50, latency_ns=NONE),
-            "of 200 frames that came back none has two stamps that can be believed (150 unstamped, 50 implausible)",
+            "of 200 frames that came back none has two plausible stamps (150 unstamped, 50 implausible)",
         ),
     ],
 )

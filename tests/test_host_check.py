@@ -43,7 +43,7 @@ def test_cpus_and_nics_are_accepted_as_other_tools_print_them() -> None:
 
 @pytest.mark.parametrize(
     ("cpus", "what"),
-    [("two", "'two' is no list of CPUs, such as 2-15"), ([2, 2], "names CPU 2 twice"), ("", "at least")],
+    [("two", "'two' is not a list of CPUs, such as 2-15"), ([2, 2], "names CPU 2 twice"), ("", "at least")],
 )
 def test_cpus_that_do_not_exist_are_reported(cpus: object, what: str) -> None:
     with pytest.raises(ValidationError, match=what):
@@ -102,7 +102,7 @@ def test_a_host_that_lacks_nothing() -> None:
         ("Python", "no", {"python": "3.9.2"}, "3.9.2", "3.11 or later"),
         ("distribution", "note", {"distribution": "rocky 9.4"}, "rocky 9.4", "by hand"),
         ("time", "note", {"time_synchronised": False}, "on its own", "timedatectl set-ntp true"),
-        ("time", "note", {"time_synchronised": None}, "nobody says", "timedatectl"),
+        ("time", "note", {"time_synchronised": None}, "unknown", "timedatectl"),
         ("hugepages", "no", {"hugepages": []}, "node 1: 0 MiB free", "role hugepages"),
         (
             "hugepages",
@@ -128,7 +128,7 @@ def test_a_host_that_lacks_nothing() -> None:
         ("pcm", "note", {"tools": {"perf": None, "pcm": None}}, "not installed", "role pcm"),
         ("governor", "note", {"governors": []}, "the kernel sets no frequency", "leave cpu_power_governor"),
         ("governor", "note", {"governors": ["powersave"]}, "powersave", "cpu_power_governor: performance"),
-        ("PMU", "note", {"pmu": False}, "the kernel shows none", "a bare machine"),
+        ("PMU", "note", {"pmu": False}, "the kernel shows none", "a bare-metal machine"),
     ],
 )
 def test_missing_parts_of_a_host_are_reported_with_a_remedy(
@@ -203,7 +203,7 @@ def test_the_file_itself_is_checked() -> None:
 @pytest.mark.parametrize(
     ("levels", "driver", "said"),
     [
-        (["off", "passthrough", "strict"], "vfio-pci", "iommu passthrough, strict are one treatment for 0000:17:00.0"),
+        (["off", "passthrough", "strict"], "vfio-pci", "iommu passthrough, strict are equivalent for 0000:17:00.0"),
         (["off", "strict"], "vfio-pci", ""),
         (["passthrough", "strict"], "mlx5_core", ""),
         ([None], "vfio-pci", ""),

@@ -47,7 +47,7 @@ def labels(lines: Sequence[float], **more: Any) -> str:
         ([310, 305, 1400, 1390, 300, 315], "AABBAA"),
         ([310, 1400, 305, 1390], "AAAB"),  # the first of the two was
         ([310, 1400, 305, 300], "AAAA"),  # one host-state check alone saw it: a moment
-        ([310, 300, 305, 1400], "AAAB"),  # the last one: nothing tells yet that it was
+        ([310, 300, 305, 1400], "AAAB"),  # the last one: nothing shows yet that it was an outlier
         ([310, 320, 800, 810, 1400, 1380], "AABBCC"),
         ([300, 330, 290, 345, 310, 325], "AAAAAA"),  # below 20 %
     ],

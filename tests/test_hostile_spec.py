@@ -20,7 +20,7 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 @pytest.fixture(autouse=True)
 def _little_memory() -> Iterator[None]:
-    """Let an attack fail by MemoryError instead of taking the machine down."""
+    """Let an attack fail with MemoryError instead of taking the machine down."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, before[1]))
     yield
@@ -67,5 +67,5 @@ def test_nesting_beyond_what_python_can_read_is_refused() -> None:
     "text", ["'a' * 9000000000 == queues", "[0] * 9000000000 == queues", "'%9000000000d' % 1 == queues", "'a' + 'b'"]
 )
 def test_arithmetic_is_for_numbers_alone(text: str) -> None:
-    with pytest.raises(ValueError, match=r"cannot be computed: .* is no number"):
+    with pytest.raises(ValueError, match=r"cannot be computed: .* is not a number"):
         expressions.parse(text)({"queues": 1})

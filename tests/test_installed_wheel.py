@@ -103,7 +103,7 @@ class Laptop:
         return lines[0]
 
     def installed(self) -> dict[str, int]:
-        """Everything that the installation wrote, with its times."""
+        """Return everything that the installation wrote, with its times."""
         files = (path for path in self.package.rglob("*") if "__pycache__" not in path.parts)
         return {str(path): path.stat().st_mtime_ns for path in files if path.is_file()}
 
@@ -129,7 +129,7 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel."""
+    """Make a virtual environment with the wheel."""
     venv = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     site = next(venv.glob("lib/python3.*/site-packages"))

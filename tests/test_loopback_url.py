@@ -99,5 +99,5 @@ def test_an_agent_that_is_root_sets_no_knobs_in_a_tree_of_another_user(tmp_path:
 
 @pytest.mark.parametrize("event", ["./evil.c", "/tmp/evil.o", "evil.bpf.c:x"])
 def test_perf_compiles_and_loads_no_program(event: str) -> None:
-    with pytest.raises(UsageError, match="is no event"):
+    with pytest.raises(UsageError, match="is not an event"):
         create("perf", events=["cycles", event])

@@ -18,7 +18,7 @@ US = 1000.0  # the unit of service in most of these
 
 
 def rate(utilisation: float, servers: int = 1) -> float:
-    """Arrivals that keep servers of 1 us service busy for this share of the time."""
+    """Return the rate that keeps servers of 1 us service busy for this share of the time."""
     return utilisation * servers * 1e6
 
 

@@ -22,7 +22,7 @@ CHIP = hyperplane.chip()
 
 
 def holds(outcome: Outcome, exact_ns: float) -> None:
-    """The mean is the exact one, give or take 3.5 half-widths of its 95 % interval."""
+    """Return whether the mean is exact within 3.5 half-widths of its 95 % interval."""
     mean = outcome.mean_ns
     assert mean is not None
     assert mean.value == pytest.approx(exact_ns, abs=3.5 * (mean.high - mean.low) / 2)

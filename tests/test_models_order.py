@@ -58,7 +58,7 @@ def test_the_share_is_that_of_rfc_4737(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _after_flows(seed: int) -> np.random.Generator:
-    """The generator as it stands once the flows were drawn."""
+    """Return the generator in its state after the flows were drawn."""
     random = np.random.Generator(np.random.PCG64(seed))
     random.integers(5, size=300)
     return random

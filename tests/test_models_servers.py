@@ -36,7 +36,7 @@ def run(cli: Cli, row: str, *settings: str) -> pd.DataFrame:
 
 
 def stay_ns(row: str, organisation: str, cores: int, load: float) -> float:
-    """Mean time in the system where a packet takes 1 us."""
+    """Return the mean time in the system if a packet takes 1 us."""
     servers = cores if organisation == "corec" else 1
     rate_pps = load * servers * 1e6
     wait = queues.mmc_wait_ns if row == "C-F3" else queues.mdc_wait_ns
@@ -73,11 +73,11 @@ def test_rows_of_one_shared_queue_follow_queueing_theory(cli: Cli, row: str) -> 
     ("setting", "reason"),
     [
         ("factors.load_of_max=[100 %]", "at 100% of what servers can do their queues grow without end"),
-        ("factors.organisation=[scale-up]", "a queue each (scale-out) or one together (corec)"),
+        ("factors.organisation=[scale-up]", "one queue each (scale-out) or share one (corec)"),
         ("parameters.burst=32", "one at a time (burst: 1)"),
         ("parameters.arrivals=constant", "arrivals: poisson"),
         ("parameters.shape=SQ", "spread evenly"),
-        ("parameters.extra_cycles=0", "what a packet takes a server is extra_cycles, and they are 0"),
+        ("parameters.extra_cycles=0", "the service time is extra_cycles, which is 0"),
         ("parameters.spinning_cores=1", "nothing that runs beside the DUT"),
         ("factors.queues=[4, 16]", "with scale-out each server has one queue"),
     ],

@@ -20,7 +20,7 @@ PACKETS = 600_000
 
 
 def rate(utilisation: float, servers: int = 1) -> float:
-    """Arrivals that keep servers of 1 us service busy for this share of the time."""
+    """Return the rate that keeps servers of 1 us service busy for this share of the time."""
     return utilisation * servers * 1e6
 
 
@@ -31,7 +31,8 @@ def waits(load: float, servers: int = 1, service: Service | None = None) -> Shar
 
 
 def polled(load: float, number: int, switch_ns: float, burst: int, **keys: object) -> PollingCores:
-    """One core at several queues, as the theory of cyclic polling has it; a poll is gated a switch-over before it."""
+    """Simulate one core at several queues as in the theory of cyclic polling; a poll is gated one switch-over before
+    it."""
     common = {
         "queues": number,
         "burst": burst,
@@ -380,7 +381,7 @@ def test_a_shared_queue_saves_time_when_hiccups_delay_packets(
 def figure_17(
     shared: bool, load_pps: float, hiccup: float, packet_ns: float = 2, contended_ns: float = 60, burst: int = 1
 ) -> float:
-    """Mean time of 10 workers behind 10 dispatchers, without the path; packets come 32 together.
+    """Return the mean time of 10 workers behind 10 dispatchers, without the path; 32 packets come together.
 
     Args:
         shared: one ring for all.

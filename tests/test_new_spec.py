@@ -36,7 +36,7 @@ def test_any_shipped_spec_is_a_start(tmp_path: Path, path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["new", "My Spec"], "is no name of a spec"),
+        (["new", "My Spec"], "is not a spec name"),
         (["new", "there"], "is already there"),
         (["new", "x", "--like", "S-F99"], "is neither a file"),
         (["new", "x", "--like", "experiments"], "name one of them"),

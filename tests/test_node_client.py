@@ -103,7 +103,7 @@ sys.stdin.read()
     ("text", "times", "reason"),
     [
         ("x" * 65536, 1 << 10, "sent a line of more than 32 MiB"),
-        ('{"event":"more"}\n' * 1000, 1 << 10, "sent more than 32 MiB that nobody asked for"),
+        ('{"event":"more"}\n' * 1000, 1 << 10, "sent more than 32 MiB of unrequested messages"),
         ("[" * 100_000 + "\n", 1, "wrote something that is not JSON"),
     ],
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Test an lcore that hangs before or after the end of its window: the node reports it in bounded time and stays usable.
 
-Its thread is stopped as a debugger would do it; the others go on.
+Its thread is stopped as a debugger would do it; the others continue.
 """
 
 import ctypes

@@ -91,7 +91,7 @@ def test_a_ring_that_is_too_small_for_a_pass_is_reported(node: Node) -> None:
     reply = node.ask("oracle", burst=[32] * 4)
     assert (reply["ok"], reply["where"]) == (False, "burst")
     assert "packets were lost: a ring or pool is too small" in reply["error"]
-    assert node.get("oracle", burst=[32])["ok"] is True, "the node goes on"
+    assert node.get("oracle", burst=[32])["ok"] is True, "the node continues"
 
 
 @pytest.mark.parametrize("work", [0, 2000])

@@ -123,7 +123,7 @@ def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--x", "bursts"], "'bursts' is no factor of this run"),
+        (["--x", "bursts"], "the run has no factor 'bursts'"),
         (["--y", "rx_speed"], "no metric is called 'rx_speed'"),
         (["--at", "queues"], "--at queues: is not FACTOR=LEVEL"),
         (["--at", "queues=7"], "queues has no level '7' (its levels: 1, 2)"),

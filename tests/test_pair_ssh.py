@@ -237,7 +237,7 @@ def test_status_of_a_pair(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
         ("parameters.organisation=corec", "organisation=corec is a feature of the virtual NIC"),
         ("parameters.notification=qwait", "notification=qwait is a feature of the virtual NIC"),
         ("parameters.notification=interrupt", "notification=interrupt is a feature of the virtual NIC"),
-        ("factors.corunner=[matmul]", "what runs beside the DUT: dut root@127.0.0.1"),
+        ("factors.corunner=[matmul]", "programs beside the DUT: dut root@127.0.0.1"),
         ("factors.knob.governor=[performance]", "there is no program"),
     ],
 )

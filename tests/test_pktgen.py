@@ -53,8 +53,8 @@ def test_rate_size_and_range_are_set_and_counters_become_metrics(cli: Cli, sshd:
     loaded, idle = table.loc["load_pps=1000000.0"], table.loc["load_pps=0.0"]
     assert idle["metric.offered_pps"] == 0
     for metric, reason in {
-        "latency_p99_ns": "no distribution, and nothing from the intended time",
-        "loss_share": "do not tell how many packets were lost",
+        "latency_p99_ns": "no distribution, and no latency from the intended time",
+        "loss_share": "so the number of lost packets is unknown",
         "reordered_share": "numbers no packets",
         "generator_gaps_over_100us_per_s": "does not watch its core",
     }.items():

@@ -54,7 +54,7 @@ def pktgen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cable() -> Iterator[None]:
-    """Make a veth pair on which the kernel says nothing of its own."""
+    """Make a veth pair on which the kernel sends no packets of its own."""
     if shutil.which("ip") is None:
         pytest.skip("iproute2 is not installed")
     subprocess.run(["ip", "link", "add", ENDS[0], "type", "veth", "peer", "name", ENDS[1]], check=True)

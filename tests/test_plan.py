@@ -97,7 +97,9 @@ def test_a_load_in_common_is_a_share_of_the_smallest_maximum() -> None:
     assert {maxima.of(trial) for trial in plan.trials if trial.kind == "measure"} == {1e6}
 
 
-@pytest.mark.parametrize(("name", "what"), [("cores", "'cores' is no factor"), ("load_of_max", "beside the load")])
+@pytest.mark.parametrize(
+    ("name", "what"), [("cores", "'cores' is not a factor"), ("load_of_max", "other than the load")]
+)
 def test_a_load_is_common_to_factors_of_the_spec(name: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         plan_of(f"factors: {{queues: [1, 2], load_of_max: [50 %]}}\nmaximum: {{common_to: [{name}]}}\n")

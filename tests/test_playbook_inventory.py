@@ -53,10 +53,10 @@ def test_several_pairs() -> None:
 
 NIC = '      pollscope_nics: ["0000:17:00.0"]\n'
 BAD: list[tuple[str, str, str]] = [
-    ("dut:", "duts:", "inventory.yml:1: duts: is no group of a testbed; did you mean 'dut'?"),
+    ("dut:", "duts:", "inventory.yml:1: duts: is not a group of a testbed; did you mean 'dut'?"),
     ("generator:\n  hosts:\n    two:\n" + NIC, "", "inventory.yml: has no group generator"),
     ("  hosts:\n    one:\n" + NIC, "  hosts: {}\n", "names no host"),
-    ("    one:", '    "-o ProxyCommand=x":', "is no name of a host"),
+    ("    one:", '    "-o ProxyCommand=x":', "is not a host name"),
     ("pollscope_nics", "pollscope_nic", "inventory.yml:4: dut.hosts.one.pollscope_nic: unknown variable; did you mean"),
     ("0000:17:00.0", "17:00.0", "inventory.yml:4: dut.hosts.one.pollscope_nics.0: '17:00.0' does not look like"),
     ('["0000:17:00.0"]', '["0000:17:00.0", "0000:17:00.0"]', "has a NIC twice"),
@@ -70,7 +70,7 @@ BAD: list[tuple[str, str, str]] = [
         NIC + "      cpu_isolation_cpus: 1\n",
         'cpu_isolation_cpus: 1 is a number where a text is wanted; write "1" in',
     ),
-    (NIC, NIC + "      pollscope_roles: [vifo]\n", "'vifo' is no role; did you mean 'vfio'?"),
+    (NIC, NIC + "      pollscope_roles: [vifo]\n", "'vifo' is not a role; did you mean 'vfio'?"),
     (NIC, NIC + "      pollscope_pair: a\n", "pair 'a' has no generator"),
     (NIC, NIC + "    three:\n" + NIC, "pair 'pair' has one already as dut"),
     ("dut:", "dut: [", "not valid YAML"),
@@ -130,8 +130,8 @@ def test_any_document_is_an_inventory_or_refused(tmp_path_factory: pytest.TempPa
     [
         ("destroy", {}, "there is no play 'destroy' (there are provision"),
         ("iommu", {}, "play iommu: mode is missing (-e mode=VALUE, one of off, pt"),
-        ("iommu", {"mode": "on"}, "'on' is no value of mode"),
-        ("ddio", {"state": "half"}, "'half' is no value of state (-e state=VALUE, one of on, off)"),
+        ("iommu", {"mode": "on"}, "'on' is not a value of mode"),
+        ("ddio", {"state": "half"}, "'half' is not a value of state (-e state=VALUE, one of on, off)"),
     ],
 )
 def test_bad_plays_start_nothing(tmp_path: Path, name: str, variables: dict[str, str], message: str) -> None:

@@ -188,7 +188,7 @@ def test_a_full_disk_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     kind = Memory({"a": 0})
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(journal.HostError, match=r"cannot be (made|written): No space left on device"):
+    with pytest.raises(journal.HostError, match=r"cannot be (created|written): No space left on device"):
         ledger(tmp_path, kind).converge(items(a=1))
     assert kind.values == {"a": 0}
 

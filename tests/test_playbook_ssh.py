@@ -290,7 +290,7 @@ def test_pages_of_1_gb_are_reserved_where_the_nics_are(
 
 @pytest.mark.thorough
 def test_a_host_keeps_memory_to_boot_with(bench: Bench) -> None:
-    """The kernel would take all memory, and nobody could log in to change that."""
+    """The kernel would take all memory, and no user could log in to change that."""
     inventory = bench.inventory(pollscope_roles=["hugepages"], hugepages_boot_1g=100_000, hugepages_reboot=False)
     with pytest.raises(PlayFailed, match=r"would take 100000 of \d+ GiB while the host boots, .* Nothing was changed"):
         run_play("provision", inventory, options=["--check"], log=bench.folder / "log")

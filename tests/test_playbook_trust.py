@@ -98,7 +98,7 @@ def test_a_host_names_no_file_of_the_controller(tree: Path, tmp_path: Path) -> N
         with pytest.raises(PlayFailed) as caught:
             evil.play("provision", **given)
         assert evil.snapshot() == {}
-    assert "is no known distribution" in str(caught.value)
+    assert "is not a known distribution" in str(caught.value)
     assert [path.name for path in tmp_path.rglob("*escaped*")] == []
 
 
@@ -226,7 +226,7 @@ def test_no_run_begins_between_the_tasks_of_a_play_that_reboots(
         journal.done(journal.set("boot", "/etc/default/grub.d/none", None, None), None)
         journal.close()
         run_play(name, host.inventory(), variables, log=tmp_path / "ansible")
-        assert "that makes this host ready has not ended" in log.read_text()
+        assert "that prepares this host has not ended" in log.read_text()
         assert not (state / "playbooks/before").exists()
         subprocess.run([sys.executable, "-P", script], env=os.environ | {"POLLSCOPE_STATE_DIR": str(state)}, check=True)
         assert log.read_text().splitlines()[1:] == ["began"]

@@ -100,7 +100,7 @@ def test_every_fsync_of_a_run_is_needed(recorded: Recorded, place: str) -> None:
 
 
 def test_a_call_that_others_interrupted_is_read() -> None:
-    """Two threads of which one waits, a call that failed, one without effect, and every byte of a text."""
+    """Read two threads, one of which waits, a failed call, one without effect, and every byte of a text."""
     lines = [
         r'7  openat(AT_FDCWD</t>, "a", O_WRONLY|O_CREAT, 0666) = 3</t/a>',
         r'7  write(3</t/a>, "a\"\\\n\0\3770", 7 <unfinished ...>',

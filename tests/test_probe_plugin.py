@@ -35,7 +35,7 @@ pytestmark = pytest.mark.measure
 
 
 class Probe:
-    """A connection of one observer."""
+    """Open the connection of one observer."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix

@@ -227,7 +227,7 @@ def test_a_folder_without_runs_or_of_another_format_is_refused(cwd: Path) -> Non
     assert "answers are written as CSV or parquet" in refused(one, cwd, "--out", "x.xlsx")
     assert "--out nowhere/x.csv: there is no such folder" in refused(one, cwd, "--out", "nowhere/x.csv")
     inside = f"results/synthetic/{IDS[0]}/x.csv"
-    assert "lies in a run folder, which stays as it is" in refused(one, cwd, "--out", inside)
+    assert "is in a run folder, which must not change" in refused(one, cwd, "--out", inside)
     shutil.copytree(cwd / "results" / "synthetic" / IDS[0], cwd / "results" / "copy" / "of")
     assert "is the same run as results/copy/of" in refused(one, cwd)
     (cwd / "results" / "copy" / "of" / "run.json").write_text('{"format": 2}')

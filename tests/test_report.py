@@ -290,7 +290,7 @@ def test_warnings_begin_with_the_disturbed_and_end_with_the_host(tmp_path: Path)
 
 
 def _timed(growth: float, noise: float, seed: int, points: int = 4, repeats: int = 6) -> list[dict[str, Any]]:
-    """Repeats in random order over 60 minutes, in which the DUT's rate grows by `growth`."""
+    """Return repeats in random order over 60 minutes, during which the DUT's rate grows by `growth`."""
     rng = np.random.default_rng(seed)
     trials: list[dict[str, Any]] = []
     for repeat in range(repeats):
@@ -312,7 +312,7 @@ def test_a_drift_over_the_run_is_reported_with_its_size(tmp_path: Path) -> None:
 
 
 def test_a_value_falls_by_at_most_itself(tmp_path: Path) -> None:
-    """To a fourteenth of what it began with, which is 170 % of its median."""
+    """The value falls to a fourteenth of its start, which is 170 % of its median."""
     run = read_run(synthetic.write_run(tmp_path / "run", _timed(-0.93, 0.005, seed=3)))
     found = drift(run, _with_rates_of(run, derive_table(run)), "rx_pps")
     assert found is not None
@@ -320,7 +320,7 @@ def test_a_value_falls_by_at_most_itself(tmp_path: Path) -> None:
 
 
 def _with_rates_of(run: RunFolder, table: pd.DataFrame) -> pd.DataFrame:
-    """The table of a run that differs from the table's own in its rates only."""
+    """Return the table of a run that differs only in its rates."""
     rates = {record["trial"]: COMPUTE["rx_pps"](TrialObservations(record)) for record in run.trials}
     return table.assign(**{"metric.rx_pps": table["trial"].map(rates)})
 

@@ -54,7 +54,7 @@ def active(html: str) -> list[str]:
 
 
 def hostile_run(folder: Path, **changes: Any) -> RunFolder:
-    """A run in which every text that its author chooses is an attack."""
+    """Return a run in which every text that its author chooses is an attack."""
     trials = []
     for level, size in itertools.product(("on", "off"), ("a", "b")):
         for repeat in range(3):
@@ -110,7 +110,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @pytest.fixture(scope="module")
 def run_of_a_hostile_spec(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A run whose spec has a name that no spec may have."""
+    """Return a run whose spec has a name that no spec may have."""
     return hostile_run(tmp_path_factory.mktemp("named"), spec_name=ATTACK, spec={"name": ATTACK})
 
 

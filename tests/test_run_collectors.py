@@ -62,7 +62,7 @@ def test_collectors_stop_if_the_other_host_gets_no_folder(tmp_path: Path, monkey
 
     monkeypatch.setattr(KernelLoad, "stop", stop)
     collection = Collection({"dut": [(first, use)], "x" * 300: [(second, use)]}, tmp_path, "trial")
-    with pytest.raises(HostError, match="the folder of recordings cannot be made: File name too long"):
+    with pytest.raises(HostError, match="cannot create the folder of recordings: File name too long"):
         collection.start()
     assert stopped == [first]
 

@@ -63,7 +63,7 @@ def test_a_search_finds_the_rate_that_load_of_max_refers_to(cli: Cli) -> None:
     assert maxima["metric.throughput_loss_0_pps"].between(98_000, 100_100).all()
     assert maxima["metric.throughput_loss_0_5_pps"].between(98_000, 100_600).all()
     assert maxima["metric.rx_pps"].isna().all()
-    assert (maxima["absent.rx_pps"] == "a search is no trial; its trials (kind `search`) have it").all()
+    assert (maxima["absent.rx_pps"] == "a search is not a trial; its trials (kind `search`) have it").all()
     steps = table[table["kind"] == "search"]
     assert len(steps) > 10 and steps["metric.rx_pps"].notna().all()
     assert steps["metric.throughput_loss_0_pps"].isna().all()

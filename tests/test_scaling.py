@@ -249,7 +249,7 @@ def test_a_run_that_swept_more_or_less_is_refused(tmp_path: Path) -> None:
     assert len(scaling_of_run(run, where={"frame": 64})) == 4
     with pytest.raises(UsageError, match="no trial has rx_pps"):
         scaling_of_run(run, where={"frame": 99})
-    with pytest.raises(UsageError, match="'load' is no factor"):
+    with pytest.raises(UsageError, match="no factor 'load'"):
         scaling_of_run(run, where={"frame": 64, "load": 1})
     one = synthetic.write_run(tmp_path / "one", [synthetic.trial()])
     with pytest.raises(UsageError, match="did not sweep cores"):

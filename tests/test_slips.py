@@ -58,13 +58,13 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("run own.yml", "own.yml: there is no such spec (did you mean own.yaml?)"),
         ("run bursts.yaml", "bursts.yaml: there is no such spec (`pollscope new bursts` writes one)"),
         ("run S-F55", "is neither a file, a folder, nor a row or name of a spec (did you mean S-F5"),
-        ("run latest", "latest: is a run, not a spec (`pollscope run --resume latest` goes on with it)"),
+        ("run latest", "latest: is a run, not a spec (`pollscope run --resume latest` continues it)"),
         ("run dangling.yaml", "is a link to what is not there (it leads to nowhere)"),
         ("run OWN", "is neither a file, a folder, nor a row or name of a spec (did you mean own.yaml?)"),
         ("run own.yaml --testbed pair.example", "(it names loopback; add the kind, or use such a testbed)"),
-        ("run own.yaml --testbed own.yaml", "own.yaml: is no testbed's file: it has no 'kind' (allowed: loopback"),
+        ("run own.yaml --testbed own.yaml", "own.yaml: is not a testbed file: it has no 'kind' (allowed: loopback"),
         ("run own.yaml --out", "Option '--out' requires an argument (pollscope run --help)"),
-        ("new Bursts", "'Bursts': is no name of a spec (lower case, digits and dashes"),
+        ("new Bursts", "'Bursts': is not a spec name (lower case, digits and dashes"),
         ("new own", "own.yaml: is already there"),
         ("new a b", "Got unexpected extra argument(s) (b)"),
         ("new other --like pages.txt", "pages.txt:1: a spec is a mapping of keys to values"),
@@ -75,7 +75,7 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("plan S-F5 --testbed loopbak", "loopbak: there is no such testbed (known: loopback"),
         (
             "plan S-F5 --set queues=3",
-            "queues: is no key by itself; parameters.queues fixes it, factors.queues sweeps it",
+            "queues: is not a key by itself; parameters.queues fixes it, factors.queues sweeps it",
         ),
         ("plan S-F5 --set factors.queues", "is not KEY=VALUE (for instance --set trial.window='200 ms')"),
         ("plan S-F5 --set factors.queues=[1,", "the value is not valid YAML"),
@@ -96,7 +96,7 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("report torn", "torn/trials.jsonl: line 1: is not JSON, so the run folder is damaged"),
         ("report results/s-f5-polling-tax/one/run.json", "is a file of a run folder, not the folder (give results/"),
         ("report latest --out x.docx", "the report is one HTML page (name a file that ends in .html"),
-        ("figures latest --x queue", "'queue' is no factor of this run (its factors: queues, lookups, load_of_max)"),
+        ("figures latest --x queue", "the run has no factor 'queue' (its factors: queues, lookups, load_of_max)"),
         ("figures latest --y tax", "no metric is called 'tax' (did you mean tax_share or"),
         ("figures latest --y nope", "no metric is called 'nope' (docs/reference-metrics.md has all)"),
         ("figures latest --y rx_pps,rx_pps", "--y: 'rx_pps' is there twice"),
@@ -104,7 +104,7 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
         ("figures latest --x queues --by queues", "--by: 'queues' lies along x already"),
         (
             "figures latest --at queues=1 --at lookups=1 --at load_of_max=0.5",
-            "--at holds every factor that was swept (--x",
+            "--at holds every factor that was swept (choose with --x",
         ),
         ("figures latest --at queues=9", "queues has no level '9' (its levels: 1, 8)"),
         ("figures latest --paper socc20", "there is no paper 'socc20' (one of: corec"),
@@ -116,11 +116,11 @@ def one_line(folder: Path, command: list[str], code: int, words: str) -> None:
             "compare latest other-run",
             "no point with a common metric: A swept queues, lookups, load_of_max, B queues, rx_desc",
         ),
-        ("query 'SELECT metric.rx_pps FROM trials'", "names with a dot stand in double quotes"),
+        ("query 'SELECT metric.rx_pps FROM trials'", "names with a dot need double quotes"),
         ("compare latest", "give two run folders, or one run folder with --by FACTOR"),
         ("compare latest latest", "is both sides (give two runs, or --by FACTOR to compare levels inside one)"),
-        ("compare latest --by queue", "'queue' is no factor of this run (its factors: queues, lookups, load_of_max)"),
-        ("compare latest --by queues --fail-if rx_pps", "is no condition (METRIC < NUMBER %"),
+        ("compare latest --by queue", "the run has no factor 'queue' (its factors: queues, lookups, load_of_max)"),
+        ("compare latest --by queues --fail-if rx_pps", "is not a condition (METRIC < NUMBER %"),
         ("knob get gouvernor", "there is no knob 'gouvernor' (did you mean governor? knobs: ddio"),
         ("knob set governor", "Missing argument 'VALUE' (pollscope knob --help)"),
         ("collect perff", "no collector 'perff' (did you mean perf? one of:"),
@@ -149,8 +149,8 @@ def test_file_encodings_are_read_or_refused(folder: Path) -> None:
 
 def test_an_empty_word_is_no_folder(folder: Path) -> None:
     """An unset shell variable gives an empty word; nothing here is run."""
-    one_line(folder, ["run", ""], 2, "'': is no spec (give a file")
-    one_line(folder, ["report", ""], 2, "'': is no run (give the folder")
+    one_line(folder, ["run", ""], 2, "'': is not a spec (give a file")
+    one_line(folder, ["report", ""], 2, "'': is not a run (give the folder")
 
 
 def test_a_spec_without_points_is_refused(folder: Path) -> None:

@@ -117,7 +117,7 @@ def test_results_follow_from_the_costs(ran: tuple[ModelCli, pd.DataFrame]) -> No
 def test_sizes_without_costs_are_reported(cli: ModelCli) -> None:
     """`holds_for` refuses other sizes; without it 1518 B cost what 64 B do, and plan, run and report say so."""
     file = cli.testbed(FILE | {"holds_for": {}})
-    said = "the costs in machine.yaml know no sizes of frames: at 1518 B a packet takes what 64 B do"
+    said = "the costs in machine.yaml know no frame sizes: at 1518 B a packet costs what it costs at 64 B"
     spec, size = cli.spec(SPEC), ("--set", "parameters.frame=1518B")
     assert said in cli("plan", spec, "--testbed", file, *size).stderr
     assert "know no sizes" not in cli("plan", spec, "--testbed", file).stderr
@@ -237,11 +237,11 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("knobs={governor: performance}", "no host whose knobs could be turned: governor"),
+        ("knobs={governor: performance}", "no host with knobs: governor"),
         ("parameters.workload=l3fwd-lpm", "machine.yaml has no costs of workload l3fwd-lpm"),
         ("parameters.frame=128 B", "the costs in machine.yaml hold for frame 64, not for 128"),
-        ("parameters.organisation=trylock", "how cores get in each other's way with trylock"),
-        ("factors={organisation: [rebalanced]}", "moves no entries of a RETA"),
+        ("parameters.organisation=trylock", "not the contention of trylock"),
+        ("factors={organisation: [rebalanced]}", "does not move RETA entries"),
         ("parameters.notification=adaptive", "the model's cores poll (spin) or are notified (qwait), not adaptive"),
         ("parameters.rx_buffers=shared", "the model's buffers lie in descriptors (rx_buffers: posted)"),
         ("parameters={workload: io, load_pps: 1 Mpps, organisation: locked, cores: 2}", "no shared_empty_poll_ns"),
@@ -291,8 +291,8 @@ def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: Model
     [
         ({"tsc_hz": 0}, "tsc_hz"),
         ({"workloads": {}}, "workloads"),
-        ({"workloads": {"chess": COSTS}}, "chess is no workload"),
-        ({"holds_for": {"colour": 1}}, "colour is no parameter of a spec"),
+        ({"workloads": {"chess": COSTS}}, "chess is not a workload"),
+        ({"holds_for": {"colour": 1}}, "colour is not a parameter of a spec"),
         ({"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": -1, **GIVEN}}}}, "workloads.io.busy_poll_ns.value"),
         (
             {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "guessed", "source": "x"}}}},
@@ -367,7 +367,7 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     assert done.returncode == 0, done.stderr
     compared = cli("compare", measured, cli.run_folders()[0], "--metric", "rx_pps")
     assert compared.returncode == 0, compared.stderr
-    assert "B: MODELLED, computed by a simulation, not measured: ratios are the model's error" in compared.stdout
+    assert "B: MODELLED, computed by a simulation, not measured: ratios show the model's error" in compared.stdout
 
 
 def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
@@ -510,7 +510,7 @@ def test_costs_of_two_machines_are_not_put_together(cli: ModelCli) -> None:
         (["RUN", "--at", "queues=3"], 2, "no trial is data"),
         (["RUN", "--at", "load_of_max=0.0"], 2, "costs of a busy poll and of its packets cannot be separated"),
         (["nowhere"], 2, "nowhere"),
-        (["RUN", "--out", "taken.yaml"], 2, "there is such a file"),
+        (["RUN", "--out", "taken.yaml"], 2, "the file exists"),
         (["RUN", "--out", "no/such/folder.yaml"], 3, "folder.yaml: cannot be written: No such file"),
         (["data/runs/s-f8-poll-rate", "RUN"], 2, "costs depend on "),
     ],

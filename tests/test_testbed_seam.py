@@ -146,7 +146,7 @@ def test_its_run_folder_is_read_like_any_other(cli: OwnCli) -> None:
     assert cli("run", cli.spec(SPEC), "--testbed", cli.testbed()).returncode == 0
     (folder,) = cli.run_folders()
     page = cli.folder / "page.html"
-    reader = Cli(cli.folder)  # which does not know the kind
+    reader = Cli(cli.folder)  # this process does not know the kind
     for command in (("report", folder, "--out", page), ("claims", folder), ("figures", folder, "--out", "drawn")):
         done = reader(*command)
         assert done.returncode == 0, done.stderr
@@ -176,7 +176,7 @@ def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
 @pytest.mark.parametrize(
     ("keys", "setting", "reason"),
     [
-        ({}, "knobs={governor: performance}", "no host whose knobs could be turned: governor"),
+        ({}, "knobs={governor: performance}", "no host with knobs: governor"),
         ({}, "collectors=[{name: perf, required: true}]", "collector perf cannot work here: a testbed of kind sum has"),
         ({"away_at": "queues=10"}, "order.seed=2", "there is no more paper"),
         ({"colour": "red"}, "order.seed=2", "own.yaml:1: colour: unknown key; allowed: kind, seconds, fails_at"),

@@ -45,9 +45,9 @@ def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, t
     assert 0.8e6 < loaded["metric.offered_pps"] < 1.2e6
     assert idle["metric.offered_pps"] == 0
     for metric, reason in {
-        "latency_p99_ns": "nothing from the intended time",
-        "loss_share": "do not tell how many packets were lost",
-        "reordered_share": "of its latency stream alone",
+        "latency_p99_ns": "no latency from the intended time",
+        "loss_share": "so the number of lost packets is unknown",
+        "reordered_share": "only the packets of its latency stream",
         "generator_gaps_over_100us_per_s": "does not watch its cores",
     }.items():
         assert pd.isna(loaded[f"metric.{metric}"])

@@ -113,7 +113,7 @@ def test_a_plan_says_that_no_machine_runs(cli: Cli) -> None:
         ("parameters.queues=2", "needs 2 RX queues"),
         ("parameters.notification=qwait", "notification=qwait is a feature of the virtual NIC"),
         ("parameters.notification=interrupt", "notification=interrupt is a feature of the virtual NIC"),
-        ("parameters.notification=monitor-multi", "what its processor halts on: only machines that run can tell"),
+        ("parameters.notification=monitor-multi", "halting of its processor: known only while the machines run"),
     ],
 )
 def test_points_that_machines_cannot_host(cli: Cli, checkout: Path, setting: str, reason: str) -> None:
@@ -316,7 +316,7 @@ def test_points_that_no_machine_can_host(running: VmPairTestbed, levels: dict[st
     ("levels", "what"),
     [
         ({"knob.governor": "performance"}, "knob governor"),
-        ({"corunner": "matmul"}, "what runs beside the DUT"),
+        ({"corunner": "matmul"}, "programs beside the DUT"),
         ({"placement": "smt-pairs"}, "placement smt-pairs"),
     ],
 )

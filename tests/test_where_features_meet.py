@@ -103,7 +103,7 @@ def test_searches_of_several_pairs_are_resumed(hosts: PlayedHosts) -> None:
     assert done.code == 0, done.err
     assert_complete(hosts.run())
     kinds = [trial.partition(":")[0] for trial in hosts.run().meta["plan"]]
-    assert kinds == sorted(kinds, key=lambda kind: kind == "search"), "what was added stands behind the plan"
+    assert kinds == sorted(kinds, key=lambda kind: kind == "search"), "added trials follow the plan"
 
 
 def test_the_floor_is_that_of_the_knobs(hosts: PlayedHosts, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_idle_program_has_nothing_but_tax(build_dir: Path, tmp_path: Path) -> No
 
 
 def test_rings_that_are_always_full_saturate_the_lcore(build_dir: Path, tmp_path: Path) -> None:
-    """No time is left but for what else ran on its CPU, and its rate is no higher than that of saturation."""
+    """The program has no time left except for other work on its CPU, and its rate does not exceed saturation."""
     with probed_testpmd(build_dir, "net_crossover0,feed=infinite") as testpmd:
         testpmd.tell("start")
         (thread,) = json.loads(attached("--seconds", str(SECONDS), "--json", cwd=tmp_path))["threads"]

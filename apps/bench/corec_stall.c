@@ -148,7 +148,7 @@ static inline void corec_ring_doorbell(struct corec_queue *q, uint64_t tail)
 	(void)tail;
 }
 
-/* Give every posted descriptor a frame. A thread that finds the other at it goes on. */
+/* Give every posted descriptor a frame. A thread that finds the other doing this continues. */
 static void fill_ring(void)
 {
 	if (__atomic_exchange_n(&nic.busy, 1, __ATOMIC_ACQUIRE))

@@ -10,7 +10,7 @@
 void *memory_map(size_t bytes);
 void memory_unmap(void *memory);
 
-/* Return how many of these bytes lie in transparent huge pages now; 0 also if the kernel does not say. */
+/* Return how many of these bytes lie in transparent huge pages now; 0 0 also if the kernel does not report it. */
 size_t memory_huge_bytes(const void *memory, size_t bytes);
 
 /* Return MemAvailable; UINT64_MAX if the kernel does not say. */

@@ -46,7 +46,7 @@ struct delays_config {
 /* Return the expected delay per packet, in cycles. */
 double delays_mean(const struct delays_config *config);
 
-/* Sums over what was drawn. */
+/* Sums over the drawn delays. */
 struct delay_counts {
 	uint64_t packets; /* that went by */
 	uint64_t service_cycles;

@@ -64,7 +64,7 @@ static inline void esp_put_headers(const struct esp_association *a, uint8_t *hea
 	memcpy(head + ESP_IV_OFFSET + a->iv_bytes - sizeof(count), &count, sizeof(count));
 }
 
-/* Write padding 1, 2, 3 ... (RFC 4303 section 2.4), pad length, next header; `tail` is behind the inner packet. */
+/* Write padding 1, 2, 3 ... (RFC 4303 section 2.4), pad length, next header; `tail` follows the inner packet. */
 static inline void esp_put_trailer(uint8_t *tail, uint8_t padding)
 {
 	for (uint8_t i = 0; i < padding; i++)
@@ -74,8 +74,9 @@ static inline void esp_put_trailer(uint8_t *tail, uint8_t padding)
 }
 
 /*
- * Put `packet` into the tunnel, all but encrypted and with room for the ICV. Returns the number of bytes to be encrypted, which
- * begin behind the IV. 0: drop the packet, because tunnel_inner() refuses it, it has several segments, or there is no room.
+ * Put `packet` into the tunnel, all but encrypted and with room for the ICV. Returns the number of bytes to be
+ * encrypted, which begin after the IV. 0: drop the packet, because tunnel_inner() refuses it, it has several segments,
+ * or there is no room.
  */
 static inline uint32_t esp_enter(struct esp_association *a, struct rte_mbuf *packet)
 {

@@ -22,7 +22,7 @@ static unsigned int ring_flags(enum handoff_sync sync)
 
 size_t handoff_bytes(uint32_t slots)
 {
-	/* rte_ring_get_memsize() logs an error if it is no power of two */
+	/* rte_ring_get_memsize() logs an error if the size is not a power of two */
 	const bool is_allowed =
 	        slots >= HANDOFF_SLOTS_MIN && slots <= HANDOFF_SLOTS_MAX && rte_is_power_of_2(slots);
 	const ssize_t bytes = is_allowed ? rte_ring_get_memsize(slots) : 0;

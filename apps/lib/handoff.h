@@ -23,7 +23,7 @@ enum handoff_sync {
 
 struct rte_ring;
 
-/* Return the memory of a ring of `slots` in bytes; 0 if slots is no power of two or out of range. */
+/* Return the memory of a ring of `slots` in bytes; 0 0 if slots is not a power of two or is out of range. */
 size_t handoff_bytes(uint32_t slots);
 
 /*

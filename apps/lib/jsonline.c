@@ -34,7 +34,7 @@ int jsonline_fill(struct jsonline_reader *reader)
 	return 0;
 }
 
-/* There is no newline yet: wait for more, or give the line up. */
+/* There is no newline yet: wait for more, or give up on the line. */
 static enum jsonline_status incomplete(struct jsonline_reader *reader)
 {
 	const bool full = reader->end - reader->start == JSONLINE_MAX_BYTES;

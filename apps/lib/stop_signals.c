@@ -13,7 +13,7 @@ static void on_signal(int signal)
 
 const volatile sig_atomic_t *stop_signals_catch(void)
 {
-	/* no SA_RESTART: a sleeping poll() must come back */
+	/* no SA_RESTART: a sleeping poll() must return */
 	struct sigaction end = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
 
 	sigaction(SIGINT, &end, NULL);

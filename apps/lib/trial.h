@@ -26,10 +26,11 @@ struct trial_rate {
 
 /*
  * RUN:   traffic flows; the generator sends from begin_tsc to end_tsc.
- * DRAIN: the generator sends no more frames; every lcore goes on receiving (and the DUT forwarding). A generator enters it at
- * end_tsc without waiting for the main lcore, which sets it for an early stop. Once all of its frames have come back (or if it
- * does not receive) a generator calls sched_yield() in every iteration: on small machines the main lcore shares its CPU and
- * needs it to watch the drain. Before that it does not, because the latency of these frames is still recorded.
+ * DRAIN: the generator sends no more frames; every lcore continues to receive (and the DUT forwarding). A generator
+ * enters it at end_tsc without waiting for the main lcore, which sets it for an early stop. Once all of its frames have
+ * come back (or if it does not receive) a generator calls sched_yield() in every iteration: on small machines the main
+ * lcore shares its CPU and needs it to watch the drain. Before that it does not, because the latency of these frames is
+ * still recorded.
  * OVER:  lcore functions return at once.
  */
 enum trial_phase { TRIAL_RUN, TRIAL_DRAIN, TRIAL_OVER };
@@ -51,7 +52,7 @@ static inline enum trial_phase trial_phase(const struct trial *trial)
 	return (enum trial_phase)atomic_load_explicit(&trial->phase, memory_order_relaxed);
 }
 
-/* Tell the main lcore that this lcore has closed its window (or cannot go on). Called once per lcore and trial. */
+/* Tell the main lcore that this lcore has closed its window (or cannot continue). Called once per lcore and trial. */
 void trial_wake(const struct trial *trial);
 
 #endif

@@ -24,7 +24,7 @@ struct place {
 	int cpu;
 	uint64_t begin_tsc;
 	struct host_check_core core;
-	struct host_check_line line; /* to the next place */
+	struct host_check_line line; /* to the next position in the ring of addresses */
 	bool line_done;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The atomics of corec_protocol.h, as the compiler has them. */
+/* The atomics of corec_protocol.h, by the compiler's builtins. */
 #ifndef COREC_ATOMICS_H
 #define COREC_ATOMICS_H
 

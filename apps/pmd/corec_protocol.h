@@ -228,7 +228,7 @@ COREC_INLINE uint32_t corec_take(struct corec_queue *q, corec_frame *frames, uin
 	return n;
 }
 
-/* Polls for up to `most` frames. Returns 0 if no frame was there, no buffer was free, or another core was quicker. */
+/* Polls for up to `most` frames. Returns 0 if there was no frame or no free buffer, or if another core won the race. */
 COREC_INLINE uint32_t corec_poll(struct corec_queue *q, corec_frame *frames, uint32_t most, corec_how how)
 {
 	const uint32_t n = corec_take(q, frames, most, how);
@@ -247,7 +247,7 @@ static inline uint32_t corec_halt_place(struct corec_queue *q)
 	return (uint32_t)corec_load_relaxed(&q->taken) & q->mask;
 }
 
-/* Returns whether the core may halt. To be asked after the line was armed, and DD read without being set. */
+/* Returns whether the core may halt. Call it after arming the line and reading DD as clear. */
 static inline bool corec_may_halt(const struct corec_queue *q, uint32_t place)
 {
 #ifndef COREC_BLIND_HALT

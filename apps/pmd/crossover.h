@@ -26,7 +26,10 @@ static inline struct crossover_port *crossover_port_of(const struct rte_eth_dev 
 	return dev->data->dev_private;
 }
 
-/* crossover_control.c: one control thread at a time per pair, across processes; and the end of senders' bursts. */
+/*
+ * crossover_control.c: allow one control thread at a time per pair, across processes, and wait for senders to end their
+ * bursts.
+ */
 
 #define CROSSOVER_CONTROL_MAX_S  5
 #define CROSSOVER_QUIESCE_MAX_NS UINT64_C(1000000000)
@@ -94,14 +97,14 @@ int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_co
  */
 bool crossover_link_refresh(struct crossover_pair *pair);
 
-/* Calls the link callbacks of this process; other processes poll for theirs. */
+/* Calls the link callbacks of this process; other processes poll the link state. */
 void crossover_link_announce(struct crossover_pair *pair);
 
 /* crossover_classify.c: what a NIC does between the wire and its RX rings. Run by the sender's core. */
 
 /*
  * Which of three programs the senders to a port run depends on its configuration, and their cost per frame differs:
- * - direct: promiscuous, neither RSS over several queues nor a hash, type or checksum wanted. Nobody looks into the frame.
+ * - direct: promiscuous, neither RSS over several queues nor a hash, type or checksum wanted. The frame is not read.
  * - sorted: 2 to CROSSOVER_SORTED_QUEUES RX queues. Frames are classified, and those of a chunk that go to one queue are put side by side.
  * - in order: more RX queues. Frames are classified; runs for one queue are as long as the traffic makes them. With so many queues the
  *   runs in a chunk are so short, and of such different lengths, that sorting costs more than it gains.
@@ -226,7 +229,7 @@ int crossover_tx_done_cleanup(void *queue, uint32_t frames);
 void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count);
 
 /*
- * Seeds the draws of timed chunks and measures what a time stamp costs. For a TX queue that nobody sends on yet.
+ * Seeds the draws of timed chunks and measures what a time stamp costs. Call it before the TX queue is used.
  *
  * The time in which a sender's core plays the NIC (MAC filter, RSS, copy or swap, descriptors) is sampled; freeing sent mbufs is not part of
  * it, because a driver does that on a real NIC, too. About one chunk in CROSSOVER_WIRE_EVERY is timed. A chunk is chosen before its frames are
@@ -254,10 +257,13 @@ int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condi
 /* Returns how many descriptors are filled and not polled yet. */
 uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq);
 
-/* Empties the ring's state and posts a buffer in every descriptor. The NIC side does not run. On -ENOMEM nothing is posted. */
+/*
+ * Empties the ring's state and posts a buffer in every descriptor. The NIC side must not run. On -ENOMEM nothing is
+ * posted.
+ */
 int crossover_rx_fill(struct crossover_rx_queue *rxq);
 
-/* Gives all buffers of the ring back to their pools. Neither the NIC side runs, nor does anybody poll. */
+/* Gives all buffers of the ring back to their pools. Neither the NIC side nor a poller may run. */
 void crossover_rx_drain(struct crossover_rx_queue *rxq);
 
 /* crossover_queue.c */
@@ -287,8 +293,8 @@ int crossover_check_mtu(const struct rte_eth_dev *dev, uint16_t mtu);
 void crossover_apply_mtu(struct crossover_port *port, uint16_t mtu);
 
 /*
- * crossover_stats.c. A frame is counted when it is on the wire, as hardware does, not when it is polled: whenever nobody sends,
- * opackets of one port = ipackets + imissed + ierrors + rx_filtered_packets of the other.
+ * crossover_stats.c. A frame is counted when it is on the wire, as hardware does, not when it is polled: whenever no
+ * core sends, opackets of one port = ipackets + imissed + ierrors + rx_filtered_packets of the other.
  */
 
 CROSSOVER_STATS_GET(crossover_stats_get);
@@ -296,9 +302,9 @@ int crossover_stats_reset(struct rte_eth_dev *dev);
 int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size);
 int crossover_xstats_names(struct rte_eth_dev *dev, struct rte_eth_xstat_name *names, unsigned int size);
 
-/* An RX queue is set up and not visible yet: frames that an earlier queue of its number missed are not its own. */
+/* Call when an RX queue is set up and not visible yet: excludes frames that an earlier queue with its number missed. */
 void crossover_stats_begin(struct crossover_rx_queue *rxq);
-/* A TX queue is released: what its frames met at the peer stays in the peer's statistics. */
+/* Call when a TX queue is released: keeps its frames' counts at the peer in the peer's statistics. */
 void crossover_stats_carry(struct crossover_tx_queue *txq);
 
 /* crossover_devargs.c */

@@ -53,7 +53,7 @@ static inline void refill_shared_pool(struct crossover_rx_queue *rxq, uint32_t r
 		buffer_pool->owed -= put_fresh(rxq, buffer_pool->owed);
 }
 
-/* Runs at every poll: a queue that receives nothing lends buffers as well. */
+/* Runs at every poll, also an empty one, because other queues take buffers from this pool. */
 static inline void refill_own_pool(struct crossover_rx_queue *rxq)
 {
 	const struct crossover_buffer_pool *buffer_pool = rxq->buffer_pool;
@@ -129,7 +129,7 @@ static void judge(struct crossover_tx_queue *txq, struct rte_mbuf *const *pkts, 
 	}
 }
 
-/* Takes buffers of the queue's own pool, then, in mode split, of the others'. */
+/* Takes buffers from the queue's own pool; in mode split, also from the pools of other queues. */
 static uint32_t take(const struct crossover_rx_queue *rxq, void **buffers, uint32_t wanted)
 {
 	const struct crossover_port *port = rxq->port;
@@ -146,7 +146,10 @@ static uint32_t take(const struct crossover_rx_queue *rxq, void **buffers, uint3
 	return taken;
 }
 
-/* Another sender was quicker to reserve descriptors. In mode split the pool may be full again, because its core refills it. */
+/*
+ * Returns buffers when another sender reserved the descriptors first. In mode split the pool may be full again, because
+ * its core refills it.
+ */
 static void put_back(const struct crossover_rx_queue *rxq, void **buffers, uint32_t count)
 {
 	const uint32_t put =
@@ -250,7 +253,7 @@ static int check(const struct crossover_rx_queue *rxq, const struct rte_eth_dev 
 	return 0;
 }
 
-/* Has room for more than the target: senders put buffers back beside those that the queue's core adds meanwhile. */
+/* Makes the ring larger than the target: senders may put buffers back while the queue's core adds new ones. */
 static int make_ring(struct crossover_buffer_pool *buffer_pool, const struct crossover_rx_queue *rxq)
 {
 	char name[RTE_RING_NAMESIZE];
@@ -260,7 +263,7 @@ static int make_ring(struct crossover_buffer_pool *buffer_pool, const struct cro
 	return rte_ring_init(buffer_pool->ring, name, rte_align32pow2(2 * rxq->port->buffer_pool), 0);
 }
 
-/* Moves posted buffers into the pool, as many as belong there. */
+/* Moves up to 'wanted' posted buffers into the pool and frees the rest. */
 static void move_buffers(struct crossover_rx_queue *rxq, uint32_t wanted)
 {
 	for (uint32_t i = 0; i < rxq->size; i++) {

@@ -30,7 +30,7 @@ typedef int crossover_queue_count;
 typedef uint32_t crossover_queue_count;
 #endif
 
-/* 24.03: the number of types goes with them. */
+/* From 24.03 on, the number of types is returned as well. */
 #if RTE_VERSION >= RTE_VERSION_NUM(24, 3, 0, 0)
 #define CROSSOVER_PTYPES_GET(name)           const uint32_t *name(struct rte_eth_dev *dev, size_t *count)
 #define CROSSOVER_PTYPES_COUNT(types, count) (*(count) = RTE_DIM(types) - 1) /* without RTE_PTYPE_UNKNOWN */

@@ -15,14 +15,14 @@ typedef bool corec_how; /* fill in types and checksums as well */
 
 #include "corec_protocol.h"
 
-/* The counts of one lcore's own polls. A poll that finds a frame, or none, does not touch them. */
+/* Counts of one lcore's polls that lost a race or found no buffer. Other polls do not touch them. */
 struct consumer {
 	alignas(CROSSOVER_LINE_BYTES) uint64_t race_lost;
 	uint64_t nombuf;
 	uint64_t refill_failures;
 };
 
-/* Threads that are no lcores share the last one. */
+/* Threads that are not lcores share the last one. */
 #define CONSUMERS (RTE_MAX_LCORE + 1)
 
 struct crossover_corec {
@@ -175,7 +175,7 @@ int crossover_corec_check_size(const struct crossover_port *port, uint16_t queue
 {
 	if ((size & (size - 1)) == 0)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors are no power of two (rx=corec needs one)",
+	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors are not a power of two (rx=corec needs one)",
 	              port->port_id, queue_id, size);
 	return -EINVAL;
 }

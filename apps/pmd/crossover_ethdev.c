@@ -134,7 +134,7 @@ static int stop(struct rte_eth_dev *dev)
 	return ret;
 }
 
-/* The pair's memory goes with its second port. */
+/* The pair's memory is freed with its second port. */
 static void detach_port(struct crossover_port *port)
 {
 	struct crossover_pair *pair = port->pair;

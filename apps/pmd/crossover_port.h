@@ -97,7 +97,7 @@ struct crossover_options {
 /* How frames find their RX queue. Stored in crossover_port.gate; senders load it once per burst. */
 enum crossover_gate {
 	CROSSOVER_GATE_DOWN,          /* no carrier: nothing is sent */
-	CROSSOVER_GATE_DIRECT,        /* all frames go to queue 0, nobody looks into them */
+	CROSSOVER_GATE_DIRECT,        /* all frames go to queue 0, unread */
 	CROSSOVER_GATE_CLASSIFY,      /* MAC filter, RSS, types and checksums */
 	CROSSOVER_GATE_VOID,          /* feed=infinite: sent frames are counted and dropped */
 	CROSSOVER_GATE_NOTIFY,        /* as CLASSIFY, then rings the doorbells of the queues */

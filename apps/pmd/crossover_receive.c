@@ -91,8 +91,9 @@ static inline void take_descriptors(struct crossover_rx_queue *rxq, uint32_t use
 }
 
 /*
- * Returns how many frames of one buffer each can be taken from 'position' on: at most 'limit', and not beyond the ring's end. Nothing else is
- * done between the reads, so that the fetches of the descriptors' lines from the sender's core overlap.
+ * Returns how many frames of one buffer each can be taken from 'position' on: at most 'limit', and not beyond the
+ * ring's end. Nothing else happens between the reads, so that the fetches of the descriptors' lines from the sender's
+ * core overlap.
  */
 static __rte_always_inline uint32_t whole_frames(const struct crossover_rx_queue *rxq, uint32_t position,
                                                  uint32_t limit)
@@ -107,8 +108,8 @@ static __rte_always_inline uint32_t whole_frames(const struct crossover_rx_queue
 }
 
 /*
- * Fetches all mbufs and the first line of each frame before it fills the first mbuf: the frames come from the sender's core, and the program will
- * read them.
+ * Prefetches all mbufs and the first line of each frame before it fills the first mbuf: the frames are in the sender's
+ * cache, and the program will read them.
  */
 static __rte_always_inline void take_whole(const struct crossover_rx_queue *rxq, uint32_t position,
                                            struct rte_mbuf **pkts, uint32_t count, const bool described)
@@ -146,7 +147,9 @@ static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, stru
 		used += step;
 		position = crossover_ring_advance(position, step, rxq->size);
 	}
-	/* An empty poll of a fed queue counts down instead, so that it costs the same as one of a wire, within 5 %. */
+	/*
+	 * An empty poll of a fed queue counts down instead; its cost then equals that of a queue on a wire within 5 %.
+	 */
 	if (!fed || used > 0)
 		take_descriptors(rxq, used);
 	return received;
@@ -184,7 +187,10 @@ static uint16_t burst_fed_described(void *queue, struct rte_mbuf **pkts, uint16_
 	return queue_poll(queue, pkts, nb_pkts, true, true);
 }
 
-/* Which receive function a port has: by its mode, and by whether types and checksums are wanted. Only the standard mode can be fed. */
+/*
+ * Return a port's receive function, by its mode and by whether types and checksums are wanted. Only the standard mode
+ * can be fed.
+ */
 static eth_rx_burst_t receive_function(const struct crossover_port *port, bool described)
 {
 	static const eth_rx_burst_t functions[][2] = {
@@ -210,7 +216,7 @@ void crossover_receive_select(struct rte_eth_dev *dev)
 
 	dev->rx_pkt_burst =
 	        receive_function(port, port->described || rte_eal_process_type() != RTE_PROC_PRIMARY);
-	/* ethdev took its copy at the start. Pollers find the old function or the new one; both are right. */
+	/* ethdev copied the function at the start. Pollers call the old one or the new one; both are correct. */
 	if (dev->data->dev_started)
 		rte_eth_fp_ops[dev->data->port_id].rx_pkt_burst = dev->rx_pkt_burst;
 }
@@ -253,7 +259,10 @@ int crossover_rx_descriptor_status(void *queue, uint16_t offset)
 	return RTE_ETH_RX_DESC_AVAIL;
 }
 
-/* Called when the line is armed: by then another core may have taken the descriptor, and the next frame is not written there. */
+/*
+ * Called when the line is armed. By then another core may have taken the descriptor; the next frame then arrives
+ * elsewhere.
+ */
 static int wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONITOR_OPAQUE_SZ])
 {
 	const struct crossover_rx_queue *rxq = (const void *)(uintptr_t)opaque[0];
@@ -269,7 +278,7 @@ int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condi
 	struct crossover_rx_queue *rxq = queue;
 	uint32_t position;
 
-	if (rxq->infinite) /* only its own polls write there */
+	if (rxq->infinite) /* only the queue's own polls write there */
 		return -ENOTSUP;
 	position = rxq->corec != NULL ? crossover_corec_halt_place(rxq) : rxq->position;
 	condition->addr = &rxq->desc[position].writeback;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Turns a filled descriptor into an mbuf. Inlined into the receive functions. */
+/* Turn a filled descriptor into an mbuf. Inlined into the receive functions. */
 #ifndef CROSSOVER_RECEIVE_H
 #define CROSSOVER_RECEIVE_H
 

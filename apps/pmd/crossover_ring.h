@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct crossover_rx_desc) == 16, "four descriptors to a ca
 _Static_assert(sizeof(struct crossover_rx_doorbell) == CROSSOVER_LINE_BYTES, "TAIL has a line of its own");
 _Static_assert(sizeof(struct crossover_rx_nic) == CROSSOVER_LINE_BYTES, "NIC side is one line");
 
-/* Returns the position 'steps' (at most size) further on. */
+/* Returns the position after 'steps' (at most size) more descriptors. */
 static inline uint32_t crossover_ring_advance(uint32_t position, uint32_t steps, uint32_t size)
 {
 	position += steps;
@@ -165,7 +165,7 @@ static inline uint32_t crossover_ring_reach(struct crossover_rx_ring *ring, uint
 	return posted < wanted ? posted : wanted;
 }
 
-/* Reserves 'count' posted descriptors from 'head' on. Returns false if another sender was quicker. */
+/* Reserves 'count' posted descriptors from 'head' on. Returns false if another sender reserved them first. */
 static inline bool crossover_ring_reserve(struct crossover_rx_nic *nic, uint64_t head, uint32_t count,
                                           bool shared)
 {

@@ -188,7 +188,10 @@ static void send_nowhere(struct crossover_tx_queue *txq, struct rte_mbuf *const 
 		crossover_leftovers_keep(left, pkts, count);
 }
 
-/* Sends a run of frames to one RX queue, whose buffers are posted or come from pools. Returns false if none of them came in. */
+/*
+ * Sends a run of frames to one RX queue, whose buffers are posted or come from pools. Returns false if none of them was
+ * delivered.
+ */
 static __rte_always_inline bool send_run(struct crossover_tx_queue *txq, uint16_t queue,
                                          struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
                                          struct crossover_leftovers *left, const bool supplied)
@@ -265,9 +268,9 @@ static inline struct qwait_doorbell *bell_of(const struct crossover_port *peer, 
 
 /*
  * Rings for the queues of a chunk whose DD bits are all set. A single sender writes an event if the set takes one (qwait_post()). Otherwise, if
- * the chunk went to one queue that nobody else sends to, neither barrier nor look is needed (qwait_notify_at_once()); several queues need the one
- * full barrier that qwait_notify() asks for. A NIC would write an event or completion queue entry here, or raise an interrupt; this belongs
- * to the wire.
+ * the chunk went to one queue that has no other sender, neither barrier nor look is needed (qwait_notify_at_once());
+ * several queues need the one full barrier that qwait_notify() asks for. A NIC would write an event or completion queue
+ * entry here, or raise an interrupt; this belongs to the wire.
  */
 static inline void ring_one(const struct crossover_tx_queue *txq, struct qwait_doorbell *bell)
 {
@@ -314,7 +317,10 @@ static inline void prefetch_bell(const struct crossover_tx_queue *txq, struct qw
 		rte_prefetch0_write(bell);
 }
 
-/* Returns whether nothing came in because the ring lacks buffers: its poller has to be notified. The poller of a full ring was notified before. */
+/*
+ * Returns whether no frame was delivered because the ring lacks buffers: its poller has to be notified. The poller of a
+ * full ring was notified before.
+ */
 static bool is_starved(const struct crossover_tx_queue *txq, uint16_t queue)
 {
 	const struct crossover_rx_queue *rxq =
@@ -366,7 +372,7 @@ static __rte_noinline void send_void(struct crossover_tx_queue *txq, struct rte_
 	push_sent(txq, pkts, count);
 }
 
-/* Which function delivers a chunk, by the peer's gate. All but the first two lie behind one comparison more. */
+/* Returns the function that delivers a chunk, by the peer's gate. All but the first two cost one more comparison. */
 static __rte_noinline void deliver_otherwise(struct crossover_tx_queue *txq, uint32_t gate,
                                              struct rte_mbuf *const *pkts, uint32_t count,
                                              struct crossover_leftovers *left)

@@ -3,10 +3,10 @@
  * The interface of net_crossover beyond the ethdev API. All functions return 0 or a negative error: -ENODEV if the port does not belong to this
  * driver, -EINVAL if the queue does not exist or is not set up, -EBUSY if another control thread holds the pair, and what is said below.
  *
- * The work of a sender's core per frame depends on the receiving port's configuration: nobody looks into frames for a single promiscuous queue without
- * hash, types or checksums; frames for up to four queues are classified and sorted by queue; frames for more are classified only. Curves over
- * the number of queues therefore compare three programs of the wire. rte_eth_tx_burst_mode_get() names the one that runs, and the
- * statistics tx_qN_wire_sampled_* show its cost.
+ * The work of a sender's core per frame depends on the receiving port's configuration: frames are not read for a single
+ * promiscuous queue without hash, types or checksums; frames for up to four queues are classified and sorted by queue;
+ * frames for more are classified only. Curves over the number of queues therefore compare three programs of the wire.
+ * rte_eth_tx_burst_mode_get() names the one that runs, and the statistics tx_qN_wire_sampled_* show its cost.
  */
 #ifndef NET_CROSSOVER_H
 #define NET_CROSSOVER_H
@@ -64,15 +64,15 @@ int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffer
  * with fewer it says as much as an interrupt vector that several queues share. `bells` lies in memory that all processes share, and stays in place
  * until a call with NULL has returned 0. May be called while the port runs.
  *
- * -EINVAL for bells with count 0; -ENOTSUP if the pair has feed=infinite (nobody sends there) or the port's buffers lie in pools; -EBUSY also
- * if a sender does not leave its burst.
+ * -EINVAL for bells with count 0; -ENOTSUP if the pair has feed=infinite (there are no senders) or the port's buffers
+ * lie in pools; -EBUSY also if a sender does not leave its burst.
  */
 struct qwait_doorbell;
 int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count);
 
 /*
- * rx=corec: counter of this lcore's polls of this queue that returned nothing because another core was quicker. Valid while the queue is started.
- * -ENOTSUP if the queue is not in this mode or not started.
+ * rx=corec: counter of this lcore's polls of this queue that returned nothing because another core reserved the
+ * descriptors first. Valid while the queue is started. -ENOTSUP if the queue is not in this mode or not started.
  */
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore,
                             const uint64_t **counter);

@@ -137,7 +137,7 @@ bool probe_callbacks_add(bool doubled)
 {
 	uint32_t before;
 
-	/* Those that could not be removed from a port that went, if it is back. */
+	/* Remove callbacks that stayed on a port that disappeared, if it is back. */
 	remove_from(is_on_usable_port, 0);
 	before = installed_count;
 	if (removed_count > WAITING_WINDOWS * last_count + WAITING_MIN)

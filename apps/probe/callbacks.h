@@ -24,7 +24,7 @@
 
 enum probe_direction { PROBE_RX, PROBE_TX, PROBE_RX_SHADOW, PROBE_DIRECTIONS };
 
-/* Follow ports that come and go, under `lock`. Returns 0 or -errno. The second call does nothing. */
+/* Follow ports that are added and removed, under `lock`. Returns 0 or -errno. The second call does nothing. */
 int probe_callbacks_init(pthread_mutex_t *lock);
 
 /* Add callbacks to every queue; a second one for reception if `doubled`. Returns false if too many removed ones wait. */

@@ -355,7 +355,7 @@ static int list_queues(const char *command, const char *parameters, struct rte_t
 	return status;
 }
 
-/* Return what this program is that the probe was not built for; NULL if it was. */
+/* Return why the probe does not fit this program; NULL if it fits. */
 static const char *wrong_program(void)
 {
 	if (rte_version == NULL || rte_version_year == NULL || rte_telemetry_register_cmd == NULL)

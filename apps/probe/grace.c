@@ -17,7 +17,7 @@ struct task {
 	uint64_t cpu_ns; /* used when the period began */
 };
 
-static struct task *tasks; /* not yet known to be outside */
+static struct task *tasks; /* not yet seen outside a callback */
 static size_t tasks_count, tasks_max;
 
 /* Linux: the clock of a thread's CPU time, by its TID (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED). */

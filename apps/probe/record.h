@@ -8,7 +8,7 @@
  *
  * A window takes the gaps that begin in it. The one that is open when the window closes is taken as well, when it ends; otherwise long
  * gaps would be missed more often than short ones. In a doubled window each RX callback is installed twice; the second records into
- * sums that nobody reads. The difference between empty gaps of doubled and single windows is the cost of a callback in place.
+ * unused sums. The difference between empty gaps of doubled and single windows is the cost of a callback in place.
  *
  * A polling thread alone writes its sums, and the counts of its queues. Others may read them at any time and see each number whole.
  * If several threads poll a queue, the counts of the queue (not of the threads) are lower bounds.
@@ -73,7 +73,7 @@ struct probe_thread {
 /* A queue of a port, in one direction. */
 struct probe_queue {
 	uint64_t polls; /* TX: bursts */
-	uint64_t full;  /* polls that returned as many packets as asked for */
+	uint64_t full;  /* polls that returned as many packets as requested */
 	uint64_t packets;
 	uint32_t thread; /* number of the last one; 0: none */
 	uint32_t moves;  /* from one thread to another */

@@ -23,7 +23,7 @@ struct session {
 	uint64_t last_beat_ns;
 };
 
-/* Of all that follows, of callbacks.c and of opening and closing windows. */
+/* Protects all data below, callbacks.c, and the opening and closing of windows. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static bool is_running; /* the thread */

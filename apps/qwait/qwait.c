@@ -69,7 +69,7 @@ static void free_bell(struct qwait_queue *queue)
 	queue->bell->set = NULL;
 	if (queue->bell->events != NULL)
 		queue->bell->events = NULL;
-	queue->added = false; /* `bell` stays: a waiter that has just armed it looks at it once more */
+	queue->added = false; /* keep `bell`: a waiter that has just armed it reads it once more */
 }
 
 void qwait_close(struct qwait *set)
@@ -156,8 +156,9 @@ int qwait_enable(struct qwait *set, uint32_t qid)
 }
 
 /*
- * Keeps a queue that was taken while it was disabled for qwait_enable(). Returns false if it was enabled meanwhile and nobody else has it: then it is
- * the caller's. The stores and loads of `parked` and `disabled` here and there are SC: one of the two threads sees the other's.
+ * Keeps a queue that was taken while it was disabled for qwait_enable(). Returns false if it was enabled meanwhile and
+ * no other thread has it: then it is the caller's. The stores and loads of `parked` and `disabled` here and there are
+ * SC: one of the two threads sees the other's.
  */
 bool qwait_park(struct qwait *set, uint32_t qid)
 {

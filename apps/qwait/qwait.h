@@ -35,7 +35,8 @@
  *
  *   Without verify or reconsider arrivals are lost: a queue that was returned is neither armed nor ready until one of the two makes it so.
  *   With the order above another consumer of the set can have the queue's next batch while this one is processed. To keep the
- *   order of flows (ordered mode) call qwait_reconsider() after the processing: until then nobody else is given the queue.
+ *   order of flows (ordered mode) call qwait_reconsider() after the processing: until then no other waiter gets the
+ * queue.
  *
  *   A queue whose emptiness is visible otherwise (the DD bit of a NIC's descriptor) needs no counter. The producer calls qwait_notify() after a
  *   full barrier. A queue's only producer may call qwait_notify_at_once() without a barrier. A set's only producer calls qwait_post()
@@ -165,8 +166,8 @@ struct qwait {
 	struct qwait_bitmap ready; /* QWAIT_LINEAR: `sleepers` only */
 	struct qwait_list list;
 	alignas(QWAIT_LINE_BYTES) struct qwait_config config;
-	int event_fd;    /* -1: nobody sleeps */
-	int process;     /* whose number event_fd is */
+	int event_fd;    /* -1: no thread sleeps */
+	int process;     /* process in which event_fd is open */
 	uint32_t leaves; /* of `ready` that are in use */
 	bool lowers;     /* bits of the summary are cleared (qwait_protocol.h) */
 	bool posts;      /* `events` is in use */
@@ -205,7 +206,7 @@ bool qwait_has_umwait(void);
 /* Wait up to max_ns for something to be ready, as config.idle says. True: something may be. */
 bool qwait_idle(struct qwait_waiter *waiter, uint64_t max_ns);
 
-/* Slow paths of what is inline below. */
+/* Slow paths of the inline functions below. */
 void qwait_list_set(struct qwait *set, uint32_t qid);
 uint32_t qwait_list_take(struct qwait *set, uint32_t from);
 bool qwait_list_take_one(struct qwait *set, uint32_t qid);

@@ -10,15 +10,16 @@
  *
  * The ready set has a bit per queue, in words (leaves), and a summary word with a bit per leaf. Finding the next queue from any place takes at most
  * two counts of trailing zeros and reads two leaves. A bit of the summary may be stale: it is cleared when a look finds its leaf empty, not
- * when the leaf becomes empty, because a queue that is served is usually activated again soon. It is never cleared where nobody needs that
- * (`lowers` is false: all leaves lie in two lines, and their only waiter reads these before it waits). The summary then says which leaves are in
- * use, and its line is not written any more.
+ * when the leaf becomes empty, because a queue that is served is usually activated again soon. It is never cleared
+ * where no waiter needs that (`lowers` is false: all leaves lie in two lines, and their only waiter reads these before
+ * it waits). The summary then says which leaves are in use, and its line is not written any more.
  *
  * Why nothing is lost. All accesses below are sequentially consistent (SC), so there is one order of them all; "<" means before in it. On x86 only
  * the stores and the read-modify-writes cost something for this, and each of these is needed as a store-load barrier:
  * - Arrival against arming. Producer: count (or set DD), then load `armed`. Consumer: exchange `armed`, then look whether the queue is empty.
  *   Without a full barrier between store and load both could pass each other: the consumer would sleep on a queue that has an item, and
- *   nobody would tell it. By SC, either the producer sees the arming, or the consumer sees the item. If both, the exchange of `armed`
+ *   no producer would notify it. By SC, either the producer sees the arming, or the consumer sees the item. If both,
+ * the exchange of `armed`
  *   decides which of them activates the queue; the other one does nothing.
  *   A queue's only producer may leave out barrier and load, and exchange at once (qwait_disarm_at_once()): of the two exchanges one
  *   reads what the other wrote. If the producer's reads the 1, it activates. If the consumer's reads the producer's 0, it synchronises with it,
@@ -213,7 +214,7 @@ static inline uint32_t qwait_bitmap_take(struct qwait_bitmap *ready, uint32_t fr
 	}
 }
 
-/* Takes this queue; false: it is not ready, or somebody else took it. */
+/* Takes this queue; false: it is not ready, or another waiter took it. */
 static inline bool qwait_bitmap_take_one(struct qwait_bitmap *ready, uint32_t qid)
 {
 	return qwait_fetch_and(&ready->leaves[qid >> QWAIT_LEAF_LOG2], ~qwait_bit(qid)) & qwait_bit(qid);

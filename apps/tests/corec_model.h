@@ -61,7 +61,7 @@ struct model {
 	int came[CONSUMERS + 1][FRAMES + 1]; /* by frame */
 	int losses;
 	bool halted[CONSUMERS];
-	uint32_t place[CONSUMERS], armed[CONSUMERS]; /* where, and how often written by then */
+	uint32_t place[CONSUMERS], armed[CONSUMERS]; /* watched descriptor; its write count when armed */
 };
 
 /* Every poller has its own buffers. The array that it polls into says which. */

@@ -95,7 +95,7 @@ static void what_it_cannot_is_refused(void)
 	CHECK_EQUAL(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER, 0);
 	log_begin();
 	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 192}), -EINVAL);
-	CHECK(strstr(log_end(), "192 descriptors are no power of two") != NULL, "no reason");
+	CHECK(strstr(log_end(), "192 descriptors are not a power of two") != NULL, "no reason");
 	CHECK_EQUAL(port_up(port_b, NULL), 0);
 	CHECK_EQUAL(net_crossover_race_lost(port_b, 0, 0, &lost), 0);
 	CHECK_EQUAL(net_crossover_race_lost(port_b, 1, 0, &lost), -EINVAL);
@@ -186,7 +186,7 @@ static void a_core_does_not_halt_where_another_took(void)
 	CHECK_EQUAL(stale.fn(0, stale.opaque), 0);
 }
 
-/* ethdev keeps nobody from polling a stopped queue. */
+/* ethdev does not prevent polling a stopped queue. */
 static void polls_of_a_stopped_queue_find_nothing(void)
 {
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});

@@ -265,7 +265,7 @@ static void a_cold_queue_outlives_an_empty_pool(void)
 		count += rte_eth_rx_burst(port_a, 0, taken + count, BURST);
 	CHECK(stats_of(port_a).rx_nombuf > 0, "%u frames, and the pool was not empty", count);
 	rte_pktmbuf_free_bulk(taken, count);
-	CHECK(is_share(queue_poll(0, 5000).busy, 5000, 0.9), "it does not go on");
+	CHECK(is_share(queue_poll(0, 5000).busy, 5000, 0.9), "it does not continue");
 }
 
 static void bad_queue_polls_are_refused(void)

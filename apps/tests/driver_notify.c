@@ -202,7 +202,7 @@ static void nobody_rings_who_was_not_asked(void)
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(serve(port_b, &frames), 0);
 	CHECK_EQUAL(receive_all(port_b, 0), 100);
-	/* the other direction was never asked */
+	/* the other direction was not configured */
 	CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(receive_all(port_a, 0), 1);
 }

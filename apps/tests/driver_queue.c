@@ -112,7 +112,7 @@ static void deferred_queues_wait(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, 5);
 }
 
-/* ethdev keeps nobody from polling a queue that was never started, or not since the last stop. */
+/* ethdev does not prevent polling a queue that was never started, or not since the last stop. */
 static void check_polls_find_nothing(void)
 {
 	static const struct port_setup two = {.rx_queues = 2, .rx_deferred = true};

@@ -357,7 +357,7 @@ static void hash_only_where_asked(void)
 	pair_up(&single, &quiet);
 	CHECK_SO_FAR();
 	m = route(ipv4_frame(&flow), QUEUES, &queue);
-	CHECK(m != NULL && m->ol_flags == 0, "a hash nobody asked for");
+	CHECK(m != NULL && m->ol_flags == 0, "an unrequested hash");
 	rte_pktmbuf_free(m);
 	CHECK(send_one(port_b, 0, ipv4_frame(&flow)), "not sent");
 	m = receive_one(port_a, 0);

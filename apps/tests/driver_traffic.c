@@ -33,7 +33,7 @@ static void frames_arrive_whole(void)
 	}
 }
 
-/* Rings that are no power of two, bursts that divide neither ring: every wrap is met. */
+/* Ring sizes that are not a power of two, bursts that divide neither ring: every wrap is met. */
 static void order_holds_round_the_rings(void)
 {
 	struct port_setup small = {.rx_desc = 192, .tx_desc = 192, .rx_free_thresh = 7};

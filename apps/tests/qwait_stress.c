@@ -120,7 +120,7 @@ static void ring(uint32_t q)
 		post(q);
 		return;
 	}
-#ifdef UMWAIT_IN_SOFTWARE /* each item shall end a halt; not awaited for ever, in case nobody halts any more */
+#ifdef UMWAIT_IN_SOFTWARE /* each item shall end a halt; the wait is bounded in case no thread halts any more */
 	const uint64_t before = __atomic_load_n(&halts, __ATOMIC_RELAXED);
 #endif
 	qwait_ring(&world.bells[q], 1);
@@ -189,7 +189,7 @@ static uint64_t taken_of(uint32_t set)
 	return items ? taken : UINT64_MAX;
 }
 
-/* Returns whether a wait took its whole time although something was ready, or items waited that nobody took. */
+/* Returns whether a wait took its whole time although something was ready, or items waited that no thread took. */
 static bool waits_in_vain(struct server *me)
 {
 	const uint64_t taken = taken_of(me->own), end_ns = deadline_after_ns(WAIT_NS);

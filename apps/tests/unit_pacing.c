@@ -387,7 +387,7 @@ static const struct unit_case cases[] = {
         {"Poisson counts are dispersed", poisson_counts_are_dispersed_like_poisson},
         {"Poisson seed decides", poisson_seed_decides},
         {"Poisson distances are exponential", poisson_distances_are_exponential},
-        {"a held process goes on with another mean", a_held_process_goes_on_with_another_mean},
+        {"a stopped process continues with another mean", a_held_process_goes_on_with_another_mean},
         {NULL, NULL},
 };
 

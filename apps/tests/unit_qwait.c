@@ -41,7 +41,7 @@ static void open_set(struct qwait_config config)
 	qwait_waiter_init(&f.waiter, f.set);
 }
 
-/* All queues; queue q has the weight 1 + q % weights. Verify filters what qwait_add() made ready. */
+/* Add all queues, with weights 1 + q % weights, and verify away the wake-ups that qwait_add() causes. */
 static void open_full_set(uint32_t queues, enum qwait_policy policy, enum qwait_ready_set ready_set,
                           uint32_t weights)
 {

@@ -115,7 +115,7 @@ class Binding(Setting):
         return str(state["driver"] or "no driver")
 
     def _vlans(self, interfaces: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the VLANs on interfaces, each after the link that it stands on."""
+        """Return the VLANs on interfaces, each after the link below it."""
         if not any(self._stands_on(name) for name in interfaces):
             return []
         shown = self.run(["ip", "-json", "-details", "link", "show", "type", "vlan"])

@@ -133,7 +133,7 @@ def note_pending(name: str, words: Sequence[str], pending: bool) -> None:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse a text that is no kernel parameter, because a shell reads the file.
+    """Refuse a text that is not a kernel parameter, because a shell reads the file.
 
     Raises:
         HostError: a text is none.
@@ -141,7 +141,7 @@ def check_words(words: Sequence[str]) -> None:
     bad = [word for word in words if not WORD.fullmatch(word)]
     if bad:
         raise HostError(
-            f"{bad[0]!r} is no kernel parameter", remedy="use letters, digits, _ . - and behind = also , : @"
+            f"{bad[0]!r} is not a kernel parameter", remedy="use letters, digits, _ . - and behind = also , : @"
         )
 
 

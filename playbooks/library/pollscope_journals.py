@@ -23,10 +23,10 @@ short_description: Find the roles that have something to restore on this host; b
 description:
   - Returns C(roles). The name of a journal begins with the name of its role. The roles that turn knobs share the
     journal of the knobs. A role whose reboot is still to come is listed as well.
-  - C(begun) marks that a play goes on. The mark keeps runs away and holds a copy of the journals, so that only this
+  - C(begun) marks that a play is running. The mark keeps runs away and holds a copy of the journals, so that only this
     play is undone if it fails. C(begun) refuses a host on which a run measures, whose boot parameters a run changes, or
-    on which another user's play goes on. C(alone) refuses the same hosts and makes no mark.
-  - C(free) begins a play that restores. It refuses a host on which a run measures or another user's play goes on, or
+    on which another user's play is running. C(alone) refuses the same hosts and makes no mark.
+  - C(free) begins a play that restores. It refuses a host on which a run measures or another user's play is running, or
     where a killed run has left knobs. Those need the programs, which the play removes.
   - C(ended) removes the mark, and the releases that no link points to. C(restored) also removes the note of a run that
     had changed the boot parameters.
@@ -67,7 +67,7 @@ def roles() -> list[str]:
 
 
 def begin(player: str = "", take_over: bool = False) -> None:
-    """Mark that a play goes on, with a copy of the journals and the name of the player.
+    """Mark that a play is running, with a copy of the journals and the name of the player.
 
     Raises:
         HostError: a run or another play is on the host.
@@ -85,7 +85,7 @@ def begin(player: str = "", take_over: bool = False) -> None:
 
 
 def refuse_other_player(player: str, take_over: bool) -> None:
-    """Refuse a host on which another user's play goes on.
+    """Refuse a host on which another user's play is running.
 
     A play does not hold the lock between its tasks. Another play would overwrite the copy of the journals, which the
     first one needs if it fails. A user has one play at a time on a host (testbeds/pair/plays.py).

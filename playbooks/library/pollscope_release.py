@@ -94,7 +94,7 @@ def build(archive: BufferedReader, final: Path, folder: Path, options: Sequence[
 def open_archive(path: Path) -> BufferedReader:
     """Open a file without following a link.
 
-    Check and unpack what this function returns: nobody can exchange it, because its name is not looked up again.
+    Check and unpack what this function returns: no user can exchange it, because its name is not looked up again.
 
     Raises:
         HostError: the file is a link or cannot be read.
@@ -123,8 +123,8 @@ def require_archive(archive: BufferedReader, digest: str) -> None:
 def extract(archive: BufferedReader, folder: Path, leave_out: frozenset[str] = frozenset()) -> None:
     """Unpack an archive into a new folder, except the names at its top that are left out.
 
-    Everything belongs to the user who unpacks, and nobody else can write to it. Bits for setuid, setgid and writing by
-    others are dropped.
+    Everything belongs to the user who unpacks, and no other user can write to it. Bits for setuid, setgid and writing
+    by others are dropped.
 
     Raises:
         HostError: it is no archive, the disk is full, or a member is refused (see `place`).

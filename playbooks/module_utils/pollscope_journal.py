@@ -104,8 +104,8 @@ class Ledger:
         """Restore every old state, the last change first; return one line per change.
 
         Raises:
-            HostError: somebody else changed a state meanwhile, or the host refused the old one. Its entry stays in the
-                journal; the others are restored.
+            HostError: another program changed a state meanwhile, or the host refused the old one. Its entry stays in
+                the journal; the others are restored.
         """
         results = Restorer(self.settings, self.boot, dry=dry).restore(self.path, wanted)
         refusals = [f"{each.target}: {each.text}" for each in results if not each.restored]
@@ -245,7 +245,7 @@ def run_state(
         return act(dry=True)
     wanted = [] if module.params["state"] == "absent" else items
     if not act(dry=True) and (is_undone() or ledger.lists_only(wanted, out_of_reach)):
-        return []  # reading needs no lock, so a run may go on
+        return []  # reading needs no lock, so a run may continue
     with HostLock("a play"):
         return act(dry=False)
 
@@ -278,7 +278,7 @@ def journal_path(name: str) -> Path:
 
 
 def mark_folder() -> Path:
-    """Return the folder that holds copies of the journals while a play goes on."""
+    """Return the folder that holds copies of the journals while a play is running."""
     return journal_path("any").parent / "before"
 
 

@@ -92,7 +92,7 @@ def cpus_of(text: str) -> set[int]:
         first, _, last = part.partition("-")
         last = last or first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= MOST_CPUS):
-            raise HostError(f"{text!r} is no list of CPUs", remedy="write it like 2-3,6")
+            raise HostError(f"{text!r} is not a list of CPUs", remedy="write it like 2-3,6")
         found.update(range(int(first), int(last) + 1))
     return found
 
@@ -186,7 +186,7 @@ class Link(Setting):
     def read(self, target: str) -> str | None:
         path = Path(target)
         if path.exists() and not path.is_symlink():
-            raise HostError("is there, and is no link", target, "move it away")
+            raise HostError("is there, and is not a link", target, "move it away")
         return str(path.readlink()) if path.is_symlink() else None
 
     def write(self, target: str, state: str | None) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From run folders to statistics, figures, verdicts and reports; nothing here needs a testbed."""
+"""Turn run folders into statistics, figures, verdicts and reports; nothing here needs a testbed."""
 
 import logging
 
-# On a busy host matplotlib says on standard error that it builds its font cache: once, in the middle of any command.
+# Suppress matplotlib's message, on a busy host, that it builds its font cache.
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)

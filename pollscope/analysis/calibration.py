@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compute the costs of a modelled machine (polls, packets, the path) from measured runs (docs/models.md).
 
-Every cost names the runs that it comes from and has the interval that their trials give. A cost that the runs do not
+Every cost names the runs that it comes from and has an interval over their trials. A cost that the runs do not
 reveal is left out; nothing is assumed.
 """
 
@@ -86,7 +86,7 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
     trials = [trial for table in tables for trial in table]
     where = ", ".join(run.run_id for run in runs)
     if not trials:
-        raise UsageError("no trial is data", where, "give runs that ended, and levels that they have")
+        raise UsageError("no trial is data", where, "give complete runs, and levels that they contain")
     holds_for = _holds_for(trials, where)
     found = _costs(trials, where, HostMetadata(runs[0].meta).testbed_name)
     rows: dict[str, list[str]] = {}
@@ -106,7 +106,9 @@ def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> 
 
 
 def _holds_for(trials: Sequence[Trial], where: str) -> dict[str, Any]:
-    """Return what the costs hold for; costs of rings come from other organisations than costs of polling cores."""
+    """Return the conditions for which the costs hold; costs of rings come from other organisations than costs of
+    polling cores.
+    """
     handing = [trial for trial in trials if dispatchers(trial["params"])]
     plain = [trial for trial in trials if not dispatchers(trial["params"])]
     found = {name: _one(plain if plain and name == "organisation" else trials, name, where) for name in _HOLDS_FOR}
@@ -167,7 +169,7 @@ def _trial(record: Trial, row: Mapping[Any, Any]) -> Trial:
 
 
 class _RingEnd(NamedTuple):
-    """Hold the work of one lcore at a ring: packets and time of a mean busy poll; None with too few empty polls."""
+    """The work of one lcore at a ring: packets and time of a mean busy poll; None with too few empty polls."""
 
     dispatches: bool
     packets: float
@@ -249,7 +251,8 @@ def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]
 
     The extra cost is measured with one core at each end, where no core waits. The time beyond an operation on a ring of
     one's own consists of the atomic accesses that cores make one after the other. The cost of a cache line that another
-    core held (ring_contended_ns) cannot be derived from sums over a window: it passes while the core waits its turn.
+    core held (ring_contended_ns) cannot be derived from sums over a window: it elapses while the core waits for its
+    turn.
     """
     costs_of: dict[str, dict[int, list[float]]] = {"dispatch_ns": {}, "empty_ring_poll_ns": {}, "ring_busy_poll_ns": {}}
     for queues, end, beyond_ns in _beyond_own_work(trials, costs, "scale-out"):
@@ -379,7 +382,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _separable(rows: Sequence[tuple[float, float]]) -> bool:
-    """Tell whether busy polls differ enough in their packets to separate both costs."""
+    """Return whether busy polls differ enough in their packets to separate both costs."""
     bursts = [burst for burst, _ in rows]
     return len(rows) >= _FEWEST_TRIALS and max(bursts) >= _LEAST_SPREAD * min(bursts)
 

@@ -12,7 +12,7 @@ from pollscope.base.units import human_number
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
-# The page shows so many metrics of a collector; all are in the samples.
+# The page shows this many metrics per collector; the samples contain all.
 _MOST_METRICS = 8
 Record = Mapping[str, Any]
 
@@ -21,8 +21,8 @@ Record = Mapping[str, Any]
 class Delivery:
     """Describe one collector of a run.
 
-    `states` counts trials by status; `cpu_share` is a median of one core; `left_out` counts lines that were not
-    understood, of which `first_left_out` is the first.
+    `states` counts trials by status; `cpu_share` is a median of one core; `left_out` counts unreadable lines;
+    `first_left_out` is the first of them.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Delivery:
 
     @property
     def status(self) -> str:
-        """In words: `ok in 12 trials, hung in 1`; without a trial, whether it was there at the start."""
+        """Describe the outcomes, as in `ok in 12 trials, hung in 2 trials`; `no trial` if there are none."""
         return ", ".join(f"{status} in {count} trials" for status, count in self.states.items()) or "no trial"
 
 
 @dataclass(frozen=True)
 class MeansTable:
-    """Means of one collector's metrics by point; `more` metrics are not shown."""
+    """One collector's means by point; `more` is the number of metrics not shown."""
 
     collector: str
     metrics: Sequence[str]
@@ -61,7 +61,7 @@ class Doubt:
 
 
 def deliveries(run: RunFolder) -> list[Delivery]:
-    """One line per collector that the spec names."""
+    """Return one line per collector that the spec names."""
     records = [record for record in last_attempts(run.trials) if record.get("collectors")]
     return [_delivery(name, known, records) for name, known in run.meta.get("collectors", {}).items()]
 
@@ -84,7 +84,7 @@ def _delivery(name: str, known: Record, records: Sequence[Record]) -> Delivery:
 
 
 def means_tables(run: RunFolder) -> list[MeansTable]:
-    """Means over the trials of each point, of the metrics that are not zero everywhere."""
+    """Return, for each point, the means over its trials of the metrics that are not zero everywhere."""
     points: dict[str, list[Record]] = {}
     for record in last_attempts(run.trials):
         if record["kind"] == "measure" and record["status"] in ("ok", "flagged") and record.get("collectors"):
@@ -118,7 +118,7 @@ def _mean_text(metric: str, means: Sequence[Mapping[str, Any]]) -> str:
 
 
 def doubts(run: RunFolder) -> list[Doubt]:
-    """Findings that are not ok, the impossible ones first; one line per rule, verdict and run."""
+    """Return findings that are not ok, the impossible ones first; one line per rule, verdict and run."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     records: Sequence[Record] = last_attempts(run.trials)
     for record in records:

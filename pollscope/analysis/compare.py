@@ -24,7 +24,7 @@ from pollscope.stats.estimates import (
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# Metrics that are compared by default: results, not descriptions of the set-up.
+# Metrics that are compared by default: results, not descriptions of the configuration.
 DEFAULT_METRICS = (
     "tax_share_running",
     "poll_rate_running_hz",
@@ -54,7 +54,7 @@ class Difference:
         change: second minus first.
         ratio: second over first.
         p: probability of means so far apart if they are equal (`PointValues.chance`), NaN with fewer than two trials
-            on a side. Of means it is below 5 % exactly where the interval of `change` leaves 0 out.
+            on a side. For means it is below 5 % exactly if the interval of `change` excludes 0.
         adjusted: the same among all differences of the comparison (Benjamini & Hochberg 1995).
         relative: both sides are shares of their own baselines, without a unit.
         footing: whether both sides belong to the same host state.
@@ -84,12 +84,12 @@ class Difference:
 
     @property
     def is_constant(self) -> bool:
-        """Tell whether both sides are one and the same number in every trial, which no comparison needs."""
+        """Return whether both sides are one and the same number in every trial, so that no comparison is needed."""
         return len({value for sample in self.samples for value in sample.values}) == 1
 
     @property
     def beyond_noise(self) -> bool:
-        """Tell whether the difference is larger than noise among all of its comparison."""
+        """Return whether the difference exceeds noise, given all differences of its comparison."""
         return self.adjusted <= _FALSE_DISCOVERIES
 
 
@@ -124,7 +124,7 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
 
 
 def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str]) -> list[Missing]:
-    """Where the second run has no value of a metric that the first one has, by metric and point."""
+    """Return metric and point wherever only the first run has a value."""
     found = []
     for metric, (left, right), _ in _by_metric((first, second), metrics):
         reason = f"{_RUN_NAMES[1]} has no {metric} there"
@@ -138,7 +138,7 @@ def _by_metric(
     """Yield each metric with its samples of both runs by label, and why their host states cannot be compared."""
     labelled, unknown = labelled_together(runs, [current_table(run) for run in runs])
     tables = [measured(table) for table in labelled]
-    # A factor that has one and the same level everywhere tells nothing; a level that only one run gives is its own.
+    # A factor with the same level everywhere carries no information; a level that only one run has identifies that run.
     constant = _constants(tables)
     for metric in _chosen(metrics):
         yield metric, [{each.label(*constant): each for each in by_point(table, metric)} for table in tables], unknown
@@ -180,11 +180,11 @@ def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
     for factor in (name, f"{KNOB_PREFIX}{name}"):
         if factor in swept:
             return factor
-    raise UsageError(f"'{name}' is no factor of this run", str(run.path), f"its factors: {', '.join(swept) or 'none'}")
+    raise UsageError(f"the run has no factor '{name}'", str(run.path), f"its factors: {', '.join(swept) or 'none'}")
 
 
 def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
-    """Differences between the first pair of a run and each other, every trial as a ratio to its pair's own baseline.
+    """Compare the first pair of a run with each other pair; trials are ratios to their own pair's baseline.
 
     A trial is divided by the last baseline before it on the same pair, so the baseline's own noise is in the interval.
 
@@ -193,7 +193,7 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
     """
     table = current_table(run)
     if "factor.pair" not in table.columns:
-        raise UsageError("this run had no several pairs", str(run.path), "a testbed of kind pairs")
+        raise UsageError("this run had only one pair", str(run.path), "a testbed of kind pairs")
     pairs = list(dict.fromkeys(table["factor.pair"].dropna()))
     if not (table["kind"] == "baseline").any():
         raise UsageError("pairs are compared with their own baselines; this run has none", str(run.path), "baseline")
@@ -208,13 +208,13 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
 
 
 def _shares_of_baseline(table: pd.DataFrame, pair: str, metric: str) -> list[PointValues]:
-    """The samples of a pair, which as ratios to its baselines have not the limits of the metric."""
+    """Return the samples of a pair as ratios to its baselines; a metric's limits do not apply to ratios."""
     found = by_point(_relative(table, pair, metric), metric)
     return [replace(each, limits=(each.limits[0], math.inf), resolution=RESOLUTION) for each in found]
 
 
 def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
-    """The measured trials of a pair: a metric and its own error, each over the metric in the last baseline."""
+    """Return the measured trials of a pair; divide a metric and its error by the metric of the last baseline."""
     own = table[table["factor.pair"] == pair]
     column = f"metric.{metric}"
     baseline = own[column].where((own["kind"] == "baseline") & own["status"].isin(["ok", "flagged"])).ffill()
@@ -242,13 +242,13 @@ def _not_empty(found: list[Difference], complaint: str, metrics: Sequence[str] |
 
 
 def _moving(found: list[Difference], metrics: Sequence[str] | None) -> list[Difference]:
-    """The differences, adjusted; constants are left out unless their metric was asked for."""
+    """Return the adjusted differences; leave constants out unless their metric was asked for."""
     moving = [each for each in found if metrics or not each.is_constant]
     return _adjusted(moving or found)
 
 
 def _adjusted(found: Sequence[Difference]) -> list[Difference]:
-    """The differences with what each is worth among all of them: of many, some are large by chance."""
+    """Adjust the significance of the differences for their number: of many, some are large by chance."""
     known = [each for each in found if not math.isnan(each.p)]
     values = scipy.stats.false_discovery_control([each.p for each in known]) if known else []
     adjusted = {id(each): float(value) for each, value in zip(known, values, strict=True)}
@@ -296,7 +296,7 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     if len(tested) > 1:
         alone = sum(each.p < _FALSE_DISCOVERIES for each in tested)
         lines.append(
-            f"Without the correction, {alone} of {len(tested)} would: their intervals leave 0 out. Chance alone gives "
+            f"Without the correction, {alone} of {len(tested)} would: their intervals exclude 0. Chance alone gives "
             f"about {human_number(_FALSE_DISCOVERIES * len(tested))}."
         )
     if len(tested) < len(differences):

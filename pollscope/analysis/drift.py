@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell whether results moved during a run: the repeats of every point against the time of their measurement.
+"""Detect results that moved during a run: the repeats of every point against the time of their measurement.
 
 Repeats in different host states (docs/validity.md) are not compared: another caution says that the state changed.
 """
@@ -19,7 +19,7 @@ from pollscope.stats.estimates import trend
 from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
-# Several metrics are looked at in every run, so a drift has to be surer than one in twenty.
+# Several metrics are looked at in every run, so a drift needs more certainty than one in twenty.
 LARGEST_P = 0.01
 # A smaller move than this, as a share, is not worth a warning.
 _SMALLEST_MOVE = 0.02
@@ -28,13 +28,13 @@ FEWEST_REPEATS = 3
 
 @dataclass(frozen=True)
 class Drift:
-    """A metric that rose or fell while the run went on.
+    """A metric that rose or fell during the run.
 
     Attributes:
-        move: from the first trial to the last, as a share of what it began with; median over points.
+        move: from the first trial to the last, as a share of its first value; median over points.
         minutes: length of the run.
         p: of the Mann-Kendall test over all points, each compared with itself only (Hirsch 1982).
-        points: how many had repeats enough.
+        points: number of points with enough repeats.
     """
 
     move: float
@@ -44,9 +44,9 @@ class Drift:
 
 
 def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
-    """The drift of a metric over a run; None when there is none, or it is too small, or there are too few repeats."""
+    """Return a metric's drift over a run; None if there is none, it is too small, or repeats are too few."""
     minutes, column = _minutes(run), f"metric.{metric}"
-    # A table has hundreds of columns: those that are looked at are taken before the rows are.
+    # A table has hundreds of columns: select the needed ones before the rows.
     read = ["trial", "point", "host_state", "kind", "status", "other_host_state", f"factor.{PAIR}", column]
     data = measured(table[[name for name in read if name in table]])
     data = data[data[column].notna() & data["trial"].isin(minutes)]
@@ -66,7 +66,7 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
 
 
 def _minutes(run: RunFolder) -> dict[str, float]:
-    """Trial -> minutes since the first one."""
+    """Return trial -> minutes since the first one."""
     records = last_attempts(run.trials)
     starts = {str(record["trial"]): start for record in records if (start := _start(record)) is not None}
     first = min(starts.values(), default=None)
@@ -85,11 +85,11 @@ def _move(when: Sequence[float], values: Sequence[float], length: float) -> floa
     middle = median(values)
     if middle == 0 or len(set(when)) < 2:
         return None
-    if min(values) > 0:  # on a straight line what falls to a tenth would fall by more than there is
+    if min(values) > 0:  # a straight line through a fall to a tenth would reach below zero
         return math.expm1(_slope([math.log(value) for value in values], when) * length)
     return max(-1.0, _slope(values, when) * length / abs(middle))
 
 
 def _slope(values: Sequence[float], when: Sequence[float]) -> float:
-    with np.errstate(invalid="ignore"):  # the slope's interval, which is not asked for, has none where many are tied
+    with np.errstate(invalid="ignore"):  # many ties make the slope's interval undefined, which is not used
         return float(scipy.stats.theilslopes(values, when).slope)

@@ -21,15 +21,15 @@ from pollscope.store.run_folder import RunFolder
 
 MOST_FINDINGS = 6
 _LOAD = "load_of_max"
-# The load that is named beside full load.
+# The load that findings report besides full load.
 _LIGHT = 0.25
 _SHAPES = {"SQ": "all traffic in one queue", "FB": "traffic in all queues"}
-# A sentence says so where more than this share of its trials are flagged.
+# If more than this share of its trials are flagged, a sentence says so.
 _MOST_FLAGGED = 0.5
 _PMU = re.compile(r"perf_event_open|\bPMU\b")
 # Why a claim is not measurable, by the words of its finding; the first that fits.
 _NEEDS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"no trial that is data"), "trials that did not fail"),
+    (re.compile(r"no valid trial"), "trials that did not fail"),
     (re.compile(r"claim is about|virtual NIC has no"), "a NIC with PCIe"),
     (_PMU, "a PMU"),
     (re.compile(r"\bSMT\b|smt-"), "SMT"),
@@ -37,7 +37,7 @@ _NEEDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"needs? \d+ CPUs|core of its own"), "more CPUs"),
     (re.compile(r"collector|counter"), "counters of the host"),
     (re.compile(r"no fair sample"), "a quieter machine or longer windows"),
-    (re.compile(r"fit to judge by"), "a load that the generator reaches"),
+    (re.compile(r"suitable for a judgement"), "a load that the generator reaches"),
     (re.compile(r"fewer than two levels|no point with|no pair of points"), "levels that the run leaves out"),
 )
 _TALLY_WORDS = {
@@ -70,7 +70,7 @@ def by_chance(verdicts: Sequence[Verdict]) -> str:
 
 
 def folded(verdicts: Sequence[Verdict]) -> str:
-    """Return what the claims that were not measurable need, in one sentence; empty without such a claim."""
+    """Return one sentence on what unmeasurable claims need; empty without such a claim."""
     needs = Counter(_need(verdict) for verdict in verdicts if verdict.kind is VerdictKind.NOT_MEASURABLE)
     words = [f"{counted(count, 'claim')} need{'s' if count == 1 else ''} {what}" for what, count in needs.most_common()]
     return ", ".join(words)
@@ -82,7 +82,7 @@ def _need(verdict: Verdict) -> str:
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
-    """Return verdict, claim and statement of what was judged; the checks of a testbed are one line."""
+    """Return verdict, claim and statement of each judged claim; the checks of a testbed are one line."""
     checks = [verdict for verdict in verdicts if verdict.claim.row == SANITY]
     others = [each for each in verdicts if each.claim.row != SANITY and each.kind is not VerdictKind.NOT_MEASURABLE]
     lines = [(each.kind.value, each.claim.id, each.claim.statement) for each in others]
@@ -155,7 +155,7 @@ def _cost(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
 
 
 def _many_queues(run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
-    """Yield what is left of the throughput when further queues have to be polled."""
+    """Yield the remaining throughput when more queues have to be polled."""
     if not run.meta["spec"].get("parameters", {}).get("saturate"):
         return
     for shape, words in _SHAPES.items():
@@ -181,7 +181,7 @@ def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
 
 
 def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
-    """Yield how fast a core polls that receives nothing."""
+    """Yield the poll rate of a core that receives nothing."""
     idle = [each for each in by_point(data, "poll_rate_running_hz") if not each.levels.get(_LOAD)]
     idle = [each for each in idle if _LOAD in each.levels or _is_idle(data)]
     for _, found in groups(idle, "queues"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every row of the papers on one page: drawn from the runs that there are, or absent with the reason."""
+"""Show every row of the papers on one page: drawn from the available runs, or absent with the reason."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ from pollscope.spec import known_specs, load_file
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# Of a row that pollscope has claims or values of, and no more.
+# Reason for a row of which pollscope has only claims or values.
 _NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
 _RANK = {"measured": 0, "modelled": 1, "absent": 2}
 _CHIP_COLUMNS = ("statement", "allowed", "on the chip", "verdict", "what would have to differ")
@@ -34,13 +34,13 @@ ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
 
 @dataclass(frozen=True)
 class Badge:
-    """How real what is shown of a row is: a word for the eye, and the class that it is drawn with."""
+    """The origin of a shown row (measured, modelled, absent): its word and its CSS class."""
 
     text: str
 
     @property
     def kind(self) -> str:
-        """`modelled`, `absent`, or `measured` for all that a run on a machine gave."""
+        """Return `modelled`, `absent`, or `measured`, which stands for every result of a run on a machine."""
         return self.text if self.text in (ABSENT, MODELLED) else "measured"
 
 
@@ -55,7 +55,7 @@ class GalleryRow:
         figures: those of a measured run first.
         reason: why there is none; empty where there is one.
         stated: what the paper's text states, as name and text.
-        judged: what becomes of the paper's statements on a modelled chip, a text for each column of _CHIP_COLUMNS.
+        judged: the paper's statements on a modelled chip, one text per column of _CHIP_COLUMNS.
     """
 
     row: str
@@ -77,7 +77,7 @@ class PaperGallery:
     rows: list[GalleryRow]
 
     def by_badge(self) -> list[tuple[Badge, list[str]]]:
-        """Each badge with its rows: measured ones first, absent ones last."""
+        """Return each badge with its rows: measured ones first, absent ones last."""
         found: dict[Badge, list[str]] = {}
         for row in self.rows:
             for badge in row.badges:
@@ -86,7 +86,7 @@ class PaperGallery:
 
 
 def paper_rows(paper: str) -> list[str]:
-    """The rows of a paper: those with a figure in their order, then those that have none."""
+    """Return the rows of a paper: those with a figure in their order, then those without."""
     drawn_rows = [row for row in figure_rows() if figure_of(row).paper == paper]
     claimed = [claim.row for claim in load_claims() if claim.paper == paper]
     known = load_paper(paper)
@@ -95,7 +95,7 @@ def paper_rows(paper: str) -> list[str]:
 
 
 def runs_of_rows(rows: Sequence[str], runs: Sequence[RunFolder]) -> dict[str, list[RunFolder]]:
-    """Row -> the runs that measure it and have data that its figure can show, the measured before the modelled."""
+    """Return row -> the runs with data that its figure can show, measured before modelled."""
     found: dict[str, list[RunFolder]] = {row: [] for row in rows}
     for run in sorted(runs, key=lambda each: each.modelled):
         for row in rows_of(run):
@@ -105,17 +105,17 @@ def runs_of_rows(rows: Sequence[str], runs: Sequence[RunFolder]) -> dict[str, li
 
 
 def first_measured(by_row: Mapping[str, Sequence[RunFolder]]) -> list[RunFolder]:
-    """The first measured run of each row, each once: those that models are held against."""
+    """Return the first measured run of each row, without duplicates: models are compared with these."""
     firsts = (next((run for run in own if not run.modelled), None) for own in by_row.values())
     return list({run.path: run for run in firsts if run is not None}.values())
 
 
 def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) -> str:
-    """Why nothing is drawn of a row.
+    """Return why a row has no figure.
 
     Args:
         row: of a paper.
-        runs: all that there are; one of this row says itself what is wrong with it.
+        runs: all that there are; a run of this row gives its own reason.
         reasons: row -> why no run of it could be made here.
     """
     if row in rows_without_figure():
@@ -132,7 +132,7 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
 
 
 def _misfit(row: str, run: RunFolder) -> str:
-    """Why a run cannot show a row; empty when it can."""
+    """Return why a run cannot show a row; empty if it can."""
     figure = figure_of(row) if row in figure_rows() else None
     if not isinstance(figure, PaperFigure):
         return "pollscope draws no figure of this row from runs"
@@ -145,13 +145,13 @@ def _misfit(row: str, run: RunFolder) -> str:
 def paper_gallery(
     paper: str, runs: Sequence[RunFolder], reasons: Mapping[str, str], judged: Sequence[Mapping[str, Any]] = ()
 ) -> PaperGallery:
-    """Every row of a paper, drawn from runs.
+    """Return every row of a paper, drawn from runs.
 
     Args:
         paper: its name in data/papers.
         runs: of any rows.
         reasons: row -> why no run of it could be made here.
-        judged: what a modelled chip makes of statements of rows (models.hyperplane).
+        judged: statements of rows on a modelled chip (models.hyperplane).
 
     Raises:
         UsageError: a run folder contradicts its formats.
@@ -194,14 +194,14 @@ def _row(
 
 
 def _asked(row: str) -> str:
-    """The title of a row that pollscope draws no figure of, or of its spec; empty where there is none."""
+    """Return the title of a row without a figure, or of its spec; empty where there is none."""
     if row in rows_without_figure():
         return rows_without_figure()[row].title
     return load_file(known_specs()[row]).spec.title if row in known_specs() else ""
 
 
 def _with_chip(row: GalleryRow, judged: Sequence[Mapping[str, Any]]) -> GalleryRow:
-    """A row beside what a chip makes of its statements, which is modelled where nothing else is known of the row."""
+    """Add a modelled chip's verdicts to a row; without figures the row counts as modelled."""
     if not judged:
         return row
     badges = row.badges if row.figures else [Badge(MODELLED)]
@@ -216,13 +216,13 @@ def _chip_line(each: Mapping[str, Any]) -> tuple[str, ...]:
     lever = ""
     if "lever" in each:
         value = each["would_do"]
-        would = "no value up to ten times off would do" if value is None else f"{human_number(value)} would do"
+        would = "no value within a factor of ten suffices" if value is None else f"{human_number(value)} would do"
         lever = f"{each['lever']} is {human_number(each['is'])}: {would}"
     return each["statement"], allowed, f"{human_number(each['chip'])}{interval}", each["verdict"], lever
 
 
 def _error(figure: PaperFigure, own: Sequence[RunFolder]) -> list[DrawnFigure]:
-    """Measured and modelled in one figure, where a row has both at the same points."""
+    """Draw measured and modelled values in one figure, where a row has both at the same points."""
     measured_first = [run for run in own if not run.modelled][:1]
     for real in measured_first:
         for computed in (run for run in own if run.modelled):

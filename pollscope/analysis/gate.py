@@ -3,8 +3,8 @@
 
 A condition has three outcomes at a point. It holds if the whole interval of the change lies beyond the bound; these
 intervals hold jointly with 95 % over all points, so that many points do not fail by chance more often than one. It does
-not hold if the 90 % interval lies on the other side, which errs in 5 % of cases; no point passes for another, so these
-intervals need no correction. Otherwise the comparison could not have seen such a change.
+not hold if the 90 % interval lies on the other side, which errs in 5 % of cases; every point is judged by itself, so
+these intervals need no correction. Otherwise the intervals are too wide to decide.
 """
 
 import math
@@ -50,11 +50,11 @@ class Condition:
         return f"{self.metric} {'<' if self.below else '>'} {bound:+f} %"
 
     def holds(self, ratio: Estimate) -> bool:
-        """Tell whether the whole interval of second over first lies beyond the bound."""
+        """Return whether the whole interval of second over first lies beyond the bound."""
         return ratio.high < self.bound if self.below else ratio.low > self.bound
 
     def excluded(self, ratio: Estimate) -> bool:
-        """Tell whether no part of the interval of second over first lies beyond the bound."""
+        """Return whether no part of the interval of second over first lies beyond the bound."""
         return ratio.low >= self.bound if self.below else ratio.high <= self.bound
 
     @property
@@ -88,7 +88,7 @@ def condition(text: str) -> Condition:
     """
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise UsageError("is no condition", f"--fail-if '{text}'", _FORM)
+        raise UsageError("is not a condition", f"--fail-if '{text}'", _FORM)
     metric, percent = metric_dictionary()[found["metric"]].name, float(found["bound"])
     if percent <= -100:
         raise UsageError("nothing falls by 100 % or more", f"--fail-if '{text}'", _FORM)
@@ -141,7 +141,7 @@ def _judged(
 
 
 def _rose_from_zero(each: Difference) -> bool:
-    """Tell whether the first side is 0 in every trial and the second certainly above 0: more than any percentage."""
+    """Return whether the first side is 0 in every trial and the second certainly above 0: more than any percentage."""
     first = each.samples[0].values
     return len(first) > 1 and not any(first) and each.second.has_interval and each.second.low > each.first.high
 

@@ -21,7 +21,7 @@ DEFAULT_METRICS = ("rx_pps", "tax_share_running", "latency_p99_ns")
 
 @dataclass(frozen=True)
 class LevelChange:
-    """A level that changed: the first run on the new one, and the medians of both, in base units."""
+    """A change of level: the first run at the new level, and the medians of both levels, in base units."""
 
     run_id: str
     before: float
@@ -48,7 +48,7 @@ class MetricHistory:
 
 
 def history(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> list[MetricHistory]:
-    """Every metric at every point over the runs, with the changes of its level (stats.change_point.level_changes).
+    """Return every metric at every point over the runs, with the changes of its level.
 
     Args:
         runs: of one spec, on one host and testbed, in any order.
@@ -66,7 +66,7 @@ def history(runs: Sequence[RunFolder], metrics: Sequence[str] | None = None) -> 
 def values_of_runs(
     runs: Sequence[RunFolder], metrics: Sequence[str] | None = None
 ) -> list[tuple[str, str, list[tuple[str, tuple[float, ...]]]]]:
-    """Metric, point in words, and the values of each run there, in base units, by age.
+    """Return metric, point in words, and the values of each run there, in base units, oldest run first.
 
     Raises:
         UsageError: as of `history`.
@@ -113,7 +113,7 @@ def _series(metric: str, label: str, found: Sequence[tuple[str, float]]) -> Metr
 
 
 def history_text(found: Sequence[MetricHistory]) -> str:
-    """The changes as text, a line each, under how much was looked at."""
+    """Return the changes as text, one per line, below the amount of data examined."""
     long = [each for each in found if len(each.values) >= FEWEST_OF_HISTORY]
     lines = [line for each in long for line in _changes(each)]
     most = max(len(each.values) for each in found)
@@ -143,7 +143,7 @@ def changed_with_it(runs: Sequence[RunFolder], found: Sequence[MetricHistory]) -
 
 
 def _run_pairs(each: MetricHistory) -> list[tuple[str, str]]:
-    """The run before each change, and the first one after it."""
+    """Return the run before each change, and the first one after it."""
     firsts = {change.run_id for change in each.changes}
     return [(before, after) for before, after in pairwise(each.run_ids) if after in firsts]
 

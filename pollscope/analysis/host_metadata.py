@@ -34,12 +34,12 @@ class HostMetadata:
 
     @property
     def modelled(self) -> bool:
-        """Tell whether no machine measured anything: trials were simulated."""
+        """Return whether no machine measured anything: trials were simulated."""
         return self.testbed.get("kind") == "model"
 
     @property
     def fitted(self) -> Mapping[str, str]:
-        """Rows and single claims that the costs of a model come from, with the runs or what was taken."""
+        """Return the rows and single claims that a model's costs come from, with their runs or sources."""
         made_from = _mapping(_mapping(self.testbed.get("model")).get("made_from"))
         return {str(row): str(runs) for row, runs in _mapping(made_from.get("rows")).items()}
 
@@ -55,7 +55,7 @@ class HostMetadata:
 
     @property
     def caches(self) -> str:
-        """Caches with their sizes."""
+        """Return the caches with their sizes."""
         if self.modelled:
             return MODEL
         caches = self.get("caches")
@@ -66,13 +66,13 @@ class HostMetadata:
 
     @property
     def hypervisor(self) -> str | None:
-        """The hypervisor that the host says it runs under; None on bare metal or when not recorded."""
+        """Return the hypervisor that the host reports; None on bare metal or if not recorded."""
         hypervisor = self.get("hypervisor")
         return str(hypervisor) if hypervisor and hypervisor != "none" else None
 
     @property
     def machine(self) -> str:
-        """Bare metal, or a virtual machine of which hypervisor."""
+        """Return "bare metal", or the hypervisor of a virtual machine."""
         if self.modelled:
             return MODEL
         if self.hypervisor:
@@ -81,7 +81,7 @@ class HostMetadata:
 
     @property
     def virtual_nic(self) -> bool:
-        """Tell whether the packets moved over the virtual NIC."""
+        """Return whether the packets moved over the virtual NIC."""
         drivers = self.port_drivers
         return any("crossover" in driver for driver in drivers) or (
             not drivers and self.testbed_name in ("loopback", "namespaces")
@@ -89,12 +89,12 @@ class HostMetadata:
 
     @property
     def emulated(self) -> bool:
-        """Tell whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
+        """Return whether the machines, their NICs, root ports and IOMMU were made by an emulator."""
         return self.testbed.get("emulated") is True
 
     @property
     def without_hardware(self) -> str:
-        """Why no line, PCIe or DDIO of real hardware is behind the NIC; empty where one may be."""
+        """Return why no real line, PCIe or DDIO is behind the NIC; empty where one may be."""
         if self.modelled:
             return "a simulation has none"
         if self.virtual_nic:
@@ -103,7 +103,7 @@ class HostMetadata:
 
     @property
     def slow_link(self) -> str:
-        """Why cores do not meet at their queue over the link of TCP flows; empty where they may."""
+        """Return why the TCP flows' link is too slow for cores to contend for their queue; empty if it is not."""
         rate = self.testbed.get("rate_mbit")
         if not isinstance(rate, int | float) or rate >= _FAST_LINK_MBIT:
             return ""
@@ -111,20 +111,20 @@ class HostMetadata:
 
     @property
     def port_drivers(self) -> list[str]:
-        """Drivers of the node's ports."""
+        """Return the drivers of the node's ports."""
         ports = self.hello.get("ports")
         return sorted({str(port.get("driver")) for port in ports if isinstance(port, Mapping)}) if ports else []
 
     @property
     def nic(self) -> str:
-        """The drivers of the ports."""
+        """Return the drivers of the ports."""
         if self.modelled:
             return MODEL
         return ", ".join(self.port_drivers) or _NOT_RECORDED
 
     @property
     def generator(self) -> str:
-        """Where the packets came from."""
+        """Return the source of the packets."""
         if self.modelled:
             return MODEL
         if self.testbed.get("kind") == "namespaces":
@@ -135,7 +135,7 @@ class HostMetadata:
 
     @property
     def software(self) -> str:
-        """DPDK and kernel."""
+        """Return the versions of DPDK and kernel."""
         if self.modelled:
             return MODEL
         dpdk, kernel = self.hello.get("dpdk"), self.get("kernel")
@@ -144,7 +144,7 @@ class HostMetadata:
 
     @property
     def testbed_name(self) -> str:
-        """The testbed's name."""
+        """Return the testbed's name."""
         return str(self.testbed.get("name", _NOT_RECORDED))
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell which comparisons a change of the host state divides, and show the checks (docs/validity.md)."""
+"""Find the comparisons that a change of the host state affects, and show the checks (docs/validity.md)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -140,7 +140,7 @@ class HostStateTable:
 
 
 def host_state_table(run: RunFolder) -> HostStateTable:
-    """The quantities over a run, those that changed first."""
+    """Return the quantities over a run, those that changed first."""
     judgement = judge_host_state(run.host_checks)
     quantities = sorted(judgement.quantities, key=lambda each: not each.changed)
     return HostStateTable([_row(each) for each in quantities], len(judgement.host_states) > 1, judgement.absent)

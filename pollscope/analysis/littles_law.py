@@ -57,7 +57,7 @@ class Outstanding:
 
 
 def scaling(points: Sequence[TxPoint], request_bytes: float, tag_limit: int) -> list[Outstanding]:
-    """Little's law for every point of a measured table, in its order; the first point is the one compared with.
+    """Apply Little's law to each point of a measured table, in order; compare with the first point.
 
     Args:
         points: at least one.
@@ -89,14 +89,14 @@ def _at(point: TxPoint, first: TxPoint, request_bytes: float, tag_limit: int) ->
 
 
 def paper_points() -> list[TxPoint]:
-    """The columns of the intra-host text's table 1 (data/papers/intrahost.yaml)."""
+    """Return the columns of table 1 of the intra-host paper (data/papers/intrahost.yaml)."""
     table = stated("intrahost", "I-T1")
     columns = ("tx_cores", "tx_rate_pps", "pcie_inbound_bits_per_s", "pcie_latency_mean_ns")
     return [TxPoint(*values) for values in zip(*(table[name] for name in columns), strict=True)]
 
 
 def points_of_run(run: RunFolder, where: Mapping[str, Level] | None = None) -> list[TxPoint]:
-    """Return a column for each number of sending cores of a run, of the means over its trials.
+    """Return one point per number of sending cores of a run, with the means over its trials.
 
     Args:
         run: one of row I-T1 or I-F5, for instance.
@@ -115,7 +115,7 @@ def points_of_run(run: RunFolder, where: Mapping[str, Level] | None = None) -> l
 
 
 def paper_scaling() -> list[Outstanding]:
-    """Little's law on the intra-host text's table, with the request size and tag limit that it states (section 4.1)."""
+    """Apply Little's law to table 1 of the intra-host paper, with its request size and tag limit (section 4.1)."""
     given = stated("intrahost", "I-LL")
     return scaling(paper_points(), given["request_bytes"], given["tag_limit"])
 
@@ -149,7 +149,7 @@ def paper_arithmetic() -> list[Recomputed]:
 
 
 def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, float]:
-    """The share of each limit that is in use: of the tags of a PCIe function, of the NIC's WQEs, of credits.
+    """Return the share of each limit in use: tags of a PCIe function, WQEs of the NIC, credits.
 
     Args:
         outstanding: requests under way, each of which takes one of everything.
@@ -159,7 +159,7 @@ def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, f
         ValueError: a limit below 1, or a number that is no quantity.
     """
     if not (math.isfinite(outstanding) and outstanding >= 0):
-        raise ValueError(f"outstanding is {outstanding}; it has to be a number from 0 on")
+        raise ValueError(f"outstanding is {outstanding}; it must be a number of at least 0")
     for name, limit in limits.items():
         if not limit >= 1:
             raise ValueError(f"the limit of {name} is {limit}; it has to be at least 1")
@@ -167,7 +167,7 @@ def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, f
 
 
 def three_ways() -> pd.DataFrame:
-    """Outstanding reads of the intra-host text's table 1 from three rates of reads, side by side.
+    """Return the outstanding reads of table 1 of the intra-host paper from three rates of reads, side by side.
 
     The NIC's bandwidth and the bytes of pcm-iio are divided by the size of a read; an IOTLB look-up is a read. Look-ups
     agree with the NIC and bytes do not: pcm-iio counts about 47 bytes a look-up. Why is open: the text does not say
@@ -197,7 +197,7 @@ def three_ways() -> pd.DataFrame:
 
 
 def in_flight(rate_per_s: float, time_ns: float) -> float:
-    """Little's law for what is counted one by one: walks in flight = misses a second x time of a walk.
+    """Return events in flight by Little's law: walks in flight = misses per second x time of a walk.
 
     Raises:
         ValueError: a value is negative or no number.
@@ -228,7 +228,7 @@ def walk_share(
     latency_ns: tuple[float, float],
     walk_ns: float,
 ) -> WalkShare:
-    """How much of a grown latency page walks of one length can explain: more reads that miss, each as long as before.
+    """Return the share of a latency increase that page walks explain: more reads miss, each walk as long as before.
 
     Args:
         misses_per_s: walks begun at both points.
@@ -251,7 +251,7 @@ def walk_share(
 
 
 def paper_walk_share(walk_ns: float) -> WalkShare:
-    """walk_share() of the intra-host text's table 1, in which look-ups are the reads."""
+    """Return walk_share() of table 1 of the intra-host paper, in which look-ups are the reads."""
     table = stated("intrahost", "I-T1")
     (one, two), hits = table["iotlb_misses_per_s"], table["iotlb_hits_per_s"]
     first, second = table["pcie_latency_mean_ns"]

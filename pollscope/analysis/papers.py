@@ -110,7 +110,7 @@ def load_paper(name: str) -> Paper:
 
 @cache
 def rows_without_figure() -> dict[str, NoFigure]:
-    """Return the rows of all papers that are no figure and no table."""
+    """Return the rows of all papers that are neither figures nor tables."""
     return {row: each for paper in papers() for row, each in load_paper(paper).without_figure.items()}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell what a run measured less than its spec asks for, and by which options."""
+"""Describe what a run measured less than its spec requests, and by which options."""
 
 import math
 from collections.abc import Mapping

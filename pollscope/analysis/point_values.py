@@ -59,11 +59,11 @@ class PointValues:
 
     @property
     def estimate(self) -> Estimate:
-        """Mean or median with its interval, which holds the spread of the trials and what none knows by itself."""
+        """Return mean or median; its interval covers the spread of the trials and their common error."""
         return self.at(CONFIDENCE)
 
     def at(self, confidence: float) -> Estimate:
-        """The same with an interval of that level."""
+        """Return the same estimate with an interval of that confidence level."""
         if self.statistic == "median":
             alone = median_estimate(self.values, confidence)
         else:
@@ -147,7 +147,7 @@ class PointValues:
         return float(scipy.stats.mannwhitneyu(self.values, other.values).pvalue)
 
     def relative_to(self, one: "PointValues") -> Estimate:
-        """As `over`; what is its own measure is 1 by definition and has no interval."""
+        """Return `over`; relative to itself a value is 1 by definition and has no interval."""
         return Estimate(1.0, 1.0, 1.0, len(one.values), "by definition") if self is one else self.over(one)
 
     def _most_over(self, other: Estimate, ratio: Estimate) -> float:
@@ -165,7 +165,7 @@ class PointValues:
         return self.own_error * _deviates(confidence) / _deviates(CONFIDENCE)
 
     def label(self, *but: str) -> str:
-        """The levels in words, without the factors in `but`: 'queues 4, load 50 %'."""
+        """Return the levels in words, without the factors in `but`: 'queues 4, load 50 %'."""
         return levels_text({name: level for name, level in self.levels.items() if name not in but})
 
 
@@ -185,7 +185,7 @@ def viewed(run: RunFolder, statistic: Statistic = "mean", *, without_flagged: bo
 
 
 def measured(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are data: measured trials that are not failed (docs/internals/store-format.md).
+    """Return the rows that are data: measured trials that are not failed (docs/internals/store-format.md).
 
     Trials in other host states are none where every point was seen often enough in the main one (docs/validity.md).
     """
@@ -202,14 +202,14 @@ def _is_data(table: pd.DataFrame) -> pd.Series:
 
 
 def data_of(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The rows that are data for a metric: searches for what only a search finds, measured trials for all else."""
+    """Return a metric's data rows: searches if only a search finds the metric, measured trials otherwise."""
     if metric not in SEARCHED:
         return measured(table)
     return table[(table["kind"] == "maximum") & table["status"].isin(["ok", "flagged"])]
 
 
 def factors(table: pd.DataFrame) -> list[str]:
-    """The factors that have a level somewhere in the table: pair, knobs, then in the order of the spec's parameters.
+    """Return the factors with a level in the table: pair, knobs, then parameters in the spec's order.
 
     Pairs are different machines: where there are several, their trials are never one sample.
     """
@@ -222,14 +222,14 @@ def factors(table: pd.DataFrame) -> list[str]:
 
 
 def several_pairs(table: pd.DataFrame) -> list[str]:
-    """The pairs of a testbed that has several, in the order of measurement; empty where there is one at most."""
+    """Return the pairs of a testbed with several, in the order of measurement; otherwise nothing."""
     column = f"factor.{PAIR}"
     names = list(dict.fromkeys(table[column].dropna())) if column in table.columns else []
     return names if len(names) > 1 else []
 
 
 def places(table: pd.DataFrame) -> pd.Series:
-    """Of each trial its point, with the pair where the testbed has pairs: each of them measures all points."""
+    """Return each trial's point, with the pair where the testbed has pairs: each pair measures all points."""
     column = f"factor.{PAIR}"
     return f"{PAIR} " + table[column] + ", " + table["point"] if column in table.columns else table["point"]
 
@@ -249,14 +249,14 @@ def unfair_samples(table: pd.DataFrame, metric: str) -> dict[str, str]:
 
 
 def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> list[PointValues]:
-    """One sample per point at which the metric was measured, ordered by levels; rows are used as they are given.
+    """Return one sample per point at which the metric was measured, by levels; do not filter by status.
 
     With `beside` the samples hold that metric, too, and only trials that have both.
     """
     names = factors(table)
     columns = [f"factor.{name}" for name in names]
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
-    # A table has hundreds of columns: those that are looked at are taken before the rows are.
+    # A table has hundreds of columns: select the needed ones before the rows.
     wanted = dict.fromkeys(
         [*columns, *metrics, *error_column(table, metric), "host_state", "status", "run_id", "block"]
     )
@@ -274,7 +274,7 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
 
 
 def error_column(table: pd.DataFrame, metric: str) -> list[str]:
-    """The column with the error that single trials have by themselves; empty where the metric has none."""
+    """Return the column with the error of each single trial; empty where the metric has none."""
     return [column for column in (f"metric.{ERRORS.get(metric)}",) if column in table]
 
 
@@ -309,7 +309,7 @@ def _plain(level: object) -> Level:
 
 
 def groups(found: Sequence[PointValues], factor: str) -> Iterator[tuple[str, list[PointValues]]]:
-    """Samples that differ in one factor only: label of the other levels, and the samples by rising level."""
+    """Group samples that differ in one factor only: label of the other levels, and samples by rising level."""
     by_rest: dict[str, list[PointValues]] = {}
     for sample in found:
         if factor in sample.levels:
@@ -319,7 +319,7 @@ def groups(found: Sequence[PointValues], factor: str) -> Iterator[tuple[str, lis
 
 
 def level_rank(level: Level) -> tuple[float, str]:
-    """Numbers by value, `4 ways` by its number, other text after them."""
+    """Return a sort key: numbers by value, `4 ways` by its number, other text after them."""
     if not isinstance(level, str):
         return float(level), ""
     number, _, _ = level.partition(" ")
@@ -327,7 +327,7 @@ def level_rank(level: Level) -> tuple[float, str]:
 
 
 def absence(table: pd.DataFrame, metric: str) -> str:
-    """Why a metric is absent in these rows: the reason that most of them give."""
+    """Return the most frequent reason for a metric's absence in these rows."""
     reasons = table[f"absent.{metric}"].dropna()
     if reasons.empty:
         return "there is no trial for it"
@@ -338,10 +338,10 @@ _FACTOR_WORDS = {"load_of_max": "load", "load_of_line": "load", "load_of_trace":
 
 
 def factor_title(factor: str) -> str:
-    """A factor as the head of a column: 'load', 'queues'."""
+    """Return a factor as a column title: 'load', 'queues'."""
     return _FACTOR_WORDS.get(factor, factor.removeprefix(KNOB_PREFIX))
 
 
 def levels_text(levels: Mapping[str, Level]) -> str:
-    """Levels in words: 'queues 4, load 50 %'."""
+    """Return levels in words: 'queues 4, load 50 %'."""
     return ", ".join(f"{factor_title(name)} {level_text(name, level)}" for name, level in levels.items())

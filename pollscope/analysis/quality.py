@@ -52,7 +52,7 @@ class Caution:
 
 
 def cautions(run: RunFolder, table: pd.DataFrame) -> list[Caution]:
-    """All warnings of a run, the gravest first; each sentence once."""
+    """Return all warnings of a run, the most serious first, each sentence once."""
     found = [replace(caution, of_host=check in _OF_HOST) for check in _CHECKS for caution in check(run, table)]
     return list({caution.text: caution for caution in found}.values())
 
@@ -103,7 +103,7 @@ def _flagged(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _reasons(bad: pd.DataFrame) -> str:
-    """The most frequent reasons, each in the words of the first trial that has it; a trial may have several."""
+    """Return the most frequent reasons, each in the words of the first trial with it; a trial may have several."""
     example: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for flags, reason in zip(flags_of(bad), bad["reason"], strict=True):
@@ -123,7 +123,7 @@ def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > _MOST_NOTES:
         yield Caution(
-            "noted by the run", f"{counted(len(texts) - _MOST_NOTES, 'more note')} stand in run.json under `warnings`."
+            "noted by the run", f"{counted(len(texts) - _MOST_NOTES, 'more note')} are in run.json under `warnings`."
         )
 
 
@@ -154,7 +154,7 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
-    """A fixed cost per packet that the spec adds to the workload; swept costs are a factor and need no warning."""
+    """Report a fixed cost per packet that the spec adds to the workload; swept costs are a factor."""
     costs = {trial["params"].get("extra_cycles") for trial in run.trials if "extra_cycles" not in trial["factors"]}
     for cost in sorted(cost for cost in costs if cost):
         yield Caution(
@@ -278,7 +278,7 @@ def _instrumentation(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 
 
 def _unsteady(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
-    """Trials whose own window was not of one piece: a warm-up that reached into it, two levels."""
+    """Report trials that were not steady within their window: a warm-up that reached into it, or two levels."""
     trials = table[table["kind"] == "measure"]
     for name, topic in (("warm-up", "warm-up"), ("two-levels", "two levels")):
         found = _flagged_with(trials, name)
@@ -295,19 +295,19 @@ class _Flagged:
 
 
 def _flagged_with(table: pd.DataFrame, name: str) -> list[_Flagged]:
-    """The trials of a table that have a flag, with it."""
+    """Return the flags of this name, each with its trial and point."""
     every = zip(table["trial"], table["point"], flags_of(table), strict=True)
     return [_Flagged(trial, point, flag) for trial, point, flags in every for flag in flags if flag["name"] == name]
 
 
 def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
-    """Points whose trials had not their traffic's shape."""
+    """Report points whose trials did not have the shape of traffic that the spec asks for."""
     texts: dict[str, list[str]] = {}
     for found in _flagged_with(table, "shape"):
         texts.setdefault(found.point, []).append(found.flag["text"])
     if not texts:
         return
-    # The first of them stands for all: its neighbours say the same with other numbers.
+    # The first of them represents all: its neighbours say the same with other numbers.
     worst = max(texts, key=lambda point: len(texts[point]))
     counts = [f"'{point}' ({len(own)})" for point, own in sorted(texts.items(), key=lambda each: -len(each[1]))]
     more = f" and {len(counts) - _MOST_POINTS} more" if len(counts) > _MOST_POINTS else ""
@@ -414,11 +414,11 @@ def steadiness(run: RunFolder, table: pd.DataFrame) -> list[str]:
 
 
 def rules_text(run: RunFolder) -> str:
-    """By which rules trials are judged here (store-format.md), and by which the run decided what to repeat."""
+    """Return the rules that judge trials here (store-format.md), and those that the run used to repeat trials."""
     decided = run.meta.get("rules", 1)
     return f"{RULES}" if decided == RULES else f"{RULES}; {decided} when the run decided which trials to repeat"
 
 
 def left_out(run: RunFolder) -> list[dict[str, Any]]:
-    """Points that the testbed could not host, with the reason."""
+    """Return points that the testbed could not host, with the reason."""
     return [dict(entry) for entry in run.meta.get("left_out", [])]

@@ -117,7 +117,7 @@ def check_reads_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         UsageError: SQL that cannot be parsed, several statements, or one that does more than read the runs.
     """
     if "\0" in sql or any("\ud800" <= each <= "\udfff" for each in sql):
-        raise UsageError("holds a byte that is no character", "SQL", REMEDY)
+        raise UsageError("holds a byte that is not a character", "SQL", REMEDY)
     try:
         statements = connection.extract_statements(sql)
         serialized = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()[0][0]
@@ -147,7 +147,7 @@ def sql_error(error: Exception) -> UsageError:
     line = place.partition(":")[0]
     what = " ".join(message.split("Traceback")[0].split())
     dotted = re.search(r'Referenced table "(metric|factor|absent)" not found', what)
-    remedy = 'names with a dot stand in double quotes: SELECT "metric.rx_pps" FROM trials' if dotted else REMEDY
+    remedy = 'names with a dot need double quotes: SELECT "metric.rx_pps" FROM trials' if dotted else REMEDY
     return UsageError(what, f"SQL line {line}" if line.isdigit() else "SQL", remedy)
 
 

@@ -219,7 +219,7 @@ def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
 
 
 def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
-    """Return the sides of each knob that the run set to a few levels."""
+    """Return a figure per knob that compares the levels to which the run set it."""
     found = []
     for knob, (name, differences) in enumerate(compare_knobs(run).items()):
         inline = inline_comparison(differences, run)
@@ -266,7 +266,7 @@ def _points(table: pd.DataFrame, title: str) -> PointTable:
 
 
 def _is_shown(data: pd.DataFrame, name: str) -> bool:
-    """Tell whether a metric says something of its own: an undisturbed one where trials were disturbed."""
+    """Return whether a metric says something of its own: an undisturbed one where trials were disturbed."""
     return name not in UNDISTURBED or bool((data[f"absent.{name}"] == DISTURBED).any())
 
 

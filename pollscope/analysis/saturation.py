@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set it."""
+"""Decide whether a point shows the DUT or the generator: a share of a maximum means nothing when the generator set
+it.
+"""
 
 from collections.abc import Collection, Iterator
 
@@ -35,9 +37,9 @@ def unsaturated_points(table: pd.DataFrame) -> dict[str, str]:
 
 
 def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
-    """Points of a saturating run at which the DUT kept up, so that the rate is the generator's: place -> the reason."""
+    """Return points of a saturating run whose rate is the generator's, as the DUT kept up: place -> reason."""
     fixed = run.meta.get("spec", {}).get("parameters", {})
-    # Without a generator there is none to be at its limit.
+    # Without a generator, no generator can be the limit.
     if not fixed.get("saturate") or fixed.get("feed") in WITHOUT_GENERATOR or fixed.get("workload") in RECEIVE_NOTHING:
         return {}
     rows = measured(table)
@@ -54,14 +56,14 @@ def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str,
 
 
 def _lost_by_the_dut(rows: pd.DataFrame) -> pd.Series:
-    """The share of what came to the DUT that its port missed, or that found no room between dispatchers and workers."""
+    """Return the share of arriving packets that the port missed or a full worker ring refused."""
     missed = rows["metric.imissed_share"]
     full = rows["metric.ring_full_share"].fillna(0) if "metric.ring_full_share" in rows else 0
     return missed + (1 - missed) * full
 
 
 def unreached_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:
-    """Points at which the DUT received plainly less than their share of the maximum: place -> the reason."""
+    """Return points whose DUT received clearly less than their share of the maximum: place -> reason."""
     found: dict[str, str] = {}
     common_to = run.meta.get("spec", {}).get("maximum", {}).get("common_to", [])
     for point, rows, own in _with_maxima(table, common_to):
@@ -97,7 +99,7 @@ def _with_maxima(
 
 
 def generator_bound_points(table: pd.DataFrame) -> dict[str, float]:
-    """Points at which the generator did not send what was due: place -> mean share of unsent packets."""
+    """Return points at which the generator sent too little: place -> mean share of unsent packets."""
     rows = measured(table)
     unsent = rows["metric.unsent_share"].groupby(places(rows), sort=False).mean().dropna()
     return {str(point): float(share) for point, share in unsent.items() if share > UNSENT_LIMIT}

@@ -64,7 +64,7 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _together(rows: pd.DataFrame) -> pd.DataFrame:
-    """The trials of each number of cores as one: shares of all their cycles, cycles of all their packets."""
+    """Pool the trials of each number of cores: shares of all their cycles, cycles per packet over all packets."""
     cycles, packets = rows["frequency_hz"], rows["rate_pps"]
     useful, spent = rows["useful_share"] * cycles, rows["cycles_per_useful_packet"] * packets
     mean = rows.assign(useful=useful, spent=spent).groupby("cores").mean()
@@ -73,7 +73,7 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def points(table: pd.DataFrame, limit_pps: float | None = None) -> pd.DataFrame:
-    """The points that a law is fitted to.
+    """Return the points that a law is fitted to.
 
     Args:
         table: with _FIT_COLUMNS.
@@ -143,7 +143,7 @@ def _absent(law: ScalingLaw, estimate: Estimate | None) -> dict[str, str | float
 
 
 def scaling_of_run(run: RunFolder, rate: str = "rx_pps", where: Mapping[str, Level] | None = None) -> pd.DataFrame:
-    """The trials of a run that swept `cores`, as a table for the functions above.
+    """Return the trials of a run that swept `cores` as a table for the functions above.
 
     Cycles are those of the time-stamp counter, so `frequency_hz` is its rate; a slower core needs more of them.
 
@@ -196,7 +196,7 @@ def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None
         raise UsageError("the run swept other factors, too", place, f"choose: {'; '.join(levels)}")
     for name, level in wanted.items():
         if f"factor.{name}" not in rows:
-            raise UsageError(f"'{name}' is no factor of this run", place, f"its factors: {', '.join(swept)}")
+            raise UsageError(f"the run has no factor '{name}'", place, f"its factors: {', '.join(swept)}")
         rows = rows[rows[f"factor.{name}"] == level]
     there = rows[rows[f"metric.{metric}"].notna()]
     if there.empty:
@@ -205,7 +205,7 @@ def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None
 
 
 def paper_tables() -> dict[str, tuple[pd.DataFrame, float | None]]:
-    """The tables of rates by cores that the papers print, each with the limit that its text states."""
+    """Return the papers' tables of rates by cores, each with the limit that the paper states."""
     corec, lengthy, sending = stated("corec", "C-T2"), stated("corec", "C-T3"), stated("intrahost", "I-T1")
     numa = ("same_numa", "remote_numa")
     found = {f"C-T2 {at}": (_rates(corec["cores"], corec[at]["corec_pps"]), corec["nic_limit_pps"]) for at in numa}
@@ -218,7 +218,7 @@ def _rates(cores: Sequence[int], rates: Sequence[float]) -> pd.DataFrame:
 
 
 def _checked(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """The columns as numbers, each a quantity of its kind."""
+    """Return the columns as numbers after checking their ranges."""
     if missing := [name for name in columns if name not in table.columns]:
         raise UsageError(f"has no column {', '.join(missing)}", "table", f"it needs {', '.join(columns)}")
     if table.empty:

@@ -38,7 +38,7 @@ class Throughput:
 
     @property
     def text(self) -> str:
-        """The rate with its interval, or that there is none.
+        """Return the rate with its interval, or a text that no rate was found.
 
         Searches walk on a grid of loads, so several may find the very same rate: the interval is at least as wide as
         from the load that passed to the one that failed.
@@ -54,7 +54,7 @@ class Throughput:
 
 
 def throughputs(run: RunFolder) -> list[Throughput]:
-    """The rates that the searches of a run found, in the order of measurement; empty when it made none."""
+    """Return the rates that the searches of a run found, in the order of measurement."""
     by_place: dict[tuple[object, object], list[Mapping[str, Any]]] = {}
     for record in last_attempts(run.trials):
         if record["kind"] == "maximum" and "search" in record:

@@ -16,7 +16,7 @@ from pollscope.store.run_folder import RunFolder
 
 
 def point_table(run: RunFolder, metrics: Sequence[str]) -> pd.DataFrame:
-    """Mean and 95 % interval of metrics at every point, in base units.
+    """Return mean and 95 % interval of metrics at every point, in base units.
 
     Returns:
         One row per point and metric that was measured there: the levels, `metric`, `unit`, `mean`, `low`, `high`, `n`.
@@ -39,7 +39,7 @@ def point_table(run: RunFolder, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def verdict_table(run: RunFolder) -> pd.DataFrame:
-    """Every claim of the run's rows with its verdict and what was found.
+    """Return every claim of the run's rows with its verdict and the value found.
 
     Raises:
         UsageError: the run folder contradicts its formats.
@@ -78,7 +78,7 @@ def limits_table(run: RunFolder) -> pd.DataFrame:
 
 
 def law_table(found: Sequence[Outstanding]) -> pd.DataFrame:
-    """Little's law by number of sending cores, in base units."""
+    """Return Little's law by number of sending cores, in base units."""
     lines = [
         {
             "tx_cores": each.point.tx_cores,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the counters of a program's plug-in and ports again and again, and derive what each thread did."""
+"""Read the counters of a program's plug-in and ports repeatedly, and derive what each thread did."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _PORT_COUNTERS = ("ipackets", "opackets", "imissed", "ibytes", "obytes")
 
 @dataclass(frozen=True)
 class CounterReading:
-    """The counters at a moment. `queues` are those of an earlier reading where they were not read."""
+    """The counters at a moment. If the queues were not read, `queues` are those of an earlier reading."""
 
     t_ns: int
     threads: Mapping[int, ThreadCounts]
@@ -30,10 +30,10 @@ class CounterReading:
 
 @dataclass(frozen=True)
 class QueueShare:
-    """Hold what one RX queue had between two readings, in the sampled windows.
+    """Describe the traffic of one RX queue between two readings, in the sampled windows.
 
     Attributes:
-        pps: packets per second of the whole time: the port's packets by the sampled ones.
+        pps: packets per second over the whole time: the port's rate, divided among queues by sampled packets.
     """
 
     port: int
@@ -48,7 +48,7 @@ class QueueShare:
 
 @dataclass(frozen=True)
 class ThreadShare:
-    """Hold what one thread did between two readings.
+    """Describe what one thread did between two readings.
 
     Attributes:
         probed: what was sampled.
@@ -174,7 +174,7 @@ def port_rates(readings: Sequence[CounterReading]) -> dict[int, dict[str, float]
 
 
 def _share(rate: float | None, packets: int, of_port: Sequence[int]) -> float | None:
-    """Return a queue's part of a port's rate by the sampled packets; an equal part where no sample saw a packet."""
+    """Return a queue's part of a port's rate by sampled packets; an equal part if no sample saw a packet."""
     if rate is None:
         return None
     sampled = sum(of_port)

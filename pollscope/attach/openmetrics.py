@@ -49,7 +49,7 @@ def text(program: DpdkProgram, threads: Sequence[ThreadShare]) -> str:
 
 
 def write(path: Path, program: DpdkProgram, threads: Sequence[ThreadShare]) -> None:
-    """Replace a file by a snapshot, so that a reader never sees half of it.
+    """Replace a file by a snapshot in one step, so that readers never see half of it.
 
     Raises:
         HostError: it cannot be written.

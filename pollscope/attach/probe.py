@@ -36,7 +36,7 @@ _CLASS = (
     "_nc",
 )
 _CLASSES = {"empty_empty": "ee", "empty_busy": "eb", "busy_empty": "be", "busy_busy": "bb"}
-# Fewer doubled gaps do not tell the cost of a callback in place.
+# With fewer doubled gaps, the cost of a callback in place is not estimated.
 _MIN_DOUBLED = 1000
 # Relative error of the cost of a callback in place (the second one finds everything in the cache), and of the loop's.
 _ERROR_IN_PLACE, _ERROR_OF_LOOP = 0.1, 0.5
@@ -45,7 +45,7 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class ProbeInfo:
-    """Hold what the plug-in says of itself: frequency of the TSC, calibrated cycles of its callbacks."""
+    """The plug-in's description of itself: TSC frequency, calibrated cycles of its callbacks."""
 
     tsc_hz: float
     rx_callback_cycles: float
@@ -99,7 +99,7 @@ class Probe:
             self._request("stop", self._session)
 
     def info(self) -> ProbeInfo:
-        """Return what the plug-in says of itself.
+        """Return the plug-in's description of itself.
 
         Raises:
             HostError: the program has no plug-in, or one of another version.
@@ -150,7 +150,7 @@ class Probe:
         if reply is None:
             raise HostError("no probe plug-in is in this program", where, "pollscope attach --list says how to load it")
         if not isinstance(reply, dict):
-            raise HostError(f"the plug-in's reply to {request} is no object", where)
+            raise HostError(f"the plug-in's reply to {request} is not an object", where)
         if "error" in reply:
             raise HostError(str(reply["error"]), where)
         return reply
@@ -215,7 +215,7 @@ def row_between(before: ThreadCounts | None, after: ThreadCounts) -> Sums:
 
 
 def callback_cost(before: ThreadCounts | None, after: ThreadCounts, info: ProbeInfo) -> SampledValue:
-    """Return the cycles of one RX callback: in place, from windows in which it ran twice, or else in a loop."""
+    """Return the cycles of one RX callback: measured in place by windows in which it ran twice, or else in a loop."""
     zeros = (0, 0, 0)
     doubled = [_grown(old, new) for old, new in zip(before.doubled if before else zeros, after.doubled, strict=True)]
     names = ("ee", "ee_c", "ee_c2")

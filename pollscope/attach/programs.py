@@ -69,7 +69,7 @@ class DpdkProgram:
 
 def running_programs(sockets: Sequence[Path] = ()) -> list[DpdkProgram]:
     """Return the programs behind sockets; default: all of this host, those in containers included."""
-    # Mount namespaces may share a folder, so that one socket has several paths.
+    # Mount namespaces may share a folder; one socket then has several paths.
     found = {}
     for path in sockets or [*telemetry_sockets(), *_in_containers()]:
         with suppress(OSError):  # it has ended
@@ -98,7 +98,7 @@ def _in_containers(proc: Path = PROC) -> list[Path]:
 
 
 def find_program(word: str, socket: Path | None = None) -> Path:
-    """Return the socket of the program that a word means: file prefix, name or pid of the process, or a path.
+    """Return the socket of a program, given by file prefix, process name, pid or path.
 
     Raises:
         UsageError: no program or several are meant.
@@ -125,7 +125,7 @@ def find_program(word: str, socket: Path | None = None) -> Path:
 
 
 def look_at(connection: TelemetrySocket) -> DpdkProgram:
-    """Return what a program says of itself.
+    """Return a program's description of itself.
 
     Raises:
         OSError: it does not answer.
@@ -183,7 +183,7 @@ def _driver(device: str) -> str:
 
 
 def _unseen(connection: TelemetrySocket) -> list[str]:
-    """Return what the program has that is not polled by rte_eth_rx_burst, by name."""
+    """Return the names of the program's devices that rte_eth_rx_burst does not poll."""
     found = []
     for command, noun in _UNSEEN.items():
         devices = connection.value(command)

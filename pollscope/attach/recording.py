@@ -165,7 +165,9 @@ def _result(
     rates: Mapping[int, Mapping[str, float]],
     info: ProbeInfo,
 ) -> dict[str, Any]:
-    """Return the result of one thread. Bytes and sent packets of its ports are its own by its share of packets."""
+    """Return the result of one thread. It gets a share of its ports' bytes and sent packets, by its share of received
+    packets.
+    """
     cycles = round((readings[-1].t_ns - readings[0].t_ns) / 1e9 * info.tsc_hz)
     seconds = cycles / info.tsc_hz
     received = sum(each.probed.rx_pps or 0.0 for each in threads)

@@ -39,7 +39,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def unseen_text(program: DpdkProgram, threads: Sequence[ThreadShare]) -> str:
-    """Return what no RX poll shows."""
+    """Return lcores and devices that RX polls do not show."""
     seen = {each.counts.lcore for each in threads}
     idle = [str(lcore) for lcore in program.lcores if lcore not in seen]
     parts = [f"lcore{'s' if len(idle) > 1 else ''} {', '.join(idle)} without an RX poll"] if idle else []

@@ -28,7 +28,7 @@ Refresh = Callable[[Sequence[CounterReading], Sequence[ThreadShare]], None]
 
 @contextmanager
 def beside(cpus: Sequence[int]) -> Iterator[None]:
-    """Run this thread and what it starts on CPUs that no polling thread has, if there are such."""
+    """Run this thread and its children on CPUs without a polling thread, if there are any."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, room_beside(before, cpus))
     try:
@@ -38,7 +38,7 @@ def beside(cpus: Sequence[int]) -> Iterator[None]:
 
 
 def polling_cpus(observer: Observer) -> list[int]:
-    """Return the CPUs of the polling threads, after a moment in which they are seen."""
+    """Observe for a moment and return the CPUs of the polling threads."""
     observer.read()
     time.sleep(LIVE_STEP_S)
     return sorted({each.cpu for each in observer.read().threads.values()})

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Define errors, units, file locations and the tables of names, on which all other rooms depend."""
+"""Define errors, units, file locations and the tables of names, on which all other packages depend."""

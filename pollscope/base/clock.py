@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The moment, as it is written down."""
+"""The present time in the form of all records."""
 
 from datetime import UTC, datetime
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read a spec file as plain data that still knows where each value stands, and lay `--set` and `--quick` over it."""
+"""Read a spec file as plain data with the position of each value, and apply `--set` and `--quick`."""
 
 import io
 import re
@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 # Of these, `quick` replaces single keys; of the others it replaces the whole value.
 _MERGED_BY_KEY = ("parameters", "factors", "trial", "maximum", "noise")
 _MOST_VALUES = 100_000
-# Of a spec, testbed or inventory. A file with holes can be of any size.
+# Largest spec, testbed or inventory file. Sparse files can claim any size.
 _MOST_BYTES = 16 << 20
 
 
@@ -100,7 +100,7 @@ def parse(text: str, name: str) -> Document:
 
 
 def _check_size(tree: Any, place: str) -> None:
-    """Refuse a document that aliases make huge: each alias counts as a copy of what it names."""
+    """Refuse a document that aliases inflate: each alias counts as a copy of its target."""
     left = _MOST_VALUES
     nodes = [tree]
     while nodes:
@@ -108,7 +108,7 @@ def _check_size(tree: Any, place: str) -> None:
         inside = node.values() if isinstance(node, Mapping) else node if isinstance(node, list | tuple | set) else ()
         left -= 1 + len(inside)
         if left < 0:
-            what = f"holds more than {_MOST_VALUES} values, each alias counted as a copy of what it names"
+            what = f"holds more than {_MOST_VALUES} values, counting each alias as a copy of its target"
             raise UsageError(what, place, "write fewer aliases")
         nodes += inside
 
@@ -140,7 +140,7 @@ def _lines(node: Any, path: Path) -> Iterator[tuple[Path, int]]:
 def _line(lookup: Any, key: str | int, node: Any) -> int:
     try:
         return int(lookup(key)[0]) + 1
-    except (KeyError, TypeError):  # a key that came through an anchor has no line of its own
+    except (KeyError, TypeError):  # a key that came in through an anchor has no line
         return int(node.lc.line) + 1
 
 
@@ -149,7 +149,7 @@ def _plain(node: Any) -> Any:
         return {str(key): _plain(value) for key, value in node.items()}
     if isinstance(node, Sequence) and not isinstance(node, str | bytes):
         return [_plain(value) for value in node]
-    # ruamel's scalars are subclasses of these; the models are strict about types.
+    # Convert ruamel's subclasses of these types: the models are strict about types.
     for kind in (bool, int, float, str):
         if isinstance(node, kind):
             return kind(node)
@@ -170,7 +170,7 @@ def _moved(document: Document, source: Path, target: Path) -> dict[Path, str]:
     found = {
         target + path[len(source) :]: place for path, place in document.origins.items() if path[: len(source)] == source
     }
-    return found or {target: f"{document.name} with --quick"}  # a section that was made has no lines
+    return found or {target: f"{document.name} with --quick"}  # a generated section has no lines
 
 
 def with_setting(document: Document, setting: str) -> Document:

@@ -82,6 +82,6 @@ class DiskError(HostError):
 
 
 class TrialError(PollscopeError):
-    """A trial ran and failed; the run goes on."""
+    """A trial ran and failed; the run continues."""
 
     exit_code = ExitCode.TRIALS_FAILED

@@ -17,9 +17,9 @@ FCS_BYTES = 4
 # Simple IMIX as Ethernet frames with FCS: IP packets of 40, 576 and 1500 bytes in the proportion 7:4:1.
 IMIX = {64: 7, 594: 4, 1518: 1}
 FRAME_MIN_BYTES, FRAME_MAX_BYTES = 64, 9000
-# A range with more levels than this is taken for a typing error.
+# A range with more levels than this is probably a typing error.
 _MAX_LEVELS = 4096
-# Larger values are taken for typing errors, too: a window of a day, the rate of a thousand 800 Gbit/s links.
+# So are larger values: a window of a day, the rate of a thousand 800 Gbit/s links.
 _DAY_NS = 86_400 * 10**9
 _MAX_PPS = 1e12
 # Limits of the node (docs/internals/node-protocol.md, `hiccup` and `queue_weights`).

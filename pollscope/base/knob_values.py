@@ -11,7 +11,7 @@ KNOB_PREFIX = "knob."
 
 
 def split_key(key: str) -> tuple[str, str | None]:
-    """Name and target of a setting's key: "mrrs@0000:17:00.0" or "governor"."""
+    """Split a setting's key into name and target: "mrrs@0000:17:00.0" or "governor"."""
     name, separator, target = key.partition("@")
     return name, target if separator else None
 

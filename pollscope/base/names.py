@@ -138,7 +138,7 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
             ("routes", "lookups", "checksum"),
         ),
         "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation", "task_data")),
-        "crypto": Workload("the payload is encrypted by AES-256-CBC", ("task_data",)),
+        "crypto": Workload("the payload is encrypted with AES-256-CBC", ("task_data",)),
         "steer": Workload(
             "a hash table of `sessions` sessions says which server a packet goes to", ("sessions", "task_data")
         ),

@@ -77,10 +77,10 @@ def _of_user(variable: str, below_home: str) -> Path:
 
 
 def _require_own(folder: Path, variable: str) -> None:
-    """Check that no other user can change a folder: its programs and plays are started.
+    """Check that no other user can change a folder, because its programs and plays are started.
 
     Raises:
-        HostError: another user can. A shell of root that was begun by `su` keeps the variables of the user.
+        HostError: another user can. A root shell started by `su` keeps the user's variables.
     """
     for place in (folder, folder.parent):
         if place.exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keep text of hosts, runs and specs from commanding the terminal: escape sequences become visible characters."""
+"""Prevent text from hosts, runs and specs from controlling the terminal: show escape sequences as characters."""
 
 import contextlib
 import re
@@ -9,17 +9,17 @@ from typing import IO, Any
 
 # Bold, dim, italic, underline and the six colours, which rich and typer write. They cannot hide text.
 _STYLE = r"\x1b\[(?:[0-4]|3[1-6])?(?:;(?:[0-4]|3[1-6]))*m"
-# Control characters but for tab and line feed, 8-bit controls, and the characters that reorder a line (Unicode TR 9).
+# Control characters except tab and line feed, 8-bit controls, and the characters that reorder a line (Unicode TR 9).
 _UNSAFE = re.compile(rf"({_STYLE})|[\x00-\x08\x0b-\x1f\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """Return text with each character that could command a terminal written as its escape in Python."""
+    """Return text in which Python escapes replace each character that could control a terminal."""
     return _UNSAFE.sub(lambda found: found[1] or found[0].encode("unicode_escape").decode(), text)
 
 
 class PrintableStream:
-    """Write printable text to another stream, which is `unfiltered`."""
+    """A stream that writes printable text to another stream, `unfiltered`."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.unfiltered = stream
@@ -35,7 +35,7 @@ class PrintableStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "buffer":  # bytes would pass unseen
+        if name == "buffer":  # bytes would bypass the filter
             raise AttributeError(name)
         return getattr(self.unfiltered, name)
 

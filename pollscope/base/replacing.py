@@ -14,9 +14,9 @@ ANOTHER = "choose another file with --out"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a new file beside `path`, of the same suffix, which replaces `path` at the end of the block.
+    """Yield a new file beside `path`, with the same suffix, which replaces `path` at the end of the block.
 
-    Nobody can have put a link in its place: its name is random, and mkstemp refuses a name that exists.
+    No other user can place a link there: the name is random, and mkstemp refuses a name that exists.
 
     Raises:
         OSError: for instance a full disk; then `path` is what it was.
@@ -51,7 +51,7 @@ def written(path: Path, remedy: str = ANOTHER) -> Iterator[Path]:
 
 
 def check_place(path: Path) -> None:
-    """Check that a file can be written in its folder; called before work that takes long.
+    """Check that a file can be written in its folder; called before long work.
 
     Raises:
         HostError: the folder takes no file.
@@ -62,7 +62,7 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def _refused(path: Path, remedy: str) -> Iterator[None]:
-    """Report an error of the system in one line."""
+    """Report an operating-system error in one line."""
     try:
         yield
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The project as a checkout has it, which is what its build and Ansible start from."""
+"""Provide the project as a checkout has it: its build and Ansible start from that."""
 
 import shutil
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 from pollscope.base.errors import HostError, reason_of
 from pollscope.base.paths import CARRIED, CHECKOUT, INSTALLED, PACKAGE, cache_folder, files_below, package_digest
 
-# Of the package in a wheel, what a checkout has at its top (setup.py).
+# Parts of the package in a wheel that a checkout has at its top (setup.py).
 _AT_TOP = ("configs", "data", "experiments")
 
 
@@ -31,7 +31,7 @@ def source_tree() -> Path:
 
 def _unpack(tree: Path) -> None:
     tree.parent.mkdir(parents=True, exist_ok=True)
-    # Whole or not at all: another process may look for it meanwhile.
+    # Rename a complete copy: another process may look for it meanwhile.
     with tempfile.TemporaryDirectory(prefix="unpacking-", dir=tree.parent) as folder:
         work = Path(folder) / "tree"
         _copy(CARRIED, work)
@@ -44,7 +44,7 @@ def _unpack(tree: Path) -> None:
             with path.open("rb") as file:  # an installer need not keep the mode
                 if file.read(2) == b"#!":
                     path.chmod(0o755)
-        if not tree.is_dir():  # whoever was first
+        if not tree.is_dir():  # another process was first
             work.rename(tree)
 
 

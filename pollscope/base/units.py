@@ -124,7 +124,7 @@ def human_number(value: float, digits: int = 3) -> str:
     if math.isinf(value):
         return "unbounded"
     if value == 0:
-        return "0"  # also a negative one
+        return "0"  # also of a negative value
     if abs(value) < _NEXT_TO_NOTHING:
         return "about 0"
     rounded = value if 10**digits <= abs(value) < 1e6 else float(f"{value:.{digits}g}")

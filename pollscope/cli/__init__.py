@@ -8,7 +8,7 @@ and an exit code. A command that ends with another code than 0 raises `typer.Exi
 
 import sys
 
-try:  # on a busy host these take a second
+try:  # on a busy host these imports take a second
     import errno
     import gc
     import importlib
@@ -54,7 +54,7 @@ COMMANDS = {
     "testbed": "Bring a testbed up or down, or see its state.",
     "build": "Compile pollscope-node here or on a testbed's hosts.",
     "play": "Prepare, change or restore hosts over SSH.",
-    "agent": "Serve a runner on another host (started by it over SSH).",
+    "agent": "Serve a runner on another host, which starts it over SSH.",
 }
 
 # A shell sets this variable to ask for completions (pollscope --show-completion).
@@ -64,7 +64,7 @@ _COMPLETING = "_POLLSCOPE_COMPLETE"
 # 700, collections took a quarter of the time of a report.
 GARBAGE_EVERY = 10_000
 
-# Signals that follow each other within this time are one interrupt.
+# Signals within this time of each other count as one interrupt.
 _ONE_INTERRUPT_S = 0.5
 
 # Errors of a full, read-only or broken disk.
@@ -77,7 +77,7 @@ EXAMPLES = """Examples:
   pollscope report results/*/*          one page from all runs
 
 Exit codes: 0 done; 1 ran, but trials failed; 2 bad usage or bad spec; 3 this host or testbed cannot do it;
-4 a gate could not have seen such a change; 130 interrupted."""
+4 a gate's intervals were too wide to decide; 130 interrupted."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -119,16 +119,16 @@ def _run(arguments: list[str]) -> int:
 
 
 def _in_words(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    """Return what is wrong with the words of a command, and where to look."""
+    """Return what is wrong with a command line, and where to look."""
     message = error.format_message().replace("Value error, ", "").rstrip(".")
-    if message.endswith("?") or "(Possible options:" in message:  # it names close matches
+    if message.endswith("?") or "(Possible options:" in message:  # typer's message names close matches
         return message
     known = [word for word in arguments[:1] if word in COMMANDS]
     return f"{message} ({' '.join(['pollscope', *known])} --help)"
 
 
 def _words_so_far() -> list[str]:
-    """Return the words on the line that a shell wants to complete; each shell has its own variable for them."""
+    """Return the words of the line that a shell wants to complete; each shell has its own variable for them."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     return line.split()[1:]
 
@@ -191,8 +191,8 @@ def _fail(message: str, code: int) -> int:
 class _Interrupt:
     """Treat a signal as Ctrl-C; ignore further signals that follow at once.
 
-    They would cut short what the command restores. A login that ends sends TERM and HUP together, and a key that is
-    held down repeats 30 times per second.
+    They would interrupt the command while it restores settings. A login that ends sends TERM and HUP together, and a
+    key held down repeats 30 times per second.
     """
 
     def __init__(self) -> None:

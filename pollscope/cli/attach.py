@@ -24,7 +24,7 @@ from pollscope.host.telemetry_socket import TelemetrySocket
 
 EXAMPLES = (
     "pollscope attach --list                          the DPDK programs of this host, and whether a probe is in them",
-    "pollscope attach dpdk-testpmd                    a table that is renewed each second, until Ctrl-C",
+    "pollscope attach dpdk-testpmd                    a table, updated each second until Ctrl-C",
     "pollscope attach dpdk-testpmd --seconds 20 --out results",
     "pollscope attach --socket /proc/4711/root/run/dpdk/rte/dpdk_telemetry.v2 --seconds 5 --json",
 )
@@ -36,26 +36,26 @@ def attach(
         str | None,
         typer.Argument(metavar="[PROGRAM]", help="Name or pid of the process, or its EAL file prefix."),
     ] = None,
-    list_programs: Annotated[bool, typer.Option("--list", help="List the DPDK programs that run.")] = False,
+    list_programs: Annotated[bool, typer.Option("--list", help="List the running DPDK programs.")] = False,
     socket: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The program with this telemetry socket, also in a container.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="End after that time; default: at Ctrl-C.", min=0.5, max=86400)
+        float | None, typer.Option(help="End after this many seconds; default: at Ctrl-C.", min=0.5, max=86400)
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a run folder DIR/attach-PROGRAM/RUN-ID.")
     ] = None,
     metrics: Annotated[
         Path | None,
-        typer.Option("--openmetrics", metavar="FILE", help="Renew this file each second, for Prometheus."),
+        typer.Option("--openmetrics", metavar="FILE", help="Rewrite this file each second, for Prometheus."),
     ] = None,
     collect: Annotated[
         list[str] | None,
         typer.Option(
             "--collect",
             metavar="NAME",
-            help="With --out: record this collector beside it; may be given again.",
+            help="With --out: also record this collector; repeatable.",
             autocompletion=lambda: list(COLLECTORS),
         ),
     ] = None,
@@ -64,7 +64,7 @@ def attach(
     """Measure a running DPDK program: polling tax, polls, bursts and packets per lcore and queue.
 
     The program needs the probe plug-in, and nothing else: no rebuild, and no restart if `pollscope probe install` came
-    before its start. The plug-in samples 1 ms of 50; in between the program runs as without it.
+    before its start. The plug-in samples 1 ms of every 50 ms; in between, the program runs as it would without it.
     """
     if list_programs or (program is None and socket is None):
         if program or out or metrics or collect:
@@ -92,7 +92,7 @@ def attach(
 
 
 def _check(seconds: float | None, out: Path | None, metrics: Path | None, collectors: Sequence[str]) -> None:
-    """Refuse options that do not fit together before the program is touched."""
+    """Refuse contradictory options before the program is touched."""
     if out is not None and seconds is None:
         raise UsageError("a run folder needs an end", "--out", "add --seconds N")
     if collectors and out is None:
@@ -105,7 +105,7 @@ def _check(seconds: float | None, out: Path | None, metrics: Path | None, collec
 
 
 class _View:
-    """Show what threads do each second: on a terminal, as lines, or in a file for Prometheus."""
+    """Show each second what threads do: on a terminal, as lines, or in a file for Prometheus."""
 
     def __init__(self, program: DpdkProgram, metrics: Path | None, quiet: bool) -> None:
         self.program, self._metrics, self._quiet = program, metrics, quiet

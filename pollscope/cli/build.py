@@ -21,8 +21,8 @@ def build(
 ) -> None:
     """Build pollscope-node and the other programs where a testbed needs them, and print where they are.
 
-    They are compiled from the sources of this pollscope, if they were not built before. The compiler, DPDK and other
-    packages are not installed; missing ones are named. `pollscope play provision` leaves nothing to build on a host.
+    They are compiled from the sources of this pollscope unless they were built before. The compiler, DPDK and other
+    packages are not installed; missing ones are named. After `pollscope play provision` a host needs no build.
     """
     for line in make_testbed(testbed).build(say):
         typer.echo(line)

@@ -28,11 +28,9 @@ def calibrate(
     ],
     at: Annotated[
         list[str] | None,
-        typer.Option("--at", metavar="FACTOR=LEVEL[,LEVEL]", help="Only trials at these levels; may be given again."),
+        typer.Option("--at", metavar="FACTOR=LEVEL[,LEVEL]", help="Only trials at these levels; repeatable."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the testbed file goes.")] = Path(
-        "model.yaml"
-    ),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The testbed file to write.")] = Path("model.yaml"),
 ) -> None:
     """Derive the costs of polls, busy polls and packets from measured runs, for the testbed `model`.
 
@@ -45,7 +43,7 @@ def calibrate(
     from pollscope.store.run_folder import read_run
 
     if out.exists():
-        raise UsageError("there is such a file", str(out), "give another --out, or remove it")
+        raise UsageError("the file exists", str(out), "give another --out, or remove it")
     document = costs_of([read_run(find_run(word)) for word in runs], _levels(at or []))
     writer = YAML()
     writer.default_flow_style = None

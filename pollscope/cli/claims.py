@@ -21,7 +21,7 @@ EXAMPLES = (
     "pollscope claims results --all --json",
     "pollscope claims results --paper corec",
 )
-# Of a statement in the table at the top.
+# Width of a statement in the table at the top.
 _STATEMENT_WIDTH = 100
 
 
@@ -42,8 +42,8 @@ def claims(
     differs from the paper's testbed. Claims that were not measurable are one line unless --all is given. With --paper,
     only claims of that paper are judged. The exit code is 0 whatever the verdicts are.
 
-    A claim is judged by the statistic that it states, from all trials. --stat and --without-flagged add the numbers as
-    seen by another one, and the verdict that they would give.
+    A claim is judged by the statistic that it states, from all trials. --stat and --without-flagged add the numbers by
+    another statistic, and the verdict that they would give.
     """
     from pollscope.analysis.claims import evaluate_run, with_views
     from pollscope.analysis.point_values import viewed
@@ -78,7 +78,7 @@ def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: boo
 
     if runs:
         typer.echo("Findings")
-        for sentence in findings(runs) or ["No run measured anything that is summed up here."]:
+        for sentence in findings(runs) or ["No run measured anything that this summary covers."]:
             typer.echo(f"- {sentence}")
         typer.echo()
     if not verdicts:
@@ -100,7 +100,7 @@ def _show(path: Path, verdicts: "list[Verdict]", every: bool) -> None:
     from pollscope.analysis.claims.reasons import pages
 
     if not verdicts:
-        typer.echo(f"{path}: no claim is known for this run; `claims:` in its spec states some (docs/validity.md)")
+        typer.echo(f"{path}: no claim is known for this run; state some in its spec under `claims:` (docs/validity.md)")
         return
     shown = [verdict for verdict in verdicts if every or verdict.kind is not VerdictKind.NOT_MEASURABLE]
     for verdict in shown:

@@ -35,7 +35,7 @@ EXAMPLES = (
 
 def collect(
     names: CollectorNames = None,
-    seconds: Annotated[float, typer.Option(help="How long.", min=0.01, max=86400)] = 3.0,
+    seconds: Annotated[float, typer.Option(help="Duration in seconds.", min=0.01, max=86400)] = 3.0,
     out: Annotated[Path | None, typer.Option(help="Write all samples (.csv, .jsonl, .parquet).")] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two samples.", min=0.01, max=3600)] = 1.0,
     raw: Annotated[Path | None, typer.Option(help="Keep the raw recordings in this folder.")] = None,
@@ -43,7 +43,7 @@ def collect(
         Path | None, typer.Option(help="Feed the one collector from this file instead of the host.")
     ] = None,
     file_prefix: Annotated[
-        str, typer.Option(metavar="NAME", help="For dpdk-telemetry: of several DPDK applications, the one so named.")
+        str, typer.Option(metavar="NAME", help="For dpdk-telemetry: EAL file prefix of the application to read.")
     ] = "",
 ) -> None:
     """Read counters of this host for some seconds and print a line per metric; --out keeps every sample.
@@ -84,7 +84,7 @@ def collect(
 
 @contextmanager
 def _alone(what: str) -> Iterator[None]:
-    """Hold the host's lock, because counters are few; do without where this user may not open it.
+    """Hold the host lock, because counters are few; continue without it if this user may not open it.
 
     Raises:
         HostError: a run or another collection measures on the host, or a play changes it.
@@ -119,7 +119,7 @@ def _refuse_absent(collectors: list[Collector]) -> None:
 
 @contextmanager
 def _recordings(raw: Path | None) -> Iterator[Path]:
-    """Give the folder of the recordings; a temporary one is removed unless the samples could not be written.
+    """Yield the folder of the recordings; remove a temporary one unless the samples could not be written.
 
     Raises:
         HostError: as the block, with the folder of the kept recordings.
@@ -169,7 +169,7 @@ def _value(series: Series) -> str:
 
 
 def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> bool:
-    """Print outcomes and what is not plausible on standard error; return whether every collector delivered."""
+    """Print outcomes and implausible values on standard error; return whether every collector delivered."""
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)
         cost = "CPU use not measured" if share is None else f"{share:.2%} of a core"

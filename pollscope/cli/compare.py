@@ -37,7 +37,7 @@ def compare(
     stat: StatName = "mean",
     without_flagged: WithoutFlagged = False,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR|FILE", help="Where the figure goes; x.pdf is this one file.")
+        Path, typer.Option("--out", metavar="DIR|FILE", help="Folder for the figure, or one file such as x.pdf.")
     ] = Path("figures"),
     fail_if: Annotated[
         list[str] | None,
@@ -45,7 +45,7 @@ def compare(
             "--fail-if",
             metavar="'METRIC < NUMBER %'",
             help="End with 1 where the change from the first to the second is below (<) or above (>) the bound, by its "
-            "whole interval, and with 4 where no such change could have been seen; may be given again.",
+            "whole interval, and with 4 where no such change could have been seen; repeatable.",
         ),
     ] = None,
 ) -> None:
@@ -79,7 +79,7 @@ def compare(
 
 
 def _compared(runs: list[str]) -> "list[RunFolder]":
-    """Return the run, or the two runs, which must differ."""
+    """Return the run, or two different runs."""
     from pollscope.store.find import find_run
     from pollscope.store.run_folder import read_run
 
@@ -98,7 +98,7 @@ def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] 
 
 
 def _judged(conditions: "list[Condition]", folders: "list[RunFolder]", by: str | None) -> "list[Judged]":
-    """Judge each condition; its metrics are compared by themselves, shown or not."""
+    """Judge each condition by a comparison of its own metrics only, whether they are shown or not."""
     from pollscope.analysis.compare import missing_in_second
     from pollscope.analysis.gate import judge
 
@@ -138,7 +138,7 @@ def _sides(runs: "list[RunFolder]") -> list[str]:
     heads = [f"{letter}: {run.path}" for letter, run in zip("AB", runs, strict=True)]
     modelled = [letter for letter, run in zip("AB", runs, strict=True) if run.modelled]
     if modelled:
-        ratios = ": ratios are the model's error, where costs were not fitted to it" if len(modelled) == 1 else ""
+        ratios = ": ratios show the model's error, unless costs were fitted to it" if len(modelled) == 1 else ""
         heads.append(f"{' and '.join(modelled)}: MODELLED, computed by a simulation, not measured{ratios}")
     if not apart:
         return [*heads, "Spec, host, build and knobs are the same.", ""]

@@ -63,7 +63,7 @@ def explain(
 def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]:
     yield of
     if not points:
-        yield "  no point was measured: there is nothing to explain"
+        yield "  no point was measured, so there is nothing to explain"
     everywhere = _absent_everywhere(points)
     for point in points:
         yield ""

@@ -30,7 +30,7 @@ def figures(
     x: Annotated[str | None, typer.Option("--x", metavar="FACTOR", help="The factor along the x axis.")] = None,
     y: Annotated[
         list[str] | None,
-        typer.Option("--y", metavar="METRIC,...", help="Metrics, a panel each (docs/reference-metrics.md)."),
+        typer.Option("--y", metavar="METRIC,...", help="Metrics, one panel each (docs/reference-metrics.md)."),
     ] = None,
     by: Annotated[
         list[str] | None, typer.Option("--by", metavar="FACTOR,...", help="Factors whose levels are lines.")
@@ -46,24 +46,24 @@ def figures(
     width: Annotated[
         Literal["column", "page"], typer.Option("--width", help="One column of a printed page, or both.")
     ] = "page",
-    no_caption: Annotated[bool, typer.Option("--no-caption", help="Leave the caption away.")] = False,
+    no_caption: Annotated[bool, typer.Option("--no-caption", help="Omit the caption.")] = False,
     absent: Annotated[
         Literal["drop", "show"],
-        typer.Option("--absent", help="Panels without data: left out, and the caption says why; or kept."),
+        typer.Option("--absent", help="Panels without data: omit them and say why in the caption, or keep them."),
     ] = "drop",
     stat: StatName = "mean",
     without_flagged: WithoutFlagged = False,
     model: ModelFlag = True,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR|FILE", help="Where the files go; x.pdf is this one file.")
+        Path, typer.Option("--out", metavar="DIR|FILE", help="Folder for the files, or one file such as x.pdf.")
     ] = Path("figures"),
 ) -> None:
     """Draw runs as SVG, PDF and PNG with the numbers as CSV, and print the paths of the files.
 
-    Without further options these are the figures of the papers' rows that the run measures and those of its spec
-    (`show:`); where there are none, the first factor is drawn with a rate and the tax. --x, --y, --by, --at, --ratio-to
-    and --log draw what they say of any run; what is not said is chosen as above. With --paper, rows whose numbers are
-    that paper's own table are drawn as well; they need no run.
+    Without further options, these are the figures of the papers' rows that the run measures and those of its spec
+    (`show:`). If there are none, a rate and the tax are drawn over the first factor. --x, --y, --by, --at, --ratio-to
+    and --log select any other figure; missing ones take the defaults above. With --paper, rows whose numbers are that
+    paper's own table are drawn as well; they need no run.
 
     --paper without a run draws every row of the paper as `pollscope gallery` does: from `results` and the recorded
     runs, else computed by the testbed `model`, and says of each other row why it is absent.
@@ -89,7 +89,7 @@ def figures(
     else:
         wanted = _every_row(paper, target.folder / "modelled" if model else None)
     if not wanted and not tables:
-        raise UsageError("none of these runs has anything to draw", remedy="--x and --y say what to draw")
+        raise UsageError("none of these runs has anything to draw", remedy="choose with --x and --y")
     wanted = [(figure, viewed(run, stat, without_flagged=without_flagged)) for figure, run in wanted]
     _only_one(target, [*tables, *wanted])
     _draw(tables, wanted, target)
@@ -184,7 +184,7 @@ def _only_one(target: "Out", figures: list[Any]) -> None:
     if target.name is not None and len(figures) > 1:
         what = f"{len(figures)} figures do not fit into one file"
         raise UsageError(
-            what, f"--out {target.name}.{target.formats[0]}", "name a folder, or say which with --x and --y"
+            what, f"--out {target.name}.{target.formats[0]}", "name a folder, or choose one figure with --x and --y"
         )
 
 

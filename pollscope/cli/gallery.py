@@ -9,7 +9,7 @@ import typer
 from pollscope.base.names import papers
 from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
 
-_HYPERPLANE = "hyperplane"  # its chip has a model of its own
+_HYPERPLANE = "hyperplane"  # HyperPlane's chip has a model of its own
 EXAMPLES = (
     "pollscope gallery",
     "pollscope gallery results --paper socc19 --out socc19.html",
@@ -21,14 +21,16 @@ def gallery(
     runs: RunWords = None,
     paper: PaperName = None,
     model: ModelFlag = True,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page.")] = Path("gallery.html"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The HTML page to write.")] = Path(
+        "gallery.html"
+    ),
 ) -> None:
     """Draw every row of the papers into one self-contained HTML page and print its path.
 
     A row is drawn from the runs that measure it: those given, else those in `results` and the recorded ones that ship
     with pollscope. Rows that no run shows are computed by a modelled machine (shortened; the runs stay in `modelled`
     beside the page, and are not computed again), and marked so. So are the points of measured runs that a model knows:
-    both stand in one figure then, with the model's error. All other rows are absent, with the reason.
+    one figure then shows both, with the model's error. All other rows are absent, with the reason.
     """
     from pollscope.analysis.gallery import first_measured, gallery_html, paper_gallery, paper_rows, runs_of_rows
     from pollscope.analysis.page import write_page

@@ -17,24 +17,24 @@ EXAMPLES = (
 
 
 def history(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A file, name or paper row.")],
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A spec: file, name or paper row.")],
     metrics: MetricNames = None,
-    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the run folders are.")] = Path(
+    results: Annotated[Path, typer.Option("--results", metavar="DIR", help="Folder of the run folders.")] = Path(
         "results"
     ),
     fail_on_change: Annotated[
-        bool, typer.Option("--fail-on-change", help="End with 1 when a level changed anywhere.")
+        bool, typer.Option("--fail-on-change", help="Exit with code 1 if any level changed.")
     ] = False,
     together: Annotated[
-        bool, typer.Option("--together", help="Instead: all runs as one, with intervals that count runs.")
+        bool, typer.Option("--together", help="Instead pool all runs; the intervals cover the scatter between runs.")
     ] = False,
 ) -> None:
     """Show where a metric changed its level over the runs of a spec.
 
     Ten runs are needed to detect a change, about five of them after it. The rate of false alarms is 1 % per series.
-    What else changed there, in the spec or on the host, follows. To compare two runs: `pollscope compare`. Without
-    --fail-on-change the exit code is 0 whatever is found. With --together: the mean over runs, the scatter between runs
-    and within runs, and how many trials per run are worth their time (Kalibera & Jones 2013).
+    For each change, the differences of spec and host at that run follow. To compare two runs, use `pollscope compare`.
+    Without --fail-on-change the exit code is always 0. With --together: the mean over runs, the scatter
+    between runs and within runs, and how many trials per run are worth their time (Kalibera & Jones 2013).
     """
     from pollscope.analysis.history import changed_with_it, history_text
     from pollscope.analysis.history import history as history_of

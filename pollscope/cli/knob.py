@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pollscope knob: see, set and restore host state."""
+"""`pollscope knob`: list, read, set and restore host state."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def choose_host(
     ] = None,
     emulated: Annotated[
         bool,
-        typer.Option("--emulated", help="The machine is an emulator's: also turn what it only pretends to have."),
+        typer.Option("--emulated", help="The machine is emulated: also set knobs that it only pretends to have."),
     ] = False,
 ) -> None:
     """List, read, set and restore host state."""
@@ -103,9 +103,11 @@ def set_knob(
     value: Annotated[str, typer.Argument(metavar="VALUE")],
     target: Target = None,
     hold: Annotated[bool, typer.Option("--hold", help="Restore it at Ctrl-C, instead of at `knob restore`.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Say what would change, or why not; write nothing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print what would change, or why it cannot; write nothing.")
+    ] = False,
 ) -> None:
-    """Set a knob; the value before is kept in a journal until `knob restore`."""
+    """Set a knob; a journal keeps the previous value until `knob restore`."""
     if check:
         _say_changes(name, would_change(context.obj, name, target, value))
         return
@@ -122,8 +124,12 @@ def restore(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Only this knob.", autocompletion=lambda: list(KNOBS))
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over what someone else changed meanwhile.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Accept what cannot be restored as it is.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite values that someone else changed meanwhile.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Accept the present value of knobs that cannot be restored.")
+    ] = False,
 ) -> None:
     """Restore what ended runs and `knob set` changed, newest first."""
     if force and keep:
@@ -131,7 +137,7 @@ def restore(
     policy = Policy.FORCE if force else Policy.KEEP if keep else Policy.ASK
     host: KnobHost = context.obj
     with HostLock("knob restore", host.lock_path):
-        # Values that a run has left are restored in any case: that run is dead, or it would hold the lock.
+        # Restore values of a run in any case: the run is dead, otherwise it would hold the lock.
         if not load(run_journal(host)).pending:
             require_nobody_between(host, _caller())
         knobs = knobs_of(host)
@@ -142,7 +148,7 @@ def restore(
 
 
 def _caller() -> Caller:
-    """The playbooks' module pollscope_knob says what it is."""
+    """Return the caller that a host records with a changed knob; pollscope_knob (Ansible) identifies itself."""
     return "play" if os.environ.get("POLLSCOPE_CALLER") == "play" else "user"
 
 
@@ -182,7 +188,7 @@ def _shortened(targets: Sequence[str]) -> str:
 
 
 def _warn_left_behind(host: KnobHost) -> None:
-    # While a run holds the lock its journal is not left behind.
+    # The journal of a run that still holds the lock is not a leftover.
     try:
         with HostLock("knob list", host.lock_path):
             pending = left_behind(host)

@@ -13,15 +13,15 @@ from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import LoadedSpec, Spec
 from pollscope.testbeds import Testbed
 
-# Testbeds whose DUT is on this host, so that what this host lacks is missing in the run.
+# Testbeds whose DUT is on this host: counters that this host lacks are missing in the run.
 _HERE = ("loopback", "namespaces")
-# Metrics outside the group `pmu` that need its counters as well.
+# Metrics outside the group `pmu` that need the PMU as well.
 _OF_THE_PMU = ("corunner_ipc", "ipc_with_corunner", "corunner_frequency_hz")
 
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that a host lacks, and what of a spec is absent without it.
+    """Something that a host lacks, and the parts of a spec that are absent without it.
 
     Attributes:
         what: in one or two words, for a table: `PMU`.

@@ -14,8 +14,7 @@ from pollscope.store.find import RESULTS, find_runs, is_run
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds import make_testbed
 
-# Machines of the testbed `model` in order of preference (the one with most points wins), and the settings that each
-# needs.
+# Machines of the testbed `model` in order of preference (the one that can host most points wins), and their settings.
 MACHINES: Mapping[str, tuple[str, ...]] = {
     "model": (),
     "model-skylake": (),
@@ -36,13 +35,13 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 NOT_MODELLED = "No recorded run shows it, and the model cannot compute it:"
 NO_MODEL = "No recorded run shows it, and the testbed `model` cannot compute what it measures."
-# A simulated host has no noise to average over. Longer windows only narrow intervals that a page hardly shows.
+# A simulated host has no noise to average out. Longer windows only narrow intervals that are hardly visible on a page.
 OVERRIDES = Overrides(True, ("trial.window=5 ms", "trial.warmup=1 ms", "repeats={count: 3}"))
 Say = Callable[[str], None]
 
 
 def measured_runs(words: Sequence[str] | None) -> list[RunFolder]:
-    """Return the runs that words mean; without words those in `results`, and recorded runs of rows that are not there.
+    """Return the named runs; without names, those in `results`, and recorded runs of rows that are missing there.
 
     Raises:
         UsageError: a word means no run.
@@ -99,7 +98,7 @@ def models_of(runs: Iterable[RunFolder], folder: Path, say: Say) -> list[RunFold
         short = Overrides(asked.quick, (*asked.settings, *OVERRIDES.settings))
         try:
             loaded = load_text(run.meta["spec_text"], f"{run.path}/run.json", short)
-        except UsageError:  # an older spec that no longer checks
+        except UsageError:  # a spec of an older version that is no longer valid
             continue
         meant = [name for name in MACHINES if not MACHINES[name] and _is_meant(name, loaded)]
         best = max(meant, key=lambda each: _points_on(each, loaded), default=None)

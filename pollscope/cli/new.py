@@ -21,7 +21,7 @@ _OF_THE_PAPER = ("row", "rows", "paper", "source", "must", "notes")
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the spec and its runs: lower case, digits, dashes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of spec and runs: lower case, digits, dashes.")],
     like: Annotated[
         str | None,
         typer.Option(
@@ -29,14 +29,14 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write NAME.yaml, a commented spec to change. It is valid: `pollscope run NAME.yaml` measures it at once.
+    """Write NAME.yaml, a commented spec to change. The file is valid as it is: `pollscope run NAME.yaml` measures it.
 
     With --like the file is that spec without its row, so that its figures and claims are its own. Nothing is
     overwritten.
     """
     stem = name.removesuffix(".yaml")
     if not NAME.fullmatch(stem):
-        raise UsageError("is no name of a spec", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
+        raise UsageError("is not a spec name", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
     path = Path(f"{stem}.yaml")
     text = _like(like, stem) if like is not None else _from_template(stem)
     load_text(text, str(path))  # checks the text before it is written
@@ -70,7 +70,9 @@ def _like(word: str, name: str) -> str:
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
-    """Return the top-level keys of a YAML file with their lines and comments; the head of the file under ''."""
+    """Return the top-level keys of a YAML file with their lines and comments; the lines before the first key under
+    ''.
+    """
     blocks: list[tuple[str, str]] = [("", "")]
     pending = ""
     for line in text.splitlines(keepends=True):

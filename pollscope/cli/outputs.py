@@ -32,7 +32,7 @@ class Out:
 
 
 def figure_out(path: Path, with_caption: bool = True, keeps_absent: bool = False) -> Out:
-    """Read `--out`: `x.pdf` is one PDF, a path without the ending of a picture is a folder.
+    """Read `--out`: `x.pdf` is one PDF; a path without an image suffix is a folder.
 
     Raises:
         UsageError: an ending of another kind of file.

@@ -51,7 +51,7 @@ def plan(
     testbed: TestbedName = None,
     paper: PaperName = None,
     summary: Annotated[
-        bool, typer.Option("--summary", help="One line per spec: points, time quick and whole, what is missing.")
+        bool, typer.Option("--summary", help="One line per spec: points, time (also with --quick), what is missing.")
     ] = False,
     quick: QuickFlag = False,
     settings: Setting = None,
@@ -110,7 +110,7 @@ def row_order(row: str) -> list[tuple[str, int]]:
 def _require_points(plans: list[Plan], testbed: Testbed) -> None:
     """Raise CannotHost if `run` would measure nothing."""
     if not any(made.points for made in plans):
-        from pollscope.run.run import no_point_left  # a plan needs nothing else of the runner, which loads much
+        from pollscope.run.run import no_point_left  # imported late: it loads many modules
 
         raise no_point_left(plans, testbed.name)
 
@@ -127,11 +127,11 @@ def _show_summary(paths: Iterable[Path], testbed: Testbed, settings: tuple[str, 
         typer.echo("  ".join([*(f"{text:{width}}" for text, width in zip(row, widths, strict=False)), row[-1]]))
     whole, quick = (sum(line[key] or 0 for line in lines) for key in ("whole_s", "quick_s"))
     typer.echo(f"\nAll that can run here: {human_time(whole)}, with --quick {human_time(quick)} at least.")
-    typer.echo("`pollscope plan ROW` says why points are left out; `pollscope run ROW` measures one.")
+    typer.echo("`pollscope plan ROW` says why points are left out; `pollscope run ROW` measures a row.")
 
 
 def _summary(path: Path, testbed: Testbed, settings: tuple[str, ...]) -> dict[str, Any]:
-    """Return what a spec asks, how much of it runs on a testbed, how long that takes, and what is missing."""
+    """Return a spec's question, how much of it a testbed can run, how long that takes, and what is missing."""
     spec = load_file(path, Overrides(settings=settings)).spec
     line = {"rows": list(spec.all_rows) or [spec.name], "title": spec.title, "points": 0, "of": 0}
     if not testbed.named_by(spec.testbeds):

@@ -28,10 +28,10 @@ def play(
     variables: Annotated[
         list[str] | None, typer.Option("-e", "--set", metavar="KEY=VALUE", help="A variable; repeatable.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="List the changes and make none.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="List the changes without making them.")] = False,
     limit: Annotated[str | None, typer.Option("--limit", metavar="HOST", help="Only this host.")] = None,
     ask: Annotated[
-        bool, typer.Option("-K", "--ask-become-pass", help="Ask for the password of sudo; every host gets it.")
+        bool, typer.Option("-K", "--ask-become-pass", help="Ask for the sudo password, which is sent to every host.")
     ] = False,
 ) -> None:
     """Run an Ansible play on the hosts of an inventory and list its changes.
@@ -42,7 +42,7 @@ def play(
     given = {key: value for key, _, value in (each.partition("=") for each in variables or ())}
     hosts = load_inventory(inventory)
     try:
-        password = getpass("password of sudo, which every host gets: ") if ask else None
+        password = getpass("sudo password (sent to every host): ") if ask else None
     except EOFError as error:
         raise KeyboardInterrupt from error
     try:

@@ -11,7 +11,7 @@ from pollscope.knobs.session import KnobSession, read_values, restore_all
 
 EXAMPLES = (
     "pollscope probe install     programs that start from now on can be measured by `pollscope attach`",
-    "pollscope probe remove      the driver folder is as it was",
+    "pollscope probe remove      the driver folder is as before",
 )
 _KNOB = "probe"
 
@@ -35,7 +35,7 @@ def install() -> None:
 
 @app.command("remove")
 def remove() -> None:
-    """Remove the plug-in that `install` copied; programs that run keep it until they end."""
+    """Remove the plug-in that `install` copied; running programs keep it until they end."""
     host = KnobHost()
     with HostLock("probe remove", host.lock_path):
         knobs = knobs_of(host)

@@ -41,7 +41,7 @@ def query(
     """Answer SQL over all runs of a results folder.
 
     `trials` has a row per trial (docs/internals/store-format.md): spec, host, run_id, point, status, "factor.NAME",
-    "metric.NAME", ...; names with a dot stand in double quotes. `runs` has a row per run. The SQL is DuckDB's, and only
+    "metric.NAME", ...; names with a dot need double quotes. `runs` has a row per run. The SQL is DuckDB's, and only
     reads: nothing else is executed, no other file is opened. A table shows the first 200 rows and how many more there
     are. Failed trials are rows as well: filter by `status`, and by `kind` for baselines and measurements.
     """
@@ -71,7 +71,7 @@ def _target(path: Path) -> Path:
     if not path.parent.is_dir():
         raise UsageError("there is no such folder", f"--out {path}")
     if is_run(path.parent):
-        raise UsageError("lies in a run folder, which stays as it is", f"--out {path}", "name another place")
+        raise UsageError("is in a run folder, which must not change", f"--out {path}", "name another place")
     return path
 
 

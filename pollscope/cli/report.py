@@ -20,7 +20,9 @@ def report(
     runs: RunWords = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.html", help="Default: report.html in the run folder, or here for several."),
+        typer.Option(
+            "--out", metavar="FILE.html", help="Default: report.html in the run folder; here for several runs."
+        ),
     ] = None,
 ) -> None:
     """Write one self-contained HTML page about runs and print its path.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Say what a user does next: after a run, after Ctrl-C, and after a full disk."""
+"""Suggest the next command: after a run, after Ctrl-C, and after a full disk."""
 
 import shlex
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def complete_already(folder: Path) -> bool:
 
 @contextmanager
 def said_how_to_go_on(folder: Path) -> Iterator[None]:
-    """Say what is kept, and which command resumes the run, if the block ends early.
+    """If the block ends early, say what is kept and which command resumes the run.
 
     Raises:
         DiskError: with what is kept; also in place of an error of the system, for instance of a full disk.
@@ -59,4 +59,4 @@ def _kept(folder: Path) -> str:
     except OSError:
         kept = 0
     trials = f"{kept} trial{'s are' if kept != 1 else ' is'} kept"
-    return f"{trials}; `{resume_command(folder)}` goes on"
+    return f"{trials}; `{resume_command(folder)}` continues"

@@ -39,7 +39,7 @@ def run(
         str | None,
         typer.Option("--resume", metavar="RUN", help="Complete an interrupted run: its folder, its id, or `latest`."),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where run folders are made.")] = RESULTS,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder in which run folders are made.")] = RESULTS,
     settings: Setting = None,
     dask: Annotated[
         str | None,

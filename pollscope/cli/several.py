@@ -20,7 +20,7 @@ class Ended:
     """The outcome of one spec.
 
     Attributes:
-        text: in words, with the run folder when there is one.
+        text: a sentence, with the run folder if there is one.
         code: the exit code of `pollscope run` with this spec alone.
         skipped: why the testbed cannot host it; None when it can.
     """
@@ -39,7 +39,7 @@ def run_several(
         specs: by their files.
         out: where run folders are made.
         run_one: runs one spec into a folder.
-        options: of the command line, for the one that goes on after Ctrl-C.
+        options: of the command line, for the command that continues after Ctrl-C.
 
     Raises:
         KeyboardInterrupt: the run folders that are there say how far it came.
@@ -69,7 +69,7 @@ def _run_or_skip(loaded: LoadedSpec, folder: Path, run_one: Callable[[LoadedSpec
     except (PollscopeError, OSError) as error:
         what, code = reason_of(error), error.exit_code if isinstance(error, PollscopeError) else ExitCode.HOST
         say(f"pollscope: {what}")
-        resume = f"; `{resume_command(folder)}` goes on" if folder.exists() else ""
+        resume = f"; `{resume_command(folder)}` continues" if folder.exists() else ""
         return Ended(f"failed, because {what}{resume}", code)
 
 

@@ -47,13 +47,13 @@ _OF_CLAIMS = ("tx_pps",)
 MOST_ROWS = 60
 MOST_REASONS = 5
 _PLAIN_WIDTH = 160
-# Blanks and the line between two cells.
+# Width of the blanks and the line between two cells.
 _AROUND_CELL = 3
 
 
 def show_summary(outcome: RunOutcome, console: Console | None = None, columns: Sequence[str] = ()) -> None:
     """Print the table (of the metrics in `columns`, or of those that fit), failures and warnings of a run."""
-    # A file or a pipe has no screen whose width counts.
+    # Output to a file or a pipe has no width limit.
     screen = console or Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     run = read_run(outcome.folder)
     if outcome.ok + outcome.flagged:
@@ -98,7 +98,7 @@ def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
 
 
 def _show_table(screen: Console, data: pd.DataFrame, title: str, wanted: Sequence[str], all_of_them: bool) -> None:
-    """Print the points with as many of the wanted metrics as fit on the screen, or with all of them."""
+    """Print the points with as many of the wanted metrics as fit on the screen; with all if there is no limit."""
     names = factors(data)
     present = [name for name in wanted if f"metric.{name}" in data.columns and data[f"metric.{name}"].notna().any()]
     per_metric = {name: {_key(sample, names): sample for sample in by_point(data, name)} for name in present}
@@ -142,7 +142,7 @@ def _cell(metric: str, sample: PointValues | None) -> str:
 
 def _caption(points: int) -> str:
     rest = f"; the first {MOST_ROWS} of {points} points" if points > MOST_ROWS else ""
-    ends = "both ends where it meets what is possible"
+    ends = "both ends if it reaches a limit of the metric"
     return f"mean ± half of its 95 % interval ({ends}): points of a share, otherwise per cent of the mean{rest}"
 
 

@@ -21,7 +21,7 @@ from pollscope.testbeds import DEFAULT, HostFinding, TestbedState, make_testbed
 EXAMPLES = (
     "pollscope testbed status",
     "pollscope testbed example pair >lab.yaml a file to fill in",
-    "pollscope testbed check lab.yaml         what each host lacks, and what to run for it",
+    "pollscope testbed check lab.yaml         what each host lacks, and the command that provides it",
     "pollscope testbed up loopback",
 )
 app = typer.Typer(no_args_is_help=False, rich_markup_mode=None)
@@ -48,7 +48,7 @@ def down(name: Name = DEFAULT) -> None:
 
 @app.command()
 def check(name: Name = DEFAULT, as_json: JsonFlag = False) -> None:
-    """Show in one table what each host of a testbed has and lacks, and what to run for it; change nothing."""
+    """Show in one table what each host of a testbed has and lacks, with the remedies; change nothing."""
     findings = make_testbed(name).findings()
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in findings], indent=1))
@@ -69,7 +69,9 @@ def _examples() -> dict[str, Path]:
 def example(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Of a kind, or of an inventory.", autocompletion=lambda: [*_examples()]),
+        typer.Argument(
+            metavar="NAME", help="A kind of testbed, or an inventory.", autocompletion=lambda: [*_examples()]
+        ),
     ],
 ) -> None:
     """Print a commented file to start from: of two servers, or an inventory for the plays."""

@@ -42,7 +42,7 @@ CollectorNames = Annotated[
 KnobName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=lambda: list(KNOBS))]
 MetricNames = Annotated[
     list[str] | None,
-    typer.Option("--metric", metavar="NAME", help="Only these metrics; may be given again.", autocompletion=_metrics),
+    typer.Option("--metric", metavar="NAME", help="Only these metrics; repeatable.", autocompletion=_metrics),
 ]
 SpecWords = Annotated[
     list[str],
@@ -81,7 +81,7 @@ PaperName = Annotated[
         metavar="|".join(papers()),
         callback=_known_paper,
         autocompletion=lambda: list(papers()),
-        help="Of this paper only.",
+        help="Only for this paper.",
     ),
 ]
 QuickFlag = Annotated[
@@ -99,10 +99,10 @@ def say(text: str) -> None:
 
 
 def runs_of(words: Iterable[str] | str) -> "list[RunFolder]":
-    """Return the runs that words mean; name on standard error the folder that a word other than a path means.
+    """Return the named runs; print on standard error the folder for each name that is not a path.
 
     Raises:
-        UsageError: a word means no run.
+        UsageError: a name matches no run.
     """
     from pollscope.store.find import find_runs, is_modelled
     from pollscope.store.run_folder import read_run
@@ -128,7 +128,7 @@ def say_unfinished(runs: "Iterable[RunFolder]") -> None:
 
 
 def say_of(loaded: "LoadedSpec") -> None:
-    """Warn on standard error of probable slips in a spec, and say what `--quick` leaves out."""
+    """Warn on standard error of probable mistakes in a spec, and say what `--quick` leaves out."""
     from pollscope.spec.advice import advice
 
     for sentence in advice(loaded.spec):
@@ -138,10 +138,10 @@ def say_of(loaded: "LoadedSpec") -> None:
 
 
 def specs_of(words: list[str]) -> list[Path]:
-    """Return the spec files that the words on the command line mean, each once.
+    """Return the spec files that the command line names, without duplicates.
 
     Raises:
-        UsageError: a word that means no spec.
+        UsageError: a name that matches no spec.
     """
     from pollscope.spec import find_specs
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counters that are read (collectors) and host state that is set and restored (knobs)."""
+"""Collectors: sources of counters that are read during a trial."""

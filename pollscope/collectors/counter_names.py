@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read what the outputs of tools call counters, and what pollscope calls them (configs/counters.yaml)."""
+"""Map the names that tools give to counters to pollscope's names (configs/counters.yaml)."""
 
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ def counter_names(tool: str) -> dict[str, Any]:
 
 
 def counter_metrics(tool: str) -> dict[str, tuple[Any, ...]]:
-    """Return the same where a counter has a name, a unit, a kind, and maybe a factor."""
+    """Return the same for counters with a name, a unit, a kind, and possibly a factor."""
     return {
         column: (name, unit, Kind(kind), *factor) for column, (name, unit, kind, *factor) in _tables()[tool].items()
     }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one interface of all collectors: `probe`, `start`, `stop`, `readings`.
 
-A collector records while it runs and parses after it was stopped. Whatever happens to it (its tool dies, hangs or
-prints rubbish) is in its outcome; nothing is raised into the trial.
+A collector records while it runs and parses after it was stopped. A failure (its tool dies, hangs or prints garbage) is
+recorded in its outcome; no exception reaches the trial.
 """
 
 from abc import ABC, abstractmethod
@@ -33,8 +33,8 @@ class Status(StrEnum):
 
     OK = "ok"
     ABSENT = "absent"  # cannot work here
-    FAILED = "failed"  # started, then died, printed rubbish, or said that it cannot
-    HUNG = "hung"  # runs and gives nothing
+    FAILED = "failed"  # started, then died, printed garbage, or reported an error
+    HUNG = "hung"  # runs and delivers nothing
 
 
 @dataclass
@@ -59,15 +59,15 @@ class Collector(ABC):
 
     name: str
     summary: str
-    notes = ""  # what a reader of its numbers must know (docs/reference-metrics.md)
-    parser: Parser  # of what it records
+    notes = ""  # caveats for readers of its numbers (docs/reference-metrics.md)
+    parser: Parser  # of its recordings
     once = False  # reads at start and stop only: settings, and sources that cost too much in between
     owns_uncore = False  # programs the uncore PMUs: two of them at once overwrite each other
-    sparse = False  # records events: that none came is no failure
+    sparse = False  # records events: having none is not a failure
 
     @abstractmethod
     def probe(self) -> ProbeResult:
-        """Tell whether it can work here; starts nothing that lasts and changes nothing."""
+        """Return whether it can work here; leave nothing running and change nothing."""
 
     @abstractmethod
     def start(self, folder: Path, interval_ns: int) -> None:
@@ -79,10 +79,10 @@ class Collector(ABC):
 
     @abstractmethod
     def stop(self) -> CollectorOutcome:
-        """End recording; never raises for what went wrong with the source."""
+        """End recording; never raise for an error of the source."""
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
-        """Readings of a recording of this collector, made here or elsewhere.
+        """Return the readings of a recording of this collector, made here or elsewhere.
 
         Raises:
             ParseError: the recording is not what this collector records.
@@ -90,7 +90,7 @@ class Collector(ABC):
         return recording.readings(type(self).parser, problems)
 
     def readings(self, outcome: CollectorOutcome) -> Iterator[Reading]:
-        """Readings of what was just recorded. Rubbish turns the outcome into a failure; what came before it counts."""
+        """Yield the readings just recorded; garbage makes the outcome a failure, but earlier readings count."""
         if outcome.raw is None or not outcome.raw.exists() or outcome.raw.stat().st_size == 0:
             if outcome.status is Status.OK:
                 outcome.status, outcome.reason = Status.FAILED, "it recorded nothing"

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One vocabulary for the IOMMU's translation cache, whatever counted: pcm-iio, uncore IIO events, the VT-d PMU, the
-AMD PMU.
+"""Use the same names for IOTLB counts of all sources: pcm-iio, uncore IIO events, the VT-d PMU, the AMD PMU.
 
 `iotlb.lookups`, `iotlb.hits`, `iotlb.misses`, `iotlb.miss_share`, `iotlb.page_walks`, `iotlb.walk_latency`. Skylake
-counts hits and misses, Ice Lake and later lookups and misses, the VT-d PMU lookups and hits: the third follows. Every
-IOTLB miss starts a page walk. Mean walk latency is Little's law: occupancy (walks in flight, summed over cycles) /
-walks, in IOMMU cycles. The counters of one row of pcm-iio were taken one after the other: a derived count below zero
+counts hits and misses, Ice Lake and later lookups and misses, the VT-d PMU lookups and hits: the third is derived.
+Every IOTLB miss starts a page walk. Mean walk latency is Little's law: occupancy (walks in flight, summed over cycles)
+/ walks, in IOMMU cycles. The counters of one row of pcm-iio were taken one after the other: a derived count below zero
 is absent, not zero.
 """
 
@@ -18,9 +17,10 @@ Number = int | float
 
 
 def derive(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """Passes readings on; behind the last reading of a unit and time that held IOTLB counts comes its derived reading.
+    """Yield all readings; after a unit's last IOTLB count of one time, also yield its derived reading.
 
-    perf prints an event a row, so the counts of a unit are gathered until time moves on (one interval in memory).
+    perf prints one event per row, so the counts of a unit are gathered until the time stamp changes (one interval in
+    memory).
     """
     gathered: dict[str, dict[str, tuple[SourceMetric, Value, str]]] = {}
     now: int | None = None
@@ -35,7 +35,7 @@ def derive(readings: Iterable[Reading]) -> Iterator[Reading]:
         }
         known = gathered.get(item.unit_path, {})
         if counts.keys() & known.keys():
-            # the same unit again without a time of its own: the next sample
+            # the same unit appears again at the same time: this is the next sample
             yield from _flush(now, {item.unit_path: known})
             gathered[item.unit_path] = known = {}
         yield item

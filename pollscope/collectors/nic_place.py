@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find the counters of a NIC alone: NIC -> root port -> IIO stack -> part of the stack.
+"""Find the counters of one NIC: NIC -> root port -> IIO stack -> part of the stack.
 
-Where a NIC sits is found when a recording begins, on the host that records, and stands in the recording; readings of
-that part are then given again as the NIC's (`nic:0000:17:00.0`, `nic_dma_write`). The kernel says which root bus an IIO
-PMU watches (sysfs, `uncore_iio_N/dieM`: ABI/testing/sysfs-devices-mapping); PCM numbers stacks as the PMUs.
+The recording host looks up a NIC's place when a recording begins, and stores it there. Readings of that part are
+repeated under the NIC's name (`nic:0000:17:00.0`, `nic_dma_write`). The kernel says which root bus an IIO PMU watches
+(sysfs, `uncore_iio_N/dieM`: ABI/testing/sysfs-devices-mapping); PCM numbers stacks as the PMUs.
 """
 
 import re
@@ -45,7 +45,7 @@ class WithNics(ToolCollector):
 
 
 def places(addresses: Sequence[str], processor: Processor, sys: Path = SYS) -> list[str]:
-    """Of the NICs with these addresses, or of all: `nics ADDRESS[,ADDRESS] at socket0/stack3/part0`, or `nowhere: WHY`.
+    """Return `nics ADDRESS[,ADDRESS] at socket0/stack3/part0` or `nowhere: WHY` for these NICs, or for all.
 
     Functions of one card share a root port, so a part.
     """
@@ -60,9 +60,9 @@ def _place(nic: Nic, processor: Processor, sys: Path) -> str:
     generation = generation_of(processor)
     port = _PORT.fullmatch(nic.root_port or "")
     if generation is None or generation.first_port is None:
-        return f"nowhere: which counters are a root port's is not known of {processor.name or 'this processor'}"
+        return f"nowhere: the counters of root ports are unknown for {processor.name or 'this processor'}"
     if port is None:
-        return "nowhere: it sits below no root port"
+        return "nowhere: it is not below a root port"
     part = int(port[2], 16) - generation.first_port
     stack = _stack_of(port[1], sys)
     if stack is None:
@@ -73,7 +73,7 @@ def _place(nic: Nic, processor: Processor, sys: Path) -> str:
 
 
 def _stack_of(bus: str, sys: Path) -> str | None:
-    """`socket0/stack3` for a root bus."""
+    """Return the stack of a root bus, as `socket0/stack3`."""
     for file in sorted((sys / "bus/event_source/devices").glob("uncore_iio_[0-9]*/die[0-9]*")):
         if file.read_text(encoding="ascii").strip() == bus:
             return f"socket{file.name.removeprefix('die')}/stack{file.parent.name.rpartition('_')[2]}"
@@ -81,7 +81,7 @@ def _stack_of(bus: str, sys: Path) -> str | None:
 
 
 def _with_nics(readings: Iterable[Reading], metadata: Iterable[str]) -> Iterator[Reading]:
-    """Add to the readings of a NIC's part the NIC's own, and at the end what NICs without a part lack."""
+    """Add the NIC's readings to those of its part; at the end, report what NICs without a part lack."""
     matches = [match for line in metadata if (match := _NICS_LINE.fullmatch(line))]
     units = {match[3]: f"nic:{match[1]}" for match in matches if match[3]}
     for reading in readings:
@@ -96,7 +96,7 @@ def _with_nics(readings: Iterable[Reading], metadata: Iterable[str]) -> Iterator
 
 @cache
 def _part(path: str) -> str:
-    """`socket0/stack3:PCIe2/part0` as perf and sysfs have it, without the stack's name."""
+    """Return the part as perf and sysfs name it: `socket0/stack3:PCIe2/part0` without the stack's name."""
     match = _PART.fullmatch(path)
     return f"{match[1]}{match[2]}" if match else ""
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rule `node_ipc`: instructions per cycle of every DUT lcore, as the node counted them itself, against what other
-collectors say of the same CPU.
+"""The rule `node_ipc`: instructions per cycle of every DUT lcore, as the node counted them itself, against the values
+of other collectors for the same CPU.
 
 The node counts its own thread in user mode; perf, pcm and turbostat count all that runs on the CPU, in kernel mode
 too. On a core that nothing else uses they agree; a CPU cannot retire fewer instructions than one of its threads.
@@ -13,7 +13,7 @@ from pollscope.base.units import human_number
 from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, Series, WindowSeries
 
 # Timer ticks and perf's own interrupts change the IPC of a spinning core by a few per cent at most; windows that do
-# not end together (collectors' intervals) add as much again.
+# not end together (collectors' intervals) add the same amount again.
 _AGREES_WITHIN = 0.10
 _COUNTS = ("instructions", "cycles")
 _CPU_OF = {
@@ -35,7 +35,7 @@ def node_against_host(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _of_cpu(window: WindowSeries, cpu: int) -> dict[str, dict[str, Series]]:
-    """Source -> what it counted on one CPU: `instructions`, `cycles`, `instructions_per_cycle`."""
+    """Return source -> its counts on one CPU: `instructions`, `cycles`, `instructions_per_cycle`."""
     sources: dict[str, dict[str, Series]] = {}
     for (source, path, metric), series in window.series.items():
         place = _CPU_OF[source].fullmatch(path) if source in _CPU_OF else None

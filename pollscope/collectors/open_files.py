@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of /proc and /sys that are read again and again."""
+"""Keep files of /proc and /sys open that are read repeatedly."""
 
 import os
 
@@ -7,7 +7,7 @@ _PIECE_BYTES = 1 << 16
 
 
 class OpenFiles:
-    """Files that stay open between two readings: to open one of sysfs costs five times as much as to read it."""
+    """Files that stay open between two readings: opening a sysfs file costs five times as much as reading it."""
 
     def __init__(self) -> None:
         self._descriptors: dict[str, int] = {}
@@ -16,7 +16,7 @@ class OpenFiles:
         """Return the whole content now.
 
         Raises:
-            OSError: it cannot be read, as that of a CPU that went offline; it is opened again the next time.
+            OSError: it cannot be read, such as a file of a CPU that went offline; the next call opens it again.
         """
         if path not in self._descriptors:
             self._descriptors[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -35,6 +35,6 @@ class OpenFiles:
 
 def _whole(descriptor: int) -> bytes:
     content = b""
-    while piece := os.pread(descriptor, _PIECE_BYTES, len(content)):  # of /proc a read gives a page or so
+    while piece := os.pread(descriptor, _PIECE_BYTES, len(content)):  # a read of a /proc file returns about one page
         content += piece
     return content

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Serve all parsers: the source of lines, what is wrong with them, and the number that a printed cell stands for.
+"""Serve all parsers: provide lines, collect their problems, and convert printed cells to numbers.
 
 A parser is a function `parse(lines, origin) -> Iterator[Reading]`. It reads as it goes (constant memory), starts no
-process, and knows no index: columns are found by their names. It raises `ParseError` when the text is not what it
-should be, and notes in `origin.problems` the single lines that it left out. It never makes a number out of a torn or
-glued cell.
+process, and knows no index: columns are found by their names. It raises `ParseError` if the text is not of the expected
+format, and notes omitted lines in `origin.problems`. It never makes a number out of a truncated or glued cell.
 """
 
 import math
@@ -22,8 +21,8 @@ Cell = tuple[int | float | None, str]
 
 # A counter is at most 48 bits wide; whatever is near or above has wrapped (COLLECTORS: values of k * 14 * 2^48).
 WRAPPED = 1 << 47
-# Of counters that the kernel, perf or a driver extends to 64 bits (those like the TSC really are that large): only what
-# has the last bit is a wrap or an error code.
+# Counters that the kernel, perf or a driver extends to 64 bits can be large (as the TSC): only a value with the top bit
+# set is a wrap or an error code.
 WRAPPED_64 = float(1 << 63)
 LONGEST_PLAIN = 14  # characters: a number of them is below 2^47
 _KEPT_PROBLEMS = 20
@@ -32,13 +31,13 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.AS
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])", re.ASCII)
 _MISSING = re.compile(r"|n/?a|-1(?:\.0*)?|[+-]?nan%?|[+-]?inf|-2147483648|---?|\(null\)", re.ASCII | re.IGNORECASE)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-# the second: the mark of UTF-16 where it was decoded as UTF-8 with errors="replace"
+# the second: the byte-order mark of UTF-16, decoded as UTF-8 with errors="replace"
 _MARK, _NO_UTF8 = "\ufeff", ("\ufffd\ufffd", "\ufffe")
 _SCALE = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class ParseError(UsageError):
-    """The text is not the output that the parser was promised; `where` is file and line."""
+    """The text is not the output that the parser expects; `where` is file and line."""
 
 
 @dataclass
@@ -78,7 +77,9 @@ class Origin:
         self.problems.add(f"{self.at(line)}: {what}")
 
     def now(self, stamp_ns: int | None = None, sample: int = 0) -> int | None:
-        """Time of the present sample: the clock's, else the tool's stamp, else from the interval, else unknown."""
+        """Return the time of the present sample: by the clock, else the tool's stamp, else the interval, else
+        unknown.
+        """
         if self.clock is not None:
             return self.clock()
         if stamp_ns is not None:
@@ -87,10 +88,10 @@ class Origin:
 
 
 def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
-    """Return the lines without the byte-order mark that some systems put in front of a text.
+    """Return the lines without the byte-order mark that some systems put before a text.
 
     Raises:
-        ParseError: the text is UTF-16 (what PowerShell makes of `>`), read as UTF-8.
+        ParseError: the text is UTF-16 (which PowerShell writes for `>`), read as UTF-8.
     """
     iterator = iter(lines)
     first = next(iterator, "")
@@ -101,7 +102,7 @@ def without_mark(lines: Iterable[str], origin: Origin) -> Iterator[str]:
 
 
 def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
-    """Number and clean lines; leave out a last line that was cut off (earlier ones ended with a newline)."""
+    """Number and clean lines; omit a last line that was cut off (earlier ones ended with a newline)."""
     held, ended = None, False
     for number, line in enumerate(without_mark(lines, origin), 1):
         if held is not None:
@@ -122,12 +123,12 @@ def numbered(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
 
 
 def is_ended(line: str) -> bool:
-    """Tell whether the tool has finished the line; pcm-memory ends some with a carriage return."""
+    """Return whether the tool has finished the line; pcm-memory ends some with a carriage return."""
     return line.endswith(("\n", "\r"))
 
 
 def clean(line: str) -> str:
-    """Without terminal escapes, carriage returns and the newline.
+    """Remove terminal escapes, carriage returns and the newline.
 
     A blank takes their place inside the line: without it the digits on both sides would become one number.
     """
@@ -137,8 +138,8 @@ def clean(line: str) -> str:
 
 
 def parse_cell(text: str, *, negative: bool = False, wrapped: float = WRAPPED, human: bool = False) -> Cell:
-    """Parse one printed number; None and the reason if it is none. Take a trailing %, and with `human` K, M, G, T
-    (powers of 1000), which only some outputs have: elsewhere they are damage.
+    """Parse one printed number; return None and the reason if it is not a number. Take a trailing %, and with `human`
+    K, M, G, T (powers of 1000), which only some outputs have: elsewhere they are damage.
 
     Integers stay integers. With `negative` numbers below zero are data, -1 included.
     """
@@ -202,14 +203,14 @@ def slug(text: str) -> str:
 
 
 class Stamps:
-    """Nanoseconds since the first time stamp of a file (local time without zone, as PCM prints it)."""
+    """Measure nanoseconds since the first time stamp of a file (local time without zone, as PCM prints it)."""
 
     def __init__(self) -> None:
         self._first: datetime | None = None
         self._text, self._ns = "", 0
 
     def ns(self, date: str, time: str) -> int | None:
-        """Return the time of two cells; None if they are no time."""
+        """Return the time of two cells; None if they are not a time."""
         text = f"{date.strip()} {time.strip()}"
         if text != self._text:
             try:
@@ -225,7 +226,7 @@ class Stamps:
 
 
 def recognise_failure(line: str) -> tuple[str, str] | None:
-    """Return what a tool's own failure message means: (what, remedy); None when the line is no such message."""
+    """Return the meaning of a tool's failure message, (what, remedy); None for any other line."""
     return next(((what, remedy) for pattern, what, remedy in _FAILURES if pattern.search(line)), None)
 
 

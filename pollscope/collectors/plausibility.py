@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules across collectors: do the numbers of one window fit each other?
+"""Check across collectors whether the numbers of one window agree.
 
-Each finding is ok, suspicious or impossible, with the numbers that it was made from and what to do. A rule whose
-inputs are absent makes no finding. Thresholds stand beside their reasons.
+Each finding is ok, suspicious or impossible, with the numbers behind it and what to do. A rule whose
+inputs are absent makes no finding. Each threshold is beside its reason.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ def judge(window: WindowSeries) -> list[PlausibilityFinding]:
 
 
 def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """Check that what the NIC received and did not drop has crossed PCIe: DMA writes are at least that.
+    """Check that DMA writes cover the bytes that the NIC received and did not drop.
 
-    Those of its own part of a stack, where that is known.
+    Use the NIC's own part of a stack if it is known.
     """
     nic, own = window.rate("nic.rx_bytes"), window.rate("nic_dma_write")
     iio = window.rate("dma_write") if own is None else own
@@ -42,7 +42,7 @@ def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
             numbers,
         )
     elif iio < 0.9 * nic:
-        # a tenth: pcm-iio sees each counter for a slice of the interval
+        # a tenth: pcm-iio counts each event for a part of the interval only
         verdict = Plausibility.SUSPICIOUS if dropped or iio > 0.5 * nic else Plausibility.IMPOSSIBLE
         yield PlausibilityFinding(
             "nic_iio", verdict, f"{text}, less than received ({dropped:.0f} packets/s dropped)", numbers
@@ -52,7 +52,7 @@ def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _nic_against_dram(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """With DDIO off every received byte is written to DRAM; with DDIO on it may stay in the LLC, so nothing follows."""
+    """Compare received bytes with DRAM writes when DDIO is off; with DDIO on, bytes may stay in the LLC."""
     nic, dram = window.rate("nic.rx_bytes"), window.rate("dram_write")
     off = [
         series
@@ -67,7 +67,7 @@ def _nic_against_dram(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _lookups(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """Hits and misses make the lookups; counters taken one after the other may differ, by twice they may not."""
+    """Compare lookups with hits and misses; sequential reads of the counters explain less than a factor of 2."""
     for source, path, series in window.units("iotlb_lookups", "iotlb_misses"):
         lookups, misses = (one.total for one in series)
         if misses > lookups:
@@ -128,7 +128,7 @@ def _channels(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _wrapped(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """2^47 and above: the parser made an absence of it; a window with such samples is not to be trusted."""
+    """Distrust a window with values of 2^47 and above, which the parser has made absent."""
     for (source, path, metric), series in window.series.items():
         if series.wrapped:
             text = f"{source} {path} {metric}: {series.wrapped} wrapped values beside {series.count} good ones"
@@ -146,7 +146,7 @@ def _backwards(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _multiplexed(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """Below nine tenths of the time on a counter, the kernel's scaling is a guess about the rest."""
+    """Warn if an event was counted less than nine tenths of the time: the kernel extrapolates the rest."""
     for (source, path, metric), series in window.series.items():
         if metric.endswith(".running_share") and series.count and series.lowest < 0.9:
             event = metric.removesuffix(".running_share")
@@ -155,7 +155,7 @@ def _multiplexed(window: WindowSeries) -> Iterator[PlausibilityFinding]:
 
 
 def _instructions(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """No processor retires more than 8 instructions a cycle."""
+    """Report more than 8 instructions per cycle: no processor retires so many."""
     for source, path, (instructions, cycles) in window.units("instructions", "cycles"):
         if cycles.total and instructions.total / cycles.total > 8:
             ipc = instructions.total / cycles.total
@@ -183,7 +183,7 @@ def _owns_uncore(collector: str) -> bool:
 
 
 def _owners(window: WindowSeries) -> Iterator[PlausibilityFinding]:
-    """PCM programs the uncore PMUs itself, without asking: two owners overwrite each other."""
+    """Warn if several collectors that program uncore PMUs ran at once: they overwrite each other."""
     there = [each.collector for each in window.outcomes if each.status is not Status.ABSENT]
     owners = sorted(filter(_owns_uncore, there))
     if len(owners) > 1:

@@ -38,7 +38,7 @@ class PollingCollector(Collector):
         """
 
     def release(self) -> None:
-        """Close what snapshots keep open between them; called when the last one was taken."""
+        """Close files that stay open between snapshots; called after the last one."""
         return
 
     def start(self, folder: Path, interval_ns: int) -> None:
@@ -54,7 +54,7 @@ class PollingCollector(Collector):
 
     @property
     def pressing(self) -> bool:
-        """Tell whether its first or its last snapshot is due."""
+        """Return whether its first or its last snapshot is due."""
         return self._fresh or self._leaving
 
     def take(self) -> bool:
@@ -64,7 +64,7 @@ class PollingCollector(Collector):
         try:
             self._record()
             self._failures = 0
-        except Exception as error:  # whatever one source does must not end the others
+        except Exception as error:  # an error of one source must not end the others
             self._failures += 1
             self._kernel_log_check = str(error) or type(error).__name__
             self._problems.add(self._kernel_log_check)
@@ -101,7 +101,7 @@ class PollingCollector(Collector):
             self._problems,
         )
         if hung:
-            outcome.status, outcome.reason = Status.HUNG, f"a read has not come back for {_PATIENCE_S:.0f} s"
+            outcome.status, outcome.reason = Status.HUNG, f"a read has not returned for {_PATIENCE_S:.0f} s"
         elif self._kernel_log_check and (empty or self._kernel_log_check.startswith("gave up")):
             outcome.status, outcome.reason = Status.FAILED, self._kernel_log_check
         elif self._recorder.kernel_log_check:

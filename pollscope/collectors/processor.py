@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which processor this is, as far as collectors depend on it."""
+"""Identify the processor, as far as collectors depend on it."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Processor:
 
 
 def read_processor() -> Processor:
-    """Read the first processor's entry; what is not there (other architectures) is empty or 0."""
+    """Read the first processor's entry; missing fields (other architectures) are empty or 0."""
     fields = cpuinfo()
     numbers = {key: int(fields[key]) if fields.get(key, "").isdigit() else 0 for key in ("cpu family", "model")}
     return Processor(

@@ -4,7 +4,7 @@
 `NAME.raw` holds the bytes; `NAME.pace` holds the time of each piece. Its first line is JSON (`format`, `source`,
 `kind`); then follows one line per piece, `<offset> <t_ns> <label>`. A `stream` is one text that grew; the labels of its
 empty pieces describe the host (`metadata`). `snapshots` are whole texts; the label names the file, interface or
-request. Nothing is parsed while a trial runs, so parsing costs the measured host nothing and a broken line harms no
+request. Nothing is parsed while a trial runs, so parsing does not disturb the measured host and a broken line harms no
 measurement.
 """
 
@@ -23,14 +23,14 @@ from pollscope.collectors.parsing import Origin, Problems
 from pollscope.collectors.sample import Reading
 
 FORMAT = 1
-# Of one collector in one trial; a tool that prints without end shall not fill the disk on which the run is kept.
+# Limit per collector and trial; a tool that prints endlessly must not fill the disk of the run.
 MOST_BYTES = 512 << 20
 _RecordingKind = Literal["stream", "snapshots"]
 Parser = Callable[[Iterator[str], Origin], Iterator[Reading]]
 
 
 class Piece(NamedTuple):
-    """Hold the data of one time."""
+    """The data of one moment."""
 
     t_ns: int
     label: str
@@ -40,10 +40,10 @@ class Piece(NamedTuple):
 class Recorder:
     """Writes a recording; every piece is stamped with the run's monotonic clock (CLOCK_MONOTONIC) as it comes.
 
-    It ends at MOST_BYTES; what comes then is dropped.
+    It ends at MOST_BYTES; later output is dropped.
 
     Attributes:
-        kernel_log_check: why not all of it is on the disk; empty when it is.
+        kernel_log_check: why the recording is incomplete; empty if it is complete.
     """
 
     def __init__(self, folder: Path, source: str, kind: _RecordingKind) -> None:
@@ -114,7 +114,7 @@ class Recording:
             ) from None
 
     def pieces(self) -> Iterator[Piece]:
-        """Return the pieces in order. A piece that did not reach the disk whole is left out."""
+        """Return the pieces in order. A piece that is incomplete on the disk is omitted."""
         with self.path.with_suffix(".pace").open(encoding="utf-8") as pace, self.path.open("rb") as raw:
             next(pace)
             before: tuple[int, int, str] | None = None

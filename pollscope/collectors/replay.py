@@ -77,7 +77,7 @@ class Replay(Collector):
 
 
 def _list_pieces(path: Path, kind: str, interval_ns: int) -> Iterator[Piece]:
-    """Pieces of a recording, or of a bare output spaced by `interval_ns`.
+    """Return the pieces of a recording, or of a bare output spaced by `interval_ns`.
 
     Raises:
         UsageError: the file cannot be read.
@@ -94,7 +94,7 @@ def _list_pieces(path: Path, kind: str, interval_ns: int) -> Iterator[Piece]:
 
 
 def _cut(data: bytes) -> Iterator[bytes]:
-    """At every return of the first line that returns (a repeated header); line by line when none does."""
+    """Cut the output at each repetition of its first repeated line (a header); without one, at each line."""
     lines = data.splitlines(keepends=True)
     repeated = next((line for line in lines[:50] if len(line.strip()) > 8 and lines.count(line) > 1), None)
     if repeated is None:

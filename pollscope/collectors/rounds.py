@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One thread that takes the snapshots of all polling collectors of an interval, one after the other.
+"""Take the snapshots of all polling collectors of an interval in one thread, one after the other.
 
-So what is measured is interrupted once an interval and not once a collector, and each finds caches that the one before
-it has filled. A snapshot that does not come back keeps the thread to itself: the other collectors go on in a new one.
+The measured programs are then interrupted once per interval, not once per collector, and each collector finds caches
+warmed by the one before. If a snapshot does not return, the other collectors continue in a new thread.
 """
 
 import threading
@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-# A snapshot takes a few milliseconds; one that takes longer than this waits for something. (Or the host took the CPU
-# away: then there are two threads from here on, which does no harm.)
+# A snapshot takes a few milliseconds; one that takes longer is blocked. (If only its CPU was taken away, two threads
+# result, which does no harm.)
 STUCK_S = 0.1
 _LOOK_EVERY_S = 0.2
 
@@ -29,7 +29,7 @@ class Polled(Protocol):
 
     @property
     def pressing(self) -> bool:
-        """Tell whether it wants a snapshot now: its first, or its last."""
+        """Return whether it needs a snapshot now: its first, or its last."""
 
     def take(self) -> bool:
         """Take a snapshot; return False if it was the last."""
@@ -45,7 +45,7 @@ class Rounds:
         self._watching = False
 
     def join(self, collector: Polled) -> None:
-        """From now on its snapshots are taken, the first at once."""
+        """Start to take snapshots of a collector, the first at once."""
         with self._lock:
             if not self._threads:
                 self._threads.append(_started(self, self._interval_ns, []))
@@ -56,7 +56,7 @@ class Rounds:
         self.press()
 
     def press(self) -> None:
-        """Snapshots of the collectors that are pressing are taken now."""
+        """Take snapshots of the urgent collectors now."""
         with self._lock:
             for thread in self._threads:
                 thread.pressed.set()
@@ -79,7 +79,7 @@ class Rounds:
                 self._relieve(self._threads[-1])
 
     def _relieve(self, thread: "_PollerThread") -> None:
-        """Let the other collectors of a thread go on without the one that is stuck."""
+        """Let the other collectors of a thread continue without the stuck one."""
         stuck, since_ns = thread.busy
         others = [each for each in thread.collectors if each is not stuck]
         if stuck is not None and others and time.monotonic_ns() - since_ns > STUCK_S * 1e9:
@@ -95,7 +95,7 @@ class _PollerThread(threading.Thread):
         self._rounds, self._interval_ns, self.collectors = rounds, interval_ns, collectors
         self.pressed = threading.Event()
         self.busy: tuple[Polled | None, int] = None, 0
-        self._counted_ns = 0  # of this thread's CPU time, put to the account of its collectors
+        self._counted_ns = 0  # part of this thread's CPU time that is charged to its collectors
 
     def run(self) -> None:
         pressed = True
@@ -113,7 +113,7 @@ class _PollerThread(threading.Thread):
         return self._rounds.remove(self, ended)
 
     def _share(self, due: Sequence[Polled], snapshots_ns: int) -> None:
-        """Share the cost of waking up and going round among all that were due."""
+        """Divide the cost of waking up among all collectors that were due."""
         spent_ns = time.thread_time_ns() - self._counted_ns
         for each in due:
             each.cpu_ns += (spent_ns - snapshots_ns) // len(due)
@@ -142,5 +142,5 @@ _all: dict[int, Rounds] = {}
 
 
 def rounds_of(interval_ns: int) -> Rounds:
-    """Return those that all collectors of an interval share."""
+    """Return the rounds that all collectors of an interval share."""
     return _all.setdefault(interval_ns, Rounds(interval_ns))

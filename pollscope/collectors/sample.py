@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Define what every collector delivers: readings of units, and the tidy table of samples made from them.
 
-A *reading* is what a source says about one unit at one time (several metrics at once, as the tools print them); a
+A *reading* is the report of a source about one unit at one time (several metrics at once, as the tools print them); a
 *sample* is one cell of it: time, source, unit path, metric, value, unit. Parsers deliver readings, because a reading
 costs one object for a whole printed row; `tidy` makes the table.
 
@@ -24,7 +24,7 @@ Value = int | float | str | None
 
 
 class Kind(StrEnum):
-    """Name the kind of a number, which decides whether it may be differenced or divided by the interval."""
+    """Kinds of numbers; the kind decides whether a number may be differenced or divided by the interval."""
 
     RATE = "per second"
     INTERVAL = "per interval"
@@ -46,7 +46,7 @@ class Reading(NamedTuple):
 
     `t_ns` is on the run's monotonic clock when recorded here, since the file's first time stamp when read from a
     file alone, None when the file has no time stamps. `values[i]` belongs to `metrics[i]`; None is an absence whose
-    reason stands in `reasons[i]`.
+    reason is in `reasons[i]`.
     """
 
     t_ns: int | None
@@ -56,7 +56,7 @@ class Reading(NamedTuple):
     reasons: Mapping[int, str] = MappingProxyType({})
 
     def get(self, name: str) -> Value:
-        """Return the value of the metric `name`; None when it is absent here."""
+        """Return the value of the metric `name`; None if it is absent here."""
         return next((v for m, v in zip(self.metrics, self.values, strict=False) if m.name == name), None)
 
 
@@ -74,7 +74,7 @@ class SourceSample(NamedTuple):
 
 
 def tidy(source: str, readings: Iterable[Reading]) -> Iterator[SourceSample]:
-    """Spreads readings into samples, in order."""
+    """Spread readings into samples, in order."""
     for t_ns, path, metrics, values, reasons in readings:
         for index, (metric, value) in enumerate(zip(metrics, values, strict=False)):
             reason = reasons.get(index, "not printed by the tool") if value is None else ""
@@ -105,7 +105,7 @@ def row(
 
 
 def absent(t_ns: int | None, path: str, metrics: Iterable[SourceMetric], reason: str) -> Reading:
-    """Make a reading of which nothing could be measured, for one reason."""
+    """Make a reading in which everything is absent for one reason."""
     return reading(t_ns, path, zip(metrics, repeat(None), repeat(reason), strict=False))
 
 
@@ -159,7 +159,7 @@ def _write_parquet(path: Path, samples: Iterable[SourceSample]) -> int:
 
 
 def _parquet_row(sample: SourceSample) -> dict[str, object]:
-    """Typed columns: numbers go to `value` (integers, which floats may round, also to `integer`), text to `text`."""
+    """Return typed columns: numbers in `value` (integers, which floats may round, in `integer` too), text in `text`."""
     row: dict[str, object] = sample._asdict()
     row["text"] = sample.value if isinstance(sample.value, str) else None
     exact = isinstance(sample.value, int) and abs(sample.value) < 1 << 63

@@ -22,9 +22,9 @@ class Mark(NamedTuple):
 class CollectorSession:
     """Starts and stops collectors together.
 
-    `interval_ns` is for all, or by the collectors' names. A collector that is not there, dies, hangs or records
-    rubbish has that in its outcome; the others go on. Names of `required` collectors are for the caller:
-    `failed_required` says which of them did not deliver.
+    `interval_ns` is for all, or by the collectors' names. If a collector is missing, dies, hangs or records garbage,
+    its outcome says so, and the others continue. `required` serves the caller: `failed_required` returns those that did
+    not deliver.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CollectorSession:
         self.outcomes: dict[str, CollectorOutcome] = {}
 
     def start(self) -> None:
-        """Start every collector that can work here; never raises for one that cannot."""
+        """Start every collector that can work here; never raise for one that cannot."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for collector in self._collectors:
             try:
@@ -62,7 +62,7 @@ class CollectorSession:
         self.marks.append(Mark(time.monotonic_ns() if t_ns is None else t_ns, phase))
 
     def stop(self) -> dict[str, CollectorOutcome]:
-        """Stop all, the last started first, and return what became of each; never raises for one that cannot."""
+        """Stop all in reverse order and return their outcomes; never raise for a collector that fails."""
         while self._started:
             collector = self._started.pop()
             try:
@@ -73,11 +73,11 @@ class CollectorSession:
         return self.outcomes
 
     def failed_required(self) -> list[CollectorOutcome]:
-        """Outcomes of required collectors that are not ok (complete after `samples` was read to its end)."""
+        """Return outcomes of required collectors that are not ok (complete after `samples` was read to its end)."""
         return [o for name, o in self.outcomes.items() if name in self._required and o.status is not Status.OK]
 
     def samples(self) -> Iterator[SourceSample]:
-        """Everything that was recorded, parsed now; rubbish turns up in the outcomes."""
+        """Parse and yield everything that was recorded; garbage shows in the outcomes."""
         for collector in self._collectors:
             outcome = self.outcomes.get(collector.name)
             if outcome is not None:
@@ -93,6 +93,6 @@ class CollectorSession:
 
 
 def overhead_share(outcome: CollectorOutcome) -> float | None:
-    """CPU time of a collector as a share of one core while it ran; None when it was not measured."""
+    """Return a collector's CPU time as a share of one core while it ran; None if it was not measured."""
     elapsed_ns = outcome.stopped_ns - outcome.started_ns
     return None if outcome.cpu_ns is None or elapsed_ns <= 0 else outcome.cpu_ns / elapsed_ns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tools: collectors that run one and record its standard output as a stream, and asking one for a single answer."""
+"""Run tools: collectors that record a tool's standard output as a stream, and single requests to a tool."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ _LEAST_SILENCE_NS = 5_000_000_000
 
 
 class _Running(NamedTuple):
-    """A tool that was started, what records it, and what it writes to its standard error."""
+    """A started tool, its recorder, and its standard error."""
 
     process: "subprocess.Popen[bytes]"
     recorder: Recorder
@@ -34,7 +34,7 @@ class _Running(NamedTuple):
 
 
 class ToolCollector(Collector):
-    """Runs one long-lived tool. Subclasses say which, with which arguments, and how its output is parsed."""
+    """Runs one long-lived tool. Subclasses define the tool, its arguments and its parser."""
 
     binary: str
     package = ""
@@ -43,7 +43,7 @@ class ToolCollector(Collector):
         self._running: _Running | None = None
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
-        """Arguments after the tool's name."""
+        """Return the arguments after the tool's name."""
         raise NotImplementedError
 
     def metadata(self) -> Sequence[str]:
@@ -113,7 +113,7 @@ def _read(process: "subprocess.Popen[bytes]", recorder: Recorder) -> None:
 
 
 def _last_words(*said: Path) -> str:
-    """Return what the tool said about its end: a known failure in our words, else its last line."""
+    """Return the tool's own reason for its end: a known failure in our words, else its last line."""
     lines: list[str] = []
     for path in said:
         with path.open("rb") as file:
@@ -127,7 +127,7 @@ def _last_words(*said: Path) -> str:
 
 
 def ask(command: Sequence[str]) -> bytes:
-    """Standard output of a short-lived tool.
+    """Return the standard output of a short-lived tool.
 
     Raises:
         HostError: it cannot run, fails, or takes too long.
@@ -150,7 +150,7 @@ def _tied_to_us() -> list[str]:
 
 
 def _line_buffered() -> list[str]:
-    """In a pipe most tools hold back their output, and its time stamps would be those of a full buffer."""
+    """Return a prefix that makes tools flush every line; in a pipe, most wait for a full buffer."""
     return ["stdbuf", "-oL"] if shutil.which("stdbuf") else []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The measurement window as rules and means see it: one series per metric of a unit, in constant memory."""
+"""The measurement window, for rules and means: one series per metric of a unit, in constant memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from pollscope.collectors.sample import Kind, SourceSample
 
 
 class Plausibility(StrEnum):
-    """How numbers fit each other."""
+    """How well numbers agree."""
 
     OK = "ok"
     SUSPICIOUS = "suspicious"
@@ -72,7 +72,7 @@ class Series:
         self.lowest = min(self.lowest, value)
 
     def per_second(self) -> float | None:
-        """Mean rate; None when the kind or the number of samples does not give one."""
+        """Return the mean rate; None if the kind or the number of samples does not give one."""
         seconds = (self.last_ns - self.first_ns) / 1e9
         if self.count == 0:
             return None
@@ -87,7 +87,7 @@ class Series:
 
 
 def depth(path: str) -> int:
-    """Levels below the whole system: 0 for `system`, 1 for `socket0`, 2 for `socket0/channel1`."""
+    """Return the levels below the whole system: 0 for `system`, 1 for `socket0`, 2 for `socket0/channel1`."""
     return 0 if path == "system" else 1 + path.count("/")
 
 
@@ -114,7 +114,7 @@ class WindowSeries:
         return self.series[key]
 
     def rate(self, metric: str) -> float | None:
-        """Sum of mean rates of a metric over its coarsest units, of the first source that has it.
+        """Sum the mean rates of a metric over its coarsest units, from the first source that has it.
 
         Two sources of the same metric (pcm-iio and perf) count the same bytes: they are not added.
         """
@@ -127,7 +127,9 @@ class WindowSeries:
     def coarsest(
         self, source: str, metric: str, has: Callable[[Series], bool] = lambda series: series.count > 0
     ) -> list[Series]:
-        """Return the series of a metric at the coarsest level that has it: a socket, and not its channels once more."""
+        """Return the series of a metric at the coarsest level that has it: a socket, but not its channels in
+        addition.
+        """
         found = [(path, series) for path, series in self._units.get((source, metric), []) if has(series)]
         level = min((depth(path) for path, _ in found), default=0)
         return [series for path, series in found if depth(path) == level]

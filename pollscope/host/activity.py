@@ -62,7 +62,7 @@ def read_activity(cpus: Sequence[int], proc: Path = PROC) -> Activity:
 
 
 def _per_cpu(path: Path) -> dict[int, int]:
-    """Sums the columns of /proc/interrupts or /proc/softirqs: CPU number -> count."""
+    """Return CPU number -> sum of its column in /proc/interrupts or /proc/softirqs."""
     head, *lines = (read_text(path) or "").splitlines()
     cpus = [int(word.removeprefix("CPU")) for word in head.split()]
     totals = dict.fromkeys(cpus, 0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A note on a host that a run has changed its boot parameters: there before they change, gone when they are back.
+"""Leave a note on a host whose boot parameters a run changes: written before, removed after they are restored.
 
-The journal of knobs does not hold them: they are set from another host, by a play with a journal of its own. For such
-a play the run releases this host, so that the note is also what keeps other plays away. The modules of the playbooks
-carry this file to hosts that have no pollscope yet: it names other modules relatively.
+The journal of knobs does not contain them, because a play sets them from another host and has its own journal. The run
+releases the host lock for that play, so the note also keeps other plays away. The modules of the playbooks carry this
+file to hosts that have no pollscope yet: it names other modules relatively.
 """
 
 import os
@@ -23,12 +23,12 @@ AFTER_MODE = "wait for it; after one that was killed: pollscope run --restore-fi
 
 
 def author() -> str:
-    """Return which process writes a note, for `author_lives`."""
+    """Return the identity of the process that writes a note, for `author_lives`."""
     return f"pid {os.getpid()}/{start_ticks(os.getpid())} on {socket.gethostname()}"
 
 
 def author_lives(note: str) -> bool:
-    """Return whether another process of this host, which still runs, wrote a note; of other hosts nothing is known."""
+    """Return whether another running process of this host wrote a note; processes of other hosts are unknown."""
     found = _AUTHOR.search(note)
     if found is None or found[3] != socket.gethostname() or int(found[1]) == os.getpid():
         return False
@@ -36,7 +36,7 @@ def author_lives(note: str) -> bool:
 
 
 def boot_note(state: Path) -> str:
-    """Return which run changed the boot parameters and has not restored them; empty if none did.
+    """Return the run that changed the boot parameters and has not restored them; empty if there is none.
 
     Raises:
         HostError: the note cannot be read.
@@ -49,7 +49,7 @@ def boot_note(state: Path) -> str:
 
 
 def write_boot_note(state: Path, what: str) -> None:
-    """Leave the note, on the disk when this returns; one that is there stays.
+    """Write the note through to the disk, unless there is one.
 
     Raises:
         HostError: it cannot be written; then there is none.
@@ -64,7 +64,7 @@ def write_boot_note(state: Path, what: str) -> None:
 
 
 def remove_boot_note(state: Path) -> None:
-    """Remove the note: the boot parameters are back."""
+    """Remove the note: the boot parameters are restored."""
     _path(state).unlink(missing_ok=True)
 
 

@@ -11,7 +11,7 @@ from pollscope.host.files import SYS, parse_list, read_int, read_text
 
 
 class Wishes(Protocol):
-    """The programs that a point asks for beside its DUT (docs/reference-spec.md)."""
+    """The programs that a point runs beside its DUT (docs/reference-spec.md)."""
 
     @property
     def dut_core(self) -> str: ...
@@ -74,7 +74,7 @@ def place_corunners(cpus: Sequence[Cpu], params: Wishes, dut: Sequence[int], oth
 
 
 class _Place:
-    """The CPUs of a host, seen from the DUT's first one."""
+    """The CPUs of a host, relative to the DUT's first one."""
 
     def __init__(self, cpus: Sequence[Cpu], dut: Sequence[int], others: set[int]) -> None:
         self._cpus = {cpu.cpu: cpu for cpu in cpus}
@@ -82,7 +82,7 @@ class _Place:
         self._home = self._cpus[dut[0]]
 
     def corunner(self, place: str) -> int:
-        """Return the CPU for the co-runner with the highest number; the kernel works mostly on the first CPUs."""
+        """Return the co-runner's CPU: of several, the highest number, because the kernel uses mostly the first CPUs."""
         if place == "dut-cpu":
             return self._home.cpu
         found = {"smt-sibling": self._siblings, "other-core": self._other_cores, "same-llc": self._same_llc}[place]()

@@ -10,9 +10,7 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 def folder_on_disk(mounts: Path = _MOUNTS, others: tuple[str, ...] = ("/var/tmp", "/var/lib")) -> Path:
-    """The usual folder ($TMPDIR is obeyed), or another one where that is in DRAM: what is written there takes memory,
-    LLC and huge pages of what is measured. The usual one when there is no other.
-    """
+    """Return the usual folder for temporary files, or one on a disk if the usual one is in DRAM."""
     usual = Path(tempfile.gettempdir())
     if os.environ.get("TMPDIR"):
         return usual

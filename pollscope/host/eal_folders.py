@@ -17,7 +17,7 @@ _STARTING_S = 60.0
 
 
 def runtime_folder() -> Path:
-    """Return where EAL puts them (eal_create_runtime_dir in lib/eal/unix/eal_filesystem.c)."""
+    """Return the folder in which EAL makes them (eal_create_runtime_dir in lib/eal/unix/eal_filesystem.c)."""
     named = os.environ.get("RUNTIME_DIRECTORY")
     if named is None:
         named = "/var/run" if os.getuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
@@ -52,7 +52,7 @@ def _has_ended(folder: Path) -> bool:
 
 
 def _is_old(path: Path) -> bool:
-    """Tell whether a socket is older than the time that a starting node takes between bind(2) and listen(2)."""
+    """Return whether a socket is older than the time that a starting node takes between bind(2) and listen(2)."""
     try:
         return time.time() - path.stat().st_mtime > _STARTING_S
     except OSError:

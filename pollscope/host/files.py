@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 PROC, SYS = Path("/proc"), Path("/sys")
-# The most CPUs that a kernel of x86-64 can have. A list may come from another host, or from the file of a stranger.
+# The most CPUs that an x86-64 kernel supports. A list may come from another host or from an untrusted file.
 _MOST_NUMBERS = 8192
 
 
@@ -25,7 +25,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_int(path: Path) -> int | None:
-    """Return the content of a file as an integer; None if it cannot be read or is no integer."""
+    """Return the content of a file as an integer; None if it cannot be read or is not an integer."""
     text = read_text(path)
     try:
         return int(text) if text is not None else None
@@ -57,7 +57,7 @@ def parse_list(text: str) -> list[int]:
 
 
 def format_list(numbers: Iterable[int]) -> str:
-    """Numbers as the kernel lists them: `0-3,8` for 0, 1, 2, 3, 8."""
+    """Format numbers as the kernel lists them: `0-3,8` for 0, 1, 2, 3, 8."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and number == spans[-1][-1] + 1:
@@ -68,7 +68,7 @@ def format_list(numbers: Iterable[int]) -> str:
 
 
 def open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file and return its descriptor: no link, no FIFO, no device, and for writing no hard link.
+    """Open a regular file and return its descriptor; refuse links, FIFOs, devices, and for writing also hard links.
 
     Raises:
         OSError: also where the file is one of these.
@@ -93,8 +93,8 @@ def read_plain(path: Path) -> bytes:
     """Return the content of a regular file.
 
     Raises:
-        OSError: also where it is a link, a FIFO or a device, or does not fit into half of the memory: a file with holes
-            can be of any size.
+        OSError: also where it is a link, a FIFO or a device, or does not fit into half of the memory: a sparse file can
+            be of any size.
     """
     with open(open_plain(path, os.O_RDONLY), "rb") as file:
         if os.fstat(file.fileno()).st_size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2:
@@ -106,7 +106,7 @@ def read_plain(path: Path) -> bytes:
 
 
 def write_through(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replaces a file in one step; on the disk (file and folder) when this returns.
+    """Replace a file in one step and flush it and its folder to the disk.
 
     Raises:
         OSError: for instance a full disk; then the file is what it was.
@@ -114,7 +114,7 @@ def write_through(path: Path, text: str, mode: int = 0o644) -> None:
     make_folder(path.parent)
     fresh = path.with_name(path.name + ".pollscope-new")
     try:
-        # The name can be foretold, so a link there is removed, and O_EXCL refuses one that comes back.
+        # The name is predictable, so a link there is removed, and O_EXCL refuses one that reappears.
         fresh.unlink(missing_ok=True)
         descriptor = open_plain(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", errors="surrogateescape") as stream:
@@ -133,7 +133,7 @@ def make_folder(path: Path, exist_ok: bool = True) -> None:
     """Make a folder and its missing parents, and flush their names to the disk.
 
     Raises:
-        OSError: it cannot be made; FileExistsError when it is there and must not be.
+        OSError: it cannot be made; FileExistsError if it exists and must not.
     """
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=exist_ok)

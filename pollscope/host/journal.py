@@ -26,7 +26,7 @@ class Phase(StrEnum):
     """The progress of a change.
 
     WRITING: being set or restored; after a crash it is unknown whether the write happened.
-    SET: written and read back. RESTORED: the old value is back, or the present one was accepted.
+    SET: written and read back. RESTORED: the old value was restored, or the present one was accepted.
     """
 
     WRITING = "writing"
@@ -106,7 +106,7 @@ def parse(content: bytes, where: str = "") -> Content:
             raise UsageError(
                 f"not a knob journal of format {FORMAT}: {' '.join(str(error).split())[:120]}",
                 f"{where}:{number}",
-                "docs/reference-metrics.md says how to read it by eye",
+                "docs/reference-metrics.md says how to read it",
             ) from error
     return Content(header, tuple(entries.values()), len(whole))
 
@@ -177,7 +177,7 @@ class Journal:
             make_folder(path.parent)
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise HostError(f"the journal cannot be made: {error.strerror}", str(path), "knobs need root") from error
+            raise HostError(f"the journal cannot be created: {error.strerror}", str(path), "knobs need root") from error
         journal = cls(path, descriptor, Content(header, (), 0))
         journal._append({"journal": FORMAT, **vars(header)})
         _sync(path.parent)
@@ -314,8 +314,8 @@ def load(path: Path) -> Content:
         with open(open_plain(path, os.O_RDONLY), "rb") as file:
             found = os.fstat(file.fileno())
             if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
-                remedy = "read it; if it is right, chown and chmod go-w it"
-                raise HostError("another user can write the journal, so it is not obeyed", str(path), remedy)
+                remedy = "check its content; if it is correct, chown and chmod go-w it"
+                raise HostError("another user can write the journal, so it is ignored", str(path), remedy)
             return parse(file.read(), str(path))
     except FileNotFoundError:
         return Content(None, (), 0)

@@ -3,8 +3,8 @@
 
 The lock is flock(2) on a file, so the kernel releases it when the owner dies, whatever killed it. The file's content
 (pid and start time, see proc(5) field 22) is there for the message only. A child that inherited the descriptor keeps
-the lock: a register write that outlives its killed parent is over before anyone else takes the lock. The modules of the
-playbooks carry this file to hosts that have no pollscope yet: it names other modules relatively.
+the lock, so a register write that outlives its killed parent ends before another process takes the lock. The modules of
+the playbooks carry this file to hosts that have no pollscope yet: it names other modules relatively.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from ..base.errors import HostError
 from .files import make_folder, open_plain
 
 STATE_VARIABLE = "POLLSCOPE_STATE_DIR"
-# In a folder that only root can make, so that nobody else can have made the file first.
+# In a folder that only root can make, so that no other user can have made the file first.
 HOST_LOCK = Path("/run/pollscope/host.lock")
-# Beside root its members may hold the lock.
+# Its members may hold the lock, like root.
 GROUP = "pollscope"
 _RETRY_S = 0.02
 _ASK_EVERY_S = 0.5
-_DYING_S = 12.0  # longer than any tool that a knob starts may take
+_DYING_S = 12.0  # longer than the time limit of any tool that a knob starts
 _OWNER_BYTES = 4096
 _OWNER_CHARACTERS = 120
 
@@ -42,7 +42,7 @@ def state_folder() -> Path:
 
 
 def default_lock_path() -> Path:
-    """Return the lock of this host, or one in $POLLSCOPE_STATE_DIR; where root has never measured, one of this user.
+    """Return the lock of this host, or one in $POLLSCOPE_STATE_DIR; if root has never measured, a lock of this user.
 
     Raises:
         HostError: this user has no folder for it.
@@ -53,13 +53,13 @@ def default_lock_path() -> Path:
 
 
 def conductor_lock_path(name: str) -> Path:
-    """Return the lock of this user's runs on the hosts called `name`; a user who only conducts needs no root."""
+    """Return the lock of this user's runs on the hosts called `name`; controlling other hosts needs no root."""
     shared = os.environ.get(STATE_VARIABLE) or os.geteuid() == 0
     return default_lock_path().with_name(f"host-{name}.lock") if shared else _of_user(f"-{name}")
 
 
 def _of_user(name: str) -> Path:
-    """Return a path into which no other user can put a file first, as everybody can in /tmp."""
+    """Return a path at which, unlike in /tmp, no other user can create a file first."""
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(runtime) / f"pollscope-{os.geteuid()}{name}.lock"
     try:
@@ -72,7 +72,7 @@ def _of_user(name: str) -> Path:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot (proc(5), field 22); None when there is no such process."""
+    """Return a process's start time in clock ticks since boot (proc(5), field 22); None if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         return int(stat.rpartition(")")[2].split()[19])
@@ -96,7 +96,7 @@ class Owner:
 
     @property
     def alive(self) -> bool:
-        """False when the process is gone, or when its pid belongs to a younger process."""
+        """Return False if the process is gone, or its pid belongs to a younger process."""
         return start_ticks(self.pid) == self.start_ticks
 
     def __str__(self) -> str:
@@ -109,12 +109,12 @@ class InUse(HostError):
 
 
 class HostLock:
-    """Mutual exclusion of everything that measures on this host or changes it.
+    """A lock for everything that measures on this host or changes it.
 
     Use as a context manager, or call `acquire` and `release`.
 
     Args:
-        what: what the owner does, for the message that another one gets ("run S-F5").
+        what: what the owner does, for messages to other processes ("run S-F5").
         path: the lock file; default: this host's.
     """
 
@@ -145,7 +145,7 @@ class HostLock:
         return self
 
     def wait(self, say: Callable[[str], None]) -> Self:
-        """Do as `acquire` does, but wait for a living owner as well, and say once for which.
+        """Do as `acquire` does, but wait for a living owner as well, and report it once.
 
         Raises:
             HostError: the file cannot be opened.
@@ -156,7 +156,8 @@ class HostLock:
                 return self.acquire()
             except HostError:
                 holder = owner(self.path)
-                # One that ends just now releases it; of one that has died before, acquiring has awaited what it left.
+                # An owner that has just ended releases the lock; for programs of a dead owner, `acquire` has already
+                # waited.
                 if holder is None or (holder == gone and not holder.alive):
                     raise
                 if not holder.alive:
@@ -191,7 +192,7 @@ class HostLock:
 
 
 def owner(path: Path | None = None) -> Owner | None:
-    """Return the owner that the lock file names, present or last; None if it names none or cannot be read."""
+    """Return the present or last owner that the lock file names; None if it names none or cannot be read."""
     try:
         fields = json.loads((path or default_lock_path()).read_bytes()[:_OWNER_BYTES])
         return Owner(
@@ -220,7 +221,7 @@ def _open(path: Path) -> int:
     # An existing file is opened without O_CREAT: in a sticky directory the kernel refuses O_CREAT on a file of another
     # user (sysctl fs.protected_regular).
     try:
-        make_folder(path.parent)  # which may be the first to need the folder of the journals
+        make_folder(path.parent)  # the lock may be the first to need the folder of the journals
         try:
             descriptor = open_plain(path, os.O_RDWR)
         except FileNotFoundError:

@@ -35,7 +35,7 @@ def host_metadata(proc: Path = PROC, sys: Path = SYS) -> dict[str, _Value]:
         "cpu_family_model_stepping": "/".join(info.get(key, "?") for key in ("cpu family", "model", "stepping")),
         "cpu_flags": cpu_flags(proc),
         "microcode": info.get("microcode", absent("/proc/cpuinfo has no microcode")),
-        "mitigations": mitigations(sys) or absent("the kernel shows no vulnerabilities"),
+        "mitigations": mitigations(sys) or absent("the kernel does not list vulnerabilities"),
         "bios": _dmi(sys, "bios_vendor", "bios_version", "bios_date"),
         "board": _dmi(sys, "sys_vendor", "product_name"),
         "nics": nic_metadata(sys),

@@ -14,7 +14,7 @@ _TOOL_LIMIT_S = 5
 
 
 def nic_metadata(sys: Path) -> dict[str, dict[str, Any]]:
-    """PCI address -> what is known of a NIC; what is not known is `{"absent": reason}`.
+    """Return PCI address -> properties of a NIC; an unknown one is `{"absent": reason}`.
 
     `link` and `link_most` are as the kernel writes them: "16.0 GT/s PCIe x16".
     """
@@ -42,7 +42,7 @@ def _firmware(folder: Path) -> Any:
         path.name for path in folder.glob("*/net/*")
     )
     if not interfaces:
-        return {"absent": "no network interface: its driver is not the kernel's"}
+        return {"absent": "no network interface: the NIC is not bound to a kernel driver"}
     tool = shutil.which("ethtool") or shutil.which("ethtool", path="/usr/sbin:/sbin")
     if tool is None:
         return {"absent": "ethtool is not installed"}

@@ -54,11 +54,11 @@ class Roles:
     """The CPUs by role.
 
     Attributes:
-        main: EAL's main lcore; sleeps while a window is open, so it may share a CPU.
+        main: EAL's main lcore; sleeps during a window, so it may share a CPU.
         generators: the generator's lcores; empty if no generator runs on this host.
         dut: the DUT's workers.
         dispatchers: lcores that hand packets on to the workers.
-        shared_core: generator and DUT share physical cores (hardware threads), which disturbs what is measured.
+        shared_core: generator and DUT share physical cores (hardware threads), which disturbs the measurement.
     """
 
     main: int
@@ -92,8 +92,8 @@ def place(cpus: Iterable[Cpu], wanted: Wanted) -> Roles:
 def room_beside(allowed: Set[int], busy: Sequence[int]) -> Set[int]:
     """Return the CPUs for collectors: those that are not busy, otherwise the first busy one, which is the generator's.
 
-    A generator that is held up sends later what it did not send; time that the DUT loses is in what is measured. Where
-    there is no generator one lcore is disturbed instead of all.
+    A delayed generator catches up later, but time that the DUT loses is part of the measurement. Without a generator,
+    only one lcore is disturbed.
     """
     return (allowed - set(busy)) or (allowed - set(busy[1:])) or allowed
 
@@ -220,7 +220,7 @@ def _roles(
 
 
 def _nodes(cpus: Sequence[Cpu], first: int | None) -> dict[int, list[Cpu]]:
-    """NUMA node -> its CPUs, the node `first` before all others."""
+    """Return NUMA node -> its CPUs, the node `first` before all others."""
     order = sorted({cpu.node for cpu in cpus}, key=lambda node: (node != first, node))
     return {node: [cpu for cpu in cpus if cpu.node == node] for node in order}
 

@@ -31,8 +31,8 @@ class Setting(ABC):
     """One kind of host state: a knob, a file, a kernel module, ... A state is a JSON value.
 
     Attributes:
-        holder: what loses the state: "kernel" at every reboot; "hardware" only at a reset (a kexec keeps it);
-            "process" when the process that set it ends; "disk" never.
+        holder: what holds the state, so when it is lost: "kernel" at every reboot; "hardware" only at a reset (a
+            kexec keeps it); "process" when the process that set it ends; "disk" never.
     """
 
     holder: ClassVar[Literal["kernel", "hardware", "process", "disk"]] = "kernel"
@@ -66,7 +66,7 @@ class Setting(ABC):
         return self
 
     def device(self, target: str) -> Mapping[str, str]:
-        """Return the identity of the card of a target (pollscope/host/pci_identity.py); empty if it is no card."""
+        """Return the identity of the card of a target (pollscope/host/pci_identity.py); empty if it is not a card."""
         return {}
 
     def same(self, found: Any, wanted: Any) -> bool:
@@ -159,7 +159,7 @@ class Restorer:
         """Restore one entry of an open journal."""
         try:
             result = self._try(journal, entry)
-        except Exception as error:  # no error of one knob may prevent restoring the others
+        except Exception as error:  # an error of one knob must not prevent restoring the others
             result = _result(entry, False, f"cannot be restored ({reason_of(error)})")
         if not result.restored and self.policy is Policy.KEEP:
             journal.restored(entry, "kept")
@@ -183,7 +183,8 @@ class Restorer:
         present, old = setting.read(entry.target), setting.show(entry.old)
         if present == entry.old:
             return self._close(journal, entry, "already", f"is {old}, as it was")
-        # An interrupted write can leave any value. Only after a confirmed one is another value not ours.
+        # An interrupted write can leave any value. Only after a confirmed write does a different value mean that
+        # someone else wrote it.
         if entry.phase is Phase.SET and present != entry.found and self.policy is not Policy.FORCE:
             ours, now = setting.show(entry.new), setting.show(present)
             return _result(
@@ -212,7 +213,7 @@ def require_same_device(setting: Setting, entry: Entry | None) -> None:
     others = differences(entry.device, setting.device(entry.target)) if entry and entry.device else []
     if entry and others:
         what = f"another device is there now: {'; '.join(others)}"
-        raise HostError(what, setting.place(entry.target), "put the old one back, or see docs/reference-metrics.md")
+        raise HostError(what, setting.place(entry.target), "put the old device back, or see docs/reference-metrics.md")
 
 
 def change(journal: Journal, setting: Setting, entry: Entry) -> Entry:

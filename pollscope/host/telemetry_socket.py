@@ -23,7 +23,7 @@ class TelemetrySocket:
 
     Attributes:
         path: the socket.
-        hello: what the program says first: `version`, `pid` as the program sees itself, `max_output_len`.
+        hello: the program's first message: `version`, `pid` as the program sees itself, `max_output_len`.
         pid: the process behind the socket as this host sees it, also from outside its container.
     """
 
@@ -41,7 +41,7 @@ class TelemetrySocket:
             credentials = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         except (OSError, ValueError, KeyError, TypeError) as error:
             self.close()
-            raise error if isinstance(error, OSError) else OSError("its first words are not those of DPDK") from error
+            raise error if isinstance(error, OSError) else OSError("its first message is not DPDK's") from error
         self.pid: int = _CREDENTIALS.unpack(credentials)[0]
 
     def ask(self, request: str) -> bytes:
@@ -92,7 +92,7 @@ def _object(reply: bytes) -> dict[str, Any]:
 
 
 def _connect(path: Path) -> socket.socket:
-    """Connect, and wait while the backlog of one that EAL has is full (EAGAIN on a socket with a timeout)."""
+    """Connect; wait while EAL's backlog of one is full (EAGAIN on a socket with a timeout)."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(_TIMEOUT_S)
     deadline = time.monotonic() + _TIMEOUT_S

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From a NIC to its root port, NUMA node and cores, read from sysfs."""
+"""Find a NIC's root port, NUMA node and cores in sysfs."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ class Nic:
         interfaces: kernel interfaces on it.
         driver: bound driver; None when unbound.
         root_port: PCI address of the root port above it; None when it sits on the root bus itself.
-        numa_node: None when the platform does not say.
+        numa_node: None if the platform does not report it.
         cpus: CPUs near it, as the kernel lists them.
         link: negotiated speed and width; None when sysfs does not show one (emulated devices).
         iommu_group: None when no IOMMU is on.
@@ -41,7 +41,7 @@ class Nic:
 
 
 def network_controllers(sys: Path) -> list[Path]:
-    """Their folders, by PCI address."""
+    """Return the sysfs folders of network controllers, by PCI address."""
     devices = sorted((sys / "bus/pci/devices").glob("*"))
     return [device for device in devices if (read_text(device / "class") or "").startswith(_NETWORK_CLASS)]
 
@@ -73,7 +73,7 @@ def _root_port(device: Path) -> str | None:
 
 
 def pcie_link(device: Path, which: Literal["current", "max"]) -> str | None:
-    """Speed and width as the kernel writes them ("16.0 GT/s PCIe x16"); None when it shows none."""
+    """Return speed and width as the kernel writes them ("16.0 GT/s PCIe x16"); None if it shows none."""
     speed, width = (read_text(device / f"{which}_link_{what}") for what in ("speed", "width"))
     if not speed or not width or width == "0" or "Unknown" in speed:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long threads wanted to run but had to wait for their CPU.
+"""Read how long runnable threads waited for their CPU.
 
 Source: /proc/PID/task/TID/schedstat, second field (Documentation/scheduler/sched-stats.rst of the kernel).
 """
@@ -15,7 +15,7 @@ _WORKER = re.compile(r"(?:rte-worker-|lcore-worker-|dpdk-worker)(\d+)")
 
 
 def lcore_waits_ns(pid: int, lcores: Collection[int], proc: Path = PROC) -> dict[int, int]:
-    """Waiting time of each of these lcores' threads since it started; one that the kernel does not show is left out."""
+    """Return the waiting time of each of these lcores' threads since its start; omit unknown ones."""
     waits = {}
     for task in (proc / str(pid) / "task").glob("*"):
         match = _WORKER.fullmatch(read_text(task / "comm") or "")

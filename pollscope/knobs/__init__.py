@@ -5,7 +5,7 @@ with KnobSession("run S-F5", restore_first=False) as session:      # holds the h
     before = session.snapshot()                                    # for run.json
     session.set("ddio", "ens1f0", "off")                           # one knob
     session.apply({"governor": "performance", "mrrs@17:00.0": 4096})  # the knob factors of a point
-# here everything is back, or NotRestored says what is not
+# here everything is restored, or NotRestored says what is not
 """
 
 from pollscope.host.restore import NotStuck, Policy, RestoreResult

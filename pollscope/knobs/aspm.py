@@ -13,8 +13,8 @@ _NAMES = {code: name for name, code in _CODES.items()}
 
 
 class Aspm(NicKnob):
-    """ASPM Control at both ends of the link above a NIC; a target is the NIC, what is written are all its functions
-    and the port above.
+    """ASPM Control at both ends of the link above a NIC; a target is the NIC; the write covers all its functions and
+    the port above.
 
     Order: the specification (5.4.1.4) has L1 switched on from the upstream end, and off from the downstream end;
     restoring in reverse order keeps to that.
@@ -45,7 +45,7 @@ class Aspm(NicKnob):
     def state_for(self, value: str, state: str, target: str) -> str:
         offered = PciDevice.find(self.host, target).read_register(_CAPABILITIES) >> _CAPABILITIES_SHIFT & 3
         if _CODES[value] & ~offered:
-            raise Refused(f"the link's end offers {_NAMES[offered]}, not {value}", f"aspm {target}")
+            raise Refused(f"one end of the link offers {_NAMES[offered]}, not {value}", f"aspm {target}")
         return value
 
     def write(self, target: str, state: str) -> None:

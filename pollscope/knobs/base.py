@@ -2,7 +2,7 @@
 """Define a knob: one piece of host state that can be read, set, verified and restored exactly.
 
 Two notations are kept apart. A *value* is what people write ("off", "performance", "4 ways"); a *state* is the exact
-text or register content that stood there, enough to put it back byte for byte.
+text or register content, so that it can be restored byte for byte.
 """
 
 import re
@@ -30,7 +30,7 @@ class Availability:
 
 
 class Refused(HostError):
-    """The knob is not known to do this here; nothing was written."""
+    """The knob is not known to support this here; nothing was written."""
 
 
 class Knob(Setting):
@@ -40,8 +40,8 @@ class Knob(Setting):
         name: how specs and the command line call it.
         summary: one line on what it does.
         values: the values that `parse` takes, for help and error messages.
-        aims: its targets in words, and which are meant when none is named (docs/reference-metrics.md).
-        where: what stands behind it (docs/reference-metrics.md).
+        aims: its targets in words, and the default (docs/reference-metrics.md). where: the file or register behind it
+            (docs/reference-metrics.md).
     """
 
     name: ClassVar[str]
@@ -55,12 +55,12 @@ class Knob(Setting):
 
     @classmethod
     def on(cls, host: KnobHost) -> "Knob":
-        """Return the knob of a host; a class may hand over to another one that fits the host better."""
+        """Return the knob of a host; a class may delegate to another one that suits the host better."""
         return cls(host)
 
     @abstractmethod
     def available(self) -> Availability:
-        """Tell whether this host has the knob and this user may turn it."""
+        """Return whether this host has the knob and this user may set it."""
 
     @abstractmethod
     def targets(self) -> list[str]:
@@ -84,7 +84,7 @@ class Knob(Setting):
         """
 
     def show(self, state: str) -> str:
-        """Return the value that a state stands for; default: they are the same."""
+        """Return the value of a state; default: they are the same."""
         return state
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Knob(Setting):
         """
 
     def select(self, target: str | None, value: str | None = None) -> list[str]:
-        """Return the targets that a user's word means, in the order in which to write them (None: all of the host).
+        """Return the targets that a user named, in the order in which to write them (None: all of the host).
 
         Raises:
             UsageError: no such target.
@@ -114,13 +114,13 @@ class Knob(Setting):
         return f"{self.name} {target}"
 
     def same(self, found: Any, wanted: Any) -> bool:
-        """Tell whether two states stand for one value."""
+        """Return whether two states mean the same value."""
         return self.show(found) == self.show(wanted)
 
     @classmethod
     def bad_value(cls, value: object) -> UsageError:
         """Return the error for a value that is not one of `values`."""
-        return UsageError(f"{value!r} is no value of {cls.name}", remedy=f"allowed: {cls.values}")
+        return UsageError(f"{value!r} is not a value of {cls.name}", remedy=f"allowed: {cls.values}")
 
 
 def in_order(names: Iterable[str]) -> list[str]:

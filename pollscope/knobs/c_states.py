@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a sleeping core may take to wake up: a PM QoS request, which lives as long as the process that made it."""
+"""Limit the wake-up time of a sleeping core: a PM QoS request, which lives as long as the process that made it."""
 
 import os
 import struct
@@ -11,7 +11,7 @@ from pollscope.knobs.base import HOST_TARGET, Availability, Knob, parse_whole
 from pollscope.knobs.host import writable_reason
 
 _REQUEST = struct.Struct("=i")
-# PM_QOS_CPU_LATENCY_DEFAULT_VALUE of the kernel: 2000 s, the value when nobody asks for anything.
+# PM_QOS_CPU_LATENCY_DEFAULT_VALUE of the kernel: 2000 s, the value without any request.
 _NO_REQUEST_US = 2_000_000_000
 
 
@@ -19,8 +19,8 @@ class CStates(Knob):
     """/dev/cpu_dma_latency, held open (kernel documentation, power/pm_qos_interface).
 
     A value is the longest allowed exit latency in microseconds; 0 keeps cores out of every C-state. The smallest
-    request of all processes counts, so the read-back shows when someone else asks for less. The kernel takes the
-    request back when the file is closed, by SIGKILL too; nothing is left to restore.
+    request of all processes counts, so the read-back shows if another process requests less. The kernel drops the
+    request when the file is closed, also by SIGKILL; nothing is left to restore.
     """
 
     name = "c_states"

@@ -14,9 +14,9 @@ class Ddio(Knob):
     """Use_Allocating_Flow_Wr, bit 7 of PERFCTRLSTS_0 at 0x180 of the root port, where the platform table knows it.
 
     Source: Intel Xeon Scalable Datasheet volume 2 (May 2019), PERFCTRLSTS_0. On Ice Lake and younger ports the same
-    offset holds the header of a PCIe extended capability, which ignores writes: such ports are refused, by their
-    device id and, should the table be wrong, by the capability chain. An emulated port can always be read and given
-    back; it is set only on a host that is said to be an emulator's.
+    offset holds the header of a PCIe extended capability, which ignores writes: such ports are refused by their device
+    id and, in case the table is wrong, by the capability chain. An emulated port can always be read and restored; it is
+    set only on a host that is declared emulated.
     """
 
     name = "ddio"
@@ -31,7 +31,7 @@ class Ddio(Knob):
             return Availability(reason)
         ports = self.targets()
         if not ports:
-            return Availability("no network device stands below a PCIe root port")
+            return Availability("no network device is below a PCIe root port")
         reasons = [self._refusal(port) for port in ports]
         return Availability("" if "" in reasons else reasons[0])
 
@@ -89,9 +89,9 @@ class Ddio(Knob):
         emulated = self._bit(target).emulated
         if emulated and not self.host.emulated:
             raise Refused(
-                f"the root port is an emulator's: {emulated}",
+                f"the root port is emulated: {emulated}",
                 f"ddio {target}",
-                "say that the machine is emulated: pollscope knob --emulated, ddio_emulated_consent or emulated: true",
+                "declare the machine emulated: pollscope knob --emulated, ddio_emulated_consent or emulated: true",
             )
 
     def _refusal(self, target: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many ways of the LLC DMA writes may allocate in (IIO LLC WAYS)."""
+"""Limit the LLC ways that DMA writes may allocate in (IIO LLC WAYS)."""
 
 from pollscope.base.errors import HostError
 from pollscope.knobs.base import HOST_TARGET, Knob, Refused
@@ -13,7 +13,7 @@ from pollscope.knobs.ways import FEWEST_WAYS, mask_of, parse_ways, ways_mask
 class DdioWays(MsrKnob[WaysRegister]):
     """MSR 0xC8B of a package ("package0"), a bit mask of ways that is contiguous from the highest way down.
 
-    The register is in no public manual; what is known of it per generation stands in the platform tables.
+    No public manual documents the register; the platform tables list what is known per generation.
     """
 
     name = "ddio_ways"
@@ -27,7 +27,7 @@ class DdioWays(MsrKnob[WaysRegister]):
         return IoAllocWays(host) if IoAllocWays.is_on(host) else cls(host)
 
     def that_has(self, target: str) -> Knob:
-        """resctrl, which was mounted when its target was set, may not be any more: after a reboot, say."""
+        """Return the knob that restores this target: after a reboot resctrl may not be mounted any more."""
         return IoAllocWays(self.host) if target == HOST_TARGET else self
 
     def targets(self) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The frame of everything that turns knobs: takes the lock, restores what was left, and at the end what was set."""
+"""Base class of everything that sets knobs: take the lock, restore leftovers, and finally restore what was set."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ class NotRestored(HostError):
 
 
 class Knobs:
-    """A `with` block that keeps other runs from the host that measures, and restores its knobs in the end.
+    """A `with` block that keeps other runs off the measuring host, and restores its knobs at the end.
 
-    As it stands here it is that of a testbed without a host: nothing can be turned, and nobody has to be kept out.
+    The default is for a testbed without a host: no knob can be set, and no run has to be kept out.
 
     Attributes:
         restored_first: what an ended run had left behind and was restored on entering.
@@ -27,18 +27,18 @@ class Knobs:
     restored_first: Sequence[RestoreResult] = ()
 
     def __enter__(self) -> Self:
-        """Raise HostError when another run holds the host, or left something behind."""
+        """Raise HostError if another run holds the host or left changes behind."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Restores; raises HostError with what could not be restored."""
+        """Restore the knobs; raise HostError with those that could not be restored."""
 
     def apply(self, settings: Mapping[str, object]) -> Sequence[object]:
-        """Set knobs, NAME[@TARGET] -> value; raise HostError when one does not take it, or a host is gone."""
+        """Set knobs, NAME[@TARGET] -> value; raise HostError if one refuses its value, or a host is gone."""
         if settings:
-            raise HostError(f"this testbed has no host whose knobs could be turned: {', '.join(settings)}")
+            raise HostError(f"this testbed has no host with knobs: {', '.join(settings)}")
         return ()
 
     def restore(self) -> Sequence[RestoreResult]:
@@ -54,8 +54,7 @@ class Holding(Knobs, ABC):
     """Knobs under a lock that is held from entering to leaving.
 
     Attributes:
-        lock: of what is turned.
-        place: where, in messages.
+        lock: of the host. place: name of the host in messages.
         remedy: what to do about what could not be restored.
     """
 
@@ -65,11 +64,11 @@ class Holding(Knobs, ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Restore what an earlier one left behind; after an error the lock is released."""
+        """Restore changes that an earlier run left behind; release the lock after an error."""
 
     @abstractmethod
     def end(self, error: BaseException | None) -> Sequence[RestoreResult]:
-        """Restore what was set; the lock is released whatever happens."""
+        """Restore what was set; release the lock in any case."""
 
     def __enter__(self) -> Self:
         self.lock.acquire()
@@ -88,6 +87,6 @@ class Holding(Knobs, ABC):
         finally:
             self.lock.release()
         problems = [str(each) for each in results if not each.restored]
-        # An error that is on its way says more; the journal stays and stops the next run.
+        # The pending exception is more informative; the journal stays and stops the next run.
         if problems and error is None:
             raise NotRestored("; ".join(problems), self.place, self.remedy)

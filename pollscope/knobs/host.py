@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the state of a host is found; every root can be another folder, so knobs also work on a tree made by hand."""
+"""Locate the state of a host; every root can be another folder, so knobs also work on a hand-made tree."""
 
 import os
 import shutil
@@ -26,8 +26,9 @@ class KnobHost:
         usr: /usr, or a folder with `lib/*/dpdk/pmds-*`.
         state_dir: folder of the journals (docs/reference-metrics.md).
         lock_path: the lock that keeps two runs apart.
-        emulated: whoever works here knows that this is an emulator's machine: also turn what it only pretends to have.
-        inherited: descriptors that a started tool keeps open: a tool that outlives this process so keeps the lock.
+        emulated: the user has declared that the machine is emulated: also set knobs that it only pretends to have.
+            inherited: descriptors that a started tool keeps open, so that a tool that outlives this process keeps the
+            lock.
     """
 
     sysfs: Path = SYS
@@ -63,7 +64,7 @@ class KnobHost:
         return self.sysfs / "bus/pci"
 
     def packages(self) -> dict[int, list[int]]:
-        """Package number -> its online processors, both ascending (an offline processor has no topology folder)."""
+        """Return package -> its online processors, both ascending (offline ones have no topology folder)."""
         found: dict[int, list[int]] = {}
         for path in self.cpu_dir.glob("cpu[0-9]*/topology/physical_package_id"):
             try:
@@ -105,7 +106,7 @@ class KnobHost:
                 timeout=_TOOL_LIMIT_S,
                 stdin=subprocess.DEVNULL,
                 pass_fds=self.inherited,
-                start_new_session=True,  # Ctrl-C is for us: a register write is not to be cut off by it
+                start_new_session=True,  # only pollscope handles Ctrl-C: it must not interrupt a register write
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise HostError(f"{command[0]} failed: {error}") from error

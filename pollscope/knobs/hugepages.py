@@ -13,7 +13,7 @@ class Hugepages(FileKnob):
     """nr_hugepages of a node (kernel documentation, admin-guide/mm/hugetlbpage); a target is "node0/2048kB".
 
     Always per node: the host-wide file spreads pages over the nodes again, so writing an old total there would not
-    restore what was there. Fewer pages than programs hold are not possible; the read-back then says so.
+    restore what was there. The kernel cannot free pages that programs use; the read-back then differs.
     """
 
     name = "hugepages"

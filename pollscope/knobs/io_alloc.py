@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many ways of the LLC devices may allocate in, where the kernel sets it (resctrl's io_alloc, AMD's SDCIAE)."""
+"""Limit the LLC ways that devices may allocate in, through the kernel (resctrl's io_alloc, AMD's SDCIAE)."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class IoAllocWays(Knob):
 
     @classmethod
     def is_on(cls, host: KnobHost) -> bool:
-        """Tell whether a host has it: resctrl is mounted, and the processor supports it."""
+        """Return whether a host has it: resctrl is mounted, and the processor supports it."""
         switch = _folder(host) / _SWITCH
         return switch.exists() and read_text(switch).strip() in ("enabled", "disabled")
 
@@ -79,6 +79,6 @@ class IoAllocWays(Knob):
 
 
 def _folder(host: KnobHost) -> Path:
-    """Return where both files are; with code and data apart (mount option cdp) either of the two folders serves."""
+    """Return the folder of both files; with separate code and data masks (mount option cdp) either folder works."""
     info = host.sysfs / "fs/resctrl/info"
     return info / "L3CODE" if (info / "L3CODE").exists() else info / "L3"

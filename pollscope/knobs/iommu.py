@@ -22,8 +22,8 @@ class Iommu(Knob):
     """Read from /sys/class/iommu and the types of the IOMMU groups; never from the kernel log, whose lines on the
     default domain also appear on machines without an IOMMU.
 
-    Groups with different types read as their modes joined by "+"; groups that a user-space driver holds have no type
-    that tells the default, and are left out.
+    Groups with different types read as their modes joined by "+"; the type of groups that a user-space driver holds
+    does not show the default, so they are left out.
     """
 
     name = "iommu"

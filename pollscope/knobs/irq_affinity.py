@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which processors may serve an interrupt."""
+"""Set the processors that may serve an interrupt."""
 
 import re
 from pathlib import Path

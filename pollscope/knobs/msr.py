@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Model-specific registers through /dev/cpu/N/msr (msr(4)): the register number is the file offset. And their knobs."""
+"""Access model-specific registers through /dev/cpu/N/msr (msr(4)), and define knobs on them."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ def _read_msr(host: KnobHost, cpu: int, register: int) -> int:
     """Return the 64 bits of a register on one processor.
 
     Raises:
-        HostError: no such file, no right, or the processor has no such register.
+        HostError: no such file, no permission, or the processor has no such register.
     """
     path = _path(host, cpu)
     try:
@@ -73,7 +73,7 @@ class MsrKnob(Knob, Generic[Table]):
 
     @abstractmethod
     def entry(self, platform: Platform) -> Table | Absent:
-        """Return what a platform table says of the register."""
+        """Return the register's entry in a platform table."""
 
     @abstractmethod
     def cpu(self, target: str) -> int:

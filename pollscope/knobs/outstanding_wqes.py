@@ -59,5 +59,5 @@ class OutstandingWqes(Knob):
         tool = "mlxconfig" if shutil.which("mlxconfig") else "mstconfig"
         found = _ROW.search(self.host.run_tool([tool, "-d", address, "-e", "query", _SETTING]))
         if found is None:
-            raise HostError(f"{tool} tells no {_SETTING} of it", address)
+            raise HostError(f"{tool} does not print its {_SETTING}", address)
         return 1 << int(found[1])

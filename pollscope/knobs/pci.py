@@ -27,7 +27,7 @@ class PciDevice:
     """One function of a PCI device.
 
     Attributes:
-        host: where it is.
+        host: that it belongs to.
         address: domain:bus:device.function.
         path: its folder under sysfs `devices/`, links resolved: the components are the bridges above it.
     """
@@ -65,12 +65,12 @@ class PciDevice:
 
     @property
     def pci_class(self) -> int:
-        """Base class and sub-class, 16 bits."""
+        """Return base class and sub-class, 16 bits."""
         return self._number("class") >> 8
 
     @property
     def identity(self) -> str:
-        """vendor:device, four lower-case hexadecimal digits each."""
+        """Return vendor:device, four lower-case hexadecimal digits each."""
         return f"{self._number('vendor'):04x}:{self._number('device'):04x}"
 
     def upward(self) -> list[str]:
@@ -121,7 +121,7 @@ class PciDevice:
         return content
 
     def has_capability(self, identity: int) -> bool:
-        """Tell whether the capability list in the first 256 bytes holds a capability (PCI Local Bus 3.0, 6.7)."""
+        """Return whether the capability list in the first 256 bytes holds a capability (PCI Local Bus 3.0, 6.7)."""
         content = self.config()
         if len(content) <= _HEADER_BYTES:
             return False
@@ -137,7 +137,7 @@ class PciDevice:
         """Return (offset, capability id) along the extended chain (PCI Express Base Specification 7.6.3).
 
         Raises:
-            HostError: the extended space is not readable here (no root, or a bus without it), or the chain is broken.
+            HostError: the extended space is not readable here (not root, or a bus without it), or the chain is broken.
         """
         content = self.config()
         if len(content) < _CONFIG_BYTES:
@@ -190,7 +190,7 @@ class PciDevice:
 
 
 def network_devices(host: KnobHost) -> list[PciDevice]:
-    """Return all PCI functions of class network, by address; one that goes away meanwhile is left out."""
+    """Return all PCI functions of class network, by address; one that disappears meanwhile is left out."""
     found = []
     for link in sorted((host.pci_dir / "devices").glob("*")):
         try:

@@ -27,7 +27,7 @@ def one_nic(knob: Knob, target: str | None) -> PciDevice:
 
     Raises:
         UsageError: none is named, and the host has not exactly one.
-        HostError: it is gone, or no PCI Express device.
+        HostError: it is gone, or not a PCI Express device.
     """
     if target is None:
         nics = _express_nics(knob.host)
@@ -43,7 +43,9 @@ def one_nic(knob: Knob, target: str | None) -> PciDevice:
 
 
 def card(host: KnobHost, target: str) -> Mapping[str, str]:
-    """Return what is known of the device at an address; empty when it is gone, which reading it says."""
+    """Return the identity of the device at an address; empty if it is gone (reading its registers then reports
+    that).
+    """
     try:
         return pci_identity(PciDevice.find(host, target).path)
     except (HostError, UsageError):

@@ -22,7 +22,7 @@ class _PlatformTable(BaseModel):
 
 
 class Absent(_PlatformTable):
-    """The platform has no such switch, or none that is known; `absent` says why."""
+    """The platform has no such switch, or no known one; `absent` says why."""
 
     absent: str
 
@@ -30,7 +30,7 @@ class Absent(_PlatformTable):
 class DdioBit(_PlatformTable):
     """A bit of a root port's configuration space: 1 means that DMA writes allocate in the LLC.
 
-    `emulated` says, of an emulator's port, that the bit is kept and nothing follows from it; empty for hardware.
+    `emulated` describes an emulated port, which stores the bit without any effect; empty for hardware.
     """
 
     register_offset: int = Field(ge=0x100, lt=0x1000, multiple_of=4)
@@ -40,7 +40,7 @@ class DdioBit(_PlatformTable):
 
     @property
     def byte(self) -> int:
-        """Offset of the byte that has the bit, which alone is written."""
+        """Return the offset of the byte that holds the bit; only this byte is written."""
         return self.register_offset + self.bit // 8
 
     @property
@@ -88,7 +88,7 @@ class Platform(_PlatformTable):
     prefetchers: PrefetchersRegister | Absent
 
     def has_cpu(self, vendor: str, family: int, model: int) -> bool:
-        """Tell whether this is the generation of a processor."""
+        """Return whether a processor is of this generation."""
         return vendor == self.vendor and any(
             family == cpu.family and (not cpu.models or model in cpu.models) for cpu in self.cpus
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The knobs of a point: which values its factors ask for, and why a host cannot give them."""
+"""The knobs of a point: the values that its factors require, and why a host cannot provide them."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def knob_settings(factors: Mapping[str, object]) -> dict[str, object]:
 
 
 def knob_refusal(host: KnobHost, factors: Mapping[str, object]) -> str | None:
-    """Say why a host cannot give a point the values of its knobs; None if it can. Nothing is written."""
+    """Return why a host cannot set the values of a point's knobs; None if it can. Write nothing."""
     for key, value in knob_settings(factors).items():
         name, target = split_key(key)
         try:

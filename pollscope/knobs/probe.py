@@ -24,8 +24,8 @@ class ProbePlugin(Knob):
     """A copy of the built plug-in in each driver folder of its DPDK series.
 
     A state is the SHA-256 of the file, or empty where there is none. It is a copy, because EAL loads it as the user of
-    each program: a link into a build folder would let the owner of that folder run code there. A file of that name that
-    is not the built plug-in is left alone.
+    each program: a link into a build folder would let the owner of that folder run code there. Another file of that
+    name is left unchanged.
     """
 
     name = "probe"
@@ -86,7 +86,7 @@ class ProbePlugin(Knob):
             return
         if state != self._built:
             raise HostError("the plug-in that was there is not the built one, so it cannot be put back", str(file))
-        # EAL loads what ends in .so, so a half copy must not.
+        # EAL loads every file that ends in .so, so an incomplete copy has another suffix.
         new = file.with_name(f".{PLUGIN}.new")
         try:
             shutil.copyfile(self._plugin, new)

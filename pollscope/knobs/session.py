@@ -77,7 +77,7 @@ def require_nobody_between(host: KnobHost, caller: Caller = "user") -> None:
     mark = host.state_dir / "playbooks/before"
     if caller != "play" and mark.is_dir():
         player = " ".join((read_text(mark / "player") or "").split())
-        what = f"a play{player and f' of {player}'} that makes this host ready has not ended"
+        what = f"a play{player and f' of {player}'} that prepares this host has not ended"
         remedy = "wait for it; if it was interrupted: run pollscope play provision again, or restore"
         raise HostError(what, str(mark), remedy)
     if caller == "user" and (note := boot_note(host.state_dir)):

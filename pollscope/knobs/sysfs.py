@@ -156,7 +156,9 @@ class Turbo(Switch):
 
 
 class Epb(_KernelFile):
-    """Set power/energy_perf_bias of a processor (MSR 0x1B0), which some parts obey beside the preference `epp`."""
+    """Set power/energy_perf_bias of a processor (MSR 0x1B0), which some processors obey besides the preference
+    `epp`.
+    """
 
     name = "epb"
     summary = "energy performance bias of each processor, 0 is the most performance"

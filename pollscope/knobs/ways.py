@@ -19,10 +19,10 @@ def parse_ways(knob: type[Knob], value: object) -> str:
 
 
 def mask_of(value: str, ways: int) -> int:
-    """Return the mask that a value of parse_ways() means on a cache of so many ways; 0 when it has not so many."""
+    """Return the mask of a value of parse_ways() for a cache with `ways` ways; 0 if it has fewer than needed."""
     return ways_mask(int(value.split()[0]), ways) if value.endswith("ways") else int(value, 16)
 
 
 def ways_mask(count: int, ways: int) -> int:
-    """Return the `count` highest of `ways` bits; 0 when there are not so many."""
+    """Return the `count` highest of `ways` bits; 0 if there are fewer."""
     return ((1 << count) - 1) << (ways - count) if count <= ways else 0

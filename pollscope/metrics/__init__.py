@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From the record of a trial to its metrics: pure functions and the metric dictionary."""
+"""Derive the metrics of a trial from its record, by pure functions and the metric dictionary."""
 
 # Version of the rules by which trials are judged: counts up when a rule changes that can change a verdict;
 # docs/internals/store-format.md lists what changed.

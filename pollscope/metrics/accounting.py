@@ -23,7 +23,7 @@ from pollscope.base.units import human_number, human_share
 # Order of the sums in the node's report (apps/lib/accounting.h).
 ONE, EMPTY, TRANSITIONS, BUSY_POLLS, PACKETS, CYCLES, LOST = range(7)
 VARIABLES, QUIET_VARIABLES = 7, 3
-# Fewer timed intervals or blocks than these give no meaningful confidence interval.
+# With fewer timed intervals or blocks, a confidence interval is meaningless.
 MIN_TIMED_INTERVALS, MIN_BLOCKS = 64, 6
 # Upper bound of the cost of a lost poll: a lost reservation of 32 descriptors whose lines another core holds. If lost
 # polls take no more than NEGLIGIBLE_SHARE at this cost, no measured cost is needed.
@@ -34,7 +34,7 @@ _MIN_BLOCK_TIMED_INTERVALS = 16
 # variance up to 4.6 times larger (10 lengths: 1, 2, 4 ... 512 polls). With the factor 8, confidence intervals contained
 # the truth in 95 % of simulated windows, whose blocks have few intervals that long.
 _LONG_TIMED_INTERVAL_NOISE = 8.0
-# Fewer timed iterations of a notified loop give no interval.
+# With fewer timed iterations of a notified loop, there is no confidence interval.
 _MIN_ITERATIONS = 30
 # Numbers of busy polls in timed intervals, approximate because they are weighted. Fewer than the first give no cost;
 # fewer than the second give one whose scatter is as large as its mean.
@@ -63,7 +63,7 @@ _MOST_AFTERMATH_OF_BUSY_POLLS = 1.5
 FIT_ERROR = 0.1
 # A tax with a larger error is absent, so that a reported tax is less than 2 points off.
 MOST_ERROR_SHARE = 0.019
-WOULD_TELL = "a longer window or a quieter machine would tell"
+WOULD_TELL = "a longer window or a quieter machine would help"
 # Above this R squared (transitions on busy polls and packets), transitions add no information.
 _COLLINEAR = 0.98
 # Singular values below this share of the largest are rounding errors.
@@ -101,7 +101,7 @@ class Classes:
         instrumentation: stamps and bookkeeping of samples.
         packets: busy polls by themselves and the interaction: the rest of the window, or the estimate by timed
             intervals, whichever is known better (the latter at light load).
-        useful: busy polls by themselves; a reason where timed intervals cannot separate them from the interaction.
+        useful: busy polls by themselves; a reason if timed intervals cannot separate them from the interaction.
         by_timed_intervals: whether packets is the estimate by timed intervals.
         waiting: time in which nothing was ready, for loops that wait in this case.
         misfit: cycles by which the timed intervals miss the window's cycles for packets; or why that is not known.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics made from what collectors counted in the measurement window: the `means` of a trial record.
+"""Compute metrics from the collectors' counts in the measurement window: the `means` of a trial record.
 
-Several collectors may know the same thing; the first that counted it in this trial is believed, and two are never
-added. What none of them counted is absent, with what became of each.
+Several collectors may count the same quantity; the first that counted it in this trial is used, and two are never
+added. A quantity that none of them counted is absent, with the reason for each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, keys_of, nonzero
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
-# One way to a number: a collector, and the metrics of it that are added. A `?` at the end marks one that not every
-# processor has.
+# One source of a quantity: a collector, and its metrics to add. A `?` at the end marks one that not every processor
+# has.
 _Way = tuple[str, Sequence[str]]
 
 _NIC_DMA_WRITE: tuple[_Way, ...] = (("pcm-iio", ["nic_dma_write"]), ("perf-uncore", ["nic_dma_write"]))
@@ -63,10 +63,10 @@ def _each(collectors: Sequence[str], *metrics: str) -> tuple[_Way, ...]:
 
 
 def _first(trial: TrialObservations, ways: Sequence[_Way], compute: Callable[[_Way], float]) -> float:
-    """The value of the first way that works.
+    """Return the value of the first way that works.
 
     Raises:
-        NotMeasured: none does; says what became of each collector that the run had.
+        NotMeasured: none does; the text gives the reason for each collector of the run.
     """
     there = trial.once(_collectors)
     reasons: dict[str, str] = {}
@@ -83,10 +83,10 @@ def _first(trial: TrialObservations, ways: Sequence[_Way], compute: Callable[[_W
 
 
 def _means(trial: TrialObservations, collector: str) -> Mapping[str, Any]:
-    """Means of a collector.
+    """Return a collector's means.
 
     Raises:
-        NotMeasured: it gave nothing.
+        NotMeasured: it delivered nothing.
     """
     part = trial.once(_collectors)[collector]
     try:
@@ -100,7 +100,7 @@ def _means(trial: TrialObservations, collector: str) -> Mapping[str, Any]:
 
 
 def _collectors(trial: TrialObservations) -> dict[str, Part]:
-    """Return the record of each collector; on a pair a collector of the DUT also stands without its host."""
+    """Return the record of each collector; on a pair, the DUT's collectors are also listed without their host."""
     found: dict[str, Part] = {}
     with suppress(NotMeasured):
         every = trial.part("collectors")
@@ -111,14 +111,14 @@ def _collectors(trial: TrialObservations) -> dict[str, Part]:
 
 
 def is_counted(trial: TrialObservations) -> bool:
-    """Tell whether a trial has a source of these metrics: a collector's record, or a model's own power."""
+    """Return whether a trial has a source of these metrics: a collector's record, or a model's own power."""
     modelled = isinstance(trial.record.value, Mapping) and trial.record.value.get("modelled")
     return bool(modelled or trial.once(_collectors))
 
 
 @cache
 def reasons_without_collectors() -> Mapping[str, str]:
-    """Why each of these metrics is absent where `is_counted` says no: a third of the dictionary, always the same."""
+    """Return why these metrics are absent where `is_counted` says no; cached, as they are a third of all metrics."""
     reasons = {}
     for name, compute in COUNTED.items():
         try:
@@ -144,7 +144,7 @@ def device_state(trial: TrialObservations, collector: str, name: str) -> float:
     """Return a setting of the DUT's NIC: that of its RX port, or of the only device that has one.
 
     Raises:
-        NotMeasured: no collector recorded it, or it is known of several devices.
+        NotMeasured: no collector recorded it, or several devices have one.
     """
 
     def found(way: _Way) -> float:
@@ -166,7 +166,7 @@ def _rate(*ways: _Way) -> Compute:
 
 
 def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str], none: str) -> Compute:
-    """Part of a whole as one collector counted both."""
+    """Return a part's share of the whole, both counted by one collector."""
     return lambda trial: _first(
         trial,
         _each(collectors, *part),
@@ -175,7 +175,7 @@ def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str],
 
 
 def _clock_hz(trial: TrialObservations, way: _Way) -> float:
-    """Of the units of one kind, which have one clock."""
+    """Return the clock of the units of one kind, which all have the same one."""
     mean = _means(trial, way[0]).get(way[1][0])
     if mean is None:
         raise NotMeasured(f"gave no {way[1][0]} in the window")
@@ -183,7 +183,7 @@ def _clock_hz(trial: TrialObservations, way: _Way) -> float:
 
 
 def _under_way(occupancy: str, clock: str) -> Compute:
-    """Requests in the units of one kind, all together: entries summed over cycles / cycles."""
+    """Return the requests under way in all units of one kind: entries summed over cycles / cycles."""
 
     def found(trial: TrialObservations, way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [clock]))
@@ -192,7 +192,7 @@ def _under_way(occupancy: str, clock: str) -> Compute:
 
 
 def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
-    """Little's law in a CHA: requests under way / requests a second."""
+    """Return the latency by Little's law in a CHA: requests under way / requests per second."""
 
     def found(trial: TrialObservations, way: _Way) -> float:
         cycles = _added(trial, way) / nonzero(_added(trial, (way[0], inserts)), none)
@@ -202,7 +202,7 @@ def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
 
 
 def _total_of_units(*ways: _Way) -> Compute:
-    """Gauges that add up: a package's power. Means of gauges are averages over the units."""
+    """Sum a gauge over its units, such as packages' power; the recorded mean is an average over units."""
 
     def total(trial: TrialObservations, way: _Way) -> float:
         _added(trial, way)  # absent with its reason
@@ -213,7 +213,7 @@ def _total_of_units(*ways: _Way) -> Compute:
 
 
 def _of_the_generator(ways: Sequence[_Way]) -> tuple[_Way, ...]:
-    """The same collectors on the other host of a pair."""
+    """Return the same collectors on the generator's host of a pair."""
     return tuple((f"generator/{collector}", metrics) for collector, metrics in ways)
 
 
@@ -239,7 +239,7 @@ def _hits(trial: TrialObservations) -> float:
 
 
 _IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
-# Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host text, section 4.1).
+# Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host paper, section 4.1).
 _READ_BYTES = 64
 _NJ_PER_J = 1e9
 # DMA writes go into the caches line by line.
@@ -253,12 +253,12 @@ def _reads_under_way(bytes_per_s: Callable[[TrialObservations], float]) -> Compu
     )
 
 
-# The clocks that walkers count their cycles by: of the IIO, or of the VT-d unit itself.
+# The clocks in which page walkers count cycles: of the IIO, or of the VT-d unit itself.
 _WALKER_CLOCKS = {"perf-uncore": "iio_clock", "vtd-pmu": "iommu_clocks"}
 
 
 def _walks_under_way(trial: TrialObservations) -> float:
-    """Page walks under way at a time, all walkers together."""
+    """Return the mean number of page walks under way, over all walkers."""
 
     def found(way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [_WALKER_CLOCKS[way[0]]]))
@@ -268,17 +268,17 @@ def _walks_under_way(trial: TrialObservations) -> float:
 
 def _credits_used(_trial: TrialObservations) -> float:
     raise NotMeasured(
-        "both ends of a link grant each other credits when it comes up, in no register and no counter of NIC or IIO: "
+        "no register and no counter of NIC or IIO shows the credits that both ends of a link grant each other: "
         "nic_pcie_read_stalled_share and nic_pcie_write_stalled_share say for how long the NIC had none"
     )
 
 
-# One number in three ways.
+# One quantity, measured in three ways.
 OUTSTANDING = ("outstanding_reads_nic", "outstanding_reads_iotlb", "outstanding_reads_iio")
 
 
 def _most_reads(trial: TrialObservations) -> float:
-    """The largest of the numbers of reads, so that a share of what there is is not understated.
+    """Return the largest measured number of reads, so that the used share of a limit is not understated.
 
     Raises:
         NotMeasured: none of them was measured.
@@ -291,7 +291,7 @@ def _most_reads(trial: TrialObservations) -> float:
 
 
 def _disagreement(trial: TrialObservations) -> float:
-    """By how much the largest of the numbers of reads exceeds the smallest."""
+    """Return the excess of the largest number of reads over the smallest."""
     found = []
     for name in OUTSTANDING:
         with suppress(NotMeasured):
@@ -302,7 +302,7 @@ def _disagreement(trial: TrialObservations) -> float:
 
 
 def _power_w(trial: TrialObservations) -> float:
-    """As counted; a modelled trial has it in its result, of the DUT's cores alone."""
+    """Return the packages' power; a modelled trial has that of the DUT's cores alone."""
     if trial.record.value.get("modelled"):  # type: ignore[attr-defined]
         return trial.part("result", "power_w").number()
     return _total_of_units(("turbostat", ["package_power"]), ("pcm-power", ["package_power"]))(trial)
@@ -398,5 +398,5 @@ COUNTED: dict[str, Compute] = {
     "energy_per_packet_nj": lambda trial: _NJ_PER_J * _per_packet(_power_w)(trial),
     "package_power_w": _power_w,
 }
-# For a co-runner that does not count itself.
+# For a co-runner without counts of its own.
 corunner_ipc = _share(["instructions"], ["cycles"], ["perf-corunner"], "counted no cycle")

@@ -2,7 +2,7 @@
 """Derive the metrics of the dictionary from a raw trial record.
 
 Every metric of the dictionary ends either in the metrics or in the absences, with a reason; nothing is guessed. A
-record that contradicts the node protocol (docs/internals/node-protocol.md) is an error of one line.
+record that contradicts the node protocol (docs/internals/node-protocol.md) is reported as an error in one line.
 """
 
 import math
@@ -27,8 +27,8 @@ from pollscope.metrics.steady import rate_after_cut, warm_up
 from pollscope.metrics.undisturbed import COMPUTED
 from pollscope.stats.histogram import BeyondRange
 
-# A share that lies further outside 0..1 contradicts itself; one that is estimated may miss by its own error, too. It is
-# kept as it is: cut to 0..1 or left out, the mean of several trials near 0 would be wrong.
+# A share that lies further outside 0..1 is impossible; an estimated one may also be off by its own error. It is kept
+# unchanged: if it were clipped or left out, the mean of several trials near 0 would be wrong.
 SHARE_TOLERANCE = 0.005
 # A loss may be negative (foreign packets), and so may a rate error, an interaction and a misfit; other shares may not.
 _SIGNED_SHARES = {"rate_error", "loss_share", "interaction_share", "accounting_misfit_share"}
@@ -43,13 +43,13 @@ COMPUTE: dict[str, Compute] = {
     **COMPUTED,
     **COUNTED,
 }
-# Rates that leave out a warm-up which reached into the window: counter of the parts.
+# Rates that exclude a warm-up that reached into the window, with the counter of the window's parts.
 CUT = {
     **dict.fromkeys(("rx_pps", "rx_bps", "rx_line_bps"), "rx_packets"),
     **dict.fromkeys(("tx_pps", "tx_bps", "tx_line_bps"), "tx_packets"),
     **dict.fromkeys(("poll_rate_hz", "poll_rate_per_queue_hz", "iteration_rate_hz", "poll_rate_running_hz"), "sweeps"),
 }
-# The one that is a rate of the time in which the lcores ran.
+# The rate per time in which the lcores ran.
 _OF_RUNNING_TIME = "poll_rate_running_hz"
 
 
@@ -58,7 +58,7 @@ def _cut_warm_up(trial: TrialObservations, metrics: dict[str, float]) -> None:
     if not metrics.get("warmup_left_ns"):
         return
     parts = warm_up(trial).parts
-    # Rates at the ports: a ring between lcores is none.
+    # Rates at ports; a ring between lcores is not a port.
     of = {"rx_packets": trial.readers, "tx_packets": trial.workers, "sweeps": trial.lcores}
     moved = {"moved_pps": moved_counter(trial)} if "moved_pps" in metrics else {}
     for name, counter in (CUT | moved).items():
@@ -97,7 +97,7 @@ def derive(record: Mapping[str, object], trial: TrialObservations) -> tuple[dict
         try:
             metrics[one.name] = one.plausible(one.compute(trial), trial)
         except (NotMeasured, BeyondRange) as absent:
-            # A few reasons, said of thousands of trials.
+            # Share the strings: thousands of trials have the same few reasons.
             absences[one.name] = sys.intern(one_line(str(absent)))
         except UsageError as error:
             raise UsageError(error.what, f"trial {record.get('trial')}: {error.where}", error.remedy) from None
@@ -107,7 +107,7 @@ def derive(record: Mapping[str, object], trial: TrialObservations) -> tuple[dict
 
 def _derive_search(trial: TrialObservations) -> tuple[dict[str, float], dict[str, str]]:
     """Return the rates that a search found; a search has no window of its own."""
-    elsewhere = "a search is no trial; its trials (kind `search`) have it"
+    elsewhere = "a search is not a trial; its trials (kind `search`) have it"
     metrics: dict[str, float] = {}
     absences = dict.fromkeys(metric_dictionary().metrics, elsewhere)
     for name, compute in SEARCHED.items():
@@ -124,7 +124,7 @@ class _Way:
     """How a metric is computed and, if it is a share, between which values it must lie.
 
     Attributes:
-        own_error: computes by how much a single trial's estimate may be off; None where that is not known.
+        own_error: computes the error of a single trial's estimate; None if it is not known.
     """
 
     name: str
@@ -135,13 +135,13 @@ class _Way:
     high: float
 
     def plausible(self, value: float, trial: TrialObservations) -> float:
-        """The value.
+        """Return the value if it is possible.
 
         Raises:
-            NotMeasured: it is no number, or no share although it should be one.
+            NotMeasured: it is not a number, or a share outside 0..1.
         """
         if not math.isfinite(value):
-            raise NotMeasured(f"the record gives {value}, which is no number")
+            raise NotMeasured(f"the record gives {value}, which is not a number")
         if self.is_share and not self.low - SHARE_TOLERANCE <= value <= self.high + SHARE_TOLERANCE:
             tolerance = max(SHARE_TOLERANCE, self._error_of(trial))
             if not self.low - tolerance <= value <= self.high + tolerance:

@@ -19,7 +19,7 @@ from pollscope.base.paths import data_folder
 from pollscope.base.units import human, human_ns, human_number, human_share, with_unit
 from pollscope.stats.estimates import RESOLUTION
 
-# Names that a message offers for a wrong one.
+# Number of names that a message suggests for an unknown one.
 _MOST_CLOSE = 8
 # Amounts with these short units, and rates, have SI prefixes; all others are written out: `1,500 polls`.
 _SCALED = ("B", "Hz", "W", "bit/s", "pps")
@@ -66,7 +66,7 @@ class Metric(BaseModel):
         return with_unit(human_number(value), self.short_unit)
 
     def resolution(self, value: float) -> float:
-        """Return the smallest difference that is known around a value.
+        """Return the resolution at a value.
 
         It is at least one count, one nanosecond, one event per second, or one of 100,000 packets or polls.
         """
@@ -76,7 +76,7 @@ class Metric(BaseModel):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Return the bounds that the metric has by its nature: 0 and 1 of a share, 0 and infinity of an amount."""
+        """Return the metric's natural bounds: 0 and 1 of a share, 0 and infinity of an amount."""
         if self.signed:
             return -math.inf, math.inf
         return 0.0, 1.0 if self.unit == "share" else math.inf
@@ -92,10 +92,10 @@ class MetricDictionary(BaseModel):
     metrics: dict[str, Metric]
 
     def __getitem__(self, name: str) -> Metric:
-        """The metric of that name.
+        """Return the metric with this name.
 
         Raises:
-            UsageError: there is none; the message has close names, or where all are.
+            UsageError: there is none; the message suggests close names, or the page that lists all.
         """
         if name not in self.metrics:
             asked, name = name, name.lower()
@@ -131,5 +131,5 @@ def parse_dictionary(path: Path) -> MetricDictionary:
 
 @cache
 def metric_dictionary() -> MetricDictionary:
-    """The dictionary that ships with pollscope (configs/metrics.yaml)."""
+    """Return the dictionary that ships with pollscope (configs/metrics.yaml)."""
     return parse_dictionary(data_folder("configs") / "metrics.yaml")

@@ -43,11 +43,11 @@ _FEW_QUANTITIES = 7
 # Weight of the spread within host-state checks, in numbers of checks, against the spread between them.
 _WITHIN_WEIGHT = 4
 LARGEST_P = 0.01
-# The trend test needs memory and time by the square of the number of values, so longer runs are judged by medians.
+# Memory and time of the trend test grow with the square of the number of values, so longer runs are judged by medians.
 _DRIFT_VALUES = 256
 # Distance between the quartiles of a normal distribution, in standard deviations.
 _QUARTILES = 1.349
-# From so many repeats on, half of them give an interval that is narrow enough to leave the others out.
+# With at least this many repeats, half of them suffice for a narrow interval, and the others can be left out.
 _MANY_REPEATS = 12
 _CPU_NUMBER = re.compile(r"CPU (\d+)")
 # A trial between two checks of different host states.
@@ -108,7 +108,7 @@ class HostStateQuantity:
 
     @property
     def changed(self) -> bool:
-        """Tell whether the checks saw more than one level."""
+        """Return whether the checks saw more than one level."""
         return len({level for level in self.levels if level is not None}) > 1
 
     def change_text(self) -> str:
@@ -283,7 +283,7 @@ def _cuts(ordered: Values, within: float, largest_p: float) -> list[float]:
 
 
 def _apart(modes: Sequence[Values], within: float, largest_p: float, fewest: int) -> bool:
-    """Tell whether the gaps between groups are large, both absolutely and against the spread within the groups."""
+    """Return whether the gaps between groups are large, both absolutely and against the spread within the groups."""
     rest = np.concatenate([mode - np.median(mode) for mode in modes])
     power = float((rest**2).sum()) + _WITHIN_WEIGHT * within**2
     freedom = len(rest) - len(modes) + _WITHIN_WEIGHT
@@ -354,7 +354,7 @@ class Measured(NamedTuple):
 
     @classmethod
     def of(cls, trial: Mapping[str, Any]) -> "Measured":
-        """Return them from the record of a trial."""
+        """Return the check and the CPUs from the record of a trial."""
         check, host = trial.get("host_state"), trial.get("host")
         interrupts = host.get("interrupts") if isinstance(host, Mapping) else None
         cpus = interrupts if isinstance(interrupts, Mapping) and all(str(cpu).isdecimal() for cpu in interrupts) else ()

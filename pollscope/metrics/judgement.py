@@ -51,14 +51,14 @@ def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
         return Judgement("ok", "", (), metrics, absences)
     sleeps = ((record.get("config") or {}).get("gen") or {}).get("sleep_ns", 0)
     grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics, limits.max_waiting if sleeps else 0.0)]
-    # These are no noise: the trial stays data, and its rates leave out the warm-up.
+    # These are not noise: the trial stays data, and its rates exclude the warm-up.
     noted = [*steadiness_flags(trial), *shape_flags(trial), *clock_flags(record)]
     reason = "; ".join(flag["text"] for flag in grave)
     return Judgement("flagged" if grave else "ok", reason, (*grave, *noted), metrics, absences)
 
 
 def clock_flags(record: Mapping[str, Any]) -> list[Flag]:
-    """Return flags of a trial whose lcores had no common clock; two hosts never have one, so that is no flag."""
+    """Return flags of a trial whose lcores had no common clock; two hosts never have one, so they get no flag."""
     found = record["result"].get("clocks", {})
     return [{"name": "clock", "text": found["reason"]}] if "reason" in found else []
 
@@ -66,12 +66,12 @@ def clock_flags(record: Mapping[str, Any]) -> list[Flag]:
 def drift_flags(baselines: Sequence[Judgement], metric: str, limit: float) -> list[list[Flag]]:
     """Return flags of each baseline of a run, in the order of measurement: whether it moved since the first one.
 
-    A flagged baseline shows what disturbed it, not a drift: nothing is held against it, and it against nothing.
+    A flagged baseline shows its disturbance, not a drift: it is compared with nothing.
 
     Args:
         baselines: judgements of one point on one pair.
-        metric: that is watched.
-        limit: by so much it may move, as a share.
+        metric: to watch.
+        limit: largest allowed change, as a share.
     """
     steady = [each.metrics[metric] for each in baselines if each.status == "ok" and metric in each.metrics]
     if not steady or steady[0] == 0:

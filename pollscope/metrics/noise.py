@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Host noise in a trial against the limits of its spec: sentences with numbers, in one place."""
+"""Compare host noise in a trial with the limits of its spec, and describe violations."""
 
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
@@ -58,8 +58,8 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
 
     Args:
         limits: of the spec.
-        record: of the trial; what it does not hold cannot be above a limit.
-        metrics: of the trial; one that is absent cannot be above its limit.
+        record: of the trial; a value that it lacks cannot exceed a limit.
+        metrics: of the trial; an absent one cannot exceed its limit.
 
     Raises:
         UsageError: the record contradicts docs/internals/store-format.md.
@@ -82,7 +82,7 @@ def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag
 
     Args:
         metrics: of the trial.
-        shared: share of the window that a generator on the same CPU may take: slices leave it out.
+        shared: share of the window that a generator on the same CPU may take: timed intervals exclude it.
     """
     misfit, limit = metrics.get("accounting_misfit_share", 0.0), MISFIT_SHARE + shared
     if abs(misfit) <= limit:
@@ -95,12 +95,12 @@ def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag
 
 
 def _idle_generator(record: Part) -> Set[str]:
-    """The generator's lcores in a trial in which it has nothing to send: what is measured does not wait for them."""
+    """Return the generator's lcores if it has nothing to send: then their waits do not affect the DUT."""
     try:
         if at(record, ("start", "rate", "pps")).number() == 0:
             lcores = at(record, ("result", "gen", "lcores")).items()
             return {f"{lcore['lcore'].number():.0f}" for lcore in lcores}
-    except NotMeasured:  # it saturates, or nobody sends
+    except NotMeasured:  # it saturates, or there is no sender
         pass
     return frozenset()
 
@@ -141,7 +141,7 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
         return []
     flags: list[Flag] = []
     for worker in workers:
-        if "scheduling" in keys_of(worker) and worker["scheduling"].text() == "idle":  # to wait is what it is there for
+        if "scheduling" in keys_of(worker) and worker["scheduling"].text() == "idle":  # it is meant to wait
             continue
         try:
             name, cpu = worker["name"].text(), worker["cpu"].number()
@@ -178,7 +178,7 @@ def _stolen(limits: Limits, record: Part) -> Iterator[Flag]:
 
 
 def _watched_cpus(host: Part) -> int:
-    """Return the number of CPUs that steal time was added over: those of both hosts of a pair."""
+    """Return the number of CPUs over which steal time was summed: those of both hosts of a pair."""
     try:
         return sum(len(keys_of(host["ends"][name]["interrupts"])) for name in keys_of(host["ends"]))
     except NotMeasured:
@@ -204,7 +204,7 @@ def _switched(limits: Limits, record: Part, metrics: Mapping[str, float]) -> Ite
 
 
 def _kernel_log_checks(record: Part) -> list[Flag]:
-    """Swapping, throttling and errors in the kernel's log: none of them belongs into a trial, so there is no limit."""
+    """Flag swapping, throttling and errors in the kernel log; a trial tolerates none of them."""
     try:
         host = record["host"]
     except NotMeasured:

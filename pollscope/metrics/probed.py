@@ -43,9 +43,9 @@ COLUMNS = (
 _PLACE = {name: place for place, name in enumerate(COLUMNS)}
 _CONFIDENCE = 0.95
 MIN_BLOCKS, MOST_BLOCKS = 4, 16
-# Fewer intervals between empty polls give no cost of an empty poll.
+# With fewer intervals between empty polls, the cost of an empty poll is not estimated.
 _MIN_EMPTY_POLLS = 30
-# Upper bound of an empty poll in cycles where it could not be measured.
+# Upper bound of an empty poll, in cycles, if it could not be measured.
 _MOST_EMPTY_POLL_CYCLES = 1000.0
 # With a smaller standard deviation of burst sizes, costs per poll and per packet cannot be separated.
 _LEAST_BURST_SPREAD = 0.05
@@ -204,7 +204,7 @@ def _own_pace(costs: _Costs, packets_per_cycle: float, loaded: float, group: flo
 
 
 class _Totals:
-    """Sums over several blocks, and what follows from them."""
+    """Sums over several blocks, and values derived from them."""
 
     def __init__(self, row: Sums, thread: ProbedThread) -> None:
         self._row, self._thread = row, thread
@@ -413,7 +413,7 @@ def _polls(
     if empty.value <= empty.error:
         reason = (
             f"an empty poll takes {human_number(empty.value)} +-{human_number(empty.error, 2)} cycles, which is known "
-            "too badly to count them without stamps"
+            "too badly to estimate the polls without stamps"
         )
         return burst, reason, reason
     empties = max(0.0, whole.running_share - useful) * whole.capacity_hz / whole.running_share / empty.value

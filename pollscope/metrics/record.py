@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading one trial record (a line of `trials.jsonl`) by the node protocol, strictly.
+"""Read one trial record (a line of `trials.jsonl`) strictly by the node protocol.
 
-What the record does not hold is `NotMeasured` with a reason; what contradicts the protocol is a `UsageError` that names
-the key.
+A missing value raises `NotMeasured` with a reason; a contradiction of the protocol raises `UsageError` with the key.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +41,7 @@ _COUNTS_OF_LCORE = (
     "stamp_cycles",
 )
 _CYCLE_CLASSES = ("total", "useful", "wire", "waiting", *TAX_CLASSES)
-# Latencies of busy polls are parts of useful cycles where they add up to them within this share of the window.
+# Receive, process and transmit are reported if they add up to the useful cycles within this share of the window.
 _PARTS_TOLERANCE = 0.02
 _POLL_OUTCOMES = ("empty", "partial", "full", "race_lost")
 
@@ -59,7 +58,7 @@ class NotMeasured(Exception):
 
 
 class OnlyEmptyPolls(NotMeasured):
-    """Report that of an lcore's classes only the empty polls are known, with a large error."""
+    """Report that only the empty polls of an lcore's classes are known, with a large error."""
 
     def __init__(self, reason: str, empty_polls: MeasuredCycles) -> None:
         super().__init__(reason)
@@ -70,7 +69,7 @@ class OnlyEmptyPolls(NotMeasured):
 class Part:
     """Hold one value of a trial record and its place, so that an error can name it.
 
-    A trial has thousands of them and hardly ever an error: the path is put together when it is asked for.
+    A trial has thousands of them and hardly ever an error: the path is composed only on request.
     """
 
     value: object
@@ -135,11 +134,11 @@ class Part:
                 return found.reshape(len(lists), -1)
         rows = [part.array() for part in self.items()]
         if len(set(map(len, rows))) > 1:
-            raise UsageError("is no list of lists of one length", self.path)
+            raise UsageError("is not a list of lists of one length", self.path)
         return np.array(rows) if rows else np.empty((0, 0))
 
     def numbers(self) -> list[float]:
-        """The same as a list."""
+        """Return the same as a list."""
         found: list[float] = self.array().tolist()
         return found
 
@@ -187,7 +186,7 @@ class Part:
 
 
 def _plain_array(values: list[Any]) -> NDArray[np.float64] | None:
-    """Lists are long: what is plainly in order is not looked at one by one. None where something is not."""
+    """Convert a list at once if all its numbers are valid; otherwise None. Lists are long."""
     if set(map(type, values)) <= _NUMBERS:
         with suppress(OverflowError):
             found = np.array(values, dtype=float)
@@ -248,7 +247,7 @@ class TrialObservations:
 
     @cached_property
     def generator_tsc_hz(self) -> float:
-        """Of the generator's host, which is another than the DUT's on a pair."""
+        """Return the TSC frequency of the generator's host, which on a pair is not the DUT's."""
         try:
             return positive(self.part("result", "gen", "window", "tsc_hz"))
         except NotMeasured:
@@ -314,7 +313,7 @@ class TrialObservations:
 
     @property
     def cycles(self) -> dict[str, float]:
-        """`total`, `useful`, `wire` and the classes of the tax, summed over lcores; they make the whole window."""
+        """Return `total`, `useful`, `wire` and the tax classes, summed over lcores; they add up to the whole window."""
         return self.once(_cycles)
 
     @property
@@ -349,7 +348,7 @@ class TrialObservations:
 
     @cached_property
     def probed(self) -> list[ProbedClasses]:
-        """Return what a plug-in sampled of each thread of a program that is not ours.
+        """Return a plug-in's samples of each thread of a foreign program.
 
         Raises:
             NotMeasured: pollscope's own node was measured, or a thread was sampled too rarely.
@@ -452,7 +451,7 @@ class TrialObservations:
         return self._histograms[keys]
 
     def floor_histogram(self) -> Histogram:
-        """Latencies from the actual departure of frames that came straight back to the generator; never empty."""
+        """Return latencies, from actual departure, of frames that came straight back to the generator; never empty."""
         histogram = _merged_histogram([self.part("floor", "latency_ns", "from_sent")])
         if histogram.samples == 0:
             raise NotMeasured("no frame came back when the floor was measured")
@@ -462,18 +461,18 @@ class TrialObservations:
         """Return the samples by the clock of the generator's NICs; some frames have both stamps."""
         params = self.part("params").value
         if not (isinstance(params, Mapping) and params.get("nic_timestamps")):
-            raise NotMeasured("no frames that NICs stamp were asked for (parameter nic_timestamps)")
+            raise NotMeasured("the spec requests no frames that NICs stamp (parameter nic_timestamps)")
         stamps = self.generators[0]["nic_stamps"]
         sent, back = (int(stamps[name].number()) for name in ("sent", "back"))
         if not back:
             raise NotMeasured(f"none of {sent} frames for the NIC to stamp came back")
         if not stamps["latency_ns"]["total"].number():
             bad = ", ".join(f"{stamps[name].number():.0f} {name}" for name in ("unstamped", "implausible"))
-            raise NotMeasured(f"of {back} frames that came back none has two stamps that can be believed ({bad})")
+            raise NotMeasured(f"of {back} frames that came back none has two plausible stamps ({bad})")
         return stamps
 
     def nic_histogram(self, name: str) -> Histogram:
-        """Of the same frames, `latency_ns` by the NIC's clock or `software_ns` by the generator's; never empty."""
+        """Return latencies of those frames: `latency_ns` by NIC clock, `software_ns` by the generator's; not empty."""
         return _merged_histogram([self.nic_stamps()[name]])
 
     def pmu(self, scope: str, event: str) -> float:
@@ -526,7 +525,7 @@ class Account:
             )
 
     def part(self, name: str) -> float:
-        """Return receive, process or transmit, timed per busy poll, where these add up to all useful cycles."""
+        """Return receive, process or transmit, timed per busy poll, if these add up to all useful cycles."""
         timed = timed_parts(self.lcore)
         timed["transmit"] -= self.wire
         excess = (sum(timed.values()) - self.useful) / self.total
@@ -560,7 +559,7 @@ def _probed_classes(lcore: Part) -> ProbedClasses:
     probe = lcore["probe"]
     blocks = probe["blocks"].table()
     if blocks.shape[1] != len(COLUMNS):
-        raise UsageError(f"is no list of blocks with {len(COLUMNS)} numbers each", probe["blocks"].path)
+        raise UsageError(f"is not a list of blocks with {len(COLUMNS)} numbers each", probe["blocks"].path)
     stamp = probe["callback_cycles"].numbers_of("value", "error")
     numbers = probe.numbers_of("tx_callback_cycles", "max_burst", "queues", "loaded_queues")
     rate: float | None
@@ -666,7 +665,7 @@ def _sums(blocks: Part, variables: int) -> NDArray[np.float64]:
     rows = blocks.table()
     columns = 1 + variables * (variables + 1) // 2
     if rows.shape[1] != columns:
-        raise UsageError(f"is no list of blocks with {columns} numbers each", blocks.path)
+        raise UsageError(f"is not a list of blocks with {columns} numbers each", blocks.path)
     return rows
 
 

@@ -17,7 +17,7 @@ from pollscope.metrics.record import Flag, NotMeasured, Part, TrialObservations,
 MOST_OFF = 0.05
 # Share of the packets for cold queues that the generator may drop because they are overdue.
 _MOST_UNSENT = 0.05
-# Of each of the generator's lcores.
+# Duration per generator lcore.
 _SHAPE_COUNTS = ("hot_sent", "cold_sent", "cold_unsent", "hot_asked", "cold_asked")
 _Params = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ def polls_of_shape(trial: TrialObservations) -> ShapePolls:
     """Compare what the DUT's polls found with what they should have found by the hot queues.
 
     Raises:
-        NotMeasured: the trial had no shape to hold its polls against, or polls were not counted.
+        NotMeasured: the trial had no shape to compare its polls with, or polls were not counted.
     """
     shape = _shape(trial)
     hot = {int(queue.number()) for queue in shape["hot"].items()}
@@ -95,7 +95,7 @@ def _shape(trial: TrialObservations) -> Part:
 
 
 def _generators_shape(trial: TrialObservations) -> Part:
-    """Return the generator's record of the shape: counts of its lcores added up, the rest is the same for all."""
+    """Return the generator's record of the shape: counts summed over its lcores; other values are the same for all."""
     shapes = [at(lcore, ("shape",)) for lcore in trial.generators]
     first = shapes[0]
     if len(shapes) == 1 or not isinstance(first.value, Mapping):
@@ -105,7 +105,7 @@ def _generators_shape(trial: TrialObservations) -> Part:
 
 
 def _readers(trial: TrialObservations) -> Iterator[tuple[Part, range]]:
-    """The lcores that poll RX queues, each with its queues: they are dealt out in turn, unless all poll all."""
+    """Yield the lcores that poll RX queues, each with its queues: dealt out in turn, unless all poll all."""
     queues = int(trial.rx_queues)
     readers = [lcore for lcore in trial.lcores if lcore["source"].text() == "rx-queues"]
     if trial.part("params", "organisation").text() in SHARED_QUEUES:
@@ -148,7 +148,7 @@ def _wrong_polls(found: ShapePolls, shape: str) -> list[str]:
 
 
 def _limits(trial: TrialObservations, found: ShapePolls) -> list[str]:
-    """Return what kept the generator from the shape in cold queues, which polls are too few to show."""
+    """Return what kept the generator from the shape in cold queues, which have too few polls to show it."""
     try:
         shape = _generators_shape(trial)
     except NotMeasured:  # the port itself made the packets
@@ -182,10 +182,10 @@ def _too_many(shape: Part) -> list[str]:
 def _dry(trial: TrialObservations, shape: Part, queue_polls: float) -> list[str]:
     sent, wanted = shape["hot_sent"].number(), shape["hot_asked"].number()
     if sent >= wanted:
-        return ["hot queues were sent more than their polls take, so they ran dry for a part of the window only"]
+        return ["hot queues received more than their polls take, so they were empty for a part of the window only"]
     rates = [human_rate(packets / trial.window_s) for packets in (sent, wanted)]
     return [
-        f"the generator was the limit: hot queues ran dry, it sent them {rates[0]}, and their "
+        f"the generator was the limit: hot queues ran empty, it sent them {rates[0]}, and their "
         f"{human_number(queue_polls)} queue polls together had room for {rates[1]}"
     ]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell whether the DUT had settled when the window opened, from the parts of the window that the node reports.
+"""Decide whether the DUT had settled when the window opened, from the parts of the window that the node reports.
 
-Two rates are looked at: packets received, and sweeps (how fast the loop turns), in the time that the DUT's cores ran.
-Parts in which the host took a core away say nothing of a warm-up and are left out of the test. Rates are cut where the
-warm-up ended; shares of cycles, histograms and percentiles are not kept by parts and stay as they are.
+Two rates are examined, over the time that the DUT's cores ran: packets received, and sweeps (the speed of the loop).
+Parts in which the host took a core away say nothing about a warm-up and are left out of the test. Rates are computed
+after the end of the warm-up; shares of cycles, histograms and percentiles are not kept by parts and include it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,8 @@ from pollscope.stats.estimates import bimodality_warning
 COUNTERS = ("cycles", "rx_packets", "tx_packets", "sweeps", "interrupted_cycles")
 # A part with a larger share of time taken away is left out of the test, and so is the next, which drains the backlog.
 _MOST_TAKEN_AWAY = 0.05
-# A change of level after this share of the window is no warm-up: nothing is cut, and it is reported as two levels.
+# A change of level after this share of the window is not a warm-up: rates keep the whole window, and two levels are
+# reported.
 _LONGEST_WARM_UP = 1 / 3
 RATES = {"rx_packets": "packets received per second", "sweeps": "sweeps per second"}
 Columns = Mapping[str, npt.NDArray[np.float64]]
@@ -43,17 +44,17 @@ class WarmUp:
 
 
 def _series_of(trial: TrialObservations) -> list[Columns]:
-    """The parts of the window of each DUT lcore that received packets from a port, as arrays of equal length.
+    """Return the parts of the window of each DUT lcore that receives from a port, as arrays of equal length.
 
     Raises:
-        NotMeasured: the node did not report them, or the lcores' parts do not lie side by side.
+        NotMeasured: the node did not report them, or the lcores' parts do not coincide.
         UsageError: they contradict the protocol.
     """
     lcores = list(trial.once(_columns_by_lcore).values())
     if any(len(columns["cycles"]) == 0 for columns in lcores):
         raise NotMeasured("the window was too short for parts")
     if len({len(columns["cycles"]) for columns in lcores}) > 1:
-        raise NotMeasured("the parts of the lcores' windows do not lie side by side: a host gap took some of them")
+        raise NotMeasured("the parts of the lcores' windows do not coincide: a host gap removed some of them")
     return lcores
 
 
@@ -104,7 +105,7 @@ def _text(name: str, change: ChangePoint, cut_s: float) -> str:
 
 
 def rates(lcores: Sequence[Columns], name: str) -> npt.NDArray[np.float64]:
-    """Counts per cycle in which the lcore ran, summed over lcores; one value for each part."""
+    """Return counts per cycle in which the lcore ran, summed over lcores; one value per part."""
     ran = [np.maximum(columns["cycles"] - columns["interrupted_cycles"], 1.0) for columns in lcores]
     total = sum(columns[name] / cycles for columns, cycles in zip(lcores, ran, strict=True))
     return np.asarray(total)
@@ -134,7 +135,7 @@ def rate_after_cut(
 def _quiet(lcores: Sequence[Columns]) -> npt.NDArray[np.bool_]:
     cycles = [np.maximum(columns["cycles"], 1.0) for columns in lcores]
     taken = np.max([columns["interrupted_cycles"] / c for columns, c in zip(lcores, cycles, strict=True)], axis=0)
-    # A part much longer than the others holds a gap whatever the node made of it.
+    # A part much longer than the others contains a gap, whether or not the node noticed it.
     long = np.max([c / median(c) for c in cycles], axis=0) > 1.5
     disturbed = (taken > _MOST_TAKEN_AWAY) | long
     after = np.concatenate([[False], disturbed[:-1]])

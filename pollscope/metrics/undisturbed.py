@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Metrics of the trials that nobody disturbed: those at the upper level of their point (stats/levels.py).
+"""Compute metrics of undisturbed trials: those at the upper level of their point (stats/levels.py).
 
 A trial alone does not show whether it was disturbed. So these metrics come from all measured trials of a point, in the
-order of measurement, when the table is made: a trial at the level has the value of the metric that it is of, and all
-others have none.
+order of measurement, when the table is made: a trial at the level has the value of the underlying metric, all others
+have none.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -17,14 +17,14 @@ from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.stats.levels import FEWEST_VALUES, drift, upper_level
 
-# The metric of undisturbed trials: the one of all trials.
+# Metric of undisturbed trials -> the same metric of all trials.
 UNDISTURBED: Mapping[str, str] = {
     "undisturbed_rx_pps": "rx_pps",
     "undisturbed_tx_pps": "tx_pps",
     "undisturbed_poll_rate_hz": "poll_rate_running_hz",
     "undisturbed_cycles_per_packet": "cycles_per_packet_useful",
 }
-_OF_ONE_TRIAL = "all trials of a point show it, no single one"
+_OF_ONE_TRIAL = "it needs all trials of a point"
 DISTURBED = "the trial was disturbed: it lies off the undisturbed level of its point"
 
 
@@ -42,8 +42,8 @@ def undisturbed(
 
     Args:
         metric: name of the undisturbed metric.
-        values: of the metric that it is of, trial by trial; NaN where that one is absent.
-        points: of each trial its point; None for trials that are no data.
+        values: of the underlying metric, trial by trial; NaN where that one is absent.
+        points: of each trial its point; None for trials that are not data.
     """
     found, reasons = np.full(len(values), np.nan), [_OF_ONE_TRIAL] * len(values)
     sign = -1 if metric_dictionary()[metric].better == "lower" else 1

@@ -10,7 +10,7 @@ NS_PER_S = 1e9
 
 
 def at_least(model: str, least: float, **values: float) -> None:
-    """Refuses a value that is no finite number, or lies below `least`.
+    """Refuse a value that is not a finite number of at least `least`.
 
     Raises:
         UsageError: names the model, the value and what is allowed.
@@ -21,7 +21,7 @@ def at_least(model: str, least: float, **values: float) -> None:
 
 
 def above_zero(model: str, **values: float) -> None:
-    """Refuses a value that is no finite number above 0.
+    """Refuse a value that is not a finite number above 0.
 
     Raises:
         UsageError: names the model, the value and what is allowed.
@@ -32,7 +32,7 @@ def above_zero(model: str, **values: float) -> None:
 
 
 def share(model: str, **values: float) -> None:
-    """Refuses a value outside 0 to 1.
+    """Refuse a value outside 0 to 1.
 
     Raises:
         UsageError: names the model, the value and what is allowed.
@@ -43,7 +43,7 @@ def share(model: str, **values: float) -> None:
 
 
 def whole(model: str, least: int, **values: int) -> None:
-    """Refuses what is no whole number, or lies below `least`.
+    """Refuse a value that is not a whole number of at least `least`.
 
     Raises:
         UsageError: names the model, the value and what is allowed.
@@ -54,7 +54,7 @@ def whole(model: str, least: int, **values: int) -> None:
 
 
 def stable(model: str, utilisation: float) -> float:
-    """The utilisation, if a queue with it has a steady state.
+    """Return the utilisation if a queue with it has a steady state.
 
     Raises:
         UsageError: it has none: more arrives than can be served.

@@ -28,7 +28,7 @@ def hot_queues(params: Parameters) -> frozenset[int]:
 
 
 def has_cold_traffic(params: Parameters) -> bool:
-    """Tell whether some queues are cold and get packets."""
+    """Return whether some queues are cold and get packets."""
     partly = params.shape in ("PC", "NC") and 0 < params.background_probability < 1
     return partly and len(hot_queues(params)) < params.queues
 

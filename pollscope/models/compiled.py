@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compilation of the loops that simulate: machine code that lets other threads run, kept for the next start."""
+"""Compile the simulation loops to machine code that releases the GIL, and cache it."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,24 +11,24 @@ import numba
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
 # Counting references to each array of a state at each access takes 15 times as long as the simulation itself. Arrays
-# come from the caller and outlive the loop; a loop that made one would not compile (numba, NRT_incref without NRT).
+# come from the caller and outlive the loop; a loop that allocates one does not compile (numba, NRT_incref without NRT).
 OPTIONS: Any = {"nogil": True, "forceinline": True, "_nrt": False, "error_model": "numpy"}
 
 
 def compiled(loop: Loop) -> Loop:
-    """The function in machine code, compiled at its first call; it makes no array.
+    """Return the function as machine code, compiled at its first call; the function must not allocate arrays.
 
-    The code is kept beside the source, or in the user's cache where that cannot be written; where neither can, each
-    process compiles for itself.
+    The code is kept beside the source, or in the user's cache where that cannot be written; if neither is possible,
+    each process compiles for itself.
     """
     try:
         return cast(Loop, numba.njit(loop, cache=True, **OPTIONS))
-    except RuntimeError:  # numba found no folder to write to
+    except RuntimeError:  # numba found no writable folder
         return cast(Loop, numba.njit(loop, **OPTIONS))
 
 
 def _forget_what_is_older_than_the_sources() -> None:
-    """Numba looks at the file of a function only, not at those of the functions inlined into it."""
+    """Delete outdated machine code: Numba compares a function's file only, not those of inlined functions."""
     folder = Path(__file__).parent
     changed = max(path.stat().st_mtime for path in folder.glob("*.py"))
     for index in (folder / "__pycache__").glob("*.nbi"):

@@ -13,7 +13,7 @@ from pollscope.base.fields import StrictModel
 Origin = Literal["measured", "stated", "assumed", "fitted"]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
 Interval = Annotated[tuple[_NotNegative, _NotNegative], Field(strict=False)]
-# Keys of a file are texts.
+# Keys of a file are strings.
 Queues = Annotated[int, Field(ge=1, strict=False)]
 
 
@@ -21,7 +21,7 @@ class Cost(StrictModel):
     """One cost.
 
     Attributes:
-        value: in the unit that its name has.
+        value: in the unit of its name.
         by_queues: instead of it, values by the number of queues that a core polls.
         interval: 95 % interval of the value, low and high end, where it comes from several trials.
         intervals: instead of it, those of by_queues; fewer where a number of queues has too few trials.
@@ -55,7 +55,7 @@ class Cost(StrictModel):
             raise ValueError("an interval begins with its lower end")
 
     def reaches(self, queues: int) -> bool:
-        """Tell whether the cost is known for this number of queues, or lies between two that are."""
+        """Return whether the cost is known for this number of queues or can be interpolated."""
         return self.by_queues is None or min(self.by_queues) <= queues <= max(self.by_queues)
 
     @property
@@ -83,7 +83,7 @@ class Cost(StrictModel):
 
 
 class SentCost(Cost):
-    """Hold a rate of the generator, which falls in a step at the second queue, so nothing is interpolated across it."""
+    """A rate of the generator. It drops at the second queue, so it is not interpolated between one queue and more."""
 
     def from_more_queues(self, queues: int) -> int | None:
         """Return the number of queues whose rate is used for this one; None if the rate is known or interpolated."""
@@ -127,9 +127,9 @@ class Costs(StrictModel):
         polling_ipc: instructions per cycle in all its other cycles.
         issue_width: maximum of instructions per cycle that both threads of a core share.
         corunner_ipc: instructions per cycle of a co-runner that has a core for itself.
-        static_power_w: power of a core that does not depend on its work.
-        power_w_per_ipc: and this for each instruction a cycle.
-        halted_power_w: a core that waits without work, but not in C1, draws it instead of static_power_w.
+        static_power_w: power of a core that does not depend on its work. power_w_per_ipc: additional power per
+            instruction per cycle. halted_power_w: power of a core that waits without work, but not in C1; it replaces
+            static_power_w.
     """
 
     empty_poll_ns: Cost

@@ -35,21 +35,21 @@ class Iotlb:
 
     @property
     def reach_bytes(self) -> int:
-        """The largest working set without misses."""
+        """Return the largest working set without misses."""
         return self.entries * self.page_bytes
 
     def miss_share(self, working_set_bytes: float) -> float:
-        """Share of look-ups that miss."""
+        """Return the share of look-ups that miss."""
         above_zero("Iotlb", working_set_bytes=working_set_bytes)
         return max(0.0, 1 - self.reach_bytes / working_set_bytes)
 
     def latency_ns(self, hit_ns: float, working_set_bytes: float) -> float:
-        """Mean latency of a DMA operation that takes hit_ns where its translation is there."""
+        """Return the mean latency of a DMA operation that takes hit_ns if its translation is cached."""
         at_least("Iotlb", 0, hit_ns=hit_ns)
         return hit_ns + self.miss_share(working_set_bytes) * self.walk_ns
 
     def most_per_s(self, outstanding: float, hit_ns: float, working_set_bytes: float) -> float:
-        """Operations a second with so many under way, or as many as walks allow where these are fewer."""
+        """Return the operations per second with so many under way, at most as many as the walkers allow."""
         above_zero("Iotlb", outstanding=outstanding)
         rate = outstanding * NS_PER_S / max(self.latency_ns(hit_ns, working_set_bytes), 1e-9)
         missed = self.miss_share(working_set_bytes)
@@ -59,10 +59,10 @@ class Iotlb:
 
 
 def ring_footprint_bytes(queues: int, descriptors: int, frame_bytes: int, descriptor_bytes: int = 16) -> int:
-    """Memory that a NIC writes in turn: whole lines of each packet, and the descriptors.
+    """Return the memory that a NIC writes in turn: whole lines of each packet, and the descriptors.
 
     Raises:
-        UsageError: no whole number above 0.
+        UsageError: not a whole number above 0.
     """
     whole("ring_footprint_bytes", 1, queues=queues, descriptors=descriptors, frame_bytes=frame_bytes)
     whole("ring_footprint_bytes", 0, descriptor_bytes=descriptor_bytes)
@@ -72,11 +72,11 @@ def ring_footprint_bytes(queues: int, descriptors: int, frame_bytes: int, descri
 
 @dataclass(frozen=True)
 class DdioHits:
-    """Between which shares of writes find their line in the LLC; the rest goes to memory first (leaky DMA).
+    """Bounds of the share of writes that find their line in the LLC; the others go to memory (leaky DMA).
 
     Attributes:
-        low: lines fall into sets at random, and a set that has more than its ways loses each before it comes again.
-        high: lines are spread evenly, and what does not fit is lost at random.
+        low: lines fall into sets at random, and a set with more lines than ways evicts each line before its reuse.
+            high: lines are spread evenly, and random lines are evicted.
     """
 
     low: float
@@ -84,7 +84,7 @@ class DdioHits:
 
 
 def ddio_hits(footprint_bytes: float, ways: int, way_bytes: float) -> DdioHits:
-    """Bounds of the share of DMA writes that hit, of buffers that are written in turn.
+    """Return bounds of the share of DMA writes that hit, for buffers that are written in turn.
 
     Args:
         footprint_bytes: of ring_footprint_bytes().

@@ -43,7 +43,7 @@ class Draws(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Collect one quantity of all that ended in the window.
+    """The recorded values of one quantity in the window.
 
     Attributes:
         counts: HdrHistogram's counts array with 3 significant digits, from 1 ns on.
@@ -58,13 +58,13 @@ class Recorded(NamedTuple):
     batch_counts: NDArray[np.int64]
 
 
-# HdrHistogram with 3 significant digits: 2048 values a bucket, of which the upper half is new in all but the first.
+# HdrHistogram with 3 significant digits: 2048 values per bucket; in all but the first, only the upper half is used.
 _SUB_BUCKETS, _HALF_MAGNITUDE = 2048, 10
 
 
 @compiled
 def _histogram_index(value: int) -> int:
-    """Place of a value in HdrHistogram's counts array."""
+    """Return the index of a value in HdrHistogram's counts array."""
     # The exponent of a double is the place of the highest bit, without a loop.
     highest_bit = int(np.float64(value | (_SUB_BUCKETS - 1)).view(np.int64) >> 52) - 1023
     bucket = highest_bit - _HALF_MAGNITUDE
@@ -73,7 +73,7 @@ def _histogram_index(value: int) -> int:
 
 @compiled
 def record(into: Recorded, value_ns: float, part: int) -> None:
-    """Adds one value to histogram and batch."""
+    """Add one value to histogram and batch."""
     whole_ns = int(value_ns + 0.5)
     place = _histogram_index(whole_ns)
     if place >= into.counts.size:
@@ -90,20 +90,20 @@ def record(into: Recorded, value_ns: float, part: int) -> None:
 
 @compiled
 def next_gap_ns(random: np.random.Generator, draws: Draws) -> float:
-    """Time until the next arrival."""
+    """Draw the time until the next arrival."""
     return random.standard_exponential() * draws.gap_ns if draws.random_gaps else draws.gap_ns
 
 
 @compiled
 def hiccup_length_ns(random: np.random.Generator, draws: Draws) -> float:
-    """How long a hiccup lasts."""
+    """Draw the length of a hiccup."""
     length_ns = float(draws.hiccup_ns[int(random.random() * draws.hiccup_ns.size)])
     return random.standard_exponential() * length_ns if draws.random_hiccups else length_ns
 
 
 @compiled
 def polls_to_hiccup(random: np.random.Generator, draws: Draws) -> float:
-    """Polls up to the first one with a hiccup, itself included: geometric, for any probability above 0."""
+    """Draw the number of polls up to and including the first one with a hiccup (geometric distribution)."""
     polls = np.ceil(random.standard_exponential() / -np.log1p(-draws.poll_hiccup_probability))
     return max(1.0, float(polls))
 
@@ -118,7 +118,7 @@ def poll_hiccup_ns(random: np.random.Generator, draws: Draws) -> float:
 
 @compiled
 def next_service_ns(random: np.random.Generator, draws: Draws) -> float:
-    """Service of a packet, with its hiccup if it has one."""
+    """Draw the service time of a packet, with its hiccup if it has one."""
     service_ns = draws.service_ns
     if draws.service_kind == EXPONENTIAL:
         service_ns = random.standard_exponential() * service_ns

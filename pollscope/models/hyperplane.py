@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""HyperPlane on a modelled chip: what each statement of the paper becomes there (docs/results.md#hyperplane)."""
+"""HyperPlane on a modelled chip: what each statement of the paper amounts to there (docs/results.md#hyperplane)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ Notification = Literal["spin", "qwait", "c1"]
 Shape = Literal["FB", "PC", "NC", "SQ"]
 TASKS = ("encap", "crypto", "steer", "rs", "raid", "dispatch")
 SHAPES: tuple[Shape, ...] = ("FB", "PC", "NC", "SQ")
-# The text averages over numbers of queues that it does not name; powers of two up to its largest.
+# The paper averages over numbers of queues that it does not name; assume powers of two up to its largest.
 QUEUES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 _BACKGROUND = 0.05
 CORES, MULTICORE_QUEUES = 4, 400
@@ -47,44 +47,44 @@ class Chip:
         return self.values[name]
 
     def having(self, name: str, value: float) -> "Chip":
-        """The same chip with another value of one parameter.
+        """Return the same chip with another value of one parameter.
 
         Raises:
             UsageError: no such parameter, or no finite number above 0.
         """
         if name not in self.values:
-            raise UsageError("is no parameter of the chip", name, f"it has {', '.join(self.values)}")
+            raise UsageError("is not a parameter of the chip", name, f"it has {', '.join(self.values)}")
         if not (math.isfinite(value) and value > 0):
             raise UsageError(f"is {value}, allowed is a number above 0", name)
         return replace(self, values={**self.values, name: value})
 
     def cycles_ns(self, *names: str) -> float:
-        """Time of so many cycles together."""
+        """Return the time of the sum of these cycles."""
         return sum(self[name] for name in names) / self["clock_hz"] * 1e9
 
     @property
     def qwait_ns(self) -> float:
-        """From asking for a ready queue to its packet, and both atomic checks."""
+        """Return the time from asking for a ready queue to its packet, with both atomic checks."""
         return self.cycles_ns("qwait_cycles", "rearm_cycles")
 
     def poll_ns(self, queues: int) -> float:
-        """A poll of an empty queue among so many, by the cache level that holds the heads."""
+        """Return the time of an empty poll, by the cache level that holds the heads of so many queues."""
         heads = queues * self["head_bytes"]
         beyond_l1 = max(0.0, 1 - self["l1_bytes"] / heads)
         in_memory = self._in_memory(queues)
         return self["poll_ns"] + beyond_l1 * self["poll_llc_ns"] + in_memory * self["poll_memory_ns"]
 
     def _in_memory(self, queues: int) -> float:
-        """Share of heads and task data that the LLC does not hold, where so many queues are in use."""
+        """Return the share of heads and task data that do not fit the LLC with so many queues."""
         return max(0.0, 1 - self["llc_bytes"] / (queues * (self["task_bytes"] + self["head_bytes"])))
 
     def task_ns(self, task: str, queues: int) -> float:
-        """A task, by how many queues have tasks."""
+        """Return the time of a task, which depends on the number of queues with tasks."""
         return self[f"{task}_ns"] + self._in_memory(queues) * self["task_memory_ns"]
 
 
 def chip(path: Path | None = None) -> Chip:
-    """The chip of a file.
+    """Read a chip from a file.
 
     Raises:
         UsageError: a parameter is missing, unknown, or not a number with its origin.
@@ -95,7 +95,7 @@ def chip(path: Path | None = None) -> Chip:
         return known
     found = _read(path)
     if wrong := sorted(set(known.values) ^ set(found.values)):
-        what = "is missing" if wrong[0] in known.values else "is no parameter of the chip"
+        what = "is missing" if wrong[0] in known.values else "is not a parameter of the chip"
         raise UsageError(what, f"{path}: {wrong[0]}", f"as in {shipped}")
     return found
 
@@ -115,12 +115,12 @@ def _read(path: Path) -> Chip:
 
 
 def hot_queues(shape: Shape, queues: int) -> int:
-    """Queues that are always busy."""
+    """Return the number of queues that are always busy."""
     return {"FB": queues, "PC": max(1, round(0.2 * queues)), "NC": min(100, queues), "SQ": 1}[shape]
 
 
 def turn(shape: Shape, queues: int) -> tuple[float, float]:
-    """Packets, and polls that find nothing, of one turn over all queues at saturation."""
+    """Return packets and empty polls of one sweep over all queues at saturation."""
     hot = hot_queues(shape, queues)
     found = _BACKGROUND if shape in ("PC", "NC") else 0.0
     return hot + found * (queues - hot), (1 - found) * (queues - hot)
@@ -136,7 +136,7 @@ def peak_pps(machine: Chip, task: str, shape: Shape, queues: int, how: Notificat
 
 
 def light(machine: Chip, task: str, queues: int, how: Notification, seed: int = 1) -> Outcome:
-    """Time in the system of one core at below 1 % load."""
+    """Simulate the time in the system of one core below 1 % load."""
     task_ns = machine.task_ns(task, 1)
     rate_pps = _ZERO_LOAD * 1e9 / task_ns
     system = _system(machine, task_ns, rate_pps, 1, queues, how, 1, None)
@@ -153,7 +153,7 @@ def _system(
     groups: int,
     weights: tuple[float, ...] | None,
 ) -> PollingCores | QwaitCores:
-    """Cores in so many groups, each with its part of the queues; spinning groups of several share heads."""
+    """Return the model of cores in groups that share the queues; spinning cores of a group share heads."""
     arrivals, service = Arrivals(rate_pps), Service(task_ns)
     if how != "spin":
         wake_up_ns = machine["wake_up_ns"] if how == "c1" else 0.0
@@ -175,7 +175,7 @@ def _system(
 
 @dataclass(frozen=True)
 class Multicore:
-    """Four cores and 400 queues (figure 10): tails at a load, and where it saturates."""
+    """Four cores and 400 queues (figure 10): tails at a load, and the rate of saturation."""
 
     machine: Chip
     shape: Shape
@@ -198,7 +198,7 @@ class Multicore:
         return CORES * 1e9 / each_ns / (1 + (imbalance if groups == CORES else 0.0))
 
     def weights(self) -> tuple[float, ...] | None:
-        """Of each queue; hot ones are spread evenly over the cores."""
+        """Return each queue's weight; hot ones are spread evenly over the cores."""
         hot = hot_queues(self.shape, MULTICORE_QUEUES)
         if hot == MULTICORE_QUEUES:
             return None
@@ -206,8 +206,8 @@ class Multicore:
         return tuple(1.0 if queue % each < hot // CORES else _BACKGROUND for queue in range(MULTICORE_QUEUES))
 
     def tail(self, how: Notification, groups: int, rate_pps: float, seed: int = 1) -> list[float]:
-        """99th percentiles of independent simulations, in ns."""
-        # Groups alike are one group, simulated by itself.
+        """Return 99th percentiles of independent simulations, in ns."""
+        # All groups are alike, so one is simulated.
         cores, queues = CORES // groups, MULTICORE_QUEUES // groups
         every = self.weights()
         weights = None if every is None else every[:queues]
@@ -220,14 +220,13 @@ class Multicore:
 
 @dataclass(frozen=True)
 class Statement:
-    """One thing that the paper says, and what becomes of it on the chip.
+    """One statement of the paper, and its value on the chip.
 
     Attributes:
         row: of the paper.
         text: in our own words.
         low, high: allowed.
-        lever: parameter that would have to differ where it does not come out.
-        of: what the chip does.
+        lever: parameter that would have to differ if the statement fails. of: computes the chip's value.
         fitted: parameters were fitted to it: it agrees by construction.
     """
 
@@ -240,17 +239,17 @@ class Statement:
     fitted: bool = False
 
     def verdict(self, found: Estimate) -> str:
-        """By the interval, as claims are judged."""
+        """Judge by the interval, as claims are judged."""
         if self.low <= found.low and found.high <= self.high:
             return "consistent by construction" if self.fitted else "agrees"
         return "disagrees" if found.high < self.low or found.low > self.high else "inconclusive"
 
     def comes_out(self, found: Estimate) -> bool:
-        """Tell whether the verdict is that it holds, by construction or not."""
+        """Return whether the verdict is that the statement holds, by construction or not."""
         return self.verdict(found) in ("agrees", "consistent by construction")
 
     def needed(self, machine: Chip) -> float | None:
-        """The value of the lever nearest to the chip's with which it comes out; None: none up to ten times off."""
+        """Return the lever's nearest value for which the statement holds; None if none lies within a factor of 10."""
         for factor in np.geomspace(1.03, 10, 30):
             for value in (machine[self.lever] * factor, machine[self.lever] / factor):
                 if self.comes_out(self.of(machine.having(self.lever, float(value)))):
@@ -284,7 +283,7 @@ def _light(values: tuple[tuple[str, float], ...], task: str, queues: int, how: N
 
 
 def _zero_load(machine: Chip, task: str, queues: int, how: Notification) -> tuple[float, float]:
-    """Mean and 99th percentile at zero load."""
+    """Return mean and 99th percentile at zero load."""
     return _light(tuple(machine.values.items()), task, queues, how)
 
 
@@ -301,8 +300,8 @@ def _zero_load_ratio(machine: Chip, place: int) -> Estimate:
 
 
 def _crossover(machine: Chip, how: Notification) -> Estimate:
-    """The least number of queues at which spinning has the higher mean; of all tasks the same, for tasks cancel."""
-    # The mean of a poller's wait is half a sweep; the simulation is held against this in the tests.
+    """Return the number of queues from which spinning has the higher mean; it is the same for all tasks."""
+    # The mean of a poller's wait is half a sweep; the tests compare the simulation with this.
     told_ns = machine.qwait_ns + machine.cycles_ns("lookup_cycles")
     told_ns += machine["wake_up_ns"] if how == "c1" else 0.0
     return _exact(next((n for n in range(1, 1001) if n * machine.poll_ns(n) / 2 > told_ns), 1001))
@@ -318,7 +317,7 @@ def _one_queue(machine: Chip) -> Estimate:
 
 
 def _least_improvement(machine: Chip) -> Estimate:
-    """PC: of loads before spinning saturates, the one at which the tail improves least."""
+    """Return the least improvement of the tail with PC, over loads below the saturation of spinning."""
     system = Multicore(machine, "PC")
     most = system.saturation_pps("spin", CORES)
     loads = [load * most for load in (0.1, 0.3, 0.5, 0.7, 0.9)]
@@ -341,7 +340,7 @@ def _tails(machine: Chip, load: float, above: Notification, below: Notification)
 
 
 def ipc(machine: Chip, load: float, how: Notification) -> tuple[float, float]:
-    """Useful and spinning instructions per cycle of a core at a share of its saturation."""
+    """Return useful and spinning instructions per cycle of a core at a share of its saturation."""
     useful = load * machine["ipc_task"]
     return useful, (1 - load) * machine["ipc_poll"] if how == "spin" else 0.0
 
@@ -351,7 +350,7 @@ def _ipc_ratio(machine: Chip, how: Notification, above: float, below: float) -> 
 
 
 def power(machine: Chip, load: float, how: Notification) -> float:
-    """Of a core, over that of a core that spins at zero load: a static part, and what is switched."""
+    """Return a core's power relative to a core that spins at zero load: a static and a dynamic part."""
     dynamic = (1 - machine["power_static"]) / machine["ipc_poll"]
     useful, spinning = ipc(machine, load, how)
     halted = 0.0 if how != "qwait" else (1 - load) * (machine["power_halted"] - machine["power_static"])
@@ -367,7 +366,7 @@ def _idle_power(machine: Chip) -> Estimate:
 
 
 def _left(machine: Chip, how: Notification) -> Estimate:
-    """Return what a data plane leaves of a core's issue width to its SMT sibling, full load over zero load."""
+    """Return the issue width that a data plane leaves to its SMT sibling, at full load relative to zero load."""
     full, none = (1 - sum(ipc(machine, load, how)) / machine["issue_width"] for load in (1.0, 0.0))
     return _exact(full / none)
 
@@ -386,7 +385,7 @@ def _change(machine: Chip, shape: Shape, first: int, last: int) -> Estimate:
 
 
 def _growth(machine: Chip, place: int) -> Estimate:
-    """Return the growth over 900 queues by that over 450 from the same number on: 2 for a straight line."""
+    """Return the growth over 900 queues divided by that over 450 from the same start: 2 for a straight line."""
     at = {queues: _zero_load(machine, "encap", queues, "spin")[place] for queues in (100, 550, 1000)}
     return _exact((at[1000] - at[100]) / (at[550] - at[100]))
 
@@ -437,7 +436,7 @@ def judged(machine: Chip, rows: Sequence[str] | None = None) -> list[dict[str, o
     known = list(dict.fromkeys(each.row for each in statements()))
     for row in rows or ():
         if row not in known:
-            raise UsageError("is no row with statements of HyperPlane", row, f"those are {', '.join(known)}")
+            raise UsageError("is not a row with statements of HyperPlane", row, f"those are {', '.join(known)}")
     return [_judged(each, machine) for each in statements() if rows is None or each.row in rows]
 
 

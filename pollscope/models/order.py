@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In which order packets leave several cores that take them from one queue."""
+"""Compute the order in which packets leave several cores that take them from one queue."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class OneQueue:
     Attributes:
         cores: how many.
         service: of a packet.
-        load: share of what the cores can do that arrives, one by one and at random; 1: packets always wait.
-        burst: packets that a core takes at once, as many as are there.
+        load: arrivals (single, at random) as a share of the cores' capacity; 1: packets always wait. burst: most
+            packets that a core takes at once.
         flows: packets belong to so many flows, at random.
     """
 
@@ -40,7 +40,7 @@ class OneQueue:
 
 
 def reordered_share(system: OneQueue, seed: int = 1) -> Estimate:
-    """Share of packets that leave behind a later one of their flow (RFC 4737: reordered), of 8 x 20,000 packets.
+    """Simulate the share of packets that leave after a later one of their flow (RFC 4737), of 8 x 20,000 packets.
 
     Returns:
         Mean and 95 % interval of independent simulations.
@@ -59,14 +59,14 @@ def _share(system: OneQueue, random: np.random.Generator) -> float:
 
 
 def _departures_ns(system: OneQueue, random: np.random.Generator) -> NDArray[np.float64]:
-    """When each packet leaves: that core takes the next packets which is free first."""
+    """Return when each packet leaves; the core that becomes free first takes the next packets."""
     service_ns = _services_ns(system.service, random)
     done_ns = np.concatenate(([0.0], np.cumsum(service_ns)))
     arrives_ns, free_ns = np.zeros(PACKETS), np.zeros(system.cores)
     if system.load < 1:
         gap_ns = float(service_ns.mean()) / (system.load * system.cores)
         arrives_ns = np.cumsum(random.exponential(gap_ns, PACKETS))
-    else:  # cores that began together would keep in step where service is fixed
+    else:  # cores that began together would stay synchronised with fixed service times
         free_ns = random.random(system.cores) * system.service.mean_ns * system.burst
     free, arrives, left_ns, first = sorted(free_ns.tolist()), arrives_ns.tolist(), np.empty(PACKETS), 0
     while first < PACKETS:
@@ -89,7 +89,7 @@ def _services_ns(service: Service, random: np.random.Generator) -> NDArray[np.fl
 
 
 def saturated_exponential(cores: int) -> float:
-    """The same, exactly, of one flow that always waits, with exponential service and one packet at a time.
+    """Return the exact share for one backlogged flow, exponential service and one packet at a time.
 
     A packet begins when all other cores hold earlier ones. All are equally likely to end next: itself, an earlier one,
     whose core then takes a later one, or a later one, which overtakes it.

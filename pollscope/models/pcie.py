@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compute the bytes that packets take on a PCIe link, headers and descriptors included, and how many it carries.
 
-Source: R. Neugebauer et al., Understanding PCIe performance for end host networking (SIGCOMM 2018), whose model it is;
-limits of acknowledgement and flow control are computed as PCI Express Base Specification 3.0, sections 2.6.1.2 and
-3.5.3.1, has them, those of generation 3 for later ones, too.
+Source: R. Neugebauer et al., Understanding PCIe performance for end host networking (SIGCOMM 2018), whose model it is.
+Limits of acknowledgement and flow control follow PCI Express Base Specification 3.0, sections 2.6.1.2 and 3.5.3.1;
+later generations use the values of generation 3.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pollscope.base.errors import UsageError
 from pollscope.models.checked import whole
 
-# Transfers a second, and bits of eight that are data.
+# Transfers per second, and the number of data bits in 8 bits.
 GENERATIONS = {
     1: (2.5e9, 8 / 10),
     2: (5e9, 8 / 10),
@@ -23,7 +23,8 @@ GENERATIONS = {
 }
 _LANES = (1, 2, 4, 8, 12, 16, 32)
 _PAYLOADS = (128, 256, 512, 1024, 2048, 4096)
-# By largest payload and lanes: how many TLPs may pass before an acknowledgement or an update of credits (both alike).
+# By largest payload and lanes: how many TLPs may pass before an acknowledgement or an update of credits (the same for
+# both).
 FACTORS: dict[int, tuple[float, ...]] = {
     128: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
     256: (1.4, 1.4, 1.4, 2.5, 3.0, 3.0, 3.0),
@@ -39,13 +40,13 @@ _DOORBELL_BYTES = 4
 
 
 class LinkBytes(NamedTuple):
-    """Bytes on a link: from the device to the host, and from the host to the device."""
+    """The bytes on a link, from the device to the host and from the host to the device."""
 
     upstream: float
     downstream: float
 
     def plus(self, other: "LinkBytes", share: float = 1.0) -> "LinkBytes":
-        """Both together, of the other a share (one for so many packets)."""
+        """Return the sum of both, the other weighted by `share` (such as one per so many packets)."""
         return LinkBytes(self.upstream + share * other.upstream, self.downstream + share * other.downstream)
 
 
@@ -57,7 +58,7 @@ class PcieLink:
         generation: 1 to 5.
         lanes: 1 to 32.
         max_payload: bytes of a write or a completion at most (MPS).
-        max_read_request: bytes that a read asks for at most (MRRS).
+        max_read_request: most bytes that a read requests (MRRS).
         completion_boundary: bytes at which completions of a read may be cut (RCB); None: they are cut at max_payload.
     """
 
@@ -87,8 +88,8 @@ class PcieLink:
 
     @property
     def acknowledgement_symbols(self) -> int:
-        """After so many symbols an acknowledgement is due at the latest, and an update of credits."""
-        # Of larger payloads the source has the factors of 512 bytes.
+        """Return the number of symbols after which an acknowledgement and a credit update are due at the latest."""
+        # For larger payloads the source repeats the factors of 512 bytes.
         factor = FACTORS[min(self.max_payload, max(FACTORS))][_LANES.index(self.lanes)]
         tlps = (self.max_payload + _TLP_OVERHEAD_SYMBOLS) * factor / self.lanes
         return math.floor(tlps + _INTERNAL_DELAY_SYMBOLS[self.generation])
@@ -100,21 +101,21 @@ class PcieLink:
         return self.raw_bits_per_s * (1 - upkeep)
 
     def write(self, size: float) -> LinkBytes:
-        """The device writes so many bytes to memory."""
+        """Return the bytes on the link when the device writes `size` bytes to memory."""
         return LinkBytes(math.ceil(size / self.max_payload) * WRITE_HEADER_BYTES + size, 0.0)
 
     def read(self, size: float) -> LinkBytes:
-        """The device reads so many bytes from memory."""
+        """Return the bytes on the link when the device reads `size` bytes from memory."""
         cut = self.completion_boundary or self.max_payload
         completions = math.ceil(size / cut) * COMPLETION_HEADER_BYTES + size
         return LinkBytes(math.ceil(size / self.max_read_request) * READ_HEADER_BYTES, completions)
 
     def posted(self, size: float) -> LinkBytes:
-        """A core writes so many bytes to the device."""
+        """Return the bytes on the link when a core writes `size` bytes to the device."""
         return LinkBytes(0.0, WRITE_HEADER_BYTES + size)
 
     def most_per_s(self, each: LinkBytes) -> float:
-        """How many such things a second the link carries; the fuller direction decides."""
+        """Return how many such transfers per second the link carries; the fuller direction decides."""
         return self.tlp_bits_per_s / 8 / max(each.upstream, each.downstream)
 
 
@@ -127,9 +128,8 @@ class Descriptors:
         fetched: that the device reads at once.
         written_back: RX descriptors (or completions) that it writes at once.
         tx_written_back: packets for each completion of a TX descriptor.
-        doorbell_every: packets for each doorbell of a core, a direction.
-        inlined: bytes of a sent packet that stand in its descriptors and are not read again; a packet that is longer
-            has the rest read.
+        doorbell_every: packets per doorbell of a core, per direction. inlined: bytes of a sent packet that are in its
+            descriptors and need no read; of a longer packet the rest is read.
     """
 
     size: int = 16
@@ -146,7 +146,7 @@ class Descriptors:
 
 
 def received(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
-    """Bytes on the link for a received packet of so many bytes.
+    """Return the bytes on the link for one received packet.
 
     Raises:
         UsageError: a packet without bytes.
@@ -159,7 +159,7 @@ def received(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -
 
 
 def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
-    """Bytes on the link for a sent packet of so many bytes.
+    """Return the bytes on the link for one sent packet.
 
     Raises:
         UsageError: a packet without bytes.
@@ -175,5 +175,5 @@ def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> Li
 
 
 def forwarded_pps(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> float:
-    """Packets a second that are received and sent again over one link."""
+    """Return the packets per second that one link can receive and send again."""
     return link.most_per_s(received(link, packet, scheme).plus(sent(link, packet, scheme)))

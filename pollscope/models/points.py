@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A point of a spec as a system that can be simulated, with the costs of a machine; or why it cannot."""
+"""Translate a point of a spec and the costs of a machine into a system for simulation, or say why it cannot be
+simulated.
+"""
 
 import math
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, QwaitCore
 from pollscope.spec.lcores import dispatchers, pollers, share_queues
 from pollscope.spec.model import Parameters
 
-# With traffic that nothing limits, so many times what the cores can take is offered: rings are full.
+# Traffic without a limit is offered at this multiple of the cores' capacity: rings are full.
 OVERLOAD = 1.5
 _RING_COSTS = ("dispatch_ns", "empty_ring_poll_ns", "ring_busy_poll_ns")
 _SHARED_RING_COSTS = ("ring_ns", "ring_packet_ns")
@@ -28,7 +30,7 @@ _CORUNNER_COSTS = ("useful_ipc", "polling_ipc", "issue_width", "corunner_ipc")
 
 
 def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
-    """Why the model does not tell what happens at a point; None when it does."""
+    """Return why the model does not apply to a point; None if it does."""
     return _not_modelled(params) or _cost_missing(params, costs) or _too_few(params, costs, tsc_hz)
 
 
@@ -48,16 +50,16 @@ def _not_modelled(params: Parameters) -> str | None:
     if params.arrivals not in ("constant", "poisson"):
         return f"the model has no arrivals {params.arrivals}"
     if params.load_of_line is not None:
-        return "the model has no line, of whose rate load_of_line is a share"
+        return "the model has no line, so load_of_line is undefined"
     return None
 
 
 def _other_cores(params: Parameters) -> str | None:
     """Return why the model cannot simulate the organisation or notification of a point; None if it can."""
     if params.organisation == "trylock":
-        return "a model has scale-out, scale-up, locked, corec, not how cores get in each other's way with trylock"
+        return "a model has scale-out, scale-up, locked and corec, but not the contention of trylock"
     if params.organisation == "rebalanced":
-        return "the model moves no entries of a RETA, as rebalanced does"
+        return "the model does not move RETA entries, as rebalanced does"
     if params.rx_buffers != "posted":
         return f"the model's buffers lie in descriptors (rx_buffers: posted), none is {params.rx_buffers}"
     if params.notification not in ("spin", "qwait"):
@@ -76,7 +78,7 @@ def _not_notified(params: Parameters) -> str | None:
     if params.service_order == "weighted" and params.cores > 1:
         return f"the model has weighted queues of one core, not of {params.cores}"
     if params.queues % pollers(params):
-        return f"the model deals out queues in equal parts, and {params.queues} are none for {params.cores} cores"
+        return f"the model divides queues equally; {params.queues} are not a multiple of {params.cores} cores"
     if params.hiccup_probability or params.service_distribution == "exponential":
         return "the model's notified cores have no hiccups and no exponential service"
     return None
@@ -105,7 +107,7 @@ def _cost_missing(params: Parameters, costs: Costs) -> str | None:
 
 
 def _too_few(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
-    """Return why the generator cannot keep hot queues backlogged, which would change the shape; None if it can."""
+    """Return why the generator cannot keep hot queues backlogged, as the shape requires; None if it can."""
     if params.load_pps is not None or params.feed != "wire" or not has_cold_traffic(params):
         return None
     found = _with_cold_queues(params, costs, tsc_hz)
@@ -116,7 +118,7 @@ def _too_few(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
 
 
 def queues_of_a_core(params: Parameters) -> int:
-    """RX queues that a core polls; of several cores the most."""
+    """Return the number of RX queues that a core polls; with unequal cores, the largest."""
     return math.ceil(params.queues / pollers(params))
 
 
@@ -134,7 +136,7 @@ def _generator_turn(params: Parameters, costs: Costs) -> tuple[float, float]:
 
 
 def _cost_of(params: Parameters, costs: Costs) -> Callable[[str], float]:
-    """Costs by name at a core's number of queues; 0 where the file has none."""
+    """Return a function that gives a cost by name at a core's number of queues; 0 if the file has none."""
     number = queues_of_a_core(params)
 
     def cost(name: str) -> float:
@@ -189,7 +191,7 @@ def _turns(params: Parameters) -> tuple[int, ...] | None:
 
 
 def notified_system(params: Parameters, costs: Costs, tsc_hz: float, offered_pps: float | None) -> QwaitCores:
-    """The same of a point with notification qwait; a packet's times are those in the DUT, without the path."""
+    """Return the system of a point with notification qwait; times of packets exclude the path."""
     cost, extra = _cost_of(params, costs), service(params, tsc_hz)
     each_ns = cost("busy_poll_ns") + cost("packet_ns")
     long_ns = extra.long_ns + each_ns if extra.kind == "two-lengths" else 0.0
@@ -307,7 +309,7 @@ def hiccups(params: Parameters) -> Hiccups:
 
 
 def _weights(params: Parameters) -> tuple[float, ...] | None:
-    """Of each RX queue below saturation, as the generator has it (docs/internals/node-protocol.md, `shape`)."""
+    """Return the traffic weight of each RX queue below saturation (docs/internals/node-protocol.md, `shape`)."""
     hot = hot_queues(params)
     if len(hot) == params.queues:
         return None

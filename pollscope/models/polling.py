@@ -144,7 +144,7 @@ def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> 
     swept = queues * _POLL_BYTES
     *inner, last = cache_bytes
     beyond = [*(float(swept > size) for size in inner), max(0.0, 1 - last / swept)]
-    # The time of each level but for what a level further out has of it.
+    # Time of each level, without the accesses that a further level answers.
     steps = [more - before for more, before in zip(MORE_CYCLES, (0, *MORE_CYCLES), strict=False)]
     cycles = sum(share * step for share, step in zip(beyond, steps, strict=True))
     return _POLL_BYTES / 64 * cycles / OVERLAPPED * cycle_ns

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled: cores that poll queues in turn, take bursts, and hand packets on or send them.
+"""Simulate, compiled, cores that poll queues in turn, take bursts, and hand packets on or send them.
 
 A core reads its queues (RX queues or rings) one after the other. A poll that finds nothing costs `empty_ns`. One that
-finds packets takes up to a burst of them, works on all, and sends all together, as rx_burst, work and tx_burst do: a
-packet leaves when the last one of its burst is done (or each by itself, as queueing theory has it). Dispatchers put
-what they took into a ring. Operations on a ring that several cores share come one after another.
+finds packets takes up to a burst of them, works on all, and sends all together, as with rx_burst, work and tx_burst: a
+packet leaves when the last one of its burst is done (or each by itself, as in queueing theory). Dispatchers put what
+they took into a ring. Operations on a ring that several cores share come one after another.
 
 Empty polls are not simulated one by one: a core that scans knows which poll is the first that finds a packet, and a
 packet that comes meanwhile may be found by an earlier one.
@@ -47,15 +47,15 @@ class Layout(NamedTuple):
         serial: queues whose readers take turns.
         below: share of the traffic up to each RX queue, itself included; the last is 1.
         batch: packets that arrive together, for one RX queue.
-        turn_ns, sent_ns: of a turn of the generator in which it sends, and for each packet of it.
-        most: packets of such a turn; at least a batch.
+        turn_ns, sent_ns: of an iteration of the generator in which it sends, and for each of its packets. most: packets
+            per iteration; at least a batch.
         burst: most packets of a poll.
         empty_ns: of a poll that finds nothing, by core.
         busy_poll_ns: of a poll that finds packets beside the packets, by core.
         packet_ns: of each packet before its service, by core (a dispatcher has no service).
         ring_ns: serial part of putting packets into a shared ring, or of taking them out, for each operation.
         ring_packet_ns: the same for each packet of it.
-        ring_contended_ns: more of it for an operation that had to wait for its turn: the cache line is elsewhere.
+        ring_contended_ns: extra time of an operation that had to wait for its turn: the cache line is elsewhere.
         path_ns: added to the time of each packet: wire, NIC, generator.
         together: the packets of a burst are sent when the last one is done.
     """
@@ -83,14 +83,14 @@ class Layout(NamedTuple):
 
 
 class Window(NamedTuple):
-    """When what happens is counted, in ns from the start."""
+    """The time in which events are counted, in ns from the start."""
 
     begin_ns: float
     end_ns: float
 
 
 class State(NamedTuple):
-    """Hold the state that moves. Packets are the instants at which they arrived.
+    """Hold the variable state. A packet is represented by its time of arrival.
 
     Attributes:
         packets: by queue, a ring of its room.
@@ -100,7 +100,7 @@ class State(NamedTuple):
         next_ns: instant of a core's next event; inf: none until a packet comes.
         phase: what that event is.
         scan_ns: instant of the first poll of a core's scan.
-        turn: which of its queues that poll asks.
+        turn: the queue of that poll.
         ahead: empty polls of the scan before the event.
         free_ns: instant from which a ring can be read, and written to.
     """
@@ -132,7 +132,7 @@ class Counts(NamedTuple):
 
 @compiled
 def _spend(counts: Counts, window: Window, core: int, column: int, from_ns: float, to_ns: float) -> None:
-    """Counts a time as far as it lies in the window."""
+    """Add the part of a time that lies in the window."""
     counts.spent_ns[core, column] += max(0.0, min(to_ns, window.end_ns) - max(from_ns, window.begin_ns))
 
 
@@ -143,7 +143,7 @@ def _inside(window: Window, now_ns: float) -> bool:
 
 @compiled
 def _scan(random: np.random.Generator, layout: Layout, draws: Draws, state: State, core: int, now_ns: float) -> None:
-    """A core begins to poll: which poll will be the first that finds a packet?"""
+    """Let a core begin to poll: determine the first poll that will find a packet."""
     state.scan_ns[core], state.phase[core] = now_ns, FINDS
     state.next_ns[core] = np.inf
     number = layout.number[core]
@@ -162,7 +162,7 @@ def _scan(random: np.random.Generator, layout: Layout, draws: Draws, state: Stat
 
 @compiled
 def _notice(layout: Layout, state: State, core: int, queue: int, now_ns: float) -> None:
-    """A packet came into a queue: a core that scans may find it earlier than what it was to find."""
+    """Let a packet arrive at a queue that a core may be scanning: its scan may end earlier."""
     steps = queue - layout.first[core]
     number = layout.number[core]
     if state.phase[core] > IS_STRUCK or steps < 0 or steps % layout.step[core]:
@@ -180,7 +180,7 @@ def _notice(layout: Layout, state: State, core: int, queue: int, now_ns: float) 
 
 @compiled
 def _push(layout: Layout, state: State, queue: int, arrived_ns: float, now_ns: float) -> bool:
-    """A packet comes into a queue at this instant; false when there is no room."""
+    """Add a packet to a queue at this instant; return false if there is no room."""
     room = layout.room[queue]
     if state.length[queue] == room:
         return False
@@ -195,7 +195,7 @@ def _push(layout: Layout, state: State, queue: int, arrived_ns: float, now_ns: f
 def _arrive(
     random: np.random.Generator, layout: Layout, state: State, window: Window, counts: Counts, now_ns: float
 ) -> None:
-    """A batch comes from the generator."""
+    """Let a batch arrive from the generator."""
     queue = 0
     if layout.below.size > 1:
         queue = int(np.searchsorted(layout.below, random.random(), side="right"))
@@ -210,7 +210,7 @@ def _arrive(
 
 @compiled
 def _scanned(layout: Layout, state: State, window: Window, counts: Counts, core: int) -> None:
-    """The empty polls of a scan are behind the core; its turn is that of the poll that ends it."""
+    """Count a core's empty polls of a scan, and advance it to the queue of the poll that ends the scan."""
     _spend(counts, window, core, IDLE, state.scan_ns[core], state.next_ns[core])
     state.turn[core] = (state.turn[core] + state.ahead[core]) % layout.number[core]
 
@@ -219,7 +219,7 @@ def _scanned(layout: Layout, state: State, window: Window, counts: Counts, core:
 def _busy_poll(
     random: np.random.Generator, layout: Layout, draws: Draws, state: State, window: Window, counts: Counts, core: int
 ) -> None:
-    """The poll that was to find packets; another core may have taken them meanwhile."""
+    """Make the poll that was to find packets; another core may have taken them meanwhile."""
     _scanned(layout, state, window, counts, core)
     now_ns = state.next_ns[core]
     queue = layout.first[core] + state.turn[core] * layout.step[core]
@@ -246,7 +246,7 @@ def _busy_poll(
 def _in_turn(
     layout: Layout, state: State, window: Window, counts: Counts, core: int, ring: int, end: int, now_ns: float
 ) -> float:
-    """A core waits for its turn at one end of a shared ring, and does its part there; until when."""
+    """Let a core wait for and use one end of a shared ring; return when it is done."""
     turn_ns = max(now_ns, state.free_ns[ring, end])
     _spend(counts, window, core, WAITS, now_ns, turn_ns)
     own_ns = layout.ring_ns + state.holds[core] * layout.ring_packet_ns
@@ -266,7 +266,7 @@ def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: S
         service_ns = next_service_ns(random, draws)
         work_ns += service_ns
         if not layout.together:
-            # The burst is recorded at its end: those that left before it are given as much later an arrival.
+            # The burst is recorded at its end, so the arrival of packets that left earlier is moved by that difference.
             for before in range(place):
                 state.held[core, before] += service_ns
     return work_ns
@@ -274,7 +274,7 @@ def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: S
 
 @compiled
 def _send(layout: Layout, state: State, window: Window, counts: Counts, core: int, stays: Recorded) -> None:
-    """A worker's burst is done and leaves."""
+    """Let a worker's finished burst leave."""
     now_ns, held = state.next_ns[core], state.holds[core]
     if _inside(window, now_ns):
         parts = stays.batch_sums.size
@@ -286,7 +286,7 @@ def _send(layout: Layout, state: State, window: Window, counts: Counts, core: in
 
 @compiled
 def _publish(layout: Layout, state: State, window: Window, counts: Counts, core: int) -> None:
-    """A dispatcher's burst can be read from the ring."""
+    """Make a dispatcher's burst readable in the ring."""
     now_ns, ring = state.next_ns[core], layout.ring[core]
     for place in range(state.holds[core]):
         fits = _push(layout, state, ring, state.held[core, place], now_ns)
@@ -305,7 +305,7 @@ def _step(
     core: int,
     stays: Recorded,
 ) -> None:
-    """The next event of a core."""
+    """Process the next event of a core."""
     phase, now_ns = state.phase[core], state.next_ns[core]
     if phase == FINDS:
         _busy_poll(random, layout, draws, state, window, counts, core)
@@ -337,7 +337,7 @@ def poll_and_work(
     stays: Recorded,
     counts: Counts,
 ) -> None:
-    """Runs from empty queues to the end of the window.
+    """Run from empty queues to the end of the window.
 
     Args:
         random: of this loop alone.
@@ -350,7 +350,7 @@ def poll_and_work(
     """
     cores = layout.first.size
     for core in range(cores):
-        # Cores do not poll in step.
+        # Cores do not poll synchronously.
         _scan(random, layout, draws, state, core, random.random() * layout.empty_ns[core])
     due_ns = next_gap_ns(random, draws)
     sends_ns = due_ns

@@ -24,7 +24,7 @@ def utilisation(rate_pps: float, service_ns: float, servers: int = 1) -> float:
 
 
 def erlang_b(servers: int, offered_erlang: float) -> float:
-    """Probability that all servers are busy where nobody waits (M/G/c/c).
+    """Return the probability that all servers are busy if arrivals never wait (M/G/c/c).
 
     The recursion B(k) = aB(k-1) / (k + aB(k-1)) is stable for any number of servers.
 
@@ -44,7 +44,7 @@ def erlang_b(servers: int, offered_erlang: float) -> float:
 
 
 def erlang_c(servers: int, offered_erlang: float) -> float:
-    """Probability that an arrival has to wait (M/M/c).
+    """Return the probability that an arrival has to wait (M/M/c).
 
     Raises:
         UsageError: a value is negative or no number, or the utilisation is 1 or more.
@@ -54,7 +54,7 @@ def erlang_c(servers: int, offered_erlang: float) -> float:
 
 
 def mmc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
-    """Mean wait of exponential service by several servers (M/M/c); M/M/1 with one.
+    """Return the mean wait of exponential service by several servers (M/M/c); M/M/1 with one.
 
     Raises:
         UsageError: a value is negative or no number, or the utilisation is 1 or more.
@@ -64,7 +64,7 @@ def mmc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
 
 
 def mmc_wait_percentile_ns(rate_pps: float, service_ns: float, servers: int, percent: float) -> float:
-    """Wait that so many per cent of all arrivals do not exceed (M/M/c): P(W > t) = C exp(-(c mu - lambda) t).
+    """Return a percentile of the wait of all arrivals (M/M/c): P(W > t) = C exp(-(c mu - lambda) t).
 
     Raises:
         UsageError: a value is negative or no number, the utilisation is 1 or more, or percent is not below 100.
@@ -77,7 +77,7 @@ def mmc_wait_percentile_ns(rate_pps: float, service_ns: float, servers: int, per
 
 
 def mg1_wait_ns(rate_pps: float, service_ns: float, service_squared_ns2: float) -> float:
-    """Mean wait of any service by one server (M/G/1, Pollaczek-Khinchine): lambda E[S^2] / (2 (1 - rho)).
+    """Return the mean wait of any service by one server (Pollaczek-Khinchine): lambda E[S^2] / (2 (1 - rho)).
 
     Args:
         rate_pps: arrivals.
@@ -88,13 +88,13 @@ def mg1_wait_ns(rate_pps: float, service_ns: float, service_squared_ns2: float) 
         UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
     """
     load = stable("mg1_wait_ns", utilisation(rate_pps, service_ns))
-    # A constant service may miss its own square by a rounding error.
+    # The square of a constant service may differ by a rounding error.
     at_least("mg1_wait_ns", service_ns**2 * (1 - 1e-12), service_squared_ns2=service_squared_ns2)
     return rate_pps / NS_PER_S * service_squared_ns2 / (2 * (1 - load))
 
 
 def mm1_wait_ns(rate_pps: float, service_ns: float) -> float:
-    """Mean wait of exponential service by one server (M/M/1).
+    """Return the mean wait of exponential service by one server (M/M/1).
 
     Raises:
         UsageError: a value is negative or no number, or the utilisation is 1 or more.
@@ -133,9 +133,9 @@ def batch_mg1_wait_ns(rate_pps: float, batch: int, service_ns: float, service_sq
 def vacation_wait_ns(
     rate_pps: float, service_ns: float, service_squared_ns2: float, vacation_ns: float, vacation_squared_ns2: float
 ) -> float:
-    """Mean wait of M/G/1 whose server is away again and again while it has nothing to do (multiple vacations).
+    """Return the mean wait of M/G/1 whose server takes repeated vacations while idle (multiple vacations).
 
-    A core that polls one queue alone is such a server: a poll that finds nothing is a vacation. That of M/G/1, plus
+    A core that polls one queue alone is such a server: an empty poll is a vacation. The wait is that of M/G/1 plus
     E[V^2] / (2 E[V]). Source: B. T. Doshi, Queueing Systems 1 (1986).
 
     Raises:
@@ -147,10 +147,10 @@ def vacation_wait_ns(
 
 
 def mdc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
-    """Mean wait of constant service by several servers (M/D/c), approximately (Cosmetatos).
+    """Return the approximate mean wait of constant service by several servers (M/D/c, Cosmetatos).
 
     Up to 16 servers it is within 1.3 % from a utilisation of 0.5 on. Below that it is too high, and the more so the
-    more servers there are: by 5 % with 2 and 51 % with 16 at 0.2, where hardly anybody waits.
+    more servers there are: by 5 % with 2 and 51 % with 16 at 0.2, where hardly any packet waits.
 
     Raises:
         UsageError: a value is negative or no number, or the utilisation is 1 or more.

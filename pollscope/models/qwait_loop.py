@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Simulate, compiled, notified cores that serve ready queues and halt when none is ready (HyperPlane's QWAIT).
 
-A ready set knows the queues that have packets. An idle core asks it, which takes `qwait_ns`, and serves one
+A ready set holds the queues that have packets. An idle core queries it, which takes `qwait_ns`, and serves one
 packet of the next ready queue after the one that was served last (round robin), of one queue several times in turn
 where queues have weights (weighted round robin), or of the first ready queue (strict priority). When none is ready the
 core halts. A packet that arrives then is noticed after `notice_ns`, and a sleeping core needs `wake_up_ns` more.
@@ -24,13 +24,13 @@ class Ready(NamedTuple):
 
     Attributes:
         below: share of the traffic up to each queue, itself included; the last is 1.
-        queue_set: ready set of each queue; those of a set lie side by side.
+        queue_set: ready set of each queue; those of a set are adjacent.
         core_set: ready set that a core asks.
-        first: first queue of each set, and behind them the number of queues.
+        first: first queue of each set, followed by the number of queues.
         qwait_ns: from asking to the packet.
         notice_ns: from an arrival to the ready set while a core is halted.
         wake_up_ns: of a halted core.
-        per_ready_ns: more for each ready queue that a ready set in software goes through.
+        per_ready_ns: extra time per ready queue, for a ready set in software.
         strict: the first ready queue of a set is served, whichever was served last.
         turns: packets that each queue gives at most before it is another's turn.
     """
@@ -48,7 +48,7 @@ class Ready(NamedTuple):
 
 
 class ReadyState(NamedTuple):
-    """Hold the state that moves.
+    """Hold the variable state.
 
     Attributes:
         packets: by queue, the instants at which its packets arrived, a ring.
@@ -72,7 +72,7 @@ class ReadyState(NamedTuple):
 
 @compiled
 def _next_ready(layout: Ready, state: ReadyState, ready_set: int) -> int:
-    """The queue whose turn it still is, or the next one with packets after it in a circle; the first one if strict."""
+    """Return the queue to serve next: the current one while its turn lasts, then round-robin; strict: the first."""
     first, number = layout.first[ready_set], layout.first[ready_set + 1] - layout.first[ready_set]
     place = number - 1 if layout.strict else state.last[ready_set] - first
     if not layout.strict and state.left[ready_set] > 0 and state.length[first + place] > 0:
@@ -96,7 +96,7 @@ def _serve(
     core: int,
     now_ns: float,
 ) -> float:
-    """A core asks and takes a packet, if there is one; its service, 0 where it halts."""
+    """Let a core ask for a packet and take it; return its service time, 0 if the core halts."""
     ready_set = layout.core_set[core]
     if state.ready[ready_set] == 0:
         state.done_ns[core] = np.inf
@@ -126,7 +126,7 @@ def _arrive(
     inside: bool,
     busy_ns: NDArray[np.float64],
 ) -> None:
-    """A packet comes; a halted core of its set, if there is one, takes it up."""
+    """Let a packet arrive; a halted core of its set, if there is one, takes it."""
     queue = int(np.searchsorted(layout.below, random.random(), side="right")) if layout.below.size > 1 else 0
     room, ready_set = state.packets.shape[1], layout.queue_set[queue]
     counts[ARRIVED] += 1 if inside else 0
@@ -156,7 +156,7 @@ def notify_and_work(
     counts: NDArray[np.int64],
     busy_ns: NDArray[np.float64],
 ) -> None:
-    """Runs from empty queues to the end of the window.
+    """Run from empty queues to the end of the window.
 
     Args:
         random: of this loop alone.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A point of a spec as queueing theory has it: servers that begin as soon as they are free.
+"""Translate a point of a spec into a queueing system: servers that begin as soon as they are free.
 
-What a packet takes is what the spec adds to it: extra cycles and hiccups. Polls, bursts and sending take no time.
+The service time of a packet is what the spec adds: extra cycles and hiccups. Polls, bursts and sending take no time.
 """
 
 from pollscope.base.units import human_rate
@@ -12,9 +12,9 @@ from pollscope.spec.model import Parameters
 
 
 def refusal(params: Parameters, tsc_hz: float) -> str | None:
-    """Why the theory does not tell what happens at a point; None when it does."""
+    """Return why the theory does not apply to a point; None if it does."""
     if params.organisation not in ("scale-out", "corec") or dispatchers(params):
-        return "servers have a queue each (scale-out) or one together (corec), without dispatchers"
+        return "servers have one queue each (scale-out) or share one (corec), without dispatchers"
     if params.organisation == "scale-out" and params.queues != params.cores:
         return f"with scale-out each server has one queue, not {params.queues} queues for {params.cores}"
     if params.burst != 1 or params.arrivals != "poisson":
@@ -24,18 +24,18 @@ def refusal(params: Parameters, tsc_hz: float) -> str | None:
     if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
         return "the model has nothing that runs beside the DUT"
     if mean_service_ns(params, tsc_hz) == 0:
-        return "what a packet takes a server is extra_cycles, and they are 0"
+        return "the service time is extra_cycles, which is 0"
     return _unstable(params, tsc_hz)
 
 
 def _unstable(params: Parameters, tsc_hz: float) -> str | None:
     if params.load_of_max is not None and params.load_of_max >= 1:
-        return f"at {params.load_of_max:.0%} of what servers can do their queues grow without end"
+        return f"at {params.load_of_max:.0%} of the servers' capacity, queues grow without bound"
     if params.load_pps == 0:
         return "servers without traffic do nothing"
     if params.load_pps is None or params.load_pps < (most := capacity_pps(params, tsc_hz)):
         return None
-    return f"{human_rate(params.load_pps)} is no less than the {human_rate(most)} that servers can do"
+    return f"{human_rate(params.load_pps)} is not below the servers' capacity of {human_rate(most)}"
 
 
 def capacity_pps(params: Parameters, tsc_hz: float) -> float:
@@ -46,8 +46,8 @@ def capacity_pps(params: Parameters, tsc_hz: float) -> float:
 def system(params: Parameters, tsc_hz: float, offered_pps: float) -> tuple[SharedServers, int]:
     """Return the system that simulates a point that was not refused, and its number of independent parts.
 
-    Of queues alike one is simulated again and again. With corec all servers take what comes first, from however many
-    queues, and the window is cut into as many parts.
+    Of equal queues, one is simulated repeatedly. With corec all servers take the oldest packet of any queue, and the
+    window is divided into as many parts.
 
     Args:
         params: of the point.

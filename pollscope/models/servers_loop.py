@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiled: servers at one queue, first come first served; a server that is free begins at once."""
+"""Simulate, compiled, servers at one queue, first come first served; a free server begins at once."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from pollscope.models.draws import Draws, Recorded, next_gap_ns, next_service_ns
 
 @compiled
 def _occupied_until(free_ns: NDArray[np.float64], until_ns: float) -> None:
-    """The server that is free first is busy until then: the root of a heap is replaced."""
+    """Occupy the server that is free first until then: replace the root of the heap."""
     place, servers = 0, free_ns.size
     while True:
         child = 2 * place + 1
@@ -37,7 +37,7 @@ def serve(
     recorded: Recorded,
     counted: NDArray[np.int64],
 ) -> None:
-    """Runs from an empty queue; records what arrives in the window.
+    """Run from an empty queue; record packets that arrive in the window.
 
     Args:
         random: of this loop alone.

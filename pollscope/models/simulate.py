@@ -190,10 +190,10 @@ class PollingCores:
         ring_busy_poll_ns: of a poll that finds packets in a ring, beside the packets.
         ring_ns: serial part of an operation on a shared ring.
         ring_packet_ns: the same for each packet of it.
-        ring_contended_ns: more of it for an operation that had to wait for its turn.
+        ring_contended_ns: extra time of an operation that had to wait for its turn.
         path_ns: added to the time of each packet: wire, NIC, generator.
         together: packets of a burst leave when the last one is done, instead of each by itself.
-        hiccups: what holds workers up.
+        hiccups: delays of workers.
     """
 
     arrivals: Arrivals
@@ -231,7 +231,7 @@ class PollingCores:
         at_least(model, 0, ring_busy_poll_ns=self.ring_busy_poll_ns, ring_ns=self.ring_ns)
         at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
         at_least(model, 0, ring_contended_ns=self.ring_contended_ns)
-        # Each core that reads RX queues has one at least.
+        # Each core that reads RX queues has at least one.
         whole(model, self.dispatchers or (1 if self.shared else self.cores), queues=self.queues)
 
     @property
@@ -287,7 +287,7 @@ class QwaitCores:
         if self.arrivals.batch > 1:
             raise UsageError("take packets that come one at a time", model, "PollingCores have batches")
         if self.cores % self.ready_sets or self.queues % self.ready_sets:
-            what = f"{self.cores} cores and {self.queues} queues cannot be dealt out to {self.ready_sets}"
+            what = f"{self.cores} cores and {self.queues} queues cannot be divided among {self.ready_sets}"
             raise UsageError(what, f"{model}: ready_sets", "give a number that divides both")
 
 
@@ -354,7 +354,7 @@ def simulate(
     parts: int = 1,
     workers: int | None = None,
 ) -> Outcome:
-    """Simulates a system.
+    """Simulate a system.
 
     Args:
         system: what is simulated.
@@ -396,16 +396,16 @@ class Precise:
 
 # Parts of a simulation whose percentiles are samples: with 16 the t quantile is 9 % above the normal one.
 _PRECISE_PARTS = 16
-# A pilot tells a variance to within a third; so much longer than it asks for the next simulation is.
+# A pilot determines a variance to within a third; the next simulation is longer than required by this factor.
 _PILOT_MARGIN = 1.3
-# A simulation is at most so many times as long as its pilot, whose variance may be a bad guess.
+# A simulation is at most this many times as long as its pilot, whose variance may be a bad guess.
 _LONGEST_STEP = 64.0
 # Packets of a part of the first pilot.
 _PILOT_PACKETS = 20_000
 
 
 def simulate_until(system: System, percent: float, within: float, warmup_ns: float = 0.0, seed: int = 1) -> Precise:
-    """Simulates until the 95 % interval of a percentile is at most `within` to either side, as a share of it.
+    """Simulate until a percentile's 95 % interval is at most `within` (a share) to either side.
 
     Each simulation is the pilot of the next, longer one and is then thrown away: an interval that ends because it was
     narrow would be so by luck too often (Stein 1945).
@@ -545,7 +545,7 @@ def _draws(arrivals: Arrivals, service: Service, hiccups: Hiccups) -> "Draws":
 
 
 def _layout(system: PollingCores) -> "loop.Layout":
-    """Workers first, then dispatchers; RX queues first, then rings."""
+    """Lay out cores and queues as arrays: workers before dispatchers, RX queues before rings."""
     from pollscope.models import polling_loop as loop
 
     workers, dispatchers, queues = system.cores, system.dispatchers, system.queues
@@ -586,7 +586,7 @@ def _layout(system: PollingCores) -> "loop.Layout":
 
 
 def _both(system: PollingCores, workers: float, dispatchers: float) -> NDArray[np.float64]:
-    """Return one cost for all workers and one for all dispatchers, by core."""
+    """Return an array with the workers' cost for each worker, then the dispatchers' cost for each dispatcher."""
     return np.array([workers] * system.cores + [dispatchers] * system.dispatchers, dtype=np.float64)
 
 

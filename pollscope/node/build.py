@@ -24,13 +24,13 @@ _ROLES = ("build_tools", "dpdk")
 
 
 def build_programs(say: Callable[[str], None]) -> Path:
-    """Build what is not there yet; return the folder of the programs.
+    """Build missing programs; return their folder.
 
     Args:
-        say: gets a line before what takes long.
+        say: gets a line before each long step.
 
     Raises:
-        HostError: this host lacks something (all of it is named, with the packages), or the build fails.
+        HostError: this host lacks something (the message names all of it, with the packages), or the build fails.
     """
     lacking = _lacking()
     if lacking:
@@ -108,7 +108,7 @@ def _run(command: Sequence[str], failure: str) -> None:
 
 
 def queues_per_port(program: Path) -> int | None:
-    """`RTE_MAX_QUEUES_PER_PORT`, 1024 in the distributions' builds; None where the build left no record beside it."""
+    """Return RTE_MAX_QUEUES_PER_PORT (1024 in distributions' builds); None if the build left no record."""
     try:
         return int(json.loads(program.with_name("limits.json").read_text())["queues_per_port"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -116,7 +116,7 @@ def queues_per_port(program: Path) -> int | None:
 
 
 def queues_refusal(program: Path, queues: int) -> str | None:
-    """Say why this build's ports cannot have so many RX queues; None if they can, or when it is not known."""
+    """Return why this build's ports cannot have so many RX queues; None if they can, or if that is unknown."""
     most = queues_per_port(program)
     if most is None or queues <= most:
         return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Talk to one `pollscope-node` over its pipes (docs/internals/node-protocol.md), with limits on time and on memory.
 
-The client raises if a node does not answer in time, leaves the protocol, sends without bound, or dies. `end` then ends
+The client raises if a node does not answer in time, breaks the protocol, sends without bound, or dies. `end` then ends
 the process that the client started, by its own pid.
 """
 
@@ -32,8 +32,8 @@ QUIT_LIMIT_S = 3.0
 # A process in an uninterruptible system call survives SIGKILL for as long as the call takes.
 _TERMINATE_LIMIT_S, _KILL_LIMIT_S = 2.0, 5.0
 _CHUNK_BYTES = 1 << 16
-# A reply with every histogram full has a few MiB, as has a piece of a recording. The same limit holds for messages
-# that nobody asked for, each of which counts with what its Python object takes.
+# A reply with every histogram full has a few MiB, as has a piece of a recording. The same limit applies to unrequested
+# messages, each of which counts with the size of its Python object.
 LINE_LIMIT_BYTES = 1 << 25
 _MESSAGE_BYTES = 1 << 10
 # Signs of life sent per heartbeat timeout.
@@ -49,7 +49,7 @@ class NodeFailed(TrialError):
 
 
 class NodeLost(TrialError):
-    """Report that the node hung, died, or left the protocol, and has to be started again."""
+    """Report that the node hung, died, or broke the protocol, and has to be restarted."""
 
 
 class LineReader:
@@ -154,7 +154,7 @@ class NodeClient:
 
     @property
     def alive(self) -> bool:
-        """Tell whether that process still runs."""
+        """Return whether that process still runs."""
         return self._process.poll() is None
 
     def wait_hello(self, limit_s: float = HELLO_LIMIT_S) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class NodeClient:
                     os.write(self._process.stdin.fileno(), b"\n")
 
     def _has_room(self) -> bool:
-        """Tell whether ssh takes input now, so that this thread never waits for it."""
+        """Return whether ssh accepts input now, so that this thread never waits for it."""
         assert self._process.stdin is not None
         poller = select.poll()
         poller.register(self._process.stdin, select.POLLOUT)
@@ -256,7 +256,9 @@ class NodeClient:
         self.end()
 
     def end(self) -> None:
-        """End the process that this client started; a process that survives SIGKILL is left, and the log says so."""
+        """End the process that this client started; a process that survives SIGKILL is abandoned, and the log says
+        so.
+        """
         self._ended.set()
         if not end_process(self._process):
             with contextlib.suppress(OSError), self.log.open("a") as log:
@@ -293,7 +295,7 @@ class NodeClient:
             return False
         self._pending.extend((len(line) + _MESSAGE_BYTES, self._parse(line)) for line in lines if line.strip())
         if sum(size for size, _ in self._pending) > LINE_LIMIT_BYTES:
-            raise NodeLost(f"{self._who} sent more than {LINE_LIMIT_BYTES >> 20} MiB that nobody asked for")
+            raise NodeLost(f"{self._who} sent more than {LINE_LIMIT_BYTES >> 20} MiB of unrequested messages")
         return True
 
     def _epitaph(self) -> str:

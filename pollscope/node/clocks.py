@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check whether the CPUs of a node have one clock, by what the node measured at its start (`tsc_offsets` of its hello).
+"""Check whether the CPUs of a node have one clock, by the node's measurement at its start (`tsc_offsets` of its hello).
 
 Windows are cut by the main lcore's TSC, and the generator reads both ends of a latency on its own lcore. A constant
 offset therefore only shifts windows against each other, which is reported. A moving offset makes latencies wrong, which
@@ -15,7 +15,7 @@ _Hello = Mapping[str, Any]
 
 
 def clocks(hello: _Hello, cpus: Collection[int]) -> dict[str, Any]:
-    """`result.clocks` of a trial on these CPUs (docs/internals/store-format.md); empty where the node did not look."""
+    """Return `result.clocks` of a trial on these CPUs (docs/internals/store-format.md); empty if not recorded."""
     if "tsc_offsets" not in hello:
         return {}
     found = [offset for offset in hello["tsc_offsets"]["cpus"] if offset["cpu"] in cpus]
@@ -26,7 +26,7 @@ def clocks(hello: _Hello, cpus: Collection[int]) -> dict[str, Any]:
 
 
 def clock_warnings(hello: _Hello, prefix: str = "") -> list[str]:
-    """Return one sentence for each CPU whose TSC is not known to be that of the main lcore; `prefix` names the host."""
+    """Return one sentence for each CPU whose TSC may differ from the main lcore's; `prefix` names the host."""
     cpus = hello.get("tsc_offsets", {}).get("cpus", [])
     return [f"{prefix}{text}" for offset in cpus if (text := _what_is_wrong(offset, hello))]
 
@@ -44,7 +44,7 @@ def _what_is_wrong(offset: Mapping[str, Any], hello: _Hello) -> str | None:
     if low > high:
         return (
             f"{of} does not keep its distance from {reference}: it moved by at least {low - high} cycles within "
-            f"{offset['rounds']} messages, so that no latency can be trusted"
+            f"{offset['rounds']} messages, so no latency is reliable"
         )
     if low <= 0 <= high:
         return None

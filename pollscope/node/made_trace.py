@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packet traces made by chance, with the mix of sizes, flows and gaps that a link between networks has.
+"""Make random packet traces with the mix of sizes, flows and gaps of a link between networks.
 
 Sizes: small packets without payload, full ones, and some between. Flows: few large ones and many small ones, by Zipf's
 law. Gaps: lognormal, so that packets come in clumps. The shares are our own choice, not those of any recorded trace.
@@ -33,7 +33,7 @@ IPPROTO_TCP = 6
 
 
 def write_trace(path: Path, packets: int, flows: int, mean_pps: float, seed: int) -> None:
-    """Write a trace of so many packets of at most so many flows; the same arguments give the same file.
+    """Write a trace with these numbers of packets and, at most, flows; the same arguments give the same file.
 
     Memory does not grow with the trace.
 
@@ -42,7 +42,7 @@ def write_trace(path: Path, packets: int, flows: int, mean_pps: float, seed: int
         packets: at least 2.
         flows: from 1 to 2**24.
         mean_pps: mean rate, above 0.
-        seed: of everything that is drawn.
+        seed: of all random numbers.
 
     Raises:
         OSError: the file cannot be written.

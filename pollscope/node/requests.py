@@ -45,7 +45,7 @@ def configure_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
 
 
 def with_seeds_of(params: Parameters, repeat: int) -> Parameters:
-    """Return the parameters with other random streams for each repeat, so that repeats are no copies of each other."""
+    """Return the parameters with other random streams for each repeat, so that repeats are not copies of each other."""
     return params.model_copy(update={name: seed + repeat for name, seed in params.only(DUT_SEEDS).items()})
 
 
@@ -120,7 +120,7 @@ def _rebalancing(params: Parameters) -> dict[str, Any]:
 
 
 def _service(params: Parameters) -> dict[str, Any]:
-    """Extra cycles of each packet; `extra_cycles` is the short form of a fixed number."""
+    """Return the extra cycles of each packet; `extra_cycles` is the short form of a fixed number."""
     cycles = params.extra_cycles
     kinds: dict[str, dict[str, object]] = {
         "exponential": {"mean_cycles": cycles},
@@ -179,7 +179,7 @@ def _pattern(params: Parameters) -> dict[str, Any]:
 
 
 def _packets(params: Parameters) -> dict[str, Any]:
-    """Sizes and flows: made, or those of a trace. A relative path is seen from where pollscope runs."""
+    """Return sizes and flows, generated or from a trace; relative paths start at pollscope's working directory."""
     if params.trace is not None:
         return {"trace": str(Path(params.trace).absolute())}
     return {"frame": frame_mix(params.frame), "flows": params.flows}

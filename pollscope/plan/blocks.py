@@ -25,7 +25,7 @@ def rounds(spec: Spec, repeats: Sequence[int]) -> list[Sequence[int]]:
 
 
 def has_blocks(spec: Spec, repeats: int | None = None) -> bool:
-    """Return whether there are enough repeats that ratios are estimated block by block: the spec's, or so many."""
+    """Return whether there are enough repeats (default: the spec's) to estimate ratios block by block."""
     return spec.repeats.decided or (repeats or spec.repeats.at_least) >= 2 * FEWEST_BLOCKS
 
 

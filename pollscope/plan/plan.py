@@ -21,7 +21,7 @@ from pollscope.spec.points import Level, Point, all_points, dropped, point_id, p
 
 Refusal = Callable[[Point], str | None]
 
-# Estimated time of a run beside its trials.
+# Estimated time of a run in addition to its trials.
 _START_S = 4.0
 _CONFIGURATION_S = 0.5
 _TRIAL_OVERHEAD_S = 0.03
@@ -117,7 +117,7 @@ class Plan:
         )
 
     def further_round(self, points: Iterable[Point], repeat: int, count: int = 1) -> list[Trial]:
-        """Return so many more trials of each of these points, shuffled by the spec's order."""
+        """Return this number of further trials of each point, shuffled by the spec's order."""
         blocks = _round(self.spec, list(points), range(repeat, repeat + count), repeat)
         blocks = _with_common_maxima(self.spec, blocks, self.points)
         return _on_pair(blocks if has_blocks(self.spec) else _without_blocks(blocks), self.pair)

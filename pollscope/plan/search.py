@@ -3,7 +3,7 @@
 
 The algorithm is that of draft-ietf-bmwg-mlrsearch as the package implements it (draft 05 in version 1.2.1). This module
 gives the package a range of loads and only trials that are valid for their load, and returns how the search ended.
-Trials come from a function; the module knows nothing of nodes.
+Trials come from a function; the module does not depend on nodes.
 
 A trial is not valid for its load if the generator did not send what was due: unsent packets must not count as lost.
 Such a trial is repeated, and a generator that falls short repeatedly ends the search without a result. The search
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # How often a trial with too many unsent packets is made. A host that takes a core away now and then spares one of them.
 TRIES = 5
-# A saturated DUT leaves packets in the ring until the NIC has no descriptor left. If it misses less than this share, it
-# kept up, and the generator was the limit.
+# A saturated DUT leaves packets in the ring until the NIC runs out of descriptors. If it misses less than this share,
+# it kept up, and the generator was the limit.
 SATURATED_MISSED_SHARE = 0.01
 # The search begins this far above the rate of the saturated DUT, because overload can lower that rate.
 _HEADROOM = 1.5
@@ -122,7 +122,7 @@ class GoalFound:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that a trial record keeps."""
+        """Return the counts in the form of a trial record."""
         return {**vars(self), "reason": self.reason or None}
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs: plan executed on a testbed, collectors and agent beside it."""
+"""Runs: execute a plan on a testbed, with collectors and agents."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Serve a runner elsewhere on a host of a pair: collectors, knobs and metadata of that host.
+"""Serve a remote runner on a host of a pair: collectors, knobs and metadata of that host.
 
-`pollscope agent` reads one JSON request a line and answers each with one line, as the node does. It ends when its input
-does, or when its runner is silent for longer than the heartbeat timeout, and then restores what it changed:
+`pollscope agent` reads one JSON request per line and answers each with one line, as the node does. It ends when its
+input does, or when its runner is silent for longer than the heartbeat timeout, and then restores what it changed:
 collectors are stopped, knobs restored by the journal of this host, its lock released.
 """
 
@@ -53,7 +53,7 @@ class Agent:
         folder: for the recordings of collectors.
 
     Attributes:
-        heartbeat_timeout_s: how long the runner may be silent, in s; None: for ever.
+        heartbeat_timeout_s: how long the runner may be silent, in s; None: forever.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -105,7 +105,7 @@ class Agent:
         return {"t_ns": time.monotonic_ns()}
 
     def aside(self, cpus: Sequence[int]) -> _Reply:
-        """Leaves these CPUs to what is measured (pollscope.host.placement)."""
+        """Leave these CPUs to the measured programs (pollscope.host.placement)."""
         os.sched_setaffinity(0, room_beside(self._allowed, cpus))
         return {"cpus": sorted(os.sched_getaffinity(0))}
 
@@ -134,7 +134,7 @@ class Agent:
         return {"refusal": None, "cpus": [*roles.dut, *roles.dispatchers]}
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> _Reply:
-        """Return what ran on some CPUs since boot, and how long a node's lcores had to wait."""
+        """Return activity on some CPUs since boot, and how long a node's lcores had to wait."""
         return {"activity": asdict(read_activity(cpus)), "waits_ns": lcore_waits_ns(pid, lcores)}
 
     def probe(self, name: str, options: Mapping[str, object]) -> _Reply:
@@ -194,7 +194,7 @@ class Agent:
         return {"note": boot_note(self._session().host.state_dir)}
 
     def write_boot_note(self, what: str) -> _Reply:
-        """Notes that the boot parameters are about to be changed from elsewhere."""
+        """Note that the boot parameters are about to be changed from elsewhere."""
         write_boot_note(self._session().host.state_dir, what)
         return {}
 
@@ -239,13 +239,13 @@ def serve(lines: RemoteLines) -> None:
         with (
             tempfile.TemporaryDirectory(prefix="pollscope-agent-", dir=folder_on_disk()) as folder,
             Agent(Path(folder)) as agent,
-            suppress(BrokenPipeError),  # nobody listens any more
+            suppress(BrokenPipeError),  # the runner does not listen any more
         ):
             remove_stale_folders()
             hello = {"event": "hello", "protocol": PROTOCOL, "pollscope": __version__, "pid": os.getpid()}
             lines.say(json.dumps(hello))
             _answer(lines, agent)
-    except Lapsed as lapsed:  # restored before it is said: a silent runner may not read the message
+    except Lapsed as lapsed:  # restore before writing the message: a silent runner may not read it
         print(f"pollscope agent: {lapsed}: what it set is restored", file=sys.stderr)
 
 

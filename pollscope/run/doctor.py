@@ -22,7 +22,7 @@ from pollscope.host.topology import nics
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of
 
-# With less, the node and its mempools leave too little for the rest of the host.
+# With less memory, the node and its mempools leave too little for the rest of the host.
 _MEMORY_WANTED_BYTES = 3 << 30
 
 
@@ -65,7 +65,7 @@ _MISSED = (
     ("hugepages", "hugepages, so TLB misses raise every cost (make run reserves them)"),
     ("PMU", "a PMU, so IPC and cache misses are absent"),
     ("isolated CPUs", "isolated CPUs, so trials will be disturbed"),
-    ("virtualisation", "bare metal, so ratios hold better than figures"),
+    ("virtualisation", "bare metal, so ratios are more reliable than absolute values"),
     ("NIC", "a NIC, so PCIe, DDIO and line rate have no part in it"),
 )
 
@@ -75,7 +75,7 @@ def answer(findings: list[Check]) -> str:
     broken = [each for each in findings if each.topic == "loopback testbed" and each.state == "no"]
     if broken:
         return f"This host cannot measure yet: {broken[0].name}: {broken[0].text}"
-    # A knob may have the name of what it turns: that it can be turned does not mean that it is there.
+    # A knob may have the same name as a feature: a settable knob does not mean that the feature exists.
     states = {each.name: each.state for each in findings if each.topic != "knobs"}
     missed = next((text for name, text in _MISSED if states.get(name) in ("no", "note")), "")
     return f"This host can measure (`pollscope run S-F5 --quick`). Missing most: {missed or 'nothing'}."
@@ -100,7 +100,7 @@ def _tsc() -> Check:
     missing = [flag for flag in ("constant_tsc", "nonstop_tsc") if not flags[flag]]
     source = read_text(SYS / "devices/system/clocksource/clocksource0/current_clocksource")
     if missing:
-        return Check("loopback testbed", "TSC", "no", f"the processor lacks {', '.join(missing)}: cycles are no time")
+        return Check("loopback testbed", "TSC", "no", f"the processor lacks {', '.join(missing)}: cycles are not time")
     return Check("loopback testbed", "TSC", "yes", f"constant and nonstop; the kernel's clock is {source}")
 
 
@@ -153,7 +153,7 @@ def _smt_text(metadata: dict[str, Any]) -> str:
 def _disturbance() -> Iterator[Check]:
     topic, metadata = "what disturbs measurements", host_metadata()
     virtual = metadata["hypervisor"] != "none"
-    text = f"{metadata['hypervisor']}: cores can be taken away without a trace; ratios hold better than figures"
+    text = f"{metadata['hypervisor']}: cores can be taken away without a trace; trust ratios more than absolute values"
     yield Check(topic, "virtualisation", "note" if virtual else "yes", text if virtual else "bare metal")
     isolated = metadata["isolated_cpus"]
     text = f"CPUs {isolated}" if isolated != "none" else "none: the kernel and other programs share the measuring cores"
@@ -210,8 +210,8 @@ def _device(topic: str, name: str, path: Path, remedy: str) -> Check:
 def _software() -> Iterator[Check]:
     topic = "software"
     version = _dpdk_version()
-    remedy = "pollscope build says which packages it needs" if INSTALLED else "make build installs what is needed"
-    text = version or f"pkg-config knows no libdpdk ({remedy})"
+    remedy = "pollscope build lists the needed packages" if INSTALLED else "make build installs the needed packages"
+    text = version or f"pkg-config does not find libdpdk ({remedy})"
     yield Check(topic, "DPDK", "yes" if version else "no", text)
     try:
         driver = node_program().parent / "librte_net_crossover.so"

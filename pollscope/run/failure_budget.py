@@ -10,12 +10,12 @@ from pollscope.store.trial_record import TrialRecord
 
 
 class FailureBudget:
-    """The tries that have failed, counted by all pairs at once.
+    """The failed tries of all pairs together.
 
     Args:
-        at_most: so many may fail; with one more, no pair begins another trial.
+        at_most: allowed failures; after one more, no pair begins another trial.
         log: of the run, for the error.
-        folder: the run folder, from which the run can go on.
+        folder: the run folder, from which the run can be resumed.
     """
 
     def __init__(self, at_most: int, log: Path, folder: Path) -> None:

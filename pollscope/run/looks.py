@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Look at the claims of a run while it goes on, and measure those that are open further (`repeats: {until: verdicts}`).
+"""Look at the claims of a run while it is measured, and repeat the points of open ones (`repeats: {until: verdicts}`).
 
-The largest number of repeats is declared before the first trial: twice what all points can have in the given time,
-because points whose claims are decided leave theirs to others. Looks come whenever the repeats have doubled. The level
-of intervals at a look follows from the share of the declared repeats (pollscope.stats.sequential). It is stored in
-run.json, and the verdicts of the run use it.
+The largest number of repeats is declared before the first trial: twice the repeats that all points could get in the
+given time, because decided points leave their time to others. A look is taken whenever the repeats have doubled. The
+level of intervals at a look follows from the share of the declared repeats (pollscope.stats.sequential). It is stored
+in run.json, and the verdicts of the run use it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ Judge = Callable[[Path], Sequence[OpenClaim]]
 
 
 def declared_repeats(plan: Plan) -> int:
-    """Return the largest number of repeats that the looks are spread over."""
+    """Return the largest number of repeats over which the looks are spread."""
     repeats = plan.spec.repeats
     one_s = sum(trial.seconds for trial in plan.further_round(plan.points, 0))
     return max(repeats.at_least, min(MOST_REPEATS, round(2 * (repeats.at_most_ns or 0) / 1e9 / one_s)))
@@ -63,7 +63,7 @@ class Looks:
         return cls(int(stored.get("declared", declared_repeats(plan))), [int(each) for each in stored.get("made", [])])
 
     def take(self, repeats: int) -> dict[str, Any]:
-        """Count a look after so many repeats; return the entry of run.json."""
+        """Count a look after this number of repeats; return the entry of run.json."""
         if not self.made or repeats > self.made[-1]:
             self.made.append(repeats)
         confidence = look_confidence(1 - CONFIDENCE, [each / self.declared for each in self.made])

@@ -18,11 +18,11 @@ def modelled_row(row: str, machine: str, folder: Path, settings: Sequence[str] =
     """Run a row's spec on a modelled machine; print only its progress.
 
     Args:
-        row: one that a spec ships for.
+        row: a row with a shipped spec.
         machine: name of a testbed of kind `model`.
         folder: see `modelled_run`.
         settings: KEY=VALUE, as `pollscope run --set` takes them.
-        quick: the spec as `--quick` has it.
+        quick: apply the spec's `quick` section.
 
     Raises:
         UsageError: no spec of this row, or wrong settings.
@@ -30,7 +30,7 @@ def modelled_row(row: str, machine: str, folder: Path, settings: Sequence[str] =
     """
     specs = known_specs()
     if row not in specs:
-        raise UsageError("is no row that a spec ships for", row, "`ls experiments/*` shows them")
+        raise UsageError("is not a row with a shipped spec", row, "`ls experiments/*` shows them")
     return modelled_run(load_file(specs[row], Overrides(quick, tuple(settings))), machine, folder, _say_nothing)
 
 
@@ -54,4 +54,4 @@ def modelled_run(loaded: LoadedSpec, machine: str, folder: Path, say: Callable[[
 
 
 def _say_nothing(_text: str) -> None:
-    """Where the run lies stands in the run."""
+    """Discard the message; the run itself records its folder."""

@@ -20,7 +20,7 @@ from pollscope.plan.plan import Trial
 
 # Without a terminal a line is printed at most this often.
 _LINE_EVERY_S = 10.0
-# After so much time what was done says more about the pace than what was expected: a knob may need a reboot.
+# After this time the measured pace is better than the expected one: a knob may need a reboot.
 PACE_AFTER_S = 5.0
 
 
@@ -40,7 +40,7 @@ class Progress:
         self._said_at = 0.0
         self._spent_s = 0.0  # of the expected time of the trial that is being made
         self._done_s = 0.0  # of the expected time of all, since the beginning
-        self._began: float | None = None  # when the first trial started; what is before it is no trial's time
+        self._began: float | None = None  # when the first trial started; earlier time belongs to no trial
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),

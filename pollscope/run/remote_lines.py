@@ -36,7 +36,7 @@ class RemoteLines:
         self.heartbeat_timeout_s: float | None = None
 
     def __iter__(self) -> Iterator[str]:
-        """Each line until the input ends; empty ones only say that the runner is there.
+        """Yield lines until the input ends; an empty line only says that the runner is alive.
 
         Raises:
             Lapsed: see there.
@@ -50,7 +50,7 @@ class RemoteLines:
         """Write a line.
 
         Raises:
-            Lapsed: nobody took it. BrokenPipeError: nobody is there.
+            Lapsed: the runner did not read it. BrokenPipeError: the runner is gone.
         """
         rest = memoryview(line.encode() + b"\n")
         while rest:

@@ -78,14 +78,14 @@ def resume_run(
     wait: bool = False,
     judge_claims: Judge | None = None,
 ) -> RunOutcome:
-    """Complete a run that was interrupted: every planned trial is there once; failed ones are made again.
+    """Complete a run that was interrupted: measure the missing planned trials, and the failed ones again.
 
     `confirmed`: the testbed's file that the user named; needed where the run names a file that pollscope does not ship.
 
     Raises:
         UsageError: not a run folder, one of another format, one that is not this user's own, or a testbed's file that
             was not confirmed.
-        HostError: it was begun on another machine, kernel or build, or on other CPUs; or it goes on already.
+        HostError: it was begun on another machine, kernel or build, or on other CPUs; or it is still running.
     """
     stored = read_run(path)
     require_own(path)
@@ -105,7 +105,7 @@ def _stored_testbed(stored: RunFolder, confirmed: str | None) -> str:
     if is_shipped(file) or (confirmed is not None and Path(confirmed).resolve() == Path(file).resolve()):
         return file
     remedy = f"if you trust it: {resume_command(stored.path)}"
-    what = f"names {file}, which says on what hosts and by what programs the run goes on"
+    what = f"names {file}, which names the hosts and programs of the resumed run"
     raise UsageError(what, f"{stored.path}/run.json: testbed.file", remedy)
 
 
@@ -124,7 +124,7 @@ def _resumed(
         loaded.spec, [(part.name, _same_left_out(stored, part.name if parts[1:] else None)) for part in parts]
     )
     trials = [trial.id for plan in plans for trial in plan.trials]
-    planned = set(trials)  # what a run added to its plan stands behind it
+    planned = set(trials)  # trials that a run added follow those of its plan
     if trials != [trial for trial in stored.meta["plan"] if trial in planned]:
         raise UsageError(
             f"its plan was made by pollscope {stored.meta['pollscope']} and differs from what this one makes", str(path)
@@ -143,9 +143,9 @@ def _resumed(
 def _held(
     testbed: Testbed, what: str, restore_first: bool, say_waiting: Callable[[str], None] | None
 ) -> Iterator[Callable[[], Knobs]]:
-    """Yield what takes the hosts of a testbed until the block ends.
+    """Yield the session that locks the hosts of a testbed until the block ends.
 
-    A run that waits takes them before it checks the testbed, because the other run may have what is missing.
+    A run that waits locks them before it checks the testbed, because the other run may hold missing resources.
     """
     with ExitStack() as stack:
         if say_waiting is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Execute a plan: blocks, further rounds until intervals are narrow enough, extra blocks in one host state."""
+"""Execute a plan: its blocks, further rounds until intervals are narrow, and extra blocks after a host-state change."""
 
 import json
 import math
@@ -37,7 +37,7 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Testbed
 
-# After so many lost nodes in a row the cause is not chance: the run stops and can be resumed.
+# So many lost nodes in a row are not chance: the run stops and can be resumed.
 _GIVE_UP_AFTER = 5
 
 
@@ -53,7 +53,7 @@ class Kept:
     metrics: Mapping[str, float]
     reason: str
     counts: SearchCounts | None
-    steps: tuple[str, ...]  # of a search
+    steps: tuple[str, ...]  # trials of a search
     measured: Measured
 
 
@@ -91,7 +91,7 @@ class Runner:
         self.warnings: list[str] = []
 
     def remember(self, records: Iterable[TrialRecord]) -> None:
-        """Keep the trials of an interrupted run whose parameters are still those of the plan."""
+        """Keep those trials of an interrupted run whose parameters agree with the plan."""
         planned = {trial.id: trial for trial in self._possible_trials()}
         for record in records:
             trial = planned.get(record.trial)
@@ -108,7 +108,7 @@ class Runner:
         self._stored = frozenset(self._kept)
 
     def run(self) -> None:
-        """Make all missing trials.
+        """Run all missing trials.
 
         Raises:
             HostError: the testbed cannot measure any further trial.
@@ -166,7 +166,7 @@ class Runner:
 
     def _measure(self, trial: Trial) -> None:
         left = {"flagged": self.plan.spec.noise.repeat_flagged, "failed": self.plan.spec.failures.tries - 1}
-        if self.testbed.emulated:  # this host disturbs each trial, so that a repeat is no better
+        if self.testbed.emulated:  # this host disturbs every trial, so a repeat would not be better
             left["flagged"] = 0
         while True:
             if self._stop is not None and self._stop.is_set():  # also between the trials of a search
@@ -208,7 +208,7 @@ class Runner:
     def _step(self, step: Trial) -> SearchCounts:
         stored = self._stored_steps.pop(step.id, None)
         if stored is not None:
-            # Repeat the trial if its load is not the one that this search asks for (another version of the package).
+            # Repeat the trial if this search asks for another load (another version of the package planned it).
             usable = stored.status != "failed" and _same_params(stored, step)
             metrics = self._metrics_of(stored)
             self._keep(stored if usable else stored.having(status="failed"), metrics)
@@ -224,7 +224,7 @@ class Runner:
         return 0 if kept is None else kept.attempt + 1
 
     def _metrics_of(self, record: TrialRecord) -> Mapping[str, float]:
-        """Return the metrics of a record, and set its status and flags as its readers will; return none if it failed.
+        """Return the metrics of a record, none if it failed; set its status and flags by the rules that readers apply.
 
         A record that contradicts the protocol fails.
         """
@@ -286,7 +286,7 @@ class Runner:
         self._warn_of_width()
 
     def _repeat_until_decided(self, began_s: float) -> None:
-        """Measure the points of open claims further, look by look, until none is open or the time is over."""
+        """Repeat the points of open claims, look by look, until no claim is open or the time is over."""
         repeats = self.plan.spec.repeats
         if not repeats.decided or self._judge_claims is None:
             return
@@ -316,23 +316,23 @@ class Runner:
         self.warnings.append(f"{counted(len(open_claims), 'claim')} still open after {made} repeats, {why}: {names}")
 
     def _say_open(self, open_claims: Sequence[OpenClaim], made: int, points: int) -> None:
-        what = f"after {made} repeats {counted(len(open_claims), 'claim')} open, {counted(points, 'point')} go on"
+        what = f"after {made} repeats {counted(len(open_claims), 'claim')} open, {counted(points, 'point')} continue"
         self._progress.say("; ".join([what, *(f"{each.claim}: {each.waits_for}" for each in open_claims)]))
 
     def _extra_repeats(self) -> range:
         """Return the repeat numbers of extra blocks; they follow the highest number that the plan can have."""
         repeats = self.plan.spec.repeats
-        if repeats.decided:  # what followed the last look would change its verdicts
+        if repeats.decided:  # repeats after the last look would change its verdicts
             return range(0)
         first = repeats.at_least if repeats.narrow is None else repeats.narrow.at_most
         return range(first, first + self.plan.spec.noise.extra_blocks)
 
     def _repeat_on_same_host_state(self) -> None:
-        """Make a few extra blocks of the points that lack repeats in a single host state."""
+        """Run a few extra blocks of the points that lack repeats in a single host state."""
         if self.testbed.emulated:
             return
         extra = self._extra_repeats()
-        # A block that an interrupted run began counts as made, so that resuming a complete run makes no trial.
+        # A block that an interrupted run began counts as done, so that resuming a complete run measures nothing.
         begun = {kept.repeat for kept in self._kept.values() if kept.kind == "measure"}
         for number, repeat in enumerate(extra, 1):
             if any(other >= repeat for other in begun):
@@ -340,7 +340,7 @@ class Runner:
             points = self._short_of_host_state()
             if not points:
                 return
-            few = f"{len(points)} points not seen often enough in one host state"
+            few = f"{len(points)} points with too few repeats in one host state"
             self._progress.say(f"{self._host_state_text()}: extra block {number} of at most {len(extra)} for {few}")
             block = self.plan.further_round(points, repeat)
             self._progress.further(len(block), sum(trial.seconds for trial in block))
@@ -351,8 +351,8 @@ class Runner:
         if points:
             few = f"{len(points)} of {len(self.plan.points)} points, '{points[0].id}' the first,"
             self.warnings.append(
-                f"{self._host_state_text()}, and after {len(extra)} extra blocks {few} have not been seen in one host "
-                "state as often as repeats ask: their trials in different host states are pooled"
+                f"{self._host_state_text()}, and after {len(extra)} extra blocks {few} lack repeats in one "
+                "host state: their trials in different host states are pooled"
             )
 
     def _host_state_text(self) -> str:
@@ -381,7 +381,7 @@ class Runner:
         return labelled, standing([(kept.point, label) for kept, label in labelled], wanted)
 
     def _values(self, metric: str) -> list[tuple[Point, list[float]]]:
-        """Return the values of each point that a claim would use if the run ended now.
+        """Return the values per point that claims would use if the run ended now.
 
         Trials in other host states are left out if each point has enough repeats in the main one.
         """
@@ -407,7 +407,7 @@ class Runner:
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the metrics of a trial of a search; the trial fails if it does not count its losses."""
+    """Return the metrics of a search trial; the trial fails if it does not count its losses."""
     if record.status == "failed":
         return metrics
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Searches for a maximum: what they want to know of a trial, and what becomes of them."""
+"""Search for a maximum: provide the counts of trials, and report the outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -14,16 +14,16 @@ from pollscope.store.trial_record import TrialRecord
 
 
 class StepFailed(Exception):
-    """A trial of a search failed again and again; the text says why."""
+    """A trial of a search failed repeatedly; the text gives the reason."""
 
 
 def run_search(spec: Spec, maximum: Trial, count: Callable[[Trial], SearchCounts]) -> tuple[dict[str, Any], list[str]]:
-    """Executes a search.
+    """Execute a search.
 
     Args:
         spec: of the run.
         maximum: the planned search.
-        count: makes one of its trials; what it raises ends the search.
+        count: measures one of its trials; its exceptions end the search.
 
     Returns:
         The part `search` of its record (docs/internals/store-format.md), and warnings.

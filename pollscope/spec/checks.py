@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks across the keys of a spec that each for itself is well formed."""
+"""Check the keys of a spec against each other."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def _place(spec: Spec, parameter: str) -> Path:
 
 
 def did_you_mean(word: str, allowed: list[str]) -> str:
-    """`; did you mean 'queues'? allowed: ...` for an unknown word."""
+    """Return `; did you mean 'queues'? allowed: ...` for an unknown word."""
     close = get_close_matches(word, allowed, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else ";"
     return f"{hint} allowed: {', '.join(allowed)}"
@@ -120,7 +120,9 @@ def _maximum(spec: Spec) -> Iterator[Problem]:
     for name in maximum.common_to:
         if name not in spec.levels or name in LOADS:
             what = (
-                "names factors of the spec beside the load" if name in LOADS else f"'{name}' is no factor of the spec"
+                "takes factors of the spec other than the load"
+                if name in LOADS
+                else f"'{name}' is not a factor of the spec"
             )
             yield Problem(("maximum", "common_to"), what)
     if maximum.method != "mlrsearch":
@@ -188,7 +190,7 @@ def _constraints(spec: Spec) -> Iterator[Problem]:
 
 
 def _try_all(expression: expressions.Expression, spec: Spec) -> None:
-    """Evaluates with every combination of the levels that the expression reads, so that no point fails later."""
+    """Evaluate with every combination of the levels that the expression reads, so that no point fails later."""
     names = sorted(expression.names)
     fixed = spec.parameters.model_dump(mode="json")
     for combination in product(*(spec.levels.get(name) or (fixed[name],) for name in names)):
@@ -309,7 +311,7 @@ def _collectors(spec: Spec) -> Iterator[Problem]:
 
 
 def _uncore_owners(spec: Spec) -> Iterator[Problem]:
-    """Those that program the uncore PMUs overwrite each other; those that rotate never run at once."""
+    """Yield collectors that would overwrite each other's uncore counters; those that rotate never run at once."""
     live = [each for each in enumerate(spec.collectors) if each[1].replay is None and each[1].name in COLLECTORS]
     owners = [each for each in live if load(COLLECTORS, each[1].name).owns_uncore] if len(live) > 1 else []
     for (_, first), (index, second) in combinations(owners, 2):

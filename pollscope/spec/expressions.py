@@ -132,7 +132,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
 def _number(value: Any) -> int | float:
     """Return an operand of arithmetic: a text or list times a number could fill the memory."""
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return value
 
 

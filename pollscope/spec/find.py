@@ -26,9 +26,9 @@ def find_specs(word: str) -> list[Path]:
     """
     path = Path(word)
     if not word.strip():
-        raise UsageError("is no spec", "''", "give a file, a folder, a row or a name")
+        raise UsageError("is not a spec", "''", "give a file, a folder, a row or a name")
     if word.lower() == "latest" or (path / "run.json").exists():
-        raise UsageError("is a run, not a spec", word, f"`pollscope run --resume {word}` goes on with it")
+        raise UsageError("is a run, not a spec", word, f"`pollscope run --resume {word}` continues it")
     if path.is_dir():
         return _in_folder(path)
     if path.is_file():

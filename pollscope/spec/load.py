@@ -117,7 +117,7 @@ def _key_error(document: Document, error: Mapping[str, Any]) -> UsageError:
     path = document.locate(location)
     if error["type"] == "extra_forbidden":
         if location[:-1] == () and location[-1] in Parameters.model_fields:
-            what = f"is no key by itself; parameters.{location[-1]} fixes it, factors.{location[-1]} sweeps it"
+            what = f"is not a key by itself; parameters.{location[-1]} fixes it, factors.{location[-1]} sweeps it"
             return _at(document, path, what)
         allowed = _allowed_keys(location[:-1])
         return _at(document, path, f"unknown key{did_you_mean(str(path[-1]), allowed)}")

@@ -447,7 +447,7 @@ class Repeats(StrictModel):
         | None
     ) = Field(default=None, description="`verdicts`, or the interval of a metric")
     at_most_ns: Nanoseconds | None = Field(
-        default=None, alias="at_most", description="`until: verdicts`: longest time of all trials"
+        default=None, alias="at_most", description="`until: verdicts`: longest total time of the trials"
     )
 
     @model_validator(mode="after")

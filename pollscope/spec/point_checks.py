@@ -89,7 +89,7 @@ def _corec(params: Parameters, _spec: Spec) -> _Contradiction | None:
 
 
 def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """Check for one queue per core, and for traffic through the RETA (docs/queue-sharing-and-notification.md)."""
+    """Check `organisation: rebalanced`: one queue per core, and traffic that the RETA distributes."""
     if params.organisation != "rebalanced":
         for name in ("rebalance_period", "rebalance_threshold"):
             if _in_vain(params, spec, name, "organisation"):
@@ -103,7 +103,7 @@ def _rebalanced(params: Parameters, spec: Spec) -> _Contradiction | None:
 
 
 def _buffers(params: Parameters, spec: Spec) -> _Contradiction | None:
-    """Buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover.h)."""
+    """Check for buffers apart from the descriptors that frames are delivered to (apps/pmd/crossover.h)."""
     where = params.rx_buffers
     if where == "posted":
         if _in_vain(params, spec, "rx_buffer_pool", "rx_buffers"):

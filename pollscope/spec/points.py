@@ -34,7 +34,7 @@ class Point:
     Attributes:
         id: `queues=4,load_of_max=0.25`; unique in a plan.
         factors: name -> level in base units.
-        params: what is fixed and the levels of the factors; levels of knobs stand in `factors` only.
+        params: fixed parameters and the levels of factors; levels of knobs are only in `factors`.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Point:
     params: Parameters
 
     def values(self) -> dict[str, Level]:
-        """Parameters and levels of knobs by name, as JSON types: a record's `params`."""
+        """Return parameters and levels of knobs by name, as JSON types: a record's `params`."""
         return {**self.params.model_dump(mode="json"), **_knobs(self.factors)}
 
 

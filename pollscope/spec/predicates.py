@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The kinds of statements that data can confirm or refute: a closed set of predicates over a metric.
 
-A paper's claims (data/claims) and a spec's own (`claims:`) are made of them; how each is judged stands in
+A paper's claims (data/claims) and a spec's own (`claims:`) are made of them; the rules for each are in
 pollscope.analysis.claims.
 """
 

@@ -57,14 +57,14 @@ class ChangePoint:
 
     @property
     def change(self) -> float:
-        """How far the first values lie from the level of the rest, as a share of it; infinite from 0 to another."""
+        """Return the first values' distance from the later level, as a share of it; infinite if that level is 0."""
         if self.before == self.after:  # both may be 0: a loss that a few runs show and most do not
             return 0.0
         return math.inf if self.after == 0 else self.before / self.after - 1
 
 
 def early_change(values: Sequence[float] | Values) -> ChangePoint | None:
-    """The change of level in the first half of a series; None when there is none, or it is too short to tell."""
+    """Return the change of level in the first half of a series; None without one, or if it is too short."""
     series = np.asarray(values, dtype=float)
     if len(series) < FEWEST_VALUES or np.ptp(series) == 0:
         return None
@@ -81,7 +81,7 @@ def early_change(values: Sequence[float] | Values) -> ChangePoint | None:
 
 
 def level_changes(values: Sequence[float]) -> list[int]:
-    """Where a series of any length changes its level: the number of values before each change, rising.
+    """Return where a series changes its level: the number of values before each change, rising.
 
     The cut with the largest statistic is kept when at most HISTORY_FALSE_ALARM of random orders have as large a one,
     and both sides are looked at in the same way (binary segmentation). A side of fewer than FEWEST_OF_HISTORY values is
@@ -109,7 +109,7 @@ def level_changes(values: Sequence[float]) -> list[int]:
 
 
 def median(values: Values) -> float:
-    """As np.median() of at least one number, none of them NaN; of a few dozen it takes a quarter of the time."""
+    """Return the median, like np.median(), of values without NaN; four times as fast for a few dozen."""
     ordered = np.sort(values)
     return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
 
@@ -121,20 +121,20 @@ def _normal_scores(ranks: Values) -> Values:
 
 @cache
 def _scores_of_half_ranks(n: int) -> Values:
-    """Normal scores of the ranks 0, 0.5, 1, ..., n; a mean of ranks is one of these."""
+    """Return normal scores of the ranks 0, 0.5, 1, ..., n; a mean of ranks is one of these."""
     normal = NormalDist()
     return np.array([-math.inf, *(normal.inv_cdf(half / (2 * (n + 1))) for half in range(1, 2 * n + 1))])
 
 
 def _statistics(scores: Values, last: int) -> Values:
-    """Sums of normal scores before every cut from _FEWEST_BEFORE to the last, standardised; one row per series."""
+    """Return standardised sums of normal scores before every cut from _FEWEST_BEFORE to the last; a row per series."""
     sums: Values = scores.cumsum(axis=1)[:, _FEWEST_BEFORE - 1 : last] / _deviations(scores.shape[1], last)
     return sums
 
 
 @cache
 def _deviations(n: int, last: int) -> Values:
-    """Standard deviations of the sums before every cut."""
+    """Return standard deviations of the sums before every cut."""
     cuts = np.arange(_FEWEST_BEFORE, last + 1)
     variance = (_scores_of_half_ranks(n)[2::2] ** 2).sum() / (n * (n - 1))
     deviations: Values = np.sqrt(cuts * (n - cuts) * variance)
@@ -142,7 +142,7 @@ def _deviations(n: int, last: int) -> Values:
 
 
 def _independence(scores: Values, cut: int) -> float:
-    """Standard error of a mean of independent values over that of values correlated like these on their levels."""
+    """Return the standard error of a mean of independent values relative to that of values correlated like these."""
     rest = np.concatenate([scores[:cut] - scores[:cut].mean(), scores[cut:] - scores[cut:].mean()])
     power = float((rest**2).sum())
     correlation = max(0.0, float((rest[1:] * rest[:-1]).sum()) / power) if power else 0.0
@@ -151,18 +151,18 @@ def _independence(scores: Values, cut: int) -> float:
 
 @cache
 def _critical(n: int) -> float:
-    """The statistic that FALSE_ALARM of all orders of n different ranks exceed; ties make it smaller, never larger."""
+    """Return the statistic that a share FALSE_ALARM of all orders of n ranks exceed; ties only lower it."""
     return float(np.quantile(np.abs(_statistics(_orders(n), n // 2)).max(axis=1), 1 - FALSE_ALARM))
 
 
 @cache
 def _largest_of_orders(n: int) -> Values:
-    """The largest statistic over all cuts, for random orders of n different ranks."""
+    """Return the largest statistic over all cuts, for random orders of n different ranks."""
     largest: Values = np.abs(_statistics(_orders(n), n - _FEWEST_BEFORE)).max(axis=1)
     return largest
 
 
 def _orders(n: int) -> Values:
-    """Normal scores of random orders of n different ranks."""
+    """Return normal scores of random orders of n different ranks."""
     chance = np.random.default_rng(SEED)
     return _normal_scores(chance.permuted(np.tile(np.arange(1.0, n + 1), (RESAMPLES, 1)), axis=1))

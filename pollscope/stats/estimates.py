@@ -28,23 +28,23 @@ RESOLUTION = 1e-3
 ALL_EQUAL, FEW_EQUAL = "all equal", "all equal, too few for an interval"
 # Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
 _TRANSFORMED_MIN_N = 5
-# Fewer values say nothing of how they follow each other; nor do so few degrees of freedom of a spread.
+# With fewer values or degrees of freedom, serial correlation is not estimated.
 _SERIAL_MIN_N, _SERIAL_MIN_DEGREES = 8, 4
 # Below this the Shapiro-Wilk test has too little power to reject, so Student's t stays (n from Razali & Wah, 2011).
 _NORMALITY_MIN_N = 10
 _NORMALITY_P = 0.01
 _BOOTSTRAP_RESAMPLES = 5000
 _BOOTSTRAP_SEED = 1
-# From so many values on the bootstrap's limits are taken from their formula: no further from them than two bootstraps
-# with other seeds are from each other (tests/test_analysis_statistics.py), and thousands of times as fast.
+# From this number of values on, the bootstrap's limits are taken from their formula: no further from them than two
+# bootstraps with other seeds are from each other (tests/test_analysis_statistics.py), and thousands of times as fast.
 _FORMULA_MIN_N = 100
 # The Shapiro-Wilk test knows its distribution up to here (Royston 1995).
 _NORMALITY_MAX_N = 5000
 # Values that differ by less than this share are equal but for rounding: a bootstrap of them divides 0 by 0.
 _ROUNDING = 16 * float(np.finfo(float).eps)
-# Student's distribution with so many degrees of freedom is the normal one.
+# With this many degrees of freedom, Student's distribution is practically normal.
 _MOST_DEGREES = 1e9
-# A bound that takes more than so many times the values is one that the quantity lies at.
+# If excluding a bound takes more than this multiple of the values, the quantity lies at the bound.
 _MOST_LONGER = 100
 # Ashman's D of the two modes found below; a normal sample exceeds it in under 1 % of cases for any n from 10 on
 # (simulated in tests/test_analysis_statistics.py).
@@ -64,7 +64,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Tell whether both ends are known."""
+        """Return whether both ends are known."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
@@ -172,7 +172,7 @@ def mean_estimate(
 
 
 def _inside(plain: Estimate, half: float, limits: tuple[float, float]) -> Estimate:
-    """The interval of a mean that lies strictly inside its limits, on the scale that knows them (delta method)."""
+    """Return the interval of a mean strictly inside its limits, on a transformed scale (delta method)."""
     low, high = limits
     if plain.low >= low and plain.high <= high:
         return plain
@@ -199,7 +199,7 @@ def _bootstrap_mean(sample: Values, confidence: float) -> Estimate:
 
 
 def _bootstrap_formula(sample: Values, confidence: float) -> Estimate:
-    """The limits that the BCa bootstrap of a mean tends to (ABC: DiCiccio and Efron, Biometrika 79, 1992)."""
+    """Return the limit of the BCa bootstrap interval of a mean (ABC: DiCiccio and Efron, Biometrika 79, 1992)."""
     mean, apart = float(sample.mean()), sample - sample.mean()
     squares = float((apart**2).sum())
     acceleration = float((apart**3).sum()) / (6 * squares**1.5)  # and the bias correction, for a mean
@@ -265,7 +265,7 @@ def block_ratio_estimate(
 ) -> Estimate:
     """Return the geometric mean of ratios of values that were measured beside each other, block by block.
 
-    What disturbs both sides of a block alike cancels. The interval is Student's, of the logarithms over blocks, so
+    Disturbances of both sides of a block cancel. The interval is Student's, of the logarithms over blocks, so
     blocks may differ from each other by any factor.
 
     Args:
@@ -298,9 +298,9 @@ def equivalence(confidence: float) -> float:
 
 
 def more_values(estimate: Estimate, bound: float) -> str:
-    """Say how many times as many values would let an interval leave out a bound that it holds.
+    """Estimate the factor by which the number of values must grow until an interval excludes a bound.
 
-    Its width falls with the square root of the number of values, if the value stays where it is.
+    Its width falls with the square root of the number of values, if the value does not change.
     """
     apart = abs(estimate.value - bound)
     half = estimate.high - estimate.value if estimate.value < bound else estimate.value - estimate.low
@@ -317,8 +317,8 @@ def together_confidence(confidence: float, count: int) -> float:
 def difference_p(first: Sequence[float], second: Sequence[float], error: float = 0.0) -> float:
     """Return the probability of means so far apart if they are equal; NaN when it cannot be known.
 
-    It is that of Welch's t test, two-sided. Where nothing varies on either side it is the probability that an interval
-    of equal values misses, which two repeats of a side cannot bring below 50 %.
+    It is that of Welch's t test, two-sided. If no side varies, it is the probability that an interval of equal values
+    misses, which two repeats of a side cannot bring below 50 %.
 
     Args:
         first: values of one side.
@@ -337,7 +337,7 @@ def difference_p(first: Sequence[float], second: Sequence[float], error: float =
 def difference_estimate(
     first: Sequence[float], second: Sequence[float], error: float = 0.0, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Return second minus first with Welch's interval, which leaves 0 out exactly where `difference_p` is below 5 %."""
+    """Return second minus first with Welch's interval, which excludes 0 exactly if `difference_p` is below 5 %."""
     n, apart = min(len(first), len(second)), float(np.mean(second) - np.mean(first))
     if n < 2:
         return Estimate(apart, -math.inf, math.inf, n, "one value")
@@ -405,7 +405,7 @@ def rise_ratio_estimate(
     if other == 0 or n < 2:
         return Estimate(rise / other if other else math.nan, -math.inf, math.inf, n, "one value")
     covariance = sum(np.cov(level) / level.shape[1] for level in levels)
-    degrees = n - 1  # of the smaller side: Welch's lower bound, which holds for every contrast of both
+    degrees = n - 1  # degrees of freedom of the smaller side: Welch's lower bound, valid for every contrast of both
     t = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
     a = other**2 - t**2 * float(covariance[1, 1])
     b = rise * other - t**2 * float(covariance[0, 1])
@@ -418,7 +418,7 @@ def rise_ratio_estimate(
 
 @dataclass(frozen=True)
 class Trend:
-    """Tell whether a quantity rises or falls over the levels of a factor.
+    """The test whether a quantity rises or falls over the levels of a factor.
 
     Attributes:
         z: standardised Mann-Kendall statistic over all groups; positive when rising.
@@ -438,7 +438,7 @@ class Trend:
 
 
 def trend(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Trend:
-    """Mann-Kendall trend of y over x, added up over groups that are never compared with each other (Hirsch 1982).
+    """Return the Mann-Kendall trend of y over x, summed over groups that are never compared (Hirsch 1982).
 
     Args:
         groups: pairs (x, y) of equal length, for instance one per queue count with x the load; ties are allowed.

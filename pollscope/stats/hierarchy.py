@@ -73,14 +73,14 @@ def hierarchy(
 
 
 def _within(samples: Sequence[Values]) -> float:
-    """Variance of the trials of one run, pooled over runs; nan where no run has two."""
+    """Return the variance of the trials of one run, pooled over runs; nan if no run has two."""
     freedom = sum(len(each) - 1 for each in samples)
     squares = sum(float(((each - each.mean()) ** 2).sum()) for each in samples)
     return squares / freedom if freedom else math.nan
 
 
 def _optimal(within: float, between: float, run_over_trial_time: float) -> int | None:
-    """Section 6.2 of the source: the square root of the ratio of costs times that of variances, rounded up."""
+    """Return the square root of cost ratio x variance ratio, rounded up (section 6.2 of the source)."""
     if math.isnan(within) or between <= 0:
         return None
     return max(1, math.ceil(math.sqrt(run_over_trial_time * within / between)))

@@ -34,7 +34,7 @@ Integers = NDArray[np.int64]
 # `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
 LARGEST_VALUE = 2**63 - 1
 NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64)
-# Exceptions of the package for a text that is no histogram.
+# Exceptions of the package for a text that is not a histogram.
 _UNREADABLE = (
     ArithmeticError,
     HdrCookieException,
@@ -49,7 +49,7 @@ _UNREADABLE = (
 
 
 class BeyondRange(Exception):
-    """The asked-for quantity depends on values that the histogram refused because they lie above its range."""
+    """The requested quantity depends on values above the histogram's range, which it refused."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Histogram:
     refused: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both hold the same."""
+        """Return whether both hold the same."""
         return isinstance(other, Histogram) and self._held() == other._held()
 
     def _held(self) -> tuple[object, ...]:
@@ -99,12 +99,12 @@ class Histogram:
 
     @cached_property
     def samples(self) -> int:
-        """Number of values, refused ones included."""
+        """Return the number of values, refused ones included."""
         return int(self.counts.sum()) + self.refused
 
     @property
     def mean(self) -> float:
-        """Exact mean; the histogram must not be empty.
+        """Return the exact mean; the histogram must not be empty.
 
         Raises:
             BeyondRange: a value was refused.
@@ -113,7 +113,7 @@ class Histogram:
 
     @property
     def maximum(self) -> int:
-        """Exact largest value; the histogram must not be empty.
+        """Return the exact largest value; the histogram must not be empty.
 
         Raises:
             BeyondRange: a value was refused.
@@ -128,7 +128,7 @@ class Histogram:
         return value
 
     def percentile(self, percent: float) -> int:
-        """Largest value of the bucket that holds the percentile, and never more than the largest recorded value.
+        """Return the largest value of the percentile's bucket, limited to the largest recorded value.
 
         The rank is that of HdrHistogram: round(percent / 100 x samples), at least 1. The histogram must not be empty.
 
@@ -140,12 +140,12 @@ class Histogram:
         return self._up_to(int(self.indices[place])) if place < len(self.indices) else self._known(self.largest)
 
     def at_least(self, value: int) -> int:
-        """How many values lie in the bucket of `value` or above, refused ones included."""
+        """Return the number of values in the bucket of `value` or above, refused ones included."""
         first = _empty(self.layout).get_counts_array_index(value)
         return int(self.counts[self.indices >= first].sum()) + self.refused
 
     def cumulative(self) -> list[tuple[int, float]]:
-        """Points of the distribution function: (largest value of a bucket, share of all values up to there).
+        """Return the distribution function: (largest value of a bucket, share of values up to there).
 
         Refused values lie beyond the last point, so that the last share is 1 only without them. Empty without samples.
         """
@@ -154,20 +154,20 @@ class Histogram:
 
     @cached_property
     def _cumulative(self) -> Integers:
-        """How many values lie at each index or below it."""
+        """Return the number of values at each index or below."""
         return np.cumsum(self.counts)
 
     def _up_to(self, index: int) -> int:
-        """The largest value of a bucket, and never more than the largest of all."""
+        """Return the largest value of a bucket, limited to the largest of all."""
         layout = _empty(self.layout)
         return min(int(layout.get_highest_equivalent_value(layout.get_value_from_index(index))), self.largest)
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Index and count of each bucket in which there are values."""
+        """Return index and count of each bucket that is not empty."""
         return list(zip(self.indices.tolist(), self.counts.tolist(), strict=True))
 
     def encoded(self) -> bytes:
-        """The histogram in HdrHistogram's V2 compressed form, base64, as other tools read it."""
+        """Return the histogram in HdrHistogram's compressed V2 form, base64, as other tools read it."""
         result = HdrHistogram(self.layout.lowest, self.layout.highest, self.layout.significant_digits)
         for index, count in self.pairs():  # record_value() would look for the index of its value
             result.counts[index] = count
@@ -182,7 +182,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
 
     Args:
         raw: the decoded JSON object.
-        place: where it stands, for the error message.
+        place: its position, for the error message.
 
     Raises:
         UsageError: a key is missing or the counts contradict the layout or the total.
@@ -205,9 +205,9 @@ def parse_histogram(raw: object, place: str) -> Histogram:
 
 
 def stored_form(value: Any) -> Any:
-    """A JSON value in which every histogram has its counts as `hdr`, the V2 compressed form, instead of `counts`.
+    """Return the JSON value with each histogram's counts as `hdr`, the compressed V2 form, instead of `counts`.
 
-    What looks like a histogram but is none stays as it is, for the reader to name.
+    An invalid histogram stays unchanged; its reader reports the error.
     """
     if isinstance(value, list):
         return [stored_form(each) for each in value]
@@ -224,7 +224,7 @@ def stored_form(value: Any) -> Any:
 
 
 def merged(histograms: Sequence[Histogram], place: str) -> Histogram:
-    """One histogram of all values.
+    """Return one histogram of all values.
 
     Raises:
         UsageError: units or layouts differ, so the buckets do not mean the same.
@@ -269,7 +269,7 @@ def _counts(raw: object, layout: BucketLayout, place: str) -> tuple[Integers, In
 
 
 def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
-    """The counts when nothing is wrong with them, in a tenth of the time: a large run has millions of entries."""
+    """Return the counts if all are valid, in a tenth of the time: a large run has millions of entries."""
     try:
         counts = dict(raw)
     except (TypeError, ValueError):
@@ -287,7 +287,7 @@ def _payload(text: str) -> HdrPayload:
     packed = base64.b64decode(text)
     header = ExternalHeader.from_buffer_copy(packed)
     if get_cookie_base(header.cookie) != V2_COMPRESSION_COOKIE_BASE or header.length != len(packed) - ext_header_size:
-        raise HdrCookieException("its header is no V2 header, or is of another length")
+        raise HdrCookieException("its header is not a V2 header, or has another length")
     return HdrPayload(8, compressed_payload=packed[ext_header_size:])
 
 
@@ -299,10 +299,10 @@ def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, 
         head = read.payload
         found = BucketLayout(head.lowest_trackable_value, head.highest_trackable_value, head.significant_figures)
         if found != layout:
-            raise UsageError(f"hdr has the layout {found}, beside it stands {layout}", place)
+            raise UsageError(f"hdr has the layout {found}, but the object says {layout}", place)
         ends = read.init_counts(_empty(layout).counts_len)
     except _UNREADABLE as error:
-        raise UsageError(f"hdr is no HdrHistogram in V2 compressed form: {error}", place) from error
+        raise UsageError(f"hdr is not a HdrHistogram in V2 compressed form: {error}", place) from error
     first, last = ends["min_nonzero_index"], ends["max_nonzero_index"]
     if first < 0:
         return NOTHING

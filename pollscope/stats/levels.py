@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find the values of a point that nobody disturbed: those at the upper level of a host that has several.
+"""Find the undisturbed values of a point: those at the upper level of a host that has several.
 
-What disturbs a program slows it down: another hardware thread of its core, another program on its CPU. The model is
+Disturbances slow a program down: another hardware thread of its core, another program on its CPU. The model is
 that the k highest values scatter normally around one level, and that the others lie anywhere below it with the same
 density, or around a lower level. The k with the largest likelihood counts. All values are one level unless a split
 gains _GAIN in log likelihood, and the upper level is denser than the others or lies apart from them.
@@ -20,7 +20,7 @@ from pollscope.stats.estimates import RESOLUTION, trend
 
 # Of fewer values the upper level is missed too often (12 values with two levels of equal length: every tenth time).
 FEWEST_VALUES = 20
-# The upper level has at least this share of the values, and so many.
+# The upper level has at least this share of the values, and this number.
 _LEAST_SHARE, _FEWEST_OF_LEVEL = 0.15, 4
 # Normal values exceed it in 2 % of cases (25 to 400 values).
 _GAIN = 4.0
@@ -33,7 +33,7 @@ _NORMAL = 0.5 * math.log(2 * math.pi) + 0.5
 
 
 def upper_level(values: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Tell which of at least FEWEST_VALUES values lie at the upper level."""
+    """Return which of at least FEWEST_VALUES values lie at the upper level."""
     given = np.asarray(values, dtype=float)
     if np.ptp(given) == 0:
         return np.ones(len(given), bool)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Little's law: how many requests are under way at once, from their rate and their latency.
+"""Compute the number of requests under way from their rate and latency (Little's law).
 
 Little (1961): the mean number of requests in a system is their arrival rate times the mean time that each stays in it,
 whatever the distributions are.
@@ -12,10 +12,10 @@ NS_PER_S = 1e9
 
 
 def outstanding_requests(rate_bits_per_s: float, latency_ns: float, request_bytes: float) -> float:
-    """Mean number of requests under way: rate x latency / size of a request.
+    """Return the mean number of requests under way: rate x latency / size of a request.
 
     Args:
-        rate_bits_per_s: data that the requests move, in bits a second.
+        rate_bits_per_s: data that the requests move, in bits per second.
         latency_ns: mean time from request to completion.
         request_bytes: data that one request moves.
 
@@ -24,7 +24,7 @@ def outstanding_requests(rate_bits_per_s: float, latency_ns: float, request_byte
     """
     for name, value in (("rate_bits_per_s", rate_bits_per_s), ("latency_ns", latency_ns)):
         if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} is {value}; it has to be a number from 0 on")
+            raise ValueError(f"{name} is {value}; it must be a number of at least 0")
     if not (math.isfinite(request_bytes) and request_bytes > 0):
-        raise ValueError(f"request_bytes is {request_bytes}; it has to be a number above 0")
+        raise ValueError(f"request_bytes is {request_bytes}; it must be a number above 0")
     return rate_bits_per_s * (latency_ns / NS_PER_S) / (request_bytes * BITS_PER_BYTE)

@@ -58,13 +58,13 @@ class ScalingLaw:
     censored: int
 
     def rate(self, cores: float) -> float:
-        """The law's rate with so many cores."""
+        """Return the law's rate with so many cores."""
         kappa = self.kappa.value if self.kappa else 0.0
         return self.gamma.value * cores / (1 + self.sigma.value * (cores - 1) + kappa * cores * (cores - 1))
 
 
 def fit_amdahl(cores: Sequence[float], rates: Sequence[float], censored: Sequence[bool]) -> ScalingLaw:
-    """Amdahl's law through one rate for each number of cores.
+    """Fit Amdahl's law to one rate per number of cores.
 
     Args:
         cores: different numbers from 1 on.
@@ -78,7 +78,7 @@ def fit_amdahl(cores: Sequence[float], rates: Sequence[float], censored: Sequenc
 
 
 def fit_usl(cores: Sequence[float], rates: Sequence[float], censored: Sequence[bool]) -> ScalingLaw:
-    """The Universal Scalability Law; arguments and errors as for fit_amdahl()."""
+    """Fit the Universal Scalability Law; arguments and errors as for fit_amdahl()."""
     return _fit(_Points.of(cores, rates, censored), parameters=3)
 
 
@@ -100,13 +100,13 @@ class _Points:
         return int((~self.censored).sum())
 
     def errors(self, parameters: Values) -> Values:
-        """Logarithms of rate over law; `parameters` are ln gamma, sigma, kappa."""
+        """Return logarithms of rate over law; `parameters` are ln gamma, sigma, kappa."""
         n, (log_gamma, sigma, kappa) = self.cores, parameters
         apart: Values = self.log_rates - log_gamma - np.log(n) + np.log(1 + sigma * (n - 1) + kappa * n * (n - 1))
         return np.where(self.censored, np.maximum(0, apart), apart)
 
     def slopes(self, parameters: Values) -> Values:
-        """Derivatives of errors() by the parameters, a column each."""
+        """Return derivatives of errors() by the parameters, one column each."""
         n, (_, sigma, kappa) = self.cores, parameters
         whole = 1 + sigma * (n - 1) + kappa * n * (n - 1)
         by_each = np.column_stack([-np.ones(len(n)), (n - 1) / whole, n * (n - 1) / whole])
@@ -116,7 +116,7 @@ class _Points:
 
 @dataclass(frozen=True)
 class _Space:
-    """Parameters of the law as `fixed` + `directions` x free ones, each of which lies from `low` to `high`."""
+    """The parameters of a law as `fixed` + `directions` x free ones, each of which lies from `low` to `high`."""
 
     fixed: Values
     directions: Values
@@ -150,7 +150,7 @@ def _fit(points: _Points, parameters: int) -> ScalingLaw:
 
 
 def _space(free: Sequence[int], fixed: Values) -> _Space:
-    """Some parameters free, the others fixed."""
+    """Return a space in which some parameters are free and the others fixed."""
     return _Space(fixed, np.eye(3)[:, free], _LOWEST[free], np.full(len(free), math.inf))
 
 
@@ -169,7 +169,7 @@ def _no_peak(sigma: float, kappa: Estimate | None) -> str:
 
 
 def _peak(points: _Points, best: Values, limit: float) -> Estimate:
-    """The peak with its interval: the law written with it in place of kappa."""
+    """Return the peak with its interval: the law written with the peak in place of kappa."""
 
     def profile(log_peak: float) -> float:
         kappa_of_one = math.exp(-2 * log_peak)
@@ -183,7 +183,7 @@ def _peak(points: _Points, best: Values, limit: float) -> Estimate:
 
 
 def _least(points: _Points, space: _Space, start: Values) -> tuple[Values, float]:
-    """The free parameters with the least sum of squared errors, and that sum."""
+    """Return the free parameters with the least sum of squared errors, and that sum."""
 
     def law(free: Values) -> Values:
         whole: Values = space.fixed + space.directions @ free
@@ -203,7 +203,7 @@ def _least(points: _Points, space: _Space, start: Values) -> tuple[Values, float
 
 
 def _interval(profile: Callable[[float], float], value: float, least: float, n: int) -> Estimate:
-    """Where the profile crosses 0 on both sides of its minimum; the lower end stops at `least`."""
+    """Return where the profile crosses 0 on both sides of its minimum; the lower end is at least `least`."""
     return Estimate(value, _end(profile, value, -1, least), _end(profile, value, 1, math.inf), n, METHOD)
 
 

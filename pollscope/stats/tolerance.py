@@ -10,11 +10,11 @@ import math
 import re
 from typing import NamedTuple
 
-# Share of a stated effect that another machine may lie off.
+# Allowed deviation of another machine, as a share of the stated effect.
 EFFECT_SHARE = 0.25
 # Ends of "slightly" and "about the same", of "the same", and of "none".
 TENTH, TWENTIETH, HUNDREDTH = 0.1, 0.05, 0.01
-# Bounds are written with so many digits.
+# Digits of bounds.
 _DIGITS = 4
 
 _NUMBER = r"\d+(?:\.\d+)?(?:e\+?\d+)?"
@@ -27,7 +27,7 @@ _SCALED = re.compile(rf"(?P<text>.+) x (?P<times>{_NUMBER}) / (?P<over>{_NUMBER}
 
 
 class Bounds(NamedTuple):
-    """Lower and upper end of what agrees with a statement; None is open."""
+    """The range that agrees with a statement; an end of None is open."""
 
     low: float | None
     high: float | None
@@ -76,7 +76,7 @@ def bounds_of(stated: str, of_ratio: bool) -> Bounds:
         value, printed = _value(found)
         width = max(printed, EFFECT_SHARE * abs(value - of_ratio))
         return _rounded(value - width, value + width)
-    raise ValueError(f"'{stated}' is no number, range, comparison or word with a tolerance")
+    raise ValueError(f"'{stated}' is not a number, range, comparison or word with a tolerance")
 
 
 def _beside(how: str, value: float) -> Bounds:
@@ -92,7 +92,7 @@ def _beside(how: str, value: float) -> Bounds:
 
 
 def _value(found: re.Match[str]) -> tuple[float, float]:
-    """Return the value that a text states, and what its printed digits leave open to either side."""
+    """Return the stated value, and half a unit of its last printed digit."""
     value, half = float(found["value"]), _half_digit(found["value"])
     if found["divisor"]:
         over, half_over = float(found["divisor"]), _half_digit(found["divisor"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find run folders: by path, by what holds them (`results`), by spec, row or run id, or as `latest`.
+"""Find run folders: by path, by a folder of them (`results`), by spec, row or run id, or as `latest`.
 
 A spec or row means its newest measured run; a modelled one only where nothing was measured. `WORD~1` is the run before
 that one.
@@ -18,7 +18,7 @@ _SPEC_ENDINGS = (".yaml", ".yml")
 
 
 def find_run(word: str | Path) -> Path:
-    """Return the one run that a word means: a run folder, or the newest of those below a folder.
+    """Return the run that a word names: a run folder, or the newest of those below a folder.
 
     Raises:
         UsageError: there is none.
@@ -27,14 +27,14 @@ def find_run(word: str | Path) -> Path:
 
 
 def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the runs that words mean, each once: a run folder, or the newest run of each spec below a folder.
+    """Return the runs that words name, without duplicates: a run folder, or the newest run of each spec below a folder.
 
     Raises:
-        UsageError: a word means no run.
+        UsageError: a word names no run.
     """
     every = [words] if isinstance(words, str | Path) else words
     if "" in every:
-        raise UsageError("is no run", "''", REMEDY)
+        raise UsageError("is not a run", "''", REMEDY)
     return list(dict.fromkeys(path for word in every for path in _runs_of(Path(word))))
 
 
@@ -65,7 +65,7 @@ def _runs_of(path: Path) -> list[Path]:
 
 
 def _back(word: str, runs: Sequence[Path], count: int, place: Path = RESULTS) -> Path:
-    """Return the newest of the runs, which are sorted by age, or the run that is so many before it."""
+    """Return the newest of the runs, which are sorted by age, or the run that many places before it."""
     if not runs:
         raise UsageError("holds no run folder", str(place), "measure with `pollscope run`")
     if count >= len(runs):
@@ -106,7 +106,7 @@ def _rows(run: Path) -> set[str]:
 
 
 def _has_id(run: Path, word: str) -> bool:
-    """Return whether a word is a run's id, or the part of the id behind the time."""
+    """Return whether a word is a run's id, or the part of the id after the time."""
     return word.lower() in (run.name.lower(), run.name.lower().rpartition("-")[2])
 
 
@@ -132,7 +132,7 @@ def _newest(folder: Path) -> list[Path]:
 
 
 def _spec_of(run: Path) -> str:
-    """Return the spec of a run; if it cannot be read, the name of its folder, so that the run is not passed over."""
+    """Return the spec of a run; if it cannot be read, the name of its folder, so that the run is not skipped."""
     try:
         return str(read_meta(run)["spec_name"])
     except UsageError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check that a run folder is this user's own before something is written into it.
 
-A run folder may come from a stranger: a link, a FIFO or a hard link in it would lead a write to another file.
+A run folder may be untrusted: a link, a FIFO or a hard link in it could redirect a write to another file.
 """
 
 import os

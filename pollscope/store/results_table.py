@@ -126,7 +126,7 @@ def noise_limits(run: RunFolder) -> Limits:
     """Return the limits of host noise in the run's spec, and the defaults for those that it does not name.
 
     Raises:
-        UsageError: one is no number.
+        UsageError: one is not a number.
     """
     spec = Part(run.meta.get("spec", {}), f"{run.path / 'run.json'}: spec")
     found: dict[str, Any] = {}
@@ -216,7 +216,7 @@ def write_table(run_folder: Path) -> Path:
         UsageError: no run folder, or one that contradicts the formats.
         DiskError: the disk is full or read-only.
     """
-    stamped = stamp(run_folder, RULES)  # before it is read: what is appended meanwhile makes the table old
+    stamped = stamp(run_folder, RULES)  # before reading: lines appended meanwhile make the table outdated
     return _written(derive_table(read_run(run_folder)), run_folder, stamped)
 
 

@@ -31,10 +31,10 @@ class RunFolder:
     Attributes:
         path: the folder.
         meta: run.json.
-        trials: the lines of trials.jsonl in order; a trial that was repeated stands there once per attempt.
+        trials: the lines of trials.jsonl in order; a repeated trial is there once per attempt.
         torn: whether the last line was cut off (and left out).
         host_checks: the lines of host_states.jsonl in order; empty where the testbed has no host.
-        trials_bytes: how long the file of the trials was when it was read.
+        trials_bytes: length of the file of the trials when it was read.
         derived: results that are needed repeatedly, by name.
     """
 
@@ -134,7 +134,7 @@ def _read_lines(file: Path, kind: type[TrialRecord | CheckRecord]) -> tuple[list
     except zlib.error as error:
         raise UsageError(f"is not gzip data: {error}", str(file)) from None
     lines = content.split(b"\n")
-    # A whole line ends with a newline, so what follows the last newline is empty or torn.
+    # A whole line ends with a newline, so the part after the last newline is empty or truncated.
     torn = lines.pop() != b""
     return (
         [_parse_line(line, kind, f"{file}: line {number}") for number, line in enumerate(lines, 1)],
@@ -177,4 +177,4 @@ def _loads(line: bytes) -> object:
 
 def _no_number(word: str) -> NoReturn:
     """Refuse NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")

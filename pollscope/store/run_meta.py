@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The keys of run.json and their types (store-format.md): a run folder may be damaged, or come from a stranger."""
+"""The keys of run.json and their types (store-format.md): a run folder may be damaged or untrusted."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def check_meta(meta: object, place: str) -> None:
 
 
 def check_resumable(meta: dict[str, Any], place: str) -> None:
-    """Check that run.json has what completing the run needs.
+    """Check that run.json has all keys that completing the run needs.
 
     Raises:
         UsageError: a key is missing.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell whether `results.parquet` of a run folder is up to date, without loading a numerical library."""
+"""Check whether `results.parquet` of a run folder is up to date, without loading a numerical library."""
 
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ def is_newer_than_sources(run_folder: Path) -> bool:
 
 
 def stamp(run_folder: Path, rules: int) -> dict[str, Any]:
-    """Return what a table that is derived now has in its metadata (`PANDAS_ATTRS` in the file)."""
+    """Return the metadata of a table derived now (`PANDAS_ATTRS` in the file)."""
     trials = trials_file(run_folder)
     size = trials.stat().st_size if trials.exists() else 0
     return {"pollscope": __version__, "rules": rules, "trials_bytes": size}
@@ -34,7 +34,7 @@ def stamp(run_folder: Path, rules: int) -> dict[str, Any]:
 
 @cache
 def _code_time_ns() -> int:
-    # The dictionary and the code that derives decide what the table holds, as the trials do.
+    # The table depends on the trials, the dictionary and the code that derives it.
     code = [file for room in ("metrics", "stats") for file in (PACKAGE / room).rglob("*.py")]
     sources = [PACKAGE / "store" / "results_table.py", data_folder("configs") / "metrics.yaml", *code]
     return max(source.stat().st_mtime_ns for source in sources if source.exists())

@@ -17,7 +17,7 @@ _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 def _is_number(annotation: object) -> bool:
-    """Tell whether a parameter's type allows numbers only."""
+    """Return whether a parameter's type allows numbers only."""
     if annotation in (int, float):
         return True
     if get_origin(annotation) is Literal:
@@ -36,7 +36,7 @@ def checked(kind: type[_Kind], line: Mapping[str, Any], place: str) -> _Kind:
     """Return a line as a record.
 
     Raises:
-        UsageError: it is no such record.
+        UsageError: it is not such a record.
     """
     try:
         return kind.model_validate(dict(line))
@@ -113,7 +113,7 @@ class TrialRecord(BaseModel):
         """Read a line; ignore keys that a later version may have added.
 
         Raises:
-            UsageError: it is no record of a trial.
+            UsageError: it is not the record of a trial.
         """
         return checked(cls, line, f"{place}: trial {line.get('trial')}")
 

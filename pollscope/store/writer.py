@@ -2,7 +2,7 @@
 """Write a run folder (docs/internals/store-format.md); `pollscope.store.run_folder` reads it.
 
 Each trial is on the disk before the next one starts. `run.json` is always replaced as a whole, so that a reader never
-sees half of it, even if the writer is killed.
+sees an incomplete file, even if the writer is killed.
 """
 
 import errno

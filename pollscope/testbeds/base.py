@@ -59,14 +59,14 @@ class TestbedState:
 
 
 def tcp_refusal(params: Parameters) -> str | None:
-    """Say why a testbed whose generator sends UDP cannot host a point; None if it can."""
+    """Return why a testbed whose generator sends UDP cannot host a point; None if it can."""
     if params.flow_size is None:
         return None
     return "flow_size: TCP flows need a kernel at both ends, which only a testbed of kind namespaces has"
 
 
 def sleep_refusal(params: Parameters) -> str | None:
-    """Say why a testbed whose generator shares no CPU with the DUT cannot host a point; None if it can."""
+    """Return why a testbed whose generator shares no CPU with the DUT cannot host a point; None if it can."""
     if not params.generator_sleep:
         return None
     return "generator_sleep: only on loopback do generator and DUT share a CPU; here the generator has its own"
@@ -152,7 +152,7 @@ class Testbed(ABC):
 
     @abstractmethod
     def refusal(self, point: Point) -> str | None:
-        """Say why this testbed cannot host a point; None if it can."""
+        """Return why this testbed cannot host a point; None if it can."""
 
     def cautions(self, point: Point) -> list[str]:
         """Return warnings about a point that this testbed can host."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compute simulations on a Dask cluster. Each is a function of its arguments alone, so any worker gives the same bits.
 
-Whoever reaches a Dask port runs code there as its user, and a scheduler runs code here: Dask sends pickles and asks for
-no password. A cluster therefore listens on the loopback interface alone or uses TLS, unless its user vouches for the
-network (PRIVATE).
+Anyone who reaches a Dask port can run code there as its user, and a scheduler can run code here, because Dask sends
+pickles without a password. A cluster therefore listens on the loopback interface alone or uses TLS, unless its user
+vouches for the network (PRIVATE).
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pollscope.base.errors import HostError
 _CONNECT_S = 10
 # The run ends, and can be resumed, when the cluster has had no worker for this time.
 _WITHOUT_WORKER_S = 30
-# In front of an address: its user says that only trusted hosts reach this network.
+# Prefix of an address: the user asserts that only trusted hosts reach this network.
 PRIVATE = "private+"
 
 
@@ -30,7 +30,7 @@ class Cluster:
 
     Raises:
         HostError: there is no Dask here, no scheduler or no worker there, a worker with another pollscope, or a port
-            that strangers reach.
+            that untrusted hosts can reach.
     """
 
     def __init__(self, address: str) -> None:
@@ -43,7 +43,7 @@ class Cluster:
             remedy = "pip install 'pollscope[dask]'"
             raise HostError("the package distributed is missing", self._where, remedy) from None
         try:
-            connect: Any = Client  # without types of its own
+            connect: Any = Client  # it has no type annotations
             self._client = connect(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else "no answer"
@@ -64,7 +64,7 @@ class Cluster:
         with contextlib.suppress(ValueError):
             if host == "localhost" or ip_address(host).is_loopback:
                 return
-        what = f"Dask runs the code of everybody who reaches {address}, and code from there runs here"
+        what = f"anyone who reaches {address} can run code there, and code from there runs here"
         remedy = f"dask scheduler --host 127.0.0.1, tls:// with certificates, or {PRIVATE}tcp:// in a private network"
         raise HostError(what, self._where, remedy)
 
@@ -85,12 +85,12 @@ class Cluster:
         return HostError("the cluster has no worker", self._where, "`dask worker ADDRESS --host 127.0.0.1` starts one")
 
     def give(self, name: str, function: Callable[..., Mapping[str, Any]], *arguments: Any) -> None:
-        """Start a simulation unless it was given before."""
+        """Submit a simulation unless it was submitted before."""
         if name not in self._given:
             self._given[name] = self._client.submit(function, *arguments, pure=False)
 
     def take(self, name: str) -> Mapping[str, Any]:
-        """Return the result of a simulation that was given, once.
+        """Return the result of a submitted simulation, once.
 
         Raises:
             HostError: there is no worker or no scheduler any more.
@@ -112,7 +112,7 @@ class Cluster:
                 return found
 
     def close(self) -> None:
-        """Leave the cluster and drop simulations that nobody waits for."""
+        """Leave the cluster and drop simulations whose results are not needed."""
         self._client.close()
 
 

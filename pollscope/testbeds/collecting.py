@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collectors of a run: which can work here, and what they give in each trial (docs/internals/store-format.md).
+"""Run the collectors of a run, and store what they deliver in each trial (docs/internals/store-format.md).
 
-They record while the trial runs and are parsed after it, before the next one starts. What goes wrong with one of them
-stands in the trial's record; it fails the trial only when the spec says that the collector is required.
+They record while the trial runs and are parsed after it, before the next one starts. An error of a collector is
+recorded in the trial; it fails the trial only if the spec requires the collector.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class RunCollectors:
     Args:
         uses: of the spec.
         folder: the run folder.
-        plan: of the testbed that they belong to; of several pairs each makes some of the repeats only.
+        plan: of their testbed; with several pairs, each measures only some of the repeats.
     """
 
     def __init__(self, uses: Sequence[CollectorUse], folder: Path, plan: Plan) -> None:
@@ -60,7 +60,7 @@ class RunCollectors:
     def probe(self, options: Options, hosts: Sequence[RemoteHost] = ()) -> dict[str, dict[str, Any]]:
         """Choose the collectors; return what run.json keeps: name, or HOST/NAME -> `{available, reason, ...}`.
 
-        An entry has `quantities`, and `instead_of` with reasons, where the spec asks for quantities.
+        An entry has `quantities`, and `instead_of` with reasons, if the spec asks for quantities.
         """
 
         def obstacle(use: CollectorUse) -> str:
@@ -90,7 +90,7 @@ class RunCollectors:
             return {"": [(_make(use, options), use) for use in uses]}
         for host in hosts:
             host.clocks.readings.clear()
-        # One that has options from the session sees the nodes from this host.
+        # A collector with options from the session observes the nodes from this host.
         here = [use for use in uses if use.name in options]
         there = [use for use in uses if use not in here]
         made = {host.name: [(_make_there(use, host), use) for use in there if host.name in use.ends] for host in hosts}
@@ -99,7 +99,7 @@ class RunCollectors:
     def begin(
         self, record: TrialRecord, options: Options, cpus: Sequence[int], hosts: Sequence[RemoteHost] = ()
     ) -> "Collection":
-        """Start the collectors of this trial; `cpus` are left to what is measured (pollscope.host.placement).
+        """Start the collectors of this trial; `cpus` are left to the measured programs (pollscope.host.placement).
 
         Raises:
             HostError: the run folder cannot be written.
@@ -120,17 +120,17 @@ class Collection:
         self._hosts = [_OneHost(host, several, raw / host) for host, several in made.items()]
 
     def start(self) -> None:
-        """Start them. What an earlier, killed trial of this name left in the folder is taken away first."""
+        """Start them. First remove files that an earlier, killed trial of this name left in the folder."""
         shutil.rmtree(self._folder / RAW_FOLDER / self._stem, ignore_errors=True)
         try:
             for host in self._hosts:
                 host.session.start()
-        except BaseException as error:  # Ctrl-C, a full disk: what has been started is not left behind
+        except BaseException as error:  # Ctrl-C, a full disk: end what has been started
             self.stop()
             if not isinstance(error, OSError):
                 raise
             where = str(self._folder / RAW_FOLDER)
-            raise HostError(f"the folder of recordings cannot be made: {error.strerror}", where) from error
+            raise HostError(f"cannot create the folder of recordings: {error.strerror}", where) from error
 
     def mark(self, request: TrialRequest) -> None:
         """Mark the phases of a trial that begins now (right to the time its request takes, below 1 ms)."""
@@ -146,9 +146,9 @@ class Collection:
             host.session.stop()
 
     def record(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Parse and keep what was recorded; return the trial's `collectors`, `plausibility`, `phases`, `samples`.
+        """Parse and store the recordings; return the trial's `collectors`, `plausibility`, `phases`, `samples`.
 
-        `status` and `reason` are there, too, when a required collector did not deliver. `result` is the node's.
+        It also has `status` and `reason` if a required collector did not deliver. `result` is the node's.
 
         Raises:
             HostError: the samples cannot be written.
@@ -166,9 +166,10 @@ class Collection:
         return {**self._kept(collectors, path), "plausibility": findings, **self._failure()}
 
     def record_lost(self) -> dict[str, Any]:
-        """Return what was recorded until the node was lost: no means and no verdicts, for there was no whole window.
+        """Return what was recorded until the node was lost, without means and verdicts, because the window is
+        incomplete.
 
-        The phase `lost` begins when the collectors were stopped; phases that were still to come are taken away.
+        The phase `lost` begins when the collectors were stopped; later phases are removed.
 
         Raises:
             HostError: the samples cannot be written.
@@ -214,7 +215,7 @@ class _OneHost:
             yield sample._replace(unit_path=f"{self.name}/{sample.unit_path}") if self.name else sample
 
     def outcomes(self, found: Mapping[str, Mapping[str, Any]], held: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what became of each, with its means and what held (states)."""
+        """Return the outcome of each, with its means and states."""
         outcomes = self.session.outcomes
         return {
             key_of(self.name, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
@@ -223,7 +224,7 @@ class _OneHost:
         }
 
     def findings(self, window: WindowSeries) -> list[dict[str, Any]]:
-        """Tell whether the numbers of this host fit each other."""
+        """Check whether the numbers of this host agree."""
         host = f"{self.name}: " if self.name else ""
         return [
             {"rule": each.rule, "verdict": each.verdict, "text": f"{host}{each.text}", "numbers": dict(each.numbers)}
@@ -231,7 +232,9 @@ class _OneHost:
         ]
 
     def fail_silent(self) -> None:
-        """Judge a collector without a sample in the window as failed, unless that is its way."""
+        """Judge a collector without a sample in the window as failed, unless it records only rare events or
+        settings.
+        """
         for name, outcome in self.session.outcomes.items():
             collector = self._collectors[name]
             there = self.tally.in_window.get(name) or collector.once or collector.sparse
@@ -239,13 +242,13 @@ class _OneHost:
                 outcome.status, outcome.reason = Status.FAILED, "gave no sample inside the measurement window"
 
     def failures(self) -> list[str]:
-        """Required collectors that did not deliver, with the reason."""
+        """Return required collectors that did not deliver, with the reason."""
         failed = self.session.failed_required()
         return [f"{key_of(self.name, each.collector)} {each.status}: {each.reason}" for each in failed]
 
 
 class _Tally:
-    """Counts samples on their way to the disk, and keeps those that the rules are applied to."""
+    """Counts samples on their way to the disk, and keeps those that the rules need."""
 
     def __init__(self, session: CollectorSession) -> None:
         self._session = session
@@ -265,7 +268,7 @@ class _Tally:
 
 
 def node_counts(result: Mapping[str, Any]) -> Iterator[LcoreCounts]:
-    """Return what the node's PMU counted on its DUT lcores; nothing where it had none, or where it contradicts itself.
+    """Return what the node's PMU counted on its DUT lcores; nothing if it had none, or if it contradicts itself.
 
     (A result that contradicts the protocol fails the trial when its metrics are derived.)
     """
@@ -293,10 +296,10 @@ def _node_counts(record: Part) -> Iterator[LcoreCounts]:
 
 
 def means(window: WindowSeries) -> dict[str, dict[str, dict[str, Any]]]:
-    """Source -> metric -> `{value, unit, units}` over a window.
+    """Return source -> metric -> `{value, unit, units}` over a window.
 
-    Rates and counts a second are summed, gauges averaged, over the units of the coarsest level that has the metric:
-    a socket's total and its channels are not added. States and what has no value are left out.
+    Rates and counts per second are summed, gauges averaged, over the units of the coarsest level that has the metric:
+    a socket's total and its channels are not added. States and metrics without a value are left out.
     """
     sources: dict[str, dict[str, dict[str, Any]]] = {}
     for source, metric in window.metrics():
@@ -307,7 +310,7 @@ def means(window: WindowSeries) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def states(window: WindowSeries) -> dict[str, dict[str, dict[str, float]]]:
-    """Source -> unit path -> the numbers that metrics need of what held during a window."""
+    """Return source -> unit path -> the last value of each state that metrics need."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for (source, path, metric), series in window.series.items():
         if metric in STATES.get(source, ()) and series.count:
@@ -347,7 +350,7 @@ def _make_there(use: CollectorUse, host: RemoteHost) -> Collector:
 
 
 def key_of(host: str, name: str) -> str:
-    """Return how a collector is called in records: by its name, on a pair with its host's before it."""
+    """Return the name of a collector in records: on a pair, HOST/NAME."""
     return f"{host}/{name}" if host else name
 
 
@@ -380,7 +383,7 @@ def _outcome(outcome: CollectorOutcome, tally: _Tally, found: Mapping[str, Any])
 
 
 def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
-    # Its own name: pairs that share a run write at the same time.
+    # A unique name: pairs that share a run write at the same time.
     new = path.with_name(f".{path.stem}.new.parquet")
     try:
         make_folder(path.parent)
@@ -397,7 +400,7 @@ def _write_atomically(path: Path, samples: Iterable[SourceSample]) -> Path:
 
 @contextmanager
 def _beside(busy: Sequence[int]) -> Iterator[None]:
-    """Threads and tools that are started inside the block run where there is room."""
+    """Run threads and tools that the block starts on CPUs outside `busy`."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, room_beside(before, busy))
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read testbed files: configs/testbeds/NAME.yaml, a modelled machine in configs/platforms, or a path.
 
-A path has a `/` or ends in .yaml or .yml, so a file that lies in the current folder cannot take the place of a name.
+A path has a `/` or ends in .yaml or .yml, so a file in the current folder cannot shadow a name.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ _FOLDERS = ("testbeds", "platforms")
 
 
 def make_testbed(name: str) -> Testbed:
-    """Return the testbed of a name or of a file.
+    """Return the testbed with this name or file.
 
     Raises:
         UsageError: there is no such testbed, or its file has an error.
@@ -30,7 +30,7 @@ def make_testbed(name: str) -> Testbed:
     document = documents.parse(documents.read_text(path), str(path))
     kind = document.data.get("kind") if isinstance(document.data, dict) else None
     if not isinstance(kind, str) or kind not in TESTBEDS:
-        what = "is no testbed's file: it has no 'kind'" if kind is None else f"kind is {kind!r}"
+        what = "is not a testbed file: it has no 'kind'" if kind is None else f"kind is {kind!r}"
         raise UsageError(what, str(path), f"allowed: {', '.join(TESTBEDS)}")
     testbed: type[Testbed] = load(TESTBEDS, kind)
     return testbed(path, _checked(testbed.config_model, document))

@@ -20,7 +20,7 @@ from pollscope.testbeds.session import TrialRequest
 # Filling memory and linking it at random takes about 0.1 s/MiB on a slow machine; one step ends within milliseconds.
 CONFIGURE_LIMIT_S = 300.0
 START_LIMIT_S = 10.0
-# stress-ng may need seconds to end, and is ended for good after 5.
+# stress-ng may need seconds to end, and is killed after 5.
 STOP_LIMIT_S = 15.0
 _READ_LIMIT_S = 10.0
 # As in apps/corunner/work.c: the rest of the memory belongs to the host.
@@ -29,15 +29,15 @@ AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
 class CorunnerLost(TrialError):
-    """The co-runner hung, died, or wrote something that is not the protocol; DUT and generator are well."""
+    """The co-runner hung, died, or wrote something that is not the protocol; DUT and generator still work."""
 
 
 def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> str | None:
-    """Say why this host cannot give a point what it wants beside the DUT; None if it can, or when it wants nothing.
+    """Return why this host cannot run a point's programs beside the DUT; None if it can, or if there are none.
 
     Args:
         params: the point's parameters.
-        place: chooses the CPUs; HostError when there are none.
+        place: chooses the CPUs; HostError if there are none.
     """
     if not has_corunners(params):
         return None
@@ -53,26 +53,26 @@ def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> s
     footprint, free = params.corunner_footprint or 0, meminfo_bytes("MemAvailable") or 0
     if params.corunner != "none" and footprint > free * _FOOTPRINT_SHARE:
         most = human_size(int(free * _FOOTPRINT_SHARE))
-        return (
-            f"the co-runner needs {human_size(footprint)}; it may have {most}, {_FOOTPRINT_SHARE:.0%} of what is free"
-        )
+        return f"the co-runner needs {human_size(footprint)}; it may have {most}, {_FOOTPRINT_SHARE:.0%} of free memory"
     return None
 
 
 def _no_sharing(params: Parameters) -> str | None:
-    """Say why nothing can run on the DUT's CPU just while the DUT sleeps; None if it can (SCHED_IDLE, sched(7))."""
+    """Return why no program can run on the DUT's CPU only while the DUT sleeps; None if one can (SCHED_IDLE,
+    sched(7)).
+    """
     if "stress-ng" in (params.corunner, params.dut_core):
         return "corunner_place dut-cpu: stress-ng does not wait until a CPU is idle; use another co-runner"
     if (read_text(AUTOGROUP) or "0").strip() != "0":
         return (
-            "corunner_place dut-cpu: this kernel first shares a CPU among sessions, whoever may wait in them, and DUT "
-            "and co-runner have one each (sysctl kernel.sched_autogroup_enabled=0)"
+            "corunner_place dut-cpu: this kernel divides a CPU among sessions first, and DUT "
+            "and co-runner are in different ones (sysctl kernel.sched_autogroup_enabled=0)"
         )
     return None
 
 
 def workers(params: Parameters, cpus: CorunnerCpus) -> list[dict[str, Any]]:
-    """Return the workers of a point, as `configure` wants them."""
+    """Return the workers of a point, as `configure` takes them."""
     found = [{"name": f"spinner{cpu}", "cpu": cpu, "work": "spin"} for cpu in cpus.spinning]
     if cpus.occupant is not None:
         found.insert(0, {"name": "occupant", "cpu": cpus.occupant, "work": "stress-ng"})
@@ -106,11 +106,11 @@ class CorunnerProgram(ClientOwner):
 
     @contextmanager
     def ready(self, wanted: list[dict[str, Any]]) -> Iterator["CorunnerTrial"]:
-        """These workers, ready to work in one trial. Whatever ends the `with` block early ends them, too.
+        """Yield these workers, ready to work in one trial; end them if an exception ends the `with` block.
 
         Raises:
             CorunnerLost: a worker was lost.
-            TrialError: a worker cannot be had; in one line.
+            TrialError: a worker cannot be provided.
         """
         try:
             with _corunner_lost():

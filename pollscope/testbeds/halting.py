@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping
 
 from pollscope.spec.model import Parameters
 
-# Sets of flags of /proc/cpuinfo, one of which is needed (DPDK's rte_power_intrinsics.h), and how they are called.
+# Sets of flags of /proc/cpuinfo, one of which is needed (DPDK's rte_power_intrinsics.h), and names for them.
 LINE = (("waitpkg",), ("mwaitx",)), "a line (WAITPKG or MWAITX)"
 LINES = (("waitpkg", "rtm"),), "several lines (WAITPKG and RTM)"
 UMWAIT = (("waitpkg",),), "a line by UMWAIT (WAITPKG)"
 
 
 def halt_refusal(params: Parameters, flags: Callable[[], Mapping[str, bool]]) -> str | None:
-    """Say why a processor of these flags cannot wait as a point asks; None if it can. Asks for them only then."""
+    """Return why a processor with these flags cannot wait as a point requires; None if it can. Reads the flags only if
+    needed.
+    """
     needs = {
         ("notification", "monitor"): LINE,
         ("notification", "monitor-multi"): LINES,

@@ -10,12 +10,12 @@ from pollscope.metrics.host_state import UNKNOWN, HostCheck, judge_host_state
 from pollscope.plan.plan import Trial
 from pollscope.spec.points import Point
 
-# A block of many trials may take minutes, and the host state was seen to change within seconds.
+# A block of many trials may take minutes, and changes of the host state within seconds were seen.
 _EVERY_S = 5.0
-# A check that finds another state than the check before is repeated after this time: the change may have been brief.
+# If a check finds another state than the check before, it is repeated after this time: the change may have been brief.
 _AGAIN_AFTER_S = 0.01
-# Number of recent checks that say whether the last one found another state. A judgement of all checks of a long run
-# would delay its trials.
+# Number of recent checks that decide whether the last one found another state. Judging all checks of a long run would
+# delay its trials.
 _JUDGED = 32
 
 Take = Callable[[Point], HostCheck]
@@ -27,7 +27,7 @@ class HostStateWatch:
 
     Args:
         take: takes a host-state check with a session that suits a point: `hosts`, or `absent` with the reason.
-        append: puts it on the disk and gives it its number.
+        append: stores it on the disk and numbers it.
         pair: the pair's name, where several share a run.
         before: the host-state checks of an interrupted part of the run.
 

@@ -54,7 +54,7 @@ MBUF_BYTES = 2432
 _FIXED_BYTES = 192 << 20
 # Mbufs outside descriptors and rings: caches of the lcores, bursts in flight.
 _SPARE_MBUFS = 6144
-# The same per generator lcore.
+# Mbufs in flight per generator lcore.
 _SENDER_MBUFS = 2048
 _MAIN_LCORE = 0
 # RTE_MAX_LCORE of a default build (config/rte_config.h).
@@ -67,13 +67,13 @@ REQUEST_LIMIT_S = 5.0
 # Delay of a trial's end after which the node counts as hung. The node itself names a hung lcore within 6 s.
 GRACE_S = 8.0
 
-# Parameters that the node takes at its start only; another value needs a new process.
+# Parameters that the node reads only at its start; another value needs a new process.
 _AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
 
 
 class Cpus(TestbedConfig):
-    """The CPUs that the file names."""
+    """CPUs that the testbed file names."""
 
     main: int = Field(ge=0)
     generator: Annotated[
@@ -96,7 +96,7 @@ class LoopbackConfig(TestbedConfig):
     """The file of a loopback testbed."""
 
     kind: Literal["loopback"]
-    # Choose the type by the form, so that an error in a table is not reported as a wrong word.
+    # Choose the type by the form; otherwise an error in a table would be reported as a wrong word.
     cpus: Annotated[
         Annotated[Literal["auto"], Tag("word")] | Annotated[Cpus, Tag("table")],
         Discriminator(lambda given: "word" if isinstance(given, str) else "table"),
@@ -104,7 +104,7 @@ class LoopbackConfig(TestbedConfig):
     hugepages: Literal["auto", "always", "never"] = "auto"
     knob_root: str | None = Field(
         default=None,
-        description="folder with sys, proc, dev and state; its knobs are set instead of this host's; default: none",
+        description="folder with sys, proc, dev and state, whose knobs are set instead of this host's; default: none",
     )
 
 
@@ -157,7 +157,7 @@ class Memory:
 
 
 class LoopbackTestbed(NodeTestbed):
-    """This machine, without a NIC. Ports are virtual; the set-up play reserves hugepages."""
+    """Measure on this machine, without a NIC: ports are virtual, and the set-up play reserves hugepages."""
 
     kind = "loopback"
     summary = "generator and DUT in one node on this machine, joined by virtual NICs"
@@ -178,7 +178,7 @@ class LoopbackTestbed(NodeTestbed):
         return {"host": host_metadata(), "build": build_metadata(node_program())}
 
     def refusal(self, point: Point) -> str | None:
-        """Say why this host cannot take a point: too few CPUs, not enough memory for the mbufs, or a knob it lacks."""
+        """Return why this host cannot run a point: too few CPUs, too little memory for mbufs, or a missing knob."""
         params = point.params
         try:
             self._roles(params)
@@ -219,10 +219,10 @@ class LoopbackTestbed(NodeTestbed):
             raise HostError("the loopback testbed needs 2 CPUs: one for the generator and one for the DUT")
 
     def begin(self, assignment: Assignment) -> Opening:
-        """Make the traces that are made when needed, then start the first session.
+        """Make missing traces that can be generated, then start the first session.
 
         Raises:
-            HostError: it does not start, or a trace cannot be written.
+            HostError: the node does not start, or a trace cannot be written.
         """
         traces = dict.fromkeys(trial.point.params.trace for trial in assignment.plan.trials)
         self.warnings += make_missing(path for path in traces if path is not None)
@@ -232,7 +232,7 @@ class LoopbackTestbed(NodeTestbed):
         """Start the node for this configuration.
 
         Raises:
-            HostError: it does not start.
+            HostError: the node does not start.
         """
         roles, memory = self._roles(params), self._memory(params)
         remove_stale_folders()
@@ -247,7 +247,7 @@ class LoopbackTestbed(NodeTestbed):
         return LoopbackSession(client, prefix, places, self._roles, memory, params)
 
     def status(self) -> TestbedState:
-        """Tell whether a node could be started now, with which CPUs and memory."""
+        """Return whether a node could be started now, and its CPUs and memory."""
         try:
             self.check()
             roles = self._place(Wanted(1))
@@ -268,7 +268,7 @@ class LoopbackTestbed(NodeTestbed):
         return processors.most_dut_cores(self._cpus)
 
     def _roles(self, params: Parameters) -> Roles:
-        """Return the CPUs of a point; raises HostError when there are none for it."""
+        """Return the CPUs of a point; raise HostError if this host has too few."""
         generator = lcores.generator_spins(params)
         return self._place(Wanted(params.cores, lcores.dispatchers(params), generator, params.placement))
 
@@ -284,7 +284,9 @@ class LoopbackTestbed(NodeTestbed):
         return Roles(given.main, given.generator if wanted.generator else (), dut, others)
 
     def _spare_cpus(self, roles: Roles) -> list[int]:
-        """Return CPUs that other points may need; an unused lcore sleeps, whereas a new node takes seconds to start."""
+        """Return CPUs that other points may need: an unused lcore only sleeps, but a new node takes seconds to
+        start.
+        """
         if self.config.cpus != "auto":
             given = self.config.cpus
             return [cpu for cpu in (*given.generator, *given.dut) if cpu not in roles.measuring]
@@ -337,7 +339,7 @@ def _needed_bytes(params: Parameters, roles: Roles) -> int:
 
 
 def _start_parameters(params: Parameters) -> tuple[str, ...]:
-    """Return the parameters that the node takes at its start."""
+    """Return the parameters that the node reads only at its start."""
     return (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
 
 
@@ -396,7 +398,7 @@ class LocalWatch:
 
 
 class LoopbackSession:
-    """A running node that plays both roles."""
+    """A running node that is both generator and DUT."""
 
     hosts: Sequence[RemoteHost] = ()  # collectors run here
 
@@ -439,7 +441,7 @@ class LoopbackSession:
 
     @property
     def measuring_cpus(self) -> tuple[int, ...]:
-        """Return CPUs on which lcores spin, generator first."""
+        """Return the CPUs on which lcores spin, generator first."""
         return self._roles.measuring
 
     @property
@@ -499,7 +501,7 @@ class LoopbackSession:
         return dict(reply["costs"])
 
     def noise(self, duration_ns: int) -> list[dict[str, Any]]:
-        """Return the gaps of each measuring CPU."""
+        """Return the gaps in which each measuring CPU was away from its lcore."""
         limit_s = duration_ns / 1e9 + REQUEST_LIMIT_S
         spinning = list(self._spinning.values())
         reply = self._client.request("noise", limit_s, lcores=spinning, duration_ns=duration_ns)
@@ -511,7 +513,7 @@ class LoopbackSession:
         return [dict(reply["host_state"])]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
-        """Measure one crossing of one pair; the generator's lcore sends and receives."""
+        """Measure the latency of one NIC pair alone; the generator's lcore sends and receives."""
         self._take(params)
         self._configure(floor_request(params, self._wiring))
         return self.measure(request)

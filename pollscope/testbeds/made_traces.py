@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make the packet traces that a spec names by their seed, when a run needs them: `traces/made-1.pcap` has seed 1."""
+"""Make the packet traces that a spec names by seed, when a run needs them: `traces/made-1.pcap` has seed 1."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,12 +14,12 @@ _BY_SEED = re.compile(r"made-(\d{1,9})\.pcap")
 
 
 def is_made_when_needed(path: str) -> bool:
-    """Tell whether a trace of this name is made when it is not there."""
+    """Return whether a trace of this name is made if it is missing."""
     return _BY_SEED.fullmatch(Path(path).name) is not None
 
 
 def make_missing(paths: Iterable[str]) -> Iterator[str]:
-    """Make the traces that are named by their seed and are not there; yield a sentence about each.
+    """Make the missing traces that are named by their seed; yield a sentence about each.
 
     Raises:
         HostError: a file cannot be written.
@@ -29,11 +29,11 @@ def make_missing(paths: Iterable[str]) -> Iterator[str]:
         if found is None or path.is_file():
             continue
         make(path, PACKETS, FLOWS, MEAN_PPS, int(found[1]))
-        yield f"trace {path} was made, for it was not there: {PACKETS} packets of {FLOWS} flows, seed {int(found[1])}"
+        yield f"trace {path} was missing and has been made: {PACKETS} packets of {FLOWS} flows, seed {int(found[1])}"
 
 
 def make(path: Path, packets: int, flows: int, mean_pps: float, seed: int) -> None:
-    """Write a trace, and the folder that it is in.
+    """Write a trace, and make its folder.
 
     Raises:
         HostError: it cannot be written.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The maxima that `load_of_max` refers to: of a point, the median of its saturating trials or of its searches."""
+"""Keep the maxima that `load_of_max` refers to: per point, the median of its saturating trials or searches."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -10,14 +10,14 @@ from pollscope.base.units import human_rate, human_share
 from pollscope.plan.plan import Trial
 from pollscope.store.trial_record import TrialRecord
 
-# The DUT misses less than this share at saturation: then it was the generator that could not do more.
+# If the DUT misses less than this share at saturation, the generator was the limit.
 _GENERATOR_BOUND_MISSED = 0.01
-# Unless less than this share of what was sent came to its port: then it was what lies between them.
+# But if less than this share of the sent packets reached the DUT's port, the path between them was the limit.
 _ARRIVED_SHARE = 0.9
 
 
 class Maxima:
-    """Those of one run.
+    """The maxima of one run.
 
     Attributes:
         found: point -> `{pps, trials, generator_bound}`, of those that were needed so far.
@@ -29,18 +29,18 @@ class Maxima:
         self.found: dict[str, dict[str, Any]] = {}
 
     def keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
-        """Remember a trial that measured a maximum; of several attempts the last."""
+        """Remember a trial that measured a maximum; of several attempts, the last one."""
         if record.kind == "maximum":
             # The first loss ratio's rate is 100 % load.
             goals = record.search["goals"][:1] if record.search is not None else []
             self._made.setdefault(record.point, {})[record.trial] = metrics, goals
 
     def has(self, trial: Trial) -> bool:
-        """Tell whether a trial of kind maximum has been made."""
+        """Return whether a trial of kind maximum was measured."""
         return trial.id in self._made.get(trial.point.id, {})
 
     def of(self, trial: Trial) -> float | None:
-        """Return the maximum that a trial's load refers to; None when it refers to none.
+        """Return the maximum that a trial's load refers to; None if it refers to none.
 
         Raises:
             TrialError: it could not be measured.
@@ -72,7 +72,7 @@ class Maxima:
 
 
 def _not_the_duts(point: str, rate_pps: float, missed: float, sent_pps: float) -> str:
-    """Return the warning of a maximum that shows something in front of the DUT."""
+    """Return the warning for a maximum that the generator or the path limits."""
     if rate_pps < _ARRIVED_SHARE * sent_pps:
         return (
             f"maximum of the path at '{point}': of {human_rate(sent_pps)} that were sent {human_rate(rate_pps)} came "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The `model` testbed: trials are simulated with the costs that its file gives (docs/models.md)."""
+"""The `model` testbed: trials are simulated with the costs in its file (docs/models.md)."""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -33,14 +33,14 @@ from pollscope.testbeds.model_result import (
     servers_result,
 )
 
-# Any system of a kind makes its loop be compiled.
+# Simulating any system of a kind compiles its loop.
 _SHORT_POLLING = PollingCores(Arrivals(1e6), Service(100.0), empty_poll_ns=10.0)
 _SHORT_QWAIT = QwaitCores(Arrivals(1e6), Service(100.0))
 
 _USUAL_FRAME = 64  # bytes
 
 
-# Of a parameter, as a spec's record has it.
+# Value of a parameter, as in a trial's record.
 Level = int | float | str | bool | None
 
 
@@ -49,8 +49,8 @@ class MadeFrom(TestbedConfig):
 
     Attributes:
         runs: their numbers.
-        rows: paper rows that they measured, or single claims that costs are fitted to, each with the runs or with what
-            was taken; what a model says of these it says by construction.
+        rows: paper rows that they measured, or single claims that costs are fitted to, each with its runs or values;
+            the model reproduces these by construction.
     """
 
     runs: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -63,10 +63,10 @@ class ModelConfig(TestbedConfig):
     Attributes:
         tsc_hz: cycles per second of the machine.
         workloads: costs of each workload that is known.
-        servers: instead of them: cores are those of queueing theory, which begin as soon as they are free; a packet
-            takes what the spec adds to it.
-        batch: packets that the generator sends together below saturation; left out: one.
-        holds_for: parameters of a spec that the costs depend on, with the value, or the values, that they hold for.
+        servers: instead of workloads: cores are servers of queueing theory, which begin as soon as they are free; the
+            spec gives the service time.
+        batch: packets that the generator sends together below saturation; default: one.
+        holds_for: parameters of a spec that the costs depend on, with the values for which they are valid.
         made_from: runs that the costs come from.
     """
 
@@ -85,7 +85,7 @@ class ModelConfig(TestbedConfig):
     def _are_parameters(cls, value: Mapping[str, object]) -> Mapping[str, object]:
         for name in value:
             if name not in Parameters.model_fields:
-                raise ValueError(f"{name} is no parameter of a spec")
+                raise ValueError(f"{name} is not a parameter of a spec")
         return value
 
     @field_validator("workloads")
@@ -93,7 +93,7 @@ class ModelConfig(TestbedConfig):
     def _are_workloads(cls, value: Mapping[str, Costs] | None) -> Mapping[str, Costs] | None:
         for name in value or ():
             if name not in WORKLOADS:
-                raise ValueError(f"{name} is no workload; allowed: {', '.join(WORKLOADS)}")
+                raise ValueError(f"{name} is not a workload; allowed: {', '.join(WORKLOADS)}")
         return value
 
     @field_validator("batch")
@@ -114,7 +114,7 @@ class ModelTestbed(Testbed):
     """Cores that poll, simulated. The same trial gives the same bits."""
 
     kind = "model"
-    summary = "a simulation of polling cores, with costs that were measured or are given"
+    summary = "a simulation of polling cores, with measured or given costs"
     config_model = ModelConfig
     config: ModelConfig
     modelled = True
@@ -129,7 +129,7 @@ class ModelTestbed(Testbed):
         self._cluster = cluster
 
     def build(self, _say: Callable[[str], None]) -> list[str]:
-        """Nothing: a simulation starts no program."""
+        """Do nothing: a simulation starts no program."""
         return ["nothing to build: this testbed simulates"]
 
     def close(self) -> None:
@@ -138,12 +138,12 @@ class ModelTestbed(Testbed):
             self._cluster.close()
 
     def refusal(self, point: Point) -> str | None:
-        """Say why the model does not tell what happens at a point, or lacks a cost for it."""
+        """Return why the model does not apply to a point or lacks a cost for it."""
         params = point.params
         if (other := tcp_refusal(params) or sleep_refusal(params)) is not None:
             return other
         if settings := knob_settings(point.factors):
-            return f"a model has no host whose knobs could be turned: {', '.join(settings)}"
+            return f"a model has no host with knobs: {', '.join(settings)}"
         if params.placement in ("remote-node", "smt-pairs"):
             return f"the model's cores are whole cores on one NUMA node, not placed as {params.placement}"
         if not WORKLOADS[params.workload].receives:
@@ -157,13 +157,15 @@ class ModelTestbed(Testbed):
                 held = ", ".join(map(str, known))
                 return f"the costs in {self.file.name} hold for {name} {held}, not for {given.get(name)}"
         if not isinstance(params.frame, int) and "frame" not in self.config.holds_for and not self.config.servers:
-            return f"the costs in {self.file.name} are those of one frame size, and {params.frame} is a mix"
+            return f"the costs in {self.file.name} hold for one frame size, and {params.frame} is a mix"
         if self.config.servers:
             return server_points.refusal(params, self.config.tsc_hz)
         return points.refusal(params, self._costs(params), self.config.tsc_hz)
 
     def cautions(self, point: Point) -> list[str]:
-        """Return where a cost is not one of the point's own: of its frames' size, of the generator to its queues."""
+        """Return warnings about costs of other conditions: another frame size, or the generator's rate to other
+        queues.
+        """
         if self.config.servers:
             return []
         return [*self._of_other_frames(point.params.frame), *self._of_more_queues(point.params)]
@@ -171,10 +173,10 @@ class ModelTestbed(Testbed):
     def _of_other_frames(self, frame: object) -> list[str]:
         if "frame" in self.config.holds_for or frame == _USUAL_FRAME:
             return []
-        return [f"the costs in {self.file.name} know no sizes of frames: at {frame} B a packet takes what 64 B do"]
+        return [f"the costs in {self.file.name} know no frame sizes: at {frame} B a packet costs what it costs at 64 B"]
 
     def _of_more_queues(self, params: Parameters) -> list[str]:
-        """Return numbers of queues to which the generator sends at a rate that was measured with more."""
+        """Return numbers of queues for which the generator's rate was measured only with more queues."""
         costs, queues = self._costs(params), points.queues_of_a_core(params)
         rates = [costs.turn_ns, costs.sent_ns, costs.generator_pps if params.load_pps is None else None]
         fewest = {rate.from_more_queues(queues) for rate in rates if rate is not None and params.feed == "wire"}
@@ -187,7 +189,7 @@ class ModelTestbed(Testbed):
         return (self.config.workloads or {})[params.workload]
 
     def begin(self, assignment: Assignment) -> Opening:
-        """Compiles the loops that the trials need, so that no trial's time holds it; a cluster begins."""
+        """Compile the loops before the first trial, or start the cluster."""
         self._planned = assignment.plan.trials
         found = (text for point in assignment.plan.points for text in self.cautions(point))
         self.warnings += [text for text in dict.fromkeys(found) if text not in self.warnings]
@@ -214,7 +216,7 @@ class ModelTestbed(Testbed):
         return record.having(maximum_pps=maximum_pps, **found)
 
     def _beside(self, params: Parameters, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the result with the power of its cores, and the co-runner, where the file says what a cycle does."""
+        """Return the result with the power of its cores and the co-runner, if the file has IPCs."""
         if self.config.servers:
             return {"result": result}
         costs = self._costs(params)
@@ -241,7 +243,7 @@ class ModelTestbed(Testbed):
             try:
                 maximum_pps = self.maxima.of(trial)
             except TrialError:
-                continue  # said when it is this trial's turn
+                continue  # reported when this trial is due
             offered_pps = rate_request(trial.point.params, maximum_pps).get("pps")
             self._cluster.give(_name(trial, offered_pps), simulated, self.config, trial, offered_pps)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Give the result of a simulation with the keys of a node's result (docs/internals/node-protocol.md).
 
-What a model does not tell is absent with the reason.
+Values that a model does not give are absent with the reason.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _NO_CACHES = ("l1d_loads", "l1d_misses", "l2_misses", "llc_loads", "llc_misses")
 
 
 def config_of(params: Parameters) -> dict[str, Any]:
-    """Return the ports and roles of a modelled point, as far as metrics read them."""
+    """Return the ports and roles of a modelled point, as far as metrics need them."""
     config: dict[str, Any] = {
         "ports": [{"name": RX_PORT, "rx_queues": params.queues}],
         "dut": {"rx_port": RX_PORT, "tx_port": TX_PORT, "workload": params.workload},
@@ -32,14 +32,14 @@ def config_of(params: Parameters) -> dict[str, Any]:
 
 
 class Ipc(NamedTuple):
-    """Instructions a cycle of a core that polls: while it receives, processes and sends, and else."""
+    """Instructions per cycle of a polling core: while it receives, processes and sends, and otherwise."""
 
     useful: float
     polling: float
 
 
 class CoreActivity(NamedTuple):
-    """Of the DUT's cores on average: instructions a cycle, and the share of time in which they wait without polling."""
+    """Means over the DUT's cores: instructions per cycle, and the share of time in which they wait without polling."""
 
     ipc: float
     halted_share: float
@@ -58,7 +58,7 @@ def activity(result: Mapping[str, Any], ipc: Ipc) -> CoreActivity:
 
 
 def beside(params: Parameters, costs: Costs, found: CoreActivity, cycles: float) -> dict[str, Any]:
-    """Return the record's `corunner`: its IPC is what the DUT's core leaves of a core's width to its SMT sibling.
+    """Return the record's `corunner`: its IPC is the issue width that the DUT leaves to its SMT sibling.
 
     Source: the width is shared instruction by instruction (HyperPlane, section V-D, states the direction only).
     """
@@ -90,8 +90,8 @@ def result_of(
 
     Args:
         params: of the point.
-        system: what was simulated.
-        outcome: what came out.
+        system: the simulated system.
+        outcome: of the simulation.
         tsc_hz: cycles per second of the modelled machine.
         ipc: of its cores; None: not known.
     """
@@ -123,9 +123,9 @@ def servers_result(
         params: of the point.
         window_ns: of the trial.
         tsc_hz: cycles per second of the modelled machine.
-        outcome: what came out of the simulation.
-        taken: where servers are saturated, and nothing is simulated: packets that they take in the window, of
-            OVERLOAD times as many.
+        outcome: of the simulation.
+        taken: for saturated servers, without simulation: packets that they take in the window, of OVERLOAD times as
+            many.
     """
     received = round(taken) if outcome is None else outcome.arrived
     offered = round(taken * OVERLOAD) if outcome is None else outcome.arrived
@@ -135,7 +135,7 @@ def servers_result(
         {"lcore": 1 + core, "cpu": core, "role": "worker", "rx_packets": share, "tx_packets": share}
         for core, share in enumerate(shares)
     ]
-    times = _histogram(outcome.times) if outcome else {"absent": "servers without rest have no steady state"}
+    times = _histogram(outcome.times) if outcome else {"absent": "saturated servers have no steady state"}
     dropped = offered - received
     return _result(window, lcores, received, dropped) | _generator(params, offered, dropped, times, window)
 
@@ -156,8 +156,8 @@ def notified_result(
 
     Args:
         params: of the point.
-        system: what was simulated.
-        outcome: what came out.
+        system: the simulated system.
+        outcome: of the simulation.
         tsc_hz: cycles per second of the modelled machine.
         ipc: of its cores, which do nothing while they wait; None: not known.
     """
@@ -231,7 +231,7 @@ def _lcore(
 
 
 def _races(params: Parameters) -> int | dict[str, str]:
-    return {"absent": "the model does not tell which claims are lost"} if share_queues(params) else 0
+    return {"absent": "the model does not give lost reservations"} if share_queues(params) else 0
 
 
 def _queues_of(system: PollingCores, reader: int) -> int:
@@ -241,10 +241,10 @@ def _queues_of(system: PollingCores, reader: int) -> int:
 
 
 def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
-    """Count waits for a ring and hiccups of empty polls as the loop's, as they are in docs/validity.md."""
+    """Count waits for a ring and hiccups of empty polls as loop overhead (docs/validity.md)."""
     per_ns = window["tsc_hz"] / 1e9
     empty, loop = core.idle_ns * per_ns, (core.waits_ns + core.struck_ns) * per_ns
-    parts = {"absent": "the model does not tell receiving, processing and sending apart"}
+    parts = {"absent": "the model does not separate receiving, processing and sending"}
     return {
         "total": window["end_tsc"],
         "useful": max(0.0, window["end_tsc"] - empty - loop),
@@ -256,7 +256,7 @@ def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
 
 
 def _counters(cycles: Mapping[str, Any], ipc: Ipc | None) -> dict[str, Any]:
-    """Instructions and core cycles, where the file says what a cycle does; the clock is that of the TSC."""
+    """Return instructions and core cycles if the file has IPCs; a core cycle is a TSC cycle."""
     if ipc is None:
         return {"absent": "a model has no processor counters, and its file no useful_ipc and polling_ipc"}
     useful = cycles["useful"]
@@ -280,7 +280,9 @@ def _bytes(params: Parameters, packets: int) -> int | dict[str, str]:
 def _generator(
     params: Parameters, sent: int, dropped: int, times: dict[str, Any], window: dict[str, int]
 ) -> dict[str, Any]:
-    """Return the result's `gen`: it sends what it can on time, and in the end gets back what was dropped nowhere."""
+    """Return the result's `gen`: it sends on time as much as it can, and finally receives all packets that were not
+    dropped.
+    """
     order = {"absent": "the model does not follow the order of packets"}
     found: dict[str, Any] = {
         "lcore": 0,
@@ -293,7 +295,7 @@ def _generator(
         "sequence": {"duplicated": 0, "reordered": order, "flows": order},
         "host_gaps": {"absent": "a model has no host"},
         "nic_stamps": {"absent": "a model has no NIC"},
-        "lateness_ns": {"absent": "what the generator of a model sends is on time"},
+        "lateness_ns": {"absent": "a model's generator sends everything on time"},
     }
     if params.generator_receives and params.workload not in SEND_NOTHING:
         found["latency_ns"] = {"from_intended": times, "from_sent": times}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A testbed on which `pollscope-node` runs: keeps a session that suits, and turns whatever happens into a record."""
+"""A testbed on which `pollscope-node` runs: keep a suitable session, and record every outcome of a trial."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pollscope.testbeds.collecting import RunCollectors
 
 # How long each measuring core is watched for gaps before the run.
-# Enough for a warning; what the host takes from a trial is recorded in the trial.
+# Enough for a warning; time that the host takes from a trial is recorded in the trial.
 _NOISE_NS = 500_000_000
-# Calibrating takes longer than a short trial, so that many repeats share so many calibrations and floors of the path.
+# Calibrating takes longer than a short trial, so repeats share this many calibrations and path floors.
 _COSTS = 8
 # Parts of a TrialRecord.
 Parts = dict[str, Any]
@@ -40,7 +40,7 @@ class NodeTestbed(Testbed):
     """Runs trials one after the other; a hung or dead node is ended, and the next trial gets a new one.
 
     Attributes:
-        collectors: what is read during every trial; None without any. May be changed between trials.
+        collectors: read during every trial; None without any. May be changed between trials.
     """
 
     def __init__(self, file: Path, config: TestbedConfig) -> None:
@@ -53,11 +53,11 @@ class NodeTestbed(Testbed):
         self._corunner: CorunnerProgram | None = None
         self._count = 0
         self._repeats_per_cost = 1
-        self._left: Parts = {}  # by the collectors of a trial that was lost
+        self._left: Parts = {}  # of the collectors of a lost trial
 
     @abstractmethod
     def open(self, params: Parameters, log: Path) -> Session:
-        """Start nodes that can run this configuration, and as many others as they can.
+        """Start nodes that can run this configuration, and as many others as possible.
 
         Raises:
             HostError: they do not start.
@@ -68,7 +68,7 @@ class NodeTestbed(Testbed):
         """See `knobs`."""
 
     def knobs(self, what: str, restore_first: bool) -> Knobs:
-        """Return those of the host; turned to a point's levels before its trial."""
+        """Return the knobs of the host, which are set to a point's levels before its trial."""
         self._knobs = self.own_knobs(what, restore_first)
         return self._knobs
 
@@ -98,10 +98,10 @@ class NodeTestbed(Testbed):
         )
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """Measure one trial, with the knobs of its point set and a host-state check before it where one is due.
+        """Measure one trial, with the knobs of its point set, and a host-state check before it if one is due.
 
         Raises:
-            HostError: a node cannot be started, or a host whose knobs are turned is gone.
+            HostError: a node cannot be started, or a host whose knobs are set is gone.
         """
         settings = knob_settings(trial.point.factors)
         try:
@@ -131,7 +131,7 @@ class NodeTestbed(Testbed):
 
     @property
     def host_checks(self) -> Sequence[HostCheck]:
-        """All, those of an interrupted part of the run first."""
+        """Return all host-state checks, those of an interrupted part of the run first."""
         return self._host_state.host_checks
 
     def end_block(self) -> None:
@@ -139,7 +139,7 @@ class NodeTestbed(Testbed):
         self._host_state.close()
 
     def end(self) -> None:
-        """End the session in order, and what runs beside it."""
+        """End the session in order, and the programs beside it."""
         if self._corunner is not None:
             self._corunner.close()
             self._corunner = None
@@ -164,7 +164,7 @@ class NodeTestbed(Testbed):
             self._session = None
 
     def _look(self, point: Point) -> HostCheck:
-        """Return what the cores of a session for this point are like now, or `absent` with the reason."""
+        """Return the present state of the cores of a session for this point, or `absent` with the reason."""
         session = self._suitable_session(point.params)
         try:
             hosts = session.host_state()
@@ -177,7 +177,7 @@ class NodeTestbed(Testbed):
         return {"hosts": [{**host, "lines": []} for host in hosts] if self._one_core else hosts}
 
     def _floor(self, trial: Trial) -> Parts:
-        """Return the path's floor at a trial's point; a node that is lost over it costs no trial."""
+        """Return the path's floor at a trial's point; losing a node here does not fail the trial."""
         point = trial.point
         if not runs_dut(point.params):
             return {}
@@ -209,12 +209,12 @@ class NodeTestbed(Testbed):
         }
 
     def _configured(self, session: Session, trial: Trial) -> tuple[Parts, Parts]:
-        """Configure the DUT and calibrate it once per repeat; return both, or why it takes no part."""
+        """Configure the DUT and calibrate it once per repeat; return both, or why the DUT is not used."""
         params = trial.point.params
         if not runs_dut(params):
             return {}, {"absent": f"dut_core is {params.dut_core}: the DUT did not run"}
         config = session.configure(with_seeds_of(params, trial.repeat))
-        # A value that all repeats shared would have an interval of width 0. The attempts of one trial share it.
+        # If all repeats shared a value, its interval would have width 0. The attempts of one trial share it.
         key = configuration_key(trial.point), trial.repeat // self._repeats_per_cost
         if key not in self._calibrations:
             self._calibrations[key] = session.calibrate(params)
@@ -238,7 +238,7 @@ class NodeTestbed(Testbed):
             collection.stop()
             self._left = collection.record_lost()
             raise
-        except BaseException:  # Ctrl-C: nothing is left behind
+        except BaseException:  # Ctrl-C: leave nothing behind
             collection.stop()
             raise
         collection.stop()
@@ -275,7 +275,7 @@ class NodeTestbed(Testbed):
 def _collector_options(session: Session, params: Parameters) -> dict[str, Mapping[str, object]]:
     """Return the options of collectors for the nodes of a point and the co-runner beside them."""
     corunner = session.corunner_cpus(params).corunner if has_corunners(params) else None
-    # The agents of a pair know their options.
+    # The agents of a pair know their options already.
     more = {} if corunner is None or session.hosts else {"perf-corunner": {"cpus": (corunner,)}}
     return {**session.collector_options, **more}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make the arguments with which EAL takes memory pages of one size and no others."""
+"""Make the EAL arguments that allow memory pages of one size only."""
 
 PAGE_BYTES = {"4 KiB": 4 << 10, "2 MiB": 2 << 20, "1 GiB": 1 << 30}
 SMALL = "4 KiB"
@@ -15,5 +15,5 @@ def page_arguments(page_size: str, folder: str, mib: int) -> list[str]:
     """
     if page_size == SMALL:
         return ["--no-huge", "-m", str(mib)]
-    # With --in-memory EAL takes pages of every size that there are. Here, too, no file outlives the process.
+    # With --in-memory EAL takes pages of every size that there are. No file outlives the process here either.
     return ["--huge-dir", folder, "--huge-unlink", "--no-shconf"]

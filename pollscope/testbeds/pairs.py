@@ -22,7 +22,7 @@ _PairName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 
 
 class NamedPair(TestbedConfig):
-    """One of the pairs: what a file of a pair has, without its kind."""
+    """One of the pairs: the keys of a pair's file, without its kind."""
 
     dut: PairHost
     generator: PairHost
@@ -43,9 +43,9 @@ class PairsConfig(TestbedConfig):
 
 
 class PairsTestbed(Testbed):
-    """Several pairs; a trial is measured by that whose name it bears."""
+    """Several pairs; each trial names the pair that measures it."""
 
-    # A rule of a spec for pairs holds for each of them.
+    # A spec's rule for pairs applies to each of them.
     kind = "pair"
     summary = "several pairs that share the trials of a spec, which names them as pair"
     config_model = PairsConfig
@@ -79,7 +79,7 @@ class PairsTestbed(Testbed):
         return {**next(iter(found.values())), "pairs": found}
 
     def refusal(self, point: Point) -> str | None:
-        """Say why no pair can take a point; None if one can."""
+        """Return why no pair can host a point; None if one can."""
         reasons = [(part.name, part.refusal(point)) for part in self.parts]
         return None if None in [reason for _, reason in reasons] else "; ".join(f"{n}: {r}" for n, r in reasons)
 
@@ -106,7 +106,7 @@ class PairsTestbed(Testbed):
         return [replace(each, host=f"{part.name} {each.host}") for part in self.parts for each in part.findings()]
 
     def status(self) -> TestbedState:
-        """Tell whether all hosts answer."""
+        """Return whether all hosts answer."""
         states = [(part.name, part.status()) for part in self.parts]
         metadata = [f"{name}: {fact}" for name, state in states for fact in state.metadata]
         return TestbedState(all(state.ready for _, state in states), metadata)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure the path's own floor: the latency that the generator sees when its frames come straight back, with no DUT.
 
-Each repeat of a run measures it once per kind of frame, placement and setting of the knobs. The trials that share them
-store it, so that a reader sees how much of a latency is the path and the instrument (docs/validity.md).
+Each repeat of a run measures it once per kind of frame, placement and setting of the knobs. Each of these trials stores
+it, so that a reader sees how much of a latency belongs to the path and the instrument (docs/validity.md).
 """
 
 import json
@@ -16,7 +16,7 @@ from pollscope.spec.lcores import dispatchers, has_generator
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.session import Session, TrialRequest
 
-# 10000 packets, far enough apart that none waits for another: enough for a 99.9th percentile.
+# 10000 packets, far enough apart that none waits for another; enough for a 99.9th percentile.
 _REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
 # Parameters on which the floor depends beside the knobs. The generator's CPU follows from the number and placement of
 # cores and dispatchers; a sleeping generator has the DUT's CPU.
@@ -39,13 +39,13 @@ class PathFloors:
             session: a session that suits the parameters.
             params: the point's.
             knobs: the settings of this point, which are in place.
-            repeat: number of the floor; a value that all repeats shared would have an interval of width 0.
+            repeat: number of the floor: if all repeats shared one value, its interval would have width 0.
 
         Raises:
             NodeLost: the node hung or died; the floor is absent for the rest of the run.
         """
         if not (has_generator(params) and params.generator_receives):
-            return {"absent": "the generator does not receive in this set-up"}
+            return {"absent": "the generator does not receive in this configuration"}
         where = _frames(params) | params.only(PARAMETERS) | {"dispatchers": dispatchers(params)}
         where |= {"knobs": dict(knobs)} if knobs else {}
         kind = json.dumps(where)
@@ -61,12 +61,12 @@ class PathFloors:
 
 
 def _frames(params: Parameters) -> dict[str, Any]:
-    """Say which frames are sent; those of a trace replace the parameter's."""
+    """Return the key of the sent frames; a trace replaces the parameter."""
     return params.only(("frame",) if params.trace is None else ("trace",))
 
 
 def not_measured(error: TrialError) -> str:
-    """Say why there is no floor after an error."""
+    """Return the reason for a missing floor after an error."""
     return f"it could not be measured: {error}"
 
 

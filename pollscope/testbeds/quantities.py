@@ -18,7 +18,7 @@ Obstacle = Callable[[CollectorUse], str]
 
 @dataclass
 class Choice:
-    """Say what a collector was chosen for, and why collectors before it were not."""
+    """The quantity that a collector was chosen for, and why earlier collectors were not."""
 
     quantities: list[str] = field(default_factory=list)
     instead_of: dict[str, str] = field(default_factory=dict)

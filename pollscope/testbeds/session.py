@@ -44,14 +44,14 @@ class TrialRequest:
 
 
 class Watch(Protocol):
-    """Watch what else runs on the measuring CPUs."""
+    """Watch other activity on the measuring CPUs."""
 
     def record(self) -> dict[str, Any]:
         """Return the `host` of a trial's record."""
 
 
 class Session(Protocol):
-    """Nodes that run. Every method may raise NodeLost; the session is then ended and a new one opened."""
+    """Running nodes. Every method may raise NodeLost; the session is then ended and a new one opened."""
 
     @property
     def hello(self) -> dict[str, Any]:
@@ -70,14 +70,14 @@ class Session(Protocol):
         """Return the options of collectors for these nodes, by collector."""
 
     def suits(self, params: Parameters) -> bool:
-        """Tell whether these nodes can take this configuration without being started again."""
+        """Return whether these nodes can take this configuration without a restart."""
 
     @property
     def hosts(self) -> "Sequence[RemoteHost]":
-        """Return the hosts on which collectors run, when they are others; empty: this host."""
+        """Return the other hosts on which collectors run; empty: this host."""
 
     def watch(self) -> Watch:
-        """Return what else runs on the measuring CPUs, from now on."""
+        """Start to watch other activity on the measuring CPUs."""
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configure the nodes; return the `configure` request. Do nothing if they are configured so already."""
@@ -92,18 +92,16 @@ class Session(Protocol):
         """Return gaps of each measuring CPU while nothing runs."""
 
     def host_state(self) -> list[dict[str, Any]]:
-        """Return what the measuring cores of each host are like at this moment, while nothing runs: the node's
-        `host_state`.
-        """
+        """Return the present state of each host's measuring cores, while nothing runs: the node's `host_state`."""
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """Measure a trial whose frames come straight back to the generator, with no DUT; or say why not.
 
-        Of the parameters only those of frame and descriptors count. Configures the nodes again.
+        Only the parameters of frame and descriptors matter. Reconfigures the nodes.
         """
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """Return the CPUs of what a point wants beside the DUT; HostError when there are none for it."""
+        """Return the CPUs of a point's programs beside the DUT; raise HostError if there are none."""
 
     def open_corunner(self, log: Path) -> NodeClient:
         """Start a `pollscope-corunner` on the DUT's host."""

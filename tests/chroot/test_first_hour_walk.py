@@ -53,7 +53,7 @@ pytestmark = [pytest.mark.machine, pytest.mark.timeout(5400)]
 
 @contextmanager
 def network() -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Yield three namespaces, by how a command is started there: one management network, one cable."""
+    """Yield command prefixes for three namespaces with one management network and one cable."""
     keepers = {name: subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for name in ("laptop", *SERVERS)}
     try:
         own = Path("/proc/self/ns/net").readlink()

@@ -177,6 +177,6 @@ def test_without_an_iommu_the_mode_is_refused(bench: Bench) -> None:
 
 
 def test_bad_cpus_never_reach_the_file_of_a_shell(bench: Bench) -> None:
-    with pytest.raises(PlayFailed, match="is no kernel parameter"):
+    with pytest.raises(PlayFailed, match="is not a kernel parameter"):
         bench.play("provision", ["cpu_isolation"], cpu_isolation_cpus="$(reboot)")
     bench.run("test ! -e /etc/default/grub.d/zz-pollscope-cpu_isolation.cfg")

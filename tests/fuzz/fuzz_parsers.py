@@ -4,7 +4,7 @@
     python tests/fuzz/fuzz_parsers.py [PARSER...] --seconds N [--record FILE]
 
 N are seconds of the fuzzing process's CPU time for each parser, whatever else runs on the machine. With a record, what
-was fuzzed before (by the same command, interrupted, or by another) counts: each parser goes on up to N.
+was fuzzed before (by the same command, interrupted, or by another) counts: each parser continues up to N.
 
 A finding is a crash (anything but ParseError), a hang (one text costs more than 2 s of CPU time), an absence without
 a reason, or an invented value: a number in a reading that stands nowhere in the text, in no unit. Prints a line per
@@ -170,7 +170,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parsers", nargs="*", default=DISTINCT, metavar="PARSER")
     arguments.add_argument("--seconds", type=float, default=5.0, help="CPU time for each parser")
-    arguments.add_argument("--record", type=Path, metavar="FILE", help="go on where it stopped, as this file says")
+    arguments.add_argument("--record", type=Path, metavar="FILE", help="continue as this file says")
     arguments.add_argument("--seed", type=int, default=int(time.time()))
     given = arguments.parse_args()
     signal.signal(signal.SIGPROF, _too_long)

@@ -259,7 +259,7 @@ def _no_trial(_execution: Execution) -> None:
 
 
 def fuzz(seconds: float, seed: int, rounds: int | None = None) -> tuple[Fuzzer, str]:
-    """Make rounds until the seconds are over, or so many; return the fuzzer and its first finding."""
+    """Make rounds until the seconds are over, or this number; return the fuzzer and its first finding."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-runs-"))
     (folder / "temporary").mkdir()
     signal.signal(signal.SIGALRM, _too_long)
@@ -284,7 +284,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seconds", type=float, default=5.0, help="for all commands together")
     arguments.add_argument("--seed", type=int, default=int(time.time()))
-    arguments.add_argument("--rounds", type=int, help="make so many instead")
+    arguments.add_argument("--rounds", type=int, help="number of rounds to make instead")
     given = arguments.parse_args()
     print(f"seed {given.seed}", flush=True)
     fuzzer, finding = fuzz(given.seconds, given.seed, given.rounds)

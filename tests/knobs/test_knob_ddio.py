@@ -79,7 +79,7 @@ def test_an_emulated_port_is_set_only_where_that_is_said(tmp_path: Path) -> None
     before = tree.picture()
     with KnobSession("test", tree.host) as session:
         assert session.get("ddio", NIC) == {PORT: "on"}
-        with pytest.raises(Refused, match="no DDIO stands behind it"):
+        with pytest.raises(Refused, match="no DDIO is behind it"):
             session.set("ddio", NIC, "off")
     assert tree.picture() == before
     assert not knobs_of(tree.host)["ddio"].available()

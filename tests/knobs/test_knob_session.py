@@ -384,7 +384,7 @@ def test_no_session_begins_between_the_tasks_of_a_play(
     journals = playbook_modules.load("pollscope_journals")
     journals.begin("ada@one (17)")
     for caller in ("user", "runner"):
-        with pytest.raises(HostError, match=r"a play of ada@one \(17\) that makes this host ready has not ended"):
+        with pytest.raises(HostError, match=r"a play of ada@one \(17\) that prepares this host has not ended"):
             KnobSession("run S-F5", tree.host, caller=caller).__enter__()
     with monkeypatch.context() as of_play:
         of_play.setenv("POLLSCOPE_CALLER", "play")

@@ -154,7 +154,7 @@ def test_the_note_of_a_run_that_goes_on_is_not_taken_for_that_of_a_dead_one(benc
     bench.note.parent.mkdir(parents=True, exist_ok=True)
     bench.note.write_text(f"run other, pid {other}/{start_ticks(other)} on {socket.gethostname()}, of 2026-01-01\n")
     code, said = bench.run(SWEEP, "--restore-first")
-    assert (code, "wait for it: it still goes on" in said[-1]) == (3, True), said
+    assert (code, "wait for it: it is still running" in said[-1]) == (3, True), said
     assert (bench.note.exists(), bench.machine.modes) == (True, [])
 
 

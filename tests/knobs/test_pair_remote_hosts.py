@@ -194,7 +194,7 @@ def test_ddio_of_an_emulated_dut_only_where_the_testbed_says_so(
     done = cli("run", spec, "--testbed", testbed)
     assert tree.picture() == before
     if not said:
-        assert "no DDIO stands behind it" in done.stdout + done.stderr
+        assert "no DDIO is behind it" in done.stdout + done.stderr
         assert not any(trial["status"] == "ok" for trial in cli.only_run().trials)
         return
     assert done.returncode == 0, done.stderr

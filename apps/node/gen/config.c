@@ -201,8 +201,7 @@ static int ask_for_stamps(const struct gen_config *config, struct ports_plan *pl
 	if (config->nic_stamps_ns < NIC_STAMPS_NS_MIN)
 		return node_fail(err, "gen.nic_stamps_ns", "must be 0 or at least %d", NIC_STAMPS_NS_MIN);
 	if (config->rx_port == NO_PORT)
-		return node_fail(err, "gen.nic_stamps_ns",
-		                 "is given, but no rx_port that frames come back to");
+		return node_fail(err, "gen.nic_stamps_ns", "needs rx_port, to which frames come back");
 	plan->ports[config->tx_port].spec.timesync = plan->ports[config->rx_port].spec.timesync = true;
 	return 0;
 }

@@ -16,7 +16,10 @@ static __rte_always_inline uint64_t to_ns(const struct gen_engine *e, uint64_t c
 	return (uint64_t)(((unsigned __int128)cycles * e->ns_per_cycle_q32) >> 32);
 }
 
-/* The same for a lateness, which fits the 24 bits of the stamp: one multiplication, several at once. */
+/*
+ * As above, for a lateness that fits the 24 bits of the stamp: one multiplication, so that several values are converted
+ * at once.
+ */
 static __rte_always_inline uint64_t lateness_to_ns(const struct gen_engine *e, uint64_t cycles)
 {
 	return cycles * e->ns_per_cycle_q32 >> 32;
@@ -81,7 +84,7 @@ static __rte_always_inline uint64_t write_burst(struct gen_engine *e, const enum
 	return bytes;
 }
 
-/* Keep what the driver refused, in front, for the next iteration, which writes it again. Returns its bytes. */
+/* Move the refused frames to the front for the next iteration, which writes them again. Returns their bytes. */
 static uint64_t keep_refused(struct gen_engine *e, unsigned int sent, unsigned int n)
 {
 	uint64_t bytes = 0;

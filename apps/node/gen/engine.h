@@ -90,7 +90,7 @@ struct gen_engine {
 
 	/* of the loop */
 	struct pacer pacer;
-	uint64_t sequence;           /* of the next frame */
+	uint64_t sequence;           /* sequence number of the next frame */
 	uint32_t place[GEN_LISTS];   /* the next entry of traffic.lists */
 	uint64_t sent_of[GEN_LISTS]; /* since the trial's begin */
 	struct gen_queue_polls queue_polls;

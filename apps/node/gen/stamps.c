@@ -20,7 +20,7 @@
 /* A frame that is not back by then is lost, or counts as late if it comes after all. */
 #define PATIENCE_NS 100000000
 
-/* Rounds in which two clocks are compared; the quickest counts. */
+/* Rounds in which two clocks are compared; the shortest counts. */
 #define COMPARISONS 16
 
 /*
@@ -104,7 +104,7 @@ static int compare_clocks(const struct gen_stamps *stamps, int64_t *apart_ns, ui
 	return 0;
 }
 
-/* Two ports share one clock, like those of a card, or have one each: then a difference of their stamps means nothing. */
+/* Ports of one card share a clock. If each port has its own, a difference of their stamps means nothing. */
 static void require_one_clock(struct gen_stamps *stamps)
 {
 	int64_t apart_ns = 0;

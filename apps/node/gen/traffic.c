@@ -100,7 +100,7 @@ static void make_flows(const struct gen_config *config, const struct gen_shape_q
 	}
 }
 
-/* Flow number `n` of the queue at `i`. */
+/* Return flow number `n` of queue `i`. */
 static uint32_t flow_of(const struct gen_shape_queues *w, unsigned int i, uint64_t n)
 {
 	return (uint32_t)(i + n * w->count);

@@ -20,7 +20,7 @@ uint32_t poll_begin(struct poller *p);
 /* Handle an event. Returns the sweeps until the next one, or 0 to leave the loop. Sets sample_due. */
 uint32_t poll_event(struct poller *p);
 
-/* Book sweeps outside the count-down (sampled ones), which ended at `now`. */
+/* Count sweeps outside the count-down (sampled ones), which ended at `now`. */
 void poll_sampled(struct poller *p, uint32_t sweeps, uint64_t now);
 
 /*

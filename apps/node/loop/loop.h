@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The poll loop, written once and specialised at compile time.
- *
- * Every function here is inlined with a constant struct loop_kind. So a loop has no branch on its accounting mode, no
- * indirect call except those of the driver and of called_loops, and no trace of delays if it has none.
+ * Every function here is inlined with a constant struct loop_kind. A loop therefore has no branch on its accounting
+ * mode, no indirect call except those of the driver and of called_loops, and no code for delays if it has none.
  * WORKLOAD_LOOPS() makes the loops of a workload.
  *
  * A new way to receive (an organisation) is a receive function; a new workload is a process function. Sweeping loops
@@ -44,9 +43,9 @@ struct loop_kind {
 	bool delays;
 	receive_fn receive;
 	process_fn process;
-	bool resizes; /* process changes the size of packets if the poller says so */
+	bool resizes; /* process may change the size of packets (poller.resizes) */
 	send_fn send;
-	/* mode sampled: not inlined, so that timed code and untimed code are the same */
+	/* mode sampled: not inlined, so that timed and untimed polls run the same code */
 	range_fn range;
 	sweeps_fn sweeps;
 };
@@ -65,7 +64,7 @@ static __rte_always_inline uint16_t poll_receive(struct poller *p, const struct 
 	return kind.receive(p, (uint16_t)queue, packets);
 }
 
-/* Return how many of the n packets are to be sent; *bytes becomes their bytes. */
+/* Process the packets; return how many remain to be sent, and their bytes in *bytes. */
 static __rte_always_inline uint16_t poll_process(struct poller *p, const struct loop_kind kind,
                                                  struct rte_mbuf **packets, uint16_t n, uint64_t *bytes)
 {
@@ -136,7 +135,7 @@ static __rte_always_inline void plain_range(struct poller *p, const struct loop_
 	}
 }
 
-/* Mode full: book an interval that contains one stamp, unless the host interrupted it. */
+/* Mode full: add an interval that contains one stamp to its sum, unless the host interrupted it. */
 static __rte_always_inline void full_interval(struct poller *p, uint16_t n, uint64_t cycles, uint64_t *sum,
                                               uint64_t *intervals)
 {
@@ -164,7 +163,7 @@ static __rte_always_inline void full_forward(struct poller *p, const struct loop
 	full_interval(p, n, end - processed, &a->transmit_cycles, &a->transmit_intervals);
 }
 
-/* Return the number of packets. Bookkeeping lies outside the intervals: it is loop overhead of this mode. */
+/* Return the number of packets. Bookkeeping is outside the timed intervals and counts as loop overhead of this mode. */
 static __rte_always_inline uint16_t full_busy_poll(struct poller *p, const struct loop_kind kind,
                                                    struct rte_mbuf **packets, uint16_t queue, uint16_t index)
 {
@@ -221,7 +220,7 @@ static __rte_always_inline uint32_t plain_sweeps(struct poller *p, const struct 
 	return sweep;
 }
 
-/* The same for a loop that waits: sweep until it has been quiet long enough, then wait. */
+/* Sweep until the queues have been empty long enough, then wait. */
 static __rte_always_inline uint32_t sweeps_or_wait(struct poller *p, const struct loop_kind kind,
                                                    struct rte_mbuf **packets, uint32_t sweep, uint32_t last)
 {
@@ -258,13 +257,13 @@ static __rte_always_inline uint32_t sweeps_to(struct poller *p, const struct loo
 	return sweep;
 }
 
-/* The place of a sampled sweep, which may go on over several sweeps. */
+/* The position within a sampled sweep, which may extend over several sweeps. */
 struct sweep_place {
 	uint32_t queue;
 	uint32_t sweep; /* counts down from SAMPLED_SWEEP */
 };
 
-/* Move to the next place, possibly in the next sweep. */
+/* Move to the next queue, possibly in the next sweep. */
 static __rte_always_inline void place_after(const struct poller *p, struct sweep_place *at)
 {
 	at->queue = queue_after(p, at->queue);
@@ -307,7 +306,10 @@ static __rte_always_inline void poll_to_end(struct poller *p, const struct loop_
 	at->queue = p->first_queue;
 }
 
-/* Polls before a timed interval, so that it begins as it ends, with neighbours in flight. A random number is added. */
+/*
+ * Polls before a timed interval, so that the pipeline is in the same state at its begin and end. A random number is
+ * added.
+ */
 #define LEAD_POLLS 64
 static __rte_always_inline void poll_lead(struct poller *p, const struct loop_kind kind,
                                           struct rte_mbuf **packets, struct sweep_place *at, uint32_t spread)
@@ -413,8 +415,7 @@ static __rte_always_inline void sample_poll_gap(struct poller *p, const struct l
 }
 
 /*
- * Count the hardware events of one poll of a random queue, less those of reading the counters. Kept if the poll was
- * busy.
+ * Count the hardware events of one poll of a random queue, minus those of reading the counters; keep busy polls only.
  */
 static __rte_always_inline void sample_counters(struct poller *p, const struct loop_kind kind,
                                                 struct rte_mbuf **packets, struct sweep_place *at)
@@ -442,9 +443,9 @@ static __rte_always_inline void sample_counters(struct poller *p, const struct l
 }
 
 /*
- * Of 32 sampled sweeps two time a busy poll, one times an iteration, one a gap between polls, and four read hardware
- * counters (if possible). The others are timed intervals. Ends at the end of a sweep and returns the number of the
- * next one.
+ * On average, of 32 sampled sweeps two time a busy poll, one times an iteration, one a gap between polls, and four read
+ * hardware counters (if possible). The others are timed intervals. Ends at the end of a sweep and returns the number of
+ * the next one.
  */
 #define SAMPLED_SWEEP (UINT32_MAX - 1)
 static __rte_always_inline uint32_t sampled_sweep(struct poller *p, const struct loop_kind kind,
@@ -632,9 +633,9 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 	POLL_LOOP(name##_full, ACCOUNTING_FULL, __VA_ARGS__)
 
 /*
- * Mode sampled, on which all claims rest, exists for every source: SAMPLED_LOOPS. The other modes exist where the
- * accounting itself is judged or counting is enough: without delays, and with packets that no other lcore touches:
- * ALL_LOOPS. Arguments from `receive` on.
+ * Mode sampled, on which all claims rest, exists for every source (SAMPLED_LOOPS). The other modes serve to check the
+ * accounting, or when counting is enough. They exist only without delays, and for packets that no other lcore touches
+ * (ALL_LOOPS). Arguments: struct loop_kind from `receive` on.
  */
 #define SAMPLED_LOOPS(name, source, ...)                                                                     \
 	SAMPLED_LOOP(name##_sampled, source, false, __VA_ARGS__)                                             \
@@ -645,7 +646,7 @@ static __rte_always_inline void notified_loop(struct poller *p, const struct loo
 	SAMPLED_LOOP(name##_delays_sampled, source, true, __VA_ARGS__)
 
 /* clang-format off */
-/* The same as parts of initialisers: of an array by enum accounting, and of a loop_table. */
+/* Parts of initialisers with these loops: of an array by enum accounting, and of a loop_table. */
 #define BY_MODE(name)                                                                                        \
 	[ACCOUNTING_NONE] = name##_none, [ACCOUNTING_COUNT] = name##_count,                                  \
 	[ACCOUNTING_SAMPLED] = name##_sampled, [ACCOUNTING_FULL] = name##_full

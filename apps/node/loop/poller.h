@@ -42,7 +42,7 @@ enum poller_role { POLLER_WORKER, POLLER_DISPATCHER };
 enum poller_source {
 	SOURCE_RX_QUEUES, /* RX queues that no other lcore reads */
 	SOURCE_LOCKED,    /* RX queues that several lcores read, one at a time */
-	SOURCE_TRYLOCK,   /* the same, but a taken lock is passed by */
+	SOURCE_TRYLOCK,   /* as SOURCE_LOCKED, but a queue whose lock is taken is skipped */
 	SOURCE_COREC,     /* RX queues that several lcores read at the same time */
 	SOURCE_NOTIFIED,  /* RX queues whose doorbells notify the lcore; one lcore at a time reads them */
 	SOURCE_WAITING,   /* RX queues that no other lcore reads; the lcore waits after empty sweeps */
@@ -194,7 +194,7 @@ struct poller {
 
 /*
  * With this many queues or more, sweeps are polled range by range, so that a timed interval can begin and end inside
- * one. In shorter sweeps the calls would be felt, so many sweeps run at once.
+ * one. In shorter sweeps the calls would cost too much, so many sweeps run at once.
  */
 #define POLLER_RANGE_QUEUES 64
 static inline bool poller_by_range(const struct poller *p)
@@ -260,7 +260,7 @@ static inline uint32_t poll_unit(const struct poller *p)
 	return poller_by_range(p) || p->queues == 0 ? 1 : p->queues;
 }
 
-/* Return a poller for this lcore, in memory of its socket, with nothing assigned; NULL when out of memory. */
+/* Return a poller without queues for this lcore, in memory of its NUMA node; NULL when out of memory. */
 struct poller *poller_new(unsigned int lcore);
 
 /* NULL is allowed. */

@@ -106,7 +106,7 @@ void quiet_wait(struct poller *p)
 
 	if (needs_ring(p)) {
 		qwait_rearm(p->waiter.set, 0);
-		/* also takes an old ring, which would otherwise end the wait at once */
+		/* also consumes an old ring, which would otherwise end the wait at once */
 		waits = qwait_next(&p->waiter) == QWAIT_NONE && !look(p);
 	} else if (p->wait == WAIT_MONITORS) {
 		find_lines(p);

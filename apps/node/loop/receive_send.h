@@ -66,7 +66,7 @@ static __rte_always_inline uint16_t receive_locked(struct poller *p, uint16_t pl
 	return n;
 }
 
-/* The same, but a taken lock is passed by. */
+/* As above, but a queue whose lock is taken is skipped. */
 static __rte_always_inline uint16_t receive_trylock(struct poller *p, uint16_t place,
                                                     struct rte_mbuf **packets)
 {

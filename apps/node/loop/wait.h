@@ -19,7 +19,7 @@ static __rte_always_inline void set_aside(struct poller *p, uint64_t cycles)
 }
 
 /*
- * Return whether the window should have ended a second ago: a timed interval can go on for hundreds of packets, each
+ * Return whether the window should have ended a second ago: a timed interval can last for hundreds of packets, each
  * with a delay. Without a trial the cost of a wait is being calibrated.
  */
 static __rte_always_inline bool is_overdue(const struct poller *p, uint64_t now)
@@ -28,8 +28,8 @@ static __rte_always_inline bool is_overdue(const struct poller *p, uint64_t now)
 }
 
 /*
- * Wait since `start` for all that is owed. A wait takes slightly longer than requested; the excess is subtracted from
- * the next one, so that a delay of c cycles adds c cycles on average.
+ * Wait, counted from `start`, for the whole outstanding delay. A wait takes slightly longer than requested; the excess
+ * is subtracted from the next one, so that a delay of c cycles adds c cycles on average.
  */
 static __rte_always_inline void wait_since(struct poller *p, uint64_t start)
 {

@@ -49,7 +49,7 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
     if not shares:
         return no_ends(predicate)
     of = metric_dictionary()[predicate.beside].title
-    what = f"{metric.title} rises by so much of the rise of {of}:"
+    what = f"{metric.title} rises by this share of the rise of {of}:"
     return ratios_finding(predicate, what, shares, behind, confidence)
 
 

@@ -41,7 +41,7 @@ from pollscope.store.run_folder import RunFolder
 # If more than this share of all trials are flagged, the verdict would be one on the disturbance. If they are that share
 # of one point only, the verdict stands if the other trials give the same one.
 _MOST_FLAGGED = 0.5
-# Reasons for left-out points in one sentence.
+# Most reasons for left-out points that one sentence lists.
 MOST_REASONS = 2
 # Predicates that judge each point by itself; all others compare points.
 _NOT_COMPARING = (Within, EveryTrial)
@@ -137,14 +137,14 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     data = data_of(table, claim.metric)
     if data.empty:
         counted = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
-        return _not_measurable(f"the run has no trial that is data{counted}", _left_out(claim, run))
+        return _not_measurable(f"the run has no valid trial{counted}", _left_out(claim, run))
     selected = _selected(data, claim.where, run)
     if selected.empty:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
     unfit = _unfit(claim, run, table, selected)
     selected = selected[~places(selected).isin(unfit)]
     if selected.empty:
-        return _not_measurable(f"no point is fit to judge by: {next(iter(unfit.values()))}")
+        return _not_measurable(f"no point is suitable for a judgement: {next(iter(unfit.values()))}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
     if unfit:
         finding = replace(finding, sentence=f"{finding.sentence} Left out: {next(iter(unfit.values()))}.")
@@ -190,9 +190,7 @@ def _lacking(claim: Claim, run: RunFolder) -> str:
     """Return what the claim needs and the run's testbed lacks; empty if it lacks nothing."""
     host = HostMetadata(run.meta)
     if "fast-link" in claim.needs and host.slow_link:
-        return (
-            f"the claim is about packets that follow each other as at 10 Gbit/s, and on this testbed {host.slow_link}"
-        )
+        return f"the claim is about packets spaced as at 10 Gbit/s, and on this testbed {host.slow_link}"
     wanted = " and ".join(_NEEDS[need] for need in claim.needs if need in _NEEDS)
     if wanted and host.without_hardware:
         return f"the claim is about {wanted}, and {host.without_hardware}"
@@ -203,7 +201,7 @@ def _lacking(claim: Claim, run: RunFolder) -> str:
 
 
 def _stopped(run: RunFolder) -> bool:
-    """Tell whether trials were repeated until an interval was narrow."""
+    """Return whether trials were repeated until an interval was narrow."""
     repeats = run.meta.get("spec", {}).get("repeats")
     return isinstance(repeats, Mapping) and isinstance(repeats.get("until"), Mapping)
 
@@ -349,7 +347,7 @@ def _selected(data: pd.DataFrame, where: Where, run: RunFolder) -> pd.DataFrame:
             return data.iloc[:0]
         else:
             fits = pd.Series([_fits(level, condition) for level in data[column]], data.index, dtype=bool)
-            # A condition on how notified cores wait says nothing of cores that are not notified.
+            # A condition on the waiting of notified cores does not apply to other cores.
             if name in OF_QWAIT and "factor.notification" in data.columns:
                 fits |= data["factor.notification"] != "qwait"
             data = data[fits]

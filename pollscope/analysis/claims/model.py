@@ -19,7 +19,7 @@ from pollscope.spec.model import Parameters
 from pollscope.spec.predicates import LOAD, Need, OwnClaim, Predicate, Where
 from pollscope.stats.tolerance import bounds_of
 
-# The source of a claim that is a question of one's own.
+# The source of a claim that a user's spec states.
 OWN = "this spec"
 # Kinds of predicates on a ratio, whose effect is its distance from 1.
 OF_RATIO = ("ratio", "average_ratio", "ratio_of_ratios", "growth")
@@ -34,7 +34,7 @@ class Claim(StrictModel):
     source: str = Field(min_length=1)
     metric: str
     where: Where = Field(default={})
-    needs: tuple[Need, ...] = Field(default=(), strict=False, description="judged where a real NIC has these only")
+    needs: tuple[Need, ...] = Field(default=(), strict=False, description="judged only where a real NIC has these")
     needs_load: bool = Field(default=False, description="leave out points that do not stand for their load")
     stated: str | None = Field(
         default=None, description="what the paper prints; the bounds of the predicate follow from it"
@@ -103,7 +103,7 @@ def _parse_file(text: str, name: str) -> ClaimFile:
     """Read a file of claims from YAML text.
 
     Raises:
-        UsageError: the first thing that is wrong, with file, line and key.
+        UsageError: the first error, with file, line and key.
     """
     document = documents.parse(text, name)
     try:

@@ -14,7 +14,7 @@ from pollscope.stats.estimates import NO_INTERVAL, Estimate, equivalence, more_v
 Text = Callable[[float], str]
 # Predicates on two levels of a factor.
 Ends = Ratio | AverageRatio | RiseShare
-# An estimate with an interval of the level that is asked for.
+# Returns an estimate with an interval of the requested level.
 AtLevel = Callable[[float], Estimate]
 AGREES, DISAGREES = VerdictKind.AGREES, VerdictKind.DISAGREES
 INCONCLUSIVE, NOT_MEASURABLE = VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURABLE
@@ -92,7 +92,7 @@ def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
 
 
 def _same_level(one: Level, other: Level) -> bool:
-    """Tell whether two levels are the same, words by letter and numbers by value."""
+    """Return whether two levels are the same; compare words as text and numbers by value."""
     if isinstance(one, str) or isinstance(other, str):
         return one == other
     return math.isclose(float(one), float(other), abs_tol=1e-9)

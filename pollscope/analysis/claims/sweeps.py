@@ -28,7 +28,7 @@ from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
 from pollscope.stats.estimates import Estimate, FittedLine, Trend, difference_p, line, together_confidence, trend
 
-# Groups that a sentence names.
+# Most groups that a sentence names.
 _MOST_NAMED = 4
 
 
@@ -48,7 +48,7 @@ def _by_block(members: Sequence[PointValues], factor: str) -> list[tuple[list[fl
             x, y = blocks.setdefault(block, ([], []))
             x += [float(sample.levels[factor])] * len(values)
             y += values
-    # Blocks of a single level, for instance of a round that was added for one point, say nothing of a trend.
+    # Blocks of a single level, for instance of a round that was added for one point, say nothing about a trend.
     compared = [(x, y) for x, y in blocks.values() if len(set(x)) > 1]
     return compared if len(compared) >= FEWEST_BLOCKS else [_xy(members, factor)]
 
@@ -227,9 +227,9 @@ def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confiden
     for label, members in groups(found, predicate.factor):
         levels = [float(sample.levels[predicate.factor]) for sample in members]
         if min(levels) >= predicate.low or max(levels) <= predicate.high:
-            continue  # no level before the peak, or none beyond it: the highest one measured is no peak
+            continue  # no level before the peak, or none beyond it: the highest measured one is not a peak
         if not any(predicate.low <= level <= predicate.high for level in levels):
-            continue  # whatever is highest of the others, the stated one may be higher
+            continue  # the stated level may still be the highest
         behind += members
         at = _may_be_highest(members, predicate.factor, confidence)
         highest = max(members, key=lambda sample: sample.estimate.value)

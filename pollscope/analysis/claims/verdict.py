@@ -38,7 +38,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Finding:
-    """Hold the result of a predicate and the points that it compared, which are not all that the claim speaks of."""
+    """The result of a predicate and the points that it compared, which may be fewer than the claim covers."""
 
     kind: VerdictKind
     sentence: str
@@ -63,7 +63,7 @@ class Verdict:
     Attributes:
         modelled: whether trials of the run were simulated instead of measured.
         view: the same by another statistic or fewer trials, which decides nothing.
-        viewed_by: which, in words; empty without a view.
+        viewed_by: name of that view; empty without one.
     """
 
     claim: Claim
@@ -81,7 +81,7 @@ class Verdict:
 
     @property
     def tested(self) -> bool:
-        """Tell whether chance could have made the verdict: trials were compared by their intervals."""
+        """Return whether chance could have caused the verdict: trials were compared by their intervals."""
         known = isinstance(self.claim, Claim) and not isinstance(self.claim.predicate, EveryTrial)
         return known and self.kind is not VerdictKind.NOT_MEASURABLE
 

@@ -24,7 +24,7 @@ RULES = tuple(
     Rule(stage, tuple(each["when"]), _JUDGES[stage], each["source"], each["refuted_by"])
     for stage, each in YAML(typ="safe").load(data_folder("data") / "stages.yaml").items()
 )
-# Where more of the trials than this say the opposite of their means, these alone decide nothing.
+# If more than this share of the trials contradict their means, the means alone decide nothing.
 _DISAGREEING_SHARE = 1 / 3
 
 _TCP_FLOWS = (
@@ -84,7 +84,7 @@ def explain_run(run: RunFolder, table: pd.DataFrame) -> list[Diagnosis]:
 
 
 def explain_paper(paper: str) -> list[Diagnosis]:
-    """The same for the points of a paper's own table of counters.
+    """Diagnose the points of a paper's own table of counters.
 
     Raises:
         UsageError: the paper states none.

@@ -13,10 +13,10 @@ from pollscope.models.dma_caches import Iotlb, ddio_hits, ring_footprint_bytes
 from pollscope.models.pcie import GENERATIONS, LinkBytes, PcieLink, received, sent
 
 _BY_THE_MODEL = "by the model"
-# Share of the LLC in which DDIO allocates where neither its ways nor theirs are known: two ways of twenty (Intel DDIO
-# primer, 2012; intra-host text, section 2.2.1).
+# Share of the LLC in which DDIO allocates if neither the LLC's ways nor DDIO's are known: two ways of twenty (Intel
+# DDIO primer, 2012; intra-host paper, section 2.2.1).
 DDIO_SHARE, DDIO_WAYS = 0.1, 2
-# An IOTLB as Neugebauer et al. (SIGCOMM 2018, section 6.5) found it; a page of DPDK's where none was asked for.
+# An IOTLB as Neugebauer et al. (SIGCOMM 2018, section 6.5) found it; and DPDK's page size if none was requested.
 IOTLB_ENTRIES, WALK_NS = 64, 330.0
 PAGE_BYTES = {"4 KiB": 4096, None: 2 << 20, "2 MiB": 2 << 20, "1 GiB": 1 << 30}
 # Data room and headroom of an mbuf, as DPDK makes it (RTE_MBUF_DEFAULT_BUF_SIZE).
@@ -41,7 +41,7 @@ def _frame(point: PointObservations) -> int:
 
 
 def link_share(point: PointObservations) -> tuple[float, str]:
-    """The share of the link that the measured packets take, and the sentence.
+    """Return the share of the link that the measured packets take, and a sentence that states it.
 
     Raises:
         NotMeasured: the link, the size of frames or the packets are not known.
@@ -80,7 +80,7 @@ def iotlb_words(point: PointObservations) -> str:
 
 
 def ddio_words(point: PointObservations) -> str:
-    """Between which shares device writes hit, from rings and ways; empty where the LLC or the rings are not known."""
+    """Describe the modelled hit rate of device writes, from rings and ways; empty if the LLC or rings are unknown."""
     ring, frame = point.param("rx_desc"), point.param("frame")
     if not ring or not isinstance(frame, int) or not point.llc_bytes:
         return ""
@@ -94,17 +94,17 @@ def ddio_words(point: PointObservations) -> str:
 
 
 def _ways(point: PointObservations, llc_bytes: float) -> tuple[int, float, str]:
-    """Ways that device writes allocate in, bytes of one, and where that is from."""
+    """Return the ways that device writes allocate in, the bytes of one, and the source of these numbers."""
     if point.llc_ways is None:
         return DDIO_WAYS, DDIO_SHARE / DDIO_WAYS * llc_bytes, "a tenth of the LLC, as its ways are not recorded"
     asked = _asked_ways(point.param("knob.ddio_ways"))
     ways = min(asked or DDIO_WAYS, point.llc_ways)
-    origin = "as the knob ddio_ways has it" if asked else "assumed"
+    origin = "as set by the knob ddio_ways" if asked else "assumed"
     return ways, llc_bytes / point.llc_ways, f"{human_number(ways)} of {point.llc_ways} ways, {origin}"
 
 
 def _asked_ways(level: object) -> int | None:
-    """Ways of a level of the knob: `4 ways`, or a mask."""
+    """Return the number of ways of the knob's level: `4 ways`, or a mask."""
     if level is None:
         return None
     value = parse_setting("ddio_ways", level)

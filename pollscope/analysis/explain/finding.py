@@ -21,7 +21,7 @@ class RuleOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class RuleJudgement:
-    """Hold the outcome of a rule at a point and the sentences with its numbers, the weightiest first."""
+    """Hold the outcome of a rule at a point and the sentences with its numbers, the most important first."""
 
     kind: RuleOutcome
     evidence: tuple[str, ...]

@@ -28,7 +28,7 @@ FULL_BUSY_POLLS_SHARE = 0.9
 def _mean(values: Sequence[float]) -> float:
     return (
         fmean(values) if len(values) > 1 else float(values[0])
-    )  # fmean() is slow, and single trials are asked hundreds of times
+    )  # fmean() is slow, and is called hundreds of times for single trials
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class PointObservations:
         busy_polls_filled: per trial, packets of the fullest queue (with doorbells: of all queues) over the packets that
             its busy polls could have taken.
         links: (name of the line, metric of its traffic, bits per second); `no_link` is the reason if there is none.
-        limits: known capacities that are no metric of the run: tags, wqes, dram_bytes_per_s.
+        limits: known capacities that are not metrics of the run: tags, wqes, dram_bytes_per_s.
         llc_bytes: size of the last-level cache.
         llc_ways: its ways; None if unknown.
         nic_link: the PCIe link of the NIC (collector pcie); None if unknown.
         without_hardware: why no PCIe, IOMMU or DDIO of real hardware is behind the NIC; empty if it may be real.
-        not_its_maximum: why the load is no share of the DUT's maximum; empty if it is one.
+        not_its_maximum: why the load is not a share of the DUT's maximum; empty if it is one.
         before: the point that differs only in having the fewest cores.
         without_iommu: the point that differs only in having the IOMMU off.
         trial_count: trials behind the numbers; 0 for a paper's numbers.
@@ -141,7 +141,7 @@ class PointObservations:
 
     @cached_property
     def has_generator(self) -> bool:
-        """Tell whether something sends to the DUT."""
+        """Return whether something sends to the DUT."""
         return self.param("feed") not in WITHOUT_GENERATOR and self.param("workload") not in RECEIVE_NOTHING
 
     @cached_property
@@ -160,7 +160,7 @@ class PointObservations:
 
     @cached_property
     def backlogged(self) -> bool:
-        """Tell whether the DUT always had more packets than it took.
+        """Return whether the DUT always had more packets than it took.
 
         Raises:
             NotMeasured: what was lost is not known.
@@ -207,12 +207,13 @@ class PointObservations:
 
     @property
     def ring_is_full(self) -> bool:
-        """Tell whether packets found no room in a ring between the DUT's cores."""
+        """Return whether packets found no room in a ring between the DUT's cores."""
         return (self.known("ring_full_share") or 0.0) > SATURATED_MISSED_SHARE
 
     @property
     def has_idle_polls(self) -> bool:
-        """Tell whether all lcores that read RX queues have time for more polls: they neither work nor wait for a lock.
+        """Return whether all lcores that read RX queues have time for more polls: they neither work nor wait for a
+        lock.
 
         Raises:
             NotMeasured: the trials have no cycles.
@@ -258,7 +259,7 @@ class PointObservations:
 
     @cached_property
     def core_bound(self) -> bool:
-        """Tell whether the busiest lcore is saturated while more packets are waiting.
+        """Return whether the busiest lcore is saturated while more packets are waiting.
 
         Raises:
             NotMeasured: its cycles or the lost packets are unknown.

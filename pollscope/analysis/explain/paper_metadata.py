@@ -32,7 +32,7 @@ def paper_metadata(paper: str) -> list[PointObservations]:
     table, law = stated(paper, "I-T1"), stated(paper, "I-LL")
     if not table or not law:
         raise UsageError(
-            "its text states no table of counters to explain", citation(paper), "name a run, or --paper intrahost"
+            "the paper has no table of counters to explain", citation(paper), "name a run, or --paper intrahost"
         )
     limits = {"tags": float(law["tag_limit"]), "wqes": float(table["log_max_outstanding_wqe"])}
     found: list[PointObservations] = []

@@ -8,15 +8,15 @@ from pollscope.base.units import human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.search import SATURATED_MISSED_SHARE
 
-# Waiting for a lock is what limits from this share of an lcore's time on: without it the same core does 11 % more.
+# From this share of an lcore's time on, waiting for a lock limits: without it the same core does 11 % more.
 _LOCK_SHARE = 0.1
 _LOST_CLAIMS_SHARE = 0.5
-# Of a busy core's time: where more of it is the virtual NIC's, that limits and not the forwarder.
+# If the virtual NIC takes more than this share of a busy core's time, it limits, not the forwarder.
 _MOSTLY_WIRE_SHARE = 0.5
-# At the start this share of packets may find no mbuf, or no room in the TX queue, by chance.
+# This share of packets may by chance find no mbuf, or no room in the TX queue, at the start.
 _FEW_SHARE = 0.001
 _AWAY_SHARE = 0.01
-# With that much of its time gone a core does not do what it can, whatever else limits it.
+# A core that loses this share of its time is limited by that, whatever else limits it.
 _MOSTLY_AWAY_SHARE = 0.25
 
 
@@ -39,7 +39,7 @@ def _core_cycles(point: PointObservations) -> RuleJudgement:
         return judged(RuleOutcome.CLEAR, f"{busy}, but most of that is the virtual NIC's copying")
     waiting = _waits_most(point)
     if waiting.waiting >= _LOCK_SHARE:
-        # An unfair lock keeps one core busy and starves the others: with less work a packet it would be held as long.
+        # An unfair lock keeps one core busy and starves the others: with less work per packet it would be held as long.
         return judged(RuleOutcome.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
     return judged(
         RuleOutcome.LIMITS,
@@ -69,7 +69,7 @@ def _copying(point: PointObservations) -> RuleJudgement:
         RuleOutcome.LIMITS,
         f"{share} of the cores' time goes into copying frames, which a NIC's DMA engine does by itself",
         _cycles_text(point),
-        "a run with `dma: swap` (buffers change hands) or `feed: infinite` (nobody sends) measures the rest alone",
+        "a run with `dma: swap` (buffers change hands) or `feed: infinite` (no sender) measures the rest alone",
     )
 
 
@@ -92,7 +92,7 @@ def _cycles_text(point: PointObservations) -> str:
 
 def _sweep(point: PointObservations) -> RuleJudgement:
     if point.param("notification") == "qwait":
-        return judged(RuleOutcome.CLEAR, "doorbells tell which queue is next, so no empty queue is polled")
+        return judged(RuleOutcome.CLEAR, "doorbells identify the next queue, so no empty queue is polled")
     filled = point.filled
     said = f"the fullest queue gives {human_share(filled)} of what its polls can take ({point.param('burst')} each)"
     if not point.backlogged or filled < FULL_BUSY_POLLS_SHARE:
@@ -111,9 +111,9 @@ def _rx_ring(point: PointObservations) -> RuleJudgement:
     if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
         return judged(RuleOutcome.CLEAR, lost)
     if not point.has_idle_polls or point.filled >= FULL_BUSY_POLLS_SHARE:
-        return judged(RuleOutcome.CLEAR, f"{lost}, because what empties the ring is slower than what fills it")
+        return judged(RuleOutcome.CLEAR, f"{lost}, because the ring is filled faster than it is emptied")
     if _is_away(point):
-        said = f"{lost}; a longer ring would hold what comes while the host has the core"
+        said = f"{lost}; a longer ring would hold the packets that come while the host has the core"
         return judged(RuleOutcome.OPEN, said, _lasts(point))
     return judged(
         RuleOutcome.LIMITS,
@@ -129,11 +129,11 @@ def _lasts(point: PointObservations) -> str:
     if not size or not rate:
         return ""
     queues = 1 if point.param("shape") == "SQ" else point.param("queues") or 1
-    return f"at the mean rate {size} descriptors hold what comes within {human_ns(1e9 * size * queues / rate)}"
+    return f"at the mean rate {size} descriptors hold the packets of {human_ns(1e9 * size * queues / rate)}"
 
 
 def _is_away(point: PointObservations) -> bool:
-    """Tell whether what is lost is about what comes while something else has the core."""
+    """Return whether the lost packets are about those that come while something else has the core."""
     away = point.known("interrupted_share") or 0.0
     return away >= _AWAY_SHARE and 2 * away >= point.lost
 

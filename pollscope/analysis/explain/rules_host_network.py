@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stages between a NIC and memory: the PCIe link, its tags and credits, work requests, IOTLB, IIO, MTT, DRAM, DDIO.
+"""Judge stages between a NIC and memory: the PCIe link, its tags and credits, work requests, IOTLB, IIO, MTT, DRAM,
+DDIO.
 
-Little's law is an identity: when rate and latency rise, so do the reads under way. A grown latency is therefore no
-cause by itself; it says that some stage queues, and the rules say which may, and what would tell them apart. What the
-models of the link, the IOTLB and DDIO expect stands beside what was measured (dma_models.py).
+Little's law is an identity: when rate and latency rise, so do the reads under way. A higher latency is therefore not a
+cause by itself; it shows that some stage queues, and the rules say which stages may, and what would distinguish them.
+Predictions of the models of the link, the IOTLB and DDIO are listed beside the measurements (dma_models.py).
 """
 
 from collections.abc import Callable
@@ -21,25 +22,25 @@ from pollscope.stats.littles_law import BITS_PER_BYTE
 # Outstanding reads of a PCIe function with 8-bit extended tags (PCI Express Base Specification 4.0, section 2.2.6.2).
 _TAGS = 256
 _STALLS = ("nic_pcie_write_stalled_share", "nic_pcie_read_stalled_share")
-# Of what there is a fixed number: nearly all in use, and so few that there is no question.
+# Shares of a fixed resource: nearly all in use; and so few in use that it does not limit.
 FULL_SHARE, FREE_SHARE = 0.9, 0.5
-# Two points are the same within a twentieth, as in the claims on the intra-host text.
+# Two points are the same within a twentieth, as in the claims on the intra-host paper.
 SAME = 0.05
-# A latency has grown from here on.
+# From this ratio on, a latency counts as higher.
 _GROWN = 0.1
 _FEW_MISSES = 0.01
-# DRAM written with more than this share of a packet's bytes: the LLC did not keep what the NIC had written there.
+# If DRAM writes exceed this share of the packets' bytes, the LLC did not keep the NIC's writes.
 _SPILLED_SHARE = 0.1
-# Of a link that packets take so much of, what else is on it may be the rest.
+# If packets take this share of a link, other traffic on it may take the rest.
 _BUSY_LINK_SHARE = 0.75
-# Share of time in which a NIC had something to send over PCIe and no credit for it.
+# Share of time in which a NIC waited for PCIe credits.
 STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
-# Walks are shown for a length of this where it was not measured.
+# Length of a page walk that is assumed if it was not measured.
 WALK_NS = 100.0
 
 
 def _hardware(judge: Callable[[PointObservations], RuleJudgement]) -> Callable[[PointObservations], RuleJudgement]:
-    """The rule where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
+    """Apply a rule only where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
 
     def judged(point: PointObservations) -> RuleJudgement:
         if point.without_hardware:
@@ -50,7 +51,7 @@ def _hardware(judge: Callable[[PointObservations], RuleJudgement]) -> Callable[[
 
 
 def _reads(point: PointObservations) -> tuple[str, float]:
-    """By which way the reads under way are known, and their number."""
+    """Return the number of reads under way, and how it is known."""
     for metric in OUTSTANDING:
         if (reads := point.known(metric)) is not None:
             return metric, reads
@@ -101,13 +102,13 @@ def _tags(point: PointObservations) -> RuleJudgement:
 def _work_requests(point: PointObservations) -> RuleJudgement:
     most = point.known("nic_work_requests") or point.limits.get("wqes")
     if most is None:
-        raise NotMeasured("how many work requests the NIC has under way at most is not recorded (collector mlxconfig)")
+        raise NotMeasured("the limit of the NIC's outstanding work requests is not recorded (collector mlxconfig)")
     share, used = _in_use(point, "work requests of the NIC", most)
     return judged(_by_share(share), used)
 
 
 def _change(point: PointObservations, metric: str) -> float | None:
-    """The metric over that of the point with the fewest cores."""
+    """Return the metric divided by that of the point with the fewest cores."""
     first = point.before.known(metric) if point.before else None
     now = point.known(metric)
     return now / first if now is not None and first else None
@@ -185,7 +186,7 @@ def _iio(point: PointObservations) -> RuleJudgement:
     if rate:
         reads = human_number(growth * rate)
         identity = f"rate x{human_number(rate)} and latency x{human_number(growth)} imply x{reads} reads under way"
-    return judged(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; reads are not what it lacks")
+    return judged(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; it does not lack reads")
 
 
 def _mtt(point: PointObservations) -> RuleJudgement:
@@ -200,7 +201,7 @@ def _dram(point: PointObservations) -> RuleJudgement:
     point.mean("dram_bytes_per_s")
     peak = point.limits.get("dram_bytes_per_s")
     if peak is None:
-        raise NotMeasured(f"{point.text('dram_bytes_per_s')}, but what the DRAM can do at most is not recorded")
+        raise NotMeasured(f"{point.text('dram_bytes_per_s')}, but the capacity of the DRAM is not recorded")
     share = point.mean("dram_bytes_per_s") / peak
     said = f"{point.text('dram_bytes_per_s')}, {human_share(share)} of {human(peak, 'B/s')}"
     return judged(_by_share(share), said)

@@ -13,7 +13,7 @@ _LINE_SHARE = 0.98
 
 
 def _has_time_left(point: PointObservations) -> bool:
-    """Tell whether the DUT has time left; assume so if its cycles or losses are unknown."""
+    """Return whether the DUT has time left; assume so if its cycles or losses are unknown."""
     try:
         return not point.core_bound
     except NotMeasured:
@@ -26,7 +26,7 @@ def _generator(point: PointObservations) -> RuleJudgement:
     if point.backlogged:
         return judged(RuleOutcome.CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
     if not _sends(point):
-        return judged(RuleOutcome.CLEAR, "no load was asked for")
+        return judged(RuleOutcome.CLEAR, "no load was requested")
     unsent, sent = point.text_if_known("unsent_share"), point.text_if_known("offered_pps")
     late = (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
     whole = bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
@@ -45,7 +45,7 @@ def _generator(point: PointObservations) -> RuleJudgement:
 
 
 def _generator_is_away(point: PointObservations) -> bool:
-    """Tell whether what was not sent is about what was due while something else had the generator's CPU."""
+    """Return whether the unsent packets are about those due while something else had the generator's CPU."""
     return 2 * (point.known("generator_away_share") or 0.0) >= (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
 
 
@@ -68,17 +68,15 @@ def _offered_load(point: PointObservations) -> RuleJudgement:
         return judged(RuleOutcome.CLEAR, load)
     if point.lost_elsewhere > SATURATED_MISSED_SHARE:
         return judged(RuleOutcome.OPEN, _elsewhere(point), load)
-    return judged(RuleOutcome.LIMITS, f"the DUT takes all that comes: {load}", _left(point), point.not_its_maximum)
+    return judged(RuleOutcome.LIMITS, f"the DUT takes all packets: {load}", _left(point), point.not_its_maximum)
 
 
 def _elsewhere(point: PointObservations) -> str:
     if point.not_arrived is not None:
         return (
-            f"{human_share(point.not_arrived)} of what was sent did not come to the DUT's port: lost on the way to it"
+            f"{human_share(point.not_arrived)} of the sent packets did not reach the DUT's port: lost on the way to it"
         )
-    return (
-        f"{point.text('loss_share')}, which no counter of the DUT knows of: in the NIC, or where the generator receives"
-    )
+    return f"{point.text('loss_share')}, which no counter of the DUT shows: in the NIC, or where the generator receives"
 
 
 def _nic_port(point: PointObservations) -> RuleJudgement:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Collect what was observed at every point of a run from its trial records and its table of metrics."""
+"""Collect the observations at every point of a run from its trial records and its table of metrics."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
 IOMMU = "knob.iommu"
-# A trial whose cycles are known worse tells no busy core from one with time left; it counts where no other does better.
+# A trial with a larger error of its cycles cannot distinguish a busy core; it is used only if no other is better.
 _MOST_ERROR = BUSY_SHARE - BUSY_AND_LOSING_SHARE
 _NO_EMPTY_POLLS = "absent.empty_poll_share"
 _LINE_METRICS = {"rx_port": ("RX", "rx_line_bps"), "tx_port": ("TX", "tx_line_bps")}
@@ -158,8 +158,7 @@ def _observations(known: PointObservations, trials: Sequence[_Trial]) -> PointOb
 def _loads(record: Record, metrics: Mapping[str, float], no_empty_polls: object) -> list[CoreLoad] | str:
     """Return the loads of the DUT's lcores in a trial, or the reason why it has no cycles.
 
-    Of a single lcore the table has all that is asked for, or why it is absent, but waits for a lock; classes are
-    computed for others.
+    For a single lcore, the table has all values except waits for a lock; otherwise classes are computed.
     """
     trial = TrialObservations(record)
     try:
@@ -190,7 +189,7 @@ def _load_of(lcore: Part, wire_cycles_per_frame: float) -> CoreLoad:
 
 
 def _error(misfit: float) -> float:
-    """Return the error of a share of cycles where timed intervals miss the window by more than they should."""
+    """Return the error of a share of cycles if timed intervals miss the window by more than allowed."""
     return abs(misfit) if abs(misfit) > MISFIT_SHARE else 0.0
 
 
@@ -200,12 +199,12 @@ def _running(lcore: Part) -> float:
 
 
 def _cycles(lcore: Part, name: str) -> float:
-    """Those of waits, for a lock or for a ready queue, where an lcore has any."""
+    """Return the cycles of an lcore's waits for a lock or for a ready queue; 0 without such waits."""
     return lcore[name]["cycles"].number() if name in keys_of(lcore) else 0.0
 
 
 def _load(lcore: Part, idle: float, waiting: float, error: float) -> CoreLoad:
-    """Its load; `idle` is the share of empty polls, and of the time in which no queue was ready."""
+    """Return an lcore's load; `idle` is the share of empty polls, `waiting` that of waits."""
     role = str(lcore.value.get("role", "worker")) if isinstance(lcore.value, Mapping) else "worker"
     busy = min(1.0, max(0.0, 1 - idle - waiting))
     return CoreLoad(f"{role} on CPU {lcore['cpu'].number():.0f}", role, busy, waiting, error)
@@ -230,7 +229,7 @@ def _busy_polls_filled(record: Record) -> float | None:
 
 
 def _busiest_share(counts: Sequence[Part]) -> float:
-    """The share of a port's packets that came in the queue with most of them; drivers may not count by queue."""
+    """Return the share of a port's packets that the busiest queue received; drivers may not count by queue."""
     if len(counts) == 1:
         return 1.0
     if any(one.value is None for one in counts):

@@ -97,7 +97,7 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
     """Draw one figure of a run into files, with its numbers as CSV beside them; returns the paths.
 
     Raises:
-        UsageError: the run folder contradicts its formats, or what is asked for is not there.
+        UsageError: the run folder contradicts its formats, or the requested figure is impossible.
     """
     data = figure.data(run)
     with look():

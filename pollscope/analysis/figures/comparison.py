@@ -18,13 +18,13 @@ from pollscope.stats.estimates import Estimate
 
 LEGEND_INCH, PANEL_INCH, SIDE_INCH = 0.5, 0.62, 0.145
 _POINT_CHARACTERS = 30
-_SPREAD = 0.8  # of the distance between two points, taken by the sides of one
+_SPREAD = 0.8  # share of the distance between two points that the sides of one take
 TICKS = 4
-# A figure of more is a wall: the lines that tell most are drawn, and the caption says so.
+# With more lines a figure is unreadable: the most informative ones are drawn, and the caption says so.
 _MOST_INCH = 8.5
 # Amounts that span more than this factor, and ratios that span more than that, lie on a logarithmic axis.
 _WIDE_AMOUNTS, _WIDE_RATIOS = 50.0, 3.0
-_EDGE = 0.03  # of the axis: room for the mark of a value at the end of what there can be
+_EDGE = 0.03  # share of the axis: room for the mark of a value at the limit of the metric
 
 
 def draw_comparison(differences: Sequence[Difference]) -> Figure:
@@ -71,7 +71,7 @@ def _points(found: Sequence[Difference]) -> list[str]:
 
 
 def _ranks(differences: Sequence[Difference]) -> dict[str, int]:
-    """Name of a side -> its place in the order of colours."""
+    """Return name of a side -> its place in the order of colours."""
     names = dict.fromkeys(name for each in differences for name in (each.first_name, each.second_name))
     return {name: rank for rank, name in enumerate(names)}
 
@@ -96,7 +96,7 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
 
 
 def _amounts(axes: Axes, metric: Metric) -> None:
-    """An axis that does not go on to where the metric cannot be."""
+    """Limit an axis to the possible values of its metric."""
     least, most = metric.limits
     low, high = axes.get_xlim()
     margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
@@ -145,12 +145,12 @@ def _say(axes: Axes, each: Difference, y: float) -> None:
 
 
 def _shift(rank: int, count: int) -> float:
-    """Where a side stands around the line of its point."""
+    """Return the offset of a side from the line of its point."""
     return _SPREAD * ((rank + 0.5) / count - 0.5)
 
 
 def _mark(axes: Axes, estimate: Estimate, y: float, rank: int, filled: bool) -> None:
-    """A value and its interval; hollow when there is no interval, or none that says anything."""
+    """Draw a value and its interval; hollow if there is no interval, or none that says anything."""
     colour = LINES[rank % len(LINES)]
     face = colour if filled else PAPER
     if estimate.has_interval:
@@ -168,7 +168,7 @@ def _lines(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _handles(ranks: dict[str, int], differences: Sequence[Difference]) -> list[Line2D]:
-    """The sides, and what filled and hollow marks say, as far as there are any."""
+    """Return legend entries for the sides, and for filled and hollow marks if there are any."""
     sides = [
         Line2D([], [], color=LINES[rank % len(LINES)], marker=MARKERS[rank % len(MARKERS)], ms=4.2, label=name)
         for name, rank in ranks.items()

@@ -47,13 +47,13 @@ PATHS = {
     "scale-out": "standard path, one core",
     "corec": "corec",
     "locked": "lock that is waited for",
-    "trylock": "lock that is passed by",
+    "trylock": "lock, skipped if taken",
 }
 # Placement -> what a line says of it, and the part of the paper's table that it stands for.
 PLACES = {"separate": ("", "same_numa"), "remote-node": (", other NUMA node", "remote_numa")}
-# Between the marks of two organisations or sizes, as a share of the axis.
+# Distance between the marks of two organisations or sizes, as a share of the axis.
 APART = 0.015
-# Axes of shares are no shorter, so that hardly any does not look like many.
+# Shortest axis of a share, so that tiny shares look tiny.
 LEAST_PERCENT = 1.0
 
 
@@ -130,7 +130,7 @@ def draw_distribution(data: FigureData) -> Figure:
         axes.set_title(f"{counted(count, 'core')}, {human_number(100 * load, 6)} % of the maximum")
         here = {str(at[1]): each for at, each in found.items() if (at[0], at[2]) == (count, load)}
         if not here:
-            absent_panel(axes, "no trial of this point is data", 30)
+            absent_panel(axes, "this point has no valid trial", 30)
             continue
         for rank, (organisation, name) in enumerate(EACH_OR_SHARED.items()):
             if organisation in here:
@@ -191,7 +191,7 @@ def _state(axes: Axes, paper: dict[str, Any], place: str) -> None:
     *rates, last = (human_number(pps / MPPS, 6) for pps in paper["corec_pps"])
     with_corec = f"{', '.join(rates)} and {last} Mpps with 1 to 4 cores"
     words = f"{short_name('corec')}: {human_number(paper['dpdk_pps'] / MPPS, 6)} Mpps with DPDK, {with_corec}{place}"
-    # One core with DPDK stands beside the standard path, as that does beside corec.
+    # Compare one core with DPDK with the standard path, as the standard path with corec.
     levels = range(1, len(paper["corec_pps"]) + 1)
     stated_point(axes, 1 + _aside(levels, 0, len(PATHS)), paper["dpdk_pps"] / MPPS, words)
     for cores, pps in enumerate(paper["corec_pps"], 1):
@@ -262,7 +262,7 @@ def draw_huge(data: FigureData) -> Figure:
         [line if line.base else replace(line, found=()) for line in lines],
         SHARED,
         Up("Times as long", zero=False),
-        "no trial with one core is data",
+        "no valid trial with one core",
         25,
     )
     beside = {
@@ -317,11 +317,11 @@ RIVALS = {
     ("scale-out", "split"): "one queue per core, buffers lent (rxBisect)",
     ("corec", "posted"): "one queue, corec",
     ("locked", "posted"): "one queue, lock that is waited for",
-    ("trylock", "posted"): "one queue, lock that is passed by",
+    ("trylock", "posted"): "one queue, lock, skipped if taken",
 }
 # (shape, flows are one) -> words.
 TRAFFIC = {("FB", False): "balanced", ("SQ", False): "many flows,\none queue", ("SQ", True): "one flow"}
-# Between the marks of two organisations; kinds of traffic are 1 apart.
+# Distance between the marks of two organisations; kinds of traffic are 1 apart.
 RIVALS_APART = 0.09
 RIVALS_SHOWN = {
     "tx_pps": Up("Forwarded (Mpps)", MPPS),

@@ -33,7 +33,7 @@ from pollscope.store.run_folder import RunFolder
 _INTERVALS_OF_SOME = " with 95 % intervals, some of them unbounded"
 # Factors from base units to the units on axes.
 MILLION, US_PER_NS = 1e6, 1e-3
-# A caption mentions time taken away from the DUT from this share on.
+# From this share on, a caption mentions time taken away from the DUT.
 INTERRUPTED_LIMIT = 0.01
 # A caption names the metrics of a figure with at most this many; panel titles name them in larger figures.
 _MOST_METRICS = 4
@@ -42,7 +42,7 @@ FEEDS = {
     "": "",
     "wire": "packets of a generator",
     "infinite": "rings kept full by the virtual NIC",
-    "none": "nobody sends",
+    "none": "no sender",
 }
 # Treatment of time that was taken away from the DUT, by whether no, all or only some drawn metrics leave it out.
 _FATES = {
@@ -150,7 +150,7 @@ class FigureData:
 
     @property
     def modelled(self) -> bool:
-        """Tell whether a simulation computed the numbers."""
+        """Return whether a simulation computed the numbers."""
         return bool(self.table["modelled"].any())
 
     @property
@@ -161,7 +161,7 @@ class FigureData:
         if HostMetadata(self.run.meta).virtual_nic:
             return "virtual NIC (net_crossover), measured on a real CPU"
         if HostMetadata(self.run.meta).emulated:
-            return "emulated machines: no measure of any hardware"
+            return "emulated machines: hardware was not measured"
         return "measured on hardware"
 
     @property
@@ -225,7 +225,7 @@ def no_data(run: RunFolder) -> str:
     """Return why a run has nothing to draw: the testbed could host no point, or all trials failed."""
     reasons = dict.fromkeys(str(entry["reason"]) for entry in run.meta.get("left_out", []))
     if run.trials or not reasons:
-        return "the run has no trial that is data"
+        return "the run has no valid trial"
     return f"this testbed could host none of its points: {next(iter(reasons))}"
 
 

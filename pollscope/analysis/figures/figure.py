@@ -56,11 +56,11 @@ class PaperFigure:
 
     @property
     def heading(self) -> str:
-        """The title, behind the row where a paper has one."""
+        """Return the title, after the row where a paper has one."""
         return self.title if self.paper is None else f"{self.row}. {self.title}"
 
     def misfit(self, swept: Mapping[str, int]) -> str:
-        """Why the figure cannot show a run, whose factors have so many levels; empty when it can."""
+        """Return why the figure cannot show a run whose factors have so many levels; empty if it can."""
         if self.along and not set(self.along) & swept.keys():
             return f"it shows {' or '.join(self.along)}, which this run does not have as a factor"
         strange = [
@@ -73,7 +73,7 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class TableFigure:
-    """How a row is drawn that needs no run, because its numbers are a paper's table; `rows` are those numbers."""
+    """How a row is drawn from a paper's table instead of a run; `rows` returns its numbers."""
 
     row: str
     paper: str

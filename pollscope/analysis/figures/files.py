@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures as SVG, PDF and PNG files, and as SVG inside a page."""
+"""Write figures as SVG, PDF and PNG files, and as SVG inside a page."""
 
 import base64
 import io
@@ -37,7 +37,7 @@ class Target:
         name: of the files, without their endings.
         formats: endings, of FORMATS.
         with_caption: whether the caption stands below the figure.
-        keeps_absent: whether panels without data stay, with the reason; else the caption has it.
+        keeps_absent: whether panels without data stay, with the reason; otherwise the caption gives it.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ class Target:
 
 
 def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: Target) -> list[Path]:
-    """Write a figure with its caption in every format, and what it shows as CSV; returns the paths.
+    """Write a figure with its caption in every format, and its numbers as CSV; returns the paths.
 
     Raises:
         HostError: a file cannot be written.
@@ -61,7 +61,7 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(data) as new:
-            pd.DataFrame(list(rows), dtype=object).to_csv(new, index=False)  # whole numbers stay so beside a hole
+            pd.DataFrame(list(rows), dtype=object).to_csv(new, index=False)  # keep integers although a value is missing
         for path in paths:
             with replacing(path) as new:
                 _draw(figure, new)
@@ -75,7 +75,7 @@ def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: 
 def _draw(figure: Figure, path: Path) -> None:
     if path.suffix == ".svg":
         svg = svg_text(figure, opaque=True)
-        # With the glyphs that it uses, so that it looks the same where the font is not installed.
+        # Embed the used glyphs, so that it looks the same where the font is not installed.
         fonted = svg.replace("<defs>", f"<defs>\n  <style>{font_face(svg)}</style>", 1)
         path.write_text(fonted, encoding="utf-8")
         return
@@ -85,7 +85,7 @@ def _draw(figure: Figure, path: Path) -> None:
 
 
 def svg_text(figure: Figure, *, opaque: bool) -> str:
-    """The figure as SVG whose text stays text and whose marks have titles, without metadata."""
+    """Return the figure as SVG without metadata; text stays text, and marks have titles."""
     buffer, marks = io.StringIO(), name_marks(figure)
     figure.savefig(
         buffer,
@@ -99,7 +99,7 @@ def svg_text(figure: Figure, *, opaque: bool) -> str:
 
 
 def font_face(text: str) -> str:
-    """CSS that carries the figures' font as data URLs, cut down to Latin letters and what else `text` uses."""
+    """Return CSS with the figures' font as data URLs, reduced to Latin letters and the characters of `text`."""
     used = frozenset(character for character in text if character.isprintable()) | _LATIN
     return "".join(_face(weight, _subset(weight, used)) for weight in _WEIGHTS)
 
@@ -116,7 +116,7 @@ def _face(weight: str, data: bytes) -> str:
 def _subset(weight: str, characters: frozenset[str]) -> bytes:
     path = fonts.findfont(fonts.FontProperties(family=FONT, weight=weight))
     options = subset.Options(flavor="woff", layout_features=["kern"], name_IDs=[], notdef_outline=True)
-    options.drop_tables += ["FFTM"]  # editor time stamps, which the cutter would warn of
+    options.drop_tables += ["FFTM"]  # drop time stamps, of which fontTools would warn
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes={ord(character) for character in characters})
     font = TTFont(path, recalcTimestamp=False)

@@ -39,7 +39,7 @@ _ROOM = 1.0
 # A logarithmic axis spans at least this factor.
 _LEAST_FACTOR = 4.0
 _TINY = float(np.finfo(float).tiny)
-# Room behind an interval that ends inside the axes, as a share of the span.
+# Room after an interval that ends inside the axes, as a share of the span.
 BEHIND = 0.04
 # Distance between overlapping intervals at one place; two of them stay behind the marker.
 APART_POINTS, POINTS_PER_INCH = 2.4, 72
@@ -51,12 +51,12 @@ SEEN = 0.02
 # A paper's value this many times above the measured ones would flatten them.
 _FAR = 4
 _ABOVE_STATED = 1.08
-_LEGEND_CHARACTERS = 125  # of a line as wide as a page
+_LEGEND_CHARACTERS = 125  # characters of a line as wide as a page
 _HANDLE_CHARACTERS = 8
 _LEGEND_LINE_INCH = 0.16
 _THOUSAND = 1000
 # Marks that any figure may have: label of the artist -> (marker, words in the legend).
-MARKS = {HOLLOW: ("o", f"hollow: {NO_INTERVAL}"), CUT: ("^", "the interval goes on beyond the axis")}
+MARKS = {HOLLOW: ("o", f"hollow: {NO_INTERVAL}"), CUT: ("^", "the interval continues beyond the axis")}
 
 
 def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
@@ -270,7 +270,7 @@ def _heights(axes: Axes) -> list[float]:
 
 
 def _in_data(axes: Axes, line: Line2D) -> bool:
-    """Tell whether a line is data; a line across the whole axes is not."""
+    """Return whether a line is data; a line across the whole axes is not."""
     return line.get_transform() == axes.transData
 
 
@@ -294,7 +294,7 @@ def _stated(figure: Figure) -> list[str]:
 
 
 def _reaches(axes: Axes, line: Line2D) -> bool:
-    """Tell whether the axes reach a paper's value; extend them if that costs little."""
+    """Return whether the axes reach a paper's value; extend them if that costs little."""
     if not _in_data(axes, line):
         low, high = axes.get_xlim()
         return low <= _numbers(line.get_xdata())[0] <= high

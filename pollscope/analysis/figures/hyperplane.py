@@ -67,9 +67,9 @@ SHARING = {
     ("scale-out", "shared"): "shared queues",
 }
 PLACES = {"smt-sibling": "on the SMT sibling", "same-llc": "behind the same LLC", "other-core": "on another core"}
-# How a line tells which notification it has, where a run has several: words and dashes.
+# Words and dashes that distinguish notifications, if a run has several.
 NOTIFICATIONS: Mapping[str, tuple[str, Any]] = {"spin": ("spinning", "-"), "qwait": ("QWAIT", (0, (2, 1)))}
-# Of the axis, the distance between two shapes at one number of queues.
+# Distance between two shapes at one number of queues, as a share of the axis.
 SIDE_SHARE = 0.012
 
 QUEUES = Along("queues", "RX queues polled by the core")
@@ -152,12 +152,12 @@ def draw_distribution(data: FigureData) -> Figure:
 
 
 def distributions(data: FigureData) -> dict[int, Histogram]:
-    """Number of queues -> histogram of all latencies (ns) of its trials that are data; points without are left out."""
+    """Return number of queues -> histogram of all latencies (ns) of its data trials; omit points without."""
     return {int(queues): found for (queues,), found in pooled_latencies(data, ["queues"]).items()}
 
 
 def _compared(data: FigureData, metric: str) -> dict[str, tuple[str, Any]]:
-    """Return the notifications that the run compares, and how a line tells them."""
+    """Return the notifications that the run compares, with the words and dashes of their lines."""
     swept = {str(each.levels.get("notification", "")) for each in data.by_point(metric)}
     return {level: how for level, how in NOTIFICATIONS.items() if level in swept}
 
@@ -290,7 +290,7 @@ def draw_power(data: FigureData) -> Figure:
 
 
 def _power_axis(data: FigureData) -> Up:
-    """Watts where they were measured; a modelled chip has a unit only: what spinning without traffic draws."""
+    """Return the power axis: watts if measured; a modelled chip's unit is its power when idly spinning."""
     spun = having(data.by_point("package_power_w"), notification="spin")
     if not data.modelled or not spun:
         return Up("Power of all packages (W)")

@@ -17,7 +17,9 @@ DISTRIBUTIONS = {"latency_sent": ("Latency from departure", "latency_sent_max_ns
 
 
 def in_words(drawn: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the least and the greatest value of each drawn quantity, with their points (rows as in the CSV file)."""
+    """Describe the smallest and the largest value of each drawn quantity, with their points (rows as in the CSV
+    file).
+    """
     quantities: dict[str, list[Mapping[str, Any]]] = {}
     for row in drawn:
         mine = quantities.setdefault(str(row["metric"]), [])

@@ -75,7 +75,7 @@ def _counter(axes: Axes, data: FigureData, metric: str, along: Along) -> None:
 
 
 def draw_table() -> Figure:
-    """I-T1: the ratio of the two columns, one bar a metric; 2 would be perfect scaling of a rate."""
+    """Draw I-T1: the ratio of the two columns, one bar per metric; a rate that scales perfectly has 2."""
     table = stated("intrahost", "I-T1")
     ratios = [table[name][1] / table[name][0] for name in TABLE]
     figure = new_figure(2.9)
@@ -95,7 +95,7 @@ def draw_table() -> Figure:
 
 
 def draw_law(found: Sequence[Outstanding], tag_limit: int) -> Figure:
-    """I-LL: rate, latency, and the reads that have to be under way for both, beside the limit of tags.
+    """Draw I-LL: rate, latency, and the reads under way that both imply, beside the limit of tags.
 
     Args:
         found: Little's law by number of sending cores, at least one.
@@ -141,14 +141,14 @@ def _bars(axes: Axes, found: Sequence[Outstanding], heights: Sequence[float], wo
 
 
 def caption() -> str:
-    """Where the numbers come from, and what the text itself makes of them."""
+    """Return the source of the numbers, and what the paper concludes from them."""
     given = stated("intrahost", "I-LL")
     one, two = given["outstanding_reads"]
     words = (
         f"{given['tx_rate_ratio']} x the rate, {100 * given['latency_growth']:+.0f} % latency, {one} and {two} reads"
     )
     source = f"'{load_paper('intrahost').title}', table 1 and section 4.1: 64 B packets, reads of 64 B"
-    return f"{_FROM_THE_TABLE} {source}. The text states {words}; ratios here are those of the printed values."
+    return f"{_FROM_THE_TABLE} {source}. The paper states {words}; ratios here are those of the printed values."
 
 
 def draw_paper_law() -> Figure:

@@ -64,7 +64,7 @@ class Line:
 
 QUEUES = Along("queues", "RX queues polled by the core", ticks=log2_axis)
 LOAD_MPPS = Along("load_pps", "Offered load (Mpps)", 1e6)
-MPPS, MICROSECONDS = 1e6, 1e3  # of base units
+MPPS, MICROSECONDS = 1e6, 1e3  # in base units
 
 
 def lines_by(
@@ -117,7 +117,7 @@ def draw_panel(
     width: int = 40,
     also: Sequence[float] = (),
 ) -> bool:
-    """Draw lines with their axes, or where no line has a sample the reason in lines of `width` characters.
+    """Draw lines with their axes; if no line has a sample, write the reason in lines of `width` characters.
 
     Args:
         axes: of the panel.

@@ -20,7 +20,7 @@ USE = re.compile(r"<use ([^>]*)/>")
 
 
 def name_marks(figure: Figure) -> dict[str, list[str]]:
-    """Gives each line of marks an id for the SVG; id -> the text of each mark."""
+    """Give each line of marks an id for the SVG; return id -> the text of each mark."""
     found = {}
     for panel, axes in enumerate(figure.axes):
         lines = [line for line in axes.get_lines() if line in ESTIMATES]
@@ -55,7 +55,7 @@ def _said(estimate: Estimate) -> str:
 
 
 def titled(svg: str, marks: dict[str, list[str]]) -> str:
-    """The SVG with a title in each mark; lines of which some marks lie outside of the drawing have none."""
+    """Return the SVG with a title per mark; skip lines with marks outside the drawing."""
     for gid, texts in marks.items():
         begin = svg.find(f'<g id="{gid}">')
         if begin < 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Distributions of latencies: all packets of all trials of a point together, and an axis for them."""
+"""Draw distributions of latencies over all packets of all trials of a point."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +15,14 @@ from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram, merged
 from pollscope.store.results_table import last_attempts
 
-# From the actual departure, as a paper's generator measures round trips of what it has sent.
+# From the actual departure, because a paper's generator measures round trips of sent packets.
 LATENCY = ("latency_ns", "from_sent")
-# Levels of some factors, in the order in which they were asked for.
+# Levels of some factors, in the requested order.
 Levels = tuple[Level, ...]
 
 
 def pooled_latencies(data: FigureData, factors: Sequence[str]) -> dict[Levels, Histogram]:
-    """Levels of the factors -> histogram of all latencies (ns) of its trials that are data; points without left out."""
+    """Return levels of the factors -> histogram of all latencies (ns) of the data trials; omit points without."""
     counted = set(measured(data.table)["trial"])
     parts: dict[Levels, list[Histogram]] = {}
     for record in last_attempts(data.run.trials):
@@ -42,7 +42,7 @@ def _latencies(record: dict[str, object]) -> Histogram | None:
 
 
 def draw_cumulative(axes: Axes, data: FigureData, histogram: Histogram, levels: dict[str, Level], **look: Any) -> None:
-    """The share of packets with at most some latency (us) as steps; `look` is matplotlib's."""
+    """Draw the share of packets up to each latency (us) as steps; `look` goes to matplotlib."""
     curve = histogram.cumulative()
     for value, share in curve:
         known = Estimate(value, value, value, 1, "histogram")
@@ -51,7 +51,7 @@ def draw_cumulative(axes: Axes, data: FigureData, histogram: Histogram, levels: 
 
 
 def latency_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | None) -> None:
-    """From the path alone to the slowest packet but one in a thousand: beyond lie absences of a core."""
+    """Limit the axis to the path's latency and the slowest packet but one in a thousand; beyond, cores were away."""
     axes.set_xscale("log")
     low = min([*(histogram.smallest for histogram in histograms), *([] if floor_ns is None else [floor_ns])])
     high = max(histogram.percentile(99.9) for histogram in histograms)

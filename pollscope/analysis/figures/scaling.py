@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Core scaling from tables: what the rate lacks to proportional growth, by cause, and the laws through it."""
+"""Draw core scaling from tables: the causes of less than proportional growth, and the fitted laws."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ NAMES = {
 
 
 def draw_contributions(found: pd.DataFrame) -> Figure:
-    """Stacked contributions by number of cores, gains above 0 and losses below it; the dots are their sums.
+    """Draw contributions by number of cores, gains above 0 and losses below it; dots are their sums.
 
     Args:
         found: from analysis.scaling.contributions().
@@ -49,7 +49,7 @@ def draw_contributions(found: pd.DataFrame) -> Figure:
 
 
 def draw_laws(points: pd.DataFrame, laws: Mapping[str, ScalingLaw]) -> Figure:
-    """Rates by cores with the fitted laws; points at a limit are hollow.
+    """Draw rates by cores with the fitted laws; points at a limit are hollow.
 
     Args:
         points: from analysis.scaling.points().

@@ -46,14 +46,14 @@ from pollscope.base.units import counted, human_number
 
 # Workload and feed of a line. The sender to the receiving core is the generator, on its own core.
 _RATES = {
-    "a core that only sends, to nobody": ("tx", "wire", "tx_pps", "tx_line_bps"),
+    "a core that only sends, without a receiver": ("tx", "wire", "tx_pps", "tx_line_bps"),
     "a core that only receives, rings always full": ("rx", "infinite", "rx_pps", "rx_line_bps"),
     "a core that only receives, from one sending core": ("rx", "wire", "rx_pps", "rx_line_bps"),
     "what that sending core sent": ("rx", "wire", "offered_pps", ""),
 }
 _MOST_UPRIGHT = 5  # sizes whose labels fit side by side below a third of a figure
 SIZES = Along("frame", "Packet size (B)", ticks=log2_axis)
-PAIRS = Along("cores", "Cores, each with a queue of its own")
+PAIRS = Along("cores", "Cores with one queue each")
 FORWARDING = Along("cores", "Forwarding cores, with as many dispatchers")
 ORGANISATIONS = {
     "scale-out": "scale-out (one queue per core)",
@@ -149,7 +149,7 @@ def _plateau(axes: Axes) -> None:
 
 
 def draw_cores(data: FigureData) -> Figure:
-    """Draw S-F16: what cores forward, and what of it was lost before a full ring."""
+    """Draw S-F16: what cores forward, and the share of it that a full ring dropped."""
     feeds = by_feed(data.by_point("tx_pps", "cores"))
     if not feeds:
         return absent_figure(data.absence("tx_pps"), 1.2)
@@ -177,7 +177,7 @@ def draw_latency(data: FigureData) -> Figure:
     if not data.by_point("latency_sent_mean_ns", "load_pps"):
         return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
     taken = {int(each.levels["burst"]) for each in data.by_point("latency_sent_mean_ns", "burst")}
-    bursts: list[int | None] = [*sorted(taken)] or [None]  # None where the run has swept none
+    bursts: list[int | None] = [*sorted(taken)] or [None]  # None if the run swept none
     figure = new_figure(0.5 + 2.6 * len(bursts))
     panels = figure.subplots(len(bursts), 2, squeeze=False)
     for axes, (burst, (metric, title)) in zip(panels.flat, product(bursts, metrics.items()), strict=True):

@@ -24,7 +24,7 @@ Levels = Mapping[str, object]
 
 
 def draw_corunner(data: FigureData) -> Figure:
-    """S-F7a: IPC, and the rate, which needs no PMU."""
+    """Draw S-F7a: IPC, and the rate, which needs no PMU."""
     given = stated("socc19", "S-F7a")
     empty, full = given["ipc_ratio_beside_empty_queues"], given["ipc_ratio_beside_full_queues"]
     feeds = {sample.levels.get("feed") for metric in _CORUNNER_METRICS for sample in data.by_point(metric)}
@@ -50,7 +50,7 @@ def draw_corunner(data: FigureData) -> Figure:
 
 
 def draw_router(data: FigureData) -> Figure:
-    """S-F7b: throughput, IPC, and the IPC of both."""
+    """Draw S-F7b: throughput, IPC, and the IPC of both."""
     given = stated("socc19", "S-F7b")
     panels = {
         "Throughput": ("tx_pps", given["throughput_ratio"]),
@@ -71,9 +71,9 @@ def _beside(metric: str, feed: str | None, value: float) -> tuple[str, str, Leve
 
 
 def _bars(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels, Levels, float]], width: int) -> None:
-    """One group of bars for each (metric, name, levels, levels of the reference, stated ratio), a bar a place.
+    """Draw one group of bars per (metric, name, levels, reference levels, stated ratio), one bar per place.
 
-    `width`: characters of a line, should there be nothing but a reason.
+    `width`: characters per line of the reason if there is no data.
     """
     groups = [_ratios(data.by_point(metric), *levels) for metric, _, *levels, _ in wanted]
     if not any(groups):
@@ -96,7 +96,7 @@ def _bars(axes: Axes, data: FigureData, wanted: Sequence[tuple[str, str, Levels,
 
 
 def _ratios(found: Sequence[PointValues], levels: Levels, reference: Levels) -> dict[str, Estimate]:
-    """Place -> ratio to the reference, of those places that were measured."""
+    """Return place -> ratio to the reference, for measured places."""
     ratios = {}
     for place in PLACES:
         above, below = (having(found, corunner_place=place, **each) for each in (levels, reference))
@@ -112,7 +112,7 @@ _REASON_CHARACTERS = 128
 
 
 def draw_frequency(data: FigureData) -> Figure:
-    """A line for each number of spinning cores that the paper or the run has."""
+    """Draw one line per number of spinning cores that the paper or the run has."""
     paper = stated("socc19", "S-T4.2")["frequency_hz"]
     frequency, rate = _by_cores(data, "corunner_frequency_hz"), _by_cores(data, "corunner_rate_running_hz")
     lines = [
@@ -150,7 +150,7 @@ Pair = tuple[PointValues, PointValues | None]
 
 
 def _by_cores(data: FigureData, metric: str) -> dict[int, Pair]:
-    """Spinning cores -> what was measured beside them. They are the DUT's: the same cores left idle are none."""
+    """Return spinning cores -> the values measured beside them; DUT cores that are left idle count as none."""
     found = data.by_point(metric, "cores", "dut_core")
     if not found:
         return _of_corunners(data, metric)
@@ -162,7 +162,7 @@ def _by_cores(data: FigureData, metric: str) -> dict[int, Pair]:
 
 
 def _of_corunners(data: FigureData, metric: str) -> dict[int, Pair]:
-    """Return the pairs of a run whose spinning cores are no DPDK program but a co-runner."""
+    """Return the pairs of a run whose spinning cores are a co-runner instead of a DPDK program."""
     found = {int(each.levels["spinning_cores"]): each for each in data.by_point(metric, "spinning_cores")}
     return {cores: (each, found.get(0)) for cores, each in found.items()}
 
@@ -173,7 +173,7 @@ def _paper(paper: dict[int, float], cores: int) -> tuple[str, str]:
 
 
 def _relative(found: dict[int, Pair], cores: int) -> str:
-    """A level's mean over that without spinning cores, with its interval where there is one."""
+    """Return each level's mean divided by that without spinning cores, with its interval where there is one."""
     beside, alone = found[cores]
     if alone is None:
         return "-"

@@ -47,12 +47,12 @@ SHAPES = {"SQ": "all traffic in one queue (the paper's single flow)", "FB": "tra
 # Both from the actual departure, as its generator stamps packets.
 LATENCIES = ("latency_sent_mean_ns", "latency_sent_p50_ns")
 LLC = {"llc_loads_per_s": "LLC loads", "llc_load_misses_per_s": "LLC load misses"}
-# Colours and markers of the reference and of the panel of the LLC, behind those of the feeds.
+# Colours and markers of the reference and of the panel of the LLC, after those of the feeds.
 REFERENCE_RANKS, CACHE_RANKS = 2, 4
 
 
 def _quarters(axes: Axes, places: Sequence[float]) -> None:
-    """Put ticks at quarters of the maximum, whatever was measured."""
+    """Put ticks at quarters of the maximum, independent of the data."""
     del places
     axes.set_xticks([0, 25, 50, 75, 100])
 
@@ -85,7 +85,7 @@ def draw_ipc(data: FigureData) -> Figure:
 
 
 def _by_rings(data: FigureData, metric: str) -> list[Line]:
-    """Return a line for each size of the rings; one without a name where it is not swept."""
+    """Return a line for each size of the rings; a single one without a name if it is not swept."""
     found = data.by_point(metric, "queues")
     lines = sorted({_ring_size(sample) for sample in found})
     return [

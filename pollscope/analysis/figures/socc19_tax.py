@@ -34,12 +34,12 @@ OTHER_DEFINITIONS = {
 }
 BAR_WIDTH = 0.78
 LEAST_PERCENT = 0.5  # lower than this, a part of a bar is thinner than its edge
-# The axis of the tax is no shorter, so that hardly any looks like it.
+# Shortest axis of the tax, so that a tiny tax looks tiny.
 _LEAST_TAX_AXIS_PERCENT = 5.0
 
 
 def draw(data: FigureData) -> Figure:
-    """Small multiples of stacked bars, one for each number of queues; and the tax by work per packet at full load."""
+    """Draw stacked bars, one panel per number of queues, and the tax by work per packet at full load."""
     tax = data.by_point("tax_share_running")
     if not tax:
         return absent_figure(data.absence("tax_share_running"), 2.2)
@@ -66,7 +66,7 @@ def _lookups(sample: PointValues) -> int:
 
 
 def _work(axes: Axes, tax: Sequence[PointValues]) -> None:
-    """The tax at full load against the look-ups of a packet, a line for each number of queues."""
+    """Draw the tax at full load against the look-ups per packet, one line per number of queues."""
     full = [sample for sample in tax if math.isclose(float(sample.levels.get(LOAD, 1.0)), 1.0)]
     axes.set_title("Full load, by work")
     for rank, (_, found) in enumerate(groups(full, "lookups")):
@@ -96,7 +96,7 @@ def _panel(axes: Axes, data: FigureData, queues: int, with_paper: bool = True) -
             height = 100 * sample.estimate.value
             edge: Any = {"edgecolor": PAPER, "linewidth": 0.3}
             if height < LEAST_PERCENT:
-                continue  # nothing to be seen, so nothing for the legend
+                continue  # not visible, so not in the legend
             axes.bar(places[load], height, BAR_WIDTH, floor[load], color=colour, label=name, **edge)
             floor[load] += height
     for load, sample in tax.items():
@@ -122,7 +122,9 @@ def _stack(
     tax: dict[float, PointValues],
     load: float,
 ) -> Iterator[tuple[tuple[str, str], PointValues]]:
-    """Name with colour, and size, of the parts of a bar; useful cycles as one where a trial cannot tell their parts."""
+    """Return name with colour, and size, of the parts of a bar; useful cycles are one part if a trial cannot separate
+    them.
+    """
     trials = len(tax[load].values)
     whole = any(load not in parts[name] or len(parts[name][load].values) < trials for name in USEFUL_PARTS)
     for name, known in PARTS.items():
@@ -148,7 +150,7 @@ def draw_own(data: FigureData) -> Figure:
 
 
 def _stated_range(axes: Axes, places: dict[float, int]) -> None:
-    """The range that the text states for full load, as a bracket right of the bar of full load."""
+    """Draw the range that the paper states for full load as a bracket right of that bar."""
     low, high = (100 * value for value in stated("socc19", "S-F5")["tax_share_at_full_load"])
     full = next((place for load, place in places.items() if math.isclose(load, 1.0)), None)
     if full is None:

@@ -22,12 +22,12 @@ from pollscope.metrics.dictionary import Metric
 from pollscope.stats.estimates import Estimate
 
 WIDTH_INCH = 7.2  # two columns of a printed page
-COLUMN_INCH = 3.5  # one of them
+COLUMN_INCH = 3.5  # one column
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
 _CAPTION_CHARACTERS = 141
 # Numbers of up to four digits that stand side by side below half a figure.
 MOST_TICKS = 11
-# Share of an axis of half a figure that a mark and the room beside it take.
+# Width of a mark with its margins, as a share of an axis of half a figure.
 _MARK_SHARE = 0.025
 # An axis that spans less than this factor has ticks between its powers of ten as well.
 _FEW_DECADES = 300
@@ -53,7 +53,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 DASHES: Any = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 3)), (0, (8, 3)), (0, (2, 4)))
 # Hatches distinguish neighbouring bars without colour.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
-# Labels of artists that finish.py looks for; matplotlib leaves what begins with _ out of legends.
+# Labels of artists that finish.py looks for; matplotlib omits labels that begin with _ from legends.
 WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
 _GENERATOR_LIMIT = "ring: limit of the generator, not of the DUT"
 FLOOR = "path alone: one crossing, no DUT (median)"
@@ -78,7 +78,7 @@ SETTINGS: Any = {
 def look() -> Iterator[None]:
     """Apply the settings above, and matplotlib's own defaults for all others, for the time of a `with` block.
 
-    matplotlib reads a file matplotlibrc of the current folder, which may be a stranger's and could run LaTeX.
+    matplotlib reads a file matplotlibrc of the current folder, which may be untrusted and could run LaTeX.
     """
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -87,7 +87,7 @@ def look() -> Iterator[None]:
 
 
 def absent_panel(axes: Axes, reason: str, width: int = 40) -> None:
-    """An empty panel that says why it is empty, in lines of `width` characters, where data would have been."""
+    """Draw an empty panel that gives the reason for the missing data, in lines of `width` characters."""
     axes.grid(False)
     axes.tick_params(which="both", bottom=False, left=False, labelbottom=False, labelleft=False)
     for spine in axes.spines.values():
@@ -115,7 +115,7 @@ def interval_line(
     *,
     marker: str = "",
 ) -> None:
-    """A line of means with 95 % intervals as whiskers; a mean without an interval is drawn hollow.
+    """Draw a line of means with 95 % intervals as whiskers; a mean without an interval is hollow.
 
     Its rank gives the colour, and the marker unless another one is given.
     """
@@ -152,7 +152,7 @@ def mean_line(
 
 
 def ratio_bar(axes: Axes, at: float, ratio: Estimate, width: float, rank: int, label: str) -> None:
-    """A bar with its number at the foot, and its interval."""
+    """Draw a bar with its number at the foot, and its interval."""
     look_of: Any = {"color": LINES[rank], "edgecolor": PAPER, "linewidth": 0, "hatch": HATCHES[rank]}
     axes.bar(at, ratio.value, width=0.9 * width, label=label, zorder=2, **look_of)
     axes.annotate(
@@ -164,20 +164,20 @@ def ratio_bar(axes: Axes, at: float, ratio: Estimate, width: float, rank: int, l
 
 
 def whisker(axes: Axes, x: float, estimate: Estimate, colour: str) -> None:
-    """The 95 % interval at one place; it vanishes behind a marker that is larger."""
+    """Draw the 95 % interval at one place; a larger marker hides it."""
     ends = [estimate.low, estimate.high]
     axes.plot([x, x], ends, color=colour, lw=1.6, solid_capstyle="butt", zorder=3.5, label=WHISKER)
 
 
 def least_top(axes: Axes, top: float) -> None:
-    """Lets a drawn axis reach at least so high, by a point that nobody sees, so that hardly any looks like it."""
+    """Extend a drawn axis to at least `top` with an invisible point, so that tiny values look tiny."""
     if axes.lines:
         axes.plot(axes.lines[0].get_xdata()[:1], [top], ls="", marker="", label="_least top")  # type: ignore[index]
         axes.set_ylim(top=max(axes.get_ylim()[1], top))
 
 
 def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
-    """Where the path alone lies on an axis of latencies in microseconds; nothing when it was not measured."""
+    """Mark the latency of the path alone on an axis in microseconds; nothing if it was not measured."""
     if floor_ns is None:
         return
     draw = axes.axhline if along == "y" else axes.axvline
@@ -185,30 +185,30 @@ def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
 
 
 def ring_generator_limits(axes: Axes, x: Sequence[float], y: Sequence[float]) -> None:
-    """Rings around points that show what the generator sent, and of the DUT only that it can do so much."""
+    """Ring the points at which the generator was the limit: the DUT can do at least so much."""
     if x:
         axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=_GENERATOR_LIMIT)
 
 
 def stated_point(axes: Axes, x: float, y: float, words: str) -> None:
-    """A star where a paper's text places something; finish.py sees to it that it does not press the data down."""
+    """Draw a star at a value that a paper states; finish.py prevents it from compressing the data."""
     axes.plot(x, y, "*", ms=9, mfc=PAPER, mec=INK, mew=0.9, ls="", zorder=6, label=STATED + words)
 
 
 def stated_level(axes: Axes, x: Sequence[float], y: float, words: str) -> None:
-    """A level that a paper's text names for this range of x."""
+    """Draw a level that a paper states for this range of x."""
     axes.plot([x[0], x[-1]], [y, y], color=INK, lw=1.1, ls=(0, (3, 2)), zorder=2, label=STATED + words)
 
 
 def stated_at(axes: Axes, x: float, words: str, dashes: Any = (0, (3, 2))) -> None:
-    """A line across the axes where a paper's text places something; beyond the axes, it is a sentence below."""
+    """Draw a line across the axes at an x that a paper states; the axes keep their limits."""
     limits = axes.get_xlim()
     axes.axvline(x, color=INK, lw=0.9, ls=dashes, zorder=1, label=STATED + words)
     axes.set_xlim(limits)
 
 
 class AmountTicks(Formatter):
-    """Ticks with the metric's unit, all with the prefix of the largest."""
+    """Format ticks with the metric's unit, all with the prefix of the largest."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -222,13 +222,13 @@ class AmountTicks(Formatter):
 
 
 def amount_axis(axis: Axis, metric: Metric, most_ticks: int) -> None:
-    """A linear axis of a metric."""
+    """Make a linear axis of a metric."""
     axis.set_major_locator(MaxNLocator(most_ticks, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(AmountTicks(metric))
 
 
 def log_y_axis(axes: Axes) -> None:
-    """A logarithmic axis whose ticks are plain numbers, also where it spans less than a decade."""
+    """Make a logarithmic axis whose ticks are plain numbers, also where it spans less than a decade."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < _FEW_DECADES else (1.0,)))
@@ -237,7 +237,7 @@ def log_y_axis(axes: Axes) -> None:
 
 
 def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
-    """A logarithmic axis of base 2 whose ticks are the measured levels, but for those too near the next one."""
+    """Make an axis of base 2 whose ticks are the measured levels, except those too near the next one."""
     axes.set_xscale("log", base=2)
     shown = [levels[-1]] if levels else []
     room = (levels[-1] / levels[0]) ** (1 / MOST_TICKS) if levels else 1.0
@@ -249,12 +249,12 @@ def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
 
 
 def level_axis(axes: Axes, levels: Sequence[float]) -> None:
-    """A linear axis whose ticks are the measured levels, but for those too near the next; a single one is central."""
+    """Make a linear axis whose ticks are the measured levels, except those too near the next; centre a single one."""
     shown = list(levels[-1:])
     for level in reversed(levels[:-1]):
         if (shown[-1] - level) * MOST_TICKS >= levels[-1] - levels[0]:
             shown.append(level)
-    # The first level is what others are compared with: one beside it that leaves no room has no tick.
+    # The first level is the reference: a neighbour too close to it has no tick.
     if len(shown) > 1:
         shown[-1] = levels[0]
     axes.set_xticks(shown, [human_number(level, 6) for level in shown])
@@ -263,17 +263,17 @@ def level_axis(axes: Axes, levels: Sequence[float]) -> None:
 
 
 def spread_axis(axes: Axes, levels: Sequence[float]) -> None:
-    """A logarithmic axis where levels crowd on a linear one, else that."""
+    """Make a logarithmic axis if levels crowd on a linear one, otherwise a linear one."""
     (log2_axis if crowd(levels) else level_axis)(axes, levels)
 
 
 def crowd(levels: Sequence[float]) -> bool:
-    """Tell whether more of the levels, which are sorted, stand clear of each other on a logarithmic axis."""
+    """Return whether more of the sorted levels are separated on a logarithmic axis."""
     return len(levels) > 2 and levels[0] > 0 and _clear([math.log(level) for level in levels]) > _clear(levels)
 
 
 def _clear(places: Sequence[float]) -> int:
-    """How many places have marks that do not lie on the one before."""
+    """Count the places whose marks do not overlap the mark before."""
     room = _MARK_SHARE * (places[-1] - places[0])
     clear = list(places[:1])
     for place in places[1:]:
@@ -282,7 +282,7 @@ def _clear(places: Sequence[float]) -> int:
 
 
 def watermark(figure: Figure) -> None:
-    """Write across a figure that its numbers were computed; the caption may be cut off when a figure is passed on."""
+    """Write across a figure that its numbers were computed; the caption may be lost when a figure is copied."""
     figure.text(
         0.5, 0.5, "MODELLED", ha="center", va="center", rotation=20, fontsize=44, fontweight="bold", color=MUTED,
         alpha=0.16, zorder=10,
@@ -290,14 +290,14 @@ def watermark(figure: Figure) -> None:
 
 
 def absent_figure(reason: str, height_inch: float) -> Figure:
-    """A figure that has nothing to show, with the reason."""
+    """Make a figure without data that gives the reason."""
     figure = new_figure(height_inch)
     absent_panel(figure.subplots(), reason, 100)
     return figure
 
 
 def caption(figure: Figure, text: str) -> None:
-    """Text below the figure, wrapped to its width; a file is cropped to what is drawn, so it grows by the text."""
+    """Write text below the figure, wrapped to its width; the saved file grows by the text."""
     characters = round(_CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
     # A number and its unit stay on one line: textwrap does not break at a no-break space.
     whole = re.sub(r"(?<=\d) (?=[%\w])|(?<=\bRun) ", "\N{NO-BREAK SPACE}", text)
@@ -307,5 +307,5 @@ def caption(figure: Figure, text: str) -> None:
 
 
 def new_figure(height_inch: float) -> Figure:
-    """An empty figure of the common width."""
+    """Make an empty figure of the common width."""
     return Figure(figsize=(WIDTH_INCH, height_inch), layout="constrained")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A figure for any run: metrics over a factor, a line for each level of others (`show:`, `pollscope figures`)."""
+"""Draw a figure for any run: metrics over a factor, one line per level of others (`show:`, `pollscope figures`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ from pollscope.store.run_folder import RunFolder
 
 PANEL_INCH = 1.8
 MOST_TICKS = {False: 12, True: 6}
-# Units behind the names of factors on axes.
+# Units after the names of factors on axes.
 UNITS = {
     "load_of_max": "share of the maximum",
     "load_of_line": "share of line rate",
@@ -46,7 +46,7 @@ UNITS = {
 
 
 def shown_figures(run: RunFolder) -> list[PaperFigure]:
-    """The figures that the run's spec asks for by `show:`, as far as they can be drawn of it.
+    """Return the figures that the run's spec asks for by `show:`, except those that the run cannot fill.
 
     Raises:
         UsageError: run.json holds one that no spec could ask for.
@@ -55,7 +55,7 @@ def shown_figures(run: RunFolder) -> list[PaperFigure]:
 
 
 def refused_shown(run: RunFolder) -> list[str]:
-    """Why figures that the run's spec asks for cannot be drawn of it: it has not the level, or too many lines."""
+    """Return why a run cannot fill figures that its spec asks for: a level is missing, or lines are too many."""
     return [refusal for refusal in _shown(run) if isinstance(refusal, str)]
 
 
@@ -86,7 +86,7 @@ def default_figure(run: RunFolder) -> PaperFigure | None:
 
 
 def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> PaperFigure:
-    """A figure as the command line asks for it.
+    """Make the figure that the command line asks for.
 
     Args:
         run: whose data are drawn.
@@ -105,7 +105,7 @@ def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> Pape
         ) from None
     if show is None:
         what = "--at holds every factor that was swept" if asked.get("at") else "the run swept no factor"
-        raise UsageError(what, str(run.path), "--x and --y say what to draw")
+        raise UsageError(what, str(run.path), "choose with --x and --y")
     figure = _sweep_figure(show, run, narrow)
     # Figures of one run that differ in lines or in held levels only are different files.
     lines = [f"lines-{name}" for name in asked.get("by", ())]
@@ -118,16 +118,16 @@ def _file_name(text: str) -> str:
 
 
 def _sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigure:
-    """A figure of a run; `narrow` fits a column of a page.
+    """Make a figure of a run; `narrow` fits a column of a page.
 
     Raises:
-        UsageError: a factor that the run did not sweep, or a metric that there is none of.
+        UsageError: a factor that the run did not sweep, or an unknown metric.
     """
     data = measured(current_table(run))
     swept = factors(data)
     for name in (show.x, *show.by, *show.at):
         if name not in swept and not data.empty:
-            raise UsageError(f"'{name}' is no factor of this run", str(run.path), f"its factors: {', '.join(swept)}")
+            raise UsageError(f"the run has no factor '{name}'", str(run.path), f"its factors: {', '.join(swept)}")
     for name in show.y:
         metric_dictionary()[name]
     by = f"{'-'.join(show.y)}-by-{show.x}" + (f"-over-{show.ratio_to}" if show.ratio_to is not None else "")
@@ -138,7 +138,7 @@ def _sweep_figure(show: Show, run: RunFolder, narrow: bool = False) -> PaperFigu
 
 
 def _draw(show: Show, narrow: bool, data: FigureData) -> Figure:
-    """A panel for each metric, one above the other over the same x axis."""
+    """Draw one panel per metric, one above the other over the same x axis."""
     lines = {metric: lines_of(show, metric, data) for metric in show.y}
     names = list(dict.fromkeys(line.name for found in lines.values() for line in found))
     figure = new_figure(AROUND_INCH + PANEL_INCH * len(show.y))
@@ -169,7 +169,7 @@ def _panel(
 
 
 def _places(levels: Sequence[Level]) -> dict[Level, float]:
-    """Where levels stand: numbers by value, words side by side."""
+    """Return positions of levels: numbers by value, words side by side."""
     numbers = not any(isinstance(level, str | bool) for level in levels)
     return {level: float(level) if numbers else float(index) for index, level in enumerate(levels)}
 
@@ -193,7 +193,7 @@ def _y_axis(axes: Axes, show: Show, metric: Metric) -> None:
     if "y" in show.log:
         log_y_axis(axes)
     else:
-        # Room below the ends of intervals is none where nothing can be.
+        # Leave no room below the metric's lower limit.
         may_be_negative = metric.signed and show.ratio_to is None
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if may_be_negative else 0.0)
     if show.ratio_to is not None:

@@ -159,7 +159,7 @@ def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
         for name in every
         if name not in (show.x, *show.at, *zipped) and len({sample.levels.get(name) for sample in samples}) > 1
     ]
-    # Pairs are different machines, so each has a line of its own even if nobody asks for it.
+    # Pairs are different machines, so each has a line of its own even if it was not requested.
     left = [name for name in several if show.by and name not in (*show.by, PAIR)]
     if left:
         raise UsageError(f"'{left[0]}' also has several levels", "--by", f"--by {left[0]} or --at {left[0]}=LEVEL")
@@ -229,7 +229,7 @@ def _level_of(data: FigureData, factor: str, word: Any) -> Level:
 
 
 def _find(samples: Samples, factor: str, word: Any) -> Level | None:
-    """Return the level that a word or a number means: `8`, `0.5`, `50%`, `3 Mpps`."""
+    """Return the level that a word or a number denotes: `8`, `0.5`, `50%`, `3 Mpps`."""
     text = str(word).replace(" ", "").lower()
     for level in (sample.levels[factor] for sample in samples if factor in sample.levels):
         if level == word or text in (str(level).lower(), level_text(factor, level).replace(" ", "").lower()):

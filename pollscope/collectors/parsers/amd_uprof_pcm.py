@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """AMD uProf's `AMDuProfPcm`: a report of time series, in which columns are metrics and rows are samples.
 
-Behind a description of the host come `Profile Time: ...`, the sections (`DF METRICS`), a row of places, each of which
-holds for the empty cells behind it (`System (Aggregated),,,Package-0,,`), and a row of metrics with their units. Rates
-are in 10^9 B a second; counts without a unit are per interval. Rows begin with a time only where a column is headed
+After a description of the host come `Profile Time: ...`, the sections (`DF METRICS`), a row of places, each of which
+applies to the empty cells after it (`System (Aggregated),,,Package-0,,`), and a row of metrics with their units. Rates
+are in 10^9 B per second; counts without a unit are per interval. Rows begin with a time only where a column is headed
 `Timestamp`. Cumulative reports (-C) are refused: their numbers belong to no window.
 """
 
@@ -17,7 +17,7 @@ from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import Cell, Origin, Stamps, numbered, parse_cell, recognise_failure, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
-# Printed unit -> what is added to the name, unit, kind, factor. Of others nothing is known but what is printed.
+# Printed unit -> suffix of the name, unit, kind, factor. Other units are kept as printed.
 _UNITS: dict[str, tuple[str, str, Kind, float]] = {
     "GB/s": ("", "B/s", Kind.RATE, 10**9),
     "ns": ("", "s", Kind.GAUGE, 1e-9),
@@ -25,7 +25,7 @@ _UNITS: dict[str, tuple[str, str, Kind, float]] = {
     "%": ("_share", "1", Kind.GAUGE, 0.01),
     "pti": ("_per_instruction", "1", Kind.GAUGE, 1e-3),  # per thousand instructions
 }
-# The vocabulary of the other collectors of memory and caches.
+# Names as in the other collectors of memory and caches.
 _NAMES = counter_names("amd-uprof-pcm")
 _COUNTS = {"L3 Access": "l3_accesses", "L3 Miss": "l3_misses"}
 _BEGIN = "Profile Time:"
@@ -43,7 +43,7 @@ class _UprofColumn(NamedTuple):
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read the rows below each pair of header rows; what stands before the first one describes the host.
+    """Read the rows below each pair of header rows; lines before the first one describe the host.
 
     Raises:
         ParseError: no header rows, header rows that do not fit each other, a cumulative report, a message of the tool,
@@ -79,7 +79,7 @@ def _is_section(cells: list[str]) -> bool:
 
 
 def _places(cells: list[str], number: int, origin: Origin) -> list[str]:
-    """Return the unit path of every cell; one place alone holds for all columns."""
+    """Return the unit path of every cell; a single place applies to all columns."""
     if cells[0] in ("Metric", "Metrics"):
         raise origin.refuse(number, "a cumulative report: its numbers belong to no window", "record without -C")
     paths, path = [], ""
@@ -94,7 +94,7 @@ def _places(cells: list[str], number: int, origin: Origin) -> list[str]:
 
 
 def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -> list[_UprofColumn]:
-    """Return the meaning of every column; that of a time has no path."""
+    """Return the meaning of every column; a time column has no path."""
     if len(set(places)) == 1:
         places = places[:1] * len(cells)
     if len(places) != len(cells):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replies of DPDK's telemetry socket (version 2): one JSON object a reply, `{"/command": result}`.
+"""Replies of DPDK's telemetry socket (version 2): one JSON object per reply, `{"/command": result}`.
 
 A command that this DPDK does not know, a parameter that is wrong, and an application without the callback all answer
-`null`; that is an absence. The arrays `q_ipackets[16]` of old /ethdev/stats have 16 entries whatever the queues are
-and are left alone: /ethdev/xstats names the queues that exist.
+`null`; the value is then absent. The arrays `q_ipackets[16]` of old /ethdev/stats have 16 entries for any number of
+queues and are ignored: /ethdev/xstats names the queues that exist.
 """
 
 import json
@@ -25,7 +25,7 @@ _SESSION = (_PROMPT, "Connecting to ", "Connected to application: ")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read replies, one a line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
+    """Read replies, one per line; `origin.label` is the request (`/ethdev/stats,0`: its parameter is the port).
 
     A session of dpdk-telemetry.py is read too: its prompt names the request, and a reply may be spread over lines.
 
@@ -54,7 +54,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _joined(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank; those of an indented document, from a brace alone to a brace alone, as one."""
+    """Yield lines that are not blank; join an indented document, from a lone brace to a lone brace, into one."""
     held: list[str] = []
     first = 0
     for number, line in enumerate(without_mark(lines, origin), 1):
@@ -112,7 +112,7 @@ def _counters(result: dict[str, Any]) -> Iterator[tuple[SourceMetric, Value, str
 
 @lru_cache(maxsize=4096)
 def _metrics(name: str) -> list[SourceMetric]:
-    """Return the counter under its own name, and under the normalised one where there is one."""
+    """Return the counter under its own name, and also under its normalised name if it has one."""
     unit = "B" if name.endswith(("bytes", "octets")) else "1"
     metrics = [SourceMetric(name, unit, Kind.COUNTER)]
     normal = _NORMALISED.get(name)
@@ -123,7 +123,7 @@ def _metrics(name: str) -> list[SourceMetric]:
 
 
 def _xstats(t_ns: int | None, port: str, result: dict[str, Any]) -> Iterator[Reading]:
-    """Per queue: `rx_q0_packets` (ethdev's own) and `rx_q0packets` (older) belong to rx_queue0."""
+    """Return counters by queue: `rx_q0_packets` (ethdev) and `rx_q0packets` (older) belong to rx_queue0."""
     units: dict[str, dict[str, Any]] = {port: {}}
     for name, value in result.items():
         queue, counter = _place(name)
@@ -135,7 +135,7 @@ def _xstats(t_ns: int | None, port: str, result: dict[str, Any]) -> Iterator[Rea
 
 @lru_cache(maxsize=16384)
 def _place(name: str) -> tuple[str, str]:
-    """Queue (empty: the port itself) and the counter's name there."""
+    """Return the queue (empty: the port itself) and the counter's name there."""
     match = _QUEUE.fullmatch(name)
     return (f"{match[1]}_queue{match[2]}", match[3]) if match else ("", name)
 
@@ -160,7 +160,7 @@ def _usage(t_ns: int | None, result: dict[str, Any]) -> Iterator[Reading]:
 
 
 def _states(command: str, result: dict[str, Any]) -> Iterator[tuple[SourceMetric, Value, str]]:
-    """Settings: numbers as numbers, lists and hexadecimal flags (int in 22.11, text later) as text."""
+    """Yield settings: numbers as numbers, lists and hexadecimal flags (int in 22.11, text later) as text."""
     for name, value in result.items():
         metric = SourceMetric(f"{command.strip('/').replace('/', '.')}.{name}", "", Kind.STATE)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -40,7 +40,7 @@ _NUMBERED = re.compile(r"(rx|tx)_(\d+)_(.+)", re.ASCII)
 # vmxnet3: a heading with the queue's number; what is indented below it belongs to the queue.
 _HEADING = re.compile(r"(\s*)(Rx|Tx) Queue#: (\d+)\s*", re.ASCII)
 _DIRECTIONS = {"rx": "rx", "rcv": "rx", "In": "rx", "Rx": "rx", "tx": "tx", "xmit": "tx", "Out": "tx", "Tx": "tx"}
-# not rx_64_bytes_phy, tx_1024_to_max_octets: packets of that size
+# not rx_64_bytes_phy, tx_1024_to_max_octets, which count packets of that size
 _BYTES = re.compile(r"(?:^|(?<!\d)(?<!max)[._ ])(?:bytes|octets|octetcount)(?:$|[._ ])|(?<!\d)Octets(?:Dma|\w+OK)?$")
 _PERCENT = {"outbound_pci_stalled_rd", "outbound_pci_stalled_wr"}
 _LEVELS = {"conntrack_allowance_available"}  # ena: connections that may still be opened
@@ -84,7 +84,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 @dataclass
 class _Listing:
-    """Keep from earlier lines the context of later names: the queue under whose heading they are indented, and the
+    """Keep the context that earlier lines give to later names: the queue under whose heading they are indented, and the
     counters `rx_0_NAME`, after which `rx_7_NAME` is one of queue 7.
     """
 
@@ -99,7 +99,7 @@ class _Listing:
         self.indent = len(match[1]) if match else 0
 
     def place(self, text: str, name: str) -> tuple[str, SourceMetric]:
-        """Queue (empty: the port itself) and the counter as it is called there."""
+        """Return the queue (empty: the port itself) and the counter's name there."""
         if self.heading:
             if len(text) - len(text.lstrip()) > self.indent:
                 return self.heading, _metric(name)
@@ -116,7 +116,7 @@ class _Listing:
 
 @lru_cache(maxsize=16384)
 def _place(name: str) -> tuple[str, SourceMetric]:
-    """Queue (empty: the port itself) and the counter as it is called there."""
+    """Return the queue (empty: the port itself) and the counter's name there."""
     for pattern in _QUEUES:
         match = pattern.fullmatch(name)
         if match:
@@ -175,7 +175,7 @@ def parse_settings(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _settings(line: str) -> Iterator[tuple[str, str]]:
-    """`Adaptive RX: off  TX: n/a` holds two settings with one subject."""
+    """Yield name and value; `Adaptive RX: off  TX: n/a` holds two settings with one subject."""
     double = re.fullmatch(r"(.*) RX: (\S+)\s+TX: (\S+)", line)
     if double:
         yield f"{double[1]} RX", double[2]

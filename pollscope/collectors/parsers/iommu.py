@@ -15,14 +15,15 @@ _LOG = (
     (re.compile(r"iommu: Default domain type: (\w+)"), "log.default_domain", ""),
     (re.compile(r"iommu: DMA domain TLB invalidation policy: (\w+) mode"), "log.invalidation", ""),
 )
-# Drivers of the kernel's whose devices get a domain of VFIO's own, whatever the type of their group (the default
-# domain's): translated by a mapping that stays (Documentation/driver-api/vfio.rst).
+# Kernel drivers whose devices get a VFIO domain whatever the type of their group (the default domain's): translated by
+# a permanent mapping (Documentation/driver-api/vfio.rst).
 _VFIO = ("vfio-pci", "mlx5_vfio_pci")
 _STATE = SourceMetric("translation", "", Kind.STATE)
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read a listing of sources/iommu.py, or lines of a kernel log; the log alone proves nothing and says so.
+    """Read a listing of sources/iommu.py, or lines of a kernel log; the log alone proves nothing, and the result says
+    so.
 
     Raises:
         ParseError: neither is found in it.

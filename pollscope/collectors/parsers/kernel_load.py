@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""/proc/stat, /proc/interrupts and /proc/softirqs: what took time from the measuring CPUs. All counters since boot."""
+"""/proc/stat, /proc/interrupts and /proc/softirqs: activity that took time from the measuring CPUs. All counters start
+at boot.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +21,7 @@ _STAT = {
     "procs_running": SourceMetric("running", "1", Kind.GAUGE),
     "procs_blocked": SourceMetric("blocked", "1", Kind.GAUGE),
 }
-# of proc(5), and of no use here: what came of each interrupt and softirq is in the files of their own
+# other rows of proc(5); interrupts and softirqs have more detailed files of their own
 _UNUSED = {"intr", "softirq", "btime", "page", "swap", "disk_io"}
 _CPU = re.compile(r"cpu(\d*)")
 _WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for the whole system
@@ -81,7 +83,7 @@ def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[str, SourceMetric, Cell]]:
-    """Of a row that ends before the last CPU nothing is taken; the words after the numbers name the device."""
+    """Parse a row; drop one that ends before the last CPU. The words after the numbers name the device."""
     name = words[0].rstrip(":")
     numbers = words[1 : 1 + len(cpus)]
     counts = [word for word in numbers if word.isdigit()]

@@ -11,7 +11,7 @@ _MESSAGE, _LEVEL = SourceMetric("message", "", Kind.STATE), SourceMetric("level"
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read records `priority,sequence,microseconds,flags;text`; indented continuation lines are left alone.
+    """Read records `priority,sequence,microseconds,flags;text`; indented continuation lines are ignored.
 
     The time of a record is the kernel's own (CLOCK_MONOTONIC since boot), also when the record was read later.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`lscpu -J`: what the processor says of itself, as states. A field without data is a heading."""
+"""`lscpu -J`: the processor's description of itself, as states. A field without data is a heading."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -28,7 +28,7 @@ _CONFIG_COLUMN = re.compile(r"Default|Current|Next [Bb]oot|New")
 _CONFIG_TITLE = re.compile(
     r"Device #\d+:|-+|(?:Device type|Name|Description|Device|PCI device):.*|The '\*' shows.*|-[WI]-.*"
 )
-# RO: read only; *: the next boot's value differs. What is said below the table is not indented.
+# RO: read only; *: the next boot's value differs. Text below the table is not indented.
 _CONFIG_ROW = re.compile(r"(?:RO)?[ *]+([A-Za-z]\w{2,}(?:\[\d+\])?)(?:\s+(.*))", re.ASCII)
 _READABLE_UNITS = {
     "ns": ("s", 1e-9),
@@ -49,7 +49,7 @@ def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     after the other. `origin.label` is the device.
 
     Raises:
-        ParseError: neither is in it, or JSON that is cut off.
+        ParseError: it contains neither, or truncated JSON.
     """
     text = "\n".join(clean(line) for line in without_mark(lines, origin))
     first = text.find("{")
@@ -82,7 +82,7 @@ def _neohost_documents(text: str, start: int, origin: Origin) -> Iterator[list[d
 
 
 def _neohost_tables(text: str, origin: Origin) -> Iterator[list[dict[str, Any]]]:
-    """Return the two halves of every table; rows of the right one stand beside rows of the left one and mean others.
+    """Return the two halves of every table; rows of the right half are independent of the rows beside them.
 
     || Level 0 MTT Cache Hit || 3,495,893 ||| PCIe Avg Latency || 800 [NS] ||
     """
@@ -98,12 +98,12 @@ def _neohost_tables(text: str, origin: Origin) -> Iterator[list[dict[str, Any]]]
 
 
 def _is_title(line: str) -> bool:
-    """Tell whether a line is a ruler or the title of a group of rows, or blank."""
+    """Return whether a line is a ruler, the title of a group of rows, or blank."""
     return not line.strip("=") or (line.startswith("||") and not any(map(str.isdigit, line)))
 
 
 def _table_rows(line: str) -> list[dict[str, Any]]:
-    """Return what the two halves of a line say."""
+    """Return the contents of the two halves of a line."""
     rows = [half.split("||") for half in _halves(line)]
     pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
     return [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
@@ -146,7 +146,7 @@ def _json(lines: Iterable[str], origin: Origin) -> Any:
 
 
 def _leave_out_rest(text: str, end: int, origin: Origin) -> None:
-    """Count what stands after the last document."""
+    """Count the lines after the last document."""
     if rest := text[end:].strip():
         origin.leave_out(1 + text.count("\n", 0, end), f"no document: {rest[:60]!r}")
 
@@ -157,13 +157,13 @@ def _decoded(text: str, start: int, origin: Origin) -> tuple[Any, int]:
         return json.JSONDecoder().raw_decode(text, start)
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         line = getattr(error, "lineno", 1)
-        raise origin.refuse(line, "broken or cut off JSON", "record with the tool's JSON option") from None
+        raise origin.refuse(line, "broken or truncated JSON", "record with the tool's JSON option") from None
 
 
 def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Rows of every device of `mlxconfig -d DEVICE -e query`: a name, and its default, current and next boot's value.
+    """Parse `mlxconfig -d DEVICE -e query`: per device and name the default, current and next boot's value.
 
-    What holds now is under NAME, what the next boot brings under NAME.next_boot; without -e mlxconfig prints only that.
+    The current value is under NAME, the next boot's under NAME.next_boot; without -e mlxconfig prints only that.
     Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
 
     Raises:
@@ -222,7 +222,7 @@ def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, s
 
 
 def parse_devlink_health(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """`devlink health show`, as JSON (-j) or as text: reporters with state, errors and recoveries.
+    """Parse `devlink health show`, as JSON (-j) or text: reporters with state, errors and recoveries.
 
     Raises:
         ParseError: neither JSON with health nor reporters in the text.

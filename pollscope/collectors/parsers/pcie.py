@@ -16,7 +16,7 @@ from pollscope.knobs.platforms import DdioBit, Platform, of_root_port
 _SPEEDS = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
 _EXPRESS, _STATUS_HAS_LIST = 0x10, 0x10
 _NO_SNOOP_BIT = 3
-# Bits of Device Control and Device Control 2. Of 10-bit tags those below 256 are not used (2.2.6.2).
+# Bits of Device Control and Device Control 2. 10-bit tags below 256 are not used (2.2.6.2).
 _EXTENDED_TAGS, _TEN_BIT_TAGS, _TEN_BIT_TAG_COUNT = 8, 12, 768
 
 
@@ -47,7 +47,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _express(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
-    """Fields of the PCI Express capability; absent as a whole for a device without one."""
+    """Return fields of the PCI Express capability; absent as a whole for a device without one."""
     base = _capability(config)
     why = "no PCI Express capability readable (conventional PCI, virtual device, or not root)"
     control = _word(config, base, 8) if base else None
@@ -87,7 +87,7 @@ def _tags(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
 
 
 def _capability(config: bytes) -> int:
-    """Offset of the PCI Express capability, 0 when there is none."""
+    """Return the offset of the PCI Express capability, 0 if there is none."""
     if len(config) <= 0x40 or not config[0x06] & _STATUS_HAS_LIST:
         return 0
     offset, seen = config[0x34] & 0xFC, set[int]()
@@ -105,7 +105,7 @@ def _word(config: bytes, base: int, offset: int) -> int | None:
 
 
 def _ddio(identity: str, config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
-    """Bit 7 (allocating writes) and bit 3 (no-snoop) of PERFCTRLSTS_0, where table and capability chain allow."""
+    """Yield bit 7 (allocating writes) and bit 3 (no-snoop) of PERFCTRLSTS_0, or why they cannot be read."""
     allocating, no_snoop = SourceMetric("ddio", "1", Kind.STATE), SourceMetric("no_snoop_writes", "1", Kind.STATE)
     value, reason = _register(of_root_port(identity), identity, config)
     bit = 7 if value is None else value[1]
@@ -129,7 +129,7 @@ def _register(platform: Platform | None, identity: str, config: bytes) -> tuple[
 
 
 def _extended_chain(config: bytes) -> Iterator[int]:
-    """Offsets of the extended capabilities (PCI Express Base Specification 5.0, 7.6.3); stops at a loop."""
+    """Yield offsets of the extended capabilities (PCI Express Base Specification 5.0, 7.6.3); stop at a loop."""
     offset, seen = 0x100, set[int]()
     while 0x100 <= offset <= len(config) - 4 and offset not in seen:
         seen.add(offset)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A slice of the trace of QEMU's virtual Intel IOMMU; its label is the slice's length in ns, so counts become rates."""
+"""A recorded interval of the trace of QEMU's virtual Intel IOMMU. Its label is its length in ns, so counts become
+rates.
+"""
 
 import re
 from collections import Counter
@@ -22,13 +24,13 @@ _METRICS = {metric: SourceMetric(metric, "1/s", Kind.RATE) for metric in EVENTS.
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Events of one slice as rates: hits and misses of each device, resets of the IOMMU.
+    """Return the events of each interval as rates: hits and misses per device, resets of the IOMMU.
 
     Raises:
-        ParseError: the label does not say how long the slice was.
+        ParseError: the label does not give the length of the interval.
     """
     if not re.fullmatch(r"[1-9]\d*", origin.label):
-        raise origin.refuse(1, f"the slice has no length in ns: {origin.label!r}", "record again")
+        raise origin.refuse(1, f"the interval has no length in ns: {origin.label!r}", "record again")
     counts: Counter[tuple[str, str]] = Counter()
     devices: set[str] = set()
     for number, text in numbered(lines, origin):
@@ -52,5 +54,5 @@ def _rates(counts: Counter[tuple[str, str]], devices: list[str], seconds: float,
 
 
 def _device(source_id: int) -> str:
-    """Bus, device and function of a PCI Express source id."""
+    """Return bus, device and function of a PCI Express source id."""
     return f"{source_id >> 8:02x}:{source_id >> 3 & 31:02x}.{source_id & 7}"

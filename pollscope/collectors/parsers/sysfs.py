@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of sysfs files as `path=value` lines: CPU frequency, idle states, SMT, isolation, powercap (RAPL), throttling.
 
-The same listing is the raw recording and what the parser reads, so a recorded host can be read anywhere.
+The raw recording is the listing that the parser reads, so a recorded host can be read anywhere.
 """
 
 import re
@@ -64,7 +64,7 @@ class _Zones:
         self._names: dict[str, str] = {}
 
     def holds(self, file: str) -> bool:
-        """Tell whether the file was there already: another snapshot begins."""
+        """Return whether the file was there already, which means that another snapshot begins."""
         return file in self._seen
 
     def add(self, file: str, path: str, cell: tuple[SourceMetric, Value, str]) -> None:
@@ -81,7 +81,7 @@ class _Zones:
             yield reading(t_ns, unit if name != metric.name else path, [(metric._replace(name=name), value, reason)])
 
     def _place(self, path: str) -> tuple[str, str]:
-        """Unit path and part of a zone: intel-rapl:1 named package-1 is of socket1, its zone dram of socket1 too."""
+        """Return unit path and part of a zone: intel-rapl:1 named package-1 and its zone dram are of socket1."""
         name = self._names.get(path, "")
         package = _PACKAGE.fullmatch(name)
         if package:
@@ -94,7 +94,7 @@ class _Zones:
 
 def _cell(metric: SourceMetric, mark: str, text: str, scale: float) -> tuple[SourceMetric, Value, str]:
     if mark == "!":
-        return metric, None, text.strip() or "cannot be read"  # a line cut off behind its mark
+        return metric, None, text.strip() or "cannot be read"  # a line cut off after its mark
     text = text.strip()
     if metric.unit and text.isdigit():
         value, reason = parse_cell(text, wrapped=WRAPPED_64)
@@ -106,7 +106,7 @@ def _cell(metric: SourceMetric, mark: str, text: str, scale: float) -> tuple[Sou
 
 @lru_cache(maxsize=16384)
 def _meaning(path: str) -> tuple[str, SourceMetric, float]:
-    """Unit path, metric, and scale of a sysfs file. Unknown files are states: their text is kept."""
+    """Return unit path, metric and scale of a sysfs file; an unknown file is a state, and its text is kept."""
     for pattern, names in ((_CPU, _KNOWN), (_POWERCAP, _KNOWN), (_UNCORE, _KNOWN)):
         match = pattern.fullmatch(path)
         if match:

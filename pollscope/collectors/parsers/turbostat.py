@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`turbostat -q`: frequency, C-state residency, power and throttling per CPU, core and package.
 
-The header comes again with every interval; rows of the second hardware thread of a core are shorter, because what
-belongs to the core or the package is printed once. Busy% and IPC of a spinning core are high and say nothing about
-its load.
+The header is repeated with every interval; rows of the second hardware thread of a core are shorter, because values of
+the core or the package are printed once. Busy% and IPC of a spinning core are high and say nothing about its load.
 """
 
 import re
@@ -15,7 +14,7 @@ from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, rec
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 _PLACES = ("Package", "Die", "Node", "Core", "CPU")
-# Numbers of the CPU, time stamps, and how long turbostat itself took: nothing that was counted.
+# CPU numbers, time stamps, and turbostat's own run time, none of which is a counter.
 _NO_COUNTERS = {"usec", "Time_Of_Day_Seconds", "APIC", "X2APIC", "L3", "Module"}
 _PACKAGE = re.compile(
     r"Pkg.*|Pk%pc\d+|Cor(?:Watt|_J)|GFX.*|RAM(?:Watt|_J)|Sys(?:Watt|_J)|PKG_%|RAM_%|UncMHz|UMHz\d.*|Totl%C0|Any%C0|CPUGFX%|"
@@ -29,7 +28,7 @@ _CORE = re.compile(r"CPU%c(?!1$)\d+|Core.*|Cor(?:Watt|_J)|Mod%c\d+")
 _REFERENCES = re.compile(r"(LLC|L2)([kM])RPS")
 _MHZ = re.compile(r".*MHz|UMHz\d.*")
 _NAMES = counter_names("turbostat")
-# columns that every turbostat has under one of these names: they tell a header from the text in front of it
+# every turbostat has columns with one of these names: they distinguish a header from the text before it
 _KNOWN = re.compile(
     r"Avg_MHz|Busy%|Bzy_MHz|TSC_MHz|IPC|IRQ|NMI|SMI|(?:C\d\w*|POLL)[-+%]?|CPU%c\d+|Pkg?%pc\d+|UMHz\d\S*|CoreTmp|CoreThr|PkgTmp|"
     r"(?:Pkg|Cor|GFX|RAM|Sys)(?:Watt|_J)|(?:PKG|RAM)_%|(?:LLC|L2)(?:[kM]RPS|%hit)|(?:Mod|Die)%c\d+"
@@ -48,7 +47,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
     Raises:
         ParseError: no header, a header in which two names ran together, a row longer than its header, several rows
-            that name no CPU under one header, or no row that is understood.
+            that name no CPU under one header, or no valid row.
     """
     table: _TurbostatTable | None = None
     sample, t_ns, rows, found = -1, None, 0, False
@@ -71,7 +70,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         elif table is not None and text.strip():
             origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
     if not found:
-        what = "no row below its header is understood" if table else "no turbostat header in it"
+        what = "no row below its header is valid" if table else "no turbostat header in it"
         raise origin.refuse(0, what, "record with: turbostat -q -i 1 -o FILE")
 
 
@@ -81,7 +80,7 @@ def _cells(text: str) -> list[str]:
 
 
 def _is_header(cells: list[str]) -> bool:
-    """With --show any columns may be left, with --Summary none of places: then every one must be known."""
+    """Return whether this is a header: one known column suffices with CPU, otherwise all must be known."""
     if not cells or not _NAME.match(cells[0]):
         return False
     known = [bool(_KNOWN.fullmatch(cell)) for cell in cells]
@@ -116,7 +115,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class _TurbostatTable:
-    """A header; `first` is its first place: options put the time in front of package, core and CPU; None without
+    """A header; `first` is its first place: options put the time before package, core and CPU; None without
     places (--Summary).
     """
 
@@ -126,7 +125,7 @@ class _TurbostatTable:
     columns: list[_Column]
 
     def is_row(self, cells: list[str]) -> bool:
-        """Tell whether the cells are a row below this header."""
+        """Return whether the cells are a row below this header."""
         if self.first is None:
             return len(cells) == len(self.header) and all(map(_SUMMARY.fullmatch, cells))
         return len(cells) > self.first and bool(_CPU.fullmatch(cells[self.first]))
@@ -158,7 +157,7 @@ def _row(table: _TurbostatTable, cells: list[str], t_ns: int | None, number: int
             break
         cell = parse_cell(cells[column.index])
         if cell[0] is None and cells[column.index].count(".") > 1:
-            # every later cell would stand under a wrong name
+            # every later cell would be under a wrong name
             origin.leave_out(number, f"two values ran together: {cells[column.index]!r}")
             return
         metrics, values = units[paths[column.place]]
@@ -176,7 +175,7 @@ def _in_base_units(cell: Cell, column: _Column) -> Cell:
 
 
 def _place(column: str, header: list[str]) -> str:
-    """Whose the column is. Where a core has a power meter of its own (AMD), CorWatt stands left of the package's."""
+    """Return a column's unit; with one power meter per core (AMD), CorWatt stands left of the package's columns."""
     if _DIE.fullmatch(column):
         return "Die" if "Die" in header else "Package"
     after_package = not {"PkgWatt", "Pkg_J"} & set(header[header.index(column) :])
@@ -196,7 +195,7 @@ def _path(place: str, where: dict[str, str]) -> str:
 
 
 def _meaning(column: str) -> tuple[SourceMetric, float, bool]:
-    """Metric, factor to its unit, and whether it is a share in percent."""
+    """Return metric, factor to its unit, and whether it is a share in percent."""
     name = _NAMES.get(column)
     if "%" in column:
         return SourceMetric(name or _residency(column), "1", Kind.GAUGE), 0.01, True
@@ -219,7 +218,7 @@ def _meaning(column: str) -> tuple[SourceMetric, float, bool]:
 
 
 def _residency(column: str) -> str:
-    """C6% is what the kernel asked for, CPU%c6 and Pkg%pc6 what the hardware did."""
+    """Name a residency: the kernel requested C6%, the hardware spent CPU%c6 and Pkg%pc6."""
     hardware = re.fullmatch(r"(CPU|Pkg?|Mod|Die)%p?(c\d+)", column)
     if hardware:
         return f"{_HARDWARE[hardware[1]]}_{hardware[2]}_residency"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where counters come from: a file a source or a family of kin tools; its parser in `parsers/` bears the same name."""
+"""Sources of counters: one file per source or family of tools; the parser in `parsers/` has the same name."""

@@ -27,7 +27,7 @@ class AmdUprofPcm(ToolCollector):
         "own words for directions"
     )
     parser = staticmethod(amd_uprof_pcm.parse)
-    owns_uncore = True  # all counters of L3 and data fabric: beside others they are multiplexed
+    owns_uncore = True  # uses all counters of L3 and data fabric: with other users they are multiplexed
 
     def probe(self) -> ProbeResult:
         processor = read_processor()

@@ -34,7 +34,7 @@ class DpdkTelemetry(PollingCollector):
             return ProbeResult(False, f"no DPDK application {what}offers telemetry now")
         if len(found) > 1:
             names = ", ".join(path.parent.name for path in found)
-            return ProbeResult(False, f"several DPDK applications run ({names}): choose one by --file-prefix NAME")
+            return ProbeResult(False, f"several DPDK applications run ({names}): choose one with --file-prefix NAME")
         return ProbeResult(True, str(found[0]))
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:

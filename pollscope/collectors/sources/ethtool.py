@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Counters and settings of the NICs that the kernel drives; a port that vfio-pci took is read through DPDK's telemetry.
 
-Counters come straight from the kernel (SIOCETHTOOL), as the listing that `ethtool -S` prints: ten times per second a
-process per interface would itself be load on the measured host; an ioctl is not.
+Counters come straight from the kernel (SIOCETHTOOL), as the listing that `ethtool -S` prints: a process per interface
+ten times per second would load the measured host; an ioctl does not.
 Source: linux/ethtool.h (ethtool_sset_info, ethtool_gstrings, ethtool_stats).
 """
 
@@ -99,12 +99,12 @@ class EthtoolSettings(PollingCollector):
 
 
 def _on_devices() -> tuple[str, ...]:
-    """Return the kernel's network interfaces that stand for a device."""
+    """Return the kernel's network interfaces that belong to a device."""
     return tuple(path.parent.name for path in sorted(Path("/sys/class/net").glob("*/device")))
 
 
 class Statistics:
-    """The counters of an interface; what a reading needs stays open between readings."""
+    """The counters of an interface; files stay open between readings."""
 
     def __init__(self, interface: str) -> None:
         self._interface = interface
@@ -112,7 +112,7 @@ class Statistics:
         self._names, self._beginnings = b"", list[str]()
 
     def listing(self) -> bytes:
-        """Return the listing. Counters may come and go with queues, so names are read every time.
+        """Return the listing. Counters may appear and disappear with queues, so names are read every time.
 
         Raises:
             OSError: no such interface, or its driver has no counters.
@@ -152,7 +152,7 @@ def _count(control: socket.socket, interface: str) -> int:
 
 
 def _call(control: socket.socket, interface: str, head: bytes, room: int) -> bytes:
-    """Make one SIOCETHTOOL request; the kernel writes its answer into the buffer behind the head."""
+    """Make one SIOCETHTOOL request; the kernel writes its answer into the buffer after the head."""
     buffer = array.array("B", head + bytes(room))
     address, _ = buffer.buffer_info()
     request = struct.pack(f"={_INTERFACE_BYTES}sQ16x", interface.encode()[: _INTERFACE_BYTES - 1], address)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Record what took time from the measuring CPUs: /proc/stat, /proc/interrupts and /proc/softirqs."""
+"""Record activity that took time from the measuring CPUs: /proc/stat, /proc/interrupts and /proc/softirqs."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -12,7 +12,7 @@ _DEVICE = "/dev/kmsg"
 
 
 class KernelLog(PollingCollector):
-    """Starts at the end of the log: what was there before is not this run's."""
+    """Starts at the end of the log: earlier lines are not this run's."""
 
     name, summary = "kernel-log", "kernel messages that appear meanwhile"
     notes = "state, with the kernel's own time"
@@ -48,5 +48,5 @@ class KernelLog(PollingCollector):
             except BlockingIOError:
                 return
             except BrokenPipeError:
-                # records were overwritten before they were read; the next read goes on behind the gap
+                # records were overwritten before they were read; the next read continues after the gap
                 continue

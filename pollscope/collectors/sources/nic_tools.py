@@ -17,7 +17,7 @@ _NEOHOST = Path("/opt/neohost/sdk/get_device_performance_counters.py")
 
 
 def _mellanox_devices() -> list[str]:
-    """PCI addresses of NVIDIA/Mellanox network functions."""
+    """Return the PCI addresses of NVIDIA/Mellanox network functions."""
     folders = network_controllers(SYS)
     return [folder.name for folder in folders if read_text(folder / "vendor") == "0x15b3"]
 

@@ -34,7 +34,7 @@ class PcieState(PollingCollector):
 
 
 def listing(sys: Path) -> Iterator[str]:
-    """Lines `device ADDRESS nic|rootport:NIC VENDOR:DEVICE HEX`. The root port is the component below pciDDDD:BB."""
+    """List `device ADDRESS nic|rootport:NIC VENDOR:DEVICE HEX`; a root port is the component below pciDDDD:BB."""
     for nic in network_controllers(sys):
         yield _line(nic, "nic")
         chain = [part for part in nic.resolve().parts if _ADDRESS.fullmatch(part)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collectors that run Intel PCM. One at a time may own the uncore PMUs: two of them overwrite each other without
-a word.
+"""The collectors that run Intel PCM. Only one at a time may own the uncore PMUs: two of them silently overwrite each
+other.
 """
 
 import os
@@ -31,7 +31,7 @@ class PcmCollector(ToolCollector):
         return (f"{max(interval_ns / 1e9, self.least_s):g}", *self.options)
 
     def probe(self) -> ProbeResult:
-        # first what no package changes: under a hypervisor it would be installed for nothing
+        # check first what no package changes: under a hypervisor, installing the package would be useless
         reason = _obstacle()
         return ProbeResult(False, reason) if reason else super().probe()
 
@@ -52,7 +52,9 @@ def _obstacle() -> str:
 
 
 class PcmIio(WithNics, PcmCollector):
-    """pcm-iio: a slice of the interval a counter (23 to 40 of them), so at least 1 s; 0.04 s would divide by zero."""
+    """pcm-iio: each counter (23 to 40) gets a part of the interval, which is therefore at least 1 s; 0.04 s would
+    divide by zero.
+    """
 
     name = binary = "pcm-iio"
     summary = "PCIe traffic and IOMMU events per IIO stack"
@@ -124,7 +126,7 @@ class PcmPower(PcmCollector):
 
 
 class PcmSensorServer(PollingCollector):
-    """Read what a pcm-sensor-server that runs here gives to Prometheus; the server keeps the PMUs while it runs."""
+    """Read the Prometheus page of a pcm-sensor-server that runs here; the server keeps the PMUs while it runs."""
 
     name, summary = "pcm-sensor-server", "counters of a running pcm-sensor-server"
     notes = "counter; the server is not started by pollscope and keeps the PMUs"

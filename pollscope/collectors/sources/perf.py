@@ -26,7 +26,7 @@ _HARDWARE = ("cycles", "instructions", "cache-references", "cache-misses")
 
 
 class Perf(ToolCollector):
-    """System-wide, a row a CPU: software events everywhere, hardware events where there is a PMU."""
+    """System-wide, one row per CPU: software events everywhere, hardware events where there is a PMU."""
 
     name, summary = "perf", "perf stat: cycles, instructions, cache misses, context switches per CPU"
     binary, package = "perf", "linux-perf"
@@ -39,7 +39,7 @@ class Perf(ToolCollector):
     def __init__(self, events: Sequence[str] = (), cpus: Sequence[int] = ()) -> None:
         super().__init__()
         if programs := [event for event in events if _PROGRAM.search(event)]:
-            raise UsageError(f"{programs[0]} is no event: perf would load it as a BPF program", "events")
+            raise UsageError(f"{programs[0]} is not an event: perf would load it as a BPF program", "events")
         self._events, self._cpus = tuple(events), tuple(cpus)
 
     def arguments(self, interval_ns: int) -> Sequence[str]:
@@ -58,7 +58,7 @@ class Perf(ToolCollector):
 
 
 def _interval_ms(interval_ns: int) -> str:
-    """Perf refuses intervals below 10 ms and warns of overhead below 100 ms."""
+    """Return the interval, at least 10 ms as perf demands; below 100 ms it warns of overhead."""
     return str(max(10, interval_ns // 1_000_000))
 
 
@@ -90,7 +90,7 @@ class PerfCorunner(Perf):
 
 
 class _NamedEvents(ToolCollector):
-    """Events that this package names: perf prints our name, the table knows unit and factor."""
+    """Events that this package names: perf prints our name, the table has unit and factor."""
 
     binary, package = "perf", "linux-perf"
     parser = staticmethod(stat.parse)
@@ -152,7 +152,7 @@ class Uncore(WithNics, _NamedEvents):
 
 
 class PerfIostat(ToolCollector):
-    """`perf iostat`, which is a name of `perf stat --iostat`: every root port that the uncore IIO PMUs see."""
+    """`perf iostat`, an alias of `perf stat --iostat`: every root port that the uncore IIO PMUs see."""
 
     name, summary = "perf-iostat", "perf iostat: PCIe traffic per root port"
     binary, package = "perf", "linux-perf"

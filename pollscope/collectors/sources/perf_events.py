@@ -2,7 +2,7 @@
 """Names of events for `perf stat`: per processor generation (configs/platforms/events.yaml), and of PMUs that name
 their events themselves (IOMMUs, Arm's mesh).
 
-What perf prints of an event says all that its reading needs, wherever it is parsed.
+The name that perf prints identifies an event completely, so it can be parsed anywhere.
 """
 
 import re
@@ -18,21 +18,21 @@ from pollscope.base.paths import data_folder
 from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.processor import Processor
 
-# Common vocabulary for the IOMMU (see iotlb.py) -> events of the two PMUs. Only these are asked for: all that the AMD
-# PMU has would be on a counter for a third of the time.
+# Common vocabulary for the IOMMU (see iotlb.py) -> events of the two PMUs. Only these are requested: with all events of
+# the AMD PMU, each would be counted for a third of the time.
 _DMAR = counter_names("pmu-dmar")
 _AMD = counter_names("pmu-amd-iommu")
 # Arm's mesh (CMN): the system-level cache (HN-F), and the nodes at which devices are (RN-I, RN-D; flits of 32 B).
 _CMN = counter_names("pmu-arm-cmn")
 _NAMING_PMUS = {"dmar": ("iommu", _DMAR), "amd_iommu": ("iommu", _AMD), "arm_cmn": ("mesh", _CMN)}
-# perf prints the name that it was asked for, or that of the event.
+# perf prints the requested name, or the event's own.
 _GIVEN = re.compile(r"(uncore_[a-z]+|amd_umc|amd_df)(?:_(\d+))?__(\w+)")
 _OWN = re.compile(r"((dmar|amd_iommu|arm_cmn)(?:_?\d+)?)/(\w+)/")
 _PART = re.compile(r"(.*)_((?:part|io)\d+)")
 
 
 class Event(NamedTuple):
-    """One event as perf is asked for it and as it is reported: `scale` turns counts into `unit`."""
+    """One event, as requested from perf and as reported: `scale` converts counts to `unit`."""
 
     perf_name: str
     metric: str
@@ -86,7 +86,7 @@ def generation_of(processor: Processor) -> _Generation | None:
 
 
 def host_uncore_events(processor: Processor, pmus: Path) -> list[Event]:
-    """Events of this generation for which the kernel has a PMU; IIO events once a stack, since a NIC sits on one."""
+    """Return this generation's events that have a PMU; IIO events once per stack, as a NIC sits on one."""
     generation = generation_of(processor)
     entries = generation.events if generation else []
     asked = [_asked(entry, pmu) for entry in entries for pmu in _those(pmus, entry.pmu)]
@@ -110,7 +110,7 @@ def _asked(entry: _Entry, pmu: str) -> Event:
 
 
 def named_events(pmus: Path, kind: str) -> list[Event]:
-    """Events under names of their own that PMUs of a kind offer here, as far as somebody reads them."""
+    """Return the kernel's named events of this kind of PMU, as far as a metric uses them."""
     offered = (path for pmu in _those(pmus, kind) for path in sorted((pmus / pmu / "events").glob("*")))
     events = (printed_event(f"{path.parts[-3]}/{path.name}/") for path in offered)
     return [event for event in events if event is not None]
@@ -130,7 +130,7 @@ def printed_event(name: str) -> Event | None:
 
 
 def _of_table(name: str, pmu: str, number: str, metric: str) -> Iterator[Event]:
-    """Unit and factor of a metric are the same in all generations."""
+    """Yield the event; unit and factor of a metric are the same in all generations."""
     # An IRP has the number of the IIO stack whose requests it orders.
     kinds = {"uncore_iio": "stack", "uncore_irp": "stack", "uncore_imc": "channel", "amd_umc": "channel"}
     place = f"{kinds.get(pmu, 'cha')}{number}" if number else ""

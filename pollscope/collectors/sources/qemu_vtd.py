@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """IOTLB events of the virtual Intel IOMMU of a QEMU machine (testbed vm-pair), from QEMU's own trace events.
 
-They are real events of an emulated IOTLB: `emulated` stands in the unit path, and they say nothing about hardware. A
-line is written for each event, which slows the machine, so events are on only for a slice of every interval; the
-piece of a slice is labelled with its length.
+They are real events of an emulated IOTLB: the unit path contains `emulated`, and they say nothing about hardware. Each
+event writes a line, which slows the machine, so events are enabled only for a part of every interval; the recorded
+piece is labelled with the length of that part.
 """
 
 import json
@@ -27,7 +27,7 @@ class Monitor:
     """A connection to QEMU's machine protocol.
 
     Raises:
-        HostError: nobody listens, or QEMU refuses a command.
+        HostError: QEMU does not listen, or refuses a command.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +43,7 @@ class Monitor:
         self._execute("qmp_capabilities")
 
     def tell(self, line: str) -> None:
-        """Give a command to the human monitor, which answers errors only."""
+        """Send a command to the human monitor, which answers with errors only."""
         said = self._execute("human-monitor-command", {"command-line": line})
         if said:
             raise HostError(f"QEMU: {said.strip()}", str(self._path))
@@ -72,10 +72,10 @@ class Monitor:
 
 
 class QemuVtd(PollingCollector):
-    """Slices of the trace of one machine.
+    """Short recordings of the trace of one machine.
 
     Args:
-        monitor: the UNIX socket of its QEMU's machine protocol; the trace file is made beside it for each slice.
+        monitor: the UNIX socket of its QEMU's machine protocol; the trace file is made beside it for each recording.
     """
 
     name = "qemu-vtd"

@@ -14,7 +14,9 @@ _CPU = "/sys/devices/system/cpu"
 
 
 class SysfsCollector(PollingCollector):
-    """Files that match patterns, as `path=value` lines; what cannot be read says why (`path!reason`)."""
+    """Files that match patterns, as `path=value` lines; an unreadable file is recorded with the reason
+    (`path!reason`).
+    """
 
     parser = staticmethod(sysfs.parse)
     patterns: Sequence[str]
@@ -106,7 +108,7 @@ class Rapl(SysfsCollector):
 
 
 class CpuSettings(SysfsCollector):
-    """SMT, isolation, idle driver: what was set while the run went."""
+    """SMT, isolation, idle driver: settings during the run."""
 
     name, summary = "cpu-settings", "SMT, isolated CPUs, idle driver and topology"
     notes = "state"

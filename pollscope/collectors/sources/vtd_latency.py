@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Invalidation latency histograms of the Intel IOMMU: debugfs `iommu/intel/dmar_perf_latency`.
 
-They time invalidations (iotlb, devtlb, iec, svm_prq), not lookups. The knob vtd_latency switches them on: this
+They time invalidations (iotlb, devtlb, iec, svm_prq), not lookups. The knob vtd_latency switches them on; this
 collector does not change the host.
 """
 

@@ -10,14 +10,14 @@ from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservati
 
 
 def _own(trial: TrialObservations, key: str) -> Part:
-    """A measured value of the co-runner; stress-ng is a program of its own, in which nothing is measured."""
+    """Return a measured value of the co-runner; stress-ng is a separate program that measures none."""
     if trial.corunner["unit"].text() == "bogo_ops":
-        raise NotMeasured("stress-ng is not measured from inside")
+        raise NotMeasured("stress-ng does not report measurements")
     return trial.corunner[key]
 
 
 def _corunner_running_s(trial: TrialObservations) -> float:
-    """Seconds of the window in which the co-runner had its CPU."""
+    """Return the seconds of the window in which the co-runner had its CPU."""
     waited_s = _own(trial, "waited_ns").number() / NS_PER_S
     return nonzero(max(0.0, trial.window_s - waited_s), "the co-runner never had its CPU")
 
@@ -31,7 +31,7 @@ def _corunner_done(trial: TrialObservations, unit: str, work: str) -> float:
 
 
 def _by_collector(trial: TrialObservations, reason: str) -> float:
-    """The co-runner's IPC by perf-corunner; without that collector its own reason for the absence counts."""
+    """Return the co-runner's IPC by perf-corunner; if that is absent, prefer the collector's reason."""
     try:
         return corunner_ipc(trial)
     except NotMeasured:

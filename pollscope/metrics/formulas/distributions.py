@@ -13,7 +13,7 @@ from pollscope.stats.histogram import Histogram
 
 
 def _percentile(histogram: Histogram, percent: float) -> float:
-    """A percentile, if there are enough samples for one to lie beyond it."""
+    """Return a percentile if there are enough samples for one to lie beyond it."""
     needed = math.ceil(100 / (100 - percent) - 1e-9)
     if histogram.samples < needed:
         raise NotMeasured(

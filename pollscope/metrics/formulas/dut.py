@@ -20,7 +20,7 @@ from pollscope.metrics.record import (
 )
 from pollscope.metrics.steady import warm_up
 
-# Bytes of a frame on the line that drivers do not count: FCS 4, preamble and start 8, gap 12.
+# Bytes that a frame takes on the line and drivers do not count: FCS 4, preamble and start 8, gap 12.
 _LINE_OVERHEAD_BYTES = 24
 
 
@@ -74,7 +74,7 @@ def _calibrated(name: str) -> Compute:
 
 
 def _stamp_cycles(trial: TrialObservations) -> float:
-    """A difference of two loops: on a host that is busy with something else it may come out below zero."""
+    """Return the cost of a time stamp; as a difference of two loops it may be negative on a busy host."""
     cycles = trial.part("calibration", "stamp_cycles", "median").estimate()
     if cycles < 0:
         raise NotMeasured(
@@ -94,7 +94,7 @@ def _pmu_rate(event: str) -> Compute:
 
 
 def _running_s(trial: TrialObservations) -> float:
-    """Seconds in which the lcores ran, mean over lcores. What ends late, because it was away, counts to its own end."""
+    """Return the mean time that an lcore ran, each counted to its own end."""
     return trial.running_cycles / trial.tsc_hz / len(trial.lcores)
 
 
@@ -140,7 +140,7 @@ def _cycles_per_packet_useful_error(trial: TrialObservations) -> float:
 
 
 def _misfit_share(trial: TrialObservations) -> float:
-    """Of the lcore that misses most: those of two lcores must not make up for each other."""
+    """Return the largest misfit of one lcore: those of two lcores must not cancel."""
     known = [one.misfit / one.total for one in trial.accounts if not isinstance(one.classes.misfit, str)]
     return max(known, key=abs) if known else trial.accounts[0].misfit
 
@@ -151,7 +151,7 @@ def _tax_share_running(trial: TrialObservations) -> float:
 
 
 def moved_counter(trial: TrialObservations) -> str:
-    """Which packets count as moved: those sent, unless the workload drops some or all on purpose."""
+    """Return the counter of moved packets: those sent, unless the workload drops some or all on purpose."""
     return "rx_packets" if trial.part("config", "dut", "workload").text() in DROP_ON_PURPOSE else "tx_packets"
 
 
@@ -184,7 +184,7 @@ def _warmup_left_ns(trial: TrialObservations) -> float:
 
 
 def _sweep_time_ns(trial: TrialObservations) -> float:
-    """Waits lie between sweeps."""
+    """Return the mean time of a sweep; waits lie between sweeps and do not count."""
     sweeping = nonzero(max(0.0, trial.running_cycles - trial.waiting_cycles), "the DUT's lcores did nothing but wait")
     return NS_PER_S * sweeping / trial.tsc_hz / trial.iterations
 
@@ -219,7 +219,7 @@ def _mean_per_thread(name: str) -> Compute:
     return mean
 
 
-# Metrics of which a single trial knows its own error, and the metric that says it.
+# Metrics whose error a single trial knows, and the metric that holds the error.
 ERRORS = {
     **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
     **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
@@ -236,7 +236,7 @@ DUT: dict[str, Compute] = {
     "empty_poll_share_error": _empty_poll_share_error,
     "accounting_misfit_share": _misfit_share,
     "wire_share": _cycle_share("wire"),
-    # Measured whole, so it is known also where the other classes are not.
+    # Measured completely, so it is known even if the other classes are not.
     "waiting_share": lambda trial: trial.waiting_cycles / trial.total_cycles,
     "useful_share": _cycle_share("useful"),
     "receive_share": _useful_part("receive"),

@@ -10,7 +10,7 @@ from pollscope.base.units import human_number
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, keys_of, nonzero, positive
 
-# Payload of a full segment at an MTU of 1500, with time stamps (RFC 7323), and its headers up to Ethernet's.
+# Payload of a full segment at an MTU of 1500, with time stamps (RFC 7323), and its headers including Ethernet's.
 SEGMENT_BYTES, HEADERS_BYTES = 1448, 66
 
 
@@ -21,7 +21,7 @@ def _found(trial: TrialObservations) -> Part:
 
 
 def _column(trial: TrialObservations, name: str) -> list[float]:
-    """A number of each flow."""
+    """Return one number per flow."""
     values = _found(trial)["flows"][name].numbers()
     if not values:
         raise UsageError("has no flow", f"result.tcp.flows.{name}")
@@ -29,7 +29,7 @@ def _column(trial: TrialObservations, name: str) -> list[float]:
 
 
 def _percentile(percent: float) -> Callable[[Sequence[float]], float]:
-    """The smallest value that so many percent do not exceed, if there are enough for one to lie beyond it."""
+    """Return a function for a percentile over flows: the smallest value with so many percent at or below it."""
 
     def of(values: Sequence[float]) -> float:
         needed = math.ceil(100 / (100 - percent) - 1e-9)
@@ -72,7 +72,7 @@ def _reordering_seen_share(trial: TrialObservations) -> float:
 
 
 def _path_loss_share(trial: TrialObservations) -> float:
-    pump, *workers = _found(trial)["path"].items()  # the pump brings frames from the kernel
+    pump, *workers = _found(trial)["path"].items()  # the pump forwards frames from the kernel
     came = nonzero(pump["packets"].number(), "no frame came to the DUT")
     return 1 - sum(each["packets"].number() - each["dropped"].number() for each in workers) / came
 
@@ -82,7 +82,7 @@ def _bottleneck_share(trial: TrialObservations) -> float:
     frames_bits = 8 * _payload_bytes(trial) * (SEGMENT_BYTES + HEADERS_BYTES) / SEGMENT_BYTES
     limited_bits = frames_bits - 8 * bottleneck["bucket_bytes"].number()
     if limited_bits <= 0:
-        raise NotMeasured("the flows are so small that the bottleneck lets all of them through at once")
+        raise NotMeasured("the flows are so small that the bottleneck passes them all at once")
     return limited_bits / positive(bottleneck["rate_bps"]) / _duration_s(trial)
 
 

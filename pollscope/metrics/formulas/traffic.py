@@ -7,9 +7,9 @@ from pollscope.base.names import DROP_ON_PURPOSE, SEND_NOTHING
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, at, nonzero, positive
 
-# Duplicate acknowledgments from which a TCP sender takes a segment for lost (RFC 5681 section 3.2).
+# Duplicate acknowledgments after which a TCP sender considers a segment lost (RFC 5681 section 3.2).
 _TCP_DUPLICATE_ACKS = 3
-# The node counts those beyond with these (SEQUENCE_DISPLACEMENT_MAX of apps/lib/sequence.h).
+# The node counts larger displacements as this one (SEQUENCE_DISPLACEMENT_MAX of apps/lib/sequence.h).
 _FARTHEST_DISPLACEMENT = 256
 
 
@@ -18,7 +18,7 @@ def _gen_rate(key: str) -> Compute:
 
 
 def _generator_s(trial: TrialObservations) -> float:
-    # Generator lcores run side by side, so rates add up and the windows are equal: the mean is the window.
+    # Generator lcores run in parallel: their rates add up, and the mean of their windows is the window.
     duration = trial.gen_sum("duration_tsc") / len(trial.generators)
     return nonzero(duration, "the generator's window has no length") / trial.generator_tsc_hz
 
@@ -28,20 +28,20 @@ def _gap_rate(key: str) -> Compute:
 
 
 def require_receiver(trial: TrialObservations) -> None:
-    """Raises NotMeasured when no packet can come back to the generator."""
+    """Raise NotMeasured if no packet can come back to the generator."""
     trial.once(_receives)
 
 
 def _receives(trial: TrialObservations) -> None:
     generator = trial.part("config", "gen").value
     if isinstance(generator, Mapping) and generator.get("rx_port") is None:
-        raise NotMeasured("the generator does not receive in this set-up (gen.rx_port is null)")
+        raise NotMeasured("the generator does not receive in this configuration (gen.rx_port is null)")
     if _workload(trial) in SEND_NOTHING:
         raise NotMeasured("the workload drops every packet on purpose")
 
 
 def _require_answers(trial: TrialObservations) -> None:
-    """Raises NotMeasured when a packet that does not come back need not be lost."""
+    """Raise NotMeasured if a packet that does not come back need not be lost."""
     require_receiver(trial)
     if _workload(trial) in DROP_ON_PURPOSE:
         raise NotMeasured("the workload drops some packets on purpose")
@@ -118,10 +118,10 @@ def _reordered_total_share(trial: TrialObservations) -> float:
 
 
 def _displaced(trial: TrialObservations) -> list[tuple[int, int]]:
-    """Displacements other than 0 with the number of packets that have each."""
+    """Return displacements other than 0 with the number of packets that have each."""
     require_receiver(trial)
     if trial.gen_histogram("sequence", "extent", may_be_empty=True).refused:
-        raise NotMeasured("packets came too late for the place of those before them to be known")
+        raise NotMeasured("packets came too late to determine the order of those before them")
     return [pair for lcore in trial.generators for pair in _pairs(at(lcore, ("sequence", "displaced")).value)]
 
 
@@ -178,7 +178,7 @@ def _ring_full_share(trial: TrialObservations) -> float:
 def _core_imbalance(trial: TrialObservations) -> float:
     packets = [lcore["rx_packets"].number() for lcore in trial.workers]
     if len(packets) < 2:
-        raise NotMeasured("one core alone has no other that could have less")
+        raise NotMeasured("a single core has no other core to compare with")
     mean = nonzero(sum(packets), "the cores received no packet in the window") / len(packets)
     return (max(packets) - mean) / (sum(packets) - mean)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernel TCP between network namespaces of this host, through cores that forward."""
+"""Kernel TCP between network namespaces of this host, through forwarding cores."""

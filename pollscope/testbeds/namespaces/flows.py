@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One trial of TCP flows: the forwarding program, the server and the client, each in its namespace."""
+"""Run one trial of TCP flows: the forwarding program, the server and the client, each in its namespace."""
 
 import json
 import subprocess
@@ -16,9 +16,10 @@ from pollscope.testbeds.namespaces.network import BUCKET_BYTES, SERVER_ADDRESS, 
 PORT = 9000
 # 16384 mbufs, rings and EAL's own (apps/bench/tcp_path.c).
 MEMORY_MIB = 512
-# So many times what the flows take at the bottleneck, and a while for lost handshakes, whose repeats double.
+# Time limit: this multiple of the flows' time at the bottleneck, plus time for lost handshakes with exponential
+# backoff.
 LIMIT_TIMES, LIMIT_MORE_S = 20, 120
-# Columns of the record, of each flow.
+# Columns of the record, one value per flow.
 COLUMNS = ("completion_ns", *TCP_INFO)
 
 
@@ -39,7 +40,7 @@ def measure(
     """Run all flows of a point once; return `tcp` of a trial's result (docs/internals/store-format.md).
 
     Raises:
-        TrialError: a program did not begin, or a flow did not come through.
+        TrialError: a program did not start, or a flow did not complete.
     """
     prefix = new_file_prefix()
     path_in_dut = namespaces.inside("dut", *_path_command(program, params, cpus, prefix))
@@ -82,15 +83,15 @@ def _send(namespaces: Namespaces, params: Parameters, log: Path) -> dict[str, An
         try:
             said, complaint = client.stdout.read(), client.stderr.read()
         finally:
-            client.stdin.close()  # it ends with it
+            client.stdin.close()  # the server ends with its input
     if client.returncode != 0:
-        raise TrialError(f"the flows did not come through: {complaint.strip()[-300:]}")
+        raise TrialError(f"the flows did not complete: {complaint.strip()[-300:]}")
     found: dict[str, Any] = json.loads(said)
     return found
 
 
 def _lcores(said: str) -> list[dict[str, Any]]:
-    """Return each lcore of the path, the pump first."""
+    """Return the record of each lcore of the path, the pump first."""
     lines = [line.split() for line in said.splitlines()]
     return [
         {"role": role, "packets": int(received), "dropped": int(dropped)} for role, _, received, _, dropped in lines

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run inside a network namespace, each time as a process of its own that needs nothing but Python.
+"""Run inside a network namespace, each time as a separate process that needs only Python.
 
-`inside.py prepare INTERFACE...` switches offloads off, and whatever would take packets out of their order or carry
-something from one connection to the next. It needs a /sys of this namespace.
-`inside.py serve ADDRESS PORT` reads what comes and closes a connection when its peer has no more to send.
-`inside.py send ADDRESS PORT FLOWS BYTES LIMIT_S` opens so many connections at once, sends so many bytes on each, and
-prints one JSON object: `flows`, and `kernel`, what decides how TCP takes reordering.
+`inside.py prepare INTERFACE...` switches off offloads, and settings that would reorder packets or carry state from one
+connection to the next. It needs a /sys of this namespace. `inside.py serve ADDRESS PORT` reads all data and closes a
+connection after its peer has. `inside.py send ADDRESS PORT FLOWS BYTES LIMIT_S` opens FLOWS connections at once, sends
+BYTES on each, and prints one JSON object: `flows`, and `kernel`, the settings that decide how TCP treats reordering.
 
-The last two end with their standard input: whoever started them may have been killed.
+The last two end with their standard input, because their parent may have been killed.
 """
 
 import fcntl
@@ -24,7 +23,7 @@ from typing import Any
 
 _CHUNK = b"\0" * 65536
 _BACKLOG = 1024
-# Without a step of any flow for so long the path is broken.
+# If no flow progresses for this time, the path is broken.
 _STALL_S = 20.0
 # linux/sockios.h and linux/ethtool.h.
 SIOCETHTOOL, EOPNOTSUPP = 0x8946, 95
@@ -45,10 +44,10 @@ def prepare(interfaces: list[str]) -> None:
     """Make interfaces of this namespace ready.
 
     Raises:
-        OSError: the kernel refuses; what it does not have at all is off already.
+        OSError: the kernel refuses. A feature that it lacks is off already.
     """
     sysctl = Path("/proc/sys/net")
-    # The kernel remembers a destination (tcp_metrics), including reordering, which would reach the next trial.
+    # The kernel caches metrics per destination (tcp_metrics), including reordering, which would affect the next trial.
     (sysctl / "ipv4/tcp_no_metrics_save").write_text("1")
     (sysctl / "ipv4/conf/all/rp_filter").write_text("0")
     for name in interfaces:
@@ -57,12 +56,12 @@ def prepare(interfaces: list[str]) -> None:
         no_ipv6 = sysctl / f"ipv6/conf/{name}/disable_ipv6"
         if no_ipv6.exists():
             no_ipv6.write_text("1")
-        # A veth hands frames to the backlog of the CPU that sends, and threads move: one CPU keeps their order (RPS).
+        # A veth queues frames on the sending CPU, and threads migrate; steering all to one CPU (RPS) keeps their order.
         Path(f"/sys/class/net/{name}/queues/rx-0/rps_cpus").write_text("1")
 
 
 def _offloads_off(interface: str) -> None:
-    """Switches segmentation, checksum and receive offload of an interface off."""
+    """Switch segmentation, checksum and receive offloads of an interface off."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for command in _OFFLOADS.values():
             value = create_string_buffer(struct.pack("=II", command, 0))
@@ -75,7 +74,7 @@ def _offloads_off(interface: str) -> None:
 
 
 def serve(address: str, port: int) -> None:
-    """Take all connections until standard input ends."""
+    """Accept all connections until standard input ends."""
     with socket.create_server((address, port), backlog=_BACKLOG) as listener, selectors.DefaultSelector() as waiting:
         waiting.register(listener, selectors.EVENT_READ)
         waiting.register(sys.stdin, selectors.EVENT_READ)
@@ -104,7 +103,7 @@ class Flow:
         self.socket.connect_ex((address, port))
 
     def send(self) -> bool:
-        """Send what the kernel takes; return whether there is more."""
+        """Send as much as the kernel accepts; return whether data is left."""
         error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, "the connection failed")
@@ -123,11 +122,11 @@ class Flow:
 
 
 def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list[dict[str, int]]:
-    """Run all flows at once; return what is said of each in the order of completion.
+    """Run all flows at once; return the record of each in the order of completion.
 
     Raises:
         OSError: a connection failed.
-        TimeoutError: the flows took longer than the limit, or no flow went on for _STALL_S.
+        TimeoutError: the flows took longer than the limit, or no flow progressed for _STALL_S.
         EOFError: standard input has ended.
     """
     done: list[dict[str, int]] = []
@@ -140,13 +139,13 @@ def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list
         while len(done) < flows:
             events = waiting.select(_STALL_S)
             if not events:
-                raise TimeoutError(f"no flow goes on any more, {len(done)} of {flows} were complete")
+                raise TimeoutError(f"no flow progresses any more, {len(done)} of {flows} were complete")
             if time.monotonic() > end:
                 raise TimeoutError(f"only {len(done)} of {flows} flows were complete within the limit of the trial")
             for key, mask in events:
                 flow = key.data
                 if flow is None:
-                    raise EOFError("whoever started this has ended")
+                    raise EOFError("the parent process has ended")
                 if mask & selectors.EVENT_WRITE and not flow.send():
                     waiting.modify(flow.socket, selectors.EVENT_READ, flow)
                 elif mask & selectors.EVENT_READ and not flow.socket.recv(1):
@@ -156,7 +155,7 @@ def send(address: str, port: int, flows: int, size: int, limit_s: float) -> list
 
 
 def kernel() -> dict[str, Any]:
-    """Return what decides how TCP takes reordering: its release, and settings of this namespace."""
+    """Return what decides how TCP treats reordering: the kernel release, and settings of this namespace."""
     folder = Path("/proc/sys/net/ipv4")
     found = {name: (folder / name).read_text().strip() for name in _SYSCTLS if (folder / name).exists()}
     return {"release": platform.release(), **found}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Three network namespaces: a client, a server, and between them the DUT's ends of two veth pairs.
+"""Build three network namespaces: a client, a server, and between them the DUT's ends of two veth pairs.
 
     client  data --> near | DUT | far --> data  server
     client  back <------------------------ back  server
 
-Data goes through the DUT, acknowledgments go straight back, so that their order is that of the kernel. The namespaces
-have no name and no file: each lives as long as a process that holds it, and this ends with its standard input, so that
-they vanish also when we are killed. Nothing of them is ever seen in the namespace of the host.
+Data goes through the DUT, acknowledgments go straight back, in the order of the kernel. The namespaces
+have no name and no file: each lives as long as a process that holds it. That process ends with its standard input, so
+the namespaces disappear even if pollscope is killed. The namespace of the host never sees them.
 """
 
 import json
@@ -29,7 +29,7 @@ _MTU_BYTES = 1500
 _ENDS = ("client", "dut", "server")
 INSIDE = Path(__file__).with_name("inside.py")
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
-# Several frames: a bucket of one would make a pause after each.
+# Several frames: a bucket of one frame would pause after each.
 BUCKET_BYTES = 32768
 # Starting a process takes a fraction of a second even where the CPUs are busy.
 START_LIMIT_S = 60.0
@@ -41,7 +41,7 @@ def require_namespaces() -> None:
     """Check that this user may have namespaces, and has the tools to join them.
 
     Raises:
-        HostError: not so.
+        HostError: this is not the case.
     """
     if os.geteuid() != 0:
         raise HostError("network namespaces need root", remedy="run as root")
@@ -52,11 +52,11 @@ def require_namespaces() -> None:
 
 @contextmanager
 def running(command: Sequence[str], log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Give a program that has said `ready`; at the end of the block its standard input ends, and so does it.
+    """Yield a program after its `ready`; it ends with its standard input at the end of the block.
 
     Args:
-        command: in a session of its own, so that Ctrl-C is ours alone.
-        log: for its standard error; None: it comes with what the program says.
+        command: in its own session, so that Ctrl-C does not reach it.
+        log: for its standard error; None: merge it with standard output.
 
     Raises:
         HostError: it ended or was silent instead.
@@ -88,7 +88,7 @@ def _wait_ready(program: subprocess.Popen[str], command: Sequence[str]) -> None:
         if line.strip() == _READY:
             return
         if not line:
-            raise HostError(f"{name} did not begin: {' '.join(heard)[-300:] or 'it said nothing'}")
+            raise HostError(f"{name} did not start: {' '.join(heard)[-300:] or 'it said nothing'}")
         heard.append(line.strip())
     raise HostError(f"{name} was not ready within {human_time(START_LIMIT_S)}")
 
@@ -98,7 +98,7 @@ class Namespaces:
 
     Args:
         rate_bps: bottleneck of the data's way before the DUT, in bit/s.
-        queue_ms: so long a frame waits there at most; one that would wait longer is dropped.
+        queue_ms: longest wait of a frame there; a frame that would wait longer is dropped.
 
     Raises (on entering):
         HostError: this host or user cannot have them.
@@ -142,7 +142,7 @@ class Namespaces:
             pair = ("type", "veth", "peer", "name", far, "mtu", str(_MTU_BYTES), "netns", str(self._pids[other]))
             self._run(end, "ip", "link", "add", interface, "mtu", str(_MTU_BYTES), *pair)
         for end, interfaces in {"client": ("data", "back"), "dut": ("near", "far"), "server": ("data", "back")}.items():
-            # /sys shows the namespace that it was mounted in.
+            # /sys shows the namespace in which it was mounted.
             mounted = ("unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh")
             self._run(end, *mounted, sys.executable, "-P", str(INSIDE), "prepare", *interfaces)
             for name in interfaces:
@@ -152,7 +152,7 @@ class Namespaces:
         self._run("client", "tc", "qdisc", "add", "dev", "data", "root", *limit)
 
     def _route(self) -> None:
-        """Tell each end the other's address on the way, and let it take answers on another interface."""
+        """Configure each end with the other's address on the path, and accept answers on another interface."""
         for end, far, own, other, way in (
             ("client", "server", CLIENT_ADDRESS, SERVER_ADDRESS, "data"),
             ("server", "client", SERVER_ADDRESS, CLIENT_ADDRESS, "back"),

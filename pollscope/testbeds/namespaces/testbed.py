@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The `namespaces` testbed: kernel TCP goes from one network namespace to another, through cores that forward."""
+"""The `namespaces` testbed: kernel TCP goes from one network namespace to another, through forwarding cores."""
 
 import os
 from contextlib import ExitStack
@@ -24,12 +24,12 @@ from pollscope.testbeds.namespaces.network import Namespaces, require_namespaces
 
 # Parameters that the forwarding program takes from a point; the rest is built in (apps/bench/tcp_path.c).
 USED = ("queues", "cores", "organisation", "workload", "flows", "frame", *LOADS)
-# As many worker lcores as it has room for.
+# Most worker lcores that the program supports.
 _MOST_CORES = 16
-# Beside the workers: the pump, and the kernel's two ends.
+# CPUs besides the workers': the pump, and the kernel's two ends.
 _OTHER_THREADS = 3
-# Why parts of a record that other testbeds have are not in this one's.
-_NO_CYCLES = {"absent": "the program that forwards TCP flows accounts for no cycles and no polls"}
+# Reasons why parts of other testbeds' records are absent here.
+_NO_CYCLES = {"absent": "the program that forwards TCP flows does not count cycles and polls"}
 _NO_GENERATOR = {"absent": "the kernel's TCP sends, not a generator"}
 _NO_WINDOW = {"absent": "TCP flows have no window: a trial lasts until all of them are complete"}
 _NO_CONFIG = {"absent": "no node is configured where TCP flows are measured"}
@@ -39,15 +39,15 @@ class NamespacesConfig(TestbedConfig):
     """The file of a namespaces testbed."""
 
     kind: Literal["namespaces"]
-    rate_mbit: int = Field(ge=1, le=100_000, description="bottleneck on the data's way, in Mbit/s")
-    queue_ms: int = Field(default=20, ge=1, le=10_000, description="so long a frame waits there at most")
+    rate_mbit: int = Field(ge=1, le=100_000, description="bottleneck on the data path, in Mbit/s")
+    queue_ms: int = Field(default=20, ge=1, le=10_000, description="longest wait of a frame there")
 
 
 class NamespacesTestbed(Testbed):
     """This machine: two ends of TCP in namespaces of their own, and the DUT between them. Needs root."""
 
     kind = "namespaces"
-    summary = "TCP flows of this machine's kernel between network namespaces, through cores that forward"
+    summary = "TCP flows of this machine's kernel between network namespaces, through forwarding cores"
     config_model = NamespacesConfig
     config: NamespacesConfig
     shared_tsc = True
@@ -59,14 +59,14 @@ class NamespacesTestbed(Testbed):
         self._open = ExitStack()
 
     def refusal(self, point: Point) -> str | None:
-        """Say why a point cannot be measured: no TCP, another DUT, too few CPUs, or a knob."""
+        """Return why a point cannot be measured: no TCP, another DUT, too few CPUs, or a knob."""
         params = point.params
         if params.flow_size is None:
             return "this testbed sends TCP flows, so it needs flow_size"
         if params.workload != "io":
-            return f"TCP flows are forwarded as they are (workload io), not by {params.workload}"
+            return f"TCP flows are forwarded unchanged (workload io), not by {params.workload}"
         if params.organisation not in ("scale-out", "corec"):
-            two = "cores with a queue each (scale-out) or one for all (corec)"
+            two = "cores with one queue each (scale-out) or one for all (corec)"
             return f"TCP flows go through {two}, not {params.organisation}"
         if params.queues != (wanted := 1 if params.organisation == "corec" else params.cores):
             return f"{params.organisation} with {params.cores} cores has {wanted} RX queues here, not {params.queues}"
@@ -81,7 +81,7 @@ class NamespacesTestbed(Testbed):
         """Check that this user may make namespaces, and that the program is built.
 
         Raises:
-            HostError: not so.
+            HostError: this is not the case.
         """
         require_namespaces()
         tcp_path_program()
@@ -135,12 +135,12 @@ class NamespacesTestbed(Testbed):
         return record.having(host=read_activity(self._cpus).since(before), result=result)
 
     def end(self) -> None:
-        """Let the namespaces vanish."""
+        """Remove the namespaces."""
         self._open.close()
 
 
 def _other_parameter(params: Parameters) -> str | None:
-    """Return a parameter that the program does not read, and its value, where that is not the default."""
+    """Return a parameter that the program does not read, if it differs from its default, and its value."""
     for name, field in Parameters.model_fields.items():
         value = getattr(params, name)
         if name not in USED and value != field.default:

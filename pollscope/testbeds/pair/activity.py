@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Watch what else runs on the polling CPUs of a pair's two hosts during a trial, through their agents."""
+"""Watch other activity on the polling CPUs of a pair's two hosts during a trial, through their agents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Seen = tuple[Activity, dict[int, int]]
 
 
 class PairWatch:
-    """From now on.
+    """Watch from now on.
 
     Args:
         hosts: both hosts.

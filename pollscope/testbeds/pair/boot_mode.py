@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The mode of a host's IOMMU during a run: a boot parameter, set by the play `iommu` of the host's inventory.
+"""Set the mode of a host's IOMMU during a run: a boot parameter, by the play `iommu` with the host's inventory.
 
 The play sets the parameter with a journal on the host, reboots it, reads the mode back and sets again what the reboot
-took; a mode that the kernel does not take it restores.
+undid. If the kernel does not accept a mode, the play restores the old one.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -14,7 +14,7 @@ KNOB = "iommu"
 # Value of the knob -> mode of the play.
 MODES: Mapping[str, str] = {"off": "off", "passthrough": "pt", "lazy": "lazy", "strict": "strict"}
 AS_IT_WAS = "default"
-# Modes of the kernel's own domains. VFIO attaches the device to one that it makes (Documentation/driver-api/vfio.rst).
+# Modes of the kernel's own domains. VFIO makes another domain for the device (Documentation/driver-api/vfio.rst).
 _KERNEL_MODES = {"passthrough", "lazy", "strict"}
 VFIO = "vfio-pci"
 
@@ -27,7 +27,7 @@ class BootMode:
         own: the play's mode that restores what the inventory says.
 
     Attributes:
-        changed: whether a run has begun to set a mode, of which the host has a note, and it is not restored yet.
+        changed: whether a run has begun to set a mode that is not restored yet; the host has a note of it.
     """
 
     def __init__(self, play: Callable[[str], None], own: str = AS_IT_WAS) -> None:
@@ -37,10 +37,10 @@ class BootMode:
         self.changed = False
 
     def needs_play(self, value: str) -> bool:
-        """Tell whether the host has another mode than this one.
+        """Return whether the host has another mode than this one.
 
         Raises:
-            HostError: the host did not take this mode before.
+            HostError: the host refused this mode before.
         """
         if value in self._refused:
             raise self._refused[value]
@@ -50,14 +50,14 @@ class BootMode:
         """Run the play.
 
         Raises:
-            HostError: the host does not take the mode.
+            HostError: the host refuses the mode.
         """
         self._present = None
         self._play(MODES[value])
         self._present = value
 
     def refuse(self, value: str, error: HostError) -> None:
-        """Remember that the host, which answers, does not take a mode: each try would cost a reboot or two."""
+        """Remember that the host refused a mode although it answers: each retry would cost one or two reboots."""
         self._refused[value] = error
 
     def restore(self) -> None:
@@ -72,7 +72,7 @@ class BootMode:
 
 
 def one_treatment(levels: Collection[object], ports: Collection[str], nics: Mapping[str, Any]) -> str:
-    """Say why levels of the knob `iommu` are one and the same for a NIC; empty if they are not.
+    """Return why levels of the knob `iommu` are equivalent for a NIC; empty if they are not.
 
     Args:
         levels: of the knob.
@@ -84,6 +84,6 @@ def one_treatment(levels: Collection[object], ports: Collection[str], nics: Mapp
     if len(same) < 2 or not held:
         return ""
     return (
-        f"iommu {', '.join(same)} are one treatment for {held[0]}: VFIO translates it by a domain of its own, with a "
-        "mapping that stays; differences between them are not the NIC's (a NIC on mlx5_core has the kernel's domain)"
+        f"iommu {', '.join(same)} are equivalent for {held[0]}: VFIO translates it by its own domain, with a "
+        "permanent mapping; differences between them are not the NIC's (a NIC on mlx5_core has the kernel's domain)"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The hosts of a pair in the inventory of the playbooks, through which their boot parameters are set."""
+"""Find the hosts of a pair in the inventory of the playbooks, through which their boot parameters are set."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -65,7 +65,7 @@ def _own_mode(inventory: Inventory, host: str) -> str:
     own = "off" if mode is False else str(mode or AS_IT_WAS)
     if own not in (*MODES.values(), AS_IT_WAS):
         raise UsageError(
-            f"iommu_mode of {host} is '{own}': a run has to know the mode to restore it", str(inventory.path)
+            f"iommu_mode of {host} is '{own}': the run must know the mode to restore it", str(inventory.path)
         )
     return own
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the programs on a host of a pair from the sources here, into the cache of the user there."""
+"""Build the programs on a host of a pair from the sources here, into the user's cache there."""
 
 import hashlib
 import subprocess
@@ -10,7 +10,7 @@ from pollscope.base.source_tree import source_tree
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, run_ssh
 
-# Gets the sources as an archive and the name of what comes of them; prints the folder of it. What was begun is removed.
+# Gets the sources as an archive and the name of the release; prints its folder. An incomplete build is removed.
 _SCRIPT = """\
 set -eu
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/pollscope/releases
@@ -29,7 +29,7 @@ if [ ! -x "$release/bin/pollscope" ]; then
 fi
 echo "$release"
 """
-# Of an older machine with few cores, without its packages of Python.
+# Enough for an old machine with few cores.
 BUILD_LIMIT_S = 1800.0
 
 
@@ -54,10 +54,10 @@ def build_on(role: str, host: PairHost, archive: Path, driver: bool) -> Path:
         role: dut or generator, for the message.
         host: as the testbed's file has it.
         archive: of `pack_sources`.
-        driver: with net_crossover, which needs headers that no package has.
+        driver: with net_crossover, which needs headers that no distribution packages.
 
     Raises:
-        HostError: no login, or it cannot be built there; nothing is left of it.
+        HostError: no login, or the build fails there and is removed.
     """
     kind = "driver" if driver else "none"
     name = f"{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}-{kind}"
@@ -70,7 +70,7 @@ def build_on(role: str, host: PairHost, archive: Path, driver: bool) -> Path:
         raise HostError(error.what, role, error.remedy) from error
     if done.returncode != 0:
         lost = done.returncode == LOST_STATUS
-        remedy = "pollscope testbed check" if lost else "pollscope play provision brings what it needs"
+        remedy = "pollscope testbed check" if lost else "pollscope play provision installs what the build needs"
         raise HostError(_last(done.stderr) or f"ended with {done.returncode}", role, remedy)
     folder = next(reversed(done.stdout.splitlines()), "")
     if not (folder.startswith("/") and folder.isprintable()):

@@ -18,7 +18,7 @@ from pollscope.testbeds.pair.ssh import Remote
 from pollscope.testbeds.pair.trex import TrexConfig
 
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-# As lspci shows it where there is one domain, or in capitals.
+# As lspci prints it with a single domain, or in capitals.
 _PCI_IN_SHORT = re.compile(r"(?:([0-9a-f]{4}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 
 
@@ -33,7 +33,7 @@ def _listed(cpus: object) -> object:
         try:
             return parse_list(cpus)
         except ValueError as error:
-            raise ValueError(f"{cpus!r} is no list of CPUs, such as 2-15 or [2, 4]") from error
+            raise ValueError(f"{cpus!r} is not a list of CPUs, such as 2-15 or [2, 4]") from error
     return [cpus] if isinstance(cpus, int) else cpus
 
 
@@ -51,11 +51,11 @@ _PortName = Annotated[
 Cpus = Annotated[
     tuple[int, ...], Field(strict=False, min_length=1), BeforeValidator(_listed), AfterValidator(_each_once)
 ]
-# `net_memif0,role=server`: a device that EAL makes; no option of EAL begins without a dash.
+# `net_memif0,role=server`: a virtual device of EAL; EAL's options always begin with a dash.
 _Vdev = Annotated[str, Field(pattern=r"^[A-Za-z][^\s]*$")]
 Program = Annotated[str, Field(pattern=r"^/\S+$")]
 
-# Device arguments of mlx5 (DPDK, NIC guide): no packet is inlined; packets are, however few the TX queues are.
+# Device arguments of mlx5 (DPDK, NIC guide): never inline packets; always inline, however few the TX queues are.
 _INLINE = {"default": "", "off": ",txq_inline_max=0,txq_inline_mpw=0", "on": ",txqs_min_inline=1"}
 # Without hugepages EAL takes all of its memory at the start.
 _SMALL_PAGES_MIB = 1024
@@ -73,7 +73,7 @@ class AtStart(NamedTuple):
 
     @classmethod
     def of(cls, params: Parameters) -> Self:
-        """Return those of a point."""
+        """Return the start parameters of a point."""
         return cls(params.page_size, params.tx_inline)
 
 
@@ -82,7 +82,7 @@ class Ports(TestbedConfig):
 
     rx: _PortName
     tx: _PortName
-    queues: int = Field(default=1024, ge=1, le=1024, description="RX queues that the receiving port has at most")
+    queues: int = Field(default=1024, ge=1, le=1024, description="maximum of RX queues of the receiving port")
     driver: Literal["mlx5"] | None = Field(default=None, description="of NICs whose device arguments specs may set")
 
 
@@ -92,22 +92,22 @@ class PairHost(TestbedConfig):
     ssh: Remote
     ports: Ports
     main_cpu: int = Field(ge=0, description="CPU of the lcore that speaks the protocol; it sleeps during trials")
-    cpus: Cpus = Field(description="CPUs of the lcores that poll: a list, or as the kernel has it (2-15)")
+    cpus: Cpus = Field(description="CPUs of the lcores that poll: a list, or in the kernel's form (2-15)")
     program: Program = "/opt/pollscope/current/bin/pollscope-node"
     pollscope: Program | None = Field(
         default="/opt/pollscope/current/bin/pollscope",
-        description="collectors and knobs there, of this version; null: none are asked for",
+        description="program for collectors and knobs there, of this version; null: none",
     )
     knob_root: str | None = Field(
-        default=None, description="a folder there with sys, proc, dev and state whose knobs are turned instead"
+        default=None, description="a folder there with sys, proc, dev and state, whose knobs are set instead"
     )
     emulated: bool = Field(
-        default=False, description="an emulator's machine: knobs that it only pretends to have may be turned, too"
+        default=False, description="an emulated machine: also set knobs that it only pretends to have"
     )
     vdevs: Annotated[tuple[_Vdev, ...], Field(strict=False)] = ()
-    memory_mib: int | None = Field(default=None, ge=256, description="take so much memory without hugepages")
+    memory_mib: int | None = Field(default=None, ge=256, description="take this much memory without hugepages")
     hugetlbfs: dict[Literal["2 MiB", "1 GiB"], Program] = Field(
-        default={"2 MiB": "/dev/hugepages"}, description="page size -> where such pages are mounted there"
+        default={"2 MiB": "/dev/hugepages"}, description="page size -> mount point of its hugetlbfs there"
     )
     iova: Literal["auto", "pa", "va"] = "auto"
 
@@ -118,11 +118,11 @@ class PairHost(TestbedConfig):
 
     @property
     def nics(self) -> tuple[str, ...]:
-        """PCI addresses of its ports."""
+        """Return the PCI addresses of its ports."""
         return tuple(name for name in dict.fromkeys((self.ports.rx, self.ports.tx)) if _PCI.fullmatch(name))
 
     def knob_place(self) -> dict[str, object]:
-        """Return what the agent there has to know of the host whose knobs it turns."""
+        """Return the agent's settings for the host whose knobs it sets."""
         return {"root": self.knob_root, "emulated": self.emulated}
 
     def eal_command(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
@@ -130,7 +130,7 @@ class PairHost(TestbedConfig):
         return [self.program, *self.eal_arguments(prefix, cpus, at_start)]
 
     def eal_arguments(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
-        """EAL arguments of a program whose lcore 0 does not poll."""
+        """Return EAL arguments of a program whose lcore 0 does not poll."""
         lcores = ",".join(f"{lcore}@{cpu}" for lcore, cpu in enumerate([self.main_cpu, *self.cpus[:cpus]]))
         command = ["--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
         command += self._devices(_INLINE[at_start.tx_inline])
@@ -144,7 +144,7 @@ class PairHost(TestbedConfig):
         return command + memory
 
     def start_refusal(self, point: Point) -> str | None:
-        """Say why its node cannot be started as a point asks for; None if it can."""
+        """Return why its node cannot be started for a point; None if it can."""
         params = point.params
         page_size = params.page_size
         if page_size not in (None, SMALL, *self.hugetlbfs):
@@ -162,10 +162,10 @@ class PairHost(TestbedConfig):
 
 
 def require_each_agent_once(hosts: Mapping[str, PairHost]) -> None:
-    """Look whether a run would wait for a host that it holds itself; `hosts` by what their file calls them.
+    """Refuse hosts that are one machine, because a run would wait forever for its lock.
 
     Raises:
-        ValueError: it would.
+        ValueError: two hosts are one machine.
     """
     seen: dict[tuple[object, ...], str] = {}
     for name, host in hosts.items():
@@ -185,11 +185,11 @@ class PairConfig(TestbedConfig):
     driver: Literal["pollscope-node", "pktgen-dpdk", "trex"] = "pollscope-node"
     pktgen: PktgenConfig | None = Field(default=None, description="for the driver pktgen-dpdk")
     trex: TrexConfig | None = Field(default=None, description="for the driver trex")
-    knobs: Annotated[tuple[_EndName, ...], Field(strict=False, description="the hosts whose knobs specs turn")] = (
+    knobs: Annotated[tuple[_EndName, ...], Field(strict=False, description="the hosts whose knobs specs set")] = (
         "dut",
     )
     inventory: str | None = Field(
-        default=None, description="of the playbooks, with these hosts: its play sets IOMMU modes"
+        default=None, description="playbook inventory with these hosts; the play `iommu` sets IOMMU modes"
     )
 
     @model_validator(mode="after")

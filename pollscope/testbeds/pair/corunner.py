@@ -14,13 +14,13 @@ from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import root_command
 
-# Parameters that choose the CPUs, and those that say whether the host has what the co-runner needs.
+# Parameters that choose the CPUs, and those that decide whether the host can run the co-runner.
 _ASKED = ("corunner", "corunner_place", "corunner_footprint", "dut_core", "spinning_cores")
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """Of the agent: why not, or the CPUs and the program."""
+    """The agent's answer: why not, or the CPUs and the program."""
 
     refusal: str | None
     cpus: CorunnerCpus
@@ -39,17 +39,17 @@ class DutCorunners:
         self._host, self._placement = host, placement
         self._answers: dict[str, _Answer] = {}
         self._program = ""
-        self._placed: tuple[CorunnerCpus, int] | None = None  # for which connection the agent stepped aside
+        self._placed: tuple[CorunnerCpus, int] | None = None  # connection for which the agent left the CPUs
 
     def refusal(self, params: Parameters) -> str | None:
-        """Say why the host cannot give a point what it wants beside the DUT; None if it can."""
+        """Return why the host cannot run a point's programs beside the DUT; None if it can."""
         try:
             return self._answer(params).refusal
         except HostError as error:
-            return f"what runs beside the DUT: {error}"
+            return f"programs beside the DUT: {error}"
 
     def place(self, params: Parameters) -> CorunnerCpus:
-        """Return the CPUs there; the agent leaves them alone, and its collectors know the co-runner's.
+        """Return the CPUs there; the agent avoids them, and its collectors know the co-runner's.
 
         Raises:
             HostError: there are none for it.
@@ -59,7 +59,7 @@ class DutCorunners:
             raise HostError(answer.refusal, str(self._host))
         cpus, self._program = answer.cpus, answer.program
         if self._placed != (cpus, self._host.connection):
-            # The first one is what is disturbed where no other CPU is left (pollscope.host.placement).
+            # If no other CPU is left, collectors use the first of these (pollscope.host.placement).
             self._host.ask("aside", cpus=[*cpus.cpus, *self._host.config.cpus])
             self._placed = cpus, self._host.connection
         self._host.collector_options = {} if cpus.corunner is None else {"perf-corunner": {"cpus": [cpus.corunner]}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Say what a host of a pair has and lacks for its part of the testbed's file, as look_at_host.py saw it there."""
+"""Say what a host of a pair has and lacks for its part of the testbed's file, by the findings of look_at_host.py."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _CheckState = Literal["yes", "no", "note"]
 
 
 def check_host(role: str, host: PairHost) -> list[HostFinding]:
-    """Look at a host over SSH and say what it has and lacks; changes nothing."""
+    """Look at a host over SSH and return what it has and lacks; change nothing."""
     try:
         seen = look(host)
     except HostError as error:
@@ -39,12 +39,12 @@ def check_host(role: str, host: PairHost) -> list[HostFinding]:
     try:
         return list(findings(role, host, seen))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        what = f"the answer has another form than that of {SCRIPT.name}: {reason_of(error)}"
+        what = f"the answer is not in the form of {SCRIPT.name}: {reason_of(error)}"
         return [HostFinding(role, "Python", "no", what, "check what its login scripts print")]
 
 
 def look(host: PairHost) -> dict[str, Any]:
-    """Return what look_at_host.py sees there.
+    """Return what look_at_host.py finds there.
 
     Raises:
         HostError: the login fails, or there is no Python; `where` says which.
@@ -67,7 +67,7 @@ def look(host: PairHost) -> dict[str, Any]:
 
 
 def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[HostFinding]:
-    """Return one line for each thing that was looked at."""
+    """Return one line per examined feature."""
     for what, state, text, remedy in (
         *_system(host, seen),
         *_memory(host, seen),
@@ -78,7 +78,7 @@ def findings(role: str, host: PairHost, seen: Mapping[str, Any]) -> Iterator[Hos
 
 
 def inventory_findings(role: str, host: PairHost, variables: Mapping[str, Any]) -> Iterator[HostFinding]:
-    """Return where the testbed's file and the variables of the inventory do not meet, before a play has set them."""
+    """Return contradictions between the testbed's file and the inventory's variables, before a play sets them."""
     isolated, polling = cpus_of(str(variables.get("cpu_isolation_cpus") or "")), set(host.cpus)
     if isolated:
         others = polling - isolated
@@ -117,7 +117,7 @@ def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
     known = seen["distribution"] in DISTRIBUTIONS
     by_hand = f"the plays know {', '.join(DISTRIBUTIONS)}; by hand: docs/administer.md"
     yield "distribution", "yes" if known else "note", str(seen["distribution"]), by_hand
-    in_step = {True: "the network's", False: "on its own", None: "nobody says"}[seen["time_synchronised"]]
+    in_step = {True: "the network's", False: "on its own", None: "unknown"}[seen["time_synchronised"]]
     yield "time", "yes" if seen["time_synchronised"] else "note", in_step, "timedatectl set-ntp true, there"
     yield "node program", _yes(seen["programs"][host.program]), host.program, _PROVISION
     if host.pollscope:
@@ -126,7 +126,7 @@ def _system(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         path = seen["tools"][tool]
         yield tool, "yes" if path else "note", path or "not installed", f"{_PROVISION} (role {tool})"
     pmu = "there" if seen["pmu"] else "the kernel shows none"
-    yield "PMU", "yes" if seen["pmu"] else "note", pmu, "a bare machine, or a hypervisor that passes it on"
+    yield "PMU", "yes" if seen["pmu"] else "note", pmu, "a bare-metal machine, or a hypervisor that exposes it"
 
 
 def _own_version(program: str, version: str | None) -> _Row:
@@ -143,7 +143,7 @@ def _yes(there: object) -> _CheckState:
 
 def _memory(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
     if host.memory_mib is not None:
-        yield "hugepages", "note", "the testbed's file says to do without (memory_mib)", "take memory_mib out"
+        yield "hugepages", "note", "the testbed's file does without (memory_mib)", "take memory_mib out"
         return
     nodes = _nodes(seen)
     free = dict.fromkeys(nodes, 0)
@@ -156,7 +156,7 @@ def _memory(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
 
 
 def _nodes(seen: Mapping[str, Any]) -> list[int]:
-    """Return the NUMA nodes of the NICs; of a machine that says of none, the first."""
+    """Return the NUMA nodes of the NICs; of a machine that reports none, the first."""
     found = {int(nic["node"]) for nic in seen["nics"].values() if nic and nic["node"] and int(nic["node"]) >= 0}
     return sorted(found) or [0]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Inventories of the playbooks: which hosts there are, how they are reached, their NICs (docs/two-servers.md)."""
+"""Inventories of the playbooks: hosts, how to reach them, and their NICs (docs/two-servers.md)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -87,7 +87,7 @@ def load_inventory(path: Path) -> Inventory:
 
 
 def _require_quotes(document: documents.Document) -> None:
-    """Ansible reads YAML 1.1, in which an address of decimal digits alone is a number to the base of 60."""
+    """Refuse unquoted addresses that Ansible's YAML 1.1 reads as numbers to the base of 60."""
     for number, line in enumerate(document.text.splitlines(), 1):
         if found := _NUMBER_OF_SIXTIES.search(line.partition("#")[0]):
             what = f"{found[0]} without quotes is a number for Ansible"
@@ -98,7 +98,7 @@ def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[
     """Return each of the two groups with its hosts and their variables."""
     for key in document.data:
         if key not in (*_GROUPS, "all"):
-            raise _bad(document, (key,), f"is no group of a testbed{did_you_mean(str(key), [*_GROUPS, 'all'])}")
+            raise _bad(document, (key,), f"is not a group of a testbed{did_you_mean(str(key), [*_GROUPS, 'all'])}")
     common = _mapping(document, ("all", "vars"))
     _check_variables(document, ("all", "vars"), common)
     for group in _GROUPS:
@@ -112,7 +112,7 @@ def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[
         found = {}
         for name in hosts:
             if not _NAME.fullmatch(str(name)):
-                raise _bad(document, (group, "hosts", name), "is no name of a host")
+                raise _bad(document, (group, "hosts", name), "is not a host name")
             own = _mapping(document, (group, "hosts", name))
             _check_variables(document, (group, "hosts", name), own)
             found[str(name)] = {**common, **shared, **own}
@@ -120,7 +120,7 @@ def _groups(document: documents.Document) -> Iterator[tuple[str, dict[str, dict[
 
 
 def _mapping(document: documents.Document, path: documents.Path) -> dict[str, Any]:
-    """Return the mapping at a path; empty where there is nothing."""
+    """Return the mapping at a path; empty if there is none."""
     node: Any = document.data
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node
@@ -136,7 +136,7 @@ def _check_variables(document: documents.Document, path: documents.Path, variabl
     for key in variables:
         if key not in model.model_fields:
             raise _bad(document, (*path, key), f"unknown variable{did_you_mean(str(key), sorted(model.model_fields))}")
-    # Only what is not written with Jinja can be looked at here; Ansible's own check sees the rest.
+    # Only values without Jinja can be checked here; Ansible checks the rest.
     plain = {key: value for key, value in variables.items() if not (isinstance(value, str) and "{{" in value)}
     try:
         model.model_validate(plain)
@@ -146,7 +146,7 @@ def _check_variables(document: documents.Document, path: documents.Path, variabl
     for role in variables.get("pollscope_roles") or ():
         if role not in roles():
             raise _bad(
-                document, (*path, "pollscope_roles"), f"{role!r} is no role{did_you_mean(role, sorted(roles()))}"
+                document, (*path, "pollscope_roles"), f"{role!r} is not a role{did_you_mean(role, sorted(roles()))}"
             )
 
 
@@ -186,7 +186,7 @@ def _bad(document: documents.Document, path: documents.Path, what: str) -> Usage
 
 @cache
 def roles() -> Mapping[str, Mapping[str, Any]]:
-    """Role -> its options, as its meta/argument_specs.yml declares them."""
+    """Return role -> its options, as its meta/argument_specs.yml declares them."""
     files = sorted(carried("playbooks/roles").glob("*/meta/argument_specs.yml"))
     reader = YAML(typ="safe")
     return {path.parent.parent.name: reader.load(path)["argument_specs"]["main"]["options"] for path in files}
@@ -203,7 +203,7 @@ def _variables_model() -> type[BaseModel]:
 
 def _annotation(option: Mapping[str, Any]) -> Any:
     if "choices" in option:
-        # On and off are booleans for Ansible's YAML 1.1, which turns them back.
+        # On and off are booleans in Ansible's YAML 1.1, which converts them back.
         words = tuple(option["choices"])
         return Literal[(*words, *((True, False) if {"on", "off"} & set(words) else ()))]
     if option["type"] == "list":

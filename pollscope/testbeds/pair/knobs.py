@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Knobs of the hosts of a pair: turned there by the agents, with the journal and under the lock of each host."""
+"""Set knobs on the hosts of a pair through their agents, with the journal and the lock of each host."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,23 +15,24 @@ from pollscope.testbeds.pair.boot_mode import BootMode
 from pollscope.testbeds.pair.config import require_each_agent_once
 from pollscope.testbeds.pair.remote_host import RemoteHost
 
-# The agent of a lost connection needs a moment to restore and to release the lock; where the network only fell silent,
-# its heartbeat timeout has to pass before.
+# The agent of a lost connection needs a moment to restore and to release the lock; if only the network failed, its
+# heartbeat timeout has to pass first.
 REOPEN_LIMIT_S, REOPEN_PAUSE_S = 16.0, 2.0
 
 
 class PairKnobs(Holding):
-    """Holds both hosts from entering to leaving, turns the knobs of those that the testbed's file names.
+    """Hold both hosts from entering to leaving, and set knobs on those that the testbed's file names.
 
-    A host without an agent is held by nobody, and has no knobs. After a lost connection what was set is restored by
-    the agent there, or from its journal; the next `apply` takes the host again and sets the same values. For the mode
-    of the IOMMU the host is released, because the play takes its lock and reboots it; a note there tells the next run.
+    A host without an agent is not locked and has no knobs. After a lost connection, the agent there restores the
+    knobs, or the next run does from its journal; the next `apply` locks the host again and sets the same values. For a
+    change of the IOMMU mode the host is released, because the play takes its lock and reboots it; a note there informs
+    the next run.
 
     Args:
         what: the name of this work in the message to another run.
         lock: of the pair, on this host.
         hosts: both hosts.
-        turned: names of those whose knobs are turned.
+        turned: names of those whose knobs are set.
         restore_first: see KnobSession.
         modes: name of a host -> how the mode of its IOMMU is set; without one it is a knob that can only be read.
     """
@@ -54,9 +55,9 @@ class PairKnobs(Holding):
         self.restored_first: list[RestoreResult] = []
 
     def begin(self) -> None:
-        """Take both hosts, then restore what an ended run left there: one that still goes on holds one of them.
+        """Take both hosts, then restore leftovers of an ended run; a run that is still running holds one of them.
 
-        Between the reboots of a sweep of IOMMU modes the other is free, and has a note that looks like a dead run's.
+        Between the reboots of a sweep of IOMMU modes the other host is free, and its note looks like a dead run's.
         """
         try:
             taken = [host for host in self._hosts if host.has_agent()]
@@ -87,10 +88,10 @@ class PairKnobs(Holding):
         what = f"{left} did not restore: {boot_mode.KNOB}"
         if host.name not in self._modes:
             raise LeftBehind(what, str(host), "start with --restore-first and a testbed file that names the inventory")
-        if author_lives(left):  # it released the host for its play alone
-            raise LeftBehind(what, str(host), "wait for it: it still goes on")
+        if author_lives(left):  # it released the host only for its play
+            raise LeftBehind(what, str(host), "wait for it: it is still running")
         if not self._restore_first:
-            raise LeftBehind(what, str(host), "wait if it still goes on; else start with --restore-first")
+            raise LeftBehind(what, str(host), "wait if it is still running; else start with --restore-first")
         result = self._restore_mode(host)
         if not result.restored:
             raise LeftBehind(str(result), str(host))
@@ -111,7 +112,7 @@ class PairKnobs(Holding):
         """Set knobs on the hosts that the testbed's file names; take a host again whose connection was lost.
 
         Raises:
-            UsageError: no such knob or value. HostError: a host does not take it. HostAway: it does not answer.
+            UsageError: no such knob or value. HostError: a host refuses it. HostAway: a host does not answer.
         """
         for host in self._hosts:
             if self._lost(host):
@@ -129,10 +130,10 @@ class PairKnobs(Holding):
 
     def _require_agent(self, host: RemoteHost) -> None:
         if reason := host.absence():
-            raise HostError(f"its knobs cannot be turned: {reason}")
+            raise HostError(f"its knobs cannot be set: {reason}")
 
     def _set_modes(self, value: str) -> None:
-        """Return the mode of the IOMMU, on each host that has another one."""
+        """Restore the mode of the IOMMU on each host that has another one."""
         for host in self._turned:
             mode = self._modes[host.name]
             if not mode.needs_play(value):
@@ -152,7 +153,7 @@ class PairKnobs(Holding):
         """Release a host for a play that reboots it, and take it again.
 
         Raises:
-            HostAway: it does not answer any more. HostError: the play failed, and the host is there.
+            HostAway: it does not answer any more. HostError: the play failed, but the host answers.
         """
         failed: HostError | None = None
         self._release(host)
@@ -210,9 +211,9 @@ class PairKnobs(Holding):
             self._play(host, self._modes[host.name].restore)
             host.ask("remove_boot_note")
         except HostError as error:
-            left = f"not restored, which the next run does with --restore-first: {error}"
+            left = f"not restored; the next run restores it with --restore-first: {error}"
             return RestoreResult(boot_mode.KNOB, host.name, False, left)
-        return RestoreResult(boot_mode.KNOB, host.name, True, "as the inventory has it again")
+        return RestoreResult(boot_mode.KNOB, host.name, True, "restored to the inventory's mode")
 
     def _restored(self, host: RemoteHost) -> list[RestoreResult]:
         try:
@@ -223,7 +224,7 @@ class PairKnobs(Holding):
             return [RestoreResult("all", host.name, False, f"not known to be restored: {error}")]
 
     def snapshot(self) -> dict[str, dict[str, str]]:
-        """Return knob -> HOST/TARGET -> value, of the hosts whose knobs are turned."""
+        """Return knob -> HOST/TARGET -> value, of the hosts whose knobs are set."""
         found: dict[str, dict[str, str]] = {}
         for host in self._turned:
             if host.name not in self._open or self._lost(host):

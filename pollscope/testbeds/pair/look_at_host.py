@@ -19,7 +19,7 @@ SYS, PROC = Path("/sys"), Path("/proc")
 
 
 def text(path: Path) -> Any:
-    """Return the content of a small file, without the line's end; None when it cannot be read."""
+    """Return the content of a small file, without the newline; None if it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -27,7 +27,7 @@ def text(path: Path) -> Any:
 
 
 def said(*command: str) -> Any:
-    """Return what a program wrote on standard output; None when it is not there, failed or took too long."""
+    """Return what a program wrote on standard output; None if it is missing, failed or took too long."""
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     try:
         done = subprocess.run(command, stdin=null, stdout=pipe, stderr=null, timeout=20, check=True)
@@ -37,14 +37,14 @@ def said(*command: str) -> Any:
 
 
 def distribution() -> str:
-    """ID and VERSION_ID of os-release(5)."""
+    """Return ID and VERSION_ID of os-release(5)."""
     lines = (text(Path("/etc/os-release")) or "").splitlines()
     fields = {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
     return " ".join(fields[name] for name in ("ID", "VERSION_ID") if name in fields)
 
 
 def time_synchronised() -> Any:
-    """Tell whether the clock is kept by the network; None when nobody says."""
+    """Return whether the clock is synchronised over the network; None if unknown."""
     answer = said("timedatectl", "show", "-p", "NTPSynchronized", "--value")
     if answer in ("yes", "no"):
         return answer == "yes"
@@ -53,7 +53,7 @@ def time_synchronised() -> Any:
 
 
 def hugepages() -> Any:
-    """Return those of each node: `{node, size_kib, total, free}`."""
+    """Return the hugepages of each node: `{node, size_kib, total, free}`."""
     found = []
     for folder in sorted(SYS.glob("devices/system/node/node*/hugepages/hugepages-*kB")):
         numbers = re.search(r"node(\d+)/hugepages/hugepages-(\d+)kB$", str(folder))
@@ -65,7 +65,7 @@ def hugepages() -> Any:
 
 
 def nic(address: str) -> Any:
-    """Return what stands behind a PCI address; None when nothing does."""
+    """Describe the device at a PCI address; None if there is none."""
     folder = SYS / "bus/pci/devices" / address
     if not folder.exists():
         return None
@@ -86,7 +86,7 @@ def nic(address: str) -> Any:
 
 
 def nics() -> Any:
-    """Return all network controllers: `ADDRESS (INTERFACE)`, and which one the default route goes through."""
+    """Return all network controllers: `ADDRESS (INTERFACE)`, and the one that has the default route."""
     routes = [line.split() for line in (text(PROC / "net/route") or "").splitlines()]
     management = {words[0] for words in routes if words[1:2] == ["00000000"]}
     found = []
@@ -99,18 +99,18 @@ def nics() -> Any:
 
 
 def ddp_packages() -> Any:
-    """Files of the package that the E800 series needs, where DPDK looks (NIC guide, ice)."""
+    """Return files of the DDP package for the E800 series, where DPDK looks (NIC guide, ice)."""
     folders = ("updates/intel/ice/ddp", "intel/ice/ddp")
     return [str(path) for each in folders for path in sorted(Path("/lib/firmware", each).glob("ice*.pkg*"))]
 
 
 def governors() -> Any:
-    """Return those that the frequency policies have; empty where the kernel sets no frequency."""
+    """Return the governors of the frequency policies; empty if the kernel sets no frequency."""
     return sorted({text(path) or "" for path in SYS.glob("devices/system/cpu/cpufreq/policy*/scaling_governor")})
 
 
 def look(addresses: Any, programs: Any) -> Any:
-    """Everything."""
+    """Return everything that this script finds out."""
     root = os.geteuid() == 0
     nodes = SYS.glob("devices/system/node/node[0-9]*")
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Let generators of other projects take a node's place: they count packets, and no more is asked of them."""
+"""Use generators of other projects in place of a node: they only have to count packets."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from pollscope.node.client import LineReader, NodeLost, NodeRefused, end_process
 from pollscope.spec.model import Parameters
 
-# Addresses and port as pollscope's own generator has them (apps/node/gen/traffic.c, apps/lib/packets.h).
+# Addresses and port of pollscope's own generator (apps/node/gen/traffic.c, apps/lib/packets.h).
 SOURCE, DESTINATION_PORT = "172.16.0.1", 9
 FIRST_SOURCE_PORT = 1024
 # pktgen-dpdk fills the packets of a range once, in a pool of as many buffers (pktgen-constants.h).
@@ -32,9 +32,9 @@ class Destinations(NamedTuple):
 
 
 def destinations(routes: int, flows: int) -> Destinations:
-    """Return destinations that the first `routes` routes of l3fwd-lpm cover, one for each of several flows.
+    """Return destinations that the first `routes` routes of l3fwd-lpm cover, for several flows.
 
-    Routes lie scattered, so equidistant ones are multiples of one prefix. The step with the most of them is taken.
+    Routes are scattered, so equidistant ones are multiples of one prefix. The step with most of them is used.
     Their number divides `flows`, so that addresses and source ports that advance together make `flows` flows.
     """
 
@@ -54,11 +54,11 @@ def _prefix(route: int) -> int:
 
 
 class SentProgram:
-    """A program that was sent to the generator's host as source, and answers lines of JSON there.
+    """A program that is sent as source to the generator's host, and answers lines of JSON.
 
     Args:
         command: starts it.
-        log: for what ssh and the program write.
+        log: for messages of ssh and the program.
         who: the generator's name in messages.
     """
 
@@ -72,11 +72,11 @@ class SentProgram:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the connection is there."""
+        """Return whether the connection is open."""
         return self._process.poll() is None
 
     def ask(self, question: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-        """Send a question and return the answer.
+        """Send a request and return the answer.
 
         Raises:
             NodeLost: there is no answer, or the program has ended.
@@ -94,7 +94,7 @@ class SentProgram:
         deadline = time.monotonic() + limit_s
         while True:
             while self._lines:
-                if (line := self._lines.pop(0)).startswith(b"{"):  # an API may print
+                if (line := self._lines.pop(0)).startswith(b"{"):  # skip output that an API prints
                     return self._parsed(line)
             try:
                 lines = self._reader.lines(deadline)
@@ -126,7 +126,7 @@ class SentProgram:
 
 
 class OtherGenerator(ABC):
-    """Answers the requests that a pair's session has for its generator, as a node would (node-protocol.md).
+    """Answer the requests of a pair's session to its generator, as a node would (node-protocol.md).
 
     Args:
         names: of the sending and of the receiving port; may be one. They are its ports 0 and 1, or both 0.
@@ -154,19 +154,19 @@ class OtherGenerator(ABC):
     @property
     @abstractmethod
     def alive(self) -> bool:
-        """Tell whether the program and the way to it are there."""
+        """Return whether the program and the connection to it are alive."""
 
     @abstractmethod
     def end(self) -> None:
-        """End it; its host's side does so when its input ends."""
+        """End it; the program on its host ends with its input."""
 
     def close(self) -> None:
-        """End it as well: there is nothing to ask it for before."""
+        """End it as well: it needs no request before."""
         self.end()
 
     @abstractmethod
     def _configure(self, limit_s: float) -> None:
-        """Make it ready to send what `_generator` says; without content it has nothing to do."""
+        """Prepare to send the traffic of `_generator`; without content there is nothing to do."""
 
     @abstractmethod
     def _trial(self) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class OtherGenerator(ABC):
         """Answer a request of the node protocol.
 
         Raises:
-            NodeRefused: it has nothing like it. NodeLost: it hung or ended.
+            NodeRefused: it has no such request. NodeLost: it hung or ended.
         """
         if command == "configure":
             self._generator = dict(fields.get("gen", {}))
@@ -243,9 +243,9 @@ class OtherGenerator(ABC):
 
 
 def refusal(driver: str, params: Parameters) -> str | None:
-    """Return what of a point such a generator cannot generate; None when it can."""
+    """Return why such a generator cannot generate a point's traffic; None if it can."""
     if isinstance(params.frame, str):
-        return f"{driver} sends frames of one size here, no mix"
+        return f"{driver} sends frames of one size here, not a mix"
     if params.trace is not None:
         return f"{driver} does not replay traces here"
     if params.arrivals != "constant":
@@ -253,7 +253,7 @@ def refusal(driver: str, params: Parameters) -> str | None:
     if params.shape != "FB" and params.queues > 1:
         return f"{driver} does not place flows on RX queues, as shape {params.shape} needs"
     if params.nic_timestamps:
-        return f"{driver} is asked for no NIC time stamps here"
+        return f"{driver} does not support NIC time stamps here"
     if params.flows > _MOST_FLOWS[driver]:
         return f"{driver}'s range of source ports makes at most {_MOST_FLOWS[driver]} flows"
     return None

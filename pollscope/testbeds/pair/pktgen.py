@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Use pktgen-dpdk as the generator of a pair, by lines of Lua that a program on its own host hands to it.
+"""Use pktgen-dpdk as the generator of a pair, by lines of Lua that a program on its host passes to it.
 
 Written and tried with pktgen-dpdk 23.06.1 on DPDK 22.11. The file pktgen_there.py, which goes to that host through SSH,
 says how it starts pktgen-dpdk and why it leaves the program's own socket closed.
@@ -31,13 +31,13 @@ START_LIMIT_S, ANSWER_LIMIT_S = 90.0, 30.0
 FIRST_PACKET_LIMIT_S, LOOK_S = 10.0, 0.005
 # Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
 _WIRE_OVERHEAD_BYTES = 20
-# Root imports nothing from the folder of the login. An older Python has no option -P for this.
+# Root must not import from the login's folder. An older Python has no option -P for this.
 _SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
 _NO_LATENCY = (
-    "pktgen-dpdk gives least, mean and greatest latency of packets that it stamps when it sends them: "
-    "no distribution, and nothing from the intended time of sending"
+    "pktgen-dpdk reports minimum, mean and maximum latency of packets stamped at sending: "
+    "no distribution, and no latency from the intended time of sending"
 )
-NO_INTENTION = "pktgen-dpdk does not tell what it meant to send"
+NO_INTENTION = "pktgen-dpdk does not report how many packets were due"
 # Each port has five pools of 24,576 buffers of 10 KiB (pktgen-constants.h: MAX_MBUFS_PER_PORT, DEFAULT_MBUF_SIZE).
 _MEMORY = "it takes 1.3 GiB per port: reserve as many hugepages, or set generator.memory_mib"
 
@@ -103,7 +103,7 @@ class Pktgen(OtherGenerator):
     absences: ClassVar = {
         "intended": NO_INTENTION,
         "unsent": NO_INTENTION,
-        "total": "ports of pktgen-dpdk count whatever arrives, so that they do not tell how many packets were lost",
+        "total": "ports of pktgen-dpdk count every arriving packet, so the number of lost packets is unknown",
         "latency_ns": _NO_LATENCY,
         "sequence": "pktgen-dpdk numbers no packets: neither order, nor duplicates, nor loss of single flows are known",
         "host_gaps": "pktgen-dpdk does not watch its core for gaps",
@@ -139,7 +139,7 @@ class Pktgen(OtherGenerator):
 
     @property
     def alive(self) -> bool:
-        """Tell whether the program and the connection to it are there."""
+        """Return whether the program and the connection to it are alive."""
         return self._program.alive
 
     def _links(self) -> dict[str, bool]:
@@ -209,9 +209,9 @@ class Pktgen(OtherGenerator):
         return {key: value - base.get(key, 0) if key != "t_ns" else value for key, value in found.items()}
 
     def _latencies(self) -> dict[str, Any]:
-        """Return its latencies under its own names and in its own units; no metric is made of them."""
+        """Return its latencies under its own names and in its own units; no metric uses them."""
         if not self._generator.get("rx_port"):
-            return {"absent": "the generator takes no packets back"}
+            return {"absent": "the generator does not receive packets"}
         port = self._receiving
         names = ("num_pkts", "min_us", "avg_us", "max_us")
         shown = " .. ' ' .. ".join(f"s.{name}" for name in names)

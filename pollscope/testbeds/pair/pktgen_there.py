@@ -9,8 +9,8 @@ of its input with one line:
 
 pktgen-dpdk needs a terminal, so it gets a pseudo-terminal. Its Lua socket listens on all addresses without a password,
 so it stays closed. Instead a Lua script, its command file, reads lines from a FIFO in a folder
-of this user. Lua knows counters that are up to a second old. DPDK's telemetry socket, in the same folder, has those of
-the moment. pktgen-dpdk quits when the FIFO closes, so it ends with this program. Any Python from 3.6 on will do.
+of this user. Lua's counters may be a second old; DPDK's telemetry socket, in the same folder, has current ones.
+pktgen-dpdk quits when the FIFO closes, so it ends with this program. Any Python from 3.6 on will do.
 """
 
 import json
@@ -42,7 +42,7 @@ for line in asked:lines() do
 end
 pktgen.quit()
 """
-# Colours and positions that it writes to a terminal.
+# Terminal escape sequences in its output.
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _CONSOLE_BYTES = 1 << 16
 
@@ -58,7 +58,9 @@ def devices(words: "list[str]") -> "set[str]":
 
 
 def refuse_second(words: "list[str]") -> None:
-    """Raise ProgramEnded if a pktgen-dpdk of this host holds one of the same devices, or, naming none, holds all."""
+    """Raise ProgramEnded if a pktgen-dpdk of this host holds one of the same devices, or, if it names no device, holds
+    all.
+    """
     for process in Path("/proc").glob("[0-9]*"):
         try:
             other = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -106,7 +108,7 @@ class Program:
             os.mkfifo(path, 0o600)
         script = folder / "pollscope.lua"
         script.write_text(SCRIPT % paths)
-        # Open for both directions: neither end waits for the other. Lua sees the end when this program closes its end.
+        # Open for both directions, so that neither end blocks. Lua sees end of file when this program closes its end.
         self._ask = os.open(paths["ask"], os.O_RDWR)
         self._answer = os.open(paths["answer"], os.O_RDWR | os.O_NONBLOCK)
         said = os.dup(2)

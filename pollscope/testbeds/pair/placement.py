@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which lcores of a pair's DUT play which role: by the file's order, or by the topology of the DUT's host."""
+"""Assign roles to the lcores of a pair's DUT: by the file's order, or by the topology of the DUT's host."""
 
 from pollscope.base.errors import HostError
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.remote_host import RemoteHost
 
-# The policy for which the file's order stands: whoever wrote it has chosen the CPUs.
+# The policy that uses the file's order, because its author has chosen the CPUs.
 BY_THE_FILE = "separate"
 
 
 class DutPlacement:
-    """The CPUs of a DUT, workers first, then dispatchers; those that the testbed's file names and no others.
+    """The CPUs of a DUT, workers first, then dispatchers; only those that the testbed's file names.
 
     The host's agent knows the topology; it is asked once for each combination, and never for the file's own order.
 
@@ -24,7 +24,7 @@ class DutPlacement:
         self._answers: dict[tuple[str, int, int], tuple[int, ...] | str] = {}
 
     def refusal(self, params: Parameters) -> str | None:
-        """Say why the host cannot place a point as it asks for; None if it can."""
+        """Return why the host cannot provide a point's placement; None if it can."""
         try:
             answer = self._answer(params)
         except HostError as error:

@@ -168,7 +168,7 @@ def _check(name: str, variables: Mapping[str, str]) -> None:
         raise UsageError(f"there is no play {name!r}", remedy=f"there are {', '.join(PLAYS)}")
     for key, values in _REQUIRED.get(name, {}).items():
         if variables.get(key) not in values:
-            given = f"{variables[key]!r} is no value of {key}" if key in variables else f"{key} is missing"
+            given = f"{variables[key]!r} is not a value of {key}" if key in variables else f"{key} is missing"
             raise UsageError(f"play {name}: {given}", remedy=f"-e {key}=VALUE, one of {', '.join(values)}")
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A collector that runs on a host of a pair; its recording comes here, on the clock of the run, and is parsed here."""
+"""A collector that runs on a host of a pair; its recording is copied here, converted to the clock of the run, and
+parsed here.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +43,7 @@ class RemoteCollector(Collector):
             return self._stopped()
         except (HostError, OSError) as error:
             return CollectorOutcome(self.name, Status.FAILED, str(error))
-        except (ValueError, LookupError, TypeError) as error:  # the host leaves the protocol
+        except (ValueError, LookupError, TypeError) as error:  # the host breaks the protocol
             return CollectorOutcome(self.name, Status.FAILED, f"{self._host}: wrong reply: {error!r}")
 
     def _stopped(self) -> CollectorOutcome:

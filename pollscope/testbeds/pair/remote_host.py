@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The two hosts of a pair beside their nodes: `pollscope agent` on each, started over SSH when it is first needed."""
+"""Talk to the hosts of a pair through `pollscope agent` on each, started over SSH when it is first needed."""
 
 import base64
 import tempfile
@@ -20,16 +20,16 @@ from pollscope.testbeds.pair.ssh import LOST_STATUS, root_command
 REQUEST_LIMIT_S = 60.0
 # A collector records some MiB per trial.
 RECORDING_LIMIT_BYTES = 1 << 30
-# The clocks of two hosts are compared by so many round trips; the fastest is believed.
+# The clocks of two hosts are compared by this many round trips; the fastest one counts.
 _CLOCK_TRIPS = 5
 _CLOCK_FRESH_NS = 1_000_000_000
-# Status with which a shell ends when it finds no program, or one that it may not start.
+# Exit status of a shell that finds no program, or one that it may not start.
 _NO_PROGRAM = ("status 126", "status 127")
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Another host's monotonic clock at one time: what is added to this host's, right to within `error_ns`."""
+    """Another host's monotonic clock at one time: offset to this host's clock, exact to `error_ns`."""
 
     at_ns: int
     offset_ns: int
@@ -57,13 +57,13 @@ class RemoteHost(ClientOwner):
 
     Args:
         name: `dut` or `generator`.
-        config: what the testbed's file says of it.
+        config: of the testbed's file.
         prefix: file prefix of its node, by which collectors find it.
 
     Attributes:
-        holds_knobs: whether knobs are turned there now; a connection that ends restores them.
+        holds_knobs: whether knobs are set there now; a connection that ends restores them.
         clocks: readings of its clock in the present trial.
-        collector_options: options of collectors there for what runs beside the DUT.
+        collector_options: options of collectors there for programs beside the DUT.
     """
 
     def __init__(self, name: str, config: PairHost, prefix: str) -> None:
@@ -80,7 +80,7 @@ class RemoteHost(ClientOwner):
 
     @property
     def connection(self) -> int:
-        """Return the number of the connection to the agent, from 1; 0 if this host knows of none."""
+        """Return the number of the connection to the agent, from 1; 0 if there was none."""
         return self._starts if self._client is not None and self._client.alive else 0
 
     def options(self, collector: str) -> dict[str, object]:
@@ -112,7 +112,7 @@ class RemoteHost(ClientOwner):
         return reply
 
     def absence(self) -> str:
-        """Say why nothing can be read or set there; empty if it can."""
+        """Return why nothing can be read or set there; empty if it can."""
         try:
             self._connect()
         except HostError as error:
@@ -120,7 +120,7 @@ class RemoteHost(ClientOwner):
         return ""
 
     def has_agent(self) -> bool:
-        """Tell whether there is an agent; raises HostError when the host cannot be reached at all."""
+        """Return whether there is an agent; raise HostError if the host cannot be reached at all."""
         try:
             self._connect()
         except HostError:
@@ -169,14 +169,14 @@ class RemoteHost(ClientOwner):
         return client
 
     def _new_log(self) -> Path:
-        """Return an empty file for what ssh and the agent write; it is gone when the connection is closed."""
+        """Return an empty file for messages of ssh and the agent; it is removed when the connection is closed."""
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="pollscope-host-")
         log = Path(self._folder.name) / "log"
         log.write_bytes(b"")
         return log
 
     def read_clock(self) -> Clock:
-        """Compare the clocks; the reading is the last of `clocks`, whose first one stays.
+        """Compare the clocks; append the reading to `clocks`, but keep only the first and the last.
 
         Raises:
             HostError: as `ask`.
@@ -203,14 +203,14 @@ class RemoteHost(ClientOwner):
             raise HostError(f"wrong reply: {error!r}", str(self)) from error
 
     def activity(self, cpus: Sequence[int], pid: int, lcores: Sequence[int]) -> tuple[Activity, dict[int, int]]:
-        """Return what ran on some CPUs there, and how long lcores of a node had to wait."""
+        """Return other activity on some CPUs there, and how long lcores of a node had to wait."""
         reply = self.ask("activity", cpus=list(cpus), pid=pid, lcores=list(lcores))
         with self._wrong_form():
             waits = {int(lcore): int(wait_ns) for lcore, wait_ns in reply["waits_ns"].items()}
             return activity_of(reply["activity"]), waits
 
     def pieces(self, collector: str, ending: str) -> Iterator[bytes]:
-        """Yield a recording there, piece by piece.
+        """Yield a recording of that host, piece by piece.
 
         Raises:
             HostError: as `ask`; or the recording is longer than RECORDING_LIMIT_BYTES.

@@ -34,7 +34,7 @@ from pollscope.testbeds.session import TrialRequest
 DUT, GENERATOR = "dut/", "gen/"
 CONFIGURE_LIMIT_S = CALIBRATE_LIMIT_S = 60.0
 REQUEST_LIMIT_S = 20.0
-# A wire is quiet within milliseconds. QEMU keeps up to 10 000 frames between two emulated machines (net/queue.c).
+# A real wire is quiet within milliseconds. QEMU keeps up to 10 000 frames between two emulated machines (net/queue.c).
 QUIET_LIMIT_S, TAKE_NS = 60.0, 500_000_000
 # Ports negotiate for seconds after their start, and again after the start of the other end.
 LINK_LIMIT_S, LINK_LOOK_S = 30.0, 0.1
@@ -279,7 +279,7 @@ class PairSession:
         ]
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
-        """Say why no floor can be measured: cables lead to the DUT."""
+        """Return why no floor can be measured: all cables lead to the DUT."""
         del params, request
         return "the generator's ports are joined through the DUT only, so no frame comes back without it"
 

@@ -68,14 +68,14 @@ class Remote(StrictModel):
     host: _HostName = Field(description="name or address")
     port: int = Field(default=22, ge=1, le=65535)
     user: _UserName = "root"
-    key: FilePath | None = Field(default=None, description="private key; default: what ssh finds")
+    key: FilePath | None = Field(default=None, description="private key; default: ssh's own choice")
     known_hosts: FilePath | None = Field(default=None, description="file with the host's key; default: the user's")
     sudo: bool | None = Field(default=None, description="become root by sudo there; default: if the user is not root")
-    patience: int = Field(default=1, ge=1, le=100, description="factor by which time limits for this host are longer")
+    patience: int = Field(default=1, ge=1, le=100, description="factor for time limits of this host")
 
     @property
     def becomes_root(self) -> bool:
-        """Tell whether remote programs that need root are started through sudo."""
+        """Return whether remote programs that need root are started through sudo."""
         return self.user != "root" if self.sudo is None else self.sudo
 
     @property

@@ -41,8 +41,8 @@ from pollscope.testbeds.pair.session import PairSession
 from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, run_ssh
 from pollscope.testbeds.pair.trex import Trex
 
-# A node of an earlier connection needs a moment to notice its end and to let go of its NIC; where the network only fell
-# silent, its heartbeat timeout has to pass before.
+# A node of an earlier connection needs a moment to notice its end and release its NIC; if only the network failed, its
+# heartbeat timeout has to pass first.
 OPEN_TRIES, OPEN_PAUSE_S = 3, 3.0
 _AFTER_TIMEOUT_S = 10.0
 # The virtual NIC's driver, whose ports begin with its name.
@@ -51,7 +51,7 @@ _OTHER_VERSION = "provision it again: pollscope play provision; a vm-pair: testb
 
 
 class PairTestbed(NodeTestbed):
-    """Two hosts that this one only conducts. playbooks/provision.yml makes them ready."""
+    """Two hosts that this one only controls. playbooks/provision.yml prepares them."""
 
     kind = "pair"
     summary = "two hosts, each with a node that is started over SSH"
@@ -76,7 +76,7 @@ class PairTestbed(NodeTestbed):
 
     @property
     def emulated(self) -> bool:
-        """Tell whether one of the hosts is emulated."""
+        """Return whether one of the hosts is emulated."""
         return self.config.dut.emulated or self.config.generator.emulated
 
     def _prefix(self, role: str) -> str:
@@ -110,7 +110,7 @@ class PairTestbed(NodeTestbed):
         return opening
 
     def refusal(self, point: Point) -> str | None:
-        """Say why this pair cannot take a point; None if it can."""
+        """Return why this pair cannot host a point; None if it can."""
         return (
             self.static_refusal(point)
             or halt_refusal(point.params, lambda: _machine_of(self.hosts[0])["host"].get("cpu_flags", {}))
@@ -120,7 +120,7 @@ class PairTestbed(NodeTestbed):
         )
 
     def static_refusal(self, point: Point) -> str | None:
-        """Say why the testbed's file alone excludes a point; None if it does not. Ask no host."""
+        """Return why the testbed's file alone excludes a point; None if it does not. Ask no host."""
         params = point.params
         cpus, queues = len(self.config.dut.cpus), self.config.dut.ports.queues
         needed = lcores.dut_lcores(params)
@@ -131,7 +131,7 @@ class PairTestbed(NodeTestbed):
         if params.feed == "infinite":
             return "feed=infinite: only the virtual NIC fills its rings itself; a real NIC needs a generator"
         if params.dma != "copy":
-            return f"dma={params.dma}: a real NIC has a DMA engine; this is how the virtual NIC net_crossover plays it"
+            return f"dma={params.dma}: only the virtual NIC net_crossover has this setting; a real NIC has a DMA engine"
         virtual = self.config.dut.ports.rx.startswith(VIRTUAL_NIC)
         features = (
             ("organisation", "corec"),
@@ -231,7 +231,7 @@ class PairTestbed(NodeTestbed):
                 if tried or ("status 255" in error.what and not host.emulated):
                     raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
             time.sleep(OPEN_PAUSE_S)
-        raise AssertionError("BUG: tries that never end have ended")
+        raise AssertionError("BUG: endless tries have ended")
 
     def build(self, say: Callable[[str], None]) -> list[str]:
         """Build the programs on each host in the user's cache; return lines for the testbed's file."""
@@ -283,7 +283,7 @@ def _machine_of(host: RemoteHost) -> dict[str, Any]:
 
 
 class _Tail:
-    """Read the lines that a log gets from now on."""
+    """Read lines that are appended to a log from now on."""
 
     def __init__(self, log: Path) -> None:
         self._log, self._begin = log, log.stat().st_size if log.exists() else 0
@@ -297,14 +297,14 @@ class _Tail:
 
 
 def _open_ports(config: PairConfig) -> Iterator[HostFinding]:
-    """Yield a note for a generator that takes commands without a password."""
+    """Yield a note about a generator that accepts commands without a password."""
     if config.trex is not None and not config.trex.own_network:
         text = "every host that reaches ports 4500, 4501 and 4507 there can command TRex, as root"
         yield HostFinding("generator", "TRex", "note", text, "close these ports in its firewall, or own_network: true")
 
 
 def _probe(host: PairHost, program: str) -> str:
-    """Say why a host is not ready; empty if it is."""
+    """Return why a host is not ready; empty if it is."""
     try:
         done = run_ssh(host.ssh, ["test", "-x", program], 2 * host.ssh.patience * CONNECT_LIMIT_S)
     except HostError as error:

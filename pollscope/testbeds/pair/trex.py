@@ -28,9 +28,9 @@ from pollscope.testbeds.pair.ssh import Remote, root_command
 
 THERE = Path(__file__).with_name("trex_there.py")
 START_LIMIT_S, GRACE_S = 120.0, 30.0
-# Root imports nothing from the folder of the login. An older Python, which TRex may need, has no option -P for this.
+# Root must not import from the login's folder. An older Python, which TRex may need, has no option -P for this.
 _SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
-NO_INTENTION = "TRex does not tell what it meant to send"
+NO_INTENTION = "TRex does not report how many packets were due"
 # The shell brings up the loopback interface of the namespace, then replaces itself: $0 is the source, $@ its arguments.
 _IN_A_NAMESPACE = ("unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec python3 -c "$0" "$@"')
 
@@ -67,10 +67,10 @@ class Trex(OtherGenerator):
     absences: ClassVar = {
         "intended": NO_INTENTION,
         "unsent": NO_INTENTION,
-        "total": "ports of TRex count whatever arrives, so that they do not tell how many packets were lost",
-        "latency_ns": "TRex stamps packets of a stream of its own when it sends them: no distribution of the load's "
-        "latency, and nothing from the intended time of sending",
-        "sequence": "TRex numbers the packets of its latency stream alone",
+        "total": "ports of TRex count every arriving packet, so the number of lost packets is unknown",
+        "latency_ns": "TRex stamps packets of a separate stream at sending: no distribution of the load's "
+        "latency, and no latency from the intended time of sending",
+        "sequence": "TRex numbers only the packets of its latency stream",
         "host_gaps": "TRex does not watch its cores for gaps",
     }
 
@@ -91,12 +91,12 @@ class Trex(OtherGenerator):
             self._program.answer(START_LIMIT_S)
         except NodeLost as error:
             self.end()
-            raise HostError(str(error), str(self._log), "its last lines there say why") from error
+            raise HostError(str(error), str(self._log), "its last lines there give the reason") from error
         return self._said_hello()
 
     @property
     def alive(self) -> bool:
-        """Tell whether TRex and the connection are there."""
+        """Return whether TRex and the connection are alive."""
         return self._program.alive
 
     def _configure(self, limit_s: float) -> None:

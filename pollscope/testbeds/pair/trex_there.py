@@ -5,7 +5,7 @@ Usage: python3 -c SOURCE FOLDER CONFIGURATION CORES. It writes {"ready": true}, 
 {"size": bytes without FCS, "flows": n, "first_port": n, "source": address, "destination": address, "port": n,
 "rate": {"pps": n} or {"share": s}, "latency": bool,
 "receiving": port, "warmup_s", "window_s", "drain_s"}, counters before and after the window. TRex ends with its input.
-Nothing of pollscope is there, and any Python that TRex takes has to do.
+pollscope is not installed there, so this runs on any Python that TRex supports.
 """
 
 import json
@@ -37,7 +37,7 @@ def connected(api: Any, server: "subprocess.Popen[bytes]") -> Any:
 
 
 def packet(api: Any, trial: "dict[str, Any]") -> Any:
-    """UDP to one address, as many source ports as there are flows; no checksum, which a port would change."""
+    """Make a UDP packet to one address, with one source port per flow; no checksum, as a port would change it."""
     head = api.Ether() / api.IP(src=trial["source"], dst=trial["destination"])
     head = head / api.UDP(sport=trial["first_port"], dport=trial["port"], chksum=0)
     padded = head / ("\0" * max(0, trial["size"] - len(head)))
@@ -50,12 +50,12 @@ def packet(api: Any, trial: "dict[str, Any]") -> Any:
 
 
 def streams(api: Any, trial: "dict[str, Any]") -> "list[Any]":
-    """Return a stream of the load, and beside it the one that TRex measures latency with."""
+    """Return a stream of the load, and one for TRex's latency measurement."""
     rate = trial["rate"]
     mode = api.STLTXCont(pps=rate["pps"]) if "pps" in rate else api.STLTXCont(percentage=100.0 * rate["share"])
     made = [api.STLStream(packet=packet(api, trial), mode=mode)]
     if trial["latency"]:
-        stamped = dict(trial, flows=1, size=max(trial["size"], 64))  # its stamp needs 16 bytes behind the header
+        stamped = dict(trial, flows=1, size=max(trial["size"], 64))  # its stamp needs 16 bytes after the header
         group = api.STLFlowLatencyStats(pg_id=_LATENCY_GROUP)
         slow = api.STLTXCont(pps=_LATENCY_PPS)
         made.append(api.STLStream(packet=packet(api, stamped), mode=slow, flow_stats=group))
@@ -63,7 +63,7 @@ def streams(api: Any, trial: "dict[str, Any]") -> "list[Any]":
 
 
 def counts(client: Any, ports: "list[int]") -> "dict[str, Any]":
-    """Counters of the ports with the time at which they were read."""
+    """Return counters of the ports with the time at which they were read."""
     asked = time.time()
     stats = client.get_stats()
     found = {}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two virtual machines made here, then measured as a pair."""
+"""Two virtual machines that are made here and measured as a pair."""

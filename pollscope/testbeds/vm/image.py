@@ -2,8 +2,9 @@
 """The disk image of a virtual machine: Debian with kernel, boot loader, SSH server, DPDK and pollscope's release.
 
 Node, co-runner and agent are those of any pair: the archive of playbooks/build-release, where the role pollscope_apps
-has it. Made by mmdebstrap from this host's own mirror, without loop devices or mounts: `mke2fs -d` fills the partition,
-and GRUB is put where its own installer would put it. Kept under a hash of everything that it is made of. It holds no
+puts it. Made by mmdebstrap from this host's own mirror, without loop devices or mounts: `mke2fs -d` fills the
+partition, and GRUB is put where its own installer would put it. The image is cached under a hash of its inputs. It
+holds no
 key: a machine gets its keys as a systemd credential when it starts (machine.py).
 """
 
@@ -30,8 +31,8 @@ from pollscope.node.client import NodeClient
 _CONTENT: dict[str, Any] = YAML(typ="safe").load(data_folder("configs") / "vm-image.yaml")
 PACKAGES, OFFERED = _CONTENT["packages"], _CONTENT["offered"]
 _ARCHIVES = "/var/cache/pollscope"
-# No reader of manuals is in a machine, and the disk need not be safe while it is made; the first initramfs, which
-# _configure makes again, is a small one.
+# A machine needs no manuals, and its disk need not be crash-safe while it is made; the first initramfs is small,
+# because _configure makes it again.
 OPTIONS = (
     "--dpkgopt=force-unsafe-io",
     *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")),
@@ -41,7 +42,7 @@ OPTIONS = (
     f"--customize-hook=mkdir -p $1{_ARCHIVES}/partial && APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get -qq -y -d "
     f"--no-install-recommends -o Dir::Cache::archives=$1{_ARCHIVES} install {' '.join(OFFERED)}",
 )
-# As the role pollscope_apps has them; the agent's modules are compiled here, which an emulated machine does slowly.
+# As in the role pollscope_apps; the agent's modules are compiled here, because an emulated machine is slow.
 RELEASES, IN_USE = "opt/pollscope/releases", "opt/pollscope/current"
 # Parts of the release (playbooks/build-release).
 SOURCES = ("apps", "pollscope", "configs", "playbooks/build-release", "requirements.lock", "pyproject.toml", "setup.py")
@@ -54,7 +55,7 @@ KERNEL_WORDS = _CONTENT["kernel_words"]
 MANAGEMENT = "pollscope-management.service"
 _FILES = {
     **_CONTENT["files"],
-    # Drivers that udev would load for what no trial needs.
+    # Drivers that udev would load although no trial needs them.
     "etc/modprobe.d/pollscope.conf": "".join(f"blacklist {name}\n" for name in _CONTENT["unwanted_modules"]),
 }
 
@@ -73,7 +74,7 @@ class Recipe:
 
     @property
     def system(self) -> Path:
-        """Return the packed system without anything of ours, which most images share."""
+        """Return the packed base system without pollscope, which most images share."""
         return self.cache / f"system-{self.release}-{_digest([*PACKAGES, *OPTIONS])}.tar"
 
     @property
@@ -96,22 +97,22 @@ def _sources() -> list[str]:
 
 
 def _processor() -> str:
-    """Return the model, since an image knows the frequency of this host's TSC."""
+    """Return the CPU model, because an image contains the frequency of this host's TSC."""
     return next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
 
 
 def provide_image(recipe: Recipe, say: Callable[[str], None]) -> Path:
-    """Return the image, made when it is not there; older images of the release are removed.
+    """Return the image, and make it if it is missing; older images of the release are removed.
 
     Raises:
-        HostError: this host cannot make it; what was begun is removed.
+        HostError: this host cannot make it; an incomplete one is removed.
     """
-    disk = recipe.disk  # by the sources of now: whoever edits them while it is made gets another one
+    disk = recipe.disk  # by the present sources: edits during the build lead to another image
     if disk.exists():
         return disk
     build_release = source_tree() / "playbooks/build-release"
     _require_tools()
-    words = f"{KERNEL_WORDS} tsc_early_khz={tsc_khz()}"  # asks the node, so what it lacks is said before minutes pass
+    words = f"{KERNEL_WORDS} tsc_early_khz={tsc_khz()}"  # runs the node: report a missing one before minutes pass
     recipe.cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"making-{process_mark(os.getpid())}-", dir=recipe.cache) as folder:
         work = Path(folder)
@@ -146,7 +147,7 @@ def clear_leftovers(cache: Path, say: Callable[[str], None]) -> None:
         if pid.isdigit() and folder.name.startswith(f"making-{process_mark(int(pid))}-"):
             continue
         if f" {folder.resolve()}/" in mounts:
-            raise HostError("something is mounted below a folder of an ended build", str(folder), "umount it")
+            raise HostError("something is mounted in the folder of an ended build", str(folder), "umount it")
         say(f"removing {folder.name}, which an ended build left")
         shutil.rmtree(folder)
 
@@ -193,7 +194,7 @@ def _mirror() -> str:
 
 
 def _put_release(archive: Path, root: Path) -> None:
-    """As the role pollscope_apps does it, with the modules compiled."""
+    """Unpack the release as the role pollscope_apps does, and compile its modules."""
     name = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
     folder = root / RELEASES / name
     folder.mkdir(parents=True)
@@ -228,10 +229,10 @@ def _configure(root: Path, words: str) -> None:
     wanted = root / "etc/systemd/system/multi-user.target.wants"
     wanted.mkdir(parents=True, exist_ok=True)
     (wanted / MANAGEMENT).symlink_to(f"/etc/systemd/system/{MANAGEMENT}")
-    # No first boot: what it would do (the cache of the linker among it) was done by the packages, at full speed.
+    # Skip the first-boot steps: the packages did them (such as the linker's cache) at full speed.
     for name in ("etc/.updated", "var/.updated"):
         (root / name).touch()
-    # A machine has no network, so its lists are never too old for the roles (pollscope_packages).
+    # A machine has no network, so the roles must never consider its package lists outdated (pollscope_packages).
     stamp = root / "var/lib/apt/periodic/update-success-stamp"
     stamp.parent.mkdir(exist_ok=True)
     stamp.touch()
@@ -273,7 +274,7 @@ def _make_disk(root: Path, work: Path) -> None:
         file.write(struct.pack("<B3sB3sII", 0x80, b"\xfe\xff\xff", 0x83, b"\xfe\xff\xff", FIRST_SECTOR, sectors))
         file.seek(510)
         file.write(b"\x55\xaa")
-        file.write(core)  # from sector 1 on, where boot.img looks for it
+        file.write(core)  # at sector 1, where boot.img expects it
 
 
 def _boot_loader(root: Path) -> tuple[bytes, bytes]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One virtual machine: its files, its QEMU process, its identity.
+"""Manage one virtual machine: its files, its QEMU process, its identity.
 
-QEMU outlives the command that starts it; a file with its pid and start time says which process is ours.
+QEMU outlives the command that starts it; a file with its pid and start time identifies our process.
 """
 
 import base64
@@ -23,7 +23,7 @@ from pollscope.host.lock import start_ticks
 from pollscope.testbeds.pair.ssh import Remote, run_ssh
 
 QEMU = "qemu-system-x86_64"
-NIC = "0000:01:00.0"  # where the first device behind the first root port comes to lie
+NIC = "0000:01:00.0"  # address of the first device behind the first root port
 _PROBE_LIMIT_S = 30.0  # an emulated machine on a busy host takes seconds for a login
 STOP_LIMIT_S = 10.0
 # On a busy host a login to an emulated machine took 15 s, which is the limit for others.
@@ -48,7 +48,7 @@ class Shape:
 
 
 class Machine:
-    """A machine of a pair; all its files lie in `folder`.
+    """A machine of a pair; all its files are in `folder`.
 
     Args:
         name: `dut` or `generator`.
@@ -64,7 +64,7 @@ class Machine:
 
     @property
     def made(self) -> bool:
-        """Tell whether it has its disk, keys and port."""
+        """Return whether it has its disk, keys and port."""
         return self._file("port").exists()
 
     @property
@@ -98,7 +98,7 @@ class Machine:
         return Remote(host="127.0.0.1", port=port, user="root", patience=_PATIENCE, key=key, known_hosts=known_hosts)
 
     def make(self, disk: Path) -> None:
-        """Make its disk, an overlay of the image, its host key and its port; nothing when they are there."""
+        """Make its disk, an overlay of the image, its host key and its port; do nothing if they exist."""
         if self.made:
             return
         _tool(
@@ -115,7 +115,7 @@ class Machine:
         self._file("port").write_text(f"{port}\n")
 
     def _identity(self) -> str:
-        """tmpfiles.d(5) lines that the machine applies at its first start, before sshd."""
+        """Return tmpfiles.d(5) lines that the machine applies at its first start, before sshd."""
         key, user = self._file("host-key").read_bytes(), (self.folder / "key.pub").read_bytes()
         return (
             f"f~ /etc/ssh/ssh_host_ed25519_key 0600 root root - {base64.b64encode(key).decode()}\n"
@@ -124,7 +124,7 @@ class Machine:
         )
 
     def command(self, shape: Shape) -> list[str]:
-        """QEMU and its arguments."""
+        """Return QEMU and its arguments."""
         accelerator = "kvm" if shape.accelerator == "kvm" else "tcg,thread=multi"
         mac = "52:54:00:70:73:01" if self.name == "dut" else "52:54:00:70:73:02"
         link = f"dgram,id=link,local.type=unix,local.path={self._file('link')},remote.type=unix"
@@ -132,7 +132,7 @@ class Machine:
         forward = f"hostfwd=tcp:127.0.0.1:{self.remote.port}-:22"
         return [
             *(["nice", "-n", str(shape.nice)] if shape.nice else []),
-            # Without a VGA BIOS, GRUB waits for ever before its menu.
+            # Without a VGA BIOS, GRUB waits forever before its menu.
             *(QEMU, "-name", f"pollscope-{self.name}", "-nodefaults", "-vga", "std", "-display", "none"),
             *("-machine", "q35,kernel-irqchip=split,sata=off,smbus=off", "-accel", accelerator),
             # Walks of five-level page tables would only cost time in emulation.
@@ -160,13 +160,13 @@ class Machine:
             )
         owner = {"pid": process.pid, "start_ticks": start_ticks(process.pid)}
         self._file("process").write_text(json.dumps(owner))
-        time.sleep(0.5)  # what QEMU refuses, it refuses at once
+        time.sleep(0.5)  # QEMU reports wrong arguments immediately
         if process.poll() is not None:
             said = self._file("log").read_text(errors="replace").strip().splitlines()
             raise HostError(f"QEMU ended: {said[-1] if said else process.returncode}", str(self._file("log")))
 
     def pid(self) -> int | None:
-        """QEMU's process; None when it does not run (also when another process has its number now)."""
+        """Return QEMU's process; None if it does not run (also if another process has its number now)."""
         try:
             owner = json.loads(self._file("process").read_text())
             pid, ticks = int(owner["pid"]), int(owner["start_ticks"])
@@ -188,7 +188,7 @@ class Machine:
         self._file("process").unlink(missing_ok=True)
 
     def answers(self) -> str:
-        """Say why it does not answer SSH yet; empty if it does."""
+        """Return why it does not answer SSH yet; empty if it does."""
         return run_there(self.remote, ["true"], limit_s=_PROBE_LIMIT_S)[1]
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The `vm-pair` testbed: a pair whose two hosts are virtual machines that it makes itself, on this host.
 
-Agents, knobs, collectors and co-runners are those of any pair, and so is the inventory of its plays. Each machine has a
+Agents, knobs, collectors, co-runners and the inventory of its plays are those of any pair. Each machine has a
 NIC (e1000e behind a PCI Express root port, behind a virtual Intel IOMMU) that is joined to the other's, and is reached
-over SSH through a port of the loopback interface. What is measured there shows that everything works, with a real
-kernel, VFIO, IOMMU and boot loader; it is no measure of any hardware.
+over SSH through a port of the loopback interface. Measurements there show that everything works with a real kernel,
+VFIO, IOMMU and boot loader; they do not measure any hardware.
 """
 
 import json
@@ -47,7 +47,7 @@ from pollscope.testbeds.vm.machine import NIC, QEMU, Accelerator, Machine, Shape
 FOLDER_VARIABLE = "POLLSCOPE_VM_DIR"
 # An emulated machine on a busy host took four minutes to its login prompt.
 BOOT_LIMIT_S, BOOT_LOOK_S, BOOT_WORD_S = 900.0, 2.0, 30.0
-# With KVM the login prompt comes within 15 s; hosts are known on which it never does.
+# With KVM the login prompt comes within 15 s; on some hosts it never comes.
 _KVM_LIMIT_S = 40.0
 ROLES = ["iommu", "hugepages", "vfio"]  # packages and the release are in the image
 _HUGEPAGES_SHARE = 0.5  # of a machine's memory, at most
@@ -66,7 +66,7 @@ class VmPairConfig(TestbedConfig):
 
 
 class VmPairTestbed(NodeTestbed):
-    """Two machines and what was made for them."""
+    """Two machines and the files made for them."""
 
     kind = "vm-pair"
     summary = "two virtual machines that `pollscope testbed up vm-pair` makes on this host"
@@ -104,7 +104,7 @@ class VmPairTestbed(NodeTestbed):
         return self.folder / "inventory.yml"
 
     def _host(self, machine: Machine, polling: int) -> PairHost:
-        # Plans are made without machines, too; they need no address.
+        # Plans can be made without machines; they need no address.
         remote = machine.remote if machine.made else Remote(host=machine.name)
         cpus = tuple(range(1, polling + 1))
         ports = Ports(rx=NIC, tx=NIC, queues=1)
@@ -112,7 +112,9 @@ class VmPairTestbed(NodeTestbed):
         return PairHost(ssh=remote, ports=ports, main_cpu=0, cpus=cpus, program=program, emulated=True)
 
     def own_knobs(self, what: str, restore_first: bool) -> PairKnobs:
-        """Return the knobs of the pair; always restore those of an ended run, because nobody else uses the machines."""
+        """Return the knobs of the pair; always restore those of an ended run, because no other user has these
+        machines.
+        """
         del restore_first
         return self._pair.own_knobs(what, restore_first=True)
 
@@ -130,7 +132,7 @@ class VmPairTestbed(NodeTestbed):
         return self._pair.machine()
 
     def refusal(self, point: Point) -> str | None:
-        """Say why the pair cannot take a point; None if it can.
+        """Return why the pair cannot host a point; None if it can.
 
         Without running machines, co-runners, placements, halts, and knobs other than `iommu` are unknown.
         """
@@ -139,11 +141,11 @@ class VmPairTestbed(NodeTestbed):
         if self._stopped() is None:
             return self._pair.refusal(point)
         unknown = [f"knob {name}" for name in knob_settings(point.factors) if name != boot_mode.KNOB]
-        unknown += ["what runs beside the DUT"] if has_corunners(point.params) else []
-        unknown += ["what its processor halts on"] if halt_refusal(point.params, dict) else []
+        unknown += ["programs beside the DUT"] if has_corunners(point.params) else []
+        unknown += ["halting of its processor"] if halt_refusal(point.params, dict) else []
         unknown += [f"placement {point.params.placement}"] if point.params.placement != BY_THE_FILE else []
         if unknown:
-            return f"{', '.join(unknown)}: only machines that run can tell (pollscope testbed up {self.name})"
+            return f"{', '.join(unknown)}: known only while the machines run (pollscope testbed up {self.name})"
         return self._pair.static_refusal(point)
 
     def _stopped(self) -> Machine | None:
@@ -165,7 +167,7 @@ class VmPairTestbed(NodeTestbed):
         return self._pair.open(params, log)
 
     def up(self) -> TestbedState:
-        """Make the image and the machines, start them, give them hugepages and VFIO; what is there is left as it is.
+        """Make the image and the machines, start them, give them hugepages and VFIO; leave existing ones unchanged.
 
         Raises:
             HostError: with the reason; machines that were started by this call are ended.
@@ -175,7 +177,7 @@ class VmPairTestbed(NodeTestbed):
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with HostLock(f"testbed up {self.name}", vm_folder() / f"{self.name}.lock"):
             clear_leftovers(images_folder(), _say)
-            # Disks of machines that are there lie on the image that they were made from, whatever was changed since.
+            # Disks of existing machines depend on the image that they were made from, whatever changed since.
             disk = self._recipe.disk if self._made else provide_image(self._recipe, _say)
             make_user_key(self.folder)
             shape = self._shape(disk)
@@ -184,7 +186,7 @@ class VmPairTestbed(NodeTestbed):
                 for machine in started:
                     machine.make(disk)
                     machine.start(shape)
-                self.__dict__.pop("_pair", None)  # which knows their addresses
+                self.__dict__.pop("_pair", None)  # the pair knows their addresses
                 self._wait()
                 _say("making them ready (playbooks/provision.yml)")
                 run_play("provision", self.inventory(), log=self.folder / "provision.log")
@@ -198,10 +200,10 @@ class VmPairTestbed(NodeTestbed):
         return self.status()
 
     def down(self) -> TestbedState:
-        """End the machines and remove all that was made for them; the image stays in the cache.
+        """End the machines and remove their files; the image stays in the cache.
 
         Raises:
-            HostError: a run measures on them, or somebody makes them.
+            HostError: a run uses them, or another process makes them.
         """
         if self.folder.is_dir():
             what = f"testbed down {self.name}"
@@ -210,10 +212,10 @@ class VmPairTestbed(NodeTestbed):
                     machine.stop()
                 shutil.rmtree(self.folder)
         (vm_folder() / f"{self.name}.lock").unlink(missing_ok=True)
-        return TestbedState(True, ["no machine runs, nothing is left but images"])
+        return TestbedState(True, ["no machine runs; only images are left"])
 
     def status(self) -> TestbedState:
-        """Tell whether the machines run and answer."""
+        """Return whether the machines run and answer."""
         if not self.folder.is_dir():
             return TestbedState(False, [f"there are no machines (pollscope testbed up {self.name})"])
         metadata, ready = [], True
@@ -223,7 +225,7 @@ class VmPairTestbed(NodeTestbed):
             ready = ready and not reason
             metadata.append(f"{machine.name}: {reason or f'{machine.remote}, QEMU is process {pid}'}")
         return TestbedState(
-            ready, [*metadata, f"accelerator {self._accelerator_in_use()}: figures are no measure of hardware"]
+            ready, [*metadata, f"accelerator {self._accelerator_in_use()}: results do not measure hardware"]
         )
 
     def _shape(self, disk: Path) -> Shape:
@@ -274,7 +276,7 @@ def inventory_of(machines: Sequence[Machine], pages: int) -> dict[str, Any]:
         "hugepages_wanted_pages": pages,
         "hugepages_memory_share": _HUGEPAGES_SHARE,
         "iommu_reboot_timeout_s": int(BOOT_LIMIT_S),
-        # Nothing but this testbed is in a machine, so DMA may go unchecked there while the IOMMU is off.
+        # A machine contains only this testbed, so unchecked DMA is acceptable while the IOMMU is off.
         "vfio_no_iommu_consent": True,
     }
     groups: dict[str, dict[str, Any]] = {
@@ -297,7 +299,7 @@ def images_folder() -> Path:
 
 
 def _probe_kvm(disk: Path) -> Accelerator:
-    """KVM if a machine really boots with it, else TCG. What was found is kept until this host boots again."""
+    """Return KVM if a machine really boots with it, else TCG; remember the result until this host boots again."""
     note = images_folder() / "kvm.json"
     key = KnobHost().boot_id()
     try:

@@ -142,7 +142,7 @@ class Reservation:
         """Reserve pages; leave a larger reservation alone.
 
         Raises:
-            HostError: the kernel's files cannot be written, or somebody else lowered the reservation meanwhile.
+            HostError: the kernel's files cannot be written, or another program lowered the reservation meanwhile.
         """
         now = self.pages.read(TARGET)
         for entry in load(self._paths["pages"]).pending:
@@ -169,7 +169,7 @@ class Reservation:
         """Unmount hugetlbfs and restore the former numbers of pages.
 
         Raises:
-            HostError: pages are in use, or somebody else changed their number.
+            HostError: pages are in use, or another program changed their number.
         """
         return self._ledger("mount").give_back(dry) + self._ledger("pages").give_back(dry)
 
@@ -250,7 +250,7 @@ def main() -> None:
         mount_point, devices = Path(module.params["mount_point"]), module.params["devices"]
         reservation = Reservation(Path("/"), boot_id(), mount_point, devices)
         pages = reservation.pages.allowed(module.params["wanted_pages"], module.params["memory_share"])
-        # Reading needs no lock, so a run may go on.
+        # Reading needs no lock, so a run may continue.
         looks = module.check_mode or state == "verified" or (state == "present" and reservation.is_settled(pages))
         with nullcontext() if looks else HostLock("a play"):
             lines, refusals = act(state, reservation, pages, module.check_mode)

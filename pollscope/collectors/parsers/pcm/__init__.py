@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Outputs of Intel PCM's tools, a module a tool."""
+"""Outputs of Intel PCM's tools, one module per tool."""

@@ -3,7 +3,7 @@
 
 Counts (L3MISS, INST, ...) are printed in millions per interval, memory traffic in GB (10^9 B) per interval, energy in
 joules per interval, frequencies relative to nominal except CFREQ and UncFREQ (GHz). In the columns of energy and read
-latency the two header rows change places: the metric stands above, the socket below.
+latency the two header rows are swapped: the metric is above, the socket below.
 """
 
 import re

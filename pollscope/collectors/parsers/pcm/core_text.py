@@ -2,8 +2,8 @@
 """The text that Intel PCM's `pcm` and `pcm-core` print when they are not asked for CSV.
 
 Tables whose header names the columns between bars: of cores (`Core (SKT) | UTIL | IPC |`), of memory (`MEM (GB)->|`),
-of UPI links, and `Core | IPC | Instructions |` of pcm-core. Counts are cut to K, M, G by the tool; numbers are of the
-interval. What the names mean is as in the CSV (`core.py`), but that counts are not in millions.
+of UPI links, and `Core | IPC | Instructions |` of pcm-core. The tool truncates counts to K, M, G; numbers are of the
+interval. The names mean the same as in the CSV (`core.py`), except that counts are not in millions.
 """
 
 import re
@@ -25,7 +25,7 @@ _LINKS = re.compile(r"\s+(?:[UQ]PI\d+\s*)+\|\s*(?:[UQ]PI\d+\s*)+")
 _DIRECTION = re.compile(r"Intel\(r\) [UQ]PI (data traffic|traffic) estimation in bytes")
 _VALUE = r"(?:N/A|-?nan|-?\d+(?:\.\d+)?(?: ?[KMGT%](?![\w.]))?)"
 _VALUES = re.compile(_VALUE)
-# How rows of a table begin; those of links as those of memory.
+# Beginnings of table rows; rows of links begin like those of memory.
 _UNITS = {"Core (SKT)": r"\d+\s+\d+|SKT\s+\d+|TOTAL\s+\*", "Core": r"\d+|\*", "": r"SKT\s+\d+|\*"}
 _ROWS = {
     kind: re.compile(rf"\s*(?P<unit>{unit})(?P<values>(?:[\s|]+{_VALUE})+)[\s|]*") for kind, unit in _UNITS.items()
@@ -35,7 +35,7 @@ _STATES = re.compile(
 )
 _STATE = re.compile(r"C(\d+)[^:;]*: ([\d.]+) ?%")
 _EVENT = re.compile(r"(Event\d+): (.*?)(?: \(raw 0x[0-9a-f]+.*\))?\s*")
-# Lines beside the tables: rulers, drawings, the legend, and sentences about the tables.
+# Lines outside the tables: rulers, drawings, the legend, and sentences about the tables.
 _BESIDE = re.compile(
     r"[-\s]*|\s*[┌└].*|.*│.*|\s*(?:[A-Z][A-Z0-9 ]{1,13}|energy)\s*: [A-Za-z].*|\s+this may be an over estimate.*|"
     r"\s*0 corresponds to the max temperature\s*|"
@@ -68,7 +68,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 @dataclass
 class _Table:
-    """The table that is being read: its kind, and its columns."""
+    """The current table: its kind and its columns."""
 
     kind: str = ""
     names: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ def _readings(
             _named(column, table.events.get(name, "")) for column, name in zip(columns, table.names, strict=True)
         ]
     metrics = [column.metric for column in columns]
-    # Counts alone are cut to thousands: elsewhere such a suffix is damage.
+    # Only counts have the suffixes K, M, G; elsewhere a suffix means damage.
     cells = [
         scaled(parse_cell(value, human=column.scale == 1 and column.metric.kind is Kind.INTERVAL), column.scale)
         for value, column in zip(values, columns, strict=True)
@@ -122,7 +122,7 @@ def _readings(
 
 
 def _path(words: Sequence[str]) -> str:
-    """Unit path of a row."""
+    """Return the unit path of a row."""
     if words[0] in ("TOTAL", "*"):
         return "system"
     if words[0] == "SKT":
@@ -134,7 +134,7 @@ def _path(words: Sequence[str]) -> str:
 def _column(kind: str, name: str, second_half: bool) -> Column:
     if kind in ("incoming", "outgoing"):
         metric = f"{slug(name)}_{'out' if kind == 'outgoing' else 'in'}"
-        if second_half:  # of what the link can carry
+        if second_half:  # percent of the link's capacity
             return Column("", SourceMetric(f"{metric}_share", "1", Kind.GAUGE), 0.01)
         return Column("", SourceMetric(metric, "B", Kind.INTERVAL), 1)
     if kind == "Core":

@@ -69,7 +69,7 @@ class Meaning:
         raise NotImplementedError
 
     def check(self, metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
-        """Check a unit of which a value is absent; a subclass recognises its tool's dead counters here."""
+        """Check a unit with an absent value; subclasses recognise their tool's dead counters here."""
         return cells
 
 
@@ -77,8 +77,8 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
     """Read rows under the latest pair of header rows, and skip blank lines.
 
     Raises:
-        ParseError: there is no header, a header that is not unique or not rectangular, a row that is longer than its
-            header, or rows that are all shorter.
+        ParseError: there is no header, a header that is not unique or not rectangular, a row longer than its header, or
+        only shorter rows.
     """
     header: Header | None = None
     upper, ended, rows = "", False, _Rows(meaning)
@@ -148,7 +148,7 @@ def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> list[Unit]:
 
 
 def _filled(above: list[str], below: list[str]) -> list[str]:
-    """Repeat the name of a group, which older versions print once: `System;;;;Socket0;;;`."""
+    """Repeat the name of a group, which older versions print only once: `System;;;;Socket0;;;`."""
     filled, name = [], ""
     for upper, lower in zip(above, below, strict=False):
         name = upper or name
@@ -158,7 +158,7 @@ def _filled(above: list[str], below: list[str]) -> list[str]:
 
 @dataclass
 class _Rows:
-    """Count the rows, those left out, and the line of the first of these."""
+    """Count the rows and the omitted rows, and keep the line of the first omitted one."""
 
     meaning: Meaning
     stamps: Stamps = field(default_factory=Stamps)
@@ -167,7 +167,7 @@ class _Rows:
     first_left_out: int = 0
 
     def read(self, text: str, header: Header, number: int, origin: Origin) -> Iterator[Reading]:
-        """Return the readings of a row; none of a torn one."""
+        """Return the readings of a row; none for a truncated one."""
         cells = text.split(header.delimiter)
         if len(cells) > header.width:
             raise origin.refuse(number, f"the row has {len(cells)} cells, its header {header.width}", "record again")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Intel PCM's `pcm-iio`: PCIe traffic and IOMMU events per IIO stack and part.
 
-Every number is per second in every version (the tool measures one counter after the other, each for a slice of the
-interval, and scales up: the values of a row were not taken at the same moment). Bandwidth belongs to the part; the
-IOMMU columns, printed on the row of the first part only, belong to the stack.
+Every number is per second in every version (the tool measures one counter after the other, each for a part of the
+interval, and scales up; the values of a row are not simultaneous). Bandwidth belongs to the part; the IOMMU columns,
+printed on the row of the first part only, belong to the stack.
 
 Layouts by version (COLLECTORS 1.1): no `Part` in the header 202109-202203, `Socket,[Root Port,]Name,Part,...` from
-202207, `Date,Time,` in front of it from 202509. "IB" is inbound: IB write is the device writing memory (reception).
+202207, `Date,Time,` before it from 202509. "IB" is inbound: IB write is the device writing memory (reception).
 """
 
 import re
@@ -79,8 +79,8 @@ class _Layout:
 
 
 class _IioColumns(NamedTuple):
-    """Traffic, which every row has, and what only the row of a first part has; `order`: where they stand in such a row,
-    None when they stand there one after the other.
+    """Columns for traffic, in every row, and those only in the row of a first part; `order`: their positions in such a
+    row, None if they are consecutive.
     """
 
     bandwidth: tuple[SourceMetric, ...]
@@ -116,7 +116,7 @@ def _layout(header: str, number: int, origin: Origin) -> _Layout:
     if not {"Socket", "Name"} <= set(cells):
         raise origin.refuse(number, "no Socket and Name in the header", "record again")
     name = cells.index("Name")
-    # Versions 202109 to 202203 forgot the name of the column Part; their rows have it.
+    # Versions 202109 to 202203 omit the name of the column Part, but not the column.
     first = cells.index("Part") + 1 if "Part" in cells else name + 1
     if first > name + 2:
         raise origin.refuse(number, f"the column {cells[name + 1]!r} stands before Part", "use another pcm-iio")
@@ -124,7 +124,7 @@ def _layout(header: str, number: int, origin: Origin) -> _Layout:
 
 
 def _metric(column: str) -> SourceMetric:
-    # traffic of peers too (IB P2P write): IIO counts it in bytes, unless the column says what else it counts
+    # also peer-to-peer traffic (IB P2P write), which IIO counts in bytes unless the column names another unit
     is_bytes = column.startswith(_TRAFFIC) and not _TRANSACTIONS.search(column)
     unknown = slug(column), "B/s" if is_bytes else "1/s"
     name, unit = _NAMES.get(column.removesuffix("(bytes)").strip(), unknown)
@@ -161,7 +161,7 @@ def _parse_csv(lines: Iterator[str], header: str, at: int, origin: Origin) -> It
 def _row(
     printed: list[str], found: list[str], t_ns: int | None, layout: _Layout, number: int, origin: Origin
 ) -> Iterator[Reading]:
-    """Read a row of the values `printed` behind the cells `found`; leave out a torn one and note it."""
+    """Read a row of the values `printed` after the cells `found`; omit a truncated one and note it."""
     bandwidth, iommu, _ = layout.columns
     narrow, wide = len(bandwidth), len(bandwidth) + len(iommu)
     if len(printed) > wide:
@@ -192,12 +192,12 @@ def _values(printed: list[str]) -> list[Cell]:
 
 
 def _is_total(part: str, width: int, columns: _IioColumns) -> bool:
-    """Tell whether a row has the IOMMU's columns alone: newer sets of events give them a row of their own, `Total`."""
+    """Return whether a row has the IOMMU's columns alone: newer event sets put them in a separate row, `Total`."""
     return part.strip() == "Total" and bool(columns.bandwidth) and width == len(columns.iommu)
 
 
 def _paths(row: list[str], layout: _Layout, number: int, origin: Origin) -> tuple[str, str]:
-    """Unit paths of the part and of its stack."""
+    """Return the unit paths of the part and of its stack."""
     socket = _SOCKET.match(row[layout.socket].strip())
     part = _PART.match(row[layout.name + 1].strip())
     if socket is None or part is None:
@@ -214,7 +214,9 @@ def _stack(name: str) -> str:
 
 
 def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) -> Iterator[Reading]:
-    """Read the text output: a box per stack, or the devices alone (-list). The tool cuts its numbers to K, M, G."""
+    """Read the text output: a box per stack, or the devices alone (-list). The tool truncates its numbers to K, M,
+    G.
+    """
     socket, stack, samples = "0", "", 0
     columns, seen = _columns([]), set[str]()
     t_ns = origin.now(None, samples)

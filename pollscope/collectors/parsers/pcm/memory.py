@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Intel PCM's `pcm-memory`: DRAM traffic per channel, socket and system. Averages over the interval, so per second.
 
-MB is 10^6 bytes. Which columns there are depends on the CPU and the version (PMM columns appear without any PMM), so
-they are found by both header names. Traffic that the LLC absorbs (DDIO) does not show here: that is how DDIO is seen.
+MB is 10^6 bytes. The columns depend on the CPU and the version (PMM columns appear without any PMM), so they are
+identified by both header names. Traffic that the LLC absorbs (DDIO) is not counted here; its absence reveals DDIO.
 """
 
 import re
@@ -115,7 +115,9 @@ _Found = tuple[str, SourceMetric, Cell]
 
 @dataclass
 class _Side:
-    """Describe one column of boxes: its socket, the unit whose further lines follow, CXL ports so far."""
+    """Describe one column of boxes: its socket, the unit that further lines belong to, and the CXL ports seen so
+    far.
+    """
 
     socket: str
     unit: str = ""
@@ -124,7 +126,7 @@ class _Side:
 
 
 def _parse_boxes(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read boxes side by side, one per socket; channel numbers are read, because absent channels are not printed."""
+    """Read boxes side by side, one per socket; read the channel numbers, because absent channels are not printed."""
     sides: list[_Side] = []
     sample, t_ns = -1, None
     for number, text in numbered(lines, origin):
@@ -152,7 +154,7 @@ def _parse_boxes(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _box(box: str, side: _Side | None) -> _Found | None:
-    """Return what one cell between |-- and --| says; None for rulers and titles."""
+    """Return the content of one cell between |-- and --|; None for rulers and titles."""
     total, ratio, system = _BOX_TOTAL.fullmatch(box), _BOX_RATIO.fullmatch(box), _BOX_SYSTEM.fullmatch(box)
     if total:
         unit, scale = _UNITS[total[3]]
@@ -184,7 +186,7 @@ def _channel_box(box: str, side: _Side) -> _Found | None:
 
 
 def _cxl_box(box: str, side: _Side) -> _Found | None:
-    """Read the first line of a CXL port's memory or cache; ports without a number are all there, in order."""
+    """Read the first line of a CXL port's memory or cache; ports without a number are complete and in order."""
     port = _BOX_CXL.fullmatch(box)
     side.ports += port is not None and port[1] == "mem"
     if port is None or not side.ports:
@@ -197,7 +199,7 @@ def _cxl_box(box: str, side: _Side) -> _Found | None:
 
 
 def _further_box(box: str, side: _Side) -> _Found | None:
-    """Read a further line of the unit above it, or a total of a socket that has HBM."""
+    """Read another line of the unit above, or a total of a socket with HBM."""
     more, cache, half = _BOX_MORE.fullmatch(box), _BOX_CXL_MORE.fullmatch(box), _BOX_HALF.fullmatch(box)
     if more and side.unit:
         return _traffic(side.unit, f"{'pmm' if more[1] else side.kind}_{_VERBS[more[2]]}", more[3])

@@ -3,8 +3,8 @@
 second.
 
 Each event is visible for a part of the interval only (1/14 on Haswell to Cascade Lake, 1/2 on Ice Lake, 1/3 later) and
-multiplied. With `-e` a socket has three rows, whose class is glued to the last number: `...,17698752512(Total)`.
-`PCIe Rd (B)`, `PCIe Wr (B)` (option -B) are bytes per interval; where RFO exists, it is counted in both.
+scaled up. With `-e` a socket has three rows, whose class is glued to the last number: `...,17698752512(Total)`. `PCIe
+Rd (B)`, `PCIe Wr (B)` (option -B) are bytes per interval; where RFO exists, it is counted in both.
 """
 
 import re
@@ -25,7 +25,7 @@ _WITHOUT_HIT = {"UCRdF", "WiL", "WCiL", "WCiLF"}
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read CSV or text, with or without -B and -e; what stands before the first header is skipped.
+    """Read CSV or text, with or without -B and -e; text before the first header is skipped.
 
     Raises:
         ParseError: no header, or a row whose width is not its header's.
@@ -79,7 +79,7 @@ def _table(delimiter: str, columns: tuple[str, ...]) -> _PcieTable:
 def _row(
     line: str, table: _PcieTable, number: int, origin: Origin
 ) -> tuple[str, tuple[SourceMetric, ...], list[Cell]] | None:
-    """Unit path, metrics and cells of one row; None for a line that is none (noted)."""
+    """Return unit path, metrics and cells of one row; note any other line and return None."""
     body, _, kind = line.rpartition("(") if line.endswith(_CLASSES) else (line, "", "Total")
     body, kind = body.rstrip(), kind.rstrip(")")
     cells = _WORD.findall(body) if table.delimiter == "|" else list(map(str.strip, body.split(table.delimiter)))

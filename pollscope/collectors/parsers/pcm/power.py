@@ -3,8 +3,8 @@
 
 Lines of the text look like `S0; Consumed Joules: 1339.15; Watts: 67.11; Thermal headroom below TjMax: 37` and
 `S0CH1; DRAMClocks: ...; CKE Off Residency: 12.00%`; a ruler of dashes stands between two intervals. From 202509 on a
-unit follows the number (`37 °C`, `2.20 Ghz`, `12.00 %`), dies say what limits their frequency, and `-csv` prints two
-header rows as pcm-memory does, with the unit behind the name.
+unit follows the number (`37 °C`, `2.20 Ghz`, `12.00 %`), dies report what limits their frequency, and `-csv` prints two
+header rows like pcm-memory, with the unit after the name.
 """
 
 import re
@@ -26,7 +26,7 @@ _UNITS = {"CH": "channel", "P": "upi_port", "M2M": "memory_controller", "D": "di
 _VALUE = re.compile(r"(.*?)\s*(%|°C|G[Hh]z|)")
 _NAME = re.compile(r"(.*?)(?:\((%|°C|G[Hh]z)\))?")
 _KNOWN = counter_metrics("pcm-power")
-# why a die does not run faster; the text names only those that hold
+# limits of a die's frequency; the text names only those in effect
 _REASONS = ("FREQUENCY", "CURRENT", "POWER", "THERMAL", "PLATFORM", "MCP", "RAS", "MISC", "QOS", "DFC")
 _MOST_PREAMBLE = 64  # lines
 _Found = tuple[SourceMetric, int | float | None, str]
@@ -81,7 +81,7 @@ def _parse_text(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 
 def _line(line: str) -> tuple[str, list[_Found]] | None:
-    """Unit path and values of a line; None when it has none."""
+    """Return unit path and values of a line; None if it has none."""
     limits, match = _LIMITS.fullmatch(line), _LINE.fullmatch(line)
     if limits:
         return f"socket{limits[1]}/die{limits[2]}", list(_limits(limits[3], limits[4] or ""))
@@ -106,13 +106,13 @@ def _limits(level: str, text: str) -> Iterator[_Found]:
 
 @lru_cache(maxsize=4096)
 def _limit(level: str, name: str) -> SourceMetric:
-    """Tell whether a die was limited in the interval, or the number of its core modules that were."""
+    """Return whether a die was limited in the interval, or how many of its core modules were."""
     prefix = "limited_by" if level == "DIE LEVEL" else "modules_limited_by"
     return SourceMetric(f"{prefix}_{slug(name)}", "1", Kind.INTERVAL)
 
 
 def _pairs(text: str) -> Iterator[str]:
-    """`NAME: VALUE` items; `core C0/C3/C6-state residency: 95; 3; 2` is three of them."""
+    """Split `NAME: VALUE` items; `core C0/C3/C6-state residency: 95; 3; 2` is three of them."""
     names: list[str] = []
     for item in text.split(";"):
         if ":" in item:
@@ -136,7 +136,7 @@ def _pair(text: str) -> _Found:
 
 @lru_cache(maxsize=4096)
 def _meaning(name: str, unit: str) -> tuple[SourceMetric, float]:
-    """Metric and factor to its unit of a name and the unit that is printed with it."""
+    """Return the metric of a name, and the factor from the printed unit to the metric's unit."""
     if unit == "%":
         return SourceMetric(f"{slug(name)}_share", "1", Kind.GAUGE), 0.01
     scale = 10**9 if unit in ("Ghz", "GHz") else 1

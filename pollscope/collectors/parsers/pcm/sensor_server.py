@@ -29,7 +29,7 @@ _UNITS: tuple[tuple[re.Pattern[str], str, float], ...] = (
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Scrape once.
+    """Parse one scrape.
 
     Raises:
         ParseError: no metric in it.
@@ -50,7 +50,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 @lru_cache(maxsize=16384)
 def _meaning(name: str, labels: str) -> tuple[str, SourceMetric, float]:
-    """Unit path, metric and factor to its unit."""
+    """Return unit path, metric, and factor to the metric's unit."""
     found = dict(_LABEL.findall(labels))
     path = "/".join(f"{place}{found[place]}" for place in _PLACES if place in found) or "system"
     unit, scale = next(((unit, scale) for pattern, unit, scale in _UNITS if pattern.fullmatch(name)), ("1", 1))

@@ -14,7 +14,7 @@ _NAME = re.compile(r"(?:Inbound|Outbound) (?:Read|Write)\(MB\)")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Rows `[seconds] DDDD:BB value value value value` under the latest header.
+    """Parse rows `[seconds] DDDD:BB value value value value` under the latest header.
 
     Raises:
         ParseError: no header, or perf's message that there is no such PMU.

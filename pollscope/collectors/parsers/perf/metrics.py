@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows of `perf stat --metric-only`: every metric is a gauge under the name that perf prints.
 
-With -x a header names the metrics, and names what stands before them: `time,socket,cpus,insn per cycle,GHz,`. With -j
+With -x a header names the metrics and the cells before them: `time,socket,cpus,insn per cycle,GHz,`. With -j
 every row names its metrics itself (perf before that had this form is refused by its caller).
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from pollscope.collectors.parsing import Cell, Origin, parse_cell, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
-# perf 6.1 writes these commas whatever the separator is, and older ones forget the one before the names
+# perf 6.1 writes these commas whatever the separator; older versions omit the one before the names
 _HEADER = re.compile(
     r"(?P<time>time[,;\t|])?"
     r"(?P<place>(?:core|die|cluster|cache|socket)[,;\t|](?:cpus|ctrs)[,;\t|]?|(?:cpu|comm-pid|node)[,;\t|])?"
@@ -32,17 +32,17 @@ _UNITS: dict[str, tuple[str, Kind, float]] = {
     "ns": ("s", Kind.GAUGE, 1e-9),
 }
 _UNIT = re.compile(r"(%|MB/s|MiB|ns)\s+(\S.*)")
-_ALONE = {"cpu", "comm-pid"}  # places without a number of counters behind them
+_ALONE = {"cpu", "comm-pid"}  # places that no number of counters follows
 # keys of a JSON row that are no metrics, and those that a row of --metric-only does not have
 _PLACES = {"interval", "counters", "aggregate-number", "cgroup", "thread"}
 _PLACES |= {"socket", "die", "cluster", "cache", "core", "cpu", "node"}
 _OTHER_ROWS = {"event", "counter-value", "unit", "event-runtime", "metric-value", "metric-unit", "metricgroup"}
-_TORN = "perf leaves out the metrics of an event that was not counted: which of the row's values is whose is unknown"
+_TORN = "perf leaves out the metrics of an event that was not counted: the row's values cannot be assigned"
 _TWICE = "perf printed two metrics of this name"
 
 
 class MetricTable:
-    """Reads rows once their header has come; JSON rows need none.
+    """Read rows after their header; JSON rows need none.
 
     Args:
         json_path: gives the unit path of a JSON row.
@@ -57,7 +57,7 @@ class MetricTable:
         self._names: list[str] = []
 
     def begin(self, line: str) -> bool:
-        """Tell whether the line is a header; the rows below it are then understood."""
+        """Return whether the line is a header, and remember it for the rows below."""
         header = _HEADER.fullmatch(line) if line.endswith(_MARKS) else None  # the pattern alone is slow on long lines
         names = [" ".join(name.split()) for name in header["names"].split(header["mark"])] if header else []
         if not header or not all(re.search("[A-Za-z]", name) for name in names):
@@ -118,7 +118,7 @@ def metric_row(t_ns: int | None, path: str, names: Sequence[str], cells: Sequenc
 
 @lru_cache(maxsize=4096)
 def _named(name: str) -> tuple[SourceMetric, float]:
-    """`%  tma_retiring`, `MB/s  umc_mem_read_bandwidth`: the unit stands before the name; of others nothing is known.
+    """Split the unit from the name: `%  tma_retiring`, `MB/s  umc_mem_read_bandwidth`; others have none.
 
     `branch-misses of all branches` is a percentage, too.
     """

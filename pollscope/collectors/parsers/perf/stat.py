@@ -3,8 +3,8 @@
 
 Every event is two metrics: its count over the interval, in base units (perf prints uncore_imc traffic already in
 MiB), and `EVENT.running_share`, the share of the time for which the event was on a counter (below 1 the kernel has
-scaled the count). `<not counted>` and `<not supported>` are absences. A cgroup (-G) is a unit of its own. Totals behind
-intervals (--summary) are left out. The human-readable text depends on the locale and is refused.
+scaled the count). `<not counted>` and `<not supported>` are absences. A cgroup (-G) is a unit of its own. Totals after
+the intervals (--summary) are left out. The human-readable text depends on the locale and is refused.
 """
 
 import json
@@ -39,7 +39,7 @@ _VALUE = re.compile(r"<not (?:counted|supported)>|-?\d+(?:\.\d+)?|-?nan")
 _SPARE_COMMA = re.compile(r"(?<=[\d\"]),\s*(?=,\s*\"|\})")
 _SHARE = re.compile(r"\d{1,3}\.\d\d")
 _SEPARATOR = re.compile(r"[;,\t|]")
-# what perf works out of the events beside it without being asked (`1.25 insn per cycle`, `715 K/sec`)
+# metrics that perf derives from an event without being asked (`1.25 insn per cycle`, `715 K/sec`)
 _OWN_METRIC = re.compile(
     r".*/ ?sec|CPUs utilized|GHz|insn per cycle|.*cycles idle|stalled cycles per insn|of all .*|.* of all .*|"
     r"(?:%\s+)?(?:transactional|aborted|elision|SMI) cycles|cycles / .*|SMI#|\(null\)"
@@ -102,7 +102,7 @@ def _no_row(line: str, number: int, origin: Origin) -> None:
 
 
 def _is_metric_only(line: str) -> bool:
-    """Further metrics of the event above (`insn per cycle`) stand on lines of their own, without a count."""
+    """Return whether a line has a further metric (`insn per cycle`) of the event above, without a count."""
     if line.startswith("{"):
         return '"metric-value"' in line
     cells = [cell.strip() for cell in _SEPARATOR.split(line)]
@@ -128,7 +128,7 @@ def _metrics(event: str, unit: str) -> tuple[SourceMetric, SourceMetric]:
 
 
 def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
-    """Return the event, and the metric of a group (-M, --topdown) that stands in its row."""
+    """Return the event, and the metric of a group (-M, --topdown) in its row."""
     if item.event:
         yield _reading(item, origin)
     if _is_named(item.metric):
@@ -137,7 +137,7 @@ def _readings(item: _Item, origin: Origin) -> Iterator[Reading]:
 
 @lru_cache(maxsize=4096)
 def _is_named(metric: str) -> bool:
-    """Tell whether somebody asked for the metric by name."""
+    """Return whether the metric was requested by name."""
     return bool(metric) and not _OWN_METRIC.fullmatch(metric)
 
 
@@ -157,7 +157,7 @@ def _reading(item: _Item, origin: Origin) -> Reading:
 
 
 def _share(percent: Cell) -> Cell:
-    """Old builds of perf 6.0 glued the run time to the percentage; rounding gives at most a little above 100 %."""
+    """Convert to a share; old builds of perf 6.0 glued the run time to the percentage, which is refused."""
     if percent[0] is not None and percent[0] > _MOST_PERCENT:
         return None, f"no share of the time: {percent[0]} %"
     return scaled(percent, 0.01)
@@ -169,12 +169,12 @@ def _from_json(line: str, number: int, origin: Origin) -> _Item | None:
     except (json.JSONDecodeError, RecursionError, ValueError):
         if line.startswith('{"unit" : '):
             raise origin.refuse(
-                number, "--metric-only -j of this perf parts the metrics from their names", "record with -x';'"
+                number, "--metric-only -j of this perf separates the metrics from their names", "record with -x';'"
             ) from None
         raise origin.refuse(
             number,
             f"broken JSON: {line[:60]!r}",
-            "record with -x';': some versions of perf 6 put commas wrongly with -j",
+            "record with -x';': some versions of perf 6 misplace commas with -j",
         ) from None
     if not isinstance(fields, dict) or ("event" in fields) != ("counter-value" in fields):
         return None
@@ -194,7 +194,7 @@ def _decoded(line: str) -> Any:
 
 
 def json_path(fields: dict[str, Any]) -> str:
-    """Unit path of a JSON row."""
+    """Return the unit path of a JSON row."""
     path = "/".join([_named(kind, str(fields[kind])) for kind in _JSON_PLACES if kind in fields]) or "system"
     if "thread" in fields:
         path = f"thread:{fields['thread']}"
@@ -202,13 +202,13 @@ def json_path(fields: dict[str, Any]) -> str:
 
 
 def cell_path(text: str) -> str:
-    """Unit path of the cell that names a place; empty when it is none."""
+    """Return the unit path of a cell that names a place; empty if it is none."""
     return _place(text) if _is_place(text) else ""
 
 
 @lru_cache(maxsize=4096)
 def _named(kind: str, text: str) -> str:
-    """`S0` of kind socket is socket0; `S0-D1-C3` of kind core is socket0/die1/core3; `3` of kind cpu is cpu3."""
+    """Return the unit path: `S0` of kind socket is socket0; `S0-D1-C3` of core socket0/die1/core3; `3` of cpu cpu3."""
     return f"{kind}{text}" if text.isdigit() else _place(text)
 
 
@@ -226,7 +226,7 @@ def _place(text: str) -> str:
 
 
 def _from_cells(text: str) -> _Item | None:
-    """Fields: [time] [place [counters]] value unit event [cgroup] [variance%] runtime share [metric unit].
+    """Split into [time] [place [counters]] value unit event [cgroup] [variance%] runtime share [metric unit].
 
     An event may contain the separator (uncore_iio/event=0x83,umask=0x1/): it ends where runtime and share begin.
     """
@@ -245,7 +245,7 @@ def _from_cells(text: str) -> _Item | None:
     if metric:
         return _Item(stamp, path, "", "", "", "", *metric)
     if len(cells) < 5 or not _VALUE.fullmatch(cells[0]) or (cells[1] and _PLACE.fullmatch(cells[1])):
-        return None  # a place where the unit should be: the time before it was torn and would become the count
+        return None  # a place where the unit should be: the time before it was truncated and would become the count
     end = next((i for i in range(3, len(cells) - 1) if cells[i].isdigit() and _SHARE.fullmatch(cells[i + 1])), None)
     if end is None:
         return None
@@ -259,16 +259,16 @@ def _from_cells(text: str) -> _Item | None:
 
 
 def _metric_alone(cells: list[str]) -> tuple[str, str] | None:
-    """Name and value of a metric in a row without an event; the last cell may be the metric's threshold."""
+    """Return name and value of a metric in a row without an event; the last cell may be the metric's threshold."""
     kept = cells[:-1] if len(cells) > 6 and cells[-1] in _THRESHOLDS else cells
-    kept = kept[1:] if kept and kept[0].isdigit() else kept  # how many counters were added up
+    kept = kept[1:] if kept and kept[0].isdigit() else kept  # how many counters were summed
     if len(kept) < 6 or any(kept[:-2]) or not _VALUE.fullmatch(kept[-2]) or not _is_named(kept[-1]):
         return None
     return kept[-1], kept[-2]
 
 
 def _event(cells: list[str], mark: str) -> tuple[str, str]:
-    """Event and cgroup (-G): an event holds separators only between slashes. Empty when more cells follow it."""
+    """Return event and cgroup (-G), both empty if more cells follow; events hold separators only between slashes."""
     whole = mark.join(cells)
     if len(cells) == 1:
         return whole, ""
