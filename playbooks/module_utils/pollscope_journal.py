@@ -2,7 +2,7 @@
 """Set the state that a role wants on a host, and restore it, with pollscope's own engine (pollscope/host/restore.py).
 
 A journal is the file `/var/lib/pollscope/playbooks/NAME.journal` on the host that is changed. If POLLSCOPE_STATE_DIR
-is set there, the journal is in `$POLLSCOPE_STATE_DIR/playbooks`. docs/reference-metrics.md describes its format.
+is set there, the journal is in `$POLLSCOPE_STATE_DIR/playbooks`. docs/internals/knob-journal.md describes its format.
 """
 
 import os

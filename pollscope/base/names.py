@@ -131,26 +131,26 @@ class Workload(NamedTuple):
 
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {
-        "io": Workload("every packet goes out as it came in"),
+        "io": Workload("every packet is sent unchanged"),
         "drop": Workload("every packet is freed", answers="none"),
         "l3fwd-lpm": Workload(
-            "IPv4 routing by a longest-prefix table of `routes` routes; TTL and MAC addresses rewritten",
+            "IPv4 routing by a longest-prefix table of `routes` routes; TTL and MAC addresses are rewritten",
             ("routes", "lookups", "checksum"),
         ),
         "encap": Workload("IPv4 packets enter a tunnel (`encapsulation`)", ("encapsulation", "task_data")),
         "crypto": Workload("the payload is encrypted with AES-256-CBC", ("task_data",)),
         "steer": Workload(
-            "a hash table of `sessions` sessions says which server a packet goes to", ("sessions", "task_data")
+            "a hash table of `sessions` sessions gives the server of each packet", ("sessions", "task_data")
         ),
         "rs": Workload(
-            "the payload, cut into `task_buffers` buffers, leaves with `parity_buffers` of Reed-Solomon parity",
+            "the payload is cut into `task_buffers` buffers, and Reed-Solomon parity (`parity_buffers`) is added",
             ("task_buffers", "parity_buffers", "task_data"),
         ),
         "raid": Workload(
-            "the payload, cut into `task_buffers` buffers, leaves with P and Q parity", ("task_buffers", "task_data")
+            "the payload is cut into `task_buffers` buffers, and P and Q parity is added", ("task_buffers", "task_data")
         ),
         "dispatch": Workload(
-            "a request's type is identified, and the remote procedure call that it becomes is prepared", ("task_data",)
+            "the type of a request is identified, and its remote procedure call is prepared", ("task_data",)
         ),
         "ipsec": Workload(
             "a third of the routes is forwarded, a third dropped, a third enters an ESP tunnel (`transform`)",
@@ -158,9 +158,9 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
             answers="some",
         ),
         "tx": Workload(
-            "sends prepared packets as fast as it can; receives nothing", ("tx_pool",), receives=False, answers="none"
+            "sends prepared packets as fast as possible; receives nothing", ("tx_pool",), receives=False, answers="none"
         ),
-        "rx": Workload("every packet is counted and freed, as by the receiver of a rate test", answers="none"),
+        "rx": Workload("every packet is counted and freed", answers="none"),
     }
 )
 RECEIVE_NOTHING = frozenset(name for name, each in WORKLOADS.items() if not each.receives)

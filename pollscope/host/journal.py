@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Record changes of a host in a journal, which is on the disk before the host is changed.
 
-Format: docs/reference-metrics.md.
+Format: docs/internals/knob-journal.md.
 
 Runs, `knob set` and the modules of the playbooks write it. The playbooks copy this file to hosts without pollscope, so
 it imports only Python's standard library and modules that it names relatively.

@@ -24,7 +24,7 @@ class CStates(Knob):
     """
 
     name = "c_states"
-    summary = "longest exit latency of C-states, in microseconds (PM QoS), while this process lives"
+    summary = "longest exit latency of C-states (PM QoS)"
     values = "0 to 1999999999 (microseconds), or any"
     where = "`/dev/cpu_dma_latency`, held open while the process lives"
     holder = "process"

@@ -22,7 +22,7 @@ class Ddio(Knob):
     name = "ddio"
     summary = "DMA writes below a root port go to the LLC (on) or to memory (off)"
     values = "off, on"
-    aims = "root port, named by itself, a NIC or an interface (all above NICs)"
+    aims = "root port, or a NIC or interface below it (all above NICs)"
     where = "`PERFCTRLSTS_0` bit 7 at 0x180, through `setpci`"
     holder = "hardware"
 

@@ -20,7 +20,7 @@ class DdioWays(MsrKnob[WaysRegister]):
     summary = "LLC ways that DMA writes may allocate in, per package"
     values = "a number of ways (2 or more), or a mask such as 0x600"
     aims = "`packageN` (all)"
-    where = "MSR 0xC8B; where the kernel has resctrl's `io_alloc`, that, for the whole host"
+    where = "MSR 0xC8B, or resctrl's `io_alloc` for the whole host"
 
     @classmethod
     def on(cls, host: KnobHost) -> Knob:

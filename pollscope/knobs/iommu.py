@@ -30,9 +30,9 @@ class Iommu(Knob):
     summary = "mode of the IOMMU (needs a boot parameter)"
     values = "off, passthrough, lazy, strict"
     where = (
-        "read only; setting names the boot parameter. "
-        "On a pair with an inventory and on a vm-pair "
-        "runs set it by play and reboot ([two servers](two-servers.md))"
+        "read only; `set` names the boot parameter. "
+        "Runs on a pair with an inventory, or on a vm-pair, "
+        "set it by a play with reboot ([two servers](two-servers.md))"
     )
 
     def available(self) -> Availability:

@@ -22,7 +22,7 @@ class IrqAffinity(FileKnob):
     name = "irq_affinity"
     summary = "processors that may serve an interrupt"
     values = "a list of processors: 0-1,4"
-    aims = "`irqN`, a NIC for all its MSI (none)"
+    aims = "`irqN`, or a NIC for all its MSIs (none)"
     where = "`/proc/irq/N/smp_affinity_list`"
 
     def missing(self) -> str:

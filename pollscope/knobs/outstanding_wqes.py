@@ -19,9 +19,9 @@ class OutstandingWqes(Knob):
     """2 to the power of LOG_MAX_OUTSTANDING_WQE, of all NVIDIA NICs of the host (joined by "+" where they differ)."""
 
     name = "outstanding_wqes"
-    summary = "most outstanding work requests of NVIDIA NICs (needs firmware settings)"
+    summary = "limit of outstanding work requests of NVIDIA NICs (firmware setting)"
     values = "a power of two, or none (a host without such a NIC)"
-    where = f"read only: `mlxconfig`, {_SETTING}; setting names the command"
+    where = f"read only: `mlxconfig`, {_SETTING}; `set` names the command"
 
     def available(self) -> Availability:
         return Availability("it can be read, but not set while the NIC runs: it needs a firmware setting and a reset")

@@ -29,7 +29,7 @@ class ProbePlugin(Knob):
     """
 
     name = "probe"
-    summary = "the probe plug-in in DPDK's driver folder, for programs that start from now on"
+    summary = "probe plug-in in DPDK's driver folder, for programs that start later"
     values = "on or off"
     aims = "driver folders of the plug-in's DPDK series (all)"
     where = "`librte_pollscope_probe.so` in EAL's driver folder"

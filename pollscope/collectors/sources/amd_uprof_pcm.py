@@ -22,10 +22,7 @@ class AmdUprofPcm(ToolCollector):
 
     name, binary = "amd-uprof-pcm", "AMDuProfPcm"
     summary = "AMD EPYC: DRAM traffic per channel, L3, PCIe and xGMI"
-    notes = (
-        "per second; L3 counts **per interval**; at least 1 s; PCIe and xGMI on Zen 4 and later, with the tool's "
-        "own words for directions"
-    )
+    notes = "per second; L3 counts **per interval**; interval at least 1 s; PCIe and xGMI on Zen 4 and later"
     parser = staticmethod(amd_uprof_pcm.parse)
     owns_uncore = True  # uses all counters of L3 and data fabric: with other users they are multiplexed
 

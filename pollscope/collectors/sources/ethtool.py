@@ -75,7 +75,7 @@ class EthtoolSettings(PollingCollector):
     """Driver (-i), rings (-g) and interrupt moderation (-c) of the NICs that the kernel drives."""
 
     name, summary = "ethtool-settings", "driver, rings and interrupt moderation of the kernel's NICs"
-    notes = "state; a driver without rings or moderation has none of them"
+    notes = "state"
     parser = staticmethod(ethtool.parse_settings)
     once = True
 

@@ -19,7 +19,7 @@ class IommuState(PollingCollector):
     """Translation mode and driver of every PCI device, at start and stop."""
 
     name, summary = "iommu", "IOMMU: off, passthrough, lazy or strict per device; drivers; kernel command line"
-    notes = "state; nothing is written"
+    notes = "state"
     parser = staticmethod(iommu.parse)
     once = True
 

@@ -14,7 +14,7 @@ _DEVICE = "/dev/kmsg"
 class KernelLog(PollingCollector):
     """Starts at the end of the log: earlier lines are not this run's."""
 
-    name, summary = "kernel-log", "kernel messages that appear meanwhile"
+    name, summary = "kernel-log", "new kernel messages"
     notes = "state, with the kernel's own time"
     parser = staticmethod(kernel_log.parse)
     sparse = True

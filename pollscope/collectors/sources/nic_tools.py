@@ -26,7 +26,7 @@ class MlxConfig(PollingCollector):
     """Firmware settings such as LOG_MAX_OUTSTANDING_WQE, PCI_WR_ORDERING, CQE_COMPRESSION."""
 
     name, summary = "mlxconfig", "firmware settings of NVIDIA/Mellanox NICs"
-    notes = "state; mlxconfig or mstconfig; present values, and those of the next boot as `….next_boot`"
+    notes = "state; mlxconfig or mstconfig; `….next_boot`: values after the next boot"
     parser = staticmethod(nic_tools.parse_mlxconfig)
     once = True
 
@@ -50,7 +50,7 @@ class NeoHost(PollingCollector):
     """PCIe bandwidth and latency, stalls, translation caches inside the NIC."""
 
     name, summary = "neohost", "NVIDIA NEO-Host: PCIe latency, stalls and cache misses inside the NIC"
-    notes = "gauge; NEO-Host's JSON, table and loop"
+    notes = "gauge"
     parser = staticmethod(nic_tools.parse_neohost)
 
     def probe(self) -> ProbeResult:

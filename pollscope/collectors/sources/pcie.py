@@ -17,7 +17,7 @@ class PcieState(PollingCollector):
     """Link, payload sizes, ordering and DDIO of the path of every NIC, at start and stop."""
 
     name, summary = "pcie", "PCIe link, MPS, MRRS, relaxed ordering and DDIO of every NIC and its root port"
-    notes = "state; nothing is written"
+    notes = "state"
     parser = staticmethod(pcie.parse)
     once = True
 

@@ -59,7 +59,7 @@ class PcmIio(WithNics, PcmCollector):
     name = binary = "pcm-iio"
     summary = "PCIe traffic and IOMMU events per IIO stack"
     notes = (
-        "per second; counters are taken one after the other; CSV since 202109; row `Total`: a whole stack; "
+        "per second; counters are read one after the other; row `Total`: a whole stack; "
         "a NIC's own part is `nic:ADDRESS`"
     )
     parser = staticmethod(iio.parse)
@@ -71,8 +71,8 @@ class PcmPcie(PcmCollector):
     """pcm-pcie: with hits and misses (-e) and bytes (-B)."""
 
     name = binary = "pcm-pcie"
-    summary = "PCIe requests at the LLC, with lines found and not found there (not DDIO's hits), per socket"
-    notes = "**per interval**, also `pcie_read_bytes`; unit cache lines"
+    summary = "PCIe requests at the LLC per socket, with hits and misses of the look-up (not of DDIO)"
+    notes = "**per interval**, in cache lines"
     parser = staticmethod(pcie.parse)
     options = ("-csv", "-B", "-e", "-silent")
     least_s = 1.0
@@ -83,10 +83,7 @@ class PcmMemory(PcmCollector):
 
     name = binary = "pcm-memory"
     summary = "DRAM traffic per channel and socket"
-    notes = (
-        "per second (mean); MB = 10^6 B; with ranks, CXL ports and HBM (`edcN`); versions before 202207 are refused "
-        "where channels are inactive"
-    )
+    notes = "per second (mean); MB = 10^6 B; versions before 202207 are refused if channels are inactive"
     parser = staticmethod(memory.parse)
     options = ("-csv", "-partial", "-silent", "-f")
 
@@ -120,7 +117,7 @@ class PcmPower(PcmCollector):
 
     name = binary = "pcm-power"
     summary = "energy and power states per socket and channel"
-    notes = "per interval; a die's `limited_by_…` is 1 if that throttled it"
+    notes = "per interval; `limited_by_…` is 1 if that throttled a die"
     parser = staticmethod(power.parse)
     options = ("-silent",)
 
@@ -129,7 +126,7 @@ class PcmSensorServer(PollingCollector):
     """Read the Prometheus page of a pcm-sensor-server that runs here; the server keeps the PMUs while it runs."""
 
     name, summary = "pcm-sensor-server", "counters of a running pcm-sensor-server"
-    notes = "counter; the server is not started by pollscope and keeps the PMUs"
+    notes = "counter; start the server yourself; it keeps the PMUs"
     parser = staticmethod(sensor_server.parse)
     owns_uncore = True
 

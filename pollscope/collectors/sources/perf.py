@@ -31,7 +31,7 @@ class Perf(ToolCollector):
     name, summary = "perf", "perf stat: cycles, instructions, cache misses, context switches per CPU"
     binary, package = "perf", "linux-perf"
     notes = (
-        "per interval; `EVENT.running_share` below 1: multiplexed and scaled; cgroups are `…/cgroup:NAME`; "
+        "per interval; if `EVENT.running_share` is below 1, the event is scaled; cgroups are `…/cgroup:NAME`; "
         "metrics (`-M`) are gauges"
     )
     parser = staticmethod(stat.parse)
@@ -70,7 +70,7 @@ class PerfCorunner(Perf):
     """The co-runner alone: the process that the run started (`pid`), or the CPUs that it was given."""
 
     name, summary = "perf-corunner", "perf stat: cycles, instructions, cache misses of the co-runner"
-    notes = "per interval; unit path `corunner`; absent when the run has no co-runner"
+    notes = "per interval; absent if the run has no co-runner"
 
     def __init__(self, pid: int | None = None, cpus: Sequence[int] = ()) -> None:
         super().__init__(cpus=cpus)
@@ -135,10 +135,7 @@ class Uncore(WithNics, _NamedEvents):
 
     name = "perf-uncore"
     summary = "perf stat: IO, LLC and memory controller events of this processor generation"
-    notes = (
-        "per interval; events in `configs/platforms/events.yaml`: Intel IIO, IRP, CHA and iMC, AMD `amd_umc` and "
-        "`amd_df`, Arm `arm_cmn`; a NIC's own part is `nic:ADDRESS`"
-    )
+    notes = "per interval; events in `configs/platforms/events.yaml`; a NIC's own part is `nic:ADDRESS`"
     owns_uncore = True
 
     def events(self) -> list[Event]:

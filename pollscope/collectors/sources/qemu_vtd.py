@@ -80,9 +80,7 @@ class QemuVtd(PollingCollector):
 
     name = "qemu-vtd"
     summary = "IOTLB hits and misses of a virtual machine's emulated IOMMU, from QEMU's trace events"
-    notes = (
-        "20 ms of every interval, as rates of an **emulated** IOMMU (unit `emulated`); the machine is slower meanwhile"
-    )
+    notes = "rates of an **emulated** IOMMU, from 20 ms of every interval; the machine is slower in that time"
     parser = staticmethod(qemu_vtd.parse)
 
     def __init__(self, monitor: str | None = None) -> None:

@@ -15,7 +15,7 @@ class Turbostat(ToolCollector):
 
     name, summary = "turbostat", "turbostat: frequency, C-states, power, throttling"
     binary, package = "turbostat", "linux-cpupower"
-    notes = "gauge; Busy% and IPC of a spinning core say nothing about its load; dies are `socket0/die1/core3`"
+    notes = "gauge; Busy% and IPC of a spinning core say nothing about its load"
     parser = staticmethod(turbostat.parse)
 
     def probe(self) -> ProbeResult:
