@@ -91,6 +91,7 @@ def test_aa_tells_where_the_variance_sits(monkeypatch: pytest.MonkeyPatch) -> No
     assert aa.extra_cycles([_window(1000, "0")], 10) == round(2000 / 9)
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_aa_runs_from_spec_to_verdict(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -249,6 +249,7 @@ def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
     assert table["t_ns"].max() <= lost["phases"][-1]["t_ns"]
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_collectors_beside_the_real_node(tmp_path: Path, build_dir: Path) -> None:
     (tmp_path / "pcm.csv").write_text(PCM)

@@ -180,6 +180,7 @@ repeats: {count: 3}
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_a_run_on_the_real_node_records_host_checks(tmp_path: Path, build_dir: Path) -> None:
     (tmp_path / "nodes").touch()

@@ -77,6 +77,7 @@ repeats: {count: 2}
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.measure  # high percentiles want nearly all packets that were asked for
 def test_stored_histograms_are_read_by_the_public_package(
     cli: Cli, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

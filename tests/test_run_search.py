@@ -183,6 +183,7 @@ def test_the_report_shows_the_searches(cli: Cli) -> None:
     assert "exceed ratio 50 %" in html
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_maxima_of_notified_cores_are_searched_as_well(cli: Cli, build_dir: Path) -> None:
     """On a real node: each search ends with a result or a reason, however busy the machine is."""
