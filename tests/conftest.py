@@ -29,7 +29,7 @@ BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance w
 # A developer's run tries a few new examples; CI many, the same ones for the same code: it judges the change, not the
 # draw. How long an example takes is the machine's business.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=200)
-hypothesis.settings.register_profile("developer", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("developer", deadline=None, max_examples=10)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 # The cache of make: most files that tests compile were compiled before.

@@ -195,6 +195,7 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.thorough
 def test_collectors_record_beside_the_program(
     program: ProbedProgram, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +255,7 @@ def test_session_that_ended_by_its_heartbeat_is_begun_again(program: ProbedProgr
     assert not program.sessions, "leaving does not need a session"
 
 
+@pytest.mark.thorough
 def test_program_in_another_mount_namespace_is_found(tmp_path: Path, own_pace: PollingThread) -> None:
     """As in a container: its /run is its own, and the host sees the socket below /proc/PID/root."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:

@@ -16,6 +16,7 @@ PROGRAMS = sorted(path.name for path in FOLDER.glob("*.py") if 'if __name__ == "
 LIMIT_S = 60.0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_help_is_shown_and_nothing_is_measured(program: str, tmp_path: Path) -> None:
     """`PATH` without the programs that a benchmark starts, so that one that starts anyway fails."""

@@ -116,6 +116,7 @@ def test_a_lost_worker_loses_no_result(tmp_path: Path, workers: Workers) -> None
     assert results(tmp_path / "there") == results(tmp_path / "local")
 
 
+@pytest.mark.thorough
 def test_an_unusable_scheduler_is_refused_in_one_line(tmp_path: Path) -> None:
     nobody = pollscope(*SWEEP, "--dask", "tcp://127.0.0.1:9", cwd=tmp_path)
     said = [line for line in nobody.stderr.splitlines() if not line.startswith("quick: ")]

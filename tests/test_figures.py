@@ -158,6 +158,7 @@ def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tax_svg: str, tmp_path: 
     assert "Full load, by work" not in words(tax_svg)
 
 
+@pytest.mark.thorough
 def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
     trials = [
         record
@@ -224,6 +225,7 @@ def test_absent_data_is_a_panel_with_the_reason(poll_svg: str, tmp_path: Path) -
     assert f"absent, because {synthetic.NO_PMU}" in words(svg_of(ipc, "S-F6", tmp_path / "out"))
 
 
+@pytest.mark.thorough
 def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
     trials = tax_trials()
     for record in trials:
@@ -247,12 +249,14 @@ def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: P
     assert "no trial that is data" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
 
 
+@pytest.mark.thorough
 def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F8", [record for record in poll_trials() if record["repeat"] == 0])
     svg_of(run, "S-F8", tmp_path / "out")
     assert "Means of 1 trials" not in figure_data("S-F8", run).caption
 
 
+@pytest.mark.thorough
 def test_the_same_data_give_the_same_file(poll_run: RunFolder, tmp_path: Path) -> None:
     first, second = (save_figure(drawn("S-F8"), poll_run, Target(tmp_path / name, "f")) for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
@@ -318,6 +322,7 @@ def test_an_axis_is_logarithmic_where_levels_would_lie_on_each_other(levels: tup
     assert axes.get_xscale() == scale
 
 
+@pytest.mark.thorough
 def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: Path) -> None:
     """Matplotlib would, while it looks for fonts: after 5 s, here at once."""
     code = (
@@ -330,6 +335,7 @@ def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: 
     assert list(tmp_path.glob("fontlist-*.json")) != []
 
 
+@pytest.mark.thorough
 def test_a_matplotlibrc_in_the_current_folder_has_no_effect(tax_run: RunFolder, tmp_path: Path) -> None:
     # Otherwise a stranger's folder could run LaTeX, whose preamble can read the user's files.
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\ntext.latex.preamble: \\input{/etc/passwd}\n")

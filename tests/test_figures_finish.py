@@ -116,6 +116,7 @@ def _dark(colour: Any) -> float:
     return round(0.2126 * red + 0.7152 * green + 0.0722 * blue, 2)
 
 
+@pytest.mark.thorough
 def test_the_gallery_has_every_figure_of_a_run() -> None:
     assert set(FACTORS) == {row for row in figure_rows() if isinstance(figure_of(row), PaperFigure)}
 
@@ -135,6 +136,7 @@ EACH = [
 WHOLE = [pytest.param(row, "whole", marks=pytest.mark.thorough) for row, at in ROW_STATE.items() if at != "whole"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("row", "state"), [*EACH, *WHOLE])
 def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
     figure, data = finished(paper_figure(row), gallery_run(tmp_path / "run", row, state))
@@ -276,6 +278,7 @@ def test_absent_panels_become_a_sentence(tmp_path: Path) -> None:
     assert "Absent" not in data.caption
 
 
+@pytest.mark.thorough
 def test_a_frontier_without_power_says_why(tmp_path: Path) -> None:
     _, data = finished(paper_figure("H-FRONTIER"), gallery_run(tmp_path / "run", "H-FRONTIER", "whole"))
     assert "Absent, so not drawn: Power of all packages, because " in data.caption

@@ -227,6 +227,7 @@ def test_models_are_held_against_the_points_of_measured_runs(tmp_path: Path, mon
     assert models_of([old], tmp_path, _say_nothing) == []
 
 
+@pytest.mark.thorough
 def test_the_command_writes_one_page(tmp_path: Path) -> None:
     done = pollscope("gallery", "--no-model", "--out", "page.html", cwd=tmp_path)
     assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", ["page.html"])
@@ -256,6 +257,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
     return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("width_px", WIDTHS_PX)
 def test_the_page_fits_its_window(chromium: Chromium, page: str, width_px: int) -> None:
     assert chromium.measured(page, width_px, UNFOLD + CUT % ".wide, pre, .skip") == []

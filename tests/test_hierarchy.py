@@ -31,6 +31,7 @@ def test_runs_with_different_numbers_of_trials_weigh_the_same() -> None:
     assert found.trials_a_run == pytest.approx(2 / (1 / 9 + 1))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("runs", "trials", "between", "within"), [(4, 10, 3, 1), (8, 3, 1, 5), (10, 5, 0, 2)])
 def test_the_interval_has_its_coverage_whatever_scatters(runs: int, trials: int, between: float, within: float) -> None:
     """A t interval over all trials as one sample covers 60 % in the first case."""

@@ -95,6 +95,7 @@ def test_drift_is_cut_where_it_shows() -> None:
     assert set(labels([300 * 1.005**i for i in range(16)])) == {"A"}, "8 % over the run are below the smallest change"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("host_checks", "noise", "most"), [((3, 5), 0.05, 0.01), ((5, 24), 0.08, 0.02), ((8, 24), 0.3, 0.05)]
 )
@@ -334,6 +335,7 @@ def test_a_run_without_checks_says_so(tmp_path: Path) -> None:
     assert f"not known: run {run.run_id}: the run has no host-state checks" in text
 
 
+@pytest.mark.thorough
 def test_a_long_run_is_judged_in_bounded_memory() -> None:
     checks = [host_check(i, line=300 * 1.0005**i) for i in range(3000)]
     judge_host_state(checks[:2])

@@ -141,6 +141,7 @@ def test_the_interval_covers_the_exact_mean_as_often_as_it_says(found: dict[str,
     assert sum(covered) >= 52, covered
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.8), (4, 0.9), (16, 0.9)])
 def test_percentiles_are_those_of_the_formula(servers: int, load: float) -> None:
     outcome = run(waits(load, servers), 7, 3_000_000)
@@ -158,6 +159,7 @@ def test_full_queues_refuse_as_erlang_says() -> None:
     assert outcome.times.samples == outcome.arrived - outcome.refused
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (1, 0.8), (4, 0.7)])
 def test_ciw_finds_the_same(servers: int, load: float) -> None:
     import ciw  # takes half a second, and every worker collects this file
@@ -359,6 +361,7 @@ def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
     return found[1] - found[0]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("batch", "burst", "apart_ns", "shared_ns"),
     [
@@ -413,6 +416,7 @@ def figure_17(
     return outcome.mean_ns.value
 
 
+@pytest.mark.thorough
 def test_the_cause_of_the_crossing_curves_in_figure_17() -> None:
     assert figure_17(True, 1e6, 0.01) < 0.75 * figure_17(False, 1e6, 0.01)
     # With hiccups the shared ring is the better one up to a higher load.
@@ -422,6 +426,7 @@ def test_the_cause_of_the_crossing_curves_in_figure_17() -> None:
     assert figure_17(True, 1e6, 0.01, 62, 0) > figure_17(False, 1e6, 0.01, 62, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hiccup", [0.0, 0.01])
 def test_a_shared_ring_is_ahead_without_load_unless_bursts_are_taken_whole(hiccup: float) -> None:
     ahead = [

@@ -169,6 +169,7 @@ def test_findings_and_one_figure_come_first_then_cautions(tmp_path: Path) -> Non
     assert html.count("<svg") == 1
 
 
+@pytest.mark.thorough
 def test_cautions_are_one_line_per_topic_with_a_count(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["first", "second"])
     assert "<summary><b>noted by the run</b> (2)</summary>" in html
@@ -233,6 +234,7 @@ def _topics(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> dict[s
     return {caution.topic: caution.text for caution in cautions(run, current_table(run))}
 
 
+@pytest.mark.thorough
 def test_a_reason_that_many_trials_share_is_said_once(tmp_path: Path) -> None:
     trials = tax_trials()
     trials[:5] = [synthetic.disturbed(trial) for trial in trials[:5]]
@@ -360,6 +362,7 @@ def test_a_warm_up_in_the_window_is_reported_once_with_the_number_of_trials(tmp_
     assert f"warning: first\nwarning: warm-up: {text}\n" in screen.getvalue()
 
 
+@pytest.mark.thorough
 def test_the_table_of_a_run_fits_the_screen_with_whole_names(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", tax_trials(), title="t")
     outcome = RunOutcome(tmp_path / "run", 18, 0, 0, {}, [])
@@ -385,6 +388,7 @@ def test_a_quiet_machine_gets_no_false_alarm(tmp_path: Path) -> None:
     assert _topics(tmp_path, tax_trials(), host=host, node_hello=hello) == {}
 
 
+@pytest.mark.thorough
 def test_a_cost_that_the_spec_adds_is_named(tmp_path: Path) -> None:
     trials = tax_trials()
     for trial in trials:

@@ -77,6 +77,7 @@ def test_a_loss_ratio_without_a_metric_is_in_the_record(cli: Cli) -> None:
     assert "the search was not asked for a loss ratio of 0 %" in set(absent)
 
 
+@pytest.mark.thorough
 def test_a_killed_search_is_resumed_where_it_was(cli: Cli) -> None:
     process = cli.start("run", cli.spec(SPEC), "--set", "trial.window=60 ms", "--set", "maximum.duration_sum=180 ms")
     deadline = time.monotonic() + 60
@@ -107,6 +108,7 @@ def stored_steps(cli: Cli) -> list[str]:
     return [record["trial"] for record in records if record["kind"] == "search"]
 
 
+@pytest.mark.thorough
 def test_a_step_that_was_stored_for_another_load_is_made_again(cli: Cli) -> None:
     """After an update of the package the search may ask for another load than the stored one."""
     cli("run", cli.spec(SPEC), "--set", "factors.queues=[1]")
@@ -122,6 +124,7 @@ def test_a_step_that_was_stored_for_another_load_is_made_again(cli: Cli) -> None
     assert run.meta["status"] == "complete"
 
 
+@pytest.mark.thorough
 def test_a_step_that_fails_is_made_again(cli: Cli) -> None:
     assert cli.faults is not None
     cli.faults |= {"t4": "refuse"}
@@ -143,6 +146,7 @@ def test_a_step_that_fails_again_and_again_fails_the_search(cli: Cli) -> None:
     assert_complete(cli.only_run())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("generator", [90_000, 100_500])
 def test_a_search_limited_by_the_generator_is_reported_and_is_no_maximum(cli: Cli, generator: int) -> None:
     cli.faults = {"capacity": 100_000, "generator": generator}
@@ -170,6 +174,7 @@ def test_the_plan_says_how_long_searches_take(cli: Cli) -> None:
     assert longer["trials"][0]["search_trials"] > 2 * steps
 
 
+@pytest.mark.thorough
 def test_the_report_shows_the_searches(cli: Cli) -> None:
     cli("run", cli.spec(SPEC), "--set", "maximum.repeats=2")
     run = read_run(cli.run_folders()[0])

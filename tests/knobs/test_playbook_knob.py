@@ -51,6 +51,7 @@ def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
         act(program, state="verified", turbo=False)
 
 
+@pytest.mark.thorough
 def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
     knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
     before = tree.register(PORT, PERFCTRLSTS_0)
