@@ -125,7 +125,8 @@ def test_a_lost_corunner_fails_its_trial_in_one_line_and_the_next_gets_another(c
 
 
 @pytest.mark.parametrize(
-    "how", [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGINT, signal.SIGTERM))]
+    "how",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGINT, signal.SIGTERM))],
 )
 def test_no_corunner_outlives_the_runner(cli: Cli, how: signal.Signals) -> None:
     process = cli.start("run", cli.spec(ALONE.replace("window: 30 ms", "window: 20 s")))

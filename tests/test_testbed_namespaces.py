@@ -175,7 +175,8 @@ def vanish(namespaces: set[int]) -> bool:
 @needs_namespaces
 @needs_two_cpus
 @pytest.mark.parametrize(
-    "number", [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGINT, signal.SIGTERM))]
+    "number",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGINT, signal.SIGTERM))],
 )
 def test_a_killed_run_leaves_nothing_behind(cli: Cli, tcp_path: Path, number: signal.Signals) -> None:
     """This holds after SIGKILL and without a next run: the process that holds the namespaces ends with the run."""
