@@ -153,6 +153,7 @@ def test_a_scheduler_on_a_network_is_not_contacted(tmp_path: Path) -> None:
     assert "Dask runs the code of everybody who reaches" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_scheduler_on_all_addresses_is_refused(tmp_path: Path) -> None:
     everywhere = Workers(tmp_path, host="0.0.0.0")
     try:

@@ -114,6 +114,7 @@ def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
     assert done.returncode == 1 and re.search("its arrival is lost", done.stdout), done.stdout[-3000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("define", "found"),
     [

@@ -259,6 +259,7 @@ def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:
     assert len(made) == len(plan) + 1
 
 
+@pytest.mark.thorough
 def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
     until = "repeats: {until: {metric: rx_pps, within: 1 %, at_least: 2, at_most: 12}}"
     text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
@@ -283,6 +284,7 @@ def test_repeats_until_a_metric_that_no_trial_has_say_so(cli: Cli) -> None:
     assert any(said in warning for warning in cli.only_run().meta["warnings"])
 
 
+@pytest.mark.thorough
 def test_drift_of_the_baseline_is_a_warning(cli: Cli) -> None:
     cli.faults = {"jitter": "on"}
     text = SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")

@@ -448,6 +448,7 @@ def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
     cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})

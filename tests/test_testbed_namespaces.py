@@ -200,6 +200,7 @@ def test_the_hosts_own_namespace_is_unchanged(tmp_path: Path) -> None:
     assert not {"near", "far", "data", "back"} & (now - before)
 
 
+@pytest.mark.thorough
 def test_a_run_without_root_is_refused(cli: Cli, checkout: Path) -> None:
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
         pytest.skip("no way to be somebody else")
