@@ -212,6 +212,7 @@ def test_differences_of_hosts_and_builds_are_listed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:
     one = iommu_run(tmp_path / "one", run_id="first", spec={"parameters": {"burst": 32}})
     two = iommu_run(tmp_path / "two", run_id="second", spec={"parameters": {"burst": 64}})

@@ -143,6 +143,7 @@ def test_time_taken_away_does_not_move_the_bars(tax_run: RunFolder, tmp_path: Pa
     assert "Other work" not in quiet.caption
 
 
+@pytest.mark.thorough
 def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tax_svg: str, tmp_path: Path) -> None:
     trials = [
         record
@@ -172,6 +173,7 @@ def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
     assert "512 descriptors" in text
 
 
+@pytest.mark.thorough
 def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> None:
     """Busy polls timed one by one are known nevertheless, but testpmd's definition has no bar to mark."""
     trials = tax_trials()
@@ -290,6 +292,7 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], 
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_of_several_pairs_one_is_drawn_and_the_others_are_named(tmp_path: Path) -> None:
     trials = [
         synthetic.trial(f"{pair}{repeat}", "queues=1", repeat, {"queues": 1}, pps=0, polls=polls + repeat)

@@ -159,6 +159,7 @@ def test_order_of_traces_stands_beside_the_table(tmp_path: Path) -> None:
         assert word in text
 
 
+@pytest.mark.thorough
 def test_distributions_of_organisations_are_not_mixed(tmp_path: Path) -> None:
     data = figure_data("C-F6", run_of(tmp_path / "run", "C-F6", shared_trials()))
     found = pooled_latencies(data, ("organisation", "load_of_max"))
@@ -210,12 +211,14 @@ def test_single_core_rates_are_drawn_by_size(tmp_path: Path) -> None:
     assert "absent" not in text
 
 
+@pytest.mark.thorough
 def test_without_a_receiving_core_the_caption_says_why(tmp_path: Path) -> None:
     trials = [record for record in sized_trials() if record["factors"]["workload"] == "tx"]
     text = words(svg_of(run_of(tmp_path / "run", "S-F12", trials), "S-F12", tmp_path / "out"))
     assert "Absent, so not drawn: Dropped at the RX port, because" in text
 
 
+@pytest.mark.thorough
 def test_points_that_the_generator_limits_are_marked(tmp_path: Path) -> None:
     meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
     run = run_of(tmp_path / "run", "S-F10a", shaped_trials(("SQ",)), **meta)

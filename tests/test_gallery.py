@@ -207,6 +207,7 @@ def test_a_row_without_costs_of_any_machine_gives_the_reason(tmp_path: Path, mon
     assert reasons["C-T3"].startswith(f"{NOT_MODELLED} no point is left: model.yaml has no costs of workload ipsec")
 
 
+@pytest.mark.thorough
 def test_hyperplane_and_the_xeon_are_computed_by_their_own_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

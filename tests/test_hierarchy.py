@@ -78,6 +78,7 @@ def test_history_puts_runs_together(tmp_path: Path) -> None:
     assert "--together: shows no change of level" in both.stderr
 
 
+@pytest.mark.thorough
 def test_one_run_has_no_interval_over_runs(tmp_path: Path) -> None:
     run_id = "20260101T000000Z-abcdef"
     synthetic.write_run(tmp_path / "results" / "synthetic" / run_id, [synthetic.trial()], run_id=run_id)

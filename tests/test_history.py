@@ -83,6 +83,7 @@ def test_the_command_names_the_first_slower_run(tmp_path: Path) -> None:
     assert (failing.returncode, failing.stdout) == (1, done.stdout)
 
 
+@pytest.mark.thorough
 def test_changes_of_the_spec_are_listed_below_the_change_point(tmp_path: Path) -> None:
     cwd = results(tmp_path, [1e6] * 6 + [0.9e6] * 5)
     for day in range(7, 12):

@@ -122,6 +122,7 @@ def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) 
     assert (done.returncode, [row["metric"] for row in numbers(tmp_path / "p.csv")]) == (0, ["ipc"])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -145,6 +145,7 @@ def test_the_page_begins_with_the_tally_and_says_once_what_holds_for_all_runs(pa
     assert text.index("noted by the run") < text.index("This host is a virtual machine")
 
 
+@pytest.mark.thorough
 def test_points_are_sorted_by_level_with_a_column_for_each_factor(tmp_path: Path) -> None:
     html = page(tmp_path, list(reversed(tax_trials())))
     table = html[html.index("Cycles by point") : html.index("Rates by point")]
@@ -176,6 +177,7 @@ def test_cautions_are_one_line_per_topic_with_a_count(tmp_path: Path) -> None:
     assert html.count("<b>noted by the run</b>") == 1
 
 
+@pytest.mark.thorough
 def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
     assert "the baseline moved by 12 %." in html
@@ -218,6 +220,7 @@ def test_numbers_verdicts_and_absences_are_there(tax_page: str) -> None:
         assert word in tax_page
 
 
+@pytest.mark.thorough
 def test_a_run_without_data_gives_a_page_that_says_so(tmp_path: Path) -> None:
     html = page(tmp_path, [record | {"status": "failed", "reason": "hung"} for record in tax_trials()])
     assert "18 of 18 trials failed and are no data: hung (18 such)" in html

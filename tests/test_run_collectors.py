@@ -220,6 +220,7 @@ def test_a_required_collector_that_is_not_there_stops_the_run_at_once(cli: Cli) 
     assert cli.nodes_alive() == []
 
 
+@pytest.mark.thorough
 def test_an_absent_collector_is_absent_with_its_reason(cli: Cli) -> None:
     done = cli("run", cli.spec(SPEC + HOST + "  - {name: pcm, replay: nowhere.csv}\n"))
     assert done.returncode == 0

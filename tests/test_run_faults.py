@@ -115,6 +115,7 @@ def test_without_a_maximum_its_shares_fail_with_the_reason(cli: Cli) -> None:
     assert "the maximum of 'queues=1' could not be measured" in failed["measure:queues=1,load_of_max=0.5:0"]["reason"]
 
 
+@pytest.mark.thorough
 def test_repeated_loss_of_the_node_stops_the_run_and_resume_completes_it(cli: Cli) -> None:
     cli.faults = {"configure": "die"}
     done = cli("run", cli.spec())
@@ -180,6 +181,7 @@ def test_shares_are_of_the_measured_maximum(cli: Cli) -> None:
             assert trial["start"]["rate"] == {"pps": trial["maximum_pps"] / 2}
 
 
+@pytest.mark.thorough
 def test_cycles_and_histograms_of_a_node_become_metrics(cli: Cli) -> None:
     """The played-back node gives the numbers of the run that it was recorded in."""
     cli("run", cli.spec())

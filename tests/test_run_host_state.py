@@ -123,6 +123,7 @@ def test_a_short_change_does_not_divide_the_run(cli: Cli) -> None:
     assert "host_state" not in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_node_without_host_checks_can_run(cli: Cli) -> None:
     cli.faults = {"host_state": "refuse"}
     done = cli("run", cli.spec())

@@ -69,6 +69,7 @@ def test_a_search_finds_the_rate_that_load_of_max_refers_to(cli: Cli) -> None:
     assert steps["metric.throughput_loss_0_pps"].isna().all()
 
 
+@pytest.mark.thorough
 def test_a_loss_ratio_without_a_metric_is_in_the_record(cli: Cli) -> None:
     cli("run", cli.spec(SPEC), "--set", "maximum.loss_ratios=['2 %']")
     run = cli.only_run()
@@ -134,6 +135,7 @@ def test_a_step_that_fails_is_made_again(cli: Cli) -> None:
     assert attempts == ["failed", "ok"]
 
 
+@pytest.mark.thorough
 def test_a_step_that_fails_again_and_again_fails_the_search(cli: Cli) -> None:
     assert cli.faults is not None
     cli.faults |= {f"t{number}": "refuse" for number in (4, 5, 6)}

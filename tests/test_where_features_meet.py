@@ -163,6 +163,7 @@ def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> N
     assert collected == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
 
 
+@pytest.mark.thorough
 def test_a_run_is_not_resumed_with_another_trace(hosts: PlayedHosts) -> None:
     (hosts.folder / "day.pcap").touch()
     text = with_parameters("{load_pps: 1 Mpps, trace: day.pcap}").replace("count: 1", "count: 3")
