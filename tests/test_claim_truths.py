@@ -248,6 +248,7 @@ def test_growth(repeats: int, noise: float, heights: list[float], seed: int) -> 
     assert counted(predicate, lambda rng: drawn(FACTORS, less, repeats, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, st.floats(0.001, 0.3), SEEDS)
 def test_peak(repeats: int, noise: float, drop: float, seed: int) -> None:

@@ -119,6 +119,7 @@ def test_validate_shows_every_problem_on_a_line_of_its_own(cli: Cli) -> None:
     assert done.stdout.strip().endswith("s-f5-polling-tax.yaml: ok")
 
 
+@pytest.mark.thorough
 def test_a_folder_means_all_its_specs(cli: Cli, checkout: Path) -> None:
     done = cli("validate", checkout / "experiments")
     assert done.returncode == 0

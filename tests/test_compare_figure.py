@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert "choose another folder with --out" in done.stderr
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("modes", "figures"), [(("off", "strict"), 1), (("off",), 0)])
 def test_the_report_shows_the_levels_of_a_knob(tmp_path: Path, modes: tuple[str, ...], figures: int) -> None:
     run = iommu_run(tmp_path / "run", modes)

@@ -144,6 +144,7 @@ def wire_bench(build_dir: Path, lines: str) -> list[list[int]]:
     ]
 
 
+@pytest.mark.thorough
 def test_two_cores_run_the_workloads_by_every_way_to_share(build_dir: Path) -> None:
     """Run each loop, longer if two workers on one busy CPU make no progress at first. Refuse an unknown loop."""
     ways = ("standard", "corec", "locked", "trylock", "held", "waited", "rss", "spread", "hashed")

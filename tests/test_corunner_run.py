@@ -186,6 +186,7 @@ def test_bad_corunner_is_refused_with_line_and_key(cli: Cli, change: tuple[str, 
     assert error in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_dut_and_corunner_are_measured_over_one_window(cli: Cli, build_dir: Path) -> None:
     cli.node = build_dir / "pollscope-node"
