@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,7 +29,7 @@ BUILD_VARIABLE = "POLLSCOPE_BUILD"  # another folder than build/, for instance w
 # A developer's run tries a few new examples; CI many, the same ones for the same code: it judges the change, not the
 # draw. How long an example takes is the machine's business.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=200)
-hypothesis.settings.register_profile("developer", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("developer", deadline=None, max_examples=10)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 # The cache of make: most files that tests compile were compiled before.
@@ -42,8 +43,17 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run measuring tests again after a failure: a busy host may fail one or two, so only three failures count."""
+    """Mark most cases of a sweep thorough, and run measuring tests again after a failure.
+
+    A busy host may fail one or two of these, so only three failures count.
+    """
+    cases: Counter[str] = Counter()
     for item in items:
+        if sweep := item.get_closest_marker("one_in"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % sweep.args[0]:
+                item.add_marker(pytest.mark.thorough)
+            cases[test] += 1
         if item.get_closest_marker("measure"):
             item.add_marker(pytest.mark.flaky(reruns=2))
 

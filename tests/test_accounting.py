@@ -517,6 +517,7 @@ def rarely_polled(seed: int) -> tuple[Classes | NoClasses, float]:
     return classes(lcore(blocks, counts, cycles.sum() + LOOP + SAMPLING + STAMPS * synthetic.STAMP_CYCLES)), spent.sum()
 
 
+@pytest.mark.thorough
 def test_rare_busy_polls_still_give_a_tax_near_1() -> None:
     """Timed intervals have few busy polls, and the cost of an empty poll is uncertain."""
     found = [rarely_polled(seed) for seed in range(25)]

@@ -90,6 +90,7 @@ def test_program_is_found_by_prefix_name_pid_and_path(program: ProbedProgram, tm
         find_program(str(tmp_path / "none"))
 
 
+@pytest.mark.thorough
 def test_several_programs_of_one_name_are_told_apart_by_prefix(program: ProbedProgram, tmp_path: Path) -> None:
     with running_program(tmp_path / "other", program):
         shutil.move(tmp_path / "other/dpdk/rte", tmp_path / "dpdk/second")
@@ -122,6 +123,7 @@ def test_json_holds_the_tax_of_the_thread(program: ProbedProgram, own_pace: Poll
     assert not program.sessions, "the session was stopped"
 
 
+@pytest.mark.thorough
 def test_table_fits_80_columns_and_names_what_is_not_seen(program: ProbedProgram, cli: Cli) -> None:
     said = cli("rte", "--seconds", "1.5").splitlines()
     assert HEADER in said
@@ -195,6 +197,7 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.thorough
 def test_collectors_record_beside_the_program(
     program: ProbedProgram, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def test_collectors_record_beside_the_program(
     assert (run.path / trial["samples"]).is_file()
 
 
+@pytest.mark.thorough
 def test_end_of_the_program_fails_its_trial_and_keeps_the_run(program: ProbedProgram, tmp_path: Path, cli: Cli) -> None:
     answered = program.reply
 
@@ -254,6 +258,7 @@ def test_session_that_ended_by_its_heartbeat_is_begun_again(program: ProbedProgr
     assert not program.sessions, "leaving does not need a session"
 
 
+@pytest.mark.thorough
 def test_program_in_another_mount_namespace_is_found(tmp_path: Path, own_pace: PollingThread) -> None:
     """As in a container: its /run is its own, and the host sees the socket below /proc/PID/root."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:

@@ -16,6 +16,7 @@ PROGRAMS = sorted(path.name for path in FOLDER.glob("*.py") if 'if __name__ == "
 LIMIT_S = 60.0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_help_is_shown_and_nothing_is_measured(program: str, tmp_path: Path) -> None:
     """`PATH` without the programs that a benchmark starts, so that one that starts anyway fails."""
@@ -91,6 +92,7 @@ def test_aa_tells_where_the_variance_sits(monkeypatch: pytest.MonkeyPatch) -> No
     assert aa.extra_cycles([_window(1000, "0")], 10) == round(2000 / 9)
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_aa_runs_from_spec_to_verdict(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -24,6 +24,7 @@ def _blocks(chance: np.random.Generator, kind: str, blocks: int, ratio: float) -
     return sides
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["quiet", "levels", "drift", "dips"])
 @pytest.mark.parametrize("blocks", [4, 25])
 def test_the_interval_holds_the_planted_ratio(kind: str, blocks: int) -> None:

@@ -17,6 +17,7 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.skipif(shutil.which("meson") is None, reason="meson is not installed")
 @pytest.mark.timeout(LIMIT_S + 60)
 @pytest.mark.parametrize(

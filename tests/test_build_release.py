@@ -44,6 +44,7 @@ def test_unpacked_sources_pack_to_the_same_files(checkout: Path, tmp_path: Path)
     assert packed(unpacked, tmp_path / "second.tar") == first
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("said", "reason"),
     [

@@ -32,6 +32,7 @@ WITHOUT_CHANGE: dict[str, Draw] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [20, PARTS])
 @pytest.mark.parametrize("kind", WITHOUT_CHANGE)
 def test_the_rate_of_false_alarms_is_the_stated_one(kind: str, n: int) -> None:
@@ -41,6 +42,7 @@ def test_the_rate_of_false_alarms_is_the_stated_one(kind: str, n: int) -> None:
     assert alarms <= series * FALSE_ALARM + 10, f"{alarms} of {series}"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("correlation", [0.3, 0.6])
 def test_values_that_follow_their_neighbours_give_few_false_alarms(correlation: float) -> None:
     rng, alarms, series = np.random.default_rng(8), 0, 1000
@@ -52,6 +54,7 @@ def test_values_that_follow_their_neighbours_give_few_false_alarms(correlation: 
     assert alarms <= 0.01 * series, f"{alarms} of {series}"
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(("count", "share"), [(5, 0.75), (6, 0.9), (10, 0.95), (20, 0.98), (PARTS // 2, 0.98)])
 @pytest.mark.parametrize("change", [-0.5, -0.1, 0.1, 0.3])
 def test_a_shift_is_found_where_it_is(count: int, share: float, change: float) -> None:

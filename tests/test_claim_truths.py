@@ -106,6 +106,7 @@ def test_every_kind_has_its_truths_here() -> None:
     assert tested == {kind.__name__ for kind in JUDGES}
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, HEIGHTS, st.sampled_from(["rises", "falls"]), SEEDS)
 def test_no_trend(repeats: int, noise: float, heights: list[float], direction: str, seed: int) -> None:
@@ -115,6 +116,7 @@ def test_no_trend(repeats: int, noise: float, heights: list[float], direction: s
     assert counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, SEEDS)
 def test_a_trend_of_one_group_in_four(repeats: int, noise: float, seed: int) -> None:
@@ -138,6 +140,7 @@ def test_a_trend(repeats: int, noise: float, heights: list[float], change: float
         assert found[AGREES] >= DATA_SETS - MOST_WRONG
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, HEIGHTS, SEEDS)
 def test_within(repeats: int, noise: float, heights: list[float], seed: int) -> None:
@@ -150,6 +153,7 @@ def test_within(repeats: int, noise: float, heights: list[float], seed: int) -> 
     assert counted(inside, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, SEEDS)
 def test_every_trial(repeats: int, noise: float, seed: int) -> None:
@@ -175,6 +179,7 @@ def test_ratio(repeats: int, noise: float, heights: list[float], ratio: float, s
     assert counted(clear, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, st.integers(2, 10), SEEDS)
 def test_largest_fall(repeats: int, noise: float, groups: int, seed: int) -> None:
@@ -196,6 +201,7 @@ def test_largest_fall_decides() -> None:
     assert counted(predicate, lambda rng: drawn(FACTORS, truth, 5, 0.005, rng), 1)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, SEEDS)
 def test_rises_above(repeats: int, noise: float, seed: int) -> None:
@@ -212,6 +218,7 @@ def test_rises_above(repeats: int, noise: float, seed: int) -> None:
     assert counted(predicate, lambda rng: drawn(FACTORS, steep, repeats, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(st.integers(4, 7), NOISE, SEEDS)
 def test_linear(repeats: int, noise: float, seed: int) -> None:
@@ -227,6 +234,7 @@ def test_linear(repeats: int, noise: float, seed: int) -> None:
     assert counted(predicate, lambda rng: drawn(FACTORS, straight, repeats, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, HEIGHTS, SEEDS)
 def test_growth(repeats: int, noise: float, heights: list[float], seed: int) -> None:
@@ -240,6 +248,7 @@ def test_growth(repeats: int, noise: float, heights: list[float], seed: int) -> 
     assert counted(predicate, lambda rng: drawn(FACTORS, less, repeats, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, st.floats(0.001, 0.3), SEEDS)
 def test_peak(repeats: int, noise: float, drop: float, seed: int) -> None:
@@ -283,6 +292,7 @@ def test_dips(repeats: int, noise: float, between: int, seed: int) -> None:
     assert counted(predicate, lambda rng: drawn(FACTORS, deep, 5, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, st.sampled_from([0.003, 0.02]), st.floats(0.3, 0.8), SEEDS)
 def test_rise_share(repeats: int, noise: float, share: float, seed: int) -> None:
@@ -328,6 +338,7 @@ def test_ratio_of_ratios(repeats: int, noise: float, fall: float, seed: int) -> 
     assert counted(predicate, lambda rng: drawn(SHAPES, milder, repeats, 0.01, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.thorough
 @some
 @given(REPEATS, NOISE, st.lists(st.sampled_from([0.3, 1.0, 5.0]), min_size=1, max_size=5), SEEDS)
 def test_average_ratio(repeats: int, noise: float, heights: list[float], seed: int) -> None:
@@ -426,6 +437,7 @@ def test_steeper_knee(repeats: int, noise: float, seed: int) -> None:
     assert often(20, 1.5, AGREES, 0.003) >= 140
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "ends", [(3, 20), *(pytest.param(other, marks=pytest.mark.thorough) for other in ((2, 20), (5, 15)))]
 )

@@ -72,6 +72,7 @@ WITHIN = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("useful", "kind"),
     [
@@ -147,6 +148,7 @@ TREND = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("useful", "kind"),
     [
@@ -161,6 +163,7 @@ def test_trend(tmp_path: Path, useful: dict[tuple[int, float], float], kind: Ver
     assert judged(tmp_path, trials_of(useful), claim(**TREND)).kind is kind
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("flat_within", "kind"), [(0.05, DISAGREES), (0.01, INCONCLUSIVE)])
 def test_flat_respects_the_trials_own_errors(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
     """Repeats alike to 0.2 %; each tax is known to 1.75 %, so the ratio of two to 2.5 %."""
@@ -169,6 +172,7 @@ def test_flat_respects_the_trials_own_errors(tmp_path: Path, flat_within: float,
     assert judged(tmp_path, trials_of(useful), claim(**{**TREND, "predicate": predicate})).kind is kind
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("flat_within", "kind"), [(0.002, AGREES), (0.02, INCONCLUSIVE)])
 def test_a_change_that_is_hardly_one_is_no_trend(tmp_path: Path, flat_within: float, kind: VerdictKind) -> None:
     """The tax falls from level to level, by 1.5 % in all, which is known to 3 %: more than flat, or less."""
@@ -178,6 +182,7 @@ def test_a_change_that_is_hardly_one_is_no_trend(tmp_path: Path, flat_within: fl
     assert judged(tmp_path, trials, claim(**{**TREND, "predicate": predicate})).kind is kind
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("falling", "kind"), [(1, INCONCLUSIVE), (2, INCONCLUSIVE), (3, AGREES)])
 def test_a_trend_needs_more_groups_than_not(tmp_path: Path, falling: int, kind: VerdictKind) -> None:
     """All groups together are significant even where one or two of four make it; the others move by chance."""
@@ -194,6 +199,7 @@ def test_a_trend_needs_more_groups_than_not(tmp_path: Path, falling: int, kind: 
     assert verdict.kind is kind, verdict.finding.sentence
 
 
+@pytest.mark.thorough
 def test_a_level_is_found_beside_levels_that_are_words(tmp_path: Path) -> None:
     """`frame: [64 B, imix]`: a table's column has one type, so 64 becomes the string "64"."""
     trials = [
@@ -232,6 +238,7 @@ def test_a_ratio_contains_the_errors_of_both_sides(tmp_path: Path) -> None:
     assert own < (number.high - number.low) / 2 < own + 0.01
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("polls", "kind"), [({1: 0, 2: 10, 4: 77}, AGREES), ({1: 0, 2: 0, 4: 0}, INCONCLUSIVE)], ids=["rises", "stays"]
 )
@@ -277,6 +284,7 @@ RATIO = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("polls", "kind"),
     [
@@ -290,6 +298,7 @@ def test_ratio(tmp_path: Path, polls: dict[int, int], kind: VerdictKind) -> None
     assert judged(tmp_path, poll_trials(polls), claim(**RATIO)).kind is kind
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("polls", "kind"),
     [
@@ -319,6 +328,7 @@ def test_largest_fall(tmp_path: Path, useful: dict[tuple[int, float], float], ki
     assert judged(tmp_path, trials_of(useful), one).kind is kind
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("polls", "kind"),
     [
@@ -335,6 +345,7 @@ def test_linear(tmp_path: Path, polls: dict[int, int], kind: VerdictKind) -> Non
     assert judged(tmp_path, poll_trials({queues: count * 10_000 for queues, count in polls.items()}), one).kind is kind
 
 
+@pytest.mark.thorough
 def test_noise_alone_does_not_bend_a_line(tmp_path: Path) -> None:
     one = claim(metric="tax_share", predicate={"kind": "linear", "factor": "queues", "r_squared": 0.999})
     useful = {(1, 1.0): 0.9, (2, 1.0): 0.79, (3, 1.0): 0.72, (4, 1.0): 0.6}
@@ -342,6 +353,7 @@ def test_noise_alone_does_not_bend_a_line(tmp_path: Path) -> None:
     assert judged(tmp_path / "exact", trials_of(useful, [-0.0001, 0.0, 0.0001]), one).kind is DISAGREES
 
 
+@pytest.mark.thorough
 def test_a_ratio_compares_levels_that_are_words(tmp_path: Path) -> None:
     trials = [
         synthetic.trial(f"{shape}{repeat}", shape, repeat, {"shape": shape}, pps=pps + repeat)
@@ -479,6 +491,7 @@ EMULATED = REAL | {"testbed": {"name": "vm-pair", "kind": "vm-pair", "emulated":
 MODEL = REAL | {"testbed": {"name": "model", "kind": "model"}}
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("need", ["line", "pcie", "ddio"])
 @pytest.mark.parametrize(("meta", "judges"), [(VIRTUAL, False), (EMULATED, False), (MODEL, False), (REAL, True)])
 def test_claims_about_hardware_are_not_judged_on_a_virtual_nic(
@@ -489,6 +502,7 @@ def test_claims_about_hardware_are_not_judged_on_a_virtual_nic(
     assert judges or verdict.finding.sentence.startswith("The claim is about ")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("rate", "judges"), [(200, False), (10_000, True), (None, True)])
 def test_claims_about_cores_that_meet_need_a_link_that_lets_them(
     tmp_path: Path, rate: int | None, judges: bool
@@ -678,6 +692,7 @@ def test_a_condition_on_a_fixed_parameter_is_held_against_it(tmp_path: Path) -> 
 LINEAR = {"metric": "tax_share", "predicate": {"kind": "linear", "factor": "queues", "r_squared": 0.9}}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [WITHIN, LINEAR])
 def test_repeats_that_luck_could_end_have_wider_intervals(tmp_path: Path, kind: dict[str, Any]) -> None:
     until = {"spec": {"name": "synthetic", "parameters": {}, "repeats": {"count": None, "until": {"metric": "ipc"}}}}
@@ -691,6 +706,7 @@ def test_repeats_that_luck_could_end_have_wider_intervals(tmp_path: Path, kind: 
     assert "intervals have the level 98.5 %" in luck.finding.sentence
 
 
+@pytest.mark.thorough
 def test_a_trend_of_one_group_in_four_is_no_trend(tmp_path: Path) -> None:
     useful = {
         (queues, load): 0.4 + (0.1 * step if load == 0.25 else 0)
@@ -703,6 +719,7 @@ def test_a_trend_of_one_group_in_four_is_no_trend(tmp_path: Path) -> None:
     assert "in 1 of 4 groups (load 25 %), flat or the opposite in 0 (" in verdict.finding.sentence
 
 
+@pytest.mark.thorough
 def test_a_group_whose_ends_alone_show_a_trend_does_not_show_it(tmp_path: Path) -> None:
     """Useful cycles fall from level to level but for the last one, which lies above the first: no rise."""
     course = {1: 0.50, 2: 0.70, 3: 0.67, 4: 0.64, 5: 0.61, 6: 0.58, 7: 0.55, 8: 0.52}
@@ -742,6 +759,7 @@ def test_deviations_of_the_spec_from_the_paper_are_reported(tmp_path: Path) -> N
     assert "encapsulation: gre-ipv6 in the paper, ipip here" in evaluate_run(run)[0].differs
 
 
+@pytest.mark.thorough
 def test_more_work_than_the_papers_router_is_reported(tmp_path: Path) -> None:
     done = {"workload": "l3fwd-lpm", "lookups": 256, "generator_sleep": 200_000, "trace": "made.pcap", "frame": 64}
     trials = [record | {"params": done} for record in trials_of({(1, 1.0): 0.75})]
@@ -874,6 +892,7 @@ def test_every_row_of_a_paper_has_its_place_in_the_page(checkout: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_an_average_over_some_of_the_levels_decides_nothing(tmp_path: Path) -> None:
     spec = "format: 1\nname: synthetic\ntitle: t\nparameters: {workload: l3fwd-lpm}\nrepeats: {count: 3}\n"
     spec += "factors: {queues: [1, 4], load_of_max: [10 %, 50 %, 90 %, 100 %]}\n"

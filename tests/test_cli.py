@@ -37,6 +37,7 @@ def test_every_command_has_help_with_examples(cli: Cli, command: str) -> None:
     assert f"    pollscope {command}" in done.stdout.partition("Examples:")[2]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("first", "unwanted"),
     [
@@ -118,6 +119,7 @@ def test_validate_shows_every_problem_on_a_line_of_its_own(cli: Cli) -> None:
     assert done.stdout.strip().endswith("s-f5-polling-tax.yaml: ok")
 
 
+@pytest.mark.thorough
 def test_a_folder_means_all_its_specs(cli: Cli, checkout: Path) -> None:
     done = cli("validate", checkout / "experiments")
     assert done.returncode == 0
@@ -181,6 +183,7 @@ def test_signals_that_come_together_are_one_interrupt(monkeypatch: pytest.Monkey
         interrupt(signal.SIGINT, None)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("module", ["signal", "typer"])
 def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, module: str) -> None:
     """While the first or a later module is loaded."""

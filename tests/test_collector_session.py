@@ -110,6 +110,7 @@ ENDLESS = """
 """
 
 
+@pytest.mark.thorough
 def test_a_tool_that_prints_without_end_fills_no_disk(
     tmp_path: Path, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +147,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")
 @pytest.mark.parametrize("source", [FLOOD, GOOD], ids=["while it records", "when it is closed"])
 @pytest.mark.parametrize("file", ["raw", "pace"])
@@ -217,6 +219,7 @@ def test_cpu_use_is_measured(make_tool: MakeTool, tmp_path: Path) -> None:
     assert read is not None and 0 < read < 0.5
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("source", "status", "reason"),
     [

@@ -50,6 +50,7 @@ def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
     assert "3 trials per point" in text
 
 
+@pytest.mark.thorough
 def test_of_many_equal_metrics_hardly_any_differs(tmp_path: Path) -> None:
     """Four hundred points at which nothing differs: single intervals leave out 0 at some twenty, together at none."""
     rng = np.random.default_rng(5)
@@ -60,6 +61,7 @@ def test_of_many_equal_metrics_hardly_any_differs(tmp_path: Path) -> None:
     assert all(each.adjusted >= each.p for each in found)
 
 
+@pytest.mark.thorough
 def test_only_what_exceeds_noise_is_filled(tmp_path: Path) -> None:
     found = compare_levels(iommu_run(tmp_path / "run"), "iommu", ["rx_pps"])
     _values, ratios = draw_comparison(found).axes
@@ -70,6 +72,7 @@ def test_only_what_exceeds_noise_is_filled(tmp_path: Path) -> None:
     assert weights == ["normal", "bold"]
 
 
+@pytest.mark.thorough
 def test_whiskers_are_the_intervals(tmp_path: Path) -> None:
     found = compare_levels(iommu_run(tmp_path / "run"), "iommu", ["rx_pps"])
     values, ratios = draw_comparison(found).axes
@@ -95,6 +98,7 @@ def test_a_figure_of_many_points_stays_on_a_page_and_spreads_wide_ratios(tmp_pat
     assert len(pd.read_csv(paths[1])) == len(every)
 
 
+@pytest.mark.thorough
 def test_one_trial_per_side_has_no_interval_and_is_hollow(tmp_path: Path) -> None:
     trials = [synthetic.trial(mode, mode, 0, {"knob.iommu": mode}, pps=RATES[mode]) for mode in ("off", "strict")]
     run = read_run(synthetic.write_run(tmp_path / "run", trials, row="I-IOMMU"))
@@ -104,6 +108,7 @@ def test_one_trial_per_side_has_no_interval_and_is_hollow(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.thorough
 def test_two_runs_are_drawn(tmp_path: Path) -> None:
     one = iommu_run(tmp_path / "one", run_id="first")
     two = iommu_run(tmp_path / "two", run_id="second")
@@ -130,6 +135,7 @@ def test_the_command_prints_where_the_files_are(tmp_path: Path) -> None:
     assert set(pd.read_csv(tmp_path / paths[3])["first_modelled"]) == {False}
 
 
+@pytest.mark.thorough
 def test_levels_of_a_modelled_run_are_said_to_be_so(tmp_path: Path) -> None:
     run = iommu_run(tmp_path / "run")
     lines = [{**json.loads(line), "modelled": True} for line in (run.path / "trials.jsonl").read_text().splitlines()]
@@ -140,6 +146,7 @@ def test_levels_of_a_modelled_run_are_said_to_be_so(tmp_path: Path) -> None:
     assert set(pd.read_csv(data)["second_modelled"]) == {True}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "command",
     [("claims",), ("explain",), ("compare", "--by", "iommu"), ("figures", "--x", "knob.iommu", "--y", "rx_pps")],
@@ -160,6 +167,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert "choose another folder with --out" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("modes", "figures"), [(("off", "strict"), 1), (("off",), 0)])
 def test_the_report_shows_the_levels_of_a_knob(tmp_path: Path, modes: tuple[str, ...], figures: int) -> None:
     run = iommu_run(tmp_path / "run", modes)
@@ -204,6 +212,7 @@ def test_differences_of_hosts_and_builds_are_listed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_two_runs_are_a_and_b_with_what_differs(tmp_path: Path) -> None:
     one = iommu_run(tmp_path / "one", run_id="first", spec={"parameters": {"burst": 32}})
     two = iommu_run(tmp_path / "two", run_id="second", spec={"parameters": {"burst": 64}})

@@ -32,6 +32,7 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
 RARELY, OFTEN = 131_072, 16
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("places", "odds"), [(128, RARELY), (2, OFTEN)])
 @pytest.mark.parametrize("build", ["stress", "stress-tsan", "stress-asan"])
 def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places: int, odds: int) -> None:
@@ -45,6 +46,7 @@ def test_every_frame_comes_once_under_stalls(build_dir: Path, build: str, places
     assert done.stderr == ""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("places", [64, 512, 4096])
 def test_one_core_continues_for_a_full_ring_while_the_other_stalls(build_dir: Path, places: int) -> None:
     """Stall one core after its reservation until the other finds nothing: by then the whole ring is reserved."""
@@ -69,6 +71,7 @@ def test_invalid_stall_arguments_are_refused(build_dir: Path, arguments: tuple[o
     assert done.stderr.startswith("usage: corec-stall")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("variant", "frames", "places", "odds"),
     [("unbounded", 10_000, 8, OFTEN), ("late-clear", 10_000, 2, OFTEN), ("narrow-count", 100_000, 4, 256)],
@@ -116,6 +119,7 @@ def relacy(folder: Path, *defines: str, optimise: str = "-O1") -> Path:
     return program
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("variant", ["", "-no-look", "-standard"])
 def test_the_cost_of_a_burst_is_printed(build_dir: Path, variant: str) -> None:
     printed = subprocess.run([build_dir / f"corec-cost{variant}"], capture_output=True, text=True, check=True).stdout
@@ -140,6 +144,7 @@ def wire_bench(build_dir: Path, lines: str) -> list[list[int]]:
     ]
 
 
+@pytest.mark.thorough
 def test_two_cores_run_the_workloads_by_every_way_to_share(build_dir: Path) -> None:
     """Run each loop, longer if two workers on one busy CPU make no progress at first. Refuse an unknown loop."""
     ways = ("standard", "corec", "locked", "trylock", "held", "waited", "rss", "spread", "hashed")
@@ -223,6 +228,7 @@ def spin(folder: Path, *defines: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -235,6 +241,7 @@ def test_no_interleaving_breaks_the_protocol(tmp_path: Path, sizes: tuple[str, .
     assert "errors: 0" in done.stdout, done.stdout[-3000:]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     "fault",
     [

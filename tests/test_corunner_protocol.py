@@ -89,6 +89,7 @@ def test_hello_says_what_is_missing_and_why(corunner: Corunner) -> None:
     assert ("stress-ng" in hello["absent"]) == (shutil.which("stress-ng") is None)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("work", "unit", "footprint"),
     [
@@ -114,6 +115,7 @@ def test_each_work_is_counted_in_its_unit(corunner: Corunner, work: dict[str, An
         assert not isinstance(value, dict) or "absent" not in value or len(value["absent"]) > 10
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("more", "policy"), [({}, os.SCHED_OTHER), ({"scheduling": "idle"}, os.SCHED_IDLE)])
 def test_a_worker_may_wait_until_its_cpu_is_idle(corunner: Corunner, more: dict[str, Any], policy: int) -> None:
     (made,) = corunner.good("configure", workers=[worker("spin", **more)])["workers"]
@@ -153,6 +155,7 @@ def test_a_window_of_another_program_is_cut_afterwards(corunner: Corunner) -> No
     assert corunner.ask("stop")["error"] == "no trial is running"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("workers", "where", "error"),
     [
@@ -258,6 +261,7 @@ def test_stress_ng_counts_bogo_operations(corunner: Corunner) -> None:
     assert found["bogo_ops_per_s"] == pytest.approx(found["bogo_ops"] / found["run_s"], rel=0.01)
 
 
+@pytest.mark.one_in(2)
 @NEEDS_STRESS_NG
 @pytest.mark.parametrize("after_s", [0, 1])
 def test_stress_ng_is_ended_with_a_killed_corunner(corunner: Corunner, after_s: float) -> None:

@@ -125,7 +125,8 @@ def test_a_lost_corunner_fails_its_trial_in_one_line_and_the_next_gets_another(c
 
 
 @pytest.mark.parametrize(
-    "how", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)]
+    "how",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGINT, signal.SIGTERM))],
 )
 def test_no_corunner_outlives_the_runner(cli: Cli, how: signal.Signals) -> None:
     process = cli.start("run", cli.spec(ALONE.replace("window: 30 ms", "window: 20 s")))
@@ -185,6 +186,7 @@ def test_bad_corunner_is_refused_with_line_and_key(cli: Cli, change: tuple[str, 
     assert error in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_dut_and_corunner_are_measured_over_one_window(cli: Cli, build_dir: Path) -> None:
     cli.node = build_dir / "pollscope-node"

@@ -55,6 +55,7 @@ def _mean(values: Sequence[float], _chance: np.random.Generator) -> Estimate:
     return mean_estimate(values)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("estimate", [_mean, _ratio, _product])
 @pytest.mark.parametrize(
     ("planted", "least"),

@@ -116,6 +116,7 @@ def test_a_lost_worker_loses_no_result(tmp_path: Path, workers: Workers) -> None
     assert results(tmp_path / "there") == results(tmp_path / "local")
 
 
+@pytest.mark.thorough
 def test_an_unusable_scheduler_is_refused_in_one_line(tmp_path: Path) -> None:
     nobody = pollscope(*SWEEP, "--dask", "tcp://127.0.0.1:9", cwd=tmp_path)
     said = [line for line in nobody.stderr.splitlines() if not line.startswith("quick: ")]
@@ -152,6 +153,7 @@ def test_a_scheduler_on_a_network_is_not_contacted(tmp_path: Path) -> None:
     assert "anyone who reaches" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_scheduler_on_all_addresses_is_refused(tmp_path: Path) -> None:
     everywhere = Workers(tmp_path, host="0.0.0.0")
     try:

@@ -48,6 +48,7 @@ def fill(disk: Path, but_bytes: int) -> Path:
     return path
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("place", ["file/results", "/proc/nowhere", "/dev/full"])
 def test_a_run_folder_that_cannot_be_made_is_one_line(cli: Cli, place: str) -> None:
     done = cli("run", cli.spec(), "--out", place)
@@ -56,6 +57,7 @@ def test_a_run_folder_that_cannot_be_made_is_one_line(cli: Cli, place: str) -> N
     assert place in done.stderr
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("place", ["file/samples.csv", "/proc/samples.jsonl", "/proc/samples.parquet"])
 def test_samples_that_cannot_be_written(cli: Cli, place: str) -> None:
     """The error comes before they are recorded."""
@@ -66,6 +68,7 @@ def test_samples_that_cannot_be_written(cli: Cli, place: str) -> None:
     assert f"{place}: cannot be written: " in done.stderr
 
 
+@pytest.mark.one_in(4)
 @FULL
 @pytest.mark.parametrize("kib", [0, 8, 262, 270, 285, 300])
 def test_a_full_disk_ends_a_run_in_one_line_and_resume_completes_it(cli: Cli, disk: Path, kib: int) -> None:
@@ -90,6 +93,7 @@ def test_a_full_disk_ends_a_run_in_one_line_and_resume_completes_it(cli: Cli, di
     assert not list(folders[0].glob(".*"))
 
 
+@pytest.mark.one_in(2)
 @FULL
 @pytest.mark.parametrize("kib", [330, 400])
 def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
@@ -105,6 +109,7 @@ def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
     assert_complete(read_run(folder))
 
 
+@pytest.mark.thorough
 @FULL
 def test_collected_samples_survive_a_full_disk(cli: Cli, disk: Path) -> None:
     """Hours may be in it."""

@@ -23,7 +23,7 @@ def commands(page: Path) -> list[str]:
 
 
 APART = ["first-experiment.md"]  # test_first_experiment.py runs it and checks its files
-LONG = ["reproduce.md", "results.md"]  # pages whose commands take minutes
+LONG = ["diagnose.md", "reproduce.md", "results.md"]  # pages whose commands take longest
 PAGES = [
     page
     for page in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md")))

@@ -54,6 +54,7 @@ mount --bind "$NONE" /sys/kernel/mm/hugepages && exec "$@"
 """
 
 
+@pytest.mark.thorough
 def test_without_hugepages_doctor_plan_run_and_report_say_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     none = cli.folder / "none"
     for name in ("nr_hugepages", "free_hugepages"):

@@ -43,6 +43,7 @@ def test_driver_suite_passes_under_sanitizers(asan_build_dir: Path) -> None:
     assert_passed(run_suite(asan_build_dir))
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_threads_are_safe_without_membarrier(build_dir: Path) -> None:
     """Where the kernel refuses membarrier(2), senders fence instead."""

@@ -81,6 +81,7 @@ def test_txonly_and_rxonly_work(build_dir: Path) -> None:
         assert number(testpmd.tell("show port 1 rxq 0 desc used count"), "Used desc count") == 0
 
 
+@pytest.mark.thorough
 def test_large_and_segmented_frames_pass(build_dir: Path) -> None:
     options = [
         "--max-pkt-len=9018",
@@ -100,6 +101,7 @@ def test_large_and_segmented_frames_pass(build_dir: Path) -> None:
         assert_accounts(testpmd, 0, 1)
 
 
+@pytest.mark.thorough
 def test_rss_and_reta_commands_work(four_queues: Testpmd) -> None:
     assert number(four_queues.tell("show port info 1"), "Redirection table size") == 512
     four_queues.tell("port config all rss ip")
@@ -163,6 +165,7 @@ def test_infinite_feed_needs_no_generator(build_dir: Path) -> None:
         assert stats["RX-bytes"] == 124 * stats["RX-packets"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("devargs", "named"),
     [
@@ -214,6 +217,7 @@ def test_secondary_process_sends_and_receives(build_dir: Path, file_prefix: str)
         assert_accounts(second, 0, 1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dma", ["copy", "swap"])
 def test_corec_queues_work_under_a_program_that_knows_nothing_of_them(build_dir: Path, dma: str) -> None:
     options = ["--rxq=4", "--txq=4", "--rxd=256", "--total-num-mbufs=16384"]

@@ -56,7 +56,7 @@ LIMITED = {
 
 @pytest.mark.parametrize(
     "what",
-    [each if each in ("cores", "a light load") else pytest.param(each, marks=pytest.mark.thorough) for each in LIMITED],
+    [each if each == "cores" else pytest.param(each, marks=pytest.mark.thorough) for each in LIMITED],
 )
 def test_a_run_that_is_limited_on_purpose_names_its_limit(
     what: str, build_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

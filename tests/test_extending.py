@@ -131,6 +131,7 @@ def test_a_new_metric_is_derived_and_answered(walk: Walk) -> None:
     assert "| `packets_per_poll` |" in walk.docs("reference-metrics.md")
 
 
+@pytest.mark.thorough
 @of("A collector")
 def test_a_new_collector_is_listed_and_collects(walk: Walk) -> None:
     collected, replayed = walk.outputs()
@@ -141,6 +142,7 @@ def test_a_new_collector_is_listed_and_collects(walk: Walk) -> None:
     assert "| `softnet` |" in walk.docs("reference-metrics.md")
 
 
+@pytest.mark.thorough
 @of("A knob")
 def test_a_new_knob_is_set_and_restored(walk: Walk) -> None:
     _, turned, value, restored = walk.outputs()

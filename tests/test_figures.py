@@ -143,6 +143,7 @@ def test_time_taken_away_does_not_move_the_bars(tax_run: RunFolder, tmp_path: Pa
     assert "Other work" not in quiet.caption
 
 
+@pytest.mark.thorough
 def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tax_svg: str, tmp_path: Path) -> None:
     trials = [
         record
@@ -158,6 +159,7 @@ def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tax_svg: str, tmp_path: 
     assert "Full load, by work" not in words(tax_svg)
 
 
+@pytest.mark.thorough
 def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
     trials = [
         record
@@ -171,6 +173,7 @@ def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
     assert "512 descriptors" in text
 
 
+@pytest.mark.thorough
 def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> None:
     """Busy polls timed one by one are known nevertheless, but testpmd's definition has no bar to mark."""
     trials = tax_trials()
@@ -224,6 +227,7 @@ def test_absent_data_is_a_panel_with_the_reason(poll_svg: str, tmp_path: Path) -
     assert f"absent, because {synthetic.NO_PMU}" in words(svg_of(ipc, "S-F6", tmp_path / "out"))
 
 
+@pytest.mark.thorough
 def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
     trials = tax_trials()
     for record in trials:
@@ -247,12 +251,14 @@ def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: P
     assert "no valid trial" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
 
 
+@pytest.mark.thorough
 def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "S-F8", [record for record in poll_trials() if record["repeat"] == 0])
     svg_of(run, "S-F8", tmp_path / "out")
     assert "Means of 1 trials" not in figure_data("S-F8", run).caption
 
 
+@pytest.mark.thorough
 def test_the_same_data_give_the_same_file(poll_run: RunFolder, tmp_path: Path) -> None:
     first, second = (save_figure(drawn("S-F8"), poll_run, Target(tmp_path / name, "f")) for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
@@ -286,6 +292,7 @@ def test_bad_usage_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], 
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_of_several_pairs_one_is_drawn_and_the_others_are_named(tmp_path: Path) -> None:
     trials = [
         synthetic.trial(f"{pair}{repeat}", "queues=1", repeat, {"queues": 1}, pps=0, polls=polls + repeat)
@@ -318,6 +325,7 @@ def test_an_axis_is_logarithmic_where_levels_would_lie_on_each_other(levels: tup
     assert axes.get_xscale() == scale
 
 
+@pytest.mark.thorough
 def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: Path) -> None:
     """Matplotlib would, while it looks for fonts: after 5 s, here at once."""
     code = (
@@ -330,6 +338,7 @@ def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: 
     assert list(tmp_path.glob("fontlist-*.json")) != []
 
 
+@pytest.mark.thorough
 def test_a_matplotlibrc_in_the_current_folder_has_no_effect(tax_run: RunFolder, tmp_path: Path) -> None:
     # Otherwise a stranger's folder could run LaTeX, whose preamble can read the user's files.
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\ntext.latex.preamble: \\input{/etc/passwd}\n")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import synthetic_run as synthetic
 from test_figures import run_of, svg_of, words
 
@@ -35,6 +36,7 @@ def test_the_multiplication_is_drawn_relative_to_an_idle_neighbour(tmp_path: Pat
         assert word in text
 
 
+@pytest.mark.thorough
 def test_the_router_is_drawn_relative_to_itself_alone(tmp_path: Path) -> None:
     trials = []
     for corunner, pps in (("none", 1e6), ("matmul", 0.58e6)):
@@ -47,6 +49,7 @@ def test_the_router_is_drawn_relative_to_itself_alone(tmp_path: Path) -> None:
         assert word in text
 
 
+@pytest.mark.thorough
 def test_frequencies_stand_beside_the_stated_ones(tmp_path: Path) -> None:
     trials = [
         beside({"spinning_cores": cores}, repeat, 1000.0, hz + repeat)
@@ -58,6 +61,7 @@ def test_frequencies_stand_beside_the_stated_ones(tmp_path: Path) -> None:
         assert word in text
 
 
+@pytest.mark.thorough
 def test_polled_queues_are_compared_with_the_same_cores_left_idle(tmp_path: Path) -> None:
     hz = {("idle", 1): 3.0e9, ("idle", 8): 2.9e9, ("dut", 1): 2.95e9, ("dut", 8): 2.61e9}
     trials = [
@@ -83,6 +87,7 @@ def test_a_generator_and_the_virtual_nic_are_bars_of_their_own(tmp_path: Path) -
         assert word in text
 
 
+@pytest.mark.thorough
 def test_without_frequencies_the_reason_is_shown(tmp_path: Path) -> None:
     trials = [beside({"spinning_cores": 0}, repeat, 1000.0) for repeat in range(3)]
     text = words(svg_of(run_of(tmp_path / "run", "S-T4.2", trials), "S-T4.2", tmp_path / "out"))

@@ -116,6 +116,7 @@ def _dark(colour: Any) -> float:
     return round(0.2126 * red + 0.7152 * green + 0.0722 * blue, 2)
 
 
+@pytest.mark.thorough
 def test_the_gallery_has_every_figure_of_a_run() -> None:
     assert set(FACTORS) == {row for row in figure_rows() if isinstance(figure_of(row), PaperFigure)}
 
@@ -135,6 +136,7 @@ EACH = [
 WHOLE = [pytest.param(row, "whole", marks=pytest.mark.thorough) for row, at in ROW_STATE.items() if at != "whole"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("row", "state"), [*EACH, *WHOLE])
 def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
     figure, data = finished(paper_figure(row), gallery_run(tmp_path / "run", row, state))
@@ -202,6 +204,7 @@ def _check_values(axes: Axes) -> None:
         assert turn(max(values)) >= (turn(top) - turn(bottom)) / 3 or max(values) == 0
 
 
+@pytest.mark.thorough
 def test_intervals_of_several_lines_stand_side_by_side(tmp_path: Path) -> None:
     figure, _ = finished(paper_figure("S-F8"), gallery_run(tmp_path / "run", "S-F8", "whole"))
     compared = 0
@@ -246,6 +249,7 @@ def test_intervals_without_overlap_stay_at_their_marks() -> None:
     assert xs == {round(float(axes.transData.transform((1.0, 1.0))[0]), 6)} or not xs
 
 
+@pytest.mark.thorough
 def test_one_wild_interval_is_cut_and_marked(tmp_path: Path) -> None:
     figure, _ = finished(paper_figure("I-F5"), gallery_run(tmp_path / "run", "I-F5", "wild"))
     assert NAMES_OF_MARKS.keys() & set(legend_names(figure)) == {MARKS[CUT][1]}
@@ -276,11 +280,13 @@ def test_absent_panels_become_a_sentence(tmp_path: Path) -> None:
     assert "Absent" not in data.caption
 
 
+@pytest.mark.thorough
 def test_a_frontier_without_power_says_why(tmp_path: Path) -> None:
     _, data = finished(paper_figure("H-FRONTIER"), gallery_run(tmp_path / "run", "H-FRONTIER", "whole"))
     assert "Absent, so not drawn: Power of all packages, because " in data.caption
 
 
+@pytest.mark.thorough
 def test_the_figure_loses_the_lines_that_it_no_longer_needs(tmp_path: Path) -> None:
     run = gallery_run(tmp_path / "run", "I-F6", "whole")
     tall, _ = finished(paper_figure("I-F6"), run, keeps_absent=True)
@@ -307,6 +313,7 @@ def test_the_command_keeps_absent_panels_when_asked(tmp_path: Path) -> None:
         assert said in (tmp_path / f"{choice}.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_an_invisible_floor_becomes_a_sentence(tmp_path: Path) -> None:
     figure, data = finished(paper_figure("H-F3b"), gallery_run(tmp_path / "run", "H-F3b", "whole"))
     assert FLOOR not in legend_names(figure)
@@ -331,6 +338,7 @@ def pairs_run(folder: Path) -> RunFolder:
     return read_run(synthetic.write_run(folder, trials, row=None, rows=[]))
 
 
+@pytest.mark.thorough
 def test_each_pair_is_a_line_of_a_sweep(tmp_path: Path) -> None:
     run = pairs_run(tmp_path / "run")
     for figure in (default_figure(run), asked_figure(run, {"x": "queues", "y": ("tx_pps",)}, narrow=False)):
@@ -346,6 +354,7 @@ def test_each_pair_is_a_line_of_a_sweep(tmp_path: Path) -> None:
     assert legend_names(held) == []
 
 
+@pytest.mark.thorough
 def test_amounts_begin_at_zero_where_intervals_do(tmp_path: Path) -> None:
     run = gallery_run(tmp_path / "run", "H-F3b", "noisy")
     for x, y in (("queues", "tx_pps"), ("queues", "latency_sent_p50_ns")):
@@ -353,6 +362,7 @@ def test_amounts_begin_at_zero_where_intervals_do(tmp_path: Path) -> None:
         assert figure.axes[0].get_ylim()[0] == 0
 
 
+@pytest.mark.thorough
 def test_values_stated_by_a_paper_do_not_compress_the_data(tmp_path: Path) -> None:
     far, data = finished(paper_figure("S-F12"), gallery_run(tmp_path / "far", "S-F12", "whole"))
     assert "SoCC'19: below 100 Gb/s (beyond the axis)." in data.caption

@@ -69,12 +69,14 @@ def test_a_distribution_is_described_in_words(tmp_path: Path) -> None:
     assert "to 100 us" in description.replace("µ", "u")
 
 
+@pytest.mark.thorough
 def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     trials = [record for record in shaped_trials(("SQ",)) if record["factors"]["queues"] > 1]
     text = words(svg_of(run_of(tmp_path / "run", "S-F9", trials), "S-F9", tmp_path / "out"))
     assert "the run has no point with one queue" in text
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("row", "workload", "label", "stated"),
     [
@@ -98,6 +100,7 @@ def test_cores_at_one_queue_are_lines_beside_what_the_table_states(
         assert word in text
 
 
+@pytest.mark.thorough
 def test_values_of_a_table_lie_within_the_axis_if_one_core_was_measured(tmp_path: Path) -> None:
     trials = [
         synthetic.trial(f"corec:{repeat}", "corec", repeat, {"cores": 1, "organisation": "corec"}, pps=1e6 + repeat)
@@ -126,6 +129,7 @@ def shared_trials() -> list[dict[str, Any]]:
     return trials
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("row", "label", "stated"),
     [
@@ -141,6 +145,7 @@ def test_latency_of_one_queue_is_drawn_beside_one_queue_per_core(
         assert word in text
 
 
+@pytest.mark.thorough
 def test_order_of_traces_stands_beside_the_table(tmp_path: Path) -> None:
     trials = []
     for cores, late in ((1, []), (2, [3, 5])):
@@ -154,6 +159,7 @@ def test_order_of_traces_stands_beside_the_table(tmp_path: Path) -> None:
         assert word in text
 
 
+@pytest.mark.thorough
 def test_distributions_of_organisations_are_not_mixed(tmp_path: Path) -> None:
     data = figure_data("C-F6", run_of(tmp_path / "run", "C-F6", shared_trials()))
     found = pooled_latencies(data, ("organisation", "load_of_max"))
@@ -161,6 +167,7 @@ def test_distributions_of_organisations_are_not_mixed(tmp_path: Path) -> None:
     assert found["corec", 0.95].percentile(99.9) <= 2000 < found["scale-out", 0.95].smallest
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("row", "shapes", "value"),
     [
@@ -192,6 +199,7 @@ def sized_trials() -> list[dict[str, Any]]:
     return trials
 
 
+@pytest.mark.thorough
 def test_single_core_rates_are_drawn_by_size(tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", "S-F12", sized_trials()), "S-F12", tmp_path / "out"))
     for word in (
@@ -204,18 +212,21 @@ def test_single_core_rates_are_drawn_by_size(tmp_path: Path) -> None:
     assert "absent" not in text
 
 
+@pytest.mark.thorough
 def test_without_a_receiving_core_the_caption_says_why(tmp_path: Path) -> None:
     trials = [record for record in sized_trials() if record["factors"]["workload"] == "tx"]
     text = words(svg_of(run_of(tmp_path / "run", "S-F12", trials), "S-F12", tmp_path / "out"))
     assert "Absent, so not drawn: Dropped at the RX port, because" in text
 
 
+@pytest.mark.thorough
 def test_points_that_the_generator_limits_are_marked(tmp_path: Path) -> None:
     meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
     run = run_of(tmp_path / "run", "S-F10a", shaped_trials(("SQ",)), **meta)
     assert "limit of the generator, not of the DUT" in words(svg_of(run, "S-F10a", tmp_path / "out"))
 
 
+@pytest.mark.thorough
 def test_feeds_are_lines_of_their_own_and_only_the_wire_has_a_generator(tmp_path: Path) -> None:
     meta = {"spec": {"name": "synthetic", "parameters": {"saturate": True}}}
     trials = [
@@ -233,6 +244,7 @@ def test_feeds_are_lines_of_their_own_and_only_the_wire_has_a_generator(tmp_path
     assert saturated_generator_points(run, current_table(run)) == {}
 
 
+@pytest.mark.thorough
 def test_llc_loads_are_drawn_where_they_are_counted(tmp_path: Path) -> None:
     trials = shaped_trials(("FB",))
     for record in trials:
@@ -254,11 +266,13 @@ def test_a_distribution_holds_every_packet_of_its_trials(tmp_path: Path) -> None
     assert [share for _, share in curve] == sorted(share for _, share in curve)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("row", "word"), [("H-F3b", "99th percentile"), ("H-F3c", "100 queues")])
 def test_light_load_figures(tmp_path: Path, row: str, word: str) -> None:
     assert word in words(svg_of(run_of(tmp_path / "run", row, latency_trials()), row, tmp_path / "out"))
 
 
+@pytest.mark.thorough
 def test_the_caption_does_not_claim_that_latency_leaves_interruptions_out(tmp_path: Path) -> None:
     trials = latency_trials()
     for record in trials:
@@ -283,6 +297,7 @@ def test_a_tiny_tax_is_drawn_tiny(tmp_path: Path) -> None:
     assert work.get_ylim()[1] >= 5
 
 
+@pytest.mark.thorough
 def test_ways_to_several_cores_stand_side_by_side(tmp_path: Path) -> None:
     trials = []
     for organisation, buffers, shape, flows in (

@@ -59,6 +59,7 @@ def crossed(levels: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(levels, each, strict=True)) for each in product(*levels.values())]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", ROWS)
 def test_a_full_run_is_drawn_beside_the_papers_values(row: str, tmp_path: Path) -> None:
     text = words(svg_of(run_of(tmp_path / "run", row, trials_at(crossed(LEVELS[row]))), row, tmp_path / "out"))
@@ -66,6 +67,7 @@ def test_a_full_run_is_drawn_beside_the_papers_values(row: str, tmp_path: Path) 
         assert each in text
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", ROWS)
 def test_one_point_with_one_trial_is_drawn(row: str, tmp_path: Path) -> None:
     point = {name: levels[0] for name, levels in LEVELS[row].items()}
@@ -73,6 +75,7 @@ def test_one_point_with_one_trial_is_drawn(row: str, tmp_path: Path) -> None:
     assert "Mpps" in text
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", ROWS)
 def test_a_run_without_trials_says_why(row: str, tmp_path: Path) -> None:
     reason = "needs 21 CPUs (10 workers, 10 dispatchers, 1 generator); this host has 2 to give"
@@ -89,6 +92,7 @@ def test_a_testbed_that_could_host_nothing_is_said_once(row: str, tmp_path: Path
     assert text.count("needs 5 CPUs") == 2  # in the figure once, and in its caption
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("row", ["S-F13", "S-F16", "H-F3a", "S-F10a"])
 def test_a_point_at_which_the_dut_kept_up_has_a_ring(row: str, tmp_path: Path) -> None:
     """Else a generator at its limit looks like cores that gain nothing."""

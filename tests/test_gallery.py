@@ -207,6 +207,7 @@ def test_a_row_without_costs_of_any_machine_gives_the_reason(tmp_path: Path, mon
     assert reasons["C-T3"].startswith(f"{NOT_MODELLED} no point is left: model.yaml has no costs of workload ipsec")
 
 
+@pytest.mark.thorough
 def test_hyperplane_and_the_xeon_are_computed_by_their_own_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +228,7 @@ def test_models_are_held_against_the_points_of_measured_runs(tmp_path: Path, mon
     assert models_of([old], tmp_path, _say_nothing) == []
 
 
+@pytest.mark.thorough
 def test_the_command_writes_one_page(tmp_path: Path) -> None:
     done = pollscope("gallery", "--no-model", "--out", "page.html", cwd=tmp_path)
     assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", ["page.html"])
@@ -256,6 +258,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
     return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("width_px", WIDTHS_PX)
 def test_the_page_fits_its_window(chromium: Chromium, page: str, width_px: int) -> None:
     assert chromium.measured(page, width_px, UNFOLD + CUT % ".wide, pre, .skip") == []

@@ -138,12 +138,14 @@ def test_a_gate_too_noisy_for_its_bound_says_so_and_ends_with_4(tmp_path: Path) 
     )
 
 
+@pytest.mark.thorough
 def test_a_quiet_gate_excludes_the_drop(tmp_path: Path) -> None:
     before, after = noisy_run(tmp_path / "before", 1e6, 0.01), noisy_run(tmp_path / "after", 1e6, 0.011)
     done = pollscope("compare", before, after, "--fail-if", "rx_pps < -5 %", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 def test_a_drop_at_one_point_counts_more_than_noise_at_another(tmp_path: Path) -> None:
     before, after = a_run(tmp_path / "before", 1e6), a_run(tmp_path / "after", 1e6, missing=0.9)
     done = pollscope(
@@ -177,6 +179,7 @@ def test_a_wrong_gate_is_one_line_and_exit_code_2(tmp_path: Path, text: str, com
     assert complaint in done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -191,6 +194,7 @@ def test_one_trial_per_point_can_show_nothing(tmp_path: Path, text: str, reason:
     assert reason in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_point_that_only_the_first_run_has_is_reported_as_undecided(tmp_path: Path) -> None:
     before, after = a_run(tmp_path / "before", 1e6), tmp_path / "after"
     lost = {"status": "failed", "reason": "the node was lost", "result": None}
@@ -211,6 +215,7 @@ def with_missed(folder: Path, missed: int) -> Path:
     return synthetic.write_run(folder, trials)
 
 
+@pytest.mark.thorough
 def test_a_certain_rise_from_zero_exceeds_any_share(tmp_path: Path) -> None:
     before, after = with_missed(tmp_path / "before", 0), with_missed(tmp_path / "after", 50_000)
     done = pollscope("compare", before, after, "--fail-if", "imissed_share > 10 %", cwd=tmp_path)

@@ -15,6 +15,7 @@ def run(build_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_the_cost_of_a_packet_is_printed(build_dir: Path) -> None:
     done = run(build_dir)

@@ -48,6 +48,7 @@ def check_accounts(result: dict[str, Any]) -> None:
     assert dut["workload_dropped"] == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dma", ["copy", "swap"])
 def test_frames_are_forwarded_or_accounted_for(build_dir: Path, tmp_path: Path, dma: str) -> None:
     with running_pair(build_dir, tmp_path / "node.log", dma) as client:
@@ -56,6 +57,7 @@ def test_frames_are_forwarded_or_accounted_for(build_dir: Path, tmp_path: Path, 
             check_accounts(run_trial(client, {"pps": 20_000}))
 
 
+@pytest.mark.thorough
 def test_routes_beyond_the_table_are_dropped_by_the_workload(build_dir: Path, tmp_path: Path) -> None:
     with running_pair(build_dir, tmp_path / "node.log", "copy") as client:
         configure(client, 64, routes=32768)  # twice the DUT's table
@@ -64,6 +66,7 @@ def test_routes_beyond_the_table_are_dropped_by_the_workload(build_dir: Path, tm
         assert dut["workload_dropped"] == pytest.approx(dut["rx_packets"] / 2, rel=0.1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("size", [64, 9000])
 def test_buffers_that_change_hands_come_back(build_dir: Path, tmp_path: Path, size: int) -> None:
     """With dma=swap the generator's buffers wait in the receiver's rings; its pool must not run dry."""

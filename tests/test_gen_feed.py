@@ -75,6 +75,7 @@ def by_queue(record: dict[str, Any], hot: list[int]) -> tuple[list[int], list[in
     return [counts[queue] for queue in hot], [count for queue, count in enumerate(counts) if queue not in hot]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("shape", "queues"), [("FB", 100), ("PC", 100), ("PC", 500), ("NC", 250), ("SQ", 100)])
 def test_a_fed_port_has_the_shape_to_the_poll(fed: NodeClient, shape: str, queues: int) -> None:
     record = trial(fed, configured(queues, feed={"port": B, "shape": shape}), shape)
@@ -91,6 +92,7 @@ def test_a_fed_port_has_the_shape_to_the_poll(fed: NodeClient, shape: str, queue
         assert sum(cold) / (len(cold) * queue_polls) == pytest.approx(0.05, rel=0.1)
 
 
+@pytest.mark.thorough
 def test_the_same_seed_makes_the_same_queues_hot(fed: NodeClient, wired: NodeClient) -> None:
     shape = {"shape": "PC", "shape_seed": 9}
     first = trial(fed, configured(50, feed={"port": B, **shape}), "PC")["result"]["feed"]["hot"]
@@ -108,6 +110,7 @@ def test_without_a_shape_all_queues_are_hot_again(fed: NodeClient) -> None:
     assert result["dut"]["lcores"][0]["polls"]["empty"] == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("shape", "queues"), [("PC", 100), ("NC", 250)])
 def test_a_wire_brings_cold_packets_at_the_pace_of_the_queue_polls(wired: NodeClient, shape: str, queues: int) -> None:
     gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, "shape": shape}
@@ -132,6 +135,7 @@ def test_a_wire_brings_cold_packets_at_the_pace_of_the_queue_polls(wired: NodeCl
     assert abs(polls_of_shape(found).off) <= 0.05 or "hot queues" in shape_flags(found)[0]["text"]
 
 
+@pytest.mark.thorough
 def test_a_slow_dut_is_given_its_shape_by_the_wire(wired: NodeClient) -> None:
     """At 2000 cycles per packet the generator is quick enough."""
     gen = {"lcores": [1], "tx_port": A, "rx_port": None, "target_port": B, "shape": "PC"}

@@ -44,6 +44,7 @@ def due(lcores: Sequence[Mapping[str, Any]]) -> list[int]:
     return sorted(sent - lateness for lcore in lcores for sent, lateness in lcore["departures"])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("arrivals", ["constant", "poisson", "bursts", "on-off"])
 def test_the_schedule_is_that_of_one_lcore(generator: Generator, arrivals: str) -> None:
     configure(generator, [2], arrivals=arrivals)

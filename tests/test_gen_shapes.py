@@ -29,6 +29,7 @@ def queue_counts(generator: Generator, queues: int, **gen: Any) -> list[int]:
     return list(counts)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("queues", [1, 2, 7, 16])
 def test_fully_balanced(generator: Generator, queues: int) -> None:
     counts = queue_counts(generator, queues, shape="FB")
@@ -48,6 +49,7 @@ def test_proportionally_concentrated(generator: Generator) -> None:
     assert min(hot) > 10 * max(cold) and min(cold) > 0
 
 
+@pytest.mark.thorough
 def test_cold_queues_weigh_more_where_a_busy_poll_takes_less(generator: Generator) -> None:
     counts = sorted(queue_counts(generator, 20, shape="PC", background_probability=0.5, busy_poll_packets=1))
     weight = -math.log(0.5)
@@ -66,11 +68,13 @@ def test_nonproportionally_concentrated(generator: Generator) -> None:
     assert sum(cold) / sum(counts) == pytest.approx(13 * COLD / (3 + 13 * COLD), rel=0.2)
 
 
+@pytest.mark.thorough
 def test_more_hot_queues_than_queues_is_balanced(generator: Generator) -> None:
     counts = queue_counts(generator, 8, shape="NC", concentrated_queues=100)
     assert min(counts) > 0.9 * max(counts)
 
 
+@pytest.mark.thorough
 def test_every_one_of_1024_queues_is_reached(build_dir: Path, tmp_path: Path) -> None:
     with running_generator(build_dir, tmp_path / "node.log") as generator:
         ports = [

@@ -43,6 +43,7 @@ def queue_shares(client: NodeClient) -> list[float]:
     return [count / sum(counts) for count in counts]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("queues", [1, 2, 7, 16])
 @pytest.mark.parametrize("shape", ["FB", "SQ", "NC"])
 def test_data_places_flows_as_the_port_does(client: NodeClient, queues: int, shape: str) -> None:

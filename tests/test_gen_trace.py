@@ -138,6 +138,7 @@ def test_more_flows_than_can_be_distinguished_are_counted(generator: Generator, 
     assert (found["flows"], found["crowded"], found["packets"]) == (65536, 101, 65638)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("magic", "scale"), [(NANOSECOND, 1), (MICROSECOND, 1000)])
 def test_both_units_of_time_and_packets_without_a_link_header(
     generator: Generator, tmp_path: Path, magic: int, scale: int
@@ -156,6 +157,7 @@ def test_a_gap_that_does_not_fit_is_counted(generator: Generator, tmp_path: Path
     assert found["duration_ns"] == (2_000_000 + 2**32 - 1) * 4 // 3
 
 
+@pytest.mark.thorough
 def test_several_queues_and_saturation(generator: Generator, tmp_path: Path) -> None:
     frames = [ethernet(ipv4("10.1.0.1", port), 0x0800) for port in range(8)]
     trace = write(tmp_path / "t.pcap", [(at, 60, frame) for at, frame in enumerate(frames)])
@@ -214,6 +216,7 @@ def test_a_bad_trace_is_refused_and_the_node_continues(generator: Generator, tmp
     generator.configure()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("gen", "where", "said"),
     [

@@ -31,6 +31,7 @@ def explained_by_host(gen: dict[str, Any], pps: float) -> float:
     return float(0.002 * gen["intended"] + pps * gen["host_gaps"]["in_over_100us_ns"] / 1e9)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pps", [1e5, 1e6, 3e6])
 def test_constant_rate_is_intended_exactly_and_accounted_for(generator: Generator, pps: float) -> None:
     generator.configure()
@@ -58,6 +59,7 @@ def test_nothing_is_lost_duplicated_or_reordered(generator: Generator) -> None:
     assert ports[RECEIVES]["stats"]["imissed"] == 0
 
 
+@pytest.mark.thorough
 def test_several_queues_keep_the_order_of_each_flow(generator: Generator) -> None:
     """RSS puts a flow into one queue: packets overtake each other between flows, never within one."""
     generator.configure(queues=8, flows=64)
@@ -189,6 +191,7 @@ def test_sizes_are_mixed_by_weight(generator: Generator) -> None:
     assert ports[RECEIVES]["stats"]["ibytes"] == pytest.approx(mean * gen["total"]["sent"], rel=0.03)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("size", [64, 65, 96, 1518, 9000])
 def test_every_size_arrives_whole(generator: Generator, size: int) -> None:
     generator.configure(mtu=max(1500, size - 18), frame=[{"bytes": size}])
@@ -229,6 +232,7 @@ def test_saturated_generator_has_no_schedule(generator: Generator) -> None:
     assert stats_["ipackets"] + stats_["imissed"] == gen["total"]["sent"]
 
 
+@pytest.mark.thorough
 def test_saturated_generator_receives_too(generator: Generator) -> None:
     generator.configure()
     gen, ports = generator.trial({"saturate": True})

@@ -62,6 +62,7 @@ noise: {max_waiting: 100 %}
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_two_cpus_take_two_cores_and_a_generator(tmp_path: Path, build_dir: Path) -> None:
     """A generator without its own CPU measures packet order for two cores at one queue and with one queue each."""

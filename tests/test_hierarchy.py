@@ -31,6 +31,7 @@ def test_runs_with_different_numbers_of_trials_weigh_the_same() -> None:
     assert found.trials_a_run == pytest.approx(2 / (1 / 9 + 1))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("runs", "trials", "between", "within"), [(4, 10, 3, 1), (8, 3, 1, 5), (10, 5, 0, 2)])
 def test_the_interval_has_its_coverage_whatever_scatters(runs: int, trials: int, between: float, within: float) -> None:
     """A t interval over all trials as one sample covers 60 % in the first case."""
@@ -77,6 +78,7 @@ def test_history_puts_runs_together(tmp_path: Path) -> None:
     assert "--together: shows no change of level" in both.stderr
 
 
+@pytest.mark.thorough
 def test_one_run_has_no_interval_over_runs(tmp_path: Path) -> None:
     run_id = "20260101T000000Z-abcdef"
     synthetic.write_run(tmp_path / "results" / "synthetic" / run_id, [synthetic.trial()], run_id=run_id)

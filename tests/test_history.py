@@ -13,6 +13,7 @@ from command_line import pollscope
 from pollscope.stats.change_point import FEWEST_OF_HISTORY, HISTORY_FALSE_ALARM, level_changes
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [FEWEST_OF_HISTORY, 14, 30])
 def test_the_rate_of_false_alarms_is_the_stated_one(n: int) -> None:
     rng, series = np.random.default_rng(4), 1000
@@ -21,6 +22,7 @@ def test_the_rate_of_false_alarms_is_the_stated_one(n: int) -> None:
     assert alarms <= HISTORY_FALSE_ALARM * series + 14
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("n", "cut"), [(10, 5), (15, 10), (30, 25), (40, 8)])
 @pytest.mark.parametrize("change", [0.9, 1.1])
 def test_a_change_is_found_where_it_is(n: int, cut: int, change: float) -> None:
@@ -32,6 +34,7 @@ def test_a_change_is_found_where_it_is(n: int, cut: int, change: float) -> None:
     assert sum(any(abs(at - cut) <= 2 for at in each) for each in found) >= 32
 
 
+@pytest.mark.thorough
 def test_runs_that_follow_their_neighbours_seldom_look_like_a_change() -> None:
     rng, alarms = np.random.default_rng(1), 0
     for _ in range(200):
@@ -80,6 +83,7 @@ def test_the_command_names_the_first_slower_run(tmp_path: Path) -> None:
     assert (failing.returncode, failing.stdout) == (1, done.stdout)
 
 
+@pytest.mark.thorough
 def test_changes_of_the_spec_are_listed_below_the_change_point(tmp_path: Path) -> None:
     cwd = results(tmp_path, [1e6] * 6 + [0.9e6] * 5)
     for day in range(7, 12):

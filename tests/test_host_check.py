@@ -290,6 +290,7 @@ def test_a_testbed_of_one_machine_has_a_row(cli: Cli) -> None:
     assert done.stdout.splitlines()[-1] == "ready"
 
 
+@pytest.mark.thorough
 def test_another_user_starts_node_and_agent_through_sudo(cli: Cli, tmp_path: Path) -> None:
     """A stand-in for sudo notes its arguments and starts them."""
     tools, log = tmp_path / "tools", tmp_path / "sudo.log"

@@ -95,6 +95,7 @@ def test_drift_is_cut_where_it_shows() -> None:
     assert set(labels([300 * 1.005**i for i in range(16)])) == {"A"}, "8 % over the run are below the smallest change"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("host_checks", "noise", "most"), [((3, 5), 0.05, 0.01), ((5, 24), 0.08, 0.02), ((8, 24), 0.3, 0.05)]
 )
@@ -285,6 +286,7 @@ def test_a_claim_across_host_states_is_not_decided(tmp_path: Path) -> None:
     assert "pooled over several host states" in _finding(doubles, pooled, current_table(pooled)).sentence
 
 
+@pytest.mark.thorough
 def test_the_report_shows_the_host_state_and_cautions_once(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", [300, 300, 900, 900, 300, 300], repeats=2)
     found = [caution for caution in cautions(run, current_table(run)) if caution.topic == "host_state"]
@@ -320,6 +322,7 @@ def test_a_change_of_host_state_is_no_drift(tmp_path: Path) -> None:
     assert drift(without, current_table(without), "useful_share") is not None
 
 
+@pytest.mark.thorough
 def test_a_run_without_checks_says_so(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "run", [trial(f"t{repeat}", repeat=repeat) for repeat in range(3)]))
     table = current_table(run)
@@ -334,6 +337,7 @@ def test_a_run_without_checks_says_so(tmp_path: Path) -> None:
     assert f"not known: run {run.run_id}: the run has no host-state checks" in text
 
 
+@pytest.mark.thorough
 def test_a_long_run_is_judged_in_bounded_memory() -> None:
     checks = [host_check(i, line=300 * 1.0005**i) for i in range(3000)]
     judge_host_state(checks[:2])

@@ -43,6 +43,7 @@ def test_a_file_with_holes_is_refused(tmp_path: Path) -> None:
         make_testbed(str(tmp_path / "holes.yaml"))
 
 
+@pytest.mark.thorough
 def test_a_name_is_found_beside_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "experiments"
     folder.mkdir()

@@ -81,6 +81,7 @@ def test_ways_are_planned_for_a_pair_and_left_out_with_the_reason(cli: Cli) -> N
     assert "knob ddio_ways" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_run_without_the_register_says_that_its_claims_are_not_measurable(cli: Cli) -> None:
     done = cli("run", "I-WAYS", "--quick")
     if done.returncode != 3:
@@ -108,6 +109,7 @@ def ways_trials() -> list[dict[str, object]]:
     return trials
 
 
+@pytest.mark.thorough
 def test_ways_are_compared_and_drawn_by_their_number(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "I-WAYS", ways_trials())
     found = compare_levels(run, "knob.ddio_ways", ["dram_write_bytes_per_s"])
@@ -122,6 +124,7 @@ def test_ways_are_compared_and_drawn_by_their_number(tmp_path: Path) -> None:
     assert "Absent, so not drawn: " in text
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("row", ["I-F4", "I-F5", "I-F6"])
 def test_sending_figures_show_what_was_counted_and_why_the_rest_is_absent(tmp_path: Path, row: str) -> None:
     trials = [
@@ -137,6 +140,7 @@ def test_sending_figures_show_what_was_counted_and_why_the_rest_is_absent(tmp_pa
         assert "Absent, so not drawn: " in text
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("row", "levels", "word"),
     [

@@ -202,6 +202,7 @@ def test_a_better_rule_judges_an_old_run_again(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "trials.jsonl").read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_the_report_names_the_rules(tmp_path: Path) -> None:
     trials = [synthetic.trial("t0")]
     old = report_html([run_of(tmp_path / "old", trials)])

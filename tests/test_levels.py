@@ -56,6 +56,7 @@ def _near_dips(chance: np.random.Generator) -> Values:
     return _noise(chance) - np.where(chance.random(_VALUES) < 0.4, chance.exponential(0.05, _VALUES), 0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("planted", "most_bias", "least_coverage"),
     [

@@ -145,6 +145,7 @@ def exact_mdc_wait(servers: int, load: float) -> float:
     return float(np.maximum(np.arange(most) - servers, 0) @ shares / due)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("servers", [2, 4, 8, 16])
 @pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
 def test_the_approximation_of_constant_service_is_as_good_as_it_says(servers: int, load: float) -> None:

@@ -28,6 +28,7 @@ def holds(outcome: Outcome, exact_ns: float) -> None:
     assert mean.value == pytest.approx(exact_ns, abs=3.5 * (mean.high - mean.low) / 2)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("load", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("ready_sets", [1, 4])
 def test_notified_cores_are_servers_with_one_qwait_more_per_service(load: float, ready_sets: int) -> None:
@@ -95,6 +96,7 @@ def test_weights_share_a_core() -> None:
     assert found.times.percentile(74) < 150_000 < found.times.percentile(76), "three of four are the first queue's"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("queues_of_core", [1, 64, 1000])
 def test_a_poller_without_load_waits_for_half_a_sweep(queues_of_core: int) -> None:
     found = hyperplane.light(CHIP, "steer", queues_of_core, "spin")
@@ -222,6 +224,7 @@ def test_a_bad_chip_is_one_line(tmp_path: Path, text: str, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("words", [["--set", "colour=1"], ["--set", "poll_ns"], ["--chip", "nowhere.yaml"]])
 def test_a_slip_on_the_command_line_is_one_line(words: list[str]) -> None:
     command = [sys.executable, "benchmarks/hyperplane_rows.py", *words]

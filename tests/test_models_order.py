@@ -13,6 +13,7 @@ from pollscope.models.simulate import Service
 EXPONENTIAL = Service(1000.0, "exponential")
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("cores", "exact"), [(1, 0.0), (2, 1 / 4), (4, 57 / 128), (8, None)])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_exponential_work_that_always_waits_is_known_exactly(cores: int, exact: float | None, seed: int) -> None:

@@ -69,6 +69,7 @@ def test_rows_of_one_shared_queue_follow_queueing_theory(cli: Cli, row: str) -> 
     assert "MODELLED" in (cli.folder / "drawn" / f"{row}.svg").read_text()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -87,6 +88,7 @@ def test_points_beyond_queueing_theory_are_left_out(cli: Cli, setting: str, reas
     assert reason in done.stdout + done.stderr
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("rate", "allowed"), [("4 Mpps", False), ("3.9 Mpps", True), ("0", False)], ids=["all", "nearly all", "nothing"]
 )
@@ -127,6 +129,7 @@ SYSTEMS: dict[str, tuple[SharedServers, float]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_percentile_has_the_requested_precision(name: str) -> None:
     system, exact_ns = SYSTEMS[name]

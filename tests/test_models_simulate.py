@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -116,32 +117,35 @@ def run(system: SharedServers | PollingCores, seed: int, packets: int = PACKETS)
     return simulate(system, window_ns, warmup_ns=window_ns / 10, seed=seed, workers=1)
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, list[Outcome]]:
-    return {name: [run(each.system, seed) for seed in SEEDS] for name, each in SETTINGS.items()}
+@cache
+def found(name: str) -> list[Outcome]:
+    return [run(SETTINGS[name].system, seed) for seed in SEEDS]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_simulated_mean_equals_the_exact_one(name: str, found: dict[str, list[Outcome]]) -> None:
+def test_the_simulated_mean_equals_the_exact_one(name: str) -> None:
     exact_ns = SETTINGS[name].exact_ns
-    for outcome in found[name]:
+    for outcome in found(name):
         mean = outcome.mean_ns
         assert mean is not None
         assert abs(mean.value - exact_ns) < 3.5 * (mean.high - mean.low) / 2, (mean, exact_ns)
 
 
-def test_the_interval_covers_the_exact_mean_as_often_as_it_says(found: dict[str, list[Outcome]]) -> None:
+@pytest.mark.thorough
+def test_the_interval_covers_the_exact_mean_as_often_as_it_says() -> None:
     assert len(SETTINGS) >= 20
     covered = [
         outcome.mean_ns.low <= SETTINGS[name].exact_ns <= outcome.mean_ns.high
-        for name, outcomes in found.items()
-        for outcome in outcomes
+        for name in SETTINGS
+        for outcome in found(name)
         if outcome.mean_ns
     ]
     # 60 intervals of 95 %: fewer than 52 inside happen once in 200 such sets.
     assert sum(covered) >= 52, covered
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.8), (4, 0.9), (16, 0.9)])
 def test_percentiles_are_those_of_the_formula(servers: int, load: float) -> None:
     outcome = run(waits(load, servers), 7, 3_000_000)
@@ -159,6 +163,7 @@ def test_full_queues_refuse_as_erlang_says() -> None:
     assert outcome.times.samples == outcome.arrived - outcome.refused
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (1, 0.8), (4, 0.7)])
 def test_ciw_finds_the_same(servers: int, load: float) -> None:
     import ciw  # takes half a second, and every worker collects this file
@@ -360,6 +365,7 @@ def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
     return found[1] - found[0]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("batch", "burst", "apart_ns", "shared_ns"),
     [
@@ -414,6 +420,7 @@ def figure_17(
     return outcome.mean_ns.value
 
 
+@pytest.mark.thorough
 def test_the_cause_of_the_crossing_curves_in_figure_17() -> None:
     assert figure_17(True, 1e6, 0.01) < 0.75 * figure_17(False, 1e6, 0.01)
     # With hiccups the shared ring is the better one up to a higher load.
@@ -423,6 +430,7 @@ def test_the_cause_of_the_crossing_curves_in_figure_17() -> None:
     assert figure_17(True, 1e6, 0.01, 62, 0) > figure_17(False, 1e6, 0.01, 62, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("hiccup", [0.0, 0.01])
 def test_a_shared_ring_is_ahead_without_load_unless_bursts_are_taken_whole(hiccup: float) -> None:
     ahead = [

@@ -25,6 +25,7 @@ def test_the_template_names_every_workload(tmp_path: Path) -> None:
     assert ", ".join(WORKLOADS) in (tmp_path / "mine.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_any_shipped_spec_is_a_start(tmp_path: Path, path: Path) -> None:
     assert pollscope("new", "mine", "--like", path, cwd=tmp_path).returncode == 0

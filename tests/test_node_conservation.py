@@ -156,6 +156,7 @@ def nodes(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield {PAIRS: copy, SWAP: swap}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CASES)
 def test_every_packet_and_cycle_is_accounted_for(nodes: dict[tuple[str, ...], Node], name: str) -> None:
     case = CASES[name]

@@ -20,6 +20,7 @@ def measured(node: Node, pps: int = 20_000, window_s: float = 0.25, **dut: Any) 
     return lcores
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("burst", [1, 32])
 def test_hiccups_are_as_frequent_as_requested(node: Node, burst: int) -> None:
     hiccup = {"probability": 0.05, "delay": FIXED, "seed": 1}
@@ -38,6 +39,7 @@ def check_work(lcore: dict[str, Any], drawn_cycles: int) -> None:
     assert lcore["waited_cycles"] > 0.98 * drawn_cycles
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("delay", "mean_ns", "deviation_ns"),
     [
@@ -65,6 +67,7 @@ SERVICES = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("service", "mean", "deviation"), SERVICES)
 def test_service_times_have_their_distribution(
     node: Node, service: dict[str, Any], mean: float, deviation: float
@@ -109,6 +112,7 @@ def test_streams_follow_from_seed_and_lcore(node: Node) -> None:
     assert len(set(drawn)) == len(drawn)
 
 
+@pytest.mark.thorough
 def test_every_trial_restarts_the_streams(node: Node) -> None:
     """All packets of the trial lie in its window, so the same number of packets has the same hiccups."""
     hiccup = {"probability": 0.3, "delay": {"kind": "exponential", "mean_ns": 1000}, "seed": 5}

@@ -81,6 +81,7 @@ def test_a_window_that_is_never_closed(node: Node) -> None:
     assert_usable_again(node)
 
 
+@pytest.mark.thorough
 def test_stop_bounds_a_long_trial(node: Node) -> None:
     start(node, "long", window_s=3600)
     with hung(node, DUT_LCORE):
@@ -89,6 +90,7 @@ def test_stop_bounds_a_long_trial(node: Node) -> None:
     assert_usable_again(node)
 
 
+@pytest.mark.thorough
 def test_an_lcore_that_hangs_after_its_window(node: Node) -> None:
     """The window of a held trial is closed, and `stop` is answered; the lcore never sees the end of the trial."""
     start(node, "held", window_s=0.05, hold=True)

@@ -62,6 +62,7 @@ def skip_without_driver(reply: dict[str, Any]) -> None:
     assert reply["ok"], reply
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_thirds_are_forwarded_dropped_and_encrypted(build_dir: Path, tmp_path: Path, transform: str) -> None:
     """The frames include padding and all packet lengths modulo the cipher's block."""
@@ -88,6 +89,7 @@ def check_association(encrypted: Sequence[Opened]) -> None:
     assert len({each.iv for each in encrypted}) == len(encrypted)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_packets_without_a_route_are_dropped(build_dir: Path, tmp_path: Path, transform: str) -> None:
     encrypting = destination(2)
@@ -125,6 +127,7 @@ def node(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield running
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.measure
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("transform", TRANSFORMS)
@@ -148,6 +151,7 @@ def test_every_packet_is_accounted_for(node: Node, mode: str, transform: str) ->
     check_cycles(lcore, mode)
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_each_core_has_an_association_of_its_own(build_dir: Path, tmp_path: Path) -> None:
     """Two queues, each read and written by one core."""

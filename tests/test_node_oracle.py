@@ -59,6 +59,7 @@ def test_bad_input_is_one_line(ready: Node, request_: dict[str, Any], where: str
     assert "\n" not in reply["error"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -94,6 +95,7 @@ def test_a_ring_that_is_too_small_for_a_pass_is_reported(node: Node) -> None:
     assert node.get("oracle", burst=[32])["ok"] is True, "the node continues"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("work", [0, 2000])
 def test_passes_get_what_the_script_says(ready: Node, work: int) -> None:
     passes = 20
@@ -113,6 +115,7 @@ def test_passes_get_what_the_script_says(ready: Node, work: int) -> None:
         assert min(reply["cycles"][kind]) > 0.9 * work * PACKETS * chunks
 
 
+@pytest.mark.thorough
 def test_work_lengthens_only_passes_with_packets(ready: Node) -> None:
     """Compare the shortest passes, because a busy host lengthens any of them."""
     light, heavy = (ready.get("oracle", burst=SCRIPT, queues=QUEUES, passes=50, work_cycles=work) for work in (0, 4000))

@@ -49,6 +49,7 @@ def test_a_queue_and_a_core_for_each_flow_keep_its_order(client: NodeClient) -> 
     assert found["reordered_in_total"] > 0, "flows of different queues overtake one another"
 
 
+@pytest.mark.thorough
 def test_workers_behind_one_ring_reorder_flows(client: NodeClient) -> None:
     found = order(client, {"organisation": "scale-up", "dispatchers": [DISPATCHER], "lcores": WORKERS})
     extent, distance, degree = found["extent"], found["distance"], found["degree"]

@@ -68,6 +68,7 @@ def test_full_rings_are_counted(node: Node) -> None:
     assert result["dut"]["rings"][0]["left"] == 0
 
 
+@pytest.mark.thorough
 def test_a_drain_that_is_too_short_leaves_packets_behind(node: Node) -> None:
     """They are counted and freed, and the next trial does not find them."""
     dut: dict[str, Any] = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "extra_cycles": 20_000_000}
@@ -104,6 +105,7 @@ def test_the_drain_waits_for_the_slowest_packet(node: Node) -> None:
         assert generator["total"]["rx_packets"] == generator["total"]["sent"], dut
 
 
+@pytest.mark.thorough
 def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path) -> None:
     """Every queue has packets, and a worker waits for a second at its first one, which shows where it began."""
     for queues, workers, begins in ((5, [2, 3, 4], [0, 1, 3]), (4, [2, 3], [0, 2]), (2, [2, 3, 4], [0, 0, 1])):
@@ -139,6 +141,7 @@ def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
     assert "lock" not in whole_trial(node, lcores=[2])["dut"]["lcores"][0]
 
 
+@pytest.mark.thorough
 def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
     """The pools grow with the rings; otherwise the receiving port would run dry when one fills up."""
     dut: dict[str, Any] = {

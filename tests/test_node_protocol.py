@@ -349,7 +349,7 @@ def test_a_silent_client_ends_the_node_in_mid_trial(build_dir: Path, tmp_path: P
         node.get("configure", **configuration())
         node.get("heartbeat_timeout", silent_s=1)
         node.get("start", trial="t", window_ns=600 * 10**9, rate={"pps": 1000})
-        for _ in range(15):
+        for _ in range(8):
             time.sleep(0.2)
             node.send(b"\n")
         assert node.get("read")["state"] == "running", "signs of life keep it"

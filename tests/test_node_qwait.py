@@ -32,6 +32,7 @@ def trial(
     return node.trial(window_s=window_s, warmup_s=0.0, rate={"pps": pps}, drain_max_ns=3 * 10**9)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("pps", [0, 5_000, 200_000])
 @pytest.mark.parametrize("way", ["qwait", "interrupt", "adaptive", "sleep-ramp"])
 def test_time_without_polls_counts_as_waiting(node: Node, way: str, pps: int) -> None:
@@ -57,6 +58,7 @@ def test_a_core_that_spins_longer_waits_less_often(node: Node) -> None:
     assert lcore["waiting"] == {"count": 0, "cycles": 0, "sleeps": 0}
 
 
+@pytest.mark.thorough
 def test_a_core_that_looks_longer_sleeps_less_often(node: Node) -> None:
     """A core that looks for a second never sleeps; one that does not look sleeps each time."""
     sleeps = []
@@ -75,6 +77,7 @@ def test_a_single_busy_queue_among_many(node: Node) -> None:
     assert lcore["polls"]["empty"] <= busy_polls + 1000
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("weights", [[3, 1], [2, 2], [1, 3]])
 def test_weights_share_a_core(node: Node, weights: list[int]) -> None:
     """The order of service decides how many packets come from each of two rings that are never empty."""
@@ -88,6 +91,7 @@ def test_weights_share_a_core(node: Node, weights: list[int]) -> None:
     assert abs(first * weights[1] - second * weights[0]) <= 2 * posted * sum(weights)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("sharing", "queues"), [("own", [500, 500]), ("shared", [1000, 1000]), ("stealing", [500, 500])]
 )
@@ -157,6 +161,7 @@ def halting_node(build_dir: Path, halts: Path) -> Iterator[Node]:
             yield running
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("queues", [2, 100])
 @pytest.mark.parametrize("notification", ["monitor", "monitor-multi"])
 def test_a_packet_ends_a_halt(halting_node: Node, halts: Path, notification: str, queues: int) -> None:

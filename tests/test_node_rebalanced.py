@@ -31,6 +31,7 @@ def received(result: dict[str, Any]) -> list[int]:
     return [lcore["rx_packets"] for lcore in result["dut"]["lcores"]]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("queues", [2, 3])
 def test_skewed_flows_are_spread_and_no_packet_is_lost_or_comes_twice(node: Node, queues: int) -> None:
     result = trial(node, queues=queues, gen={"shape": "SQ", "flows": 1024})
@@ -71,6 +72,7 @@ def test_one_flow_stays_where_it_is_and_in_order(node: Node) -> None:
     assert generator["sequence"]["reordered"] == 0
 
 
+@pytest.mark.thorough
 def test_a_threshold_of_100_percent_moves_nothing(node: Node) -> None:
     """With two queues the fullest exceeds the mean by at most the mean itself, so flows keep their order."""
     result = trial(node, rebalance_threshold=1.0, gen={"shape": "SQ", "flows": 64})
@@ -78,6 +80,7 @@ def test_a_threshold_of_100_percent_moves_nothing(node: Node) -> None:
     assert result["gen"]["lcores"][0]["sequence"]["reordered"] == 0
 
 
+@pytest.mark.thorough
 def test_one_queue_has_nowhere_to_move_to(node: Node) -> None:
     result = trial(node, queues=1)
     assert result["dut"]["rebalancing"]["moved"] == 0

@@ -29,6 +29,7 @@ def trial(node: Node, buffers: str, rate: dict[str, Any], **more: Any) -> dict[s
     return node.trial(warmup_s=0.02, window_s=0.05, rate=rate, drain_max_ns=3 * SECOND_NS)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("buffer_pool", [64, 1024])
 @pytest.mark.parametrize("buffers", WAYS)
 def test_undelivered_packets_count_as_missed(node: Node, buffers: str, buffer_pool: int) -> None:
@@ -44,6 +45,7 @@ def test_undelivered_packets_count_as_missed(node: Node, buffers: str, buffer_po
     assert delivered > 20 * buffer_pool
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("buffers", WAYS)
 def test_sizes_of_all_frames_come_as_they_were_sent(node: Node, buffers: str) -> None:
     frame = [{"bytes": size, "weight": 1} for size in (64, 65, 96, 594, 1518)]

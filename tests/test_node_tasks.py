@@ -91,6 +91,7 @@ def parity_of(sent: bytes, payload: bytes, count: int) -> list[bytes]:
     return [parity[i * size : (i + 1) * size] for i in range(count)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("data", "parity"), [(4, 2), (2, 1), (10, 4), (32, 16)])
 def test_reed_solomon_parity_is_that_of_a_cauchy_matrix(
     build_dir: Path, tmp_path: Path, data: int, parity: int
@@ -115,6 +116,7 @@ def test_reed_solomon_survives_the_loss_of_any_two_buffers(build_dir: Path, tmp_
         assert recovered(left, 4) == data
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("data", [2, 4, 7, 32])
 def test_raid_parity_is_p_and_q(build_dir: Path, tmp_path: Path, data: int) -> None:
     frames = frames_of(LENGTHS[:-1])
@@ -151,6 +153,7 @@ def test_a_session_stays_with_its_server(build_dir: Path, tmp_path: Path) -> Non
     assert lcore["workload_dropped"] == pytest.approx(lcore["rx_packets"] / (len(frames) + 1), abs=64)
 
 
+@pytest.mark.thorough
 def test_a_full_table_of_sessions_still_steers_the_same_way(build_dir: Path, tmp_path: Path) -> None:
     frames = [udp_frame(b"", f"10.0.{i // 20}.{i % 20}") for i in range(300)]
     sent, lcore = sent_by_task(build_dir, tmp_path, frames, workload="steer", sessions=64)
@@ -194,6 +197,7 @@ def test_dispatched_calls_are_those_of_their_types(build_dir: Path, tmp_path: Pa
     assert {end for each in back_ends.values() for end in each} == {bytes([n]) for n in (1, 2, 3, 4)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("workload", ["crypto", "rs", "raid", "dispatch"])
 def test_packets_that_a_task_cannot_take_are_dropped(build_dir: Path, tmp_path: Path, workload: str) -> None:
     good = udp_frame(b"payload")

@@ -77,6 +77,7 @@ def test_without_traffic_all_time_is_tax(node: Node) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_waits_on_purpose_are_no_interruptions(node: Node) -> None:
     """200 us for every packet, so that a core waits most of the time and cannot be away meanwhile."""
     hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 200_000}}
@@ -90,6 +91,7 @@ def test_waits_on_purpose_are_no_interruptions(node: Node) -> None:
     pytest.skip("this host leaves the core less than 60 % of the time")
 
 
+@pytest.mark.thorough
 def test_reconfiguration_from_one_queue_to_1024_and_back(node: Node) -> None:
     for queues, rx_desc in ((1, 512), (1024, 64), (1, 512), (64, 256)):
         request = configuration(queues=queues, rx_desc=rx_desc, gen={"flows": 2 * queues})
@@ -164,6 +166,7 @@ def test_selftest_covers_modes_and_distances(node: Node) -> None:
     assert full["added_cycles_per_poll"] > 3 * sampled["added_cycles_per_poll"]
 
 
+@pytest.mark.thorough
 def test_selftest_program_prints_a_table(build_dir: Path) -> None:
     command = [str(build_dir / "pollscope-node"), "--lcores", "0@0,1@1", "--no-pci", "--no-huge", "-m", "128"]
     done = subprocess.run(

@@ -71,6 +71,7 @@ def forwarded(packet: bytes) -> bytes:
     return header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:] + packet[20:length]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("encapsulation", ["gre-ipv6", "ipip"])
 def test_tunnel_packets_are_right_to_the_last_byte(build_dir: Path, tmp_path: Path, encapsulation: str) -> None:
     frames = [frame(*offered[:4]) for offered in OFFERED]
@@ -98,6 +99,7 @@ def transmitter(lcores: list[int], mtu: int = 1500, **dut: Any) -> dict[str, Any
     return {"ports": ports, "dut": {"lcores": lcores, "tx_port": DUT_TX, "workload": "tx", **dut}}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("lcores", [[DUT_LCORE], [DUT_LCORE, SECOND_DUT_LCORE]], ids=["one", "two"])
 def test_transmitter_only_sends(node: Node, mode: str, lcores: list[int]) -> None:
@@ -128,6 +130,7 @@ def test_sizes_have_their_shares(node: Node) -> None:
     assert lcore["tx_bytes"] == 8996 * lcore["tx_packets"] > 0
 
 
+@pytest.mark.thorough
 def test_a_transmitter_with_service_times_is_slower(node: Node) -> None:
     node.get("configure", **transmitter([DUT_LCORE], service={"kind": "fixed", "cycles": 100_000}))
     (lcore,) = node.trial(window_s=0.2)["dut"]["lcores"]

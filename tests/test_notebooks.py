@@ -79,6 +79,7 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
     assert len(source.splitlines()) < 40
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
@@ -113,6 +114,7 @@ def test_a_notebook_runs_on_what_is_recorded(name: str, wanted: tuple[str, ...])
     assert [word for word in wanted if word not in shown] == []
 
 
+@pytest.mark.thorough
 def test_papermill_gives_a_notebook_another_run(tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(RUNS / "s-f5-polling-tax", other)
@@ -148,6 +150,7 @@ def test_littles_law_takes_another_table() -> None:
     assert "31 % of the tags" in shown
 
 
+@pytest.mark.thorough
 def test_core_scaling_takes_a_table() -> None:
     # Amdahl's law with a serial share of 0.1 and 2 GHz; the whole loss comes from cycles per packet.
     rows = [[n, 10e6 * n / (1 + 0.1 * (n - 1)), 1.0, 200 * (1 + 0.1 * (n - 1)), 2e9] for n in (1, 2, 3, 4, 6, 8)]
@@ -156,6 +159,7 @@ def test_core_scaling_takes_a_table() -> None:
         assert word in shown
 
 
+@pytest.mark.thorough
 def test_scale_up_is_computed_by_the_model(tmp_path: Path) -> None:
     small: dict[str, Any] = {"workers": 2, "load_pps": [1e6, 3e6], "window": "3 ms"}
     shown = execute(FOLDER / "scale_up.ipynb", out=str(tmp_path / "runs"), **small)
@@ -167,6 +171,7 @@ def test_scale_up_is_computed_by_the_model(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_corec_and_reordering_are_computed_by_models(tmp_path: Path) -> None:
     small: dict[str, Any] = {"loads": ["50 %"], "window": "3 ms", "cores": [1, 2], "flows": [1]}
     shown = execute(FOLDER / "corec_reordering.ipynb", out=str(tmp_path / "runs"), **small)
@@ -174,6 +179,7 @@ def test_corec_and_reordering_are_computed_by_models(tmp_path: Path) -> None:
     assert [word for word in words if word not in shown] == []
 
 
+@pytest.mark.thorough
 def test_hyperplane_is_computed_by_the_model(tmp_path: Path) -> None:
     small: dict[str, Any] = {"windows": {"H-F8": "3 ms"}, "queues": [1, 500], "statements": ["H-F8", "H-F13"]}
     shown = execute(FOLDER / "hyperplane.ipynb", out=str(tmp_path / "runs"), changed={"poll_ns": 130}, **small)
@@ -192,6 +198,7 @@ def test_ddio_and_iommu_say_what_is_missing() -> None:
     ] == []
 
 
+@pytest.mark.thorough
 def test_ddio_and_iommu_compare_the_sides_of_a_knob(tmp_path: Path) -> None:
     trials = [
         synthetic.trial(f"{side}:{repeat}", side, repeat, {"knob.ddio": side}, pps=pps + repeat)

@@ -80,6 +80,7 @@ def test_a_borrowed_row_refuses_a_figure_that_does_not_fit(tmp_path: Path) -> No
     assert "it shows load_of_max, which this run does not have as a factor" in sentence
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_every_shipped_spec_fits_the_figure_of_its_row(path: Path) -> None:
     spec = shipped(path).spec
@@ -106,6 +107,7 @@ def test_the_command_draws_what_is_asked_for_with_its_numbers(tmp_path: Path) ->
     assert by_levels[("2", "8")] == 1
 
 
+@pytest.mark.thorough
 def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) -> None:
     own_run(tmp_path / "run")
     done = pollscope("figures", "run", "--x", "burst", "--y", "ipc,rx_pps", "--out", "o.png", cwd=tmp_path)
@@ -120,6 +122,7 @@ def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) 
     assert (done.returncode, [row["metric"] for row in numbers(tmp_path / "p.csv")]) == (0, ["ipc"])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -202,6 +205,7 @@ def test_runs_are_found_by_latest_folder_name_and_id(tmp_path: Path, monkeypatch
     assert [path.resolve() for path in find_runs([str(first), str(first)])] == [first]
 
 
+@pytest.mark.thorough
 def test_a_row_means_its_newest_measured_run_and_says_so(tmp_path: Path) -> None:
     """A modelled run that is newer does not replace it; alone it is taken, and named as modelled."""
     folder = tmp_path / "results" / "tax"
@@ -249,6 +253,7 @@ def test_claims_as_json_name_the_claim(tmp_path: Path) -> None:
     assert (found["claim"], found["row"], found["verdict"]) == ("bursts.rises", None, "agrees")
 
 
+@pytest.mark.thorough
 def test_a_quick_run_without_a_shown_level_still_has_a_report(tmp_path: Path) -> None:
     show = [
         {"x": "queues", "y": ["rx_pps"], "at": {"burst": 4}, "title": "At four"},

@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from testpmd import remove_leftovers, require_testpmd, running_testpmd
 
 TRIES = 4
@@ -17,6 +18,7 @@ def free_hugepages() -> int:
     return int(Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").read_text())
 
 
+@pytest.mark.thorough
 def test_the_sender_survives_a_program_that_ends_while_it_sends(build_dir: Path, tmp_path: Path) -> None:
     """Before the repair one try in four ended with a segmentation fault."""
     require_testpmd()

@@ -228,6 +228,7 @@ def test_status_of_a_pair(cli: Cli, sshd: SshHost, build_dir: Path) -> None:
     assert "there is no program /nonexistent/node" in done.stdout
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -248,6 +249,7 @@ def test_points_that_a_pair_cannot_host(cli: Cli, sshd: SshHost, build_dir: Path
     assert reason in done.stdout + done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("change", "key"),
     [
@@ -268,6 +270,7 @@ def test_bad_testbed_files(cli: Cli, sshd: SshHost, build_dir: Path, change: dic
     assert key in done.stderr
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("bad", ["-oProxyCommand=x", "a b", "", "$(id)", "a;b"])
 def test_a_host_name_never_becomes_an_option_or_shell_text(cli: Cli, sshd: SshHost, build_dir: Path, bad: str) -> None:
     done = cli("testbed", "status", pair_file(sshd, build_dir, cli.folder, host=bad))

@@ -35,6 +35,7 @@ def pairs_file(sshd: SshHost, folder: Path, faults: dict[str, dict[str, str]] | 
     return written(folder / "both.yaml", {"kind": "pairs", "pairs": pairs})
 
 
+@pytest.mark.thorough
 def test_pairs_share_the_blocks_of_a_spec(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = pairs_file(sshd, tmp_path, {"second": {"jitter": "on"}})
     done = cli("run", cli.spec(SHARED + BASELINE), "--testbed", testbed)

@@ -68,6 +68,7 @@ def test_rate_size_and_range_are_set_and_counters_become_metrics(cli: Cli, sshd:
     assert not sshd.connections()
 
 
+@pytest.mark.thorough
 def test_its_terminal_and_its_files_end_with_the_run(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     assert cli("run", cli.spec(LOADED), "--testbed", pktgen_file(sshd, tmp_path)).returncode == 0
     scripts = set(re.findall(r"-f (\S+)", (tmp_path / "lua").read_text()))
@@ -75,6 +76,7 @@ def test_its_terminal_and_its_files_end_with_the_run(cli: Cli, sshd: SshHost, tm
     assert not [script for script in scripts if Path(script).parent.exists()]
 
 
+@pytest.mark.thorough
 def test_two_ports_have_an_lcore_each(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     ports = {"tx": "net_fake0", "rx": "net_fake1", "queues": 1}
     file = pktgen_file(sshd, tmp_path, ports=ports, cpus=[1, 2])
@@ -90,6 +92,7 @@ def test_two_ports_have_an_lcore_each(cli: Cli, sshd: SshHost, tmp_path: Path) -
     assert "pktgen-dpdk needs one for each of its two ports" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_second_instance_is_refused_by_name(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     words = ["pktgen", "-c", "import time; time.sleep(600)", "--vdev", "net_held0,iface=a"]
     held = subprocess.Popen(words, executable=sys.executable)
@@ -102,6 +105,7 @@ def test_a_second_instance_is_refused_by_name(cli: Cli, sshd: SshHost, tmp_path:
     assert f"process {held.pid} is another pktgen-dpdk, which holds net_held0 (end it: kill {held.pid})" in done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -119,6 +123,7 @@ def test_traffic_that_pktgen_cannot_generate_is_left_out(
     assert reason in done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("fault", "shown"),
     [("die", "Did not find any ports to use"), ("memory", "it takes 1.3 GiB per port: reserve as many hugepages")],
@@ -132,6 +137,7 @@ def test_a_program_that_ends_is_one_line(cli: Cli, sshd: SshHost, tmp_path: Path
     assert shown in lines[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("other", [{"driver": "pktgen-dpdk"}, {"pktgen": {"line_gbps": 10}}, {"driver": "trex"}])
 def test_bad_files(cli: Cli, sshd: SshHost, tmp_path: Path, other: dict[str, Any]) -> None:
     done = cli("testbed", "status", written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, **other)))

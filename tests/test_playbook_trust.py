@@ -147,7 +147,7 @@ UNCHECKED = "-F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null
     ("name", "value"),
     [
         ("ANSIBLE_SSH_HOST_KEY_CHECKING", "False"),
-        ("ANSIBLE_SSH_ARGS", UNCHECKED),
+        pytest.param("ANSIBLE_SSH_ARGS", UNCHECKED, marks=pytest.mark.thorough),
         pytest.param("ANSIBLE_SSH_EXTRA_ARGS", UNCHECKED, marks=pytest.mark.thorough),
         pytest.param("inventory", UNCHECKED, marks=pytest.mark.thorough),
     ],
@@ -211,6 +211,7 @@ except HostError as error:
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "variables"), [("iommu", {"mode": "strict"}), ("restore", {})])
 def test_no_run_begins_between_the_tasks_of_a_play_that_reboots(
     tree: Path, tmp_path: Path, name: str, variables: dict[str, str]
@@ -232,6 +233,7 @@ def test_no_run_begins_between_the_tasks_of_a_play_that_reboots(
         assert log.read_text().splitlines()[1:] == ["began"]
 
 
+@pytest.mark.thorough
 def test_a_run_that_sets_a_mode_keeps_other_plays_away(tree: Path, tmp_path: Path) -> None:
     (tree / "playbooks/roles/iommu/tasks/main.yml").write_text("---\n[]\n")
     with bench(tmp_path, "host") as host:

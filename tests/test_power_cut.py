@@ -86,6 +86,7 @@ def test_a_trial_is_on_the_disk_before_the_next_one_starts(recorded: Recorded) -
 RUN_JSON, SAMPLES = "run.json.pollscope-new", ".new.parquet"  # before they replace the old files
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "place", ["disk", "results", "power", "RUN", "trials.jsonl", RUN_JSON, "host_states.jsonl", "samples", SAMPLES]
 )

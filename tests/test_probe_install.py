@@ -82,6 +82,7 @@ def test_file_that_someone_else_put_there_is_left_alone(host: KnobHost, cli: Cli
     assert installed(tmp_path) == [True, False, False]
 
 
+@pytest.mark.thorough
 def test_copy_that_was_replaced_meanwhile_is_not_removed(host: KnobHost, cli: Cli, tmp_path: Path) -> None:
     cli("install")
     copy = tmp_path / FOLDERS[0] / PLUGIN

@@ -286,6 +286,7 @@ def test_wrong_requests_are_refused(probe: Probe, request_: str, error: str) -> 
     assert answer["error"].startswith(error)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("settings", [OFTEN, WATCHED])
 def test_ports_stop_and_change_their_queues_while_attached(build_dir: Path, settings: str) -> None:
     with probed_testpmd(build_dir) as (testpmd, probe):
@@ -307,6 +308,7 @@ def test_ports_stop_and_change_their_queues_while_attached(build_dir: Path, sett
         assert {f"rx_{port}_{queue}" for port in (0, 1) for queue in range(QUEUES)} <= set(probe.queues(session))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("settings", [OFTEN, WATCHED])
 def test_ports_go_and_come_while_attached(build_dir: Path, settings: str) -> None:
     with probed_testpmd(build_dir) as (testpmd, probe):

@@ -84,6 +84,7 @@ def test_no_schedule_of_a_short_cut_loses_an_arrival(tmp_path: Path, variant: st
 EVENTS = ("-DPRODUCERS=1", "-DONE_WAITER", "-DLOOKS", "-DEVENTS=2", "-DARRIVALS=3", "-DTURNS=5")
 
 
+@pytest.mark.thorough
 def test_no_schedule_of_events_loses_an_arrival(tmp_path: Path) -> None:
     """Use two slots for three arrivals, without any barrier."""
     done = run(relacy(tmp_path, *EVENTS, "-DLOWERS=false", "-DQWAIT_WEAK", optimise="-O0"), "preemptions", "1")
@@ -113,6 +114,7 @@ def test_ringing_at_once_needs_arming_by_exchange(tmp_path: Path) -> None:
     assert done.returncode == 1 and re.search("its arrival is lost", done.stdout), done.stdout[-3000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("define", "found"),
     [
@@ -138,6 +140,7 @@ STALLED = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("build", "idle", "seed"), STALLED)  # seed 2 has a hierarchical set, 3 a linear one
 def test_every_item_comes_once_in_order_under_stalls(build_dir: Path, build: str, idle: int, seed: int) -> None:
     """Ring, serve, disable, enable, remove and add at once: no item is lost, comes twice, or is served by two."""
@@ -167,6 +170,7 @@ STOLEN = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("build", "idle", "sets"), STOLEN)
 def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, build: str, idle: int, sets: int) -> None:
     """Run three waiters on two sets, two of which share one, or on one set each."""
@@ -180,6 +184,7 @@ def test_every_item_comes_once_in_order_from_stolen_queues(build_dir: Path, buil
     assert done.stderr == ""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [2, 3])  # a hierarchical set, a linear one
 def test_an_item_ends_a_halt(build_dir: Path, seed: int) -> None:
     """Use UMONITOR and UMWAIT, or a signal handler on processors that lack them."""

@@ -145,6 +145,7 @@ def test_the_page_begins_with_the_tally_and_says_once_what_holds_for_all_runs(pa
     assert text.index("noted by the run") < text.index("This host is a virtual machine")
 
 
+@pytest.mark.thorough
 def test_points_are_sorted_by_level_with_a_column_for_each_factor(tmp_path: Path) -> None:
     html = page(tmp_path, list(reversed(tax_trials())))
     table = html[html.index("Cycles by point") : html.index("Rates by point")]
@@ -169,12 +170,14 @@ def test_findings_and_one_figure_come_first_then_cautions(tmp_path: Path) -> Non
     assert html.count("<svg") == 1
 
 
+@pytest.mark.thorough
 def test_cautions_are_one_line_per_topic_with_a_count(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["first", "second"])
     assert "<summary><b>noted by the run</b> (2)</summary>" in html
     assert html.count("<b>noted by the run</b>") == 1
 
 
+@pytest.mark.thorough
 def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
     assert "the baseline moved by 12 %." in html
@@ -217,6 +220,7 @@ def test_numbers_verdicts_and_absences_are_there(tax_page: str) -> None:
         assert word in tax_page
 
 
+@pytest.mark.thorough
 def test_a_run_without_data_gives_a_page_that_says_so(tmp_path: Path) -> None:
     html = page(tmp_path, [record | {"status": "failed", "reason": "hung"} for record in tax_trials()])
     assert "18 of 18 trials failed and are no data: hung (18 such)" in html
@@ -233,6 +237,7 @@ def _topics(tmp_path: Path, trials: list[dict[str, Any]], **meta: Any) -> dict[s
     return {caution.topic: caution.text for caution in cautions(run, current_table(run))}
 
 
+@pytest.mark.thorough
 def test_a_reason_that_many_trials_share_is_said_once(tmp_path: Path) -> None:
     trials = tax_trials()
     trials[:5] = [synthetic.disturbed(trial) for trial in trials[:5]]
@@ -360,6 +365,7 @@ def test_a_warm_up_in_the_window_is_reported_once_with_the_number_of_trials(tmp_
     assert f"warning: first\nwarning: warm-up: {text}\n" in screen.getvalue()
 
 
+@pytest.mark.thorough
 def test_the_table_of_a_run_fits_the_screen_with_whole_names(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", tax_trials(), title="t")
     outcome = RunOutcome(tmp_path / "run", 18, 0, 0, {}, [])
@@ -385,6 +391,7 @@ def test_a_quiet_machine_gets_no_false_alarm(tmp_path: Path) -> None:
     assert _topics(tmp_path, tax_trials(), host=host, node_hello=hello) == {}
 
 
+@pytest.mark.thorough
 def test_a_cost_that_the_spec_adds_is_named(tmp_path: Path) -> None:
     trials = tax_trials()
     for trial in trials:

@@ -159,6 +159,7 @@ def test_a_browser_runs_no_script_of_a_run(chromium: Chromium, page: str) -> Non
     assert tools == page.count("<figure ") > 0, "the page's own script runs"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "planted",
     [

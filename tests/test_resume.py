@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from run_helpers import Cli
 
 LIMITED = """\
@@ -22,6 +23,7 @@ def limited(cli: Cli, limit_bytes: int, *arguments: str | Path) -> subprocess.Co
     )
 
 
+@pytest.mark.thorough
 def test_a_table_that_cannot_be_stored_is_derived_from_the_records(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     assert cli("run", cli.spec()).returncode == 0

@@ -94,6 +94,7 @@ def test_samples_marks_and_raw_files_are_kept(cli: Cli) -> None:
         assert trial["collectors"]["kernel-log"]["status"] == "ok"
 
 
+@pytest.mark.thorough
 def test_a_spec_without_collectors_stores_none(cli: Cli) -> None:
     assert cli("run", cli.spec(SPEC.replace("collectors:\n", ""))).returncode == 0
     run = cli.only_run()
@@ -127,6 +128,7 @@ def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
     assert "pcm-iio: means by point" in page
 
 
+@pytest.mark.thorough
 def test_collectors_take_turns_over_the_repeats(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM)
     turns = "{always: [kernel-load], rotate: [{name: pcm-iio, interval: 100 ms, replay: pcm.csv}, cpu-settings]}"
@@ -148,6 +150,7 @@ def test_collectors_take_turns_over_the_repeats(cli: Cli) -> None:
     assert {each.name: each.status for each in deliveries(run)}["pcm-iio"] == "ok in 4 trials"
 
 
+@pytest.mark.thorough
 def test_lines_that_were_not_understood_are_in_the_report(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM + "a line of a later version\n")
     done = cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
@@ -158,6 +161,7 @@ def test_lines_that_were_not_understood_are_in_the_report(cli: Cli) -> None:
     assert said in html.unescape(report_html([run]))
 
 
+@pytest.mark.thorough
 def test_implausible_values_are_stored_and_come_first_in_the_report(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM.replace("50,6\n", "50,600\n"))
     cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
@@ -180,6 +184,7 @@ def dying_perf(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("dying_perf")
 def test_a_collector_that_dies_does_not_take_the_trial_with_it(cli: Cli) -> None:
     done = cli("run", cli.spec(SPEC + HOST + "  - perf\n"))
@@ -215,6 +220,7 @@ def test_a_required_collector_that_is_not_there_stops_the_run_at_once(cli: Cli) 
     assert cli.nodes_alive() == []
 
 
+@pytest.mark.thorough
 def test_an_absent_collector_is_absent_with_its_reason(cli: Cli) -> None:
     done = cli("run", cli.spec(SPEC + HOST + "  - {name: pcm, replay: nowhere.csv}\n"))
     assert done.returncode == 0
@@ -224,6 +230,7 @@ def test_an_absent_collector_is_absent_with_its_reason(cli: Cli) -> None:
     assert "pcm" not in [table.collector for table in means_tables(run)]
 
 
+@pytest.mark.thorough
 def test_an_interval_beyond_the_window_is_reported_as_useless(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM)
     cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 1 min, replay: pcm.csv}\n"))
@@ -232,6 +239,7 @@ def test_an_interval_beyond_the_window_is_reported_as_useless(cli: Cli) -> None:
         assert trial["collectors"]["pcm-iio"]["reason"] == "gave no sample inside the measurement window"
 
 
+@pytest.mark.thorough
 def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
     cli.faults = {"t1": "die"}
     done = cli("run", cli.spec(SPEC + HOST), "--set", "failures.tries=1")
@@ -249,6 +257,7 @@ def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
     assert table["t_ns"].max() <= lost["phases"][-1]["t_ns"]
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_collectors_beside_the_real_node(tmp_path: Path, build_dir: Path) -> None:
     (tmp_path / "pcm.csv").write_text(PCM)

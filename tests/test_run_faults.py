@@ -33,6 +33,7 @@ def test_a_good_run(cli: Cli) -> None:
     assert cli.nodes_alive() == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -75,6 +76,7 @@ def test_a_failed_trial_is_made_again_by_resume(cli: Cli) -> None:
     assert attempts == [(0, "failed"), (1, "ok")]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", ["die", "give-up", "nonsense"])
 def test_a_failed_trial_is_tried_again(cli: Cli, fault: str) -> None:
     cli.faults = {"t3": fault}
@@ -86,6 +88,7 @@ def test_a_failed_trial_is_tried_again(cli: Cli, fault: str) -> None:
     assert tries == [(0, "failed"), (1, "ok")]
 
 
+@pytest.mark.thorough
 def test_more_failed_tries_than_allowed_end_the_run_and_resume_completes_it(cli: Cli) -> None:
     cli.faults = {"t3": "refuse", "t5": "refuse"}
     done = cli("run", cli.spec(), "--set", "failures={tries: 3, at_most: 1}")
@@ -97,6 +100,7 @@ def test_more_failed_tries_than_allowed_end_the_run_and_resume_completes_it(cli:
     assert_complete(cli.only_run())
 
 
+@pytest.mark.thorough
 def test_without_a_maximum_its_shares_fail_with_the_reason(cli: Cli) -> None:
     cli.faults = {"t1": "refuse", "t3": "refuse"}
     done = cli("run", cli.spec(), "--set", "failures={tries: 1, at_most: 2}")  # those that follow from it do not count
@@ -111,6 +115,7 @@ def test_without_a_maximum_its_shares_fail_with_the_reason(cli: Cli) -> None:
     assert "the maximum of 'queues=1' could not be measured" in failed["measure:queues=1,load_of_max=0.5:0"]["reason"]
 
 
+@pytest.mark.thorough
 def test_repeated_loss_of_the_node_stops_the_run_and_resume_completes_it(cli: Cli) -> None:
     cli.faults = {"configure": "die"}
     done = cli("run", cli.spec())
@@ -130,6 +135,7 @@ def test_repeated_loss_of_the_node_stops_the_run_and_resume_completes_it(cli: Cl
     assert_complete(cli.only_run())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("fault", "message"), [("die", "did not start"), ("garbage", "not JSON"), ("old", "speaks protocol 99")]
 )
@@ -175,6 +181,7 @@ def test_shares_are_of_the_measured_maximum(cli: Cli) -> None:
             assert trial["start"]["rate"] == {"pps": trial["maximum_pps"] / 2}
 
 
+@pytest.mark.thorough
 def test_cycles_and_histograms_of_a_node_become_metrics(cli: Cli) -> None:
     """The played-back node gives the numbers of the run that it was recorded in."""
     cli("run", cli.spec())
@@ -225,6 +232,7 @@ def test_noise_flags_and_repeats(cli: Cli) -> None:
     assert table["status"].to_dict() == {name: record["status"] for name, record in last_attempts(run).items()}
 
 
+@pytest.mark.thorough
 def test_a_flagged_trial_whose_repeat_fails_stays_data(cli: Cli) -> None:
     cli.faults = {"t2": "noisy", "t3": "give-up"}
     text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 1}\nfailures: {tries: 1}\n"
@@ -237,6 +245,7 @@ def test_a_flagged_trial_whose_repeat_fails_stays_data(cli: Cli) -> None:
     assert (table.loc["maximum:queues=2:0", "status"], run.meta["status"]) == ("flagged", "complete")
 
 
+@pytest.mark.thorough
 def test_nothing_is_repeated_for_the_noise_of_emulated_machines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LoopbackTestbed, "emulated", True)
     cli.faults = {"t2": "noisy"}
@@ -252,6 +261,7 @@ def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:
     assert len(made) == len(plan) + 1
 
 
+@pytest.mark.thorough
 def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
     until = "repeats: {until: {metric: rx_pps, within: 1 %, at_least: 2, at_most: 12}}"
     text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
@@ -266,6 +276,7 @@ def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
     assert any(said in warning for warning in meta["warnings"])
 
 
+@pytest.mark.thorough
 def test_repeats_until_a_metric_that_no_trial_has_say_so(cli: Cli) -> None:
     until = "repeats: {until: {metric: package_power_w, within: 1 %, at_least: 2, at_most: 3}}"
     text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
@@ -275,6 +286,7 @@ def test_repeats_until_a_metric_that_no_trial_has_say_so(cli: Cli) -> None:
     assert any(said in warning for warning in cli.only_run().meta["warnings"])
 
 
+@pytest.mark.thorough
 def test_drift_of_the_baseline_is_a_warning(cli: Cli) -> None:
     cli.faults = {"jitter": "on"}
     text = SPEC.replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
@@ -316,6 +328,7 @@ def test_points_beyond_this_host_are_left_out_and_listed(cli: Cli) -> None:
     assert "no point is left" in nothing.stderr
 
 
+@pytest.mark.thorough
 def test_a_row_that_cannot_be_hosted_is_a_run_with_verdicts(cli: Cli) -> None:
     """Beside a row that can be hosted it is no failure, and its claims say why they were not measured."""
     impossible = SPEC.replace("name: faults", "name: many").replace("factors:", "factors:\n  cores: [100]")

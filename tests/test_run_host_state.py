@@ -51,6 +51,7 @@ def test_a_host_check_stands_before_each_block_and_at_the_end(cli: Cli) -> None:
     assert "host_state" not in done.stdout
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("setting", "lines"), [("load_pps=0 pps", 0), ("load_pps=1 kpps", 1), ("feed=infinite", 0)])
 def test_a_core_that_works_alone_is_judged_without_lines_between_cores(cli: Cli, setting: str, lines: int) -> None:
     """The latency between two cores says nothing of a trial in which only one of them works."""
@@ -82,6 +83,7 @@ def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
     assert run.meta["plan"][-4:] == extra_trials(run)
 
 
+@pytest.mark.thorough
 def test_extra_blocks_are_bounded_and_unreached_points_are_reported(cli: Cli) -> None:
     with_host_states(cli, *[300, 300, 900, 900] * 10)
     done = cli("run", cli.spec())
@@ -95,6 +97,7 @@ def test_extra_blocks_are_bounded_and_unreached_points_are_reported(cli: Cli) ->
     assert "all trials are pooled" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_spec_may_forbid_extra_blocks(cli: Cli) -> None:
     with_host_states(cli, 300, 301, 302, 900, 901)
     assert cli("run", cli.spec(), "--set", "noise.extra_blocks=0").returncode == 0
@@ -102,6 +105,7 @@ def test_a_spec_may_forbid_extra_blocks(cli: Cli) -> None:
     assert "after 0 extra blocks" in cli.only_run().meta["warnings"][0]
 
 
+@pytest.mark.thorough
 def test_emulated_machines_have_no_host_state_to_wait_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LoopbackTestbed, "emulated", True)
     with_host_states(cli, 300, 301, 302, 900, 901)
@@ -110,6 +114,7 @@ def test_emulated_machines_have_no_host_state_to_wait_for(cli: Cli, monkeypatch:
     assert cli.only_run().meta["warnings"] == []
 
 
+@pytest.mark.thorough
 def test_a_short_change_does_not_divide_the_run(cli: Cli) -> None:
     with_host_states(cli, 300, 900, 300)
     done = cli("run", cli.spec())
@@ -118,6 +123,7 @@ def test_a_short_change_does_not_divide_the_run(cli: Cli) -> None:
     assert "host_state" not in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_node_without_host_checks_can_run(cli: Cli) -> None:
     cli.faults = {"host_state": "refuse"}
     done = cli("run", cli.spec())
@@ -128,6 +134,7 @@ def test_a_node_without_host_checks_can_run(cli: Cli) -> None:
     assert set(current_table(run)["host_state"]) == {""}
 
 
+@pytest.mark.thorough
 def test_a_node_that_dies_in_a_host_check_costs_no_trial(cli: Cli) -> None:
     cli.faults = {"host_state": "die"}
     done = cli("run", cli.spec())
@@ -157,6 +164,7 @@ def test_a_resumed_run_continues_the_host_checks(cli: Cli) -> None:
     assert ((folder / "trials.jsonl").read_bytes(), (folder / "host_states.jsonl").read_bytes()) == before
 
 
+@pytest.mark.thorough
 def test_a_broken_host_check_is_named(cli: Cli) -> None:
     assert cli("run", cli.spec()).returncode == 0
     (folder,) = cli.run_folders()
@@ -180,6 +188,7 @@ repeats: {count: 3}
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_a_run_on_the_real_node_records_host_checks(tmp_path: Path, build_dir: Path) -> None:
     (tmp_path / "nodes").touch()

@@ -77,6 +77,7 @@ repeats: {count: 2}
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.measure  # high percentiles want nearly all packets that were asked for
 def test_stored_histograms_are_read_by_the_public_package(
     cli: Cli, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -120,6 +121,7 @@ def test_sigkill_at_any_moment_is_resumed(cli: Cli, seed: int) -> None:
         assert_complete(cli.only_run())
 
 
+@pytest.mark.thorough
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
     spec = cli.spec(SHORT.replace("queues: [1, 8]", "queues: [1]"))
     process = cli.start("run", spec, "--set", "trial.window=200 ms", "--set", "repeats.count=1")
@@ -161,6 +163,7 @@ def test_swap_and_infinite_feed_start_another_node(cli: Cli) -> None:
     assert all(record["result"]["dut"]["lcores"][0]["rx_packets"] > 0 for record in trials)
 
 
+@pytest.mark.thorough
 def test_poll_rate_covers_1_to_1024_queues(cli: Cli) -> None:
     short = ("trial.window=20 ms", "trial.warmup=5 ms", "repeats.count=1", "factors.queues=[1, 8, 512, 1024]")
     done = cli("run", "S-F8", "--quick", *[word for each in short for word in ("--set", each)])
@@ -178,6 +181,7 @@ def test_sanity_holds_here(cli: Cli) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_a_claim_that_does_not_hold_fails_the_sanity_run(cli: Cli) -> None:
     # A DUT that drops everything sends nothing back.
     wanted = ("parameters.workload=drop", "factors.load_pps=[20 kpps]", "repeats.count=2", "trial.window=100 ms")

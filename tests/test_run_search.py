@@ -69,6 +69,7 @@ def test_a_search_finds_the_rate_that_load_of_max_refers_to(cli: Cli) -> None:
     assert steps["metric.throughput_loss_0_pps"].isna().all()
 
 
+@pytest.mark.thorough
 def test_a_loss_ratio_without_a_metric_is_in_the_record(cli: Cli) -> None:
     cli("run", cli.spec(SPEC), "--set", "maximum.loss_ratios=['2 %']")
     run = cli.only_run()
@@ -77,6 +78,7 @@ def test_a_loss_ratio_without_a_metric_is_in_the_record(cli: Cli) -> None:
     assert "the search was not asked for a loss ratio of 0 %" in set(absent)
 
 
+@pytest.mark.thorough
 def test_a_killed_search_is_resumed_where_it_was(cli: Cli) -> None:
     process = cli.start("run", cli.spec(SPEC), "--set", "trial.window=60 ms", "--set", "maximum.duration_sum=180 ms")
     deadline = time.monotonic() + 60
@@ -107,6 +109,7 @@ def stored_steps(cli: Cli) -> list[str]:
     return [record["trial"] for record in records if record["kind"] == "search"]
 
 
+@pytest.mark.thorough
 def test_a_step_that_was_stored_for_another_load_is_made_again(cli: Cli) -> None:
     """After an update of the package the search may ask for another load than the stored one."""
     cli("run", cli.spec(SPEC), "--set", "factors.queues=[1]")
@@ -122,6 +125,7 @@ def test_a_step_that_was_stored_for_another_load_is_made_again(cli: Cli) -> None
     assert run.meta["status"] == "complete"
 
 
+@pytest.mark.thorough
 def test_a_step_that_fails_is_made_again(cli: Cli) -> None:
     assert cli.faults is not None
     cli.faults |= {"t4": "refuse"}
@@ -131,6 +135,7 @@ def test_a_step_that_fails_is_made_again(cli: Cli) -> None:
     assert attempts == ["failed", "ok"]
 
 
+@pytest.mark.thorough
 def test_a_step_that_fails_again_and_again_fails_the_search(cli: Cli) -> None:
     assert cli.faults is not None
     cli.faults |= {f"t{number}": "refuse" for number in (4, 5, 6)}
@@ -143,6 +148,7 @@ def test_a_step_that_fails_again_and_again_fails_the_search(cli: Cli) -> None:
     assert_complete(cli.only_run())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("generator", [90_000, 100_500])
 def test_a_search_limited_by_the_generator_is_reported_and_is_no_maximum(cli: Cli, generator: int) -> None:
     cli.faults = {"capacity": 100_000, "generator": generator}
@@ -170,6 +176,7 @@ def test_the_plan_says_how_long_searches_take(cli: Cli) -> None:
     assert longer["trials"][0]["search_trials"] > 2 * steps
 
 
+@pytest.mark.thorough
 def test_the_report_shows_the_searches(cli: Cli) -> None:
     cli("run", cli.spec(SPEC), "--set", "maximum.repeats=2")
     run = read_run(cli.run_folders()[0])
@@ -183,6 +190,7 @@ def test_the_report_shows_the_searches(cli: Cli) -> None:
     assert "exceed ratio 50 %" in html
 
 
+@pytest.mark.thorough
 @pytest.mark.measure
 def test_maxima_of_notified_cores_are_searched_as_well(cli: Cli, build_dir: Path) -> None:
     """On a real node: each search ends with a result or a reason, however busy the machine is."""

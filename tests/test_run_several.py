@@ -50,6 +50,7 @@ def test_specs_that_cannot_be_hosted_are_skipped_and_the_rest_runs(cli: Cli) -> 
         assert_complete(read_run(folder))
 
 
+@pytest.mark.thorough
 def test_the_exit_code_is_the_worst_of_what_ran(cli: Cli) -> None:
     cli.faults = {"t3": "refuse"}
     add(cli, "a-other", "testbeds: [pair]\n")
@@ -75,6 +76,7 @@ def test_a_run_that_ends_early_does_not_end_the_list(cli: Cli) -> None:
     assert "5 nodes in a row were lost" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_node_that_does_not_start_is_no_skip(cli: Cli) -> None:
     cli.faults = {"hello": "die"}
     add(cli, "a")
@@ -106,6 +108,7 @@ def test_an_unknown_testbed_ends_the_list_at_once(cli: Cli) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_finished_runs_and_says_how_to_resume(cli: Cli) -> None:
     add(cli, "a-done")
     add(cli, "b-cut", text=SHORT.replace("window: 10 ms", "window: 2 s"))

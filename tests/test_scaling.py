@@ -133,6 +133,7 @@ def test_a_peak_is_stated_only_where_kappa_is_not_zero() -> None:
     assert plain.peak_cores.low < math.sqrt(0.95 / 0.002) < plain.peak_cores.high
 
 
+@pytest.mark.thorough
 def test_intervals_hold_the_true_parameters_as_often_as_they_say() -> None:
     """Of 20 times three intervals of 95 %, 3 miss on average; 12 or more do with probability 1e-4."""
     missed = 0

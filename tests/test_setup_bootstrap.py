@@ -115,6 +115,7 @@ def test_the_venv_of_another_place_is_made_again(copy: Path, tmp_path: Path, opt
     assert not called.exists()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("option", [(), ("--dev",), ("--clean-host",)])
 def test_a_linked_venv_is_left_to_its_checkout(copy: Path, tmp_path: Path, option: tuple[str, ...]) -> None:
     other = tmp_path / "other/.venv"
@@ -154,6 +155,7 @@ def test_an_unknown_distribution_gets_the_list_of_needs(checkout: Path, copy: Pa
     assert not (copy / ".venv").exists()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("built_in", ["here", "elsewhere"])
 def test_a_checkout_that_was_moved_is_built_again(checkout: Path, tmp_path: Path, built_in: str) -> None:
     """Meson's files name the folder in which they were made."""

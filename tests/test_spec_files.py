@@ -100,6 +100,7 @@ def test_rows_that_were_measured_on_nics_are_meant_for_nics() -> None:
 ONLY_WHOLE = ("C-T5.", "I-IOMMU.large-pages")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_a_quick_run_has_the_levels_that_claims_name(path: Path) -> None:
     loaded, quick = shipped(path), shipped(path, quick=True).spec

@@ -134,6 +134,7 @@ def test_a_plan_of_many_trials_says_what_room_its_run_takes(cli: ModelCli) -> No
     assert "room:" not in cli("plan", cli.spec(SPEC), *place).stdout
 
 
+@pytest.mark.thorough
 def test_the_same_trial_gives_the_same_bits(ran: tuple[ModelCli, pd.DataFrame]) -> None:
     cli, first = ran
     again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
@@ -172,6 +173,7 @@ def test_modelled_numbers_are_marked_wherever_they_are_shown(ran: tuple[ModelCli
     assert meta["host"] == {"absent": "nothing was measured on a host"}
 
 
+@pytest.mark.thorough
 def test_a_row_that_the_costs_come_from_is_consistent_by_construction(cli: ModelCli) -> None:
     made_from = {"runs": ["R"], "rows": {"S-F9": "R"}}
     cli.table(file={**FILE, "made_from": made_from})
@@ -195,6 +197,7 @@ def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
     assert cli.only_run().meta["maxima"]["queues=1"]["generator_bound"] is False
 
 
+@pytest.mark.thorough
 def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
     """A core takes bursts of 32 in 40 + 32 x 20 ns, 47.06 Mpps; just below that its queue may fill for a while."""
     spec = SPEC.replace("load_pps: 1 Mpps, ", "load_of_max: 50 %, ").replace("queues: [1, 8, 64]", "queues: [1]")
@@ -207,6 +210,7 @@ def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
     assert measured.mean() == pytest.approx(found["search"]["goals"][0]["throughput_pps"] / 2, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "organisation: [scale-out, scale-up]").replace(
         "{workload: io,", "{workload: io, cores: 4, dispatchers: 4, queues: 4,"
@@ -234,6 +238,7 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
     assert verdicts["C-T2.two-cores-over-one"] == "consistent by construction"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -276,6 +281,7 @@ def test_a_mix_of_frames_has_costs_of_its_own_or_none(cli: ModelCli) -> None:
     assert "hold for frame 96, 128, not for 64" in both.stdout + both.stderr
 
 
+@pytest.mark.thorough
 def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: ModelCli) -> None:
     file = copy.deepcopy(FILE)
     del file["workloads"]["io"]["path_ns"]
@@ -340,6 +346,7 @@ def test_a_cost_between_two_known_ones_lies_between_them(by_queues: dict[int, fl
     assert min(below, above) - slack <= found.at(queues) <= max(below, above) + slack
 
 
+@pytest.mark.thorough
 def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     measured = CHECKOUT / "data/runs/s-f5-polling-tax"
     done = cli("calibrate", measured, "--out", "here.yaml")
@@ -395,6 +402,7 @@ def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
     assert low - 3 <= 500 <= high + 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("organisation", ["corec", "locked"])
 def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "cores: [1, 2]\n  load_pps: [0, 1 Mpps, 30 Mpps]")
@@ -416,6 +424,7 @@ def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str
         assert costs["shared_empty_poll_ns"]["by_queues"] == pytest.approx({1: 90}, rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  LOADS")
     spec = spec.replace("LOADS", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]").replace("load_pps: 1 Mpps, ", "")
@@ -439,6 +448,7 @@ def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
     cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
@@ -449,6 +459,7 @@ def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
     assert "costs of a ring need trials of cores that poll for themselves" in done.stderr
 
 
+@pytest.mark.thorough
 def test_hiccups_are_not_taken_for_the_cost_of_packets(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1]\n  load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]").replace(
         "load_pps: 1 Mpps, ", "hiccup_probability: 1 %, hiccup_delay: 1 us, "
@@ -468,6 +479,7 @@ def _pass_for_measured(folder: Path) -> None:
     (folder / "results.parquet").unlink()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -502,6 +514,7 @@ def test_costs_of_two_machines_are_not_put_together(cli: ModelCli) -> None:
     assert "20261123T000000Z-000000: was measured on another machine than " in done.stderr
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -549,6 +562,7 @@ def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
     assert table["modelled"].all()
 
 
+@pytest.mark.thorough
 def test_packets_waiting_in_filling_queues_do_not_count_as_taken(cli: ModelCli) -> None:
     """Rings hold far more packets than arrive in the window."""
     spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
@@ -558,6 +572,7 @@ def test_packets_waiting_in_filling_queues_do_not_count_as_taken(cli: ModelCli) 
     assert table["metric.rx_pps"].mean() == pytest.approx(1e9 / 110, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
     spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire")
     spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")
@@ -567,6 +582,7 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
     assert rate["linear"] == pytest.approx(1e9 / (110 + 64 * 2), rel=0.02)
 
 
+@pytest.mark.thorough
 def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: ModelCli) -> None:
     """13 hot queues give bursts, 51 cold ones a packet in 5 % of the polls; by hand from the costs."""
     spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, generator_receives: false")
@@ -603,6 +619,7 @@ def test_hot_queues_that_the_generator_cannot_fill_are_left_out() -> None:
     assert said == "hot queues are not backlogged: 45.6 Mpps are taken, and the generator sends 5 Mpps"
 
 
+@pytest.mark.thorough
 def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: ModelCli) -> None:
     """At almost no load a packet waits until the first of two cores comes by: on average a third of a sweep."""
     spec = SPEC.replace("load_pps: 1 Mpps,", "load_pps: 50 kpps, cores: 2,").replace(
@@ -615,6 +632,7 @@ def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: Mode
     assert table["metric.ipc"].isna().all()
 
 
+@pytest.mark.thorough
 def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
     spec = QWAIT_SPEC.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
     table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**QWAIT, "wake_up_ns": cost(500)}}})
@@ -622,6 +640,7 @@ def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
     assert mean["sleep"] - mean["pause"] == pytest.approx(500, abs=5)
 
 
+@pytest.mark.thorough
 def test_instructions_are_those_of_the_parts_of_a_core_s_time(cli: ModelCli) -> None:
     known = {"useful_ipc": cost(1.5), "polling_ipc": cost(2.6)}
     table = cli.table(file={**FILE, "workloads": {"io": {**COSTS, **known}}})
@@ -644,6 +663,7 @@ def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: Mo
         assert rows["metric.unsent_share"].mean() == pytest.approx(unsent, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> None:
     """n packets take 200 + 100 n ns, in which n are due: 2 at 5 Mpps, 8 at 8 Mpps, 32 from 9.4 Mpps on."""
     spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
@@ -660,6 +680,7 @@ def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> N
     )
 
 
+@pytest.mark.thorough
 def test_no_line_is_drawn_from_a_generator_s_rate_to_one_queue(cli: ModelCli) -> None:
     """The rate falls in a step as soon as traffic goes to a second queue; plan and run say so."""
     takes = {"by_queues": {"1": 1e9 / 9e5, "64": 1e9 / 4e5}, **GIVEN}
@@ -701,6 +722,7 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
     assert table["absent.corunner_rate_running_hz"].str.contains("IPC, not its progress").all()
 
 
+@pytest.mark.thorough
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     """Without traffic a core in C1 has only its static power, a halted one more (section V-D: 16.2 %)."""
     spec = QWAIT_SPEC.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
@@ -713,6 +735,7 @@ def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     assert drawn["pause"] / spinning == pytest.approx(power(chip(), 0.0, "qwait"), rel=1e-3)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", ["FB", "PC", "NC", "SQ"])
 @pytest.mark.parametrize("how", ["spin", "qwait"])
 def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, how: Notification) -> None:

@@ -95,6 +95,7 @@ def own_namespaces(pid: int) -> set[int]:
     return found - {Path("/proc/self/ns/net").stat().st_ino}
 
 
+@pytest.mark.one_in(2)
 @needs_namespaces
 @needs_two_cpus
 @pytest.mark.parametrize("organisation", ["corec", "scale-out"])
@@ -174,7 +175,8 @@ def vanish(namespaces: set[int]) -> bool:
 @needs_namespaces
 @needs_two_cpus
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough), signal.SIGKILL]
+    "number",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGINT, signal.SIGTERM))],
 )
 def test_a_killed_run_leaves_nothing_behind(cli: Cli, tcp_path: Path, number: signal.Signals) -> None:
     """This holds after SIGKILL and without a next run: the process that holds the namespaces ends with the run."""
@@ -198,6 +200,7 @@ def test_the_hosts_own_namespace_is_unchanged(tmp_path: Path) -> None:
     assert not {"near", "far", "data", "back"} & (now - before)
 
 
+@pytest.mark.thorough
 def test_a_run_without_root_is_refused(cli: Cli, checkout: Path) -> None:
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
         pytest.skip("no way to be somebody else")

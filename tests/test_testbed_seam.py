@@ -142,6 +142,7 @@ def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
     assert dict(zip(table["factor.queues"], table["metric.rx_pps"], strict=True)) == {1: 1e4, 10: 1e5, 100: 1e6}
 
 
+@pytest.mark.thorough
 def test_its_run_folder_is_read_like_any_other(cli: OwnCli) -> None:
     assert cli("run", cli.spec(SPEC), "--testbed", cli.testbed()).returncode == 0
     (folder,) = cli.run_folders()
@@ -173,6 +174,7 @@ def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
     assert cli.only_run().trials[: len(before.trials)] == before.trials
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("keys", "setting", "reason"),
     [
@@ -194,6 +196,7 @@ def test_an_unsupported_request_is_refused_in_one_line(
     assert reason in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_a_collector_that_is_not_required_is_absent(cli: OwnCli) -> None:
     done = cli("run", cli.spec(SPEC + "collectors: [perf]\n"), "--testbed", cli.testbed())
     assert done.returncode == 0, done.stderr
@@ -201,6 +204,7 @@ def test_a_collector_that_is_not_required_is_absent(cli: OwnCli) -> None:
     assert cli.only_run().meta["collectors"]["perf"]["available"] is False
 
 
+@pytest.mark.thorough
 def test_a_testbed_that_hands_trials_on(cli: OwnCli) -> None:
     done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(kind="desks"))
     assert done.returncode == 0, done.stderr

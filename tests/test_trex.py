@@ -84,6 +84,7 @@ def test_no_other_process_reaches_the_ports_of_the_server(cli: Cli, sshd: SshHos
     assert (tmp_path / "trex/network").read_text().strip() != str(Path("/proc/self/ns/net").readlink())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("own_network", "noted"), [(False, True), (True, False)])
 def test_check_says_when_the_ports_of_the_server_are_open(
     cli: Cli, sshd: SshHost, tmp_path: Path, own_network: bool, noted: bool
@@ -92,6 +93,7 @@ def test_check_says_when_the_ports_of_the_server_are_open(
     assert any(each["what"] == "TRex" and "4500" in each["text"] for each in json.loads(done.stdout)) is noted
 
 
+@pytest.mark.thorough
 def test_a_server_that_ends_is_one_line(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     file = trex_file(sshd, tmp_path)
     (tmp_path / "trex/dies").touch()
@@ -108,6 +110,7 @@ def test_traffic_that_trex_cannot_generate_is_left_out(cli: Cli, sshd: SshHost, 
     assert "trex sends at a constant rate only" in done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("other", [{"driver": "pollscope-node"}, {"pktgen": {"line_gbps": 10}}])
 def test_bad_files(cli: Cli, sshd: SshHost, tmp_path: Path, other: dict[str, Any]) -> None:
     done = cli(

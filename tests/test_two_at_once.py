@@ -51,6 +51,7 @@ def test_a_run_waits_for_the_host(tmp_path: Path) -> None:
     assert process.returncode == 0, err
 
 
+@pytest.mark.thorough
 def test_a_resumed_run_skips_trials_that_another_process_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

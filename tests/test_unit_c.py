@@ -29,6 +29,7 @@ def test_unit_program_refuses_unknown_suite(build_dir: Path) -> None:
 PARAMETERS = [(1, 10_000_000_000, 3), (1, 3_600_000_000, 2), (100, 1_000_000, 4), (1, 2, 1), (7, 1 << 40, 5)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("lowest", "highest", "digits"), PARAMETERS)
 def test_histogram_equals_hdrhistogram(build_dir: Path, lowest: int, highest: int, digits: int) -> None:
     """Every value lands on the same index, and every percentile is the same."""

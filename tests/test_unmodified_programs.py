@@ -156,6 +156,7 @@ def test_every_command_of_the_page_has_a_test() -> None:
     assert shown == tested
 
 
+@pytest.mark.thorough
 def test_testpmd_sends_frames_round(session: Session) -> None:
     (line,) = section("testpmd")
     session.start(line)
@@ -171,6 +172,7 @@ def test_testpmd_sends_frames_round(session: Session) -> None:
     assert ports[1]["TX-packets"] == ports[0]["RX-packets"] + ports[0]["RX-dropped"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("program", ["l3fwd", "l3fwd-power"])
 def test_routers_forward_what_a_sender_sends(examples: Session, program: str) -> None:
     """By its routes: without packet types l3fwd-power forwards nothing, and l3fwd all to the port it came from."""
@@ -216,6 +218,7 @@ def test_l2fwd_forwards_what_the_ports_feed(examples: Session) -> None:
     examples.run(end)
 
 
+@pytest.mark.thorough
 def test_secondary_process_sends_to_the_primary(session: Session) -> None:
     primary, secondary, end_secondary, end_primary = section("A secondary process")
     session.run(primary)

@@ -159,6 +159,7 @@ def test_a_run_measures_the_points_of_open_claims_further(decided: tuple[Cli, Do
     assert f"looked at its claims {len(run.meta['looks']['made'])} times" in edge.finding.sentence
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_interrupted_between_two_looks_goes_on(decided: tuple[Cli, Done], tmp_path: Path) -> None:
     cli = cli_in(tmp_path)
     shutil.copytree(decided[0].folder / "results", tmp_path / "results")
@@ -177,6 +178,7 @@ def test_a_run_that_was_interrupted_between_two_looks_goes_on(decided: tuple[Cli
     assert again.meta["status"] == "complete"
 
 
+@pytest.mark.thorough
 def test_a_claim_that_stays_open_is_a_warning(tmp_path: Path) -> None:
     cli = cli_in(tmp_path)
     assert cli("run", "spec.yaml", "--until-decided", "1 ms").returncode == 0

@@ -106,6 +106,7 @@ def test_a_plan_says_that_no_machine_runs(cli: Cli) -> None:
     assert "not ready for a run: the machine dut does not run (pollscope testbed up vm-pair)" in done.stderr
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
@@ -122,6 +123,7 @@ def test_points_that_machines_cannot_host(cli: Cli, checkout: Path, setting: str
     assert reason in done.stdout + done.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", ["release: buster", "cpus: 1", "hugepages: many", "colour: red"])
 def test_bad_files(cli: Cli, text: str) -> None:
     path = cli.folder / "bad.yaml"
@@ -588,6 +590,7 @@ def test_a_dut_that_only_sends_is_not_calibrated() -> None:
         session_of().calibrate(params)
 
 
+@pytest.mark.thorough
 def test_a_step_that_the_test_of_machines_does_not_know_is_refused(checkout: Path) -> None:
     command: list[str | Path] = [sys.executable, checkout / "tests/vm/vm_test.py", "--steps", "sanity,plugs"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -37,6 +37,7 @@ def with_parameters(text: str) -> str:
     return SPEC.replace("{generator_receives: false, load_pps: 0}", text)
 
 
+@pytest.mark.thorough
 def test_the_window_of_collectors_opens_when_the_corunner_works(hosts: PlayedHosts) -> None:
     """A co-runner that fills its memory takes longer than a window."""
     text = with_parameters(CORUNNER).replace("window: 5 ms", "window: 50 ms") + LOAD
@@ -50,6 +51,7 @@ def test_the_window_of_collectors_opens_when_the_corunner_works(hosts: PlayedHos
     assert opened["drain"] > node_started["t_ns"]
 
 
+@pytest.mark.thorough
 def test_pairs_keep_the_samples_of_all_their_trials(hosts: PlayedHosts) -> None:
     text = SPEC.replace("count: 1", "count: 12").replace("warmup: 0 ms", "warmup: 1 s") + LOAD
     done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
@@ -62,6 +64,7 @@ def test_pairs_keep_the_samples_of_all_their_trials(hosts: PlayedHosts) -> None:
         )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -89,6 +92,7 @@ def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, m
     assert_complete(hosts.run())
 
 
+@pytest.mark.thorough
 def test_searches_of_several_pairs_are_resumed(hosts: PlayedHosts) -> None:
     """Each search adds its trials to the plan; those of the first pair must not come before the second pair's."""
     text = with_parameters("{generator_receives: true}").replace("count: 1", "count: 2").replace("0 ms", "200 ms", 1)
@@ -139,6 +143,7 @@ def test_a_later_point_that_needs_more_memory_gets_another_node(hosts: PlayedHos
     assert len(taken) > 1
 
 
+@pytest.mark.thorough
 def test_a_value_that_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> None:
     hosts.faults = {"1": "nan"}
     done = hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback(), "--set", "failures.tries=1")
@@ -148,6 +153,7 @@ def test_a_value_that_is_no_json_number_fails_its_trial(hosts: PlayedHosts) -> N
     assert hosts.resume().code == 0
 
 
+@pytest.mark.thorough
 def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> None:
     turns = "collectors: {rotate: [{name: kernel-load, interval: 10 ms}, cpu-settings]}\n"
     text = SPEC.replace("count: 1", "count: 4") + turns
@@ -157,6 +163,7 @@ def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> N
     assert collected == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
 
 
+@pytest.mark.thorough
 def test_a_run_is_not_resumed_with_another_trace(hosts: PlayedHosts) -> None:
     (hosts.folder / "day.pcap").touch()
     text = with_parameters("{load_pps: 1 Mpps, trace: day.pcap}").replace("count: 1", "count: 3")

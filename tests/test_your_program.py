@@ -48,6 +48,7 @@ def wait_for_socket(said: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.thorough
 def test_page_leads_from_a_program_to_its_report(
     build_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,7 @@ def test_tax_is_that_of_testpmd(build_dir: Path, tmp_path: Path) -> None:
     assert sum(queue["rx_pps"] > 0 for queue in thread["queues"]) < len(thread["queues"]) == 2 * QUEUES
 
 
+@pytest.mark.thorough
 def test_idle_program_has_nothing_but_tax(build_dir: Path, tmp_path: Path) -> None:
     with probed_testpmd(build_dir, "net_crossover0") as testpmd:
         testpmd.tell("start")
@@ -126,6 +128,7 @@ def test_idle_program_has_nothing_but_tax(build_dir: Path, tmp_path: Path) -> No
     assert "no packet" in thread["saturation_pps"]["absent"]
 
 
+@pytest.mark.thorough
 def test_rings_that_are_always_full_saturate_the_lcore(build_dir: Path, tmp_path: Path) -> None:
     """The program has no time left except for other work on its CPU, and its rate does not exceed saturation."""
     with probed_testpmd(build_dir, "net_crossover0,feed=infinite") as testpmd:

@@ -54,6 +54,7 @@ def test_knobs_are_set_and_restored(cli: Cli, tree: Tree, testbed: Path) -> None
     assert sum(first != second for first, second in pairwise(levels)) == 4 * 5
 
 
+@pytest.mark.thorough
 def test_the_journal_shows_what_was_set(cli: Cli, tree: Tree, testbed: Path) -> None:
     process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=500")
     kill_when_set(process, tree)
@@ -111,6 +112,7 @@ def test_points_with_knobs_that_the_host_lacks_are_left_out(cli: Cli, tree: Tree
     assert "the driver offers" in run.meta["left_out"][0]["reason"]
 
 
+@pytest.mark.thorough
 def test_a_knob_changed_by_others_fails_its_trials_and_is_not_overwritten(cli: Cli, tree: Tree, testbed: Path) -> None:
     spec = "\n".join(line for line in SPEC.splitlines() if "governor" not in line)
     process = cli.start("run", cli.spec(spec), "--testbed", testbed, "--set", "repeats.count=200")

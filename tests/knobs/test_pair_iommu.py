@@ -266,6 +266,7 @@ def test_an_inventory_of_other_hosts_is_refused(bench: Bench) -> None:
     assert not bench.machine.modes
 
 
+@pytest.mark.thorough
 def test_a_run_without_the_factor_never_plays(bench: Bench) -> None:
     assert bench.run(SPEC)[0] == 0
     assert not bench.machine.modes

@@ -222,6 +222,7 @@ def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp
     assert tree.picture() == before
 
 
+@pytest.mark.thorough
 def test_a_killed_controller_leaves_nothing_set(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
@@ -232,6 +233,7 @@ def test_a_killed_controller_leaves_nothing_set(cli: Cli, sshd: SshHost, tmp_pat
     wait_until(lambda: tree.picture() == before)
 
 
+@pytest.mark.thorough
 def test_a_killed_agent_leaves_a_journal_that_the_next_run_finds(
     cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree
 ) -> None:

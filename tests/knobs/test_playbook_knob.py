@@ -51,6 +51,7 @@ def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
         act(program, state="verified", turbo=False)
 
 
+@pytest.mark.thorough
 def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
     knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
     before = tree.register(PORT, PERFCTRLSTS_0)
@@ -61,6 +62,7 @@ def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
     assert tree.register(PORT, PERFCTRLSTS_0) == before
 
 
+@pytest.mark.thorough
 def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", port_id=EMULATED_PORT)
     program, before = program_for(tree, tmp_path), tree.picture()
@@ -92,6 +94,7 @@ def test_check_mode_refuses_what_the_real_run_refuses(tmp_path: Path) -> None:
     assert "8086:347a" in said[0]
 
 
+@pytest.mark.thorough
 def test_a_refused_knob_restores_those_before(tree: Tree, program: str) -> None:
     before = tree.picture()
     with pytest.raises(knob_module.HostError, match="governor"):
