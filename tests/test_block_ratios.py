@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pollscope.stats.estimates import block_ratio_estimate, ratio_estimate
+from pollscope.stats.estimates import RESOLUTION, block_ratio_estimate, ratio_estimate, rise_ratio_estimate
 
 _RUNS = 400
 
@@ -39,6 +39,31 @@ def test_levels_between_blocks_cancel() -> None:
     sides = _blocks(np.random.default_rng(4), "levels", 25, 0.9)
     by_block, independent = block_ratio_estimate(*sides), ratio_estimate(*sides)
     assert by_block.relative_half_width < 0.01 < 0.1 < independent.relative_half_width
+
+
+def test_what_slows_one_side_for_several_blocks_widens_the_interval() -> None:
+    """A neighbour takes 10 % from one side for three blocks on average."""
+    chance, missed = np.random.default_rng(6), 0
+    for _ in range(_RUNS):
+        sides = _blocks(chance, "quiet", 25, 0.9)
+        level = (np.cumsum(chance.random(25) < 0.3) + chance.integers(2)) % 2
+        found = block_ratio_estimate(sides[0] * np.exp(0.1 * (level - 0.5)), sides[1])
+        missed += not found.low <= 0.9 <= found.high
+    assert missed <= 0.14 * _RUNS
+
+
+def test_equal_ratios_are_known_to_the_resolution() -> None:
+    assert block_ratio_estimate([2.0, 4.0] * 3, [1.0, 2.0] * 3).relative_half_width == pytest.approx(RESOLUTION / 2)
+    assert not block_ratio_estimate([2.0] * 5, [1.0] * 5).has_interval
+
+
+def test_equal_rises_are_known_to_the_resolution() -> None:
+    for trials, known in ((2, False), (6, True)):
+        first, last = ([10.0] * trials, [5.0] * trials), ([20.0] * trials, [9.0] * trials)
+        found = rise_ratio_estimate(first, last)
+        assert found.value == 2.5
+        assert found.has_interval is known
+        assert found.low < found.high
 
 
 def test_one_block_has_no_interval() -> None:

@@ -60,6 +60,13 @@ def test_medians_are_compared_by_ranks(tmp_path: Path) -> None:
     assert medians.change.low > 0
 
 
+def test_runs_are_compared_without_their_flagged_trials(tmp_path: Path) -> None:
+    runs = [read_run(_run(tmp_path / name, factor)) for name, factor in (("a", 1.0), ("b", 1.1))]
+    (rates,) = compare_runs(*(viewed(run, without_flagged=True) for run in runs), ["rx_pps"])
+    assert (rates.first.n, rates.second.n, rates.flagged) == (8, 8, (0, 0))
+    assert rates.ratio.value == pytest.approx(1.1, rel=1e-3)
+
+
 def test_a_figure_of_medians_has_a_dot_per_trial() -> None:
     axes = Figure().subplots()
     points = [PointValues({}, tuple(float(value) for value in range(1, 10)), statistic="median")]

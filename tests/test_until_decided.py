@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import synthetic_run as synthetic
 from command_line import Done
 from run_helpers import SPEC as RUN_SPEC
 from run_helpers import Cli
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.base.errors import UsageError
-from pollscope.cli.decided import settings_until_decided
+from pollscope.cli.decided import open_claims, settings_until_decided
 from pollscope.plan.plan import Plan, make_plan
 from pollscope.run.looks import Looks, OpenClaim, declared_repeats, points_of
 from pollscope.spec import LoadedSpec, Overrides, load_text
@@ -106,12 +107,39 @@ def test_a_resumed_run_has_spent_what_it_spent() -> None:
     assert again.take(48) == first.take(48)
 
 
+def test_the_last_look_spends_what_is_left() -> None:
+    """With the part of eight further repeats it would open claims again that the look before had decided."""
+    plan, looks = plan_of(), Looks(400)
+    errors = [1 - looks.take(made)["confidence"] for made in (12, 24, 48, 96, 192)]
+    entry = looks.take(200, last=True)
+    errors.append(1 - entry["confidence"])
+    assert sum(errors) == pytest.approx(0.05)
+    assert errors[-1] > errors[-2]
+    assert (looks.after(96), looks.after(192)) == (192, 400)
+    assert Looks.of(plan, {"looks": entry}).ended
+
+
 def test_only_the_points_of_open_claims_go_on() -> None:
     plan = plan_of()
     claim = OpenClaim("x", "wide", [{"lookups": 1.0, "burst": 8}, {"lookups": 8, "burst": 8}])
     assert {point.factors["burst"] for point in points_of([claim], plan.points)} == {8}
     assert len(points_of([claim], plan.points)) == 2
     assert points_of([claim, OpenClaim("y", "unknown", [])], plan.points) == plan.points
+
+
+def test_a_claim_about_an_undisturbed_level_waits_for_its_trials(tmp_path: Path) -> None:
+    """The first look comes after 12 trials, and the level takes 20."""
+    claim = {
+        "id": "rate",
+        "statement": "It receives at least 900,000 packets per second.",
+        "metric": "undisturbed_rx_pps",
+        "predicate": {"kind": "within", "low": 0.9e6},
+    }
+    for count, waits in ((12, True), (24, False)):
+        trials = [synthetic.trial(f"p:{at}", "p", at, {}, pps=1e6 + 100 * (at % 5)) for at in range(count)]
+        folder = tmp_path / str(count)
+        synthetic.write_run(folder, trials, row=None, rows=[], spec={"claims": [claim]}, spec_name="mine")
+        assert [each.claim for each in open_claims(folder)] == ["mine.rate"] * waits
 
 
 TWO_CLAIMS = """\
@@ -123,7 +151,7 @@ claims:
   - id: edge
     statement: Two queues receive at most 4.3 % more than one.
     metric: rx_pps
-    predicate: {kind: ratio, factor: queues, from: 1, to: 2, low: 1, high: 1.043}
+    predicate: {kind: ratio, factor: queues, from: 1, to: 2, low: 0.9, high: 1.043}
 """
 
 

@@ -103,7 +103,8 @@ def labelled_together(runs: Sequence[RunFolder], tables: Sequence[pd.DataFrame])
             for check, cpus in map(Measured.of, last_attempts(run.trials))
         ]
         labels = [UNKNOWN] * len(trials) if reason else trial_labels(judgement, own, trials)
-        found.append(table.assign(host_state=labels))
+        # By the number of the trial: a view without flagged trials has fewer rows.
+        found.append(table.assign(host_state=pd.Series(labels, dtype="str")))
     return found, reason
 
 

@@ -15,13 +15,18 @@ def settings_until_decided(time: str | None) -> list[str]:
 
 
 def open_claims(folder: Path) -> list[OpenClaim]:
-    """Return the inconclusive claims of a run folder, at the level that its run.json holds."""
+    """Return the claims of a run folder that more trials may decide, at the level that its run.json holds.
+
+    These are the inconclusive ones, and those about an undisturbed level for which a point has too few trials.
+    """
     from pollscope.analysis.claims import evaluate_run  # imports pandas, which most runs need only at their end
     from pollscope.analysis.claims.verdict import VerdictKind
+    from pollscope.metrics.undisturbed import TOO_FEW
     from pollscope.store.run_folder import read_run
 
     return [
         OpenClaim(verdict.claim.id, verdict.finding.sentence, [sample.levels for sample in verdict.finding.behind])
         for verdict in evaluate_run(read_run(folder))
         if verdict.kind is VerdictKind.INCONCLUSIVE
+        or (verdict.kind is VerdictKind.NOT_MEASURABLE and TOO_FEW in verdict.finding.sentence)
     ]

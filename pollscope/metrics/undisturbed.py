@@ -24,6 +24,8 @@ UNDISTURBED: Mapping[str, str] = {
     "undisturbed_poll_rate_hz": "poll_rate_running_hz",
     "undisturbed_cycles_per_packet": "cycles_per_packet_useful",
 }
+# Part of the reason if a point has too few trials, so that more would help.
+TOO_FEW = f"an undisturbed level takes {FEWEST_VALUES}"
 _OF_ONE_TRIAL = "it needs all trials of a point"
 DISTURBED = "the trial was disturbed: it lies off the undisturbed level of its point"
 
@@ -64,7 +66,7 @@ def _level(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.bool_], str]
     """Return which values lie at the level, and why none does."""
     none = np.zeros(len(values), bool)
     if len(values) < FEWEST_VALUES:
-        return none, f"{len(values)} trials at this point; an undisturbed level takes {FEWEST_VALUES}"
+        return none, f"{len(values)} trials at this point; {TOO_FEW}"
     at_level = upper_level(values)
     change = drift(values[at_level])
     return (none, f"the level drifts by {human_share(abs(change))} over the run") if change else (at_level, "")

@@ -3,8 +3,9 @@
 
 The largest number of repeats is declared before the first trial: twice the repeats that all points could get in the
 given time, because decided points leave their time to others. A look is taken whenever the repeats have doubled. The
-level of intervals at a look follows from the share of the declared repeats (pollscope.stats.sequential). It is stored
-in run.json, and the verdicts of the run use it.
+level of intervals at a look follows from the share of the declared repeats (pollscope.stats.sequential). The last look,
+at the end of the time or at the declared number, spends all error that is left. A small part of the error would open
+claims again that an earlier look had decided. The level is stored in run.json, and the verdicts of the run use it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,23 +52,31 @@ class Looks:
     Args:
         declared: the largest number of repeats.
         made: the repeats at each look of an interrupted part of the run.
+        ended: whether the last look was made, so that no error is left.
     """
 
-    def __init__(self, declared: int, made: Sequence[int] = ()) -> None:
-        self.declared, self.made = declared, [*made]
+    def __init__(self, declared: int, made: Sequence[int] = (), *, ended: bool = False) -> None:
+        self.declared, self.made, self.ended = declared, [*made], ended
 
     @classmethod
     def of(cls, plan: Plan, meta: Mapping[str, Any]) -> "Looks":
         """Return the looks of a new or resumed run."""
         stored = meta.get("looks") or {}
-        return cls(int(stored.get("declared", declared_repeats(plan))), [int(each) for each in stored.get("made", [])])
+        made = [int(each) for each in stored.get("made", [])]
+        return cls(int(stored.get("declared", declared_repeats(plan))), made, ended=bool(stored.get("ended")))
 
-    def take(self, repeats: int) -> dict[str, Any]:
+    def after(self, repeats: int) -> int:
+        """Return the repeats at the look that follows: twice as many, or all where little would be left."""
+        return self.declared if self.declared < 3 * repeats else 2 * repeats
+
+    def take(self, repeats: int, *, last: bool = False) -> dict[str, Any]:
         """Count a look after this number of repeats; return the entry of run.json."""
         if not self.made or repeats > self.made[-1]:
             self.made.append(repeats)
-        confidence = look_confidence(1 - CONFIDENCE, [each / self.declared for each in self.made])
-        return {"declared": self.declared, "made": self.made, "confidence": confidence}
+        self.ended = last
+        shares = [each / self.declared for each in self.made]
+        confidence = look_confidence(1 - CONFIDENCE, [*shares[:-1], 1.0 if last else shares[-1]])
+        return {"declared": self.declared, "made": self.made, "confidence": confidence, "ended": last}
 
 
 def points_of(open_claims: Sequence[OpenClaim], points: Sequence[Point]) -> list[Point]:

@@ -291,20 +291,23 @@ class Runner:
         if not repeats.decided or self._judge_claims is None:
             return
         looks = Looks.of(self.plan, self._writer.meta)
+        if looks.ended:
+            return
         stored_s = sum(trial.seconds for trial in self._possible_trials() if trial.id in self._stored)
         end_s = began_s + (repeats.at_most_ns or 0) / 1e9 - stored_s
         made = max([repeats.at_least, *looks.made])
         while True:
             self.testbed.end_block()
-            self._writer.update(looks=looks.take(made))
+            last = made >= looks.declared or time.monotonic() >= end_s
+            self._writer.update(looks=looks.take(made, last=last))
             open_claims = self._judge_claims(self._writer.folder)
             if not open_claims:
                 return
-            if made >= looks.declared or time.monotonic() >= end_s:
+            if last:
                 break
             points = points_of(open_claims, self.plan.points)
             self._say_open(open_claims, made, len(points))
-            target = min(2 * made, looks.declared)
+            target = looks.after(made)
             while made < target and time.monotonic() < end_s:
                 trials = self.plan.further_round(points, made, min(2, target - made))
                 self._progress.further(len(trials), sum(trial.seconds for trial in trials))

@@ -266,7 +266,8 @@ def block_ratio_estimate(
     """Return the geometric mean of ratios of values that were measured beside each other, block by block.
 
     Disturbances of both sides of a block cancel. The interval is Student's, of the logarithms over blocks, so
-    blocks may differ from each other by any factor.
+    blocks may differ from each other by any factor. A disturbance of one side may last for several blocks, so the
+    interval is wider if ratios follow their neighbours.
 
     Args:
         numerators: one value per block; the mean, where a block has several.
@@ -285,7 +286,10 @@ def block_ratio_estimate(
     mean, n = float(logs.mean()), len(logs)
     if n < 2:
         return Estimate(math.exp(mean), -math.inf, math.inf, n, "one block")
-    half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2) * logs.std(ddof=1) / math.sqrt(n))
+    if np.ptp(logs) <= _ROUNDING * max(1.0, abs(mean)):
+        return _of_equal(math.exp(mean), n, confidence)
+    variance, degrees = _mean_variance(logs)
+    half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
     return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n, "Student t of logarithms by block")
 
 
@@ -405,6 +409,8 @@ def rise_ratio_estimate(
     if other == 0 or n < 2:
         return Estimate(rise / other if other else math.nan, -math.inf, math.inf, n, "one value")
     covariance = sum(np.cov(level) / level.shape[1] for level in levels)
+    if not np.any(covariance):
+        return _of_equal(rise / other, n, confidence)
     degrees = n - 1  # degrees of freedom of the smaller side: Welch's lower bound, valid for every contrast of both
     t = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
     a = other**2 - t**2 * float(covariance[1, 1])
