@@ -123,7 +123,9 @@ def running_program(folder: Path, program: ProbedProgram, pid: int = 1) -> Itera
             hello = {"version": "DPDK 22.11.11", "pid": pid, "max_output_len": 16384}
             connection.send(json.dumps(hello).encode())
             while request := connection.recv(1024).decode():
-                connection.send(json.dumps({request.partition(",")[0]: program.reply(request)}).encode())
+                # DPDK sends names as they are, in any encoding.
+                reply = json.dumps({request.partition(",")[0]: program.reply(request)}, ensure_ascii=False)
+                connection.send(reply.encode("latin-1"))
 
     def serve() -> None:
         while True:

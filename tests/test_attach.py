@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attach to a program whose tax is known by construction: list, table, JSON, Prometheus' file, run folder."""
 
+import io
 import json
 import os
 import re
@@ -8,16 +9,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command_line import pollscope
 from polling_thread import PollingThread
 from probed_program import ProbedProgram, running_program
 
-from pollscope.attach.observation import Observer, shares
+from pollscope.attach import openmetrics
+from pollscope.attach.observation import CounterReading, Observer, shares
 from pollscope.attach.probe import Probe
-from pollscope.attach.programs import find_program, running_programs
+from pollscope.attach.programs import find_program, look_at, running_programs
+from pollscope.attach.recording import AttachedRun
 from pollscope.attach.table import HEADER, WIDTH, lines
 from pollscope.base.errors import HostError, UsageError
 from pollscope.host.telemetry_socket import TelemetrySocket
@@ -110,6 +116,25 @@ def test_program_that_other_mount_namespaces_see_too_is_listed_once(
     assert len(running_programs()) == 1
 
 
+@pytest.mark.parametrize("reply", [{"x": 0}, [{}], "x", 7], ids=str)
+def test_program_with_odd_replies_does_not_hide_the_others(program: ProbedProgram, tmp_path: Path, reply: Any) -> None:
+    class Odd(ProbedProgram):
+        def reply(self, request: str) -> object:
+            return reply if request.startswith(("/ethdev/list", "/eal/lcore/list")) else super().reply(request)
+
+    with running_program(tmp_path / "other", Odd(program.thread)):
+        shutil.move(tmp_path / "other/dpdk/rte", tmp_path / "dpdk/odd")
+        assert [each.prefix for each in running_programs()] == ["rte"]
+
+
+def test_name_that_is_not_utf8_is_shown_with_a_mark(
+    program: ProbedProgram, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_threads", lambda: {"0": {"tid": 1, "name": "Fäden", "lcore": -1, "cpu": 0}})
+    (thread,) = json.loads(cli("rte", "--seconds", "1.5", "--json"))["threads"]
+    assert thread["name"] == "F\ufffdden"
+
+
 def test_json_holds_the_tax_of_the_thread(program: ProbedProgram, own_pace: PollingThread, cli: Cli) -> None:
     found = json.loads(cli("rte", "--seconds", "1.5", "--json"))
     (thread,) = found["threads"]
@@ -147,6 +172,23 @@ def test_history_grows_by_one_bar_per_second(program: ProbedProgram, tmp_path: P
         line = lines(found, threads, {index: [0.0, 0.5, 0.99]})[2]
         assert line.endswith("▁▅█")
         assert len(lines(found, threads, {index: [0.5] * 99})[2]) <= WIDTH
+
+
+class Terminal(io.StringIO):
+    """Standard output that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_live_table_replaces_the_one_before_and_names_cannot(
+    program: ProbedProgram, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("command_line.io", SimpleNamespace(StringIO=Terminal))
+    monkeypatch.setattr(program, "_threads", lambda: {"0": {"tid": 1, "name": "\033[2Jx", "lcore": -1, "cpu": 0}})
+    said = cli("rte", "--seconds", "1.5")
+    assert said.count("\033[H\033[J") >= 2
+    assert "\033[2J" not in said and "\\x1b[2Jx: empty poll" in said
 
 
 def test_prometheus_file_is_whole_and_in_the_text_format(program: ProbedProgram, cli: Cli, tmp_path: Path) -> None:
@@ -197,6 +239,65 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
 
 
+def spread(reading: CounterReading, threads: int) -> CounterReading:
+    """Return a reading in which several threads without an lcore share a name and divide the queues."""
+    first = reading.threads[0]
+    several = {
+        index: replace(first, index=index, tid=100 + index, name="worker", lcore=None) for index in range(threads)
+    }
+    queues = {key: replace(each, thread=key[1] % threads) for key, each in reading.queues.items()}
+    return replace(reading, threads=several, queues=queues)
+
+
+def test_threads_of_one_name_have_trials_and_gauges_of_their_own(program: ProbedProgram, tmp_path: Path) -> None:
+    """Two of the three begin to poll after the first part."""
+    with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
+        observer, found = Observer(connection, probe), look_at(connection)
+        recording = AttachedRun(tmp_path / "results", found, observer.info, 2)
+        for repeat, threads in enumerate((1, 3)):
+            several = recording.append(repeat, [spread(observer.read(), threads) for _ in range(6)], {})
+        recording.finish("complete")
+    table = current_table(read_run(recording.folder))
+    assert list(table["repeat"]) == [0, 1, 1, 1]
+    assert table.groupby("point")["repeat"].nunique().tolist() == [2, 1, 1]
+    samples = [line.split("}")[0] for line in openmetrics.text(found, several).splitlines() if "tax_share{" in line]
+    assert len(set(samples)) == 3
+
+
+def test_packets_of_a_shared_queue_are_given_to_no_single_thread(program: ProbedProgram) -> None:
+    """Both threads poll all queues; the second one was the last at each reading."""
+    with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
+        observer = Observer(connection, probe)
+        readings = [observer.read() for _ in range(12)]
+    for moves, each in enumerate(readings):
+        both = {index: replace(each.threads[0], index=index, lcore=index) for index in (0, 1)}
+        queues = {key: replace(queue, thread=1, moves=moves) for key, queue in each.queues.items()}
+        readings[moves] = replace(each, threads=both, queues=queues)
+    threads = shares(readings, observer.info)
+    assert [thread.counts.lcore for thread in threads] == [0, 1]
+    for thread in threads:
+        assert thread.probed.rx_pps is None
+        assert isinstance(thread.classes, ProbedClasses)
+    (found,) = running_programs()
+    assert any(line.strip().startswith("port 0 queue 7, shared") for line in lines(found, threads, {}))
+
+
+def test_packets_of_a_queue_of_another_process_are_not_those_of_the_thread(program: ProbedProgram) -> None:
+    """The port counts twice as many packets as the thread receives: a secondary process polls queue 8."""
+    with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
+        observer = Observer(connection, probe)
+        readings = [observer.read() for _ in range(12)]
+    own = shares(readings, observer.info)[0].classes
+    for number, each in enumerate(readings):
+        other = replace(each.queues[0, 0], queue=8, thread=-1, polls=0, full=0, packets=0, sizes=[0] * 10)
+        ports = {0: {name: 2 * count for name, count in each.ports[0].items()}}
+        readings[number] = replace(each, queues={**each.queues, (0, 8): other}, ports=ports)
+    found = shares(readings, observer.info)[0].classes
+    assert isinstance(own, ProbedClasses) and isinstance(found, ProbedClasses)
+    assert found.tax.value == pytest.approx(own.tax.value, abs=0.03)
+    assert found.rx_pps == pytest.approx(PPS, rel=0.05)
+
+
 @pytest.mark.thorough
 def test_collectors_record_beside_the_program(
     program: ProbedProgram, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -207,6 +308,19 @@ def test_collectors_record_beside_the_program(
     (trial,) = run.trials
     assert trial["collectors"]["kernel-load"]["status"] == "ok"
     assert (run.path / trial["samples"]).is_file()
+
+
+def test_telemetry_is_collected_from_the_program_and_not_from_another_of_its_prefix(
+    program: ProbedProgram, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from a container, whose program has the default prefix as well."""
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))  # a lock of its own
+    contained = ProbedProgram(PollingThread(pps=PPS))
+    with running_program(tmp_path / "container", contained) as socket:
+        words = ["--socket", str(socket), "--seconds", "2", "--out", str(tmp_path / "results")]
+        cli(*words, "--collect", "dpdk-telemetry")
+    assert "/ethdev/xstats,0" in contained.requests
+    assert "/ethdev/xstats,0" not in program.requests
 
 
 @pytest.mark.thorough

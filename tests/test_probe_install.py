@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Install the probe plug-in into a driver folder, and remove it, as a knob that the journal restores."""
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +97,28 @@ def test_copy_that_was_replaced_meanwhile_is_not_removed(host: KnobHost, cli: Cl
 def test_plugin_that_is_not_built_is_refused(host: KnobHost, cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "build" / PLUGIN).unlink()
     assert "is not built" in cli("install", code=3)
+
+
+def test_built_plugin_goes_into_the_folder_of_its_dpdk_alone(
+    host: KnobHost, cli: Cli, tmp_path: Path, build_dir: Path
+) -> None:
+    shutil.copyfile(build_dir / PLUGIN, tmp_path / "build" / PLUGIN)
+    command = ["pkg-config", "--modversion", "libdpdk"]
+    version = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    year, month = map(int, version.split(".")[:2])
+    series = year + (month == 11)  # of its ABI: 23 of DPDK 22.11 to 23.07
+    own, later = (tmp_path / f"usr/local/lib/dpdk/pmds-{number}.0" for number in (series, series + 1))
+    for folder in (own, later):
+        folder.mkdir(exist_ok=True)
+    cli("install")
+    assert (own / PLUGIN).exists()
+    assert not (later / PLUGIN).exists()
+
+
+def test_plugin_that_does_not_name_its_series_is_refused(host: KnobHost, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "build" / PLUGIN).write_bytes(b"\x7fELF")
+    assert "does not name its DPDK series" in cli("install", code=3)
+    assert installed(tmp_path) == [False] * 3
 
 
 def test_host_without_this_series_of_dpdk_is_refused(host: KnobHost, cli: Cli, tmp_path: Path) -> None:

@@ -140,6 +140,20 @@ def test_packets_that_no_sample_saw_are_an_error_of_the_tax() -> None:
     assert found.tax.error >= 1e4 * 1000 / TSC_HZ
 
 
+def test_single_packet_beside_scattered_empty_polls_has_no_cost() -> None:
+    """The empty poll after it took less than the mean, so that the packet seems to cost nothing."""
+    _, probed = sampled(pps=0.0)
+    blocks = probed.blocks.copy()
+    spent = {"eb": 1, "eb_c": 60, "eb_c2": 60**2, "eb_n": 1, "eb_n2": 1, "eb_nc": 60}
+    spent |= {"be": 1, "be_c": 60, "be_c2": 60**2, "be_m": 1, "be_m2": 1, "be_mc": 60, "sampled_cycles": 120}
+    for name, value in spent.items():
+        blocks[0, COLUMNS.index(name)] += value
+    found = classes(replace(probed, blocks=blocks, rx_pps=1.0, loaded_queues=1))
+    assert found.tax.value == pytest.approx(1)
+    assert isinstance(found.saturation_pps, str) and "1 packet in the samples" in found.saturation_pps
+    assert found.at_least_pps is None
+
+
 def test_short_observation_is_refused() -> None:
     _, probed = sampled(pps=HALF)
     found = probed_classes(replace(probed, blocks=probed.blocks[:3]))

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "dpdk.h"
 #include "grace.h"
@@ -71,12 +72,21 @@ static callback add_callback(uint16_t port, uint16_t id, enum probe_direction di
 	return rte_eth_add_rx_callback(port, id, probe_receive, queue);
 }
 
+/* On cache lines of their own: calloc() would let neighbouring queues of two threads share them. */
+static struct probe_queue *new_queues(void)
+{
+	void *queues = mmap(NULL, RTE_MAX_QUEUES_PER_PORT * sizeof(struct probe_queue),
+	                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return queues == MAP_FAILED ? NULL : queues;
+}
+
 static void add_to_port(uint16_t port, enum probe_direction direction)
 {
 	struct queues *all = &ports[port][direction];
 
 	if (all->queues == NULL)
-		all->queues = calloc(RTE_MAX_QUEUES_PER_PORT, sizeof(*all->queues));
+		all->queues = new_queues();
 	if (all->queues == NULL)
 		return;
 	for (uint16_t id = 0; id < RTE_MAX_QUEUES_PER_PORT; id++) {

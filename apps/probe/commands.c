@@ -22,6 +22,15 @@
 #define PROBE_YEAR RTE_VER_YEAR
 #endif
 
+/*
+ * `pollscope probe install` looks for this text in the plug-in: the EAL library of its DPDK, librte_eal.so.23 of 22.11 to 23.07, names the
+ * driver folders that take it.
+ */
+#define EAL_SERIES (PROBE_YEAR + (RTE_VER_MONTH == 11))
+#define DIGITS(n)  '0' + (n) / 10 % 10, '0' + (n) % 10
+static const char eal_library[] __attribute__((used)) = {
+        'l', 'i', 'b', 'r', 't', 'e', '_', 'e', 'a', 'l', '.', 's', 'o', '.', DIGITS(EAL_SERIES), '\0'};
+
 static const struct probe_settings defaults = {.heartbeat_ms = 1500, .sample_us = 1000, .period_us = 50000};
 
 static __attribute__((format(printf, 2, 3))) int refuse(struct rte_tel_data *data, const char *format, ...)

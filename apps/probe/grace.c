@@ -27,12 +27,28 @@ static clockid_t cpu_clock(int tid)
 }
 
 /* Returns 0 if the thread has ended. */
+static uint64_t cpu_ns_by_proc(int tid)
+{
+	char path[64], text[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", tid);
+	file = fopen(path, "re");
+	if (file != NULL) {
+		if (fgets(text, sizeof(text), file) == NULL)
+			text[0] = '\0';
+		fclose(file);
+	}
+	return strtoull(text, NULL, 10);
+}
+
+/* A TID is another thread's, or nobody's, for clock_gettime() where /proc belongs to another PID namespace. */
 static uint64_t cpu_ns(int tid)
 {
 	struct timespec used;
 
 	if (clock_gettime(cpu_clock(tid), &used) < 0)
-		return 0;
+		return cpu_ns_by_proc(tid);
 	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
@@ -69,7 +85,7 @@ int probe_grace_begin(void)
 	return status;
 }
 
-/* The state follows the name, which is in parentheses and may hold any character. */
+/* True also if the thread has ended. The state follows the name, which is in parentheses and may hold any character. */
 static bool sleeps(int tid)
 {
 	char path[64], line[256];
@@ -90,9 +106,7 @@ static bool sleeps(int tid)
 
 static bool is_outside(const struct task *task)
 {
-	const uint64_t now_ns = cpu_ns(task->tid);
-
-	return now_ns == 0 || now_ns >= task->cpu_ns + ENOUGH_NS || sleeps(task->tid);
+	return cpu_ns(task->tid) >= task->cpu_ns + ENOUGH_NS || sleeps(task->tid);
 }
 
 bool probe_grace_over(void)

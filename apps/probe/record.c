@@ -99,7 +99,8 @@ static inline bool add_gap(struct probe_gaps *gaps, uint64_t before, uint64_t no
 	gaps->histogram[log2_of(cycles, PROBE_GAP_BUCKETS - 1)]++;
 	if (unlikely(cycles > gaps->longest_cycles))
 		gaps->longest_cycles = cycles;
-	if (unlikely(cycles > gaps->limit_cycles)) {
+	if (unlikely(cycles > gaps->limit_cycles) &&
+	    cycles > gaps->limit_cycles + (before + now) * gaps->packet_cycles) {
 		gaps->interruptions++;
 		gaps->interrupted_cycles += cycles;
 		return true;
@@ -207,11 +208,16 @@ uint16_t probe_send(uint16_t port, uint16_t id, struct rte_mbuf **packets, uint1
 	return count;
 }
 
-/* Medians come from the single windows of all time, interruptions included. */
+/*
+ * Medians come from the single windows of all time, interruptions included. Most polls may return few packets: a full one takes as
+ * much longer as it has more of them.
+ */
 static void set_limits(struct probe_thread *thread, uint64_t tsc_hz)
 {
 	for (int class = 0; class < PROBE_CLASSES; class++) {
-		const uint64_t *histogram = thread->sums[PROBE_SINGLE].gaps[class].histogram;
+		const struct probe_gaps *gaps = &thread->sums[PROBE_SINGLE].gaps[class];
+		const uint64_t *histogram = gaps->histogram;
+		const uint64_t packets = gaps->before + gaps->now;
 		uint64_t limit = cycles_of_ns(UNKNOWN_LIMIT_NS, tsc_hz), total = 0, below = 0;
 
 		for (int i = 0; i < PROBE_GAP_BUCKETS; i++)
@@ -224,8 +230,11 @@ static void set_limits(struct probe_thread *thread, uint64_t tsc_hz)
 			limit = cycles_of_ns(INTERRUPTION_NS, tsc_hz) +
 			        (INTERRUPTION_FACTOR * UINT64_C(2) << median);
 		}
-		for (int copy = 0; copy < PROBE_COPIES; copy++)
+		for (int copy = 0; copy < PROBE_COPIES; copy++) {
 			thread->sums[copy].gaps[class].limit_cycles = limit;
+			thread->sums[copy].gaps[class].packet_cycles =
+			        packets > 0 ? gaps->cycles / packets : 0;
+		}
 	}
 }
 

@@ -39,7 +39,9 @@ struct probe_gaps {
 	        now; /* packets of the poll before, and of the poll that ends the gap; then products */
 	uint64_t before_squares, now_squares, before_now, before_cycles, now_cycles;
 	uint64_t histogram[PROBE_GAP_BUCKETS];
-	uint64_t limit_cycles; /* a longer gap is an interruption; written before a window opens */
+	uint64_t
+	        limit_cycles; /* a longer gap of no packets is an interruption; written before a window opens */
+	uint64_t packet_cycles; /* each packet of the two polls adds to the limit; written with it */
 };
 
 #define PROBE_GAPS_SUMS 13 /* numbers of struct probe_gaps before the histogram */

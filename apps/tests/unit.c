@@ -8,13 +8,14 @@
 #include <string.h>
 
 extern const struct unit_suite unit_accounting, unit_host_check, unit_control, unit_corunner, unit_delays,
-        unit_handoff, unit_histogram, unit_packets, unit_pacing, unit_qwait, unit_rebalance, unit_rng,
-        unit_rss, unit_sequence, unit_series, unit_shape, unit_tsc_offset, unit_tunnel;
+        unit_handoff, unit_histogram, unit_packets, unit_pacing, unit_probe, unit_qwait, unit_rebalance,
+        unit_rng, unit_rss, unit_sequence, unit_series, unit_shape, unit_tsc_offset, unit_tunnel;
 
 static const struct unit_suite *const suites[] = {
-        &unit_accounting, &unit_host_check, &unit_control, &unit_corunner, &unit_delays,     &unit_handoff,
-        &unit_histogram,  &unit_packets,    &unit_pacing,  &unit_qwait,    &unit_rebalance,  &unit_rng,
-        &unit_rss,        &unit_sequence,   &unit_series,  &unit_shape,    &unit_tsc_offset, &unit_tunnel,
+        &unit_accounting, &unit_host_check, &unit_control,    &unit_corunner, &unit_delays,
+        &unit_handoff,    &unit_histogram,  &unit_packets,    &unit_pacing,   &unit_probe,
+        &unit_qwait,      &unit_rebalance,  &unit_rng,        &unit_rss,      &unit_sequence,
+        &unit_series,     &unit_shape,      &unit_tsc_offset, &unit_tunnel,
 };
 
 #define SUITES (sizeof(suites) / sizeof(suites[0]))

@@ -2,7 +2,8 @@
 """Read the counters of a program's plug-in and ports repeatedly, and derive what each thread did."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -33,12 +34,15 @@ class QueueShare:
     """Describe the traffic of one RX queue between two readings, in the sampled windows.
 
     Attributes:
-        pps: packets per second over the whole time: the port's rate, divided among queues by sampled packets.
+        shared: whether several threads polled it, so that the port's packets cannot be divided among them.
+        pps: packets per second over the whole time: the port's rate, divided among queues by sampled packets. None if
+            the port does not count them, or has a queue that no sample saw polled: another process may poll it.
     """
 
     port: int
     queue: int
     thread: int
+    shared: bool
     polls: int
     full: int
     packets: int
@@ -62,6 +66,15 @@ class ThreadShare:
     queues: Sequence[QueueShare]
     interruptions_per_s: float
     longest_gap_ns: float
+
+
+def thread_names(threads: Collection[ThreadCounts]) -> dict[int, str]:
+    """Return the names of threads by index; with the tid where threads that EAL did not start share a name."""
+    names = Counter(each.name for each in threads if each.lcore is None)
+    return {
+        each.index: f"{each.name}-{each.tid}" if each.lcore is None and names[each.name] > 1 else each.name
+        for each in threads
+    }
 
 
 class Observer:
@@ -116,37 +129,43 @@ def shares(readings: Sequence[CounterReading], info: ProbeInfo) -> list[ThreadSh
                 if index in after.threads
             ]
         )
-        if len(blocks) and blocks.sum() > 0 and own:
+        # A thread without a queue has polled one that another thread polled later.
+        if len(blocks) and blocks.sum() > 0 and (own or any(each.shared for each in queues)):
             found.append(_thread_share(first.threads.get(index), counts, blocks, own, info, seconds))
     return sorted(found, key=lambda each: (each.counts.lcore is None, each.counts.lcore, each.counts.tid))
 
 
 def _queue_shares(first: CounterReading, last: CounterReading, seconds: float) -> list[QueueShare]:
     grown = []
+    unseen = set()
     for key, after in last.queues.items():
         before = first.queues.get(key)
         polls, full, packets, busy = (
             (new - old) % _WRAP
             for new, old in zip(_numbers(after), _numbers(before) if before else (0, 0, 0, 0), strict=True)
         )
+        shared = after.moves != (before.moves if before else 0)
         if polls and after.thread >= 0:
-            grown.append((after, polls, full, packets, busy))
+            grown.append((after, shared, polls, full, packets, busy))
+        else:
+            unseen.add(after.port)
     of_port: dict[int, list[int]] = {}
-    for after, _, _, packets, _ in grown:
+    for after, _, _, _, packets, _ in grown:
         of_port.setdefault(after.port, []).append(packets)
-    rates = {port: _rate(first, last, port, "ipackets", seconds) for port in of_port}
+    rates = {port: None if port in unseen else _rate(first, last, port, "ipackets", seconds) for port in of_port}
     return [
         QueueShare(
             after.port,
             after.queue,
             after.thread,
+            shared,
             polls,
             full,
             packets,
             busy,
             _share(rates[after.port], packets, of_port[after.port]),
         )
-        for after, polls, full, packets, busy in grown
+        for after, shared, polls, full, packets, busy in grown
     ]
 
 
@@ -189,7 +208,7 @@ def _thread_share(
     info: ProbeInfo,
     seconds: float,
 ) -> ThreadShare:
-    rates = [each.pps for each in queues]
+    rates = [None if each.shared else each.pps for each in queues] or [None]
     sampled = dict(zip(COLUMNS, blocks.sum(axis=0), strict=True))
     probed = ProbedThread(
         blocks,
@@ -197,7 +216,7 @@ def _thread_share(
         callback_cost(before, after, info),
         info.tx_callback_cycles,
         after.max_burst,
-        len(queues),
+        max(1, len(queues)),
         max(1, sum(each.packets > 0 for each in queues)),
         None if None in rates else sum(rate for rate in rates if rate is not None),
     )

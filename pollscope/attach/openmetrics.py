@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write a snapshot for the textfile collector of Prometheus' node exporter (OpenMetrics text format)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pollscope.attach.observation import ThreadShare
+from pollscope.attach.observation import ThreadShare, thread_names
 from pollscope.attach.programs import DpdkProgram
 from pollscope.base.replacing import written
 from pollscope.metrics.probed import ProbedClasses, SampledValue
@@ -34,6 +34,7 @@ _GAUGES = (
 def text(program: DpdkProgram, threads: Sequence[ThreadShare]) -> str:
     """Return the gauges; an absent value has no line."""
     found: list[str] = []
+    names = thread_names([each.counts for each in threads])
     for gauge in _GAUGES:
         samples = []
         for thread in threads:
@@ -42,7 +43,7 @@ def text(program: DpdkProgram, threads: Sequence[ThreadShare]) -> str:
             value = gauge.of(thread.classes)
             number = value.value if isinstance(value, SampledValue) else value
             if isinstance(number, float | int):
-                samples.append(f"{gauge.name}{_labels(program, thread)} {number!r}")
+                samples.append(f"{gauge.name}{_labels(program, thread, names)} {number!r}")
         if samples:
             found += [f"# HELP {gauge.name} {gauge.text}", f"# TYPE {gauge.name} gauge", *samples]
     return "\n".join([*found, "# EOF", ""])
@@ -58,13 +59,13 @@ def write(path: Path, program: DpdkProgram, threads: Sequence[ThreadShare]) -> N
         new.write_text(text(program, threads), encoding="utf-8")
 
 
-def _labels(program: DpdkProgram, thread: ThreadShare) -> str:
+def _labels(program: DpdkProgram, thread: ThreadShare, names: Mapping[int, str]) -> str:
     counts = thread.counts
     labels = {
         "program": program.name,
         "prefix": program.prefix,
         "lcore": "" if counts.lcore is None else str(counts.lcore),
-        "thread": counts.name,
+        "thread": names[counts.index],
     }
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
 

@@ -69,11 +69,17 @@ class ThreadCounts:
 
 @dataclass(frozen=True)
 class QueueCounts:
-    """The counters of one RX queue at a moment; `thread` is the index of the thread that polls it, or -1."""
+    """The counters of one RX queue at a moment.
+
+    Attributes:
+        thread: index of the thread that polled it last, or -1.
+        moves: from one thread to another.
+    """
 
     port: int
     queue: int
     thread: int
+    moves: int
     polls: int
     full: int
     packets: int
@@ -203,8 +209,8 @@ def _thread(index: int, reply: Mapping[str, Any]) -> ThreadCounts:
 def _queue(name: str, numbers: object) -> QueueCounts:
     try:
         _, port, queue = name.split("_")
-        thread, _moves, polls, full, packets, *sizes = _numbers({name: numbers}, name, 5)
-        return QueueCounts(int(port), int(queue), thread - 1, polls, full, packets, sizes)
+        thread, moves, polls, full, packets, *sizes = _numbers({name: numbers}, name, 5)
+        return QueueCounts(int(port), int(queue), thread - 1, moves, polls, full, packets, sizes)
     except ValueError as error:
         raise HostError(f"the plug-in names a queue {name!r}", remedy="load the plug-in of this pollscope") from error
 

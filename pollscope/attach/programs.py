@@ -128,8 +128,15 @@ def look_at(connection: TelemetrySocket) -> DpdkProgram:
     """Return a program's description of itself.
 
     Raises:
-        OSError: it does not answer.
+        OSError: it does not answer, or not like DPDK.
     """
+    try:
+        return _look_at(connection)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise OSError(f"its replies are not those of DPDK: {error}") from error
+
+
+def _look_at(connection: TelemetrySocket) -> DpdkProgram:
     pid, prefix = connection.pid, connection.path.parent.name
     name = (read_text(PROC / str(pid) / "comm") or "").strip() if pid else ""
     commands = connection.value("/")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pollscope import __version__
-from pollscope.attach.observation import CounterReading, ThreadShare, port_rates, shares
-from pollscope.attach.probe import ProbeInfo
+from pollscope.attach.observation import CounterReading, ThreadShare, port_rates, shares, thread_names
+from pollscope.attach.probe import ProbeInfo, ThreadCounts
 from pollscope.attach.programs import DpdkProgram
 from pollscope.attach.table import unseen_text
 from pollscope.base.clock import utc_now
@@ -48,7 +48,8 @@ class AttachedRun:
         """
         self._program, self._info, self._failed = program, info, 0
         self._unseen, self._trials = "", list[str]()
-        self._several: bool | None = None
+        # Index of the thread that was alone in the first part with threads: its point has no factor. -1: several were.
+        self._alone: int | None = None
         run_id = new_run_id()
         self.folder = folder_of(results, program, run_id)
         self._writer = RunWriter.create(self.folder, self._meta(run_id, trials))
@@ -99,17 +100,23 @@ class AttachedRun:
             DiskError: the disk takes no more.
         """
         threads = shares(readings, self._info)
-        if self._several is None:
-            self._several = len(threads) > 1
+        if self._alone is None and threads:
+            self._alone = threads[0].counts.index if len(threads) == 1 else -1
         if not threads:
             self.fail(repeat, readings[0].t_ns, "no thread of the program polls an RX queue")
         rates = port_rates(readings)
+        names = thread_names(readings[-1].threads.values())
         for thread in threads:
-            record = self._begun(repeat, readings[0].t_ns, {"lcore": _level(thread)} if self._several else {})
+            record = self._begun(repeat, readings[0].t_ns, self._factors(thread.counts, names))
             result = _result(readings, thread, threads, rates, self._info)
             self._add(record.having(result=result, **extra))
         self._unseen = unseen_text(self._program, threads)
         return threads
+
+    def _factors(self, counts: ThreadCounts, names: Mapping[int, str]) -> dict[str, Any]:
+        if counts.index == self._alone:
+            return {}
+        return {"lcore": names[counts.index] if counts.lcore is None else counts.lcore}
 
     def fail(self, repeat: int, t_ns: int, reason: str) -> None:
         """Add a trial that failed."""
@@ -153,11 +160,6 @@ def trial_id(point: str, repeat: int) -> str:
     return f"measure:{point}:{repeat}"
 
 
-def _level(thread: ThreadShare) -> int | str:
-    counts = thread.counts
-    return counts.name if counts.lcore is None else counts.lcore
-
-
 def _result(
     readings: Sequence[CounterReading],
     thread: ThreadShare,
@@ -170,7 +172,8 @@ def _result(
     """
     cycles = round((readings[-1].t_ns - readings[0].t_ns) / 1e9 * info.tsc_hz)
     seconds = cycles / info.tsc_hz
-    received = sum(each.probed.rx_pps or 0.0 for each in threads)
+    known = all(each.probed.rx_pps is not None for each in threads)
+    received = sum(each.probed.rx_pps or 0.0 for each in threads) if known else 0.0
     polled = {queue.port for each in threads for queue in each.queues}
     totals = {
         "tx_packets": _total(rates, "opackets", rates),
@@ -216,7 +219,9 @@ def _lcore(thread: ThreadShare, cycles: int, seconds: float, moved: Mapping[str,
             "max_burst": probed.max_burst,
             "queues": probed.queues,
             "loaded_queues": probed.loaded_queues,
-            "rx_pps": {"absent": "a port does not count packets"} if probed.rx_pps is None else probed.rx_pps,
+            "rx_pps": {"absent": "the packets that the ports count cannot be divided among the threads"}
+            if probed.rx_pps is None
+            else probed.rx_pps,
             "blocks": probed.blocks.tolist(),
         },
     }

@@ -11,6 +11,7 @@ from pollscope.base.units import human, human_ns, human_number, human_rate
 from pollscope.metrics.probed import ProbedClasses, SampledValue
 
 WIDTH = 80
+CLEAR = "\033[H\033[J"  # a terminal, and begin at its top
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 7
 MOST_QUEUES = 16
@@ -93,7 +94,7 @@ def _queue_lines(thread: ThreadShare) -> list[str]:
         empty = 1 - each.busy_polls / each.polls
         burst = human_number(each.packets / each.busy_polls) if each.busy_polls else "-"
         rate = "-" if each.pps is None else human_rate(each.pps)
-        name = f"port {each.port} queue {each.queue}"
+        name = f"port {each.port} queue {each.queue}{', shared' if each.shared else ''}"
         found.append(f"{'':10}{name:<24}{_percent(empty):>7} {burst:>5} {rate:>10}"[:WIDTH].rstrip())
     if (more := len(queues) - MOST_QUEUES) > 0:
         found.append(f"{'':10}and {more} queues more (--json has all)")
@@ -101,10 +102,9 @@ def _queue_lines(thread: ThreadShare) -> list[str]:
 
 
 def screen(text: Sequence[str]) -> str:
-    """Return lines that replace what is on a terminal, as many as it has."""
+    """Return as many lines as a terminal has."""
     height = shutil.get_terminal_size((WIDTH, 24)).lines
-    shown = list(text[: height - 1])
-    return "\033[H\033[J" + "\n".join(shown) + "\n"
+    return "\n".join(text[: height - 1]) + "\n"
 
 
 def as_json(
@@ -159,6 +159,7 @@ def _thread_json(thread: ThreadShare) -> dict[str, Any]:
             {
                 "port": each.port,
                 "queue": each.queue,
+                "shared": each.shared,
                 "empty_poll_fraction": 1 - each.busy_polls / each.polls,
                 "burst_mean": each.packets / each.busy_polls if each.busy_polls else None,
                 "full_poll_fraction": each.full / each.polls,

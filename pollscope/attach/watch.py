@@ -108,7 +108,7 @@ def record(
 def _collection(recording: AttachedRun, repeat: int, names: Sequence[str], program: DpdkProgram) -> Collection | None:
     if not names:
         return None
-    options: Mapping[str, Mapping[str, Any]] = {"dpdk-telemetry": {"file_prefix": program.prefix}}
+    options: Mapping[str, Mapping[str, Any]] = {"dpdk-telemetry": {"socket": str(program.socket)}}
     made = [(create(name, **options.get(name, {})), CollectorUse(name=name)) for name in names]
     return Collection({"": made}, recording.folder, file_stem(trial_id("all", repeat), 0))
 

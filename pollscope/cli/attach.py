@@ -119,16 +119,25 @@ class _View:
         if self._metrics is not None:
             openmetrics.write(self._metrics, self.program, threads)
         if not self._quiet and sys.stdout.isatty():
-            typer.echo(table.screen(table.lines(self.program, threads, self._history)), nl=False)
+            _show(table.lines(self.program, threads, self._history))
 
     def end(self, threads: Sequence[ThreadShare]) -> None:
         """Print the whole observation."""
         if self._metrics is not None:
             openmetrics.write(self._metrics, self.program, threads)
         lines = table.lines(self.program, threads, self._history)
-        typer.echo(table.screen(lines) if sys.stdout.isatty() else "\n".join(lines))
+        if sys.stdout.isatty():
+            _show(lines)
+        else:
+            typer.echo("\n".join(lines))
         for each in threads:
             typer.echo(table.details(each))
+
+
+def _show(lines: Sequence[str]) -> None:
+    """Replace what is on the terminal. Names of programs stay in the filter, which would show this sequence as text."""
+    getattr(sys.stdout, "unfiltered", sys.stdout).write(table.CLEAR)
+    typer.echo(table.screen(lines), nl=False)
 
 
 def _live(observer: Observer, view: _View, seconds: float | None, as_json: bool) -> None:

@@ -83,7 +83,8 @@ def telemetry_sockets(file_prefix: str = "", runtime: Path | None = None) -> lis
 
 def _object(reply: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(reply)
+        # DPDK sends names as they are, in any encoding.
+        found = json.loads(reply.decode(errors="replace"))
     except (ValueError, RecursionError) as error:
         raise OSError(f"the reply is not JSON: {reply[:60]!r}") from error
     if not isinstance(found, dict):

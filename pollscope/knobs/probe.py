@@ -15,7 +15,7 @@ from pollscope.knobs.host import writable_reason
 
 PLUGIN = "librte_pollscope_probe.so"
 _ON, _OFF, _OTHER = "on", "off", "another file of that name"
-# The EAL library that the plug-in needs names the series of DPDK.
+# The plug-in holds the name of the EAL library of its DPDK series.
 _SERIES = re.compile(rb"librte_eal\.so\.(\d+)")
 _DRIVER_FOLDERS = ("lib/*/dpdk/pmds-*", "lib/dpdk/pmds-*", "lib64/dpdk/pmds-*", "local/lib*/**/dpdk/pmds-*")
 
@@ -38,6 +38,8 @@ class ProbePlugin(Knob):
     def available(self) -> Availability:
         if self._built is None:
             return Availability(f"{PLUGIN} is not built ({BUILD_COMMAND})")
+        if self._series is None:
+            return Availability(f"{PLUGIN} does not name its DPDK series ({BUILD_COMMAND})")
         folders = self.targets()
         if not folders:
             return Availability(

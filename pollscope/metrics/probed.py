@@ -27,7 +27,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pollscope.base.units import human_number, human_rate
+from pollscope.base.units import counted, human_number, human_rate
 
 Sums = NDArray[np.float64]
 # Sums over the intervals of one part of the observation, in the order of a row. Kinds of interval: the first letter is
@@ -105,7 +105,7 @@ class ProbedClasses:
         poll_rate_hz: polls per second at the program's own pace.
         empty_fraction: share of empty polls in these.
         saturation_pps: packet rate at which the thread has no time left.
-        at_least_pps: lower bound of that rate, by the present cost of a packet; None without packets.
+        at_least_pps: lower bound of that rate, by the present cost of a packet; None if that is not known.
     """
 
     useful: SampledValue
@@ -136,7 +136,9 @@ def probed_classes(thread: ProbedThread) -> ProbedClasses | str:
     useful = _useful(blocks, whole, thread)
     rate = whole.sampled_pps if thread.rx_pps is None else thread.rx_pps
     empty = _empty_poll(blocks, whole, thread)
-    at_least = whole.capacity_hz / whole.cycles_per_packet if whole.packets else None
+    # One packet may seem to cost nothing beside empty polls that scatter.
+    known = whole.packets > 0 and whole.cycles_per_packet > 0
+    at_least = whole.capacity_hz / whole.cycles_per_packet if known else None
     busy_poll, packet = _costs(blocks, whole, thread)
     burst, poll_rate, empty_fraction = _polls(whole, rate, useful.value, empty)
     return ProbedClasses(
@@ -422,7 +424,8 @@ def _polls(
 
 def _saturation(blocks: Sums, whole: _Totals, thread: ProbedThread, at_least: float | None) -> SampledValue | str:
     if at_least is None:
-        return "no packet came, so the cost of a packet is not known"
+        came = f"{counted(whole.packets, 'packet')} in the samples" if whole.packets else "no packet came"
+        return f"{came}, so the cost of a packet is not known"
     value = whole.saturation_pps()
     if math.isnan(value):
         return (

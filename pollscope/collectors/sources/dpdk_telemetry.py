@@ -19,13 +19,14 @@ class DpdkTelemetry(PollingCollector):
     notes = "counter (socket v2); `file_prefix` chooses one of several applications"
     parser = staticmethod(dpdk_telemetry.parse)
 
-    def __init__(self, file_prefix: str = "") -> None:
+    def __init__(self, file_prefix: str = "", socket: str = "") -> None:
         super().__init__()
         self._prefix, self._runtime = file_prefix, runtime_folder()
+        self._socket = Path(socket) if socket else None
         self._connection: TelemetrySocket | None = None
 
     def _sockets(self) -> list[Path]:
-        return telemetry_sockets(self._prefix, self._runtime)
+        return [self._socket] if self._socket else telemetry_sockets(self._prefix, self._runtime)
 
     def probe(self) -> ProbeResult:
         found = self._sockets()
