@@ -2,14 +2,24 @@
 """Compare two runs, or the levels of one factor: ratios with intervals, and the differences that exceed noise."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
 from pollscope.analysis.host_state import UNKNOWN_FOOTING, Footing, footing, labelled_together
-from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, measured
+from pollscope.analysis.point_values import (
+    Level,
+    PointValues,
+    by_point,
+    error_column,
+    factors,
+    groups,
+    levels_text,
+    measured,
+    measured_levels,
+)
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.units import counted, human_number, human_share
@@ -130,6 +140,30 @@ def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str
         reason = f"{_RUN_NAMES[1]} has no {metric} there"
         found += [Missing(metric, label or "all", reason) for label in left if label not in right]
     return found
+
+
+def missing_levels(run: RunFolder, factor: str, metrics: Sequence[str]) -> list[Missing]:
+    """Where a metric has no value at a level that was measured, failed trials included, by metric and point."""
+    table = current_table(run)
+    factor = _swept(factor, factors(table), run)
+    data = measured(table)
+    word, every = factor.removeprefix(KNOB_PREFIX), measured_levels(table, factors(data))
+    found = []
+    for metric in metrics:
+        there = by_point(data, metric)
+        known = {sample.label() for sample in there}
+        for group in dict.fromkeys(sample.label(factor) for sample in there if factor in sample.levels):
+            of_group = [levels for levels in every if factor in levels and _but(levels, factor) == group]
+            found += [
+                Missing(metric, group or "all", f"{word} {level_text(factor, levels[factor])} has no {metric}")
+                for levels in of_group
+                if levels_text(levels) not in known
+            ]
+    return found
+
+
+def _but(levels: Mapping[str, Level], factor: str) -> str:
+    return levels_text({name: level for name, level in levels.items() if name != factor})
 
 
 def _by_metric(
