@@ -397,15 +397,15 @@ def test_a_point_without_the_metric_is_said_to_be_left_out(tmp_path: Path, monke
 
     def without(run: RunFolder) -> pd.DataFrame:
         table = current_table(run)
-        lacks = table["factor.queues"] == 2
+        lacks = table["factor.queues"] > 1
         table.loc[lacks, "metric.tax_share"] = math.nan
         table["absent.tax_share"] = table["absent.tax_share"].astype(object).mask(lacks, "it is known too badly")
         return table
 
     monkeypatch.setattr("pollscope.analysis.claims.evaluate.current_table", without)
-    verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75, (2, 1.0): 0.9}), claim(**WITHIN))
+    verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75, (2, 1.0): 0.9, (4, 1.0): 0.9}), claim(**WITHIN))
     assert verdict.kind is AGREES
-    where = "no trial has the metric at queues=2,load_of_max=1.0, because it is known too badly"
+    where = "no trial has the metric at queues=2,load_of_max=1.0 and at 1 further point, because it is known too badly"
     assert where in verdict.finding.sentence
 
 

@@ -136,8 +136,8 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
         return _not_measurable(lacking, _left_out(claim, run))
     data = data_of(table, claim.metric)
     if data.empty:
-        counted = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
-        return _not_measurable(f"the run has no trial that is data{counted}", _left_out(claim, run))
+        made = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
+        return _not_measurable(f"the run has no trial that is data{made}", _left_out(claim, run))
     selected = _selected(data, claim.where, run)
     if selected.empty:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
