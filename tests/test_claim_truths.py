@@ -263,6 +263,38 @@ def test_peak(repeats: int, noise: float, drop: float, seed: int) -> None:
     assert counted(predicate, lambda rng: drawn(FACTORS, sharp, 5, 0.003, rng), seed)[AGREES] >= 140
 
 
+@pytest.mark.parametrize("groups", [1, 10])
+def test_many_groups_refute_no_more_often_than_one(groups: int) -> None:
+    """All curves are flat but for a thousandth, and their top is where it is stated."""
+    levels, heights = (1, 2, 4, 6, 8, 10), [1.0] * groups
+    there = over(levels, lambda level: 1e6 * (1 - 0.001 * abs(level - 4) / 4), heights)
+    peak = Peak(kind="peak", factor="queues", low=4, high=4)
+    assert counted(peak, lambda rng: drawn(FACTORS, there, 5, 0.02, rng), 3)[DISAGREES] <= MOST_WRONG
+    ends = {"NC": 0.9999, "SQ": 1.0}
+    crossing = {
+        (level, shape, group): 1e6 * (end if level == 1 else 2 - end)
+        for group in range(groups)
+        for shape, end in ends.items()
+        for level in (1, 8)
+    }
+    crosses = Crosses(kind="crosses", factor="queues", across="shape", of="NC", over="SQ")
+    names = ("queues", "shape", "cores")
+    assert counted(crosses, lambda rng: drawn(names, crossing, 5, 0.02, rng), 3)[DISAGREES] <= MOST_WRONG
+
+
+# A power of the level of which a straight line explains 89.5 % of the variance over the levels below.
+LINE_OF_895 = 2.25976
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.02, 0.08])
+def test_a_line_that_explains_too_little_does_not_pass_by_luck(noise: float) -> None:
+    """The line explains 89.5 % of the variance, and 90 % are stated."""
+    levels = (1, 100, 200, 300, 400, 500)
+    curve = over(levels, lambda level: 1e6 * (1 + (level / 500) ** LINE_OF_895))
+    predicate = Linear(kind="linear", factor="queues", r_squared=0.9)
+    assert counted(predicate, lambda rng: drawn(FACTORS, curve, 5, noise, rng), 4)[AGREES] <= MOST_WRONG
+
+
 def test_a_peak_at_the_end_of_the_sweep_is_none() -> None:
     found = drawn(FACTORS, over((1, 2, 4), lambda level: 1e6 * level), 5, 0.01, np.random.default_rng(1))
     predicate = Peak(kind="peak", factor="queues", low=4, high=4)

@@ -404,6 +404,23 @@ def test_trials_that_lack_a_metric_by_its_size_decide_nothing(tmp_path: Path, mo
     assert "the metric is absent in 4 of 8 trials" in verdict.finding.sentence
 
 
+def test_a_point_without_the_metric_is_said_to_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two points has no value at all: the verdict rests on the other one, and says so."""
+
+    def without(run: RunFolder) -> pd.DataFrame:
+        table = current_table(run)
+        lacks = table["factor.queues"] > 1
+        table.loc[lacks, "metric.tax_share"] = math.nan
+        table["absent.tax_share"] = table["absent.tax_share"].astype(object).mask(lacks, "it is known too badly")
+        return table
+
+    monkeypatch.setattr("pollscope.analysis.claims.evaluate.current_table", without)
+    verdict = judged(tmp_path, trials_of({(1, 1.0): 0.75, (2, 1.0): 0.9, (4, 1.0): 0.9}), claim(**WITHIN))
+    assert verdict.kind is AGREES
+    where = "no trial has the metric at queues=2,load_of_max=1.0 and at 1 further point, because it is known too badly"
+    assert where in verdict.finding.sentence
+
+
 def test_failed_trials_are_never_data(tmp_path: Path) -> None:
     trials = trials_of({(1, 1.0): 0.75})
     broken = [record | {"status": "failed", "reason": "hung"} for record in trials_of({(2, 1.0): 0.1})]

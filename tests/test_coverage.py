@@ -5,12 +5,16 @@ Values of one block share an error, values are copied, a host changes between tw
 25 values, intervals for independent values would cover 78, 72 and 81 % of the first three.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
+import scipy.stats
 
+from pollscope.analysis.compare import _shares_of_baseline
 from pollscope.analysis.point_values import PointValues
 from pollscope.stats.estimates import Estimate, mean_estimate, product_estimate, ratio_estimate
 
@@ -72,6 +76,19 @@ def test_intervals_hold_the_truth(
     assert covered >= least
 
 
+def test_trials_with_the_same_baseline_share_its_error() -> None:
+    """Nothing differs between baseline and trials, each of which has noise of 5 %."""
+    chance, covered = np.random.default_rng(3), 0
+    kinds = ["baseline", *["measure"] * 6] * 3
+    same = {"status": "ok", "other_host_state": False, "host_state": "A", "run_id": "r", "block": "", "point": "p"}
+    for _ in range(_RUNS):
+        rates = 1e6 * (1 + 0.05 * chance.standard_normal(len(kinds)))
+        table = pd.DataFrame({"kind": kinds, "factor.pair": "a", "metric.rx_pps": rates}).assign(**same)
+        (found,) = _shares_of_baseline(table, "a", "rx_pps")
+        covered += found.estimate.low <= 1 <= found.estimate.high
+    assert covered >= 0.9 * _RUNS
+
+
 def test_values_that_follow_their_neighbours_are_worth_fewer() -> None:
     once = (_MEAN + _independent(np.random.default_rng(5))).tolist()
     thrice = [value for value in once for _ in range(3)]
@@ -82,6 +99,16 @@ def test_equal_values_have_an_interval_as_wide_as_the_resolution() -> None:
     point = PointValues({}, (1000.0,) * 8, resolution=10.0)
     assert point.estimate.high - point.estimate.low >= 10
     assert point.over(PointValues({}, (500.0,) * 8, resolution=10.0)).relative_half_width >= 0.01
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.9999])
+def test_few_skewed_values_have_wide_intervals_of_high_levels(confidence: float) -> None:
+    """Levels of corrected tests lie beyond all resamples; 12 values then are as uncertain as Student says."""
+    values = np.random.default_rng(3).lognormal(0, 1.2, 12)
+    found = mean_estimate(values.tolist(), confidence)
+    student = scipy.stats.t.ppf((1 + confidence) / 2, 11) * values.std(ddof=1) / math.sqrt(12)
+    assert found.method == "BCa bootstrap"
+    assert (found.high - found.low) / 2 > 0.95 * student
 
 
 def test_many_values_do_not_narrow_the_resolution() -> None:

@@ -208,6 +208,23 @@ def test_a_point_that_only_the_first_run_has_is_reported_as_undecided(tmp_path: 
     assert where == "  frame 256: cannot tell: run B has no rx_pps there"
 
 
+def test_a_level_without_the_metric_is_reported_as_undecided(tmp_path: Path) -> None:
+    """All trials of the third level failed; the second shows no drop."""
+    lost = {"status": "failed", "reason": "the node was lost", "result": None}
+    trials = [
+        synthetic.trial(f"{queues}:{r}", f"{queues}", r, {"queues": queues}, pps=1e6 * (1 + r / 1000))
+        | (lost if queues == 4 else {})
+        for queues in (1, 2, 4)
+        for r in range(3)
+    ]
+    run = synthetic.write_run(tmp_path / "run", trials)
+    done = pollscope("compare", run, "--by", "queues", "--fail-if", "rx_pps < -2 %", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (4, "")
+    *_, head, where = done.stdout.splitlines()
+    assert head.startswith("fail if rx_pps < -2 %: so at 0 of 2 points")
+    assert where == "  all: cannot tell: queues 4 has no rx_pps"
+
+
 def with_missed(folder: Path, missed: int) -> Path:
     trials = [synthetic.trial(f"{r}", "p", r) for r in range(3)]
     for number, each in enumerate(trials):

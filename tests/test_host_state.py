@@ -238,6 +238,18 @@ def test_other_host_state_is_left_out_when_there_is_enough(tmp_path: Path) -> No
     assert list(measured(enough)["host_state"]) == ["A"] * 4
 
 
+def test_trials_after_a_look_count_although_the_host_has_changed(tmp_path: Path) -> None:
+    """One claim is decided on A after twelve trials; the other one's point is then measured 24 times on B."""
+    made = [("p", 0, repeat) for repeat in range(12)]
+    made += [("q", 0, repeat) for repeat in range(12)] + [("q", 2, repeat) for repeat in range(12, 36)]
+    trials = [trial(f"{point}:{repeat}", point, repeat) | {"host_state": check} for point, check, repeat in made]
+    checks = [host_check(number, line=line) for number, line in enumerate((300, 300, 900, 900))]
+    for repeats, left_out in (({"count": 12}, 24), ({"count": 12, "until": "verdicts", "at_most": 6e11}, 0)):
+        folder = tmp_path / str(left_out)
+        write_run(folder, trials, checks, spec={"name": "synthetic", "repeats": repeats})
+        assert current_table(read_run(folder))["other_host_state"].sum() == left_out
+
+
 def test_a_comparison_across_host_states_is_flagged(tmp_path: Path) -> None:
     on_a = run_of(tmp_path / "a", [300] * 4)
     on_b = run_of(tmp_path / "b", [900] * 4)

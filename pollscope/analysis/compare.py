@@ -2,14 +2,26 @@
 """Compare two runs, or the levels of one factor: ratios with intervals, and the differences that exceed noise."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import pandas as pd
 import scipy  # scipy.stats is loaded when it is first needed: that takes a second
 
 from pollscope.analysis.host_state import UNKNOWN_FOOTING, Footing, footing, labelled_together
-from pollscope.analysis.point_values import PointValues, by_point, error_column, factors, groups, measured
+from pollscope.analysis.point_values import (
+    Level,
+    PointValues,
+    by_point,
+    error_column,
+    factors,
+    groups,
+    levels_text,
+    measured,
+    measured_levels,
+)
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.units import counted, human_number, human_share
@@ -39,6 +51,8 @@ DEFAULT_METRICS = (
 )
 
 _RUN_NAMES = ("run A", "run B")
+# Column of the number of a trial's baseline.
+_BASELINE = "baseline"
 
 # A knob with more levels is a sweep, which a figure shows better than a comparison of sides.
 _FEW_LEVELS = 3
@@ -132,6 +146,30 @@ def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str
     return found
 
 
+def missing_levels(run: RunFolder, factor: str, metrics: Sequence[str]) -> list[Missing]:
+    """Where a metric has no value at a level that was measured, failed trials included, by metric and point."""
+    table = current_table(run)
+    factor = _swept(factor, factors(table), run)
+    data = measured(table)
+    word, every = factor.removeprefix(KNOB_PREFIX), measured_levels(table, factors(data))
+    found = []
+    for metric in metrics:
+        there = by_point(data, metric)
+        known = {sample.label() for sample in there}
+        for group in dict.fromkeys(sample.label(factor) for sample in there if factor in sample.levels):
+            of_group = [levels for levels in every if factor in levels and _but(levels, factor) == group]
+            found += [
+                Missing(metric, group or "all", f"{word} {level_text(factor, levels[factor])} has no {metric}")
+                for levels in of_group
+                if levels_text(levels) not in known
+            ]
+    return found
+
+
+def _but(levels: Mapping[str, Level], factor: str) -> str:
+    return levels_text({name: level for name, level in levels.items() if name != factor})
+
+
 def _by_metric(
     runs: tuple[RunFolder, RunFolder], metrics: Sequence[str] | None
 ) -> Iterator[tuple[str, list[dict[str, PointValues]], str]]:
@@ -186,7 +224,8 @@ def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
 def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Difference]:
     """Compare the first pair of a run with each other pair; trials are ratios to their own pair's baseline.
 
-    A trial is divided by the last baseline before it on the same pair, so the baseline's own noise is in the interval.
+    A trial is divided by the last baseline before it on the same pair. The interval holds the noise of baselines, also
+    the part that trials with the same baseline share.
 
     Raises:
         UsageError: the run had one pair, or no baseline.
@@ -209,17 +248,51 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
 
 def _shares_of_baseline(table: pd.DataFrame, pair: str, metric: str) -> list[PointValues]:
     """Return the samples of a pair as ratios to its baselines; a metric's limits do not apply to ratios."""
-    found = by_point(_relative(table, pair, metric), metric)
-    return [replace(each, limits=(each.limits[0], math.inf), resolution=RESOLUTION) for each in found]
+    shares, half = _relative(table, pair, metric)
+    return [
+        replace(
+            each,
+            beside=(),
+            error=math.hypot(each.error, _shared_error(each, half)),
+            limits=(each.limits[0], math.inf),
+            resolution=RESOLUTION,
+        )
+        for each in by_point(shares, metric, _BASELINE)
+    ]
 
 
-def _relative(table: pd.DataFrame, pair: str, metric: str) -> pd.DataFrame:
-    """Return the measured trials of a pair; divide a metric and its error by the metric of the last baseline."""
+def _shared_error(each: PointValues, half: float) -> float:
+    """Return the error of baselines that the spread of the trials does not show, because they have some in common.
+
+    With k trials of n at a baseline, baselines add the share sum (k / n)^2 of their variance to that of the mean, and
+    the spread of the trials holds (1 - that) / (n - 1).
+
+    Args:
+        each: shares of baselines, beside the numbers of their baselines.
+        half: half-width of the 95 % interval of a single baseline, as a share of it.
+    """
+    n = len(each.values)
+    together = sum((trials / n) ** 2 for trials in Counter(each.beside).values())
+    hidden = together - (1 - together) / max(1, n - 1)
+    return half * math.sqrt(hidden) * abs(fmean(each.values)) if hidden > 1e-9 else 0.0
+
+
+def _relative(table: pd.DataFrame, pair: str, metric: str) -> tuple[pd.DataFrame, float]:
+    """Return the measured trials of a pair, and the half-width of the 95 % interval of one of its baselines.
+
+    A metric and its own error are each divided by the metric in the last baseline, whose number stands beside them.
+    """
     own = table[table["factor.pair"] == pair]
     column = f"metric.{metric}"
-    baseline = own[column].where((own["kind"] == "baseline") & own["status"].isin(["ok", "flagged"])).ffill()
+    known = own[column].where((own["kind"] == "baseline") & own["status"].isin(["ok", "flagged"]))
+    baseline, values = known.ffill(), known.dropna()
     shares = {name: own[name] / baseline.where(baseline != 0) for name in (column, *error_column(own, metric))}
-    return measured(own.assign(**shares))
+    shares[f"metric.{_BASELINE}"] = known.notna().cumsum()
+    half = math.inf
+    if len(values) > 1:
+        t = float(scipy.special.stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
+        half = t * float(values.std()) / abs(float(values.mean())) if values.mean() else math.inf
+    return measured(own.assign(**shares)), half
 
 
 def _levels(found: Sequence[PointValues], factor: str, metric: str) -> Iterator[Difference]:

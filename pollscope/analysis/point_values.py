@@ -273,6 +273,15 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     return found
 
 
+def measured_levels(table: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Level]]:
+    """Return the levels of these factors at every point that has a measured trial, whether it failed or not."""
+    rows = table.loc[table["kind"] == "measure", [f"factor.{name}" for name in names]].drop_duplicates()
+    return [
+        {name: _plain(level) for name, level in zip(names, row, strict=True) if not _is_missing(level)}
+        for row in rows.itertuples(index=False)
+    ]
+
+
 def error_column(table: pd.DataFrame, metric: str) -> list[str]:
     """Return the column with the error of each single trial; empty where the metric has none."""
     return [column for column in (f"metric.{ERRORS.get(metric)}",) if column in table]

@@ -99,13 +99,16 @@ def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] 
 
 def _judged(conditions: "list[Condition]", folders: "list[RunFolder]", by: str | None) -> "list[Judged]":
     """Judge each condition by a comparison of its own metrics only, whether they are shown or not."""
-    from pollscope.analysis.compare import missing_in_second
+    from pollscope.analysis.compare import missing_in_second, missing_levels
     from pollscope.analysis.gate import judge
 
     metrics = list(dict.fromkeys(each.metric for each in conditions))
     if not metrics:
         return []
-    missing = missing_in_second(folders[0], folders[1], metrics) if by is None else []
+    if by is None:
+        missing = missing_in_second(folders[0], folders[1], metrics)
+    else:
+        missing = missing_levels(folders[0], by, metrics) if by != "pair" else []
     return judge(conditions, _differences(folders, by, metrics), missing)
 
 

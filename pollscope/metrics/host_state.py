@@ -411,12 +411,13 @@ def wanted_in_one(repeats: int) -> int:
     return repeats if repeats < _MANY_REPEATS else repeats // 2
 
 
-def standing(trials: Iterable[tuple[str, str]], wanted: int) -> Standing:
+def standing(trials: Iterable[tuple[str, str]], wanted: int | None) -> Standing:
     """Count the trials that points lack in the most complete host state.
 
     Args:
         trials: point and host state of each trial that is data.
-        wanted: trials that each point should have there; a point with fewer trials should have all of them there.
+        wanted: trials that each point should have there; a point with fewer trials should have all of them there. None
+            stands for what `wanted_in_one` says of the point's own trials, where points have many more than planned.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for point, label in trials:
@@ -425,9 +426,13 @@ def standing(trials: Iterable[tuple[str, str]], wanted: int) -> Standing:
     if not labels:
         return Standing(UNKNOWN, {})
 
+    def asked_of(made: int) -> int:
+        return wanted_in_one(made) if wanted is None else min(wanted, made)
+
     def short(label: str) -> dict[str, int]:
         there = {point: 0 if label == BETWEEN else each[label] for point, each in counts.items()}
-        lacking = {point: min(wanted, each.total()) - there[point] for point, each in counts.items()}
+        asked = {point: asked_of(each.total()) for point, each in counts.items()}
+        lacking = {point: number - there[point] for point, number in asked.items()}
         return {point: number for point, number in lacking.items() if number > 0}
 
     main = min(labels, key=lambda label: (sum(short(label).values()), -sum(each[label] for each in counts.values())))

@@ -380,7 +380,7 @@ class Runner:
         if len(judgement.host_states) < 2:
             return labelled, Standing(UNKNOWN, {})
         planned = {trial.repeat for trial in self.plan.trials if trial.kind == "measure"}
-        wanted = wanted_in_one(len(planned))
+        wanted = None if self.plan.spec.repeats.decided else wanted_in_one(len(planned))
         return labelled, standing([(kept.point, label) for kept, label in labelled], wanted)
 
     def _values(self, metric: str) -> list[tuple[Point, list[float]]]:

@@ -34,6 +34,8 @@ _SERIAL_MIN_N, _SERIAL_MIN_DEGREES = 8, 4
 _NORMALITY_MIN_N = 10
 _NORMALITY_P = 0.01
 _BOOTSTRAP_RESAMPLES = 5000
+# Beyond this level too few resamples lie outside, so its interval is stretched by Student's factors.
+_BOOTSTRAP_CONFIDENCE = 0.99
 _BOOTSTRAP_SEED = 1
 # From this number of values on, the bootstrap's limits are taken from their formula: no further from them than two
 # bootstraps with other seeds are from each other (tests/test_analysis_statistics.py), and thousands of times as fast.
@@ -162,13 +164,20 @@ def mean_estimate(
         return Estimate(mean, mean, mean, n, ALL_EQUAL) if mean in limits else _of_equal(mean, n, confidence)
     if n > _NORMALITY_MAX_N or (n >= _NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < _NORMALITY_P):
         of_independent = _bootstrap_mean if n < _FORMULA_MIN_N else _bootstrap_formula
-        return of_independent(sample, confidence).stretched(math.sqrt(n / _worth(sample)))
+        drawn = min(confidence, _BOOTSTRAP_CONFIDENCE)
+        beyond = _student(n - 1, confidence) / _student(n - 1, drawn)
+        found = of_independent(sample, drawn).stretched(beyond * math.sqrt(n / _worth(sample)))
+        return found.clipped(limits) if limits[0] <= sample.min() <= sample.max() <= limits[1] else found
     variance, degrees = _mean_variance(sample)
     half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
     plain = Estimate(mean, mean - half, mean + half, n, "Student t")
     if not limits[0] <= sample.min() <= sample.max() <= limits[1]:
         return plain
     return _inside(plain, half, limits) if n >= _TRANSFORMED_MIN_N else plain.clipped(limits)
+
+
+def _student(degrees: float, confidence: float) -> float:
+    return float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
 
 
 def _inside(plain: Estimate, half: float, limits: tuple[float, float]) -> Estimate:

@@ -2,7 +2,7 @@
 """Judge predicates that compare changes: of two metrics, or of two levels of a factor over another factor."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from pollscope.analysis.claims.numbers import (
     INCONCLUSIVE,
     AtLevel,
     at_level,
+    each_group,
     ends,
     how_decided,
     inside,
@@ -25,7 +26,7 @@ from pollscope.analysis.claims.numbers import (
     times,
     together,
 )
-from pollscope.analysis.claims.verdict import Finding, VerdictKind
+from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups
 from pollscope.base.units import counted
 from pollscope.metrics.dictionary import Metric, metric_dictionary
@@ -177,13 +178,14 @@ def _double_ratio(four: Sequence[PointValues], confidence: float) -> Estimate:
 
 def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     """Judge a crossing: below at one end of the sweep, above at the other. The ends do not depend on the data."""
-    numbers, kinds = [], []
+    numbers: list[Number] = []
+    judges: list[Callable[[float], VerdictKind]] = []
     behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
         common = [(one, two) for one in of if (two := at_level(over, predicate.factor, one.levels[predicate.factor]))]
         if len(common) < 2:
             continue
-        kinds.append(_crossing([common[0], common[-1]], confidence))
+        judges.append(partial(_crossing, [common[0], common[-1]]))
         for one, two in common:
             place = placed(label, f"{predicate.factor} {level_text(predicate.factor, one.levels[predicate.factor])}")
             numbers.append(number(place, one.over(two, confidence), times))
@@ -191,7 +193,7 @@ def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, c
     if not numbers:
         return _no_pair(predicate, "at two common levels")
     sentence = f"Ratio of {predicate.of} to {predicate.over}: {spread(numbers)}."
-    return Finding(together(kinds), sentence, numbers, behind)
+    return Finding(together(each_group(judges, confidence)), sentence, numbers, behind)
 
 
 def _crossing(ends: Sequence[tuple[PointValues, PointValues]], confidence: float) -> VerdictKind:
@@ -231,35 +233,43 @@ def steeper_knee(predicate: SteeperKnee, found: Sequence[PointValues], metric: M
 
     The sweep has fixed levels, so equal shares are rare; the comparison always errs against the claim.
     """
-    numbers, kinds = [], []
+    numbers: list[Number] = []
+    judges: list[Callable[[float], VerdictKind]] = []
     behind: list[PointValues] = []
     for label, of, over in _pairs(predicate, found):
         curves = _curve(of, predicate.factor), _curve(over, predicate.factor)
         if curves[0] is None or curves[1] is None:
             continue
-        kind, compared = _knee(curves[0], curves[1], confidence)
-        kinds.append(kind)
+        judges.append(partial(_knee, curves[0], curves[1]))
+        compared = _compared_growths(curves[0], curves[1], confidence)
         behind += [*of, *over]
         for level, (share, ratio) in zip((predicate.of, predicate.over), compared, strict=True):
             place = placed(label, f"{level} up to {share:.0%} of what it can carry")
             numbers.append(number(place, ratio, times))
     if not numbers:
         return _no_pair(predicate, "that reaches saturation after two levels or more")
-    return Finding(together(kinds), f"{metric.title} grows before saturation: {spread(numbers)}.", numbers, behind)
+    kind = together(each_group(judges, confidence))
+    return Finding(kind, f"{metric.title} grows before saturation: {spread(numbers)}.", numbers, behind)
 
 
-def _knee(of: _Curve, over: _Curve, confidence: float) -> tuple[VerdictKind, list[tuple[float, Estimate]]]:
+def _compared_growths(of: _Curve, over: _Curve, confidence: float) -> list[tuple[float, Estimate]]:
+    """Return the growth of the first up to saturation, and of the other up to the same share, each with its share."""
+    share, last = of.kept[-1]
+    less = [each for each in over.kept[1:] if each[0] <= share]
+    shown = less[-1] if less else over.kept[-1]
+    return [(share, of.growth(last, confidence)), (shown[0], over.growth(shown[1], confidence))]
+
+
+def _knee(of: _Curve, over: _Curve, confidence: float) -> VerdictKind:
     share, last = of.kept[-1]
     less = [each for each in over.kept[1:] if each[0] <= share]
     more = [each for each in over.kept[1:] if each[0] >= share]
-    shown = less[-1] if less else over.kept[-1]
-    compared = [(share, of.growth(last, confidence)), (shown[0], over.growth(shown[1], confidence))]
     # Growth only increases towards saturation: at a smaller share of its capacity the other has had less of it.
     if less and _grows_more(over, less[-1][1], of, last, confidence):
-        return AGREES, compared
+        return AGREES
     if more and _grows_more(of, last, over, more[0][1], confidence):
-        return DISAGREES, compared
-    return INCONCLUSIVE, compared
+        return DISAGREES
+    return INCONCLUSIVE
 
 
 def _grows_more(one: _Curve, at: PointValues, other: _Curve, other_at: PointValues, confidence: float) -> bool:

@@ -136,8 +136,8 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
         return _not_measurable(lacking, _left_out(claim, run))
     data = data_of(table, claim.metric)
     if data.empty:
-        counted = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
-        return _not_measurable(f"the run has no valid trial{counted}", _left_out(claim, run))
+        made = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
+        return _not_measurable(f"the run has no valid trial{made}", _left_out(claim, run))
     selected = _selected(data, claim.where, run)
     if selected.empty:
         return _not_measurable(f"the run has no point with {_where_text(claim.where)}", _left_out(claim, run))
@@ -146,6 +146,11 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     if selected.empty:
         return _not_measurable(f"no point is suitable for a judgement: {next(iter(unfit.values()))}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
+    if without := _without_metric(claim, selected):
+        more = f" and at {counted(len(without) - 1, 'further point')}" if without[1:] else ""
+        why = absence(selected[places(selected).isin(without)], claim.metric)
+        text = f"Left out: no trial has the metric at {without[0]}{more}, because {why}."
+        finding = replace(finding, sentence=f"{finding.sentence} {text}")
     if unfit:
         finding = replace(finding, sentence=f"{finding.sentence} Left out: {next(iter(unfit.values()))}.")
     if finding.numbers:
@@ -163,10 +168,17 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
 
 def _unfit(claim: Claim, run: RunFolder, table: pd.DataFrame, selected: pd.DataFrame) -> dict[str, str]:
     """Return the places of the selected trials that do not stand for their point, and why."""
-    unfit = unfair_samples(selected, claim.metric) if claim.row != SANITY else {}
+    metrics = [metric for metric in (claim.beside, claim.metric) if metric is not None and claim.row != SANITY]
+    unfit = {place: why for metric in metrics for place, why in unfair_samples(selected, metric).items()}
     if claim.needs_load:
         unfit |= unsaturated_points(table) | unreached_points(run, table) | saturated_generator_points(run, table)
     return {str(place): unfit[place] for place in places(selected).unique() if place in unfit}
+
+
+def _without_metric(claim: Claim, selected: pd.DataFrame) -> list[str]:
+    """Return the places at which no trial has the metric; nothing where that is so at all of them."""
+    there = selected[f"metric.{claim.metric}"].notna().groupby(places(selected), sort=False).any()
+    return [str(place) for place, known in there.items() if not known] if there.any() else []
 
 
 def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding: Finding) -> Finding:

@@ -61,6 +61,19 @@ def each_inside(bounds: StatedBounds, estimates: Sequence[AtLevel], confidence: 
     return [inside(bounds, at, confidence, wide) for at in estimates]
 
 
+def each_group(judges: Sequence[Callable[[float], VerdictKind]], confidence: float) -> list[VerdictKind]:
+    """Return the verdict of each group of points, whose judges take the level of intervals.
+
+    As with several points, any one group refutes a claim. So it has to do that at the level that holds for all groups.
+    """
+    wide = together_confidence(confidence, len(judges))
+    kinds = [judge(confidence) for judge in judges]
+    return [
+        INCONCLUSIVE if kind is DISAGREES and judge(wide) is not DISAGREES else kind
+        for judge, kind in zip(judges, kinds, strict=True)
+    ]
+
+
 def how_decided(
     bounds: StatedBounds,
     estimates: Sequence[AtLevel],

@@ -2,14 +2,16 @@
 """Judge how a metric changes over a factor: trends, lines, rises, peaks, dips."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pollscope.analysis.claims.numbers import (
     AGREES,
     DISAGREES,
     INCONCLUSIVE,
     NOT_MEASURABLE,
+    each_group,
     none_of,
     not_swept,
     number,
@@ -26,7 +28,16 @@ from pollscope.metrics.dictionary import Metric
 from pollscope.plan.blocks import FEWEST_BLOCKS
 from pollscope.spec.points import level_text
 from pollscope.spec.predicates import Dips, Linear, Peak, RisesAbove, TrendOver
-from pollscope.stats.estimates import Estimate, FittedLine, Trend, difference_p, line, together_confidence, trend
+from pollscope.stats.estimates import (
+    Estimate,
+    FittedLine,
+    Trend,
+    difference_p,
+    equivalence,
+    line,
+    together_confidence,
+    trend,
+)
 
 # Most groups that a sentence names.
 _MOST_NAMED = 4
@@ -132,36 +143,38 @@ def _change_number(label: str, members: Sequence[PointValues], change: Estimate,
 
 def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge whether the metric's last value lies above every value up to a level."""
-    numbers, kinds = [], []
+    numbers: list[Number] = []
+    judges: list[Callable[[float], VerdictKind]] = []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         below = [sample for sample in members if float(sample.levels[predicate.factor]) <= predicate.level]
         above = [sample for sample in members if float(sample.levels[predicate.factor]) > predicate.level]
         if below and above:
-            kind, ratio = _rise(predicate, below, above, confidence)
+            judges.append(partial(_rise, predicate, below, above))
+            # The highest was selected, so it is shown, and only joint intervals refute by it.
+            highest = max(below, key=lambda sample: sample.estimate.value)
+            ratio = above[-1].over(highest, confidence)
             last = level_text(predicate.factor, above[-1].levels[predicate.factor])
             place = placed(label, f"{predicate.factor} {last} over the highest up to {predicate.level}")
             numbers.append(number(place, ratio, human_number))
-            kinds.append(kind)
             behind += members
     if not numbers:
         return none_of(f"no points with {predicate.factor} on both sides of {predicate.level}")
-    return Finding(together(kinds), f"{metric.title}: ratio {spread(numbers)}.", numbers, behind)
+    kind = together(each_group(judges, confidence))
+    return Finding(kind, f"{metric.title}: ratio {spread(numbers)}.", numbers, behind)
 
 
 def _rise(
     predicate: RisesAbove, below: Sequence[PointValues], above: Sequence[PointValues], confidence: float
-) -> tuple[VerdictKind, Estimate]:
-    """Compare the last value with those below; the highest was selected, so only joint intervals refute by it."""
-    highest = max(below, key=lambda sample: sample.estimate.value)
+) -> VerdictKind:
+    """Compare the last value with those below; one of them refutes, so the intervals that refute hold together."""
     ratios = [above[-1].over(sample, confidence) for sample in below]
     wide = together_confidence(confidence, len(below))
     not_above = any(_reaches(above[-1].over(sample, wide)) for sample in below)
     rising = trend(_by_block([below[-1], *above], predicate.factor)).direction(confidence)
-    shown = above[-1].over(highest, confidence)
     if rising == 1 and all(ratio.has_interval and ratio.low > 1 for ratio in ratios):
-        return AGREES, shown
-    return (DISAGREES if rising == -1 or not_above else INCONCLUSIVE), shown
+        return AGREES
+    return DISAGREES if rising == -1 or not_above else INCONCLUSIVE
 
 
 def _reaches(ratio: Estimate) -> bool:
@@ -170,34 +183,39 @@ def _reaches(ratio: Estimate) -> bool:
 
 def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge whether the metric rises and a straight line explains enough of the variance of its levels."""
-    numbers, kinds = [], []
+    numbers: list[Number] = []
+    judges: list[Callable[[float], VerdictKind]] = []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         if len(members) > 2:
             behind += members
             fitted = line(*_xy(members, predicate.factor), confidence)
             explained = _explained(members, predicate.factor, fitted)
-            kinds.append(_linear_kind(predicate, members, fitted, explained, confidence))
+            error = _explained_error(members, predicate.factor, fitted, confidence)
+            judges.append(partial(_linear_kind, predicate, members))
             ends = f"{metric.text(fitted.low)} to {metric.text(fitted.high)}"
             text = f"{metric.text(fitted.slope)} ({ends}) per unit of {predicate.factor}"
-            text += f", {human_share(explained)} of the variance of the means explained"
+            known = f" ± {human_share(error, 2)}" if math.isfinite(error) else ""
+            text += f", {human_share(explained)}{known} of the variance of the means explained"
             place = sweep_text(label, members, predicate.factor)
             count = sum(len(sample.values) for sample in members)
             numbers.append(Number(place, fitted.slope, fitted.low, fitted.high, count, text))
     if not numbers:
         return none_of(f"fewer than three levels of {predicate.factor} to compare")
     wanted = f"a straight line has to explain {human_share(predicate.r_squared)}"
-    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}; {wanted}.", numbers, behind)
+    kind = together(each_group(judges, confidence))
+    return Finding(kind, f"{metric.title}: {spread(numbers)}; {wanted}.", numbers, behind)
 
 
-def _linear_kind(
-    predicate: Linear, members: Sequence[PointValues], fitted: FittedLine, explained: float, confidence: float
-) -> VerdictKind:
+def _linear_kind(predicate: Linear, members: Sequence[PointValues], confidence: float) -> VerdictKind:
     """Judge one group; a poor fit refutes only if the line misses the joint interval of a level's mean."""
+    fitted = line(*_xy(members, predicate.factor), confidence)
     if fitted.low <= 0:
         return DISAGREES if fitted.high <= 0 else INCONCLUSIVE
+    explained = _explained(members, predicate.factor, fitted)
     if explained >= predicate.r_squared:
-        return AGREES
+        error = _explained_error(members, predicate.factor, fitted, confidence)
+        return AGREES if explained - error >= predicate.r_squared else INCONCLUSIVE
     wide = together_confidence(confidence, len(members))
     missed = [sample for sample in members if not _meets(sample.at(wide), _on_line(sample, predicate.factor, fitted))]
     return DISAGREES if missed else INCONCLUSIVE
@@ -220,9 +238,27 @@ def _explained(members: Sequence[PointValues], factor: str, fitted: FittedLine) 
     return 1 - rest / whole if whole else 0.0
 
 
+def _explained_error(members: Sequence[PointValues], factor: str, fitted: FittedLine, confidence: float) -> float:
+    """Return how much less than that the line may explain, by the errors of the means (delta method; one-sided)."""
+    means = [sample.estimate.value for sample in members]
+    halves = [_half(sample.at(equivalence(confidence))) for sample in members]
+    middle = sum(means) / len(means)
+    apart = [mean - _on_line(sample, factor, fitted) for mean, sample in zip(means, members, strict=True)]
+    whole, rest = sum((mean - middle) ** 2 for mean in means), sum(each**2 for each in apart)
+    if not whole or math.inf in halves:
+        return math.inf
+    slopes = [rest / whole * (mean - middle) - each for mean, each in zip(means, apart, strict=True)]
+    return 2 / whole * math.hypot(*(slope * half for slope, half in zip(slopes, halves, strict=True)))
+
+
+def _half(estimate: Estimate) -> float:
+    return max(estimate.value - estimate.low, estimate.high - estimate.value)
+
+
 def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge where the metric is highest: the levels that no other clearly exceeds (Hsu 1984)."""
-    numbers, kinds = [], []
+    numbers: list[Number] = []
+    judges: list[Callable[[float], VerdictKind]] = []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         levels = [float(sample.levels[predicate.factor]) for sample in members]
@@ -233,15 +269,20 @@ def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confiden
         behind += members
         at = _may_be_highest(members, predicate.factor, confidence)
         highest = max(members, key=lambda sample: sample.estimate.value)
-        inside = [predicate.low <= level <= predicate.high for level in at]
-        kinds.append(AGREES if all(inside) else INCONCLUSIVE if any(inside) else DISAGREES)
+        judges.append(partial(_peak_kind, predicate, members))
         top = float(highest.levels[predicate.factor])
         text = f"highest at {predicate.factor} {human_number(top)} ({human_number(min(at))} to {human_number(max(at))})"
         numbers.append(Number(label, top, min(at), max(at), len(highest.values), text))
     if not numbers:
         wanted = f"{human_number(predicate.low)} to {human_number(predicate.high)}"
         return none_of(f"no levels of {predicate.factor} at and on both sides of {wanted}")
-    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers, behind)
+    return Finding(together(each_group(judges, confidence)), f"{metric.title}: {spread(numbers)}.", numbers, behind)
+
+
+def _peak_kind(predicate: Peak, members: Sequence[PointValues], confidence: float) -> VerdictKind:
+    at = _may_be_highest(members, predicate.factor, confidence)
+    inside = [predicate.low <= level <= predicate.high for level in at]
+    return AGREES if all(inside) else INCONCLUSIVE if any(inside) else DISAGREES
 
 
 def _may_be_highest(members: Sequence[PointValues], factor: str, confidence: float) -> list[float]:
@@ -261,7 +302,8 @@ def _is_above(one: PointValues, other: PointValues, limit: float) -> bool:
 
 def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge whether a level between the two lies below both; the test accounts for the choice of the deepest."""
-    numbers, kinds = [], []
+    numbers: list[Number] = []
+    judges: list[Callable[[float], VerdictKind]] = []
     behind: list[PointValues] = []
     for label, members in groups(found, predicate.factor):
         parts = _valley(predicate, members)
@@ -270,10 +312,7 @@ def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confiden
         before, between, after = parts
         behind += [before, *between, after]
         lowest = min(between, key=lambda sample: sample.estimate.value)
-        wide = together_confidence(confidence, len(between))
-        dip = any(all(_below(one, end, wide) for end in (before, after)) for one in between)
-        none = all(any(_below(end, one, wide) for end in (before, after)) for one in between)
-        kinds.append(AGREES if dip else DISAGREES if none else INCONCLUSIVE)
+        judges.append(partial(_dip_kind, before, between, after))
         place = placed(label, f"{predicate.factor} {level_text(predicate.factor, lowest.levels[predicate.factor])}")
         ends = [f"{metric.text(end.estimate.value)} at {end.levels[predicate.factor]}" for end in (before, after)]
         shown = number(place, lowest.at(confidence), metric.text)
@@ -281,7 +320,16 @@ def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confiden
     if not numbers:
         wanted = f"{human_number(predicate.first)} and {human_number(predicate.last)}, or none between them"
         return Finding(NOT_MEASURABLE, f"The run does not have {predicate.factor} {wanted}.")
-    return Finding(together(kinds), f"{metric.title}: {spread(numbers)}.", numbers, behind)
+    return Finding(together(each_group(judges, confidence)), f"{metric.title}: {spread(numbers)}.", numbers, behind)
+
+
+def _dip_kind(
+    before: PointValues, between: Sequence[PointValues], after: PointValues, confidence: float
+) -> VerdictKind:
+    wide = together_confidence(confidence, len(between))
+    dip = any(all(_below(one, end, wide) for end in (before, after)) for one in between)
+    none = all(any(_below(end, one, wide) for end in (before, after)) for one in between)
+    return AGREES if dip else DISAGREES if none else INCONCLUSIVE
 
 
 def _valley(
