@@ -66,12 +66,12 @@ HDR = stored_form(synthetic.histogram([5, 6, 700_000]))
     ("change", "word"),
     [
         ({"hdr": 5}, "not a text"),
-        ({"hdr": ""}, "no HdrHistogram"),
-        ({"hdr": "HISTF"}, "no HdrHistogram"),
-        ({"hdr": HDR["hdr"][:-8]}, "no HdrHistogram"),
-        ({"hdr": "AAAA" + HDR["hdr"][4:]}, "no HdrHistogram"),
-        ({"hdr": HDR["hdr"][:40] + "xxxx" + HDR["hdr"][44:]}, "no HdrHistogram"),
-        ({"highest": 10**6}, "beside it stands"),
+        ({"hdr": ""}, "not a HdrHistogram"),
+        ({"hdr": "HISTF"}, "not a HdrHistogram"),
+        ({"hdr": HDR["hdr"][:-8]}, "not a HdrHistogram"),
+        ({"hdr": "AAAA" + HDR["hdr"][4:]}, "not a HdrHistogram"),
+        ({"hdr": HDR["hdr"][:40] + "xxxx" + HDR["hdr"][44:]}, "not a HdrHistogram"),
+        ({"highest": 10**6}, "but the object says"),
         ({"total": 4}, "counts sum to 3"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_truncated_histogram_does_not_affect_the_next() -> None:
     struct.pack_into(">q", plain, 24, narrow["highest"])  # behind four numbers of 32 bits and the lowest value
     data = zlib.compress(bytes(plain))
     broken = base64.b64encode(packed[:4] + struct.pack(">I", len(data)) + data).decode()
-    with pytest.raises(UsageError, match="no HdrHistogram"):
+    with pytest.raises(UsageError, match="not a HdrHistogram"):
         parse_histogram(narrow | {"hdr": broken}, "place")
     assert parse_histogram(narrow, "h").pairs() == parse_histogram(synthetic.histogram([3, 900]), "h").pairs()
 

@@ -83,7 +83,7 @@ def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores:
         each["result"]["dut"]["lcores"] = [{**lcore, "cpu": 2 + core} for core in range(lcores)]
     found = explained(tmp_path / "run", records)[0]
     assert of(found, "core cycles").kind is RuleOutcome.CLEAR
-    assert "doorbells tell which queue is next" in of(found, "sweep over the queues").evidence[0]
+    assert "doorbells identify the next queue" in of(found, "sweep over the queues").evidence[0]
 
 
 # A change to a healthy trial, and the stages that must be named for it.

@@ -163,7 +163,7 @@ def test_an_answer_of_another_form_is_one_row(monkeypatch: pytest.MonkeyPatch, a
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
     assert [(each.what, each.state) for each in rows] == [("Python", "no")]
-    assert "another form" in rows[0].text
+    assert "is not in the form of look_at_host.py" in rows[0].text
 
 
 def test_the_inventory_is_held_against_the_testbeds_file() -> None:

@@ -73,7 +73,7 @@ def test_rows_of_one_shared_queue_follow_queueing_theory(cli: Cli, row: str) -> 
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("factors.load_of_max=[100 %]", "at 100% of what servers can do their queues grow without end"),
+        ("factors.load_of_max=[100 %]", "at 100% of the servers' capacity, queues grow without bound"),
         ("factors.organisation=[scale-up]", "one queue each (scale-out) or share one (corec)"),
         ("parameters.burst=32", "one at a time (burst: 1)"),
         ("parameters.arrivals=constant", "arrivals: poisson"),

@@ -120,7 +120,7 @@ def test_sizes_without_costs_are_reported(cli: ModelCli) -> None:
     said = "the costs in machine.yaml know no frame sizes: at 1518 B a packet costs what it costs at 64 B"
     spec, size = cli.spec(SPEC), ("--set", "parameters.frame=1518B")
     assert said in cli("plan", spec, "--testbed", file, *size).stderr
-    assert "know no sizes" not in cli("plan", spec, "--testbed", file).stderr
+    assert "know no frame sizes" not in cli("plan", spec, "--testbed", file).stderr
     done = cli("run", spec, "--testbed", file, *size)
     assert done.returncode == 0, done.stderr
     assert [text for text in cli.only_run().meta["warnings"] if text == said]
@@ -273,7 +273,7 @@ def test_points_without_costs_are_left_out(cli: ModelCli, setting: str, reason: 
 def test_a_mix_of_frames_has_costs_of_its_own_or_none(cli: ModelCli) -> None:
     mixed = ("plan", cli.spec(SPEC), "--set", "parameters={workload: io, load_pps: 1 Mpps, frame: imix}", "--testbed")
     refused = cli(*mixed, cli.testbed({**FILE, "holds_for": {}}))
-    assert "machine.yaml are those of one frame size, and imix is a mix" in refused.stdout + refused.stderr
+    assert "machine.yaml hold for one frame size, and imix is a mix" in refused.stdout + refused.stderr
     known = cli(*mixed, cli.testbed({**FILE, "holds_for": {"frame": [64, "imix"]}}))
     assert known.returncode == 0, known.stderr
     assert "left out" not in known.stdout
@@ -760,7 +760,7 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
         ({"idle": "umwait"}, "idle pause or sleep only"),
         ({"idle": "sleep"}, "no wake_up_ns"),
         ({"burst": 32}, "one packet at a time"),
-        ({"queues": 3, "cores": 2}, "equal parts"),
+        ({"queues": 3, "cores": 2}, "the model divides queues equally"),
         ({"hiccup_probability": "10 %", "hiccup_delay": "1 us"}, "no hiccups"),
     ],
 )

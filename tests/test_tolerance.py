@@ -52,7 +52,7 @@ def test_bounds_follow_from_what_is_stated(
 
 @pytest.mark.parametrize(("stated", "of_ratio"), [("a bit", True), ("lower", False), ("4.1 times", True), ("", False)])
 def test_other_words_have_no_tolerance(stated: str, of_ratio: bool) -> None:
-    with pytest.raises(ValueError, match="no number, range, comparison or word"):
+    with pytest.raises(ValueError, match="not a number, range, comparison or word"):
         bounds_of(stated, of_ratio)
 
 
@@ -91,7 +91,7 @@ def test_words_of_direction_exclude_the_other_direction() -> None:
     ("fields", "complaint"),
     [
         ({"stated": "4.1", "predicate": {"kind": "within", "low": 4}}, "'stated' gives the bounds"),
-        ({"stated": "about four", "predicate": {"kind": "within"}}, "no number, range, comparison or word"),
+        ({"stated": "about four", "predicate": {"kind": "within"}}, "not a number, range, comparison or word"),
     ],
 )
 def test_a_claim_states_its_bounds_once_and_by_the_rule(fields: dict[str, object], complaint: str) -> None:

@@ -144,7 +144,7 @@ def test_the_governor_performance_fixes_the_preference(tree: Tree) -> None:
     ],
 )
 def test_bad_values_are_refused_where_the_spec_is_read(key: str, value: object) -> None:
-    with pytest.raises(UsageError, match=f"no value of {key}"):
+    with pytest.raises(UsageError, match=f"not a value of {key}"):
         parse_setting(key, value)
 
 
@@ -231,7 +231,7 @@ def test_outstanding_wqes_are_read_and_never_set(tree: Tree, monkeypatch: pytest
             with pytest.raises(Refused, match=complaint):
                 session.set("outstanding_wqes", None, value)
         tool.write_text("#!/bin/sh\necho '-E- Unknown parameter'\n")
-        with pytest.raises(HostError, match="tells no LOG_MAX_OUTSTANDING_WQE of it"):
+        with pytest.raises(HostError, match="does not print its LOG_MAX_OUTSTANDING_WQE"):
             session.get("outstanding_wqes")
 
 
@@ -647,7 +647,7 @@ def test_hold_restores_at_a_signal(tree: Tree, numbers: tuple[signal.Signals, ..
 def test_specs_are_checked_without_the_host() -> None:
     assert parse_setting("ddio@ens1f0", True) == "on"
     assert parse_setting("ddio_ways", 0x600) == "0x600"
-    with pytest.raises(UsageError, match="no value of mrrs"):
+    with pytest.raises(UsageError, match="not a value of mrrs"):
         parse_setting("mrrs", 100)
 
 
