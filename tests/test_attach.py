@@ -310,13 +310,13 @@ def test_collectors_record_beside_the_program(
     assert (run.path / trial["samples"]).is_file()
 
 
-def test_telemetry_is_collected_from_the_program_and_not_from_another_of_its_prefix(
+def test_telemetry_is_that_of_the_program(
     program: ProbedProgram, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As from a container, whose program has the default prefix as well."""
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path / "state"))  # a lock of its own
     contained = ProbedProgram(PollingThread(pps=PPS))
-    with running_program(tmp_path / "container", contained) as socket:
+    with running_program(tmp_path / "c", contained) as socket:
         words = ["--socket", str(socket), "--seconds", "2", "--out", str(tmp_path / "results")]
         cli(*words, "--collect", "dpdk-telemetry")
     assert "/ethdev/xstats,0" in contained.requests

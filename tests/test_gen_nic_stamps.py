@@ -87,7 +87,7 @@ def test_a_real_driver_without_a_clock(build_dir: Path, tmp_path: Path) -> None:
         assert "nic_stamps" not in generator.trial({"pps": PPS})[0]
         for wrong, said in (
             ({"nic_stamps_ns": 99_999}, "at least 100000"),
-            ({"nic_stamps_ns": 10**6, "rx_port": None}, "no rx_port"),
+            ({"nic_stamps_ns": 10**6, "rx_port": None}, "needs rx_port"),
         ):
             with pytest.raises(NodeRefused, match=said):
                 generator.configure(**wrong)

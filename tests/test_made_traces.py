@@ -20,7 +20,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_trace_is_made_with_the_seed_in_its_name(tmp_path: Path) -> None:
     path, same = tmp_path / "traces" / "made-3.pcap", tmp_path / "same.pcap"
     (said,) = make_missing([str(path)])
-    assert said == f"trace {path} was made, for it was not there: 100 packets of 10000 flows, seed 3"
+    assert said == f"trace {path} was missing and has been made: 100 packets of 10000 flows, seed 3"
     write_trace(same, 100, made_traces.FLOWS, made_traces.MEAN_PPS, 3)
     assert path.read_bytes() == same.read_bytes()
 

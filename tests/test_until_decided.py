@@ -181,7 +181,7 @@ def test_a_run_measures_the_points_of_open_claims_further(decided: tuple[Cli, Do
     assert counts[1] == counts[2] > 12
     assert run.meta["looks"]["made"] == [12 << look for look in range(len(run.meta["looks"]["made"]))]
     assert run.meta["looks"]["made"][-1] == counts[1]
-    assert "after 12 repeats 1 claim open, 2 2 points continue; faults.edge: Ratio" in " ".join(done.stderr.split())
+    assert "after 12 repeats 1 claim open, 2 points continue; faults.edge: Ratio" in " ".join(done.stderr.split())
     plain, edge = evaluate_run(run)
     assert (plain.kind, edge.kind) == (VerdictKind.AGREES, VerdictKind.AGREES)
     assert f"looked at its claims {len(run.meta['looks']['made'])} times" in edge.finding.sentence

@@ -110,7 +110,7 @@ def test_a_plan_says_that_no_machine_runs(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("factors.knob.governor=[performance]", "knob governor: only machines that run can tell"),
+        ("factors.knob.governor=[performance]", "knob governor: known only while the machines run"),
         ("parameters.queues=2", "needs 2 RX queues"),
         ("parameters.notification=qwait", "notification=qwait is a feature of the virtual NIC"),
         ("parameters.notification=interrupt", "notification=interrupt is a feature of the virtual NIC"),
@@ -326,7 +326,7 @@ def test_machines_that_do_not_run_are_not_asked(running: VmPairTestbed, levels: 
     for machine in running.machines:
         machine._file("process").unlink()
     reason = running.refusal(point_of(**levels))
-    assert reason == f"{what}: only machines that run can tell (pollscope testbed up vm-pair)"
+    assert reason == f"{what}: known only while the machines run (pollscope testbed up vm-pair)"
     assert running.refusal(point_of(feed="none", **{"knob.iommu": "off"})) is None
 
 

@@ -292,7 +292,8 @@ def _relative(table: pd.DataFrame, pair: str, metric: str) -> tuple[pd.DataFrame
     if len(values) > 1:
         t = float(scipy.special.stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
         half = t * float(values.std()) / abs(float(values.mean())) if values.mean() else math.inf
-    return measured(own.assign(**shares)), half
+    others = own.drop(columns=[name for name in shares if name in own])
+    return measured(pd.concat([others, pd.DataFrame(shares)], axis=1)), half
 
 
 def _levels(found: Sequence[PointValues], factor: str, metric: str) -> Iterator[Difference]:

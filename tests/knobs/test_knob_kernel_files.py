@@ -172,5 +172,5 @@ def test_a_kernel_that_ignores_a_kind_is_seen(tree: Tree, latency: list[str], mo
 
 
 def test_kinds_have_names(tree: Tree) -> None:
-    with pytest.raises(UsageError, match="no value of vtd_latency"):
+    with pytest.raises(UsageError, match="is not a value of vtd_latency"):
         knobs_of(tree.host)["vtd_latency"].parse("iotlb,everything")
