@@ -88,11 +88,11 @@ class Node:
 
     def busy_trial(self, window_s: float = 0.05, warmup_s: float = 0.0, **fields: Any) -> dict[str, Any]:
         """Repeat a trial until its DUT receives 100 packets: a busy host may keep generator and DUT from their CPUs."""
-        for _ in range(20):
+        for _ in range(60):
             result = self.trial(window_s, warmup_s, **{"drain_max_ns": 3 * 10**9, **fields})
             if sum(lcore["rx_packets"] for lcore in result["dut"]["lcores"]) >= 100:
                 return result
-        raise AssertionError("the DUT received fewer than 100 packets in each of 20 trials")
+        raise AssertionError("the DUT received fewer than 100 packets in each of 60 trials")
 
     def end(self) -> None:
         if self.process.poll() is None:
