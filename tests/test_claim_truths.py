@@ -271,7 +271,7 @@ def test_many_groups_refute_no_more_often_than_one(groups: int) -> None:
     peak = Peak(kind="peak", factor="queues", low=4, high=4)
     assert counted(peak, lambda rng: drawn(FACTORS, there, 5, 0.02, rng), 3)[DISAGREES] <= MOST_WRONG
     ends = {"NC": 0.9999, "SQ": 1.0}
-    crossing = {
+    crossing: dict[tuple[Level, ...], float] = {
         (level, shape, group): 1e6 * (end if level == 1 else 2 - end)
         for group in range(groups)
         for shape, end in ends.items()

@@ -7,6 +7,7 @@ Values of one block share an error, values are copied, a host changes between tw
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +81,14 @@ def test_trials_with_the_same_baseline_share_its_error() -> None:
     """Nothing differs between baseline and trials, each of which has noise of 5 %."""
     chance, covered = np.random.default_rng(3), 0
     kinds = ["baseline", *["measure"] * 6] * 3
-    same = {"status": "ok", "other_host_state": False, "host_state": "A", "run_id": "r", "block": "", "point": "p"}
+    same: dict[str, Any] = {
+        "status": "ok",
+        "other_host_state": False,
+        "host_state": "A",
+        "run_id": "r",
+        "block": "",
+        "point": "p",
+    }
     for _ in range(_RUNS):
         rates = 1e6 * (1 + 0.05 * chance.standard_normal(len(kinds)))
         table = pd.DataFrame({"kind": kinds, "factor.pair": "a", "metric.rx_pps": rates}).assign(**same)

@@ -61,8 +61,8 @@ def test_medians_are_compared_by_ranks(tmp_path: Path) -> None:
 
 
 def test_runs_are_compared_without_their_flagged_trials(tmp_path: Path) -> None:
-    runs = [read_run(_run(tmp_path / name, factor)) for name, factor in (("a", 1.0), ("b", 1.1))]
-    (rates,) = compare_runs(*(viewed(run, without_flagged=True) for run in runs), ["rx_pps"])
+    one, two = (read_run(_run(tmp_path / name, factor)) for name, factor in (("a", 1.0), ("b", 1.1)))
+    (rates,) = compare_runs(viewed(one, without_flagged=True), viewed(two, without_flagged=True), ["rx_pps"])
     assert (rates.first.n, rates.second.n, rates.flagged) == (8, 8, (0, 0))
     assert rates.ratio.value == pytest.approx(1.1, rel=1e-3)
 
