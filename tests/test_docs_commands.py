@@ -63,6 +63,7 @@ def test_documented_commands_work(
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path_factory.mktemp("state")))  # and so a lock of its own
     monkeypatch.setenv("POLLSCOPE_NODE", str(build_dir / "pollscope-node"))
     monkeypatch.setenv("POLLSCOPE_CORUNNER", str(build_dir / "pollscope-corunner"))
+    (tmp_path / "data").symlink_to(CHECKOUT / "data")
     for command in commands(page):
         done = pollscope(*shortened(words(command, tmp_path)), cwd=tmp_path)
         assert done.returncode == 0, f"{page.name}: $ {command}\n{(done.stdout + done.stderr)[-3000:]}"

@@ -249,7 +249,7 @@ def test_a_paper_is_drawn_row_by_row(tmp_path: Path) -> None:
     assert "run-own" in (tmp_path / "drawn/S-F8.svg").read_text(encoding="utf-8")
     assert {"S-F5.svg", "S-F8.png", "S-F10a.csv"} <= {Path(line).name for line in done.stdout.split()}
     absent = dict(line.split(": ", 1) for line in done.stderr.splitlines())
-    recorded = {str(run.meta["row"]) for run in measured_runs(None)}
+    recorded = {str(run.meta["row"]) for run in measured_runs(None)} - {"S-F5w"}  # which has no figure of the paper
     assert set(absent) == set(paper_rows("socc19")) - recorded
     assert all(reason.startswith("absent. ") for reason in absent.values())
 
