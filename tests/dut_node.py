@@ -87,9 +87,9 @@ class Node:
         return self.get("read")
 
     def busy_trial(self, window_s: float = 0.05, warmup_s: float = 0.0, **fields: Any) -> dict[str, Any]:
-        """Repeat a trial until its DUT receives 100 packets: a busy host may keep generator and DUT from their CPUs."""
-        for _ in range(60):
-            result = self.trial(window_s, warmup_s, **{"drain_max_ns": 3 * 10**9, **fields})
+        """Repeat a trial, ever longer, until its DUT receives 100 packets: a busy host takes CPUs away."""
+        for attempt in range(60):
+            result = self.trial(window_s * (1 + attempt // 5), warmup_s, **{"drain_max_ns": 3 * 10**9, **fields})
             if sum(lcore["rx_packets"] for lcore in result["dut"]["lcores"]) >= 100:
                 return result
         raise AssertionError("the DUT received fewer than 100 packets in each of 60 trials")

@@ -155,7 +155,7 @@ def laptop(installed: Path, tmp_path: Path) -> Laptop:
 def test_it_holds_every_file_of_the_package(checkout: Path, wheel: Path) -> None:
     tops = {"pollscope/": "", "experiments/": "pollscope/", "configs/": "pollscope/", "data/": "pollscope/"}
     tops |= dict.fromkeys(("apps/", "playbooks/", "ansible.cfg", "requirements.lock"), "pollscope/sources/")
-    names = files_in_git(checkout)
+    names = [name for name in files_in_git(checkout) if not name.startswith("data/runs/whole/")]
     wanted = {place + name for name in names for top, place in tops.items() if name.startswith(top)}
     assert wanted - set(zipfile.ZipFile(wheel).namelist()) == set()
 
