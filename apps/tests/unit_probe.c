@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "../probe/record.c"
+#include "../probe/record.c" /* NOLINT(bugprone-suspicious-include) */
 
 static const struct rte_eth_rxtx_callback *no_such_queue(int port, ...)
 {
@@ -15,7 +15,7 @@ static const struct rte_eth_rxtx_callback *no_such_queue(int port, ...)
 
 #define rte_eth_add_rx_callback no_such_queue
 #define rte_eth_add_tx_callback no_such_queue
-#include "../probe/callbacks.c"
+#include "../probe/callbacks.c" /* NOLINT(bugprone-suspicious-include) */
 
 /* As where /proc belongs to another PID namespace and numbers threads differently. */
 static int no_such_clock(clockid_t clock, struct timespec *used)
@@ -25,7 +25,7 @@ static int no_such_clock(clockid_t clock, struct timespec *used)
 }
 
 #define clock_gettime no_such_clock
-#include "../probe/grace.c"
+#include "../probe/grace.c" /* NOLINT(bugprone-suspicious-include) */
 #undef clock_gettime
 
 #define TSC_HZ        2000000000
