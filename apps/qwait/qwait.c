@@ -156,7 +156,7 @@ int qwait_enable(struct qwait *set, uint32_t qid)
 }
 
 /*
- * Keeps a queue that was taken while it was disabled for qwait_enable(). Returns false if it was enabled meanwhile and
+ * Keeps a queue that was taken while it was disabled for qwait_enable(). Returns false if it was enabled since then and
  * no other thread has it: then it is the caller's. The stores and loads of `parked` and `disabled` here and there are
  * SC: one of the two threads sees the other's.
  */

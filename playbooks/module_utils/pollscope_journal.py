@@ -104,7 +104,7 @@ class Ledger:
         """Restore every old state, the last change first; return one line per change.
 
         Raises:
-            HostError: another program changed a state meanwhile, or the host refused the old one. Its entry stays in
+            HostError: another program changed a state, or the host refused the old one. Its entry stays in
                 the journal; the others are restored.
         """
         results = Restorer(self.settings, self.boot, dry=dry).restore(self.path, wanted)

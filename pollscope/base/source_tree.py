@@ -31,7 +31,7 @@ def source_tree() -> Path:
 
 def _unpack(tree: Path) -> None:
     tree.parent.mkdir(parents=True, exist_ok=True)
-    # Rename a complete copy: another process may look for it meanwhile.
+    # Rename a complete copy: another process may look for it at any time.
     with tempfile.TemporaryDirectory(prefix="unpacking-", dir=tree.parent) as folder:
         work = Path(folder) / "tree"
         _copy(CARRIED, work)

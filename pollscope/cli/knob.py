@@ -124,9 +124,7 @@ def restore(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Only this knob.", autocompletion=lambda: list(KNOBS))
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite values that someone else changed meanwhile.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite values that another program changed.")] = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Accept the present value of knobs that cannot be restored.")
     ] = False,

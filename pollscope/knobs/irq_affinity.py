@@ -65,7 +65,7 @@ class IrqAffinity(FileKnob):
 
     def _irqbalance(self) -> str:
         """Return the pid of irqbalance, which writes these files every few seconds; empty when it does not run."""
-        # Not in one pattern: glob() would raise ProcessLookupError for a process that ends meanwhile.
+        # Not in one pattern: glob() would raise ProcessLookupError for a process that ends during the search.
         for path in (process / "comm" for process in self.host.proc.glob("[0-9]*")):
             try:
                 if path.read_text(errors="replace").strip() == "irqbalance":

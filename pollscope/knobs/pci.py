@@ -190,7 +190,7 @@ class PciDevice:
 
 
 def network_devices(host: KnobHost) -> list[PciDevice]:
-    """Return all PCI functions of class network, by address; one that disappears meanwhile is left out."""
+    """Return all PCI functions of class network, by address; one that disappears during the search is left out."""
     found = []
     for link in sorted((host.pci_dir / "devices").glob("*")):
         try:

@@ -219,7 +219,7 @@ def _scanned(layout: Layout, state: State, window: Window, counts: Counts, core:
 def _busy_poll(
     random: np.random.Generator, layout: Layout, draws: Draws, state: State, window: Window, counts: Counts, core: int
 ) -> None:
-    """Make the poll that was to find packets; another core may have taken them meanwhile."""
+    """Make the poll that was to find packets; another core may have taken them first."""
     _scanned(layout, state, window, counts, core)
     now_ns = state.next_ns[core]
     queue = layout.first[core] + state.turn[core] * layout.step[core]

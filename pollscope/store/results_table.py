@@ -218,7 +218,7 @@ def write_table(run_folder: Path) -> Path:
         UsageError: no run folder, or one that contradicts the formats.
         DiskError: the disk is full or read-only.
     """
-    stamped = stamp(run_folder, RULES)  # before reading: lines appended meanwhile make the table outdated
+    stamped = stamp(run_folder, RULES)  # before reading: later lines make the table outdated
     return _written(derive_table(read_run(run_folder)), run_folder, stamped)
 
 

@@ -142,7 +142,7 @@ class Reservation:
         """Reserve pages; leave a larger reservation alone.
 
         Raises:
-            HostError: the kernel's files cannot be written, or another program lowered the reservation meanwhile.
+            HostError: the kernel's files cannot be written, or another program lowered the reservation.
         """
         now = self.pages.read(TARGET)
         for entry in load(self._paths["pages"]).pending:
