@@ -5,12 +5,14 @@
 The names are two seeds that a point without hiccups does not use. The claim is that their packet rates are equal, so
 each verdict *disagrees* is a false alarm. `--planted 10` makes the second name slower by 10 % of its cycles per packet:
 *disagrees* is then right. `--feed wire` has a generator send, instead of rings that the virtual NIC keeps full.
+Each run is judged twice: by all its trials, and by the undisturbed ones (`aa_undisturbed_...`).
 
 Prints `ratio NAME MEDIAN LOW HIGH N`:
 
   ratio aa_disagrees             share of *disagrees* (planted: aa_found, share of *disagrees* below 1)
   ratio aa_half_width            half-width of the ratio's interval over the ratio
   ratio aa_half_width_10s        the same for 10 s of measuring per name: it falls with the root of the time
+  ratio aa_undisturbed_known     share of runs in which both names have an undisturbed level
   ratio aa_time_per_window       time of a run per time in its windows, without the start of the node
   ratio aa_sd_...                standard deviation of the rate's logarithm: `within` a window (standard error of its
                                  mean, from its parts), `windows` (neighbours in one configuration), `configurations`
@@ -27,6 +29,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +47,8 @@ from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds import make_testbed
 
 WINDOW_S = 0.03
+# What the figures of a metric are called.
+METRICS = {"aa": "rx_pps", "aa_undisturbed": "undisturbed_rx_pps"}
 SPEC = """\
 format: 1
 name: aa
@@ -64,12 +69,18 @@ SAME = "factors: {hiccup_seed: [1, 2]}"
 PLANTED = "factors: {{hiccup_seed: [1, 2], extra_cycles: [0, {extra}]}}\nzip: [[hiccup_seed, extra_cycles]]"
 
 
+class Judged(NamedTuple):
+    """The verdict of one run by one metric, and the ratio behind it; NaN where a name has no value."""
+
+    verdict: VerdictKind
+    ratio: float = math.nan
+    half_width: float = math.nan
+
+
 class Looked(NamedTuple):
     """The result of one run."""
 
-    verdict: VerdictKind
-    ratio: float
-    half_width: float
+    judged: Mapping[str, Judged]
     time_per_window: float
     trials: Sequence[Mapping[str, Any]]
 
@@ -81,11 +92,18 @@ def one_run(seed: int, feed: str, repeats: int, extra: int, folder: Path) -> Loo
     with closing(make_testbed("loopback")) as testbed:
         outcome = start_run(load_text(text, "aa.yaml", Overrides()), testbed, new_run_folder(folder, "aa"), _silent)
     run = read_run(outcome.folder)
-    verdict = evaluate_run(run)[0]
-    first, last = by_point(measured(current_table(run)), "rx_pps")
-    ratio = last.over(first)
-    trials = last_attempts(run.trials)
-    return Looked(verdict.finding.kind, ratio.value, ratio.relative_half_width, _time_per_window(run), trials)
+    judged = {name: _judged(run, metric) for name, metric in METRICS.items()}
+    return Looked(judged, _time_per_window(run), last_attempts(run.trials))
+
+
+def _judged(run: RunFolder, metric: str) -> Judged:
+    claims = [{**claim, "metric": metric} for claim in run.meta["spec"]["claims"]]
+    verdict = evaluate_run(replace(run, meta={**run.meta, "spec": {**run.meta["spec"], "claims": claims}}))[0]
+    names = by_point(measured(current_table(run)), metric)
+    if len(names) < 2:
+        return Judged(verdict.finding.kind)
+    ratio = names[1].over(names[0])
+    return Judged(verdict.finding.kind, ratio.value, ratio.relative_half_width)
 
 
 def _silent(_text: str) -> None:
@@ -158,17 +176,7 @@ def main() -> int:
 
 def _printed(looks: Sequence[Looked], feed: str, planted: float, repeats: int) -> list[bool]:
     """Print all figures; return whether the goals are met."""
-    if planted:
-        found = [look.verdict is VerdictKind.DISAGREES and look.ratio < 1 for look in looks]
-        met = [_share("aa_found", found, Goal(least=0.9))]
-        print_ratio("aa_planted_ratio", [look.ratio for look in looks])
-    else:
-        met = [_share("aa_disagrees", [look.verdict is VerdictKind.DISAGREES for look in looks], Goal(most=0.05))]
-    widths = [look.half_width for look in looks]
-    print_ratio("aa_half_width", widths)
-    scale = math.sqrt(repeats * WINDOW_S / 10)
-    goal = Goal(most=0.02 if feed == "infinite" else 0.04)
-    met.append(goal.is_met(print_ratio("aa_half_width_10s", [width * scale for width in widths], goal).value))
+    met = [each for name in METRICS for each in _of_metric(name, looks, feed, planted, repeats)]
     print_ratio("aa_time_per_window", [look.time_per_window for look in looks])
     each = [spreads(look.trials) for look in looks]
     for name in each[0]:
@@ -179,13 +187,35 @@ def _printed(looks: Sequence[Looked], feed: str, planted: float, repeats: int) -
     return met
 
 
+def _of_metric(name: str, looks: Sequence[Looked], feed: str, planted: float, repeats: int) -> list[bool]:
+    judged = [look.judged[name] for look in looks]
+    known = [each for each in judged if math.isfinite(each.half_width)]
+    if name != "aa":
+        _share(f"{name}_known", [math.isfinite(each.half_width) for each in judged], Goal())
+    if planted:
+        found = [each.verdict is VerdictKind.DISAGREES and each.ratio < 1 for each in judged]
+        met = [_share(f"{name}_found", found, Goal(least=0.9))]
+        if known:
+            print_ratio(f"{name}_planted_ratio", [each.ratio for each in known])
+    else:
+        met = [_share(f"{name}_disagrees", [each.verdict is VerdictKind.DISAGREES for each in judged], Goal(most=0.05))]
+    if not known:
+        return met
+    print_ratio(f"{name}_half_width", [each.half_width for each in known])
+    scale = math.sqrt(repeats * WINDOW_S / 10)
+    goal = Goal(most=0.02 if feed == "infinite" else 0.04)
+    scaled = print_ratio(f"{name}_half_width_10s", [each.half_width * scale for each in known], goal)
+    return [*met, goal.is_met(scaled.value)]
+
+
 def _share(name: str, hits: Sequence[bool], goal: Goal) -> bool:
     """Print a share with its 95 % interval (Wilson 1927); return whether it meets the goal."""
     n, share, z = len(hits), statistics.fmean(hits), 1.96
     middle, half = share + z * z / 2 / n, z * math.sqrt(share * (1 - share) / n + z * z / 4 / n / n)
     low, high = ((middle + end) / (1 + z * z / n) for end in (-half, half))
     print(f"ratio {name} {share:.4f} {low:.4f} {high:.4f} {n}", flush=True)
-    print(f"  goal: {goal}, {'met' if goal.is_met(share) else 'missed'}", file=sys.stderr, flush=True)
+    if goal != Goal():
+        print(f"  goal: {goal}, {'met' if goal.is_met(share) else 'missed'}", file=sys.stderr, flush=True)
     return goal.is_met(share)
 
 
