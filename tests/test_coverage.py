@@ -17,7 +17,7 @@ import scipy.stats
 
 from pollscope.analysis.compare import _shares_of_baseline
 from pollscope.analysis.point_values import PointValues
-from pollscope.stats.estimates import Estimate, mean_estimate, product_estimate, ratio_estimate
+from pollscope.stats.estimates import Estimate, mean_estimate, median_estimate, product_estimate, ratio_estimate
 
 Values = npt.NDArray[np.float64]
 _MEAN, _SPREAD = 100.0, 5.0
@@ -60,8 +60,12 @@ def _mean(values: Sequence[float], _chance: np.random.Generator) -> Estimate:
     return mean_estimate(values)
 
 
+def _median(values: Sequence[float], _chance: np.random.Generator) -> Estimate:
+    return median_estimate(values)
+
+
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("estimate", [_mean, _ratio, _product])
+@pytest.mark.parametrize("estimate", [_mean, _median, _ratio, _product])
 @pytest.mark.parametrize(
     ("planted", "least"),
     [(_independent, 0.90), (_blocks, 0.83), (_copied, 0.90), (_levels, 0.83), (_rounded, 0.90)],
@@ -75,6 +79,14 @@ def test_intervals_hold_the_truth(
     found = [estimate((_MEAN + _SPREAD * planted(chance)).tolist(), chance) for _ in range(_RUNS)]
     covered = sum(each.low <= _MEAN <= each.high for each in found) / _RUNS
     assert covered >= least
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("planted", [_independent, _blocks, _copied, _levels, _rounded])
+def test_medians_of_the_same_host_rarely_differ(planted: Callable[[np.random.Generator], Values]) -> None:
+    chance, most = np.random.default_rng(4), 0.15 if planted in (_blocks, _levels) else 0.1
+    pairs = [[PointValues({}, tuple(planted(chance)), statistic="median") for _ in range(2)] for _ in range(_RUNS)]
+    assert sum(one.chance(other) < 0.05 for one, other in pairs) <= most * _RUNS
 
 
 def test_trials_with_the_same_baseline_share_its_error() -> None:

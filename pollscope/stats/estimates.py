@@ -218,15 +218,20 @@ def _bootstrap_formula(sample: Values, confidence: float) -> Estimate:
 
 
 def median_estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Return the median with the interval of order statistics, which assumes no distribution and needs six values."""
+    """Return the median with the interval of order statistics, which assumes no distribution and needs six values.
+
+    Values in the order of measurement that follow their neighbours are worth fewer, by their side of the median.
+    """
     sample, n = np.sort(np.asarray(values, dtype=float)), len(values)
     median = float(np.median(sample))
+    worth = max(1, int(_worth(np.sign(np.asarray(values, dtype=float) - median))))
     # Largest rank k with P(fewer than k values below the median) <= 2.5 %; 0 when even the extremes cover too little.
-    rank = int(scipy.stats.binom.ppf((1 - confidence) / 2, n, 0.5))
-    if scipy.stats.binom.cdf(rank - 1, n, 0.5) > (1 - confidence) / 2:
+    rank = int(scipy.stats.binom.ppf((1 - confidence) / 2, worth, 0.5))
+    if scipy.stats.binom.cdf(rank - 1, worth, 0.5) > (1 - confidence) / 2:
         rank -= 1
     if rank < 1:
         return Estimate(median, -math.inf, math.inf, n, "too few values for an interval of the median")
+    rank = rank * n // worth
     return Estimate(median, float(sample[rank - 1]), float(sample[n - rank]), n, "order statistics")
 
 

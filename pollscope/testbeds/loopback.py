@@ -45,7 +45,7 @@ from pollscope.testbeds.made_traces import is_made_when_needed, make_missing
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.remote_host import RemoteHost
-from pollscope.testbeds.session import TrialRequest
+from pollscope.testbeds.session import Session, TrialRequest
 
 _HUGEPAGE_BYTES = 2 << 20
 # One mbuf: 128 B header, 128 B headroom, 2048 B data, 64 B mempool header, rounded up by the allocator.
@@ -164,9 +164,12 @@ class LoopbackTestbed(NodeTestbed):
     config_model = LoopbackConfig
     config: LoopbackConfig
     shared_tsc = True
+    # Starting a node takes 0.2 s, several times a short trial. An idle one holds memory and sleeps.
+    most_sessions = 8
 
     def __init__(self, file: Path, config: LoopbackConfig) -> None:
         super().__init__(file, config)
+        self._hugepages_bytes = 0  # that were free when the run began
         self.knob_host = KnobHost.measuring(config.knob_root)
 
     def own_knobs(self, what: str, restore_first: bool) -> KnobSession:
@@ -224,6 +227,8 @@ class LoopbackTestbed(NodeTestbed):
         Raises:
             HostError: the node does not start, or a trace cannot be written.
         """
+        memory = self._own_memory()
+        self._hugepages_bytes = memory.bytes if memory.huge else 0
         traces = dict.fromkeys(trial.point.params.trace for trial in assignment.plan.trials)
         self.warnings += make_missing(path for path in traces if path is not None)
         return super().begin(assignment)
@@ -245,6 +250,17 @@ class LoopbackTestbed(NodeTestbed):
             remove_folder(prefix)
             raise
         return LoopbackSession(client, prefix, places, self._roles, memory, params)
+
+    def make_room(self, idle: Sequence[Session], chosen: Session | None, params: Parameters) -> int:
+        """Return how many idle nodes have to end: together all nodes use the hugepages that were free at the start."""
+        held = [session.held_bytes if isinstance(session, LoopbackSession) else 0 for session in idle]
+        # Without hugepages a node takes its memory at its start, and twice what its first point needs.
+        own = params.page_size is None
+        left = self._hugepages_bytes - _needed_bytes(params, self._roles(params)) if own else 0
+        count = super().make_room(idle, chosen, params)
+        while count < len(idle) and sum(held[count:]) > left:
+            count += 1
+        return count
 
     def status(self) -> TestbedState:
         """Return whether a node could be started now, and its CPUs and memory."""
@@ -420,8 +436,14 @@ class LoopbackSession:
         self._configured: dict[str, Any] = {}
         self._take(first)
 
+    @property
+    def held_bytes(self) -> int:
+        """Return an estimate of the memory that the present configuration holds."""
+        return self._taken_bytes or self._held_bytes
+
     def _take(self, params: Parameters) -> None:
         self._roles = self._roles_of(params)
+        self._held_bytes = _needed_bytes(params, self._roles)
         self._wiring = self._places.wiring(self._roles)
 
     @property

@@ -41,7 +41,10 @@ class NodeTestbed(Testbed):
 
     Attributes:
         collectors: read during every trial; None without any. May be changed between trials.
+        most_sessions: how many sessions exist at a time. Points that need different ones alternate without a restart.
     """
+
+    most_sessions = 1
 
     def __init__(self, file: Path, config: TestbedConfig) -> None:
         super().__init__(file, config)
@@ -49,7 +52,7 @@ class NodeTestbed(Testbed):
         self._knobs: Knobs = Knobs()
         self._floors = PathFloors()
         self._calibrations: dict[tuple[tuple[object, ...], int], dict[str, Any]] = {}
-        self._session: Session | None = None
+        self._sessions: list[Session] = []  # the last used one last
         self._corunner: CorunnerProgram | None = None
         self._count = 0
         self._repeats_per_cost = 1
@@ -139,29 +142,41 @@ class NodeTestbed(Testbed):
         self._host_state.close()
 
     def end(self) -> None:
-        """End the session in order, and the programs beside it."""
+        """End the sessions in order, and the programs beside them."""
         if self._corunner is not None:
             self._corunner.close()
             self._corunner = None
-        self._close_session()
+        while self._sessions:
+            self._sessions.pop().close()
+
+    def make_room(self, idle: Sequence[Session], chosen: Session | None, params: Parameters) -> int:
+        """Return how many idle sessions, the longest unused first, have to end before one takes these parameters.
+
+        Args:
+            idle: all other sessions.
+            chosen: the session that takes them; None if one is opened.
+            params: the configuration.
+        """
+        return max(0, len(idle) + (chosen is None) - self.most_sessions)
 
     def _suitable_session(self, params: Parameters) -> Session:
-        """Return a session that suits these parameters: the present one, or a new one."""
-        if self._session is not None and not self._session.suits(params):
-            self._close_session()
-        if self._session is None:
-            self._session = self.open(params, self._log)
-        return self._session
-
-    def _close_session(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        """Return a session that suits these parameters: one that exists, or a new one."""
+        chosen = next((session for session in reversed(self._sessions) if session.suits(params)), None)
+        idle = [session for session in self._sessions if session is not chosen]
+        for session in idle[: self.make_room(idle, chosen, params)]:
+            self._sessions.remove(session)
+            session.close()
+        if chosen is None:
+            chosen = self.open(params, self._log)
+        else:
+            self._sessions.remove(chosen)
+        self._sessions.append(chosen)
+        return chosen
 
     def _end_session(self) -> None:
-        if self._session is not None:
-            self._session.end()
-            self._session = None
+        """End the last used session."""
+        if self._sessions:
+            self._sessions.pop().end()
 
     def _look(self, point: Point) -> HostCheck:
         """Return the present state of the cores of a session for this point, or `absent` with the reason."""
