@@ -34,6 +34,7 @@ from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 KEYS = ("run_id", "row", "point", "repeat", "block", "kind", "trial", "status", "testbed", "modelled")
 # Judged when the table is made: of trials (metrics/judgement.py), of host-state checks (metrics/host_state.py).
 _JUDGED_KEYS = ("reason", "flags", "host_state", "other_host_state")
+_THINNED = "the run was thinned before this metric existed"
 
 
 def derive_table(run: RunFolder) -> pd.DataFrame:
@@ -254,7 +255,35 @@ def _has_every_metric(table: pd.DataFrame) -> bool:
     return {f"metric.{name}" for name in metric_dictionary().metrics} <= set(table.columns)
 
 
+def _kept(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the stored table of a thinned run, whose trials lack parts that metrics come from.
+
+    Raises:
+        UsageError: it is missing or damaged, or belongs to other trials.
+    """
+    path = run.path / TABLE_FILE
+    try:
+        content = BytesIO(read_plain(path))
+        rows, expected = pq.read_metadata(content).num_rows, len(last_attempts(run.trials))
+        if rows != expected:
+            raise ValueError(f"{rows} rows for {expected} trials")
+        content.seek(0)
+        table = pd.read_parquet(content)
+        for column in (f"metric.{name}" for name in metric_dictionary().metrics):
+            table[column] = table[column].astype(float) if column in table else np.nan
+    except (ValueError, TypeError, OSError, RecursionError) as error:
+        raise UsageError(f"the table of a thinned run cannot be read: {error}", str(path)) from None
+    new = [name for name in metric_dictionary().metrics if f"absent.{name}" not in table]
+    whys = pd.DataFrame({f"absent.{name}": _reasons([_THINNED] * len(table)) for name in new}, index=table.index)
+    table = pd.concat([table, whys], axis="columns")
+    table.attrs.clear()
+    table.attrs.update(stamped)
+    return table
+
+
 def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
+    if run.meta.get("thinned"):
+        return _kept(run, stamped)
     if is_newer_than_sources(run.path):
         # A damaged table is derived again.
         with suppress(ValueError, OSError, RecursionError):

@@ -129,11 +129,13 @@ def check_meta(meta: object, place: str) -> None:
 
 
 def check_resumable(meta: dict[str, Any], place: str) -> None:
-    """Check that run.json has all keys that completing the run needs.
+    """Check that run.json has all keys that completing the run needs, and that the run is not thinned.
 
     Raises:
-        UsageError: a key is missing.
+        UsageError: a key is missing, or parts of the trials.
     """
+    if meta.get("thinned"):
+        raise UsageError("is thinned: parts of its trials were removed, so the run cannot be resumed", place)
     missing = [key for key in _RESUMED if key not in meta]
     if "file" not in meta["testbed"]:
         missing.append("testbed.file")
