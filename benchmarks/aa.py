@@ -47,7 +47,7 @@ from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds import make_testbed
 
 WINDOW_S = 0.03
-# What the figures of a metric are called.
+# Prefix of the figures of each metric.
 METRICS = {"aa": "rx_pps", "aa_undisturbed": "undisturbed_rx_pps"}
 SPEC = """\
 format: 1

@@ -141,8 +141,8 @@ class PointValues:
     def chance(self, other: "PointValues") -> float:
         """Return the probability of values so far apart if both are alike: Welch's; for medians, Welch's of the ranks.
 
-        Welch's test of ranks is close to Mann and Whitney's (Conover and Iman, Am. Stat. 35, 1981), and allows for values
-        that follow their neighbours.
+        Welch's test of ranks is close to Mann and Whitney's (Conover and Iman, Am. Stat. 35, 1981), and allows for
+        values that follow their neighbours.
         """
         if self.statistic == "mean":
             return difference_p(*self._apart(other), math.hypot(self.own_error, other.own_error))
