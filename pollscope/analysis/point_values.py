@@ -12,7 +12,7 @@ import scipy  # its parts are loaded when they are first needed: that takes a se
 
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.formulas.dut import ERRORS
+from pollscope.metrics.formulas.dut import ACCOUNTED, ERRORS
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.metrics.undisturbed import UNDISTURBED
 from pollscope.plan.blocks import FEWEST_BLOCKS
@@ -209,8 +209,16 @@ def _is_data(table: pd.DataFrame) -> pd.Series:
 def data_of(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return a metric's data rows: searches if only a search finds the metric, measured trials otherwise."""
     if metric not in SEARCHED:
-        return measured(table)
+        return _with_status_for(metric, measured(table))
     return table[(table["kind"] == "maximum") & table["status"].isin(["ok", "flagged"])]
+
+
+def _with_status_for(metric: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows; a trial that is flagged for a misfit of the accounting alone is ok for all other metrics."""
+    if metric in ACCOUNTED:
+        return table
+    alone = (table["status"] == "flagged") & ~table["flags"].str.contains('"noise:', regex=False)
+    return table.assign(status=table["status"].mask(alone, "ok")) if alone.any() else table
 
 
 def factors(table: pd.DataFrame) -> list[str]:
@@ -263,9 +271,9 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
     # A table has hundreds of columns: select the needed ones before the rows.
     wanted = dict.fromkeys(
-        [*columns, *metrics, *error_column(table, metric), "host_state", "status", "run_id", "block"]
+        [*columns, *metrics, *error_column(table, metric), "host_state", "status", "flags", "run_id", "block"]
     )
-    present = table[list(wanted)].dropna(subset=metrics)
+    present = _with_status_for(metric, table[list(wanted)].dropna(subset=metrics))
     if present.empty:
         return []
     statistic: Statistic = table.attrs.get(STATISTIC, "mean")

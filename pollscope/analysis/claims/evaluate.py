@@ -38,8 +38,7 @@ from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# If more than this share of all trials are flagged, the verdict would be one on the disturbance. If they are that share
-# of one point only, the verdict stands if the other trials give the same one.
+# If more than this share of all trials are flagged, or of one point, the other trials have to give the same verdict.
 _MOST_FLAGGED = 0.5
 # Most reasons for left-out points that one sentence lists.
 MOST_REASONS = 2
@@ -277,12 +276,12 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
         disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
         text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
-    if finding.flagged > _MOST_FLAGGED * finding.trials:
-        text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
-        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
     if others.kind is finding.kind:
         return replace(finding, sentence=f"{finding.sentence} {text}.")
+    if finding.flagged > _MOST_FLAGGED * finding.trials:
+        text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
+        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     most = [each for each in finding.behind if each.flagged > _MOST_FLAGGED * len(each.values)]
     if others.kind not in _DECIDED and not most:
         return replace(finding, sentence=f"{finding.sentence} {text}.")

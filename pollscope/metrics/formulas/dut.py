@@ -228,6 +228,18 @@ ERRORS = {
     "saturation_pps": "saturation_error_pps",
 }
 
+# Metrics that come from the classes of cycles: a misfit of the accounting says nothing about all others.
+ACCOUNTED = frozenset(ERRORS) | {
+    "interaction_share",
+    "receive_share",
+    "process_share",
+    "transmit_share",
+    "moved_pps_without_tax",
+    "ipc_useful",
+    "ipc_polling",
+    *ERRORS.values(),
+}
+
 DUT: dict[str, Compute] = {
     "tax_share": _cycle_share(*TAX_CLASSES),
     "tax_share_running": _tax_share_running,
