@@ -118,7 +118,7 @@ static int start(const char *command, const char *parameters, struct rte_tel_dat
 		return refuse(data, "start: sample_us %u is longer than period_us %u (shorten it)",
 		              settings.sample_us, settings.period_us);
 	session = probe_session_start(&settings);
-	if (session == -EAGAIN)
+	if (session == -EUSERS)
 		return refuse(data, "start: %d sessions are running (stop one)", PROBE_SESSIONS);
 	if (session < 0)
 		return refuse(data, "start: %s (see the log of the program)", strerror(-session));

@@ -196,7 +196,7 @@ static int add_session(const struct probe_settings *settings)
 			pthread_cond_signal(&changed);
 			return last_number;
 		}
-	return -EAGAIN;
+	return -EUSERS;
 }
 
 int probe_session_start(const struct probe_settings *settings)

@@ -33,7 +33,7 @@ struct probe_status {
 	uint64_t tx_callback_cycles;
 };
 
-/* Start a session. Returns its number (from 1), -EAGAIN if there are PROBE_SESSIONS, or another -errno. */
+/* Start a session. Returns its number (from 1), -EUSERS if there are PROBE_SESSIONS, or another -errno. */
 int probe_session_start(const struct probe_settings *settings);
 
 /* Both return false if there is no such session (any more). */

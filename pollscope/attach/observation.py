@@ -12,6 +12,7 @@ import numpy as np
 
 from pollscope.attach.probe import Probe, ProbeInfo, QueueCounts, ThreadCounts, callback_cost, row_between
 from pollscope.base.errors import HostError
+from pollscope.base.units import counted
 from pollscope.host.telemetry_socket import TelemetrySocket
 from pollscope.metrics.probed import COLUMNS, ProbedClasses, ProbedThread, probed_classes
 
@@ -100,6 +101,22 @@ class Observer:
         if with_queues:
             self._queues = {(each.port, each.queue): each for each in self._probe.queues()}
         return CounterReading(time.monotonic_ns(), threads, self._queues, self._ports())
+
+    def cautions(self) -> list[str]:
+        """Return what this observation lacks, for a reader; nothing once the program has ended."""
+        try:
+            after = self._probe.info()
+        except HostError:
+            return []
+        skipped, lost = after.skipped_windows - self.info.skipped_windows, after.lost_threads
+        found = [
+            (skipped, f"Skipped: {counted(skipped, 'sampling window')}, because threads stayed in removed callbacks."),
+            (
+                lost,
+                f"Not counted: {counted(lost, 'polling thread')}, because there are too many.",
+            ),
+        ]
+        return [text for number, text in found if number > 0]
 
     def _ports(self) -> dict[int, dict[str, int]]:
         try:

@@ -45,11 +45,18 @@ _Z = 1.96
 
 @dataclass(frozen=True)
 class ProbeInfo:
-    """The plug-in's description of itself: TSC frequency, calibrated cycles of its callbacks."""
+    """The plug-in's description of itself: TSC frequency, calibrated cycles of its callbacks, and what it lacks.
+
+    Attributes:
+        skipped_windows: since it was loaded, because too many removed callbacks could not be freed.
+        lost_threads: polling threads that are not counted, because there are more than it has room for.
+    """
 
     tsc_hz: float
     rx_callback_cycles: float
     tx_callback_cycles: float
+    skipped_windows: int = 0
+    lost_threads: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ class Probe:
                 "load the plug-in that was built with this pollscope",
             )
         numbers = [float(_whole(found, key)) for key in ("tsc_hz", "rx_callback_cycles", "tx_callback_cycles")]
-        return ProbeInfo(*numbers)
+        return ProbeInfo(*numbers, _whole(found, "skipped_windows"), _whole(found, "lost_threads"))
 
     def threads(self) -> list[ThreadCounts]:
         """Return the counters of all polling threads seen so far."""

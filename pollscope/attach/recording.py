@@ -141,14 +141,14 @@ class AttachedRun:
             started_monotonic_ns=t_ns,
         )
 
-    def finish(self, status: str, reason: str | None = None) -> None:
-        """Close the run, and derive its table."""
+    def finish(self, status: str, reason: str | None = None, cautions: Sequence[str] = ()) -> None:
+        """Close the run with warnings for the reader, and derive its table."""
         self._writer.finish(
             status="failed" if self._failed and status == "complete" else status,
             reason=reason,
             finished_utc=utc_now(),
             plan=self._trials,
-            warnings=[self._unseen] if self._unseen else [],
+            warnings=[*([self._unseen] if self._unseen else []), *cautions],
             knobs_after=snapshot(),
         )
         self._writer.close()

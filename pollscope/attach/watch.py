@@ -101,7 +101,7 @@ def record(
     except KeyboardInterrupt:
         recording.finish("interrupted")
         raise
-    recording.finish("complete")
+    recording.finish("complete", cautions=observer.cautions())
     return recording.folder
 
 

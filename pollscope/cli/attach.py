@@ -147,6 +147,8 @@ def _live(observer: Observer, view: _View, seconds: float | None, as_json: bool)
         typer.echo(json.dumps(table.as_json(view.program, threads, port_rates(readings)), indent=2))
     else:
         view.end(threads)
+        for caution in observer.cautions():
+            say(caution)
 
 
 def _record(
