@@ -94,7 +94,7 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
     "H-F12": {"notification": ["qwait"], "idle": ["pause", "sleep"], "load_of_max": [0.0, 0.5, 1.0]},
     "H-F13": {"workload": TASKS, "shape": ["FB", "PC"], "ready_set": ["hierarchical", "linear"]},
     "H-FRONTIER": {
-        "notification": ["spin", "sleep-ramp", "adaptive", "interrupt", "qwait"],
+        "notification": ["spin", "pause", "sleep-ramp", "adaptive", "interrupt", "qwait"],
         "queues": [1, 100, 1000],
         "load_pps": [1e3, 1e5, 1e6],
     },

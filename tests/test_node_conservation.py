@@ -82,6 +82,7 @@ QUIET: dict[str, dict[str, Any]] = {
     "adaptive": {"notification": "adaptive"},
     "adaptive-late": {"notification": "adaptive", "wait_after_ns": 60_000},  # packets come every 200 us
     "sleep-ramp": {"notification": "sleep-ramp"},
+    "pause": {"notification": "pause"},
     "two-cores-interrupt": {"notification": "interrupt", "lcores": [2, 3]},
     "delays-interrupt": {"notification": "interrupt", "extra_cycles": 300},
 }
@@ -99,7 +100,7 @@ def by_queues() -> Iterator[tuple[str, Case]]:
         for name, dut in QWAIT.items():
             yield f"qwait-{name}-{queues}", Case({"queues": queues, "notification": "qwait", **dut})
         for name, dut in QUIET.items():  # at a rate at which a core wakes up for each packet
-            yield f"{name}-{queues}", Case({"queues": queues, **dut}, pps=5_000, sleeps=True)
+            yield f"{name}-{queues}", Case({"queues": queues, **dut}, pps=5_000, sleeps=name != "pause")
     for buffers in ("shared", "split"):
         for queues in (1, 2, 3):
             for shape in ("FB", "SQ"):

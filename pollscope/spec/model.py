@@ -84,11 +84,13 @@ class Parameters(StrictModel):
         default="default", description="synchronisation mode of the rings (rte_ring) between dispatchers and cores"
     )
     ring_size: RingSize = Field(default=1024, description="entries of a ring between dispatchers and cores")
-    notification: Literal["spin", "qwait", "interrupt", "adaptive", "monitor", "monitor-multi", "sleep-ramp"] = Field(
+    notification: Literal[
+        "spin", "qwait", "interrupt", "adaptive", "monitor", "monitor-multi", "sleep-ramp", "pause"
+    ] = Field(
         default="spin",
         description="how the DUT learns of packets: it polls all queues (spin); doorbells name ready queues (qwait); "
-        "it polls, and waits after an empty sweep (interrupt, monitor, monitor-multi, sleep-ramp) or after wait_after "
-        "without a packet (adaptive)",
+        "it polls, and waits after an empty sweep (interrupt, monitor, monitor-multi, sleep-ramp, pause) or after "
+        "wait_after without a packet (adaptive)",
     )
     wait_after: Nanoseconds = Field(
         default=50_000,

@@ -19,7 +19,7 @@ _MOST_HICCUP_NS = 10**9
 # Keys that only notification qwait uses.
 OF_QWAIT = ("service_order", "queue_weights", "ready_set", "ready_set_sharing", "idle")
 # Notifications that need no doorbell.
-_UNRUNG = ("spin", "sleep-ramp")
+_UNRUNG = ("spin", "sleep-ramp", "pause")
 # Next hops of its routing table: forward, drop, encrypt (apps/node/workload/ipsec.c).
 _IPSEC_ROUTES = 3
 _WORKLOAD_PARAMETERS = tuple(dict.fromkeys(name for each in WORKLOADS.values() for name in each.parameters))

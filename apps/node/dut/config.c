@@ -36,8 +36,8 @@ static const char *const organisations[] = {"scale-out", "scale-up",   "locked",
                                             "corec",     "rebalanced", NULL}; /* as in enum organisation */
 static const char *const ring_syncs[] = {"default", "rts", "hts", NULL};      /* as in enum handoff_sync */
 static const char *const notifications[] = {
-        "spin",    "qwait",         "interrupt",  "adaptive",
-        "monitor", "monitor-multi", "sleep-ramp", NULL}; /* as in enum notification */
+        "spin",          "qwait",      "interrupt", "adaptive", "monitor",
+        "monitor-multi", "sleep-ramp", "pause",     NULL}; /* as in enum notification */
 static const char *const service_orders[] = {"round-robin", "weighted", "strict",
                                              NULL};                       /* by enum qwait_policy */
 static const char *const ready_sets[] = {"hierarchical", "linear", NULL}; /* as in enum qwait_ready_set */
@@ -607,7 +607,7 @@ static int check_buffers(const struct dut_config *config, const struct port_spec
                          struct node_error *err)
 {
 	const bool rung =
-	        config->notification != NOTIFICATION_SPIN && config->notification != NOTIFICATION_SLEEP_RAMP;
+	        config->notification != NOTIFICATION_SPIN && !notification_is_timed(config->notification);
 
 	if (spec->buffers == PORT_BUFFERS_POSTED)
 		return 0;

@@ -24,8 +24,15 @@ enum notification {
 	NOTIFICATION_ADAPTIVE,      /* waits after wait_after_ns of empty sweeps */
 	NOTIFICATION_MONITOR,       /* as INTERRUPT, but halted instead of asleep */
 	NOTIFICATION_MONITOR_MULTI, /* the same on one line per queue, so that the sender rings no doorbell */
-	NOTIFICATION_SLEEP_RAMP     /* as INTERRUPT, but for a time */
+	NOTIFICATION_SLEEP_RAMP,    /* as INTERRUPT, but for a time */
+	NOTIFICATION_PAUSE          /* the same, awake */
 };
+
+/* Return whether waits end by time alone, so that no packet has to end them. */
+static inline bool notification_is_timed(enum notification notification)
+{
+	return notification == NOTIFICATION_SLEEP_RAMP || notification == NOTIFICATION_PAUSE;
+}
 
 /* NOTIFICATION_QWAIT: owners of ready sets. */
 enum ready_set_sharing {

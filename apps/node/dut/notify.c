@@ -215,7 +215,7 @@ static void set_waits(const struct dut_config *config, struct poller *p)
 	static const enum poller_wait waits[] = {
 	        [NOTIFICATION_INTERRUPT] = WAIT_INTERRUPT, [NOTIFICATION_ADAPTIVE] = WAIT_INTERRUPT,
 	        [NOTIFICATION_MONITOR] = WAIT_MONITOR,     [NOTIFICATION_MONITOR_MULTI] = WAIT_MONITORS,
-	        [NOTIFICATION_SLEEP_RAMP] = WAIT_RAMP,
+	        [NOTIFICATION_SLEEP_RAMP] = WAIT_RAMP,     [NOTIFICATION_PAUSE] = WAIT_PAUSE,
 	};
 	const bool adaptive = config->notification == NOTIFICATION_ADAPTIVE;
 
@@ -228,7 +228,7 @@ static void set_waits(const struct dut_config *config, struct poller *p)
 static bool needs_bells(const struct dut_config *config)
 {
 	return config->source == SOURCE_NOTIFIED ||
-	       (config->source == SOURCE_WAITING && config->notification != NOTIFICATION_SLEEP_RAMP &&
+	       (config->source == SOURCE_WAITING && !notification_is_timed(config->notification) &&
 	        config->notification != NOTIFICATION_MONITOR_MULTI);
 }
 

@@ -58,6 +58,7 @@ enum poller_wait {
 	WAIT_MONITOR,   /* a packet: the sender writes the line on which the lcore is halted */
 	WAIT_MONITORS,  /* a packet: any NIC writes one of the lines of the next packets of all queues */
 	WAIT_RAMP,      /* time: each wait is longer than the one before */
+	WAIT_PAUSE,     /* time: PAUSE instructions for PAUSE_NS */
 };
 
 /* The lock of an RX queue that several lcores read. */
@@ -166,7 +167,7 @@ struct poller {
 	/*
 	 * SOURCE_NOTIFIED: queue q of the set is RX queue first_queue + q * queue_step; several pollers can have
 	 * waiters of one set. SOURCE_WAITING: a set of one queue that stands for all of them. WAIT_MONITORS and
-	 * WAIT_RAMP: no set.
+	 * WAIT_RAMP, WAIT_PAUSE: no set.
 	 */
 	struct qwait_waiter waiter;
 	struct qwait_waiter *

@@ -6,6 +6,7 @@
 #include <rte_common.h>
 #include <rte_cpuflags.h>
 #include <rte_ethdev.h>
+#include <rte_pause.h>
 #include <rte_power_intrinsics.h>
 
 #include "clock.h"
@@ -16,6 +17,9 @@
 /* WAIT_RAMP: the first and the longest wait; each is twice the one before. */
 #define NAP_MIN_NS UINT64_C(1000)
 #define NAP_MAX_NS UINT64_C(256000)
+
+/* WAIT_PAUSE: as long as DPDK's power management with scheme pause (rte_power_pmd_mgmt). */
+#define PAUSE_NS UINT64_C(1000)
 
 void quiet_plan(struct poller *p, bool waits)
 {
@@ -96,6 +100,12 @@ static void nap(struct poller *p, uint64_t left_ns)
 	nanosleep(&time, NULL);
 }
 
+static void pause_until(uint64_t end_tsc)
+{
+	while (cycles_stamp() < end_tsc)
+		rte_pause();
+}
+
 void quiet_wait(struct poller *p)
 {
 	struct account *a = p->account;
@@ -121,6 +131,8 @@ void quiet_wait(struct poller *p)
 			halt(p, begin + cycles_of_ns(max_ns, p->trial->tsc_hz));
 		else if (p->wait == WAIT_MONITORS)
 			halt_on_lines(p, begin + cycles_of_ns(max_ns, p->trial->tsc_hz));
+		else if (p->wait == WAIT_PAUSE)
+			pause_until(begin + cycles_of_ns(RTE_MIN(max_ns, PAUSE_NS), p->trial->tsc_hz));
 		else
 			nap(p, max_ns);
 		end = cycles_stamp();

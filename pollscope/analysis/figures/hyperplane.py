@@ -333,6 +333,7 @@ def draw_ready_sets(data: FigureData) -> Figure:
 # (notification, what a core does while no queue is ready) -> words.
 WAYS: Mapping[tuple[str, str], str] = {
     ("spin", "pause"): "spinning",
+    ("pause", "pause"): "pauses of 1 µs",
     ("sleep-ramp", "pause"): "ever longer sleeps",
     ("adaptive", "pause"): "spinning, then interrupt",
     ("interrupt", "pause"): "interrupt",
