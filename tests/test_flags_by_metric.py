@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A misfit of the accounting flags the metrics that come from it, and no others."""
+"""Which trials count for a metric: those without a flag that concerns it, and only if few lack it."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from pollscope.analysis.point_values import by_point, data_of
+from pollscope.analysis.compare import _difference, comparison_text
+from pollscope.analysis.gate import condition, judge
+from pollscope.analysis.point_values import PointValues, by_point, data_of
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas.dut import ACCOUNTED
 
@@ -36,6 +39,20 @@ def test_a_misfit_flags_only_what_comes_from_the_accounting(metric: str, flagged
     table = table_of([], [MISFIT], [WAITING], [WAITING, MISFIT])
     assert (data_of(table, metric)["status"] == "flagged").sum() == flagged
     assert by_point(table, metric)[0].flagged == flagged
+
+
+@pytest.mark.parametrize(("lacking", "fair"), [(0, True), (2, True), (4, False)])
+def test_a_comparison_of_the_few_trials_that_have_a_metric_decides_nothing(lacking: int, fair: bool) -> None:
+    half = table_of(*[[]] * 8)
+    half["metric.tx_pps"] = [float("nan")] * lacking + [0.5 + 0.01 * trial for trial in range(8 - lacking)]
+    (second,) = by_point(half, "tx_pps")
+    assert (second.absent, second.is_fair) == (lacking, fair)
+    first = PointValues({}, tuple(1 + 0.01 * trial for trial in range(8)))
+    found = replace(_difference("tx_pps", "all", ("A", "B"), first, second), adjusted=0.0)
+    assert found.beyond_noise == fair
+    assert ("no fair sample" in comparison_text([found])) is not fair
+    (judged,) = judge([condition("tx_pps < -10%")], [found])
+    assert (len(judged.holds), len(judged.unseen)) == (int(fair), int(not fair))
 
 
 def test_the_metrics_that_come_from_the_accounting_exist() -> None:

@@ -104,7 +104,12 @@ class Difference:
     @property
     def beyond_noise(self) -> bool:
         """Return whether the difference exceeds noise, given all differences of its comparison."""
-        return self.adjusted <= _FALSE_DISCOVERIES
+        return self.adjusted <= _FALSE_DISCOVERIES and self.is_fair
+
+    @property
+    def is_fair(self) -> bool:
+        """Return whether the trials that have the metric stand for their points, on both sides."""
+        return all(sample.is_fair for sample in self.samples)
 
 
 @dataclass(frozen=True)
@@ -354,7 +359,9 @@ def comparison_text(differences: Sequence[Difference]) -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
-    return "\n".join([*lines, *verdict_lines(differences), *_flagged(differences), *_host_state(differences)])
+    return "\n".join(
+        [*lines, *verdict_lines(differences), *_flagged(differences), *_unfair(differences), *_host_state(differences)]
+    )
 
 
 def verdict_lines(differences: Sequence[Difference]) -> list[str]:
@@ -380,7 +387,7 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
 
 def _test_of(differences: Sequence[Difference]) -> str:
     medians = any(sample.statistic == "median" for each in differences for sample in each.samples)
-    return "medians, by the Mann-Whitney test" if medians else "Welch's t test"
+    return "medians, by Welch's t test of the ranks" if medians else "Welch's t test"
 
 
 def _flagged(differences: Sequence[Difference]) -> list[str]:
@@ -420,6 +427,16 @@ def _side(side: str, name: str, estimate: Estimate) -> dict[str, object]:
     return {**named, f"{side}_value": estimate.value, f"{side}_low": low, f"{side}_high": high, f"{side}_n": estimate.n}
 
 
+def _unfair(differences: Sequence[Difference]) -> list[str]:
+    """Return a sentence on differences that rest on a part of the trials."""
+    found = [each for each in differences if not each.is_fair]
+    if not found:
+        return []
+    lacks, trials = max((sample.absent, sample.absent + len(sample.values)) for sample in found[0].samples)
+    first = f"the first, {found[0].metric} at {found[0].point}: absent in {lacks} of {trials} trials"
+    return [f"{len(found)} of {len(differences)} rest on trials that are no fair sample (marked ?); {first}."]
+
+
 def _host_state(differences: Sequence[Difference]) -> list[str]:
     """Return sentences on the host states of the sides."""
     apart = [each for each in differences if each.footing.same is False]
@@ -452,7 +469,7 @@ def _row(each: Difference) -> tuple[str, ...]:
 
 
 def _marks(each: Difference) -> str:
-    signs = {"*": each.beyond_noise, "!": each.footing.same is False}
+    signs = {"*": each.beyond_noise, "!": each.footing.same is False, "?": not each.is_fair}
     return "".join(sign for sign, applies in signs.items() if applies)
 
 

@@ -155,6 +155,8 @@ def _level(each: Difference) -> str:
 def _why_unseen(each: Difference, ratio: Estimate) -> str:
     if not each.first.value > 0:
         return "the first is not above 0, so there is no change in percent"
+    if not each.is_fair:
+        return "more than a third of the trials lack the metric, and the others are no fair sample"
     if math.isnan(ratio.value) or not ratio.has_interval:
         return NO_INTERVAL
     return ""

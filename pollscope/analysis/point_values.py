@@ -56,6 +56,12 @@ class PointValues:
     blocks: tuple[str, ...] = ()  # of the trials, where the plan compares within blocks
     resolution: float = 0.0  # the smallest difference that the metric knows
     statistic: Statistic = "mean"
+    absent: int = 0  # how many further trials of the point lack the metric
+
+    @property
+    def is_fair(self) -> bool:
+        """Return whether the trials that have the metric stand for the point (`unfair_samples`)."""
+        return self.absent <= _MOST_ABSENT * (self.absent + len(self.values))
 
     @property
     def estimate(self) -> Estimate:
@@ -273,16 +279,15 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     wanted = dict.fromkeys(
         [*columns, *metrics, *error_column(table, metric), "host_state", "status", "flags", "run_id", "block"]
     )
-    present = _with_status_for(metric, table[list(wanted)].dropna(subset=metrics))
-    if present.empty:
-        return []
+    every = _with_status_for(metric, table[list(wanted)])
     statistic: Statistic = table.attrs.get(STATISTIC, "mean")
-    if not names:
-        return [replace(_sample({}, present, metric, beside), statistic=statistic)]
     found = []
-    for levels, rows in present.groupby(columns, sort=True, dropna=False):
+    for levels, rows in every.groupby(columns, sort=True, dropna=False) if names else [((), every)]:
         known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
-        found.append(replace(_sample(known, rows, metric, beside), statistic=statistic))
+        present = rows.dropna(subset=metrics)
+        if not present.empty:
+            absent = 0 if metric in UNDISTURBED else len(rows) - len(present)
+            found.append(replace(_sample(known, present, metric, beside), statistic=statistic, absent=absent))
     return found
 
 
