@@ -44,10 +44,10 @@ def test_a_misfit_flags_only_what_comes_from_the_accounting(metric: str, flagged
 @pytest.mark.parametrize(("lacking", "fair"), [(0, True), (2, True), (4, False)])
 def test_a_comparison_of_the_few_trials_that_have_a_metric_decides_nothing(lacking: int, fair: bool) -> None:
     half = table_of(*[[]] * 8)
-    half["metric.tx_pps"] = [float("nan")] * lacking + [0.5 + 0.01 * trial for trial in range(8 - lacking)]
+    half["metric.tx_pps"] = [float("nan")] * lacking + [5e6 + 1e5 * trial for trial in range(8 - lacking)]
     (second,) = by_point(half, "tx_pps")
     assert (second.absent, second.is_fair) == (lacking, fair)
-    first = PointValues({}, tuple(1 + 0.01 * trial for trial in range(8)))
+    first = PointValues({}, tuple(1e7 + 1e5 * trial for trial in range(8)))
     found = replace(_difference("tx_pps", "all", ("A", "B"), first, second), adjusted=0.0)
     assert found.beyond_noise == fair
     assert ("no fair sample" in comparison_text([found])) is not fair
