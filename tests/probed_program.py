@@ -27,6 +27,7 @@ class ProbedProgram:
         requests: what was asked, in order.
         sessions: of observers, those that are open.
         refusal: the plug-in answers every request of a session so, if not empty.
+        lacking: what the plug-in says it lacks.
     """
 
     def __init__(self, thread: PollingThread, probe: bool = True) -> None:
@@ -34,6 +35,7 @@ class ProbedProgram:
         self.requests: list[str] = []
         self.sessions: set[int] = set()
         self.refusal = ""
+        self.lacking = {"skipped_windows": 0, "lost_threads": 0}
         self._sums = dict.fromkeys(COLUMNS, 0.0)
         self._began_s = time.monotonic()
         self._lock = threading.Lock()
@@ -64,7 +66,8 @@ class ProbedProgram:
 
     def _probe(self, command: str, parameters: list[str]) -> Mapping[str, Any]:
         if command == "info":
-            return {"version": 1, "tsc_hz": int(TSC_HZ), "rx_callback_cycles": 45, "tx_callback_cycles": 0}
+            costs = {"rx_callback_cycles": 45, "tx_callback_cycles": 0}
+            return {"version": 1, "tsc_hz": int(TSC_HZ), **costs, **self.lacking}
         if command == "start":
             self.sessions.add(number := len(self.requests))
             return {"session": number}

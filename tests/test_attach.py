@@ -355,6 +355,13 @@ def test_options_that_do_not_fit_are_refused(program: ProbedProgram, cli: Cli, w
     assert not any("start" in request for request in program.requests)
 
 
+def test_what_the_plugin_lacks_is_said_at_the_end(program: ProbedProgram, cli: Cli) -> None:
+    program.lacking["lost_threads"] = 2
+    found = cli("rte", "--seconds", "1")
+    assert "Not counted: 2 polling threads" in found
+    assert "Skipped" not in found
+
+
 def test_error_of_the_plugin_is_shown_as_it_is(program: ProbedProgram) -> None:
     with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
         program.refusal = "windows: no memory (add hugepages)"

@@ -143,7 +143,7 @@ def test_zeros_are_compared_by_their_means() -> None:
 def test_blocks_of_two_runs_lie_far_apart() -> None:
     rows = [
         {"run_id": run, "block": f"{block}.0", "point": "p", "kind": "measure", "status": "ok", "host_state": ""}
-        | {"metric.rx_pps": 1e6 * (block + 1), "factor.queues": 1}
+        | {"flags": "[]", "metric.rx_pps": 1e6 * (block + 1), "factor.queues": 1}
         for run in ("a", "b")
         for block in range(8)
     ]

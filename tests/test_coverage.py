@@ -95,6 +95,7 @@ def test_trials_with_the_same_baseline_share_its_error() -> None:
     kinds = ["baseline", *["measure"] * 6] * 3
     same: dict[str, Any] = {
         "status": "ok",
+        "flags": "[]",
         "other_host_state": False,
         "host_state": "A",
         "run_id": "r",

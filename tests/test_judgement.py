@@ -61,7 +61,7 @@ def test_stored_judgements_of_a_run_are_not_repeated(checkout: Path) -> None:
     for folder in folders(checkout):
         run = read_run(folder)
         noted = [each.text for each in cautions(run, derive_table(run)) if each.topic == "noted by the run"]
-        assert not [text for text in noted if "flagged for host noise" in text or "expect flagged" in text], folder
+        assert not [text for text in noted if "trials are flagged (" in text or "expect flagged" in text], folder
 
 
 @pytest.mark.parametrize(("waited", "said"), [(0.997, "100 %"), (0.65, "65 %"), (0.02, None)])

@@ -10,7 +10,7 @@ import pytest
 
 from pollscope.analysis.claims.evaluate import evaluate_run
 from pollscope.base.errors import UsageError
-from pollscope.store.results_table import current_table
+from pollscope.store.results_table import current_table, write_table
 from pollscope.store.run_folder import read_run
 from pollscope.store.run_meta import check_resumable
 
@@ -70,3 +70,19 @@ def test_a_table_of_other_trials_is_refused(thinned: Path, tmp_path: Path) -> No
     pd.read_parquet(thinned / "results.parquet").iloc[1:].to_parquet(tmp_path / "results.parquet", index=False)
     with pytest.raises(UsageError, match="rows for"):
         current_table(read_run(tmp_path))
+
+
+def test_thinning_keeps_what_lies_at_its_target(thinned: Path) -> None:
+    source = thinned.parent / "of" / "s-f10a-single-flow" / "1"
+    script = [sys.executable, str(CHECKOUT / "data" / "runs" / "thin.py"), str(thinned.parent / "of"), str(source)]
+    done = subprocess.run(script, cwd=CHECKOUT, timeout=120, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "s-f10a-single-flow" in done.stderr
+    assert (source / "trials.jsonl").exists() or (source / "trials.jsonl.gz").exists()
+
+
+def test_the_table_of_a_thinned_run_is_not_derived_again(thinned: Path) -> None:
+    before = (thinned / "results.parquet").read_bytes()
+    with pytest.raises(UsageError, match="thinned"):
+        write_table(thinned)
+    assert (thinned / "results.parquet").read_bytes() == before

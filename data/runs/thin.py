@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pollscope.base.errors import UsageError
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 
@@ -37,23 +38,41 @@ def thinned(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
+def thin(folder: Path, out: Path) -> None:
+    """Copy a run without the removed parts to `out`, where at most an earlier thinned run may be.
+
+    Raises:
+        UsageError: no run folder, one that is not complete, or a place with something else in it.
+    """
+    run = read_run(folder)
+    if run.meta["status"] != "complete":
+        raise UsageError(f"the run is {run.meta['status']}", str(folder))
+    if out.exists() and not read_run(out).meta.get("thinned"):
+        raise UsageError("holds a run that is not thinned", str(out))
+    table, new = current_table(run), out.with_name(f".{out.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    meta = json.dumps({**run.meta, "thinned": True}, indent=1).replace(CHECKOUT, "")
+    (new / "run.json").write_text(f"{meta}\n")
+    lines = "".join(f"{json.dumps(thinned(record), separators=(',', ':'))}\n" for record in run.trials)
+    (new / "trials.jsonl.gz").write_bytes(gzip.compress(lines.replace(CHECKOUT, "").encode(), 9, mtime=0))
+    table.to_parquet(new / "results.parquet", index=False, compression="zstd", compression_level=19)
+    if (states := folder / "host_states.jsonl").exists():
+        shutil.copy(states, new)
+    if out.exists():
+        shutil.rmtree(out)
+    new.rename(out)
+
+
 def main() -> None:
     """Thin each run that the command line names."""
-    target, *folders = map(Path, sys.argv[1:])
+    target, *folders = (Path(word).resolve() for word in sys.argv[1:])
     for folder in folders:
-        run = read_run(folder)
-        if run.meta["status"] != "complete":
-            sys.exit(f"{folder}: the run is {run.meta['status']}")
-        table = current_table(run)
         out = target / folder.parent.name
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir(parents=True)
-        meta = json.dumps({**run.meta, "thinned": True}, indent=1).replace(CHECKOUT, "")
-        (out / "run.json").write_text(f"{meta}\n")
-        lines = "".join(f"{json.dumps(thinned(record), separators=(',', ':'))}\n" for record in run.trials)
-        (out / "trials.jsonl.gz").write_bytes(gzip.compress(lines.replace(CHECKOUT, "").encode(), 9, mtime=0))
-        table.to_parquet(out / "results.parquet", index=False, compression="zstd", compression_level=19)
-        shutil.copy(folder / "host_states.jsonl", out)
+        try:
+            thin(folder, out)
+        except UsageError as error:
+            sys.exit(f"thin: {error}")
         print(f"{out}: {sum(file.stat().st_size for file in out.iterdir()):,} bytes")
 
 

@@ -104,7 +104,7 @@ class Difference:
     @property
     def beyond_noise(self) -> bool:
         """Return whether the difference exceeds noise, given all differences of its comparison."""
-        return self.adjusted <= _FALSE_DISCOVERIES and self.is_fair
+        return self.adjusted <= _FALSE_DISCOVERIES
 
     @property
     def is_fair(self) -> bool:
@@ -328,7 +328,7 @@ def _moving(found: list[Difference], metrics: Sequence[str] | None) -> list[Diff
 
 def _adjusted(found: Sequence[Difference]) -> list[Difference]:
     """Adjust the significance of the differences for their number: of many, some are large by chance."""
-    known = [each for each in found if not math.isnan(each.p)]
+    known = [each for each in found if not math.isnan(each.p) and each.is_fair]
     values = scipy.stats.false_discovery_control([each.p for each in known]) if known else []
     adjusted = {id(each): float(value) for each, value in zip(known, values, strict=True)}
     return [replace(each, adjusted=adjusted.get(id(each), math.nan)) for each in found]
@@ -366,7 +366,7 @@ def comparison_text(differences: Sequence[Difference]) -> str:
 
 def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     """Return how many differences exceed noise, of which family, and how many would without a correction."""
-    tested = [each for each in differences if not math.isnan(each.p)]
+    tested = [each for each in differences if not math.isnan(each.p) and each.is_fair]
     marked = sum(each.beyond_noise for each in differences)
     share = human_share(_FALSE_DISCOVERIES)
     lines = [
@@ -381,13 +381,15 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
             f"about {human_number(_FALSE_DISCOVERIES * len(tested))}."
         )
     if len(tested) < len(differences):
-        lines.append(f"{len(differences) - len(tested)} could not be tested: a side has one trial.")
+        lines.append(
+            f"{len(differences) - len(tested)} could not be tested: a side has one trial, or too many lack the metric."
+        )
     return lines
 
 
 def _test_of(differences: Sequence[Difference]) -> str:
     medians = any(sample.statistic == "median" for each in differences for sample in each.samples)
-    return "medians, by Welch's t test of the ranks" if medians else "Welch's t test"
+    return "medians, by their ranks (Mann-Whitney, or Welch)" if medians else "Welch's t test"
 
 
 def _flagged(differences: Sequence[Difference]) -> list[str]:
@@ -432,8 +434,9 @@ def _unfair(differences: Sequence[Difference]) -> list[str]:
     found = [each for each in differences if not each.is_fair]
     if not found:
         return []
-    lacks, trials = max((sample.absent, sample.absent + len(sample.values)) for sample in found[0].samples)
-    first = f"the first, {found[0].metric} at {found[0].point}: absent in {lacks} of {trials} trials"
+    worst = max(found[0].samples, key=lambda sample: sample.absent / len(sample.values))
+    lacks = f"{worst.absent} of {worst.absent + len(worst.values)} trials"
+    first = f"the first, {found[0].metric} at {found[0].point}: absent in {lacks}"
     return [f"{len(found)} of {len(differences)} rest on trials that are no fair sample (marked ?); {first}."]
 
 

@@ -125,7 +125,9 @@ def _judged(
     unseen = [f"{each.point}: cannot tell: {each.reason}" for each in missing]
     for each in differences:
         ratio, alone = each.ratio_at(confidence), each.ratio_at(equivalence(CONFIDENCE))
-        if _rose_from_zero(each):
+        if not each.is_fair:
+            unseen.append(f"{each.point}: cannot tell: too many trials lack the metric for a fair sample")
+        elif _rose_from_zero(each):
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
         elif each.is_constant and each.first.n > 1:
             not_so.append(f"{each.point}: the same in every trial")
@@ -155,8 +157,6 @@ def _level(each: Difference) -> str:
 def _why_unseen(each: Difference, ratio: Estimate) -> str:
     if not each.first.value > 0:
         return "the first is not above 0, so there is no change in percent"
-    if not each.is_fair:
-        return "more than a third of the trials lack the metric, and the others are no fair sample"
     if math.isnan(ratio.value) or not ratio.has_interval:
         return NO_INTERVAL
     return ""

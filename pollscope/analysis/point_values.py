@@ -38,8 +38,8 @@ PAIR = "pair"
 _MOST_ABSENT = 1 / 3
 Level = float | int | str | bool
 Statistic = Literal["mean", "median"]
-# The attribute of a table that says by which statistic its points are shown.
-STATISTIC = "statistic"
+# Attributes of a table: by which statistic its points are shown, and whether without flagged trials.
+STATISTIC, WITHOUT_FLAGGED = "statistic", "without flagged"
 
 
 @dataclass(frozen=True)
@@ -145,17 +145,18 @@ class PointValues:
         return Estimate(value, value - low, value + high, n, "order statistics")
 
     def chance(self, other: "PointValues") -> float:
-        """Return the probability of values so far apart if both are alike: Welch's; for medians, Welch's of the ranks.
+        """Return the probability of values so far apart if both are alike: Welch's; for medians, that of the ranks.
 
-        Welch's test of ranks is close to Mann and Whitney's (Conover and Iman, Am. Stat. 35, 1981), and allows for
-        values that follow their neighbours.
+        For medians it is Mann and Whitney's, or that of Welch's test of the ranks if that is larger (Conover and Iman,
+        Am. Stat. 35, 1981): the latter allows for values that follow their neighbours.
         """
         if self.statistic == "mean":
             return difference_p(*self._apart(other), math.hypot(self.own_error, other.own_error))
         if min(len(self.values), len(other.values)) < 2:
             return math.nan
         ranks = scipy.stats.rankdata([*self.values, *other.values]).tolist()
-        return difference_p(ranks[len(self.values) :], ranks[: len(self.values)])
+        of_ranks = difference_p(ranks[len(self.values) :], ranks[: len(self.values)])
+        return max(of_ranks, float(scipy.stats.mannwhitneyu(self.values, other.values).pvalue))
 
     def relative_to(self, one: "PointValues") -> Estimate:
         """Return `over`; relative to itself a value is 1 by definition and has no interval."""
@@ -187,9 +188,10 @@ def _deviates(confidence: float) -> float:
 def viewed(run: RunFolder, statistic: Statistic = "mean", *, without_flagged: bool = False) -> RunFolder:
     """Return a run whose points are shown by another statistic, or without flagged trials."""
     table = current_table(run)
-    flagged = (table["kind"] == "measure") & (table["status"] == "flagged")
+    flagged = (table["kind"] == "measure") & (table["status"] == "flagged") & _noisy(table)
     shown = table[~flagged] if without_flagged else table.copy(deep=False)
-    shown.attrs[STATISTIC] = statistic
+    # A misfit of the accounting flags a trial for some metrics only, so by_point leaves it out.
+    shown.attrs.update({STATISTIC: statistic, WITHOUT_FLAGGED: without_flagged})
     other = replace(run)
     other.derived.update({"table stamp": run.derived["table stamp"], "table": shown})
     return other
@@ -212,19 +214,24 @@ def _is_data(table: pd.DataFrame) -> pd.Series:
     return (table["kind"] == "measure") & table["status"].isin(["ok", "flagged"])
 
 
-def data_of(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+def data_of(table: pd.DataFrame, metric: str, beside: str | None = None) -> pd.DataFrame:
     """Return a metric's data rows: searches if only a search finds the metric, measured trials otherwise."""
     if metric not in SEARCHED:
-        return _with_status_for(metric, measured(table))
+        return _with_status_for((metric, beside), measured(table))
     return table[(table["kind"] == "maximum") & table["status"].isin(["ok", "flagged"])]
 
 
-def _with_status_for(metric: str, table: pd.DataFrame) -> pd.DataFrame:
+def _with_status_for(metrics: Sequence[str | None], table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows; a trial that is flagged for a misfit of the accounting alone is ok for all other metrics."""
-    if metric in ACCOUNTED:
-        return table
-    alone = (table["status"] == "flagged") & ~table["flags"].str.contains('"noise:', regex=False)
+    if not ACCOUNTED.isdisjoint(metrics):
+        return table[table["status"] != "flagged"] if table.attrs.get(WITHOUT_FLAGGED) else table
+    alone = (table["status"] == "flagged") & ~_noisy(table)
     return table.assign(status=table["status"].mask(alone, "ok")) if alone.any() else table
+
+
+def _noisy(table: pd.DataFrame) -> pd.Series:
+    """Return which trials are flagged for something else than a misfit of the accounting."""
+    return table["flags"].str.contains('"noise:', regex=False)
 
 
 def factors(table: pd.DataFrame) -> list[str]:
@@ -279,7 +286,7 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     wanted = dict.fromkeys(
         [*columns, *metrics, *error_column(table, metric), "host_state", "status", "flags", "run_id", "block"]
     )
-    every = _with_status_for(metric, table[list(wanted)])
+    every = _with_status_for((metric, beside), table[list(wanted)])
     statistic: Statistic = table.attrs.get(STATISTIC, "mean")
     found = []
     for levels, rows in every.groupby(columns, sort=True, dropna=False) if names else [((), every)]:

@@ -97,8 +97,7 @@ def _flagged(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     if len(flagged):
         yield Caution(
             "noisy trials",
-            f"{len(flagged)} of {len(table)} trials exceed the spec's noise limits and are still in the figures: "
-            f"{_reasons(flagged)}.",
+            f"{len(flagged)} of {len(table)} trials are flagged and are still in the figures: {_reasons(flagged)}.",
         )
 
 

@@ -4,7 +4,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -124,8 +124,7 @@ class Probe:
                 str(self._connection.path),
                 "load the plug-in that was built with this pollscope",
             )
-        numbers = [float(_whole(found, key)) for key in ("tsc_hz", "rx_callback_cycles", "tx_callback_cycles")]
-        return ProbeInfo(*numbers, _whole(found, "skipped_windows"), _whole(found, "lost_threads"))
+        return ProbeInfo(*(_whole(found, field.name) for field in fields(ProbeInfo)))
 
     def threads(self) -> list[ThreadCounts]:
         """Return the counters of all polling threads seen so far."""

@@ -131,7 +131,10 @@ class Classes:
 def classes(lcore: Mapping[str, Any]) -> Classes | NoClasses:
     """Return the classes of one lcore of a result (docs/internals/node-protocol.md), or why it has none."""
     if "timed_intervals" not in lcore:
-        return NoClasses(f"accounting mode {lcore.get('accounting')} takes no timed intervals")
+        mode = lcore.get("accounting")
+        return NoClasses(
+            "the run was thinned" if mode == "sampled" else f"accounting mode {mode} takes no timed intervals"
+        )
     of_loop = _notified if "notices" in lcore else _swept_and_waited if "waiting" in lcore else _swept
     found = of_loop(lcore)
     return NoClasses(found) if isinstance(found, str) else found

@@ -220,7 +220,10 @@ def write_table(run_folder: Path) -> Path:
         DiskError: the disk is full or read-only.
     """
     stamped = stamp(run_folder, RULES)  # before reading: later lines make the table outdated
-    return _written(derive_table(read_run(run_folder)), run_folder, stamped)
+    run = read_run(run_folder)
+    if run.meta.get("thinned"):
+        raise UsageError("is thinned: its table cannot be derived again", str(run_folder))
+    return _written(derive_table(run), run_folder, stamped)
 
 
 def _written(table: pd.DataFrame, run_folder: Path, stamped: Mapping[str, Any]) -> Path:
@@ -269,6 +272,8 @@ def _kept(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
             raise ValueError(f"{rows} rows for {expected} trials")
         content.seek(0)
         table = pd.read_parquet(content)
+        if lacking := {*KEYS, *_JUDGED_KEYS} - {*table.columns}:
+            raise ValueError(f"it has no column {min(lacking)}")
         for column in (f"metric.{name}" for name in metric_dictionary().metrics):
             table[column] = table[column].astype(float) if column in table else np.nan
     except (ValueError, TypeError, OSError, RecursionError) as error:

@@ -51,7 +51,7 @@ _HUGEPAGE_BYTES = 2 << 20
 # One mbuf: 128 B header, 128 B headroom, 2048 B data, 64 B mempool header, rounded up by the allocator.
 MBUF_BYTES = 2432
 # LPM table, rings, descriptors, histograms and the mempools' caches.
-_FIXED_BYTES = 192 << 20
+_FIXED_BYTES = 256 << 20
 # Mbufs outside descriptors and rings: caches of the lcores, bursts in flight.
 _SPARE_MBUFS = 6144
 # Mbufs in flight per generator lcore.
@@ -240,6 +240,11 @@ class LoopbackTestbed(NodeTestbed):
             HostError: the node does not start.
         """
         roles, memory = self._roles(params), self._memory(params)
+        if self._hugepages_bytes and params.page_size is None and not memory.huge:
+            # The first points had hugepages, and costs with small pages cannot be compared with theirs.
+            raise HostError(
+                "the hugepages that were free when the run began are taken", remedy="free them, then resume"
+            )
         remove_stale_folders()
         prefix = new_file_prefix()
         places = Lcores.of(roles, self._spare_cpus(roles), params.generator_sleep > 0)
@@ -300,7 +305,7 @@ class LoopbackTestbed(NodeTestbed):
         return Roles(given.main, given.generator if wanted.generator else (), dut, others)
 
     def _spare_cpus(self, roles: Roles) -> list[int]:
-        """Return CPUs that other points may need: an unused lcore only sleeps, but a new node takes seconds to
+        """Return CPUs that other points may need: an unused lcore only sleeps, but a new node takes time to
         start.
         """
         if self.config.cpus != "auto":

@@ -3,6 +3,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,7 @@ class NodeTestbed(Testbed):
         try:
             return record.having(**self._measured(session, record, trial, maximum_pps), floor=floor)
         except NodeLost as error:
-            self._end_session()
+            self._end_sessions()
             return record.failed(str(error), lost=True, **self._left)
         except CorunnerLost as error:
             return record.failed(str(error), lost=True, **self._left)
@@ -146,8 +147,9 @@ class NodeTestbed(Testbed):
         if self._corunner is not None:
             self._corunner.close()
             self._corunner = None
-        while self._sessions:
-            self._sessions.pop().close()
+        with ExitStack() as closing:  # all of them, also if one fails
+            while self._sessions:
+                closing.callback(self._sessions.pop().close)
 
     def make_room(self, idle: Sequence[Session], chosen: Session | None, params: Parameters) -> int:
         """Return how many idle sessions, the longest unused first, have to end before one takes these parameters.
@@ -173,9 +175,9 @@ class NodeTestbed(Testbed):
         self._sessions.append(chosen)
         return chosen
 
-    def _end_session(self) -> None:
-        """End the last used session."""
-        if self._sessions:
+    def _end_sessions(self) -> None:
+        """End all sessions at once: what lost one may have lost others."""
+        while self._sessions:
             self._sessions.pop().end()
 
     def _look(self, point: Point) -> HostCheck:
@@ -184,7 +186,7 @@ class NodeTestbed(Testbed):
         try:
             hosts = session.host_state()
         except NodeLost as error:
-            self._end_session()
+            self._end_sessions()
             return {"absent": str(error)}
         except TrialError as error:
             return {"absent": str(error)}
@@ -201,7 +203,7 @@ class NodeTestbed(Testbed):
             number = trial.repeat // self._repeats_per_cost
             return self._floors.of(session, point.params, knob_settings(point.factors), number)
         except NodeLost as error:
-            self._end_session()
+            self._end_sessions()
             return {"absent": not_measured(error)}
 
     def _measured(self, session: Session, record: TrialRecord, trial: Trial, maximum_pps: float | None) -> Parts:

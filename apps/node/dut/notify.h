@@ -8,7 +8,7 @@
 /*
  * Make doorbells for all RX queues that the n pollers read, or one for all queues of a poller, and one set per poller, while no
  * lcore runs. From then on senders to the port ring. Notifications spin, monitor-multi (each poller has memory for its queues'
- * lines) and sleep-ramp have no doorbells. Returns 0, or -1 with err (where begins with "dut") and nothing made.
+ * lines), sleep-ramp and pause have no doorbells. Returns 0, or -1 with err (where begins with "dut") and nothing made.
  */
 int dut_notify_make(const struct dut_config *config, struct poller *const *pollers, unsigned int n,
                     struct node_error *err);

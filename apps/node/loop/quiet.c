@@ -18,7 +18,7 @@
 #define NAP_MIN_NS UINT64_C(1000)
 #define NAP_MAX_NS UINT64_C(256000)
 
-/* WAIT_PAUSE: as long as DPDK's power management with scheme pause (rte_power_pmd_mgmt). */
+/* WAIT_PAUSE: the default of DPDK's power management (rte_power_pmd_mgmt_set_pause_duration()). */
 #define PAUSE_NS UINT64_C(1000)
 
 void quiet_plan(struct poller *p, bool waits)

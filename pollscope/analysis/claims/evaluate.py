@@ -38,8 +38,8 @@ from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
-# If more than this share of all trials are flagged, or of one point, the other trials have to give the same verdict.
-_MOST_FLAGGED = 0.5
+# If more than this share of all trials are flagged, the others have to give the same verdict, with so many per point.
+_MOST_FLAGGED, _FEWEST_CLEAN = 0.5, 6
 # Most reasons for left-out points that one sentence lists.
 MOST_REASONS = 2
 # Predicates that judge each point by itself; all others compare points.
@@ -133,7 +133,7 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     lacking = _lacking(claim, run)
     if lacking:
         return _not_measurable(lacking, _left_out(claim, run))
-    data = data_of(table, claim.metric)
+    data = data_of(table, claim.metric, claim.beside)
     if data.empty:
         made = f" ({len(table)} trials, all failed or none measured)" if len(table) else ""
         return _not_measurable(f"the run has no valid trial{made}", _left_out(claim, run))
@@ -277,9 +277,10 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
         text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
-    if others.kind is finding.kind:
+    most_are = finding.flagged > _MOST_FLAGGED * finding.trials
+    if others.kind is finding.kind and (not most_are or _stands_alone(others, finding)):
         return replace(finding, sentence=f"{finding.sentence} {text}.")
-    if finding.flagged > _MOST_FLAGGED * finding.trials:
+    if most_are:
         text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     most = [each for each in finding.behind if each.flagged > _MOST_FLAGGED * len(each.values)]
@@ -287,6 +288,12 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
         return replace(finding, sentence=f"{finding.sentence} {text}.")
     at = "".join(f"; {each.flagged} of {len(each.values)} at {each.label() or 'all'}" for each in most[:1])
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}{at}.")
+
+
+def _stands_alone(others: Finding, finding: Finding) -> bool:
+    """Return whether the trials that are not flagged suffice by themselves: enough of them, at every point."""
+    least = min((len(each.values) for each in others.behind), default=0)
+    return least >= _FEWEST_CLEAN and len(others.behind) == len(finding.behind)
 
 
 def _on_its_host_state(finding: Finding, claim: Claim) -> Finding:

@@ -197,7 +197,7 @@ class FigureData:
         sizes = Counter(places(self.rows).value_counts())
         repeats = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
         flagged = int((self.rows["status"] == "flagged").sum())
-        note = f" {flagged} of {len(self.rows)} trials are flagged for host noise." if flagged else ""
+        note = f" {flagged} of {len(self.rows)} trials are flagged (noise or misfit)." if flagged else ""
         if self.pools_trials:
             return f"All packets of {repeats} trial{'s' if max(sizes) > 1 else ''} per point.{note}"
         if max(sizes) == 1:

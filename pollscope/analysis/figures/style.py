@@ -48,9 +48,12 @@ PARTS = {
 USEFUL_PARTS = ("transmit_share", "process_share", "receive_share")
 USEFUL_WHOLE = ("Useful, parts overlap", "#6f9fd0")
 # Line colours and markers by rank (Okabe and Ito 2008, without the yellow that vanishes on white).
-LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#7a7a7a", "#5e3c99")
-MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
-DASHES: Any = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 3)), (0, (8, 3)), (0, (2, 4)))
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#7a7a7a", "#5e3c99", "#2f7f7f")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*", "<")
+DASHES: Any = (
+    *("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 3)), (0, (8, 3)), (0, (2, 4))),
+    (0, (4, 1, 1, 1, 1, 1)),
+)
 # Hatches distinguish neighbouring bars without colour.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 # Labels of artists that finish.py looks for; matplotlib omits labels that begin with _ from legends.

@@ -228,9 +228,11 @@ ERRORS = {
     "saturation_pps": "saturation_error_pps",
 }
 
-# Metrics that come from the classes of cycles: a misfit of the accounting says nothing about all others.
+# Metrics that come from timed intervals: a misfit of the accounting says nothing about all others.
 ACCOUNTED = frozenset(ERRORS) | {
+    "accounting_misfit_share",
     "interaction_share",
+    "tax_share_ovs",
     "receive_share",
     "process_share",
     "transmit_share",
