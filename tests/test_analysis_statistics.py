@@ -98,7 +98,7 @@ def test_median_interval_covers_the_truth_whatever_the_distribution() -> None:
 def test_median_interval_is_made_of_the_tabulated_ranks(n: int, ranks: tuple[int, int] | None) -> None:
     # Ranks of the 95 % interval of a median: Conover, Practical Nonparametric Statistics, table A3.
     # Lowest and highest by turns: neighbours do not follow each other.
-    found = median_estimate([float(rank // 2 if rank % 2 == 0 else n - rank // 2) for rank in range(2, n + 2)])
+    found = median_estimate([float(n - turn // 2 if turn % 2 else turn // 2 + 1) for turn in range(n)])
     assert ((found.low, found.high) if found.has_interval else None) == ranks
 
 

@@ -53,7 +53,7 @@ def test_unmeasurable_claims_are_one_line_per_cause(recorded: list[RunFolder]) -
 def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[RunFolder], tmp_path: Path) -> None:
     run = recorded[0].path
     lines = pollscope("claims", run, cwd=tmp_path).stdout.splitlines()
-    assert lines[0].startswith("Verdicts: 1 agrees, 2 inconclusive, ")
+    assert lines[0].startswith("Verdicts: 1 agrees, 1 disagrees, 1 inconclusive, ")
     assert lines[1].split()[:2] == ["agrees", "S-F10a.falls-from-64"]
     assert lines[4].startswith("Not measurable here: ") and lines[4].endswith("`pollscope claims --all`")
     assert lines[5].startswith("3 claims were tested at 5 %: if all were true, chance alone would make up to 0.15 ")

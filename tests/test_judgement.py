@@ -197,7 +197,7 @@ def test_a_better_rule_judges_an_old_run_again(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("pollscope.store.results_table.RULES", RULES + 1)
     assert current_table(run)["status"].tolist() == ["ok", "flagged"]
     assert current_table(run).attrs["rules"] == RULES + 1
-    assert "1 of 2 trials exceed" in report_html([run])
+    assert "1 of 2 trials is flagged" in report_html([run])
     assert evaluate_run(run)
     assert (tmp_path / "trials.jsonl").read_bytes() == before
 

@@ -244,7 +244,7 @@ def test_a_reason_that_many_trials_share_is_said_once(tmp_path: Path) -> None:
     # Further reasons of one trial do not change the sentence about the reason that all share.
     trials[2]["host"]["steal_ticks"] = 10**6
     text = _topics(tmp_path, trials)["noisy trials"]
-    assert text.startswith("5 of 18 trials exceed")
+    assert text.startswith("5 of 18 trials are flagged")
     assert text.count("waited for its CPU") == 1
     assert "(5 such)" in text
 
@@ -259,7 +259,7 @@ def test_cautions_state_numbers(tmp_path: Path) -> None:
         {"cpu": 1, "duration_ns": 10**9, "over_1us": 900, "over_10us": 300, "over_100us": 50, "longest_ns": 4_000_000}
     ]
     topics = _topics(tmp_path, trials, host=host, noise=noise)
-    assert "1 of 18 trials exceed" in topics["noisy trials"]
+    assert "1 of 18 trials is flagged" in topics["noisy trials"]
     assert "lcore 2 waited for its CPU for 25 % of the trial" in topics["noisy trials"]
     assert "% unsent" in topics["generator"]
     assert "50 times per second" in topics["host noise"]

@@ -52,7 +52,7 @@ def test_alternating_points_keep_their_nodes(
     use(testbed, 64, 128, 64, 128, 64)
     assert log == ["start 64", "start 128"]
     testbed.end()
-    assert log[2:] == ["end 64", "end 128"]
+    assert log[2:] == ["end 128", "end 64"]
 
 
 def test_the_longest_unused_node_ends_first(

@@ -95,9 +95,10 @@ def _failed(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
 def _flagged(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     flagged = table[table["status"] == "flagged"]
     if len(flagged):
+        are = "is" if len(flagged) == 1 else "are"
         yield Caution(
             "noisy trials",
-            f"{len(flagged)} of {len(table)} trials are flagged and are still in the figures: {_reasons(flagged)}.",
+            f"{len(flagged)} of {len(table)} trials {are} flagged, and still in the figures: {_reasons(flagged)}.",
         )
 
 

@@ -148,7 +148,7 @@ def _live(observer: Observer, view: _View, seconds: float | None, as_json: bool)
     else:
         view.end(threads)
         for caution in observer.cautions():
-            say(caution)
+            typer.echo(caution)
 
 
 def _record(
