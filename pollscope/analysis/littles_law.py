@@ -2,7 +2,7 @@
 """Little's law for DMA reads of a NIC, on a table of measured rates and latencies.
 
 Their number is bounded by the tags of the PCIe function, one per outstanding read, so the share of tags in use tells
-whether the NIC could ask for more (intra-host text, section 4.1; PCI Express Base Specification 4.0, section 2.2.6.2:
+whether the NIC could ask for more (intra-host paper, section 4.1; PCI Express Base Specification 4.0, section 2.2.6.2:
 8-bit extended tags).
 """
 
@@ -122,7 +122,7 @@ def paper_scaling() -> list[Outstanding]:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Hold a number that the intra-host text derives from its own table, as printed and as the table gives it."""
+    """Hold a number that the intra-host paper derives from its own table, as printed and as the table gives it."""
 
     what: str
     printed: float
@@ -135,7 +135,7 @@ class Recomputed:
 
 
 def paper_arithmetic() -> list[Recomputed]:
-    """Recompute what the intra-host text derives from its table 1 by division and by Little's law (section 4.1)."""
+    """Recompute what the intra-host paper derives from its table 1 by division and by Little's law (section 4.1)."""
     given = stated("intrahost", "I-LL")
     one, two = paper_scaling()
     return [
