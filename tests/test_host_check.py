@@ -117,7 +117,7 @@ def test_a_host_that_lacks_nothing() -> None:
         ("driver", "no", {"nic": {"vendor": "0x15b3", "driver": "vfio-pci"}}, "vfio-pci", "role vfio"),
         ("driver", "yes", {"nic": {"vendor": "0x15b3", "driver": "mlx5_core"}}, "mlx5_core", ""),
         ("DDP package", "note", {"ddp_packages": []}, "one queue, no RSS", "ice.pkg"),
-        ("IOMMU", "note", {"nic": {"iommu_group": None}, "iommu_groups": 0}, "off", "mode=pt"),
+        ("IOMMU", "note", {"nic": {"iommu_group": None}, "iommu_groups": 0}, "off", "mode=passthrough"),
         ("cpus", "no", {"online_cpus": "0-3"}, "there is no CPU 4", "online are 0-3"),
         ("cpus", "note", {"nic": {"node": "0"}}, "CPU 2 is not on node 0, where the NIC is", "cpus of 1,3,5,7"),
         ("isolated CPUs", "note", {"isolated_cpus": ""}, "none", 'cpu_isolation_cpus: "2,4,6"'),

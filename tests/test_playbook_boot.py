@@ -36,7 +36,7 @@ def host(root: Path, table: str | None, types: dict[str, str] | None = None) -> 
     ("table", "mode", "words"),
     [
         ("DMAR", "off", ["intel_iommu=off"]),
-        ("DMAR", "pt", ["intel_iommu=on", "iommu=pt"]),
+        ("DMAR", "passthrough", ["intel_iommu=on", "iommu=pt"]),
         ("DMAR", "strict", ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=1"]),
         ("IVRS", "off", ["amd_iommu=off"]),
         ("IVRS", "lazy", ["iommu.passthrough=0", "iommu.strict=0"]),
@@ -47,7 +47,7 @@ def test_words_of_a_mode(tmp_path: Path, table: str | None, mode: str, words: li
     assert iommu.words_for(mode, host(tmp_path, table)) == words
 
 
-@pytest.mark.parametrize("mode", ["pt", "lazy", "strict"])
+@pytest.mark.parametrize("mode", ["passthrough", "lazy", "strict"])
 def test_without_an_iommu_a_mode_is_refused(tmp_path: Path, mode: str) -> None:
     with pytest.raises(journal.HostError, match="the firmware describes no IOMMU"):
         iommu.words_for(mode, host(tmp_path, None))
@@ -57,7 +57,7 @@ def test_without_an_iommu_a_mode_is_refused(tmp_path: Path, mode: str) -> None:
     ("types", "devices", "mode"),
     [
         ({}, [], "off"),
-        ({"a": "identity", "b": "identity"}, [], "pt"),
+        ({"a": "identity", "b": "identity"}, [], "passthrough"),
         ({"a": "DMA", "b": "DMA-FQ"}, [], "lazy+strict"),
         ({"a": "DMA", "b": "identity"}, ["a"], "strict"),
         ({"a": "DMA-FQ", "b": "unmanaged"}, [], "lazy"),
@@ -78,9 +78,9 @@ def test_a_device_without_a_group_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_mode_is_reported_with_the_known_reason() -> None:
-    iommu.verify("pt", "pt")
-    with pytest.raises(journal.HostError, match="is off, should be pt"):
-        iommu.verify("pt", "off")
+    iommu.verify("passthrough", "passthrough")
+    with pytest.raises(journal.HostError, match="is off, should be passthrough"):
+        iommu.verify("passthrough", "off")
     with pytest.raises(journal.HostError, match="caching mode"):
         iommu.verify("lazy", "strict")
 

@@ -62,7 +62,7 @@ BAD: list[tuple[str, str, str]] = [
     ('["0000:17:00.0"]', '["0000:17:00.0", "0000:17:00.0"]', "has a NIC twice"),
     ('["0000:17:00.0"]', "[0000:17:00.0]", "inventory.yml:4: 0000:17:00.0 without quotes is a number for Ansible"),
     (NIC, "      ansible_user: me\n", "inventory.yml:3: dut.hosts.one: has no pollscope_nics"),
-    (NIC, NIC + "      iommu_mode: passthrough\n", "dut.hosts.one.iommu_mode: 'passthrough' is not allowed"),
+    (NIC, NIC + "      iommu_mode: pt\n", "dut.hosts.one.iommu_mode: 'pt' is not allowed"),
     (NIC, NIC + "      ansible_port: 0\n", "dut.hosts.one.ansible_port: must be at least 1"),
     (NIC, NIC + "      hugepages_wanted_pages: many\n", "hugepages_wanted_pages: 'many' is not a whole number"),
     (
@@ -129,7 +129,7 @@ def test_any_document_is_an_inventory_or_refused(tmp_path_factory: pytest.TempPa
     ("name", "variables", "message"),
     [
         ("destroy", {}, "there is no play 'destroy' (there are provision"),
-        ("iommu", {}, "play iommu: mode is missing (-e mode=VALUE, one of off, pt"),
+        ("iommu", {}, "play iommu: mode is missing (-e mode=VALUE, one of off, passthrough"),
         ("iommu", {"mode": "on"}, "'on' is not a value of mode"),
         ("ddio", {"state": "half"}, "'half' is not a value of state (-e state=VALUE, one of on, off)"),
     ],
@@ -223,11 +223,10 @@ def test_without_a_password_nothing_is_typed(fake_ansible: Path) -> None:
 
 def test_variables_and_a_host_are_passed_to_ansible(fake_ansible: Path) -> None:
     inventory = fake_ansible / "inventory.yml"
-    assert (
-        pollscope("play", "iommu", "-i", inventory, "-e", "mode=pt", "--limit", "one", cwd=fake_ansible).returncode == 0
-    )
+    words = ("-i", inventory, "-e", "mode=passthrough", "--limit", "one")
+    assert pollscope("play", "iommu", *words, cwd=fake_ansible).returncode == 0
     given = (fake_ansible / "words").read_text().splitlines()
-    assert given[given.index("-e") + 1] == '{"mode": "pt"}'
+    assert given[given.index("-e") + 1] == '{"mode": "passthrough"}'
     assert given[given.index("--limit") + 1] == "one"
 
 
@@ -254,7 +253,7 @@ def test_a_play_whose_pollscope_was_killed_keeps_others_away_until_it_has_ended(
     inventory, options = load_inventory(fake_ansible / "inventory.yml"), ["--limit", "one"]
     child = os.fork()
     if child == 0:
-        run_play("iommu", inventory, {"mode": "pt"}, options=options)
+        run_play("iommu", inventory, {"mode": "passthrough"}, options=options)
         os._exit(0)
     while not goes_on.exists():
         time.sleep(0.01)
@@ -264,7 +263,7 @@ def test_a_play_whose_pollscope_was_killed_keeps_others_away_until_it_has_ended(
         with pytest.raises(HostError, match=r"in use by pid \d+ \(play iommu of .* a program that it started is still"):
             run_play("iommu", inventory, {"mode": "default"}, options=options)
         program.write_text(FAKE_ANSIBLE.format(folder=fake_ansible, code=0))
-        run_play("iommu", inventory, {"mode": "pt"}, options=["--limit", "two"])
+        run_play("iommu", inventory, {"mode": "passthrough"}, options=["--limit", "two"])
     finally:
         os.kill(int(goes_on.read_text()), signal.SIGKILL)
 

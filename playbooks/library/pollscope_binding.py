@@ -173,7 +173,7 @@ def refuse_groups(devices: Devices, addresses: Sequence[str], consent: bool) -> 
         if not group.exists():
             if consent:
                 continue
-            remedy = "pollscope play iommu -e mode=pt, or consent to unchecked DMA: vfio_no_iommu_consent: true"
+            remedy = "pollscope play iommu -e mode=passthrough, or vfio_no_iommu_consent: true (unchecked DMA)"
             raise HostError(f"{address} has no IOMMU group", remedy=remedy)
         for other in sorted(path.name for path in (group / "devices").iterdir()):
             if other not in addresses and _is_held(devices, other):

@@ -15,7 +15,7 @@ description:
   - With C(verify), fails unless the kernel has the mode according to /sys/class/iommu and the types of the IOMMU
     groups. Nothing is changed.
 options:
-  mode: {type: str, choices: ['off', pt, lazy, strict], required: true, description: The wanted mode.}
+  mode: {type: str, choices: ['off', passthrough, lazy, strict], required: true, description: The wanted mode.}
   verify: {type: bool, default: false, description: Fail unless the kernel has the mode.}
   devices: {type: list, elements: str, default: [], description: PCI addresses that must have an IOMMU group.}
   root: {type: path, default: /, description: Folder that holds sys.}
@@ -26,19 +26,19 @@ author: [pollscope]
 WORDS = {
     "intel": {
         "off": ["intel_iommu=off"],
-        "pt": ["intel_iommu=on", "iommu=pt"],
+        "passthrough": ["intel_iommu=on", "iommu=pt"],
         "lazy": ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=0"],
         "strict": ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=1"],
     },
     "amd": {
         "off": ["amd_iommu=off"],
-        "pt": ["iommu=pt"],
+        "passthrough": ["iommu=pt"],
         "lazy": ["iommu.passthrough=0", "iommu.strict=0"],
         "strict": ["iommu.passthrough=0", "iommu.strict=1"],
     },
 }
 # Type of a group's default domain (Documentation/ABI/testing/sysfs-kernel-iommu_groups) -> mode.
-MODES = {"identity": "pt", "DMA-FQ": "lazy", "DMA": "strict"}
+MODES = {"identity": "passthrough", "DMA-FQ": "lazy", "DMA": "strict"}
 
 
 def make_of(root: Path) -> str | None:
@@ -106,7 +106,7 @@ def main() -> None:
     """Read the parameters, read the mode, report."""
     module = AnsibleModule(
         argument_spec={
-            "mode": {"type": "str", "choices": ["off", "pt", "lazy", "strict"], "required": True},
+            "mode": {"type": "str", "choices": ["off", "passthrough", "lazy", "strict"], "required": True},
             "verify": {"type": "bool", "default": False},
             "devices": {"type": "list", "elements": "str", "default": []},
             "root": {"type": "path", "default": "/"},

@@ -32,7 +32,7 @@ from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.plays import PlayFailed, PlayResult
 from pollscope.testbeds.pair.remote_host import RemoteHost
 
-TYPES = {"pt": "identity", "lazy": "DMA-FQ", "strict": "DMA"}
+TYPES = {"passthrough": "identity", "lazy": "DMA-FQ", "strict": "DMA"}
 # A warm-up that outlasts the time between the two start requests on a busy host.
 SWEEP = SPEC.replace("burst: [8, 32]", "knob.iommu: [passthrough, strict]")
 OWN = "lazy"  # values of the inventory and of the tree
@@ -166,7 +166,7 @@ def test_modes_are_set_by_few_plays_and_restored(bench: Bench) -> None:
     (run,) = bench.runs()
     assert_complete(run)
     # Two blocks of two modes, the second backwards: three plays for eight trials, and one that restores.
-    assert sorted(bench.machine.modes[:2]) == ["pt", "strict"]
+    assert sorted(bench.machine.modes[:2]) == ["passthrough", "strict"]
     assert bench.machine.modes[2:] == [bench.machine.modes[0], OWN]
     assert run.meta["knobs_before"] == run.meta["knobs_after"]
     assert run.meta["knobs_before"]["iommu"] == {"dut/host": OWN}

@@ -11,8 +11,7 @@ from typing import Any
 from pollscope.base.errors import HostError
 
 KNOB = "iommu"
-# Value of the knob -> mode of the play.
-MODES: Mapping[str, str] = {"off": "off", "passthrough": "pt", "lazy": "lazy", "strict": "strict"}
+MODES = ("off", "passthrough", "lazy", "strict")
 AS_IT_WAS = "default"
 # Modes of the kernel's own domains. VFIO makes another domain for the device (Documentation/driver-api/vfio.rst).
 _KERNEL_MODES = {"passthrough", "lazy", "strict"}
@@ -53,7 +52,7 @@ class BootMode:
             HostError: the host refuses the mode.
         """
         self._present = None
-        self._play(MODES[value])
+        self._play(value)
         self._present = value
 
     def refuse(self, value: str, error: HostError) -> None:

@@ -63,7 +63,7 @@ def _mode(inventory: Inventory, host: str, remote: Remote, key: str) -> BootMode
 def _own_mode(inventory: Inventory, host: str) -> str:
     mode = inventory.hosts[host].get("iommu_mode")
     own = "off" if mode is False else str(mode or AS_IT_WAS)
-    if own not in (*MODES.values(), AS_IT_WAS):
+    if own not in (*MODES, AS_IT_WAS):
         raise UsageError(
             f"iommu_mode of {host} is '{own}': the run must know the mode to restore it", str(inventory.path)
         )

@@ -183,7 +183,7 @@ def _nics(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:
         yield "firmware", "yes", shown, ""
         group = nic["iommu_group"]
         off = "no IOMMU group: DMA is not checked" if seen["iommu_groups"] else "off"
-        yield "IOMMU", "yes" if group else "note", group or off, "pollscope play iommu -i INVENTORY -e mode=pt"
+        yield "IOMMU", "yes" if group else "note", group or off, "pollscope play iommu -i INVENTORY -e mode=passthrough"
 
 
 def _cpus(host: PairHost, seen: Mapping[str, Any]) -> Iterator[_Row]:

@@ -25,7 +25,7 @@ from pollscope.testbeds.pair.inventory import Inventory
 PLAYS = ("provision", "verify", "restore", "iommu", "ddio")
 # Required variables: play -> variable -> its values.
 _REQUIRED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "iommu": {"mode": ("off", "pt", "lazy", "strict", "default")},
+    "iommu": {"mode": ("off", "passthrough", "lazy", "strict", "default")},
     "ddio": {"state": ("on", "off")},
 }
 # Variables of Ansible that stay as the user has set them. The others are dropped: they can switch the check of host
