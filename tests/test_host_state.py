@@ -211,6 +211,15 @@ def test_footing() -> None:
     assert footing([("a", ["A"]), ("b", [""])]).same is None
 
 
+@pytest.mark.parametrize(("first", "by_turns", "same"), [(9, True, True), (9, False, False), (22, True, False)])
+def test_chance_distributes_host_states_over_points_that_are_measured_by_turns(
+    first: int, by_turns: bool, same: bool
+) -> None:
+    """The other point has 14 of 24 trials in host state A."""
+    sides = [("a", ["A"] * first + ["B"] * (24 - first)), ("b", ["A"] * 14 + ["B"] * 10)]
+    assert footing(sides, by_turns=by_turns).same is same
+
+
 def run_of(folder: Path, lines: Sequence[float], repeats: int = 3, **meta: Any) -> Any:
     """Return blocks of two points, a host-state check before each and one at the end; the block number is the repeat.
 

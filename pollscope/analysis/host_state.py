@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
+import scipy  # scipy.stats is loaded when it is first needed
 
 from pollscope.analysis.point_values import PointValues, on_any_host_state
 from pollscope.base.units import counted, human_number
@@ -21,11 +22,13 @@ from pollscope.metrics.host_state import (
     judge_host_state,
     trial_labels,
 )
+from pollscope.plan.blocks import FEWEST_BLOCKS
 from pollscope.store.results_table import last_attempts, trial_host_states
 from pollscope.store.run_folder import RunFolder
 
-# Two sets of trials share a host state when so large a share of each has a counterpart in the other.
-_LEAST_OVERLAP = 0.8
+# Two sets of trials share a host state when so large a share of each has a counterpart in the other. Where points are
+# measured by turns, chance distributes the states, and only a distribution rarer than this is none of chance.
+_LEAST_OVERLAP, _CHANCE = 0.8, 0.05
 MOST_CHANGES, MOST_QUANTITIES = 3, 3
 SPARK_WIDTH, SPARK_HEIGHT = 180, 26
 
@@ -46,8 +49,13 @@ class Footing:
 UNKNOWN_FOOTING = Footing(None, NO_HOST_CHECK)
 
 
-def footing(sides: Sequence[tuple[str, Sequence[str]]]) -> Footing:
-    """Return how sets of trials (name, host states of its trials) stand to each other."""
+def footing(sides: Sequence[tuple[str, Sequence[str]]], *, by_turns: bool = False) -> Footing:
+    """Return how sets of trials (name, host states of its trials) stand to each other.
+
+    Args:
+        sides: the sets.
+        by_turns: whether their trials were measured by turns, in many blocks.
+    """
     known = [(name, Counter(label for label in labels if label != UNKNOWN)) for name, labels in sides]
     if any(not counts for _, counts in known):
         return UNKNOWN_FOOTING
@@ -55,12 +63,20 @@ def footing(sides: Sequence[tuple[str, Sequence[str]]]) -> Footing:
     if len(whole) == 1 and BETWEEN not in whole:
         return Footing(True, "")
     same = all(_overlap(counts, other) >= _LEAST_OVERLAP for _, counts in known for _, other in known)
+    same = same or (by_turns and _by_chance([counts for _, counts in known]))
     parts = [f"{name}: {counts_text(counts)}" if name else counts_text(counts) for name, counts in known]
     return Footing(same, "; ".join(dict.fromkeys(parts)))
 
 
 def _overlap(first: Counter[str], second: Counter[str]) -> float:
     return sum(min(first[label] / first.total(), second[label] / second.total()) for label in first)
+
+
+def _by_chance(sides: Sequence[Counter[str]]) -> bool:
+    """Return whether chance may have distributed the host states over the sides so (Pearson's chi-squared test)."""
+    labels = sorted({label for counts in sides for label in counts})
+    table = [[counts[label] for label in labels] for counts in sides]
+    return len(labels) < 2 or float(scipy.stats.chi2_contingency(table).pvalue) >= _CHANCE
 
 
 def counts_text(counts: Counter[str]) -> str:
@@ -77,7 +93,16 @@ def _host_state_text(label: str) -> str:
 
 def of_samples(found: Iterable[PointValues]) -> Footing:
     """Return how the points of a finding stand to each other."""
-    return footing([(sample.label() or "all", sample.host_states) for sample in found])
+    samples = list(found)
+    sides = [(sample.label() or "all", sample.host_states) for sample in samples]
+    return footing(sides, by_turns=_are_by_turns(samples))
+
+
+def _are_by_turns(samples: Sequence[PointValues]) -> bool:
+    """Return whether points of one run were measured by turns, in enough blocks for an estimate block by block."""
+    blocks = [sample.by_block() for sample in samples]
+    runs = {block.partition(" ")[0] for own in blocks for block in own}
+    return len(runs) == 1 and min(map(len, blocks)) >= FEWEST_BLOCKS
 
 
 def whole_mix(found: Iterable[PointValues]) -> Counter[str]:
