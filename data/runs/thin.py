@@ -4,9 +4,9 @@
 
     .venv/bin/python data/runs/thin.py data/runs/whole results/s-f9-latency/20261128T052218Z-05f877
 
-Removed are the sums behind the accounting of cycles, the series within each window, the generator's timing and the
-counters of each queue. Metrics are no longer derived from such a run: its table, results.parquet, is kept instead
-(docs/internals/store-format.md). Paths of the checkout become relative.
+Removed are the sums behind the accounting of cycles, the series within each window, the generator's timing, the
+counters of each queue, and trials that were made again. Metrics are no longer derived from such a run: its table,
+results.parquet, is kept instead (docs/internals/store-format.md). Paths of the checkout become relative.
 """
 
 import gzip
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import UsageError
-from pollscope.store.results_table import current_table
+from pollscope.store.results_table import current_table, last_attempts
 from pollscope.store.run_folder import read_run
 
 REMOVED = {"dut": ("timed_intervals", "series"), "gen": ("lateness_ns", "interdeparture_ns")}
@@ -26,7 +26,7 @@ QUEUE_COUNTER = re.compile(r"[rt]x_q\d+_")
 CHECKOUT = f"{Path(__file__).resolve().parents[2]}/"
 
 
-def thinned(record: dict[str, Any]) -> dict[str, Any]:
+def thinned(record: Any) -> dict[str, Any]:
     """Return the record without the parts; changes it."""
     result = record.get("result") or {}
     for end, parts in REMOVED.items():
@@ -54,7 +54,7 @@ def thin(folder: Path, out: Path) -> None:
     new.mkdir(parents=True)
     meta = json.dumps({**run.meta, "thinned": True}, indent=1).replace(CHECKOUT, "")
     (new / "run.json").write_text(f"{meta}\n")
-    lines = "".join(f"{json.dumps(thinned(record), separators=(',', ':'))}\n" for record in run.trials)
+    lines = "".join(f"{json.dumps(thinned(record), separators=(',', ':'))}\n" for record in last_attempts(run.trials))
     (new / "trials.jsonl.gz").write_bytes(gzip.compress(lines.replace(CHECKOUT, "").encode(), 9, mtime=0))
     table.to_parquet(new / "results.parquet", index=False, compression="zstd", compression_level=19)
     if (states := folder / "host_states.jsonl").exists():
