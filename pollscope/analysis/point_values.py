@@ -293,8 +293,8 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
         known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
         present = rows.dropna(subset=metrics)
         if not present.empty:
-            absent = 0 if metric in UNDISTURBED else len(rows) - len(present)
-            found.append(replace(_sample(known, present, metric, beside), statistic=statistic, absent=absent))
+            sample = _sample(known, present, metric, beside)
+            found.append(replace(sample, statistic=statistic, absent=len(rows) - len(present)))
     return found
 
 

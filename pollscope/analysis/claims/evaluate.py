@@ -30,6 +30,7 @@ from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_share
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import Part
+from pollscope.metrics.undisturbed import UNDISTURBED
 from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.point_checks import OF_QWAIT
 from pollscope.spec.points import level_text
@@ -262,7 +263,18 @@ def _judged(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
         return _not_measurable(f"{title} ({metric}) is absent, because {absence(selected, metric)}")
     metric_of = metric_dictionary()[claim.metric]
     finding = judge(claim.predicate, found, metric_of, confidence)
-    return _on_its_host_state(finding, claim)
+    return _of_selected(_on_its_host_state(finding, claim), claim)
+
+
+def _of_selected(finding: Finding, claim: Claim) -> Finding:
+    """Return the finding; it is inconclusive if it compares levels that were selected by their values.
+
+    No interval holds the error of the selection (docs/validity.md, the undisturbed level).
+    """
+    if claim.metric not in UNDISTURBED or isinstance(claim.predicate, _NOT_COMPARING) or finding.kind not in _DECIDED:
+        return finding
+    text = f"By its intervals it {finding.kind.value}, but these do not hold the error of selecting undisturbed trials."
+    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
 
 
 def _flagged_text(finding: Finding) -> str:
