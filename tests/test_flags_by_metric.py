@@ -2,12 +2,11 @@
 """Which trials count for a metric: those without a flag that concerns it, and only if few lack it."""
 
 import json
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from pollscope.analysis.compare import _difference, comparison_text
+from pollscope.analysis.compare import _adjusted, _difference, comparison_text
 from pollscope.analysis.gate import condition, judge
 from pollscope.analysis.point_values import PointValues, by_point, data_of
 from pollscope.metrics.dictionary import metric_dictionary
@@ -48,7 +47,7 @@ def test_a_comparison_of_the_few_trials_that_have_a_metric_decides_nothing(lacki
     (second,) = by_point(half, "tx_pps")
     assert (second.absent, second.is_fair) == (lacking, fair)
     first = PointValues({}, tuple(1e7 + 1e5 * trial for trial in range(8)))
-    found = replace(_difference("tx_pps", "all", ("A", "B"), first, second), adjusted=0.0)
+    (found,) = _adjusted([_difference("tx_pps", "all", ("A", "B"), first, second)])
     assert found.beyond_noise == fair
     assert ("no fair sample" in comparison_text([found])) is not fair
     (judged,) = judge([condition("tx_pps < -10%")], [found])

@@ -223,7 +223,9 @@ def test_models_are_held_against_the_points_of_measured_runs(tmp_path: Path, mon
     computed = models_of(measured, tmp_path, _say_nothing)
     assert [run.modelled for run in computed] == [True]
     queues = [{trial["factors"]["queues"] for trial in run.trials} for run in (*measured, *computed)]
-    assert queues[0] == queues[1]
+    # The measured run has more queues than the model knows costs for.
+    assert queues[1] <= queues[0]
+    assert max(queues[1]) >= 512
     old = read_run(synthetic.write_run(tmp_path / "old", poll_trials(), row="S-F8", spec_text="format: 0", **AS_GIVEN))
     assert models_of([old], tmp_path, _say_nothing) == []
 
