@@ -69,7 +69,7 @@ PLANTED = "factors: {{hiccup_seed: [1, 2], extra_cycles: [0, {extra}]}}\nzip: [[
 
 
 class Judged(NamedTuple):
-    """Whether one run refutes the claim by one metric, and the ratio behind it; NaN where a name has no value.
+    """Hold the ratio of one run by one metric, NaN where a name has no value, and whether it refutes the claim.
 
     Undisturbed trials refute it by the interval alone: a comparison of them has no verdict.
     """

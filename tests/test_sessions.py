@@ -64,8 +64,10 @@ def test_the_longest_unused_node_ends_first(
     assert log == ["start 64", "start 128", "end 128", "start 256"]
 
 
-def test_without_room_in_memory_there_is_one_node(testbed: LoopbackTestbed, log: list[str]) -> None:
-    testbed.make_room = lambda idle, _chosen, _params: len(idle)  # type: ignore[method-assign]
+def test_without_room_in_memory_there_is_one_node(
+    testbed: LoopbackTestbed, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed, "make_room", lambda idle, _chosen, _params: len(idle))
     use(testbed, 64, 128, 64)
     assert log == ["start 64", "end 64", "start 128", "end 128", "start 64"]
 
