@@ -64,6 +64,15 @@ def test_a_damaged_table_is_named(thinned: Path, tmp_path: Path, damage: bytes) 
         current_table(read_run(tmp_path))
 
 
+@pytest.mark.parametrize(("column", "value"), [("flags", 5), ("flags", "rubbish"), ("repeat", "many")])
+def test_a_table_with_other_types_is_refused(thinned: Path, tmp_path: Path, column: str, value: object) -> None:
+    for file in thinned.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    pd.read_parquet(thinned / "results.parquet").assign(**{column: value}).to_parquet(tmp_path / "results.parquet")
+    with pytest.raises(UsageError, match="table of a thinned run cannot be read"):
+        current_table(read_run(tmp_path))
+
+
 def test_a_table_of_other_trials_is_refused(thinned: Path, tmp_path: Path) -> None:
     for file in thinned.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())

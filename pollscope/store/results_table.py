@@ -34,6 +34,7 @@ from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 KEYS = ("run_id", "row", "point", "repeat", "block", "kind", "trial", "status", "testbed", "modelled")
 # Judged when the table is made: of trials (metrics/judgement.py), of host-state checks (metrics/host_state.py).
 _JUDGED_KEYS = ("reason", "flags", "host_state", "other_host_state")
+_WORDS = ("run_id", "row", "point", "block", "kind", "trial", "status", "testbed", "reason", "flags", "host_state")
 _THINNED = "the run was thinned before this metric existed"
 
 
@@ -74,8 +75,7 @@ def derive_table(run: RunFolder) -> pd.DataFrame:
         values[f"metric.{name}"], absent = undisturbed(name, values[f"metric.{of}"], points)
         reasons[f"absent.{name}"] = _reasons(absent)
     table = pd.concat([table, pd.DataFrame(values | reasons, index=table.index)], axis="columns")
-    words = ("run_id", "row", "point", "block", "kind", "trial", "status", "testbed", "reason", "flags", "host_state")
-    table = table.astype(dict.fromkeys(words, "str") | {"other_host_state": "bool"})
+    table = table.astype(dict.fromkeys(_WORDS, "str") | {"other_host_state": "bool"})
     for factor in factors:
         # Levels that are partly words (frame 64 and imix) are words all: a column has one type.
         if table[factor].dropna().map(lambda level: isinstance(level, str)).nunique() > 1:
@@ -274,13 +274,19 @@ def _kept(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
         table = pd.read_parquet(content)
         if lacking := {*KEYS, *_JUDGED_KEYS} - {*table.columns}:
             raise ValueError(f"it has no column {min(lacking)}")
-        for column in (f"metric.{name}" for name in metric_dictionary().metrics):
-            table[column] = table[column].astype(float) if column in table else np.nan
+        table = table.astype(dict.fromkeys(_WORDS, "str") | {"repeat": "int64", "other_host_state": "bool"})
+        if not all(isinstance(json.loads(flags), list) for flags in table["flags"]):
+            raise ValueError("its flags are no lists")
+        known = {f"metric.{name}" for name in metric_dictionary().metrics}
+        table = table.astype(dict.fromkeys(known & {*table.columns}, "float64"))
     except (ValueError, TypeError, OSError, RecursionError) as error:
         raise UsageError(f"the table of a thinned run cannot be read: {error}", str(path)) from None
-    new = [name for name in metric_dictionary().metrics if f"absent.{name}" not in table]
-    whys = pd.DataFrame({f"absent.{name}": _reasons([_THINNED] * len(table)) for name in new}, index=table.index)
-    table = pd.concat([table, whys], axis="columns")
+    there = {*table.columns}
+    new = [name for name in metric_dictionary().metrics if not {f"metric.{name}", f"absent.{name}"} <= there]
+    values = {f"metric.{name}": np.full(len(table), np.nan) for name in new}
+    whys = {f"absent.{name}": _reasons([_THINNED] * len(table)) for name in new}
+    older = table.drop(columns=[column for column in (*values, *whys) if column in there])
+    table = pd.concat([older, pd.DataFrame(values | whys, index=table.index)], axis="columns")
     table.attrs.clear()
     table.attrs.update(stamped)
     return table
