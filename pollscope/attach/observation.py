@@ -111,10 +111,7 @@ class Observer:
         skipped, lost = after.skipped_windows - self.info.skipped_windows, after.lost_threads
         found = [
             (skipped, f"Skipped: {counted(skipped, 'sampling window')}, because threads stayed in removed callbacks."),
-            (
-                lost,
-                f"Not counted: {counted(lost, 'polling thread')}, because there are too many.",
-            ),
+            (lost, f"Not counted: {counted(lost, 'polling thread')}, because there are too many."),
         ]
         return [text for number, text in found if number > 0]
 
