@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from pollscope.base.errors import UsageError
 from pollscope.collectors.counter_names import counter_names
+from pollscope.collectors.sample import Reading, SourceMetric, row
 
 Cell = tuple[int | float | None, str]
 
@@ -194,6 +196,25 @@ def scaled(cell: Cell, scale: float) -> Cell:
     product = value * scale
     whole = float(round(product))
     return whole if abs(product - whole) <= abs(product) * 4e-16 else float(f"{product:.15g}"), ""
+
+
+class Column(NamedTuple):
+    """Describe one column of a table: its unit, its metric, and the factor to base units."""
+
+    path: str
+    metric: SourceMetric
+    scale: float = 1
+
+
+def by_unit(t_ns: int | None, cells: Iterable[tuple[Column, Cell]]) -> Iterator[Reading]:
+    """Return one reading per unit of the printed cells of a row."""
+    units: dict[str, tuple[list[SourceMetric], list[Cell]]] = {}
+    for column, cell in cells:
+        metrics, values = units.setdefault(column.path, ([], []))
+        metrics.append(column.metric)
+        values.append(scaled(cell, column.scale))
+    for path, (metrics, values) in units.items():
+        yield row(t_ns, path, metrics, values)
 
 
 @lru_cache(maxsize=4096)

@@ -11,11 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from pollscope.collectors.counter_names import counter_names
-from pollscope.collectors.parsing import Cell, Origin, Stamps, numbered, parse_cell, recognise_failure, scaled, slug
-from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
+from pollscope.collectors.parsing import Column, Origin, Stamps, by_unit, numbered, parse_cell, recognise_failure, slug
+from pollscope.collectors.sample import Kind, Reading, SourceMetric
 
 # Printed unit -> suffix of the name, unit, kind, factor. Other units are kept as printed.
 _UNITS: dict[str, tuple[str, str, Kind, float]] = {
@@ -36,12 +35,6 @@ _METRIC = re.compile(r"(?P<name>[^()%]*[^()% ]) ?(?:\((?P<unit>[^()]*)\)|(?P<per
 _CHANNEL = re.compile(r"Mem Ch-([A-Z]) (Rd|Wr)Bw")
 
 
-class _UprofColumn(NamedTuple):
-    path: str
-    metric: SourceMetric
-    scale: float
-
-
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Read the rows below each pair of header rows; lines before the first one describe the host.
 
@@ -49,7 +42,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         ParseError: no header rows, header rows that do not fit each other, a cumulative report, a message of the tool,
             or rows of which none fits its header.
     """
-    header, places, columns = False, list[str](), list[_UprofColumn]()
+    header, places, columns = False, list[str](), list[Column]()
     stamps, samples = Stamps(), 0
     for number, text in numbered(lines, origin):
         cells = [cell.strip() for cell in text.strip().removesuffix(",").split(",")]
@@ -69,7 +62,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 continue
             t_ns = origin.now(_time(cells[0], stamps) if stamped else None, samples)
             samples += 1
-            yield from _readings(t_ns, cells[stamped:], columns[stamped:])
+            yield from by_unit(t_ns, zip(columns[stamped:], map(parse_cell, cells[stamped:]), strict=True))
     if not samples:
         raise origin.refuse(0, "no row of AMDuProfPcm's metrics in it", "record with: AMDuProfPcm -m memory -a -I 1000")
 
@@ -93,7 +86,7 @@ def _places(cells: list[str], number: int, origin: Origin) -> list[str]:
     return paths
 
 
-def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -> list[_UprofColumn]:
+def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -> list[Column]:
     """Return the meaning of every column; a time column has no path."""
     if len(set(places)) == 1:
         places = places[:1] * len(cells)
@@ -107,33 +100,24 @@ def _columns(cells: list[str], places: list[str], number: int, origin: Origin) -
 
 
 @lru_cache(maxsize=4096)
-def _column(path: str, printed: str) -> _UprofColumn:
+def _column(path: str, printed: str) -> Column:
     if printed == "Timestamp":
-        return _UprofColumn("", SourceMetric("time", "", Kind.STATE), 1)
+        return Column("", SourceMetric("time", "", Kind.STATE), 1)
     if printed in _COUNTS:
-        return _UprofColumn(path, SourceMetric(_COUNTS[printed], "1", Kind.INTERVAL), 1)
+        return Column(path, SourceMetric(_COUNTS[printed], "1", Kind.INTERVAL), 1)
     match = _METRIC.fullmatch(printed)
     unit = _UNITS.get(match["percent"] or match["unit"] or "") if match else None
     if match is None or unit is None:
-        return _UprofColumn(path, SourceMetric(slug(printed), "", Kind.GAUGE), 1)
+        return Column(path, SourceMetric(slug(printed), "", Kind.GAUGE), 1)
     added, base, kind, scale = unit
     channel = _CHANNEL.fullmatch(match["name"])
     if channel:
         path, name = f"{path}/channel{channel[1]}", {"Rd": "dram_read", "Wr": "dram_write"}[channel[2]]
     else:
         name = slug(match["name"]) + added
-    return _UprofColumn(path, SourceMetric(_NAMES.get(name, name), base, kind), scale)
+    return Column(path, SourceMetric(_NAMES.get(name, name), base, kind), scale)
 
 
 def _time(cell: str, stamps: Stamps) -> int | None:
     date, _, time = cell.partition("T")
     return stamps.ns(date, time)
-
-
-def _readings(t_ns: int | None, cells: list[str], columns: list[_UprofColumn]) -> Iterator[Reading]:
-    """Return one reading per unit."""
-    units: dict[str, list[tuple[SourceMetric, Cell]]] = {}
-    for cell, column in zip(cells, columns, strict=True):
-        units.setdefault(column.path, []).append((column.metric, scaled(parse_cell(cell), column.scale)))
-    for path, several in units.items():
-        yield row(t_ns, path, [metric for metric, _ in several], [cell for _, cell in several])

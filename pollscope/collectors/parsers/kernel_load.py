@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from pollscope.collectors.parsing import WRAPPED_64, Cell, Origin, numbered, parse_cell
+from pollscope.collectors.parsing import WRAPPED_64, Cell, Column, Origin, by_unit, numbered, parse_cell
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 # proc(5): columns of a cpu line, in ticks of 1/USER_HZ s
@@ -61,7 +61,7 @@ def _parse_stat(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Read one column per CPU (the header names them; offline CPUs have none), one row per interrupt or softirq."""
     cpus: list[str] = []
-    cells: dict[str, tuple[list[SourceMetric], list[Cell]]] = {}
+    cells: list[tuple[Column, Cell]] = []
     for number, text in numbered(lines, origin):
         words = text.split()
         if not cpus:
@@ -69,20 +69,15 @@ def _parse_table(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             if not cpus or not all(re.fullmatch(r"CPU\d+", word) for word in cpus):
                 raise origin.refuse(number, f"no header of CPUs: {text[:40]!r}", f"record /proc/{origin.label} whole")
         elif words and words[0].endswith(":"):
-            for path, metric, cell in _table_row(words, cpus, origin.label):
-                metrics, values = cells.setdefault(path, ([], []))
-                metrics.append(metric)
-                values.append(cell)
+            cells += _table_row(words, cpus, origin.label)
         elif words:
             origin.leave_out(number, f"no row of /proc/{origin.label}: {text[:40]!r}")
     if not cpus:
         raise origin.refuse(0, "empty", f"record /proc/{origin.label} whole")
-    t_ns = origin.now()
-    for path, (metrics, values) in cells.items():
-        yield row(t_ns, path, metrics, values)
+    yield from by_unit(origin.now(), cells)
 
 
-def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[str, SourceMetric, Cell]]:
+def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[Column, Cell]]:
     """Parse a row; drop one that ends before the last CPU. The words after the numbers name the device."""
     name = words[0].rstrip(":")
     numbers = words[1 : 1 + len(cpus)]
@@ -90,12 +85,12 @@ def _table_row(words: list[str], cpus: list[str], label: str) -> Iterator[tuple[
     prefix = "irq" if label == "interrupts" else "softirq"
     if len(counts) < len(cpus):
         if counts and name.upper() in _WITHOUT_CPU:
-            yield "system", _metric(f"{prefix}:{name}"), parse_cell(counts[0], wrapped=WRAPPED_64)
+            yield Column("system", _metric(f"{prefix}:{name}")), parse_cell(counts[0], wrapped=WRAPPED_64)
         return
     device = words[-1] if name.isdigit() and len(words) > len(cpus) + 1 else ""
     metric = _metric(f"{prefix}:{name}:{device}" if device else f"{prefix}:{name}")
     for cpu, count in zip(cpus, counts, strict=True):
-        yield cpu.lower(), metric, parse_cell(count, wrapped=WRAPPED_64)
+        yield Column(cpu.lower(), metric), parse_cell(count, wrapped=WRAPPED_64)
 
 
 @lru_cache(maxsize=4096)

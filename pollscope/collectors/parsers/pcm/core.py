@@ -7,11 +7,11 @@ latency the two header rows are swapped: the metric is above, the socket below.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pollscope.collectors.counter_names import counter_metrics
-from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
-from pollscope.collectors.parsing import Cell, Origin, slug
+from pollscope.collectors.parsers.pcm.csv import Meaning, parse_two_headers
+from pollscope.collectors.parsing import Column, Origin, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric
 
 _MILLION, _BILLION = 10**6, 10**9
@@ -48,17 +48,21 @@ class _CoreColumns(Meaning):
             return Column(_path(upper), metric, 0.01)
         return known_column(_path(upper), lower)
 
-    def check(self, metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
-        return check_core_counters(metrics, cells)
+    def check(self, reading: Reading) -> Reading:
+        return without_dead_counters(reading)
 
 
-def check_core_counters(metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
+def without_dead_counters(reading: Reading) -> Reading:
     """Drop hit ratios of 1.00 where the IPC is marked invalid, because the core counters are dead there."""
-    names = [metric.name for metric in metrics]
-    if "instructions_per_cycle" not in names or cells[names.index("instructions_per_cycle")][0] is not None:
-        return cells
-    dead: Cell = (None, "the core counters are dead: IPC is marked as invalid")
-    return [dead if name in _CORE_NUMBERS else cell for name, cell in zip(names, cells, strict=True)]
+    names = [metric.name for metric in reading.metrics]
+    if "instructions_per_cycle" not in names or reading.get("instructions_per_cycle") is not None:
+        return reading
+    dead = dict.fromkeys(
+        (index for index, name in enumerate(names) if name in _CORE_NUMBERS),
+        "the core counters are dead: IPC is marked as invalid",
+    )
+    kept = [None if index in dead else value for index, value in enumerate(reading.values)]
+    return reading._replace(values=kept, reasons={**reading.reasons, **dead})
 
 
 def _link(link: re.Match[str], name: str) -> Column:

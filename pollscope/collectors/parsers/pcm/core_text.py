@@ -13,11 +13,10 @@ from functools import lru_cache
 from itertools import chain, islice
 
 from pollscope.collectors.counter_names import counter_names
-from pollscope.collectors.parsers.pcm.core import check_core_counters, known_column
+from pollscope.collectors.parsers.pcm.core import known_column, without_dead_counters
 from pollscope.collectors.parsers.pcm.core import parse as parse_csv
-from pollscope.collectors.parsers.pcm.csv import Column
-from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled, slug
-from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
+from pollscope.collectors.parsing import Column, Origin, by_unit, numbered, parse_cell, recognise_failure, slug
+from pollscope.collectors.sample import Kind, Reading, SourceMetric
 
 _MOST_PREAMBLE = 512  # lines: the description of the host and the legend
 _TABLE = re.compile(r"\s*(?P<kind>Core \(SKT\)|MEM \(GB\)->|Core)\s*\|(?P<names>.*)")
@@ -91,7 +90,11 @@ def _parse_text(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             outgoing = direction[1] == "traffic"
         elif states:
             whose = states["whose"] or whose
-            yield _residencies(states["states"], whose, origin.now(None, sample))
+            printed = (
+                (Column("system", SourceMetric(f"{whose.lower()}_c{state}_residency", "1", Kind.GAUGE), 0.01), share)
+                for state, share in _STATE.findall(states["states"])
+            )
+            yield from by_unit(origin.now(None, sample), ((column, parse_cell(share)) for column, share in printed))
         elif table.names and (match := _ROWS.get(table.kind, _ROWS[""]).fullmatch(text)):
             yield from _readings(match["unit"], match["values"], table, origin.now(None, sample), number, origin)
         elif failure := None if table.names else recognise_failure(text):
@@ -107,18 +110,15 @@ def _readings(
     if len(values) != len(table.names):
         origin.leave_out(number, f"no row of {len(table.names)} values: {unit} {printed.strip()[:50]!r}")
         return
-    columns = [_column(table.kind, name, index * 2 >= len(values)) for index, name in enumerate(table.names)]
-    if table.events:
-        columns = [
-            _named(column, table.events.get(name, "")) for column, name in zip(columns, table.names, strict=True)
-        ]
-    metrics = [column.metric for column in columns]
-    # Only counts have the suffixes K, M, G; elsewhere a suffix means damage.
-    cells = [
-        scaled(parse_cell(value, human=column.scale == 1 and column.metric.kind is Kind.INTERVAL), column.scale)
-        for value, column in zip(values, columns, strict=True)
-    ]
-    yield row(t_ns, _path(words), metrics, check_core_counters(metrics, cells))
+    cells = []
+    for index, (name, value) in enumerate(zip(table.names, values, strict=True)):
+        metric, scale = _meaning(table.kind, name, index * 2 >= len(values))
+        if name in table.events:
+            metric, scale = metric._replace(name=slug(table.events[name])), 1
+        # Only counts have the suffixes K, M, G; elsewhere a suffix means damage.
+        cell = parse_cell(value, human=scale == 1 and metric.kind is Kind.INTERVAL)
+        cells.append((Column(_path(words), metric, scale), cell))
+    yield from map(without_dead_counters, by_unit(t_ns, cells))
 
 
 def _path(words: Sequence[str]) -> str:
@@ -131,27 +131,15 @@ def _path(words: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _column(kind: str, name: str, second_half: bool) -> Column:
+def _meaning(kind: str, name: str, second_half: bool) -> tuple[SourceMetric, float]:
+    """Return the metric of a column, and the factor to its unit."""
     if kind in ("incoming", "outgoing"):
         metric = f"{slug(name)}_{'out' if kind == 'outgoing' else 'in'}"
         if second_half:  # percent of the link's capacity
-            return Column("", SourceMetric(f"{metric}_share", "1", Kind.GAUGE), 0.01)
-        return Column("", SourceMetric(metric, "B", Kind.INTERVAL), 1)
+            return SourceMetric(f"{metric}_share", "1", Kind.GAUGE), 0.01
+        return SourceMetric(metric, "B", Kind.INTERVAL), 1
     if kind == "Core":
-        known = _OF_PCM_CORE.get(name, (slug(name), Kind.INTERVAL))
-        return Column("", SourceMetric(known[0], "1", known[1]), 1)
-    column = known_column("", _AS_IN_CSV.get(name, name))
-    return Column("", column.metric, 1) if name in _COUNTS else column
-
-
-def _named(column: Column, event: str) -> Column:
-    """Return a column of pcm-core under the name of its event."""
-    return Column("", column.metric._replace(name=slug(event)), 1) if event else column
-
-
-def _residencies(states: str, whose: str, t_ns: int | None) -> Reading:
-    """Read a line of residencies, which may continue on the next line."""
-    found = _STATE.findall(states)
-    metrics = [SourceMetric(f"{whose.lower()}_c{state}_residency", "1", Kind.GAUGE) for state, _ in found]
-    cells: list[Cell] = [scaled(parse_cell(share), 0.01) for _, share in found]
-    return row(t_ns, "system", metrics, cells)
+        known, of = _OF_PCM_CORE.get(name, (slug(name), Kind.INTERVAL))
+        return SourceMetric(known, "1", of), 1
+    _, known_metric, scale = known_column("", _AS_IN_CSV.get(name, name))
+    return known_metric, 1 if name in _COUNTS else scale

@@ -1,52 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read the CSV of `pcm`, `pcm-memory` and `pcm-power`: a pair of names from two header rows identifies a column."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pollscope.collectors.parsing import (
-    Cell,
+    Column,
     Origin,
     Stamps,
+    by_unit,
     clean,
     is_ended,
     parse_cell,
     recognise_failure,
-    scaled,
     without_mark,
 )
-from pollscope.collectors.sample import Reading, SourceMetric, row
+from pollscope.collectors.sample import Reading
 
 _DELIMITERS = ",;\t"
 
 
 @dataclass(frozen=True)
-class Column:
-    """Describe one column: its unit, its metric, and the factor to base units."""
-
-    path: str
-    metric: SourceMetric
-    scale: float
-
-
-@dataclass(frozen=True)
-class Unit:
-    """The metrics of a unit path, the places of their cells in a row, and their factors to base units."""
-
-    path: str
-    metrics: tuple[SourceMetric, ...]
-    places: tuple[int, ...]
-    scales: tuple[float, ...]
-
-    def read(self, row: list[str]) -> list[Cell]:
-        """Return the cells in base units."""
-        places = zip(self.places, self.scales, strict=True)
-        return [scaled(parse_cell(row[place]), scale) for place, scale in places]
-
-
-@dataclass(frozen=True)
 class Header:
-    """Two header rows; `date` and `time` are the positions of their columns."""
+    """Two header rows; `date` and `time` are the positions of their columns, `columns` those of the others."""
 
     rows: tuple[str, str]
     delimiter: str
@@ -54,7 +30,7 @@ class Header:
     ends_open: bool
     date: int
     time: int
-    units: list[Unit]
+    columns: list[tuple[int, Column]]
 
 
 class Meaning:
@@ -68,9 +44,9 @@ class Meaning:
         """Return the meaning of the column headed (upper, lower)."""
         raise NotImplementedError
 
-    def check(self, metrics: Sequence[SourceMetric], cells: list[Cell]) -> list[Cell]:
-        """Check a unit with an absent value; subclasses recognise their tool's dead counters here."""
-        return cells
+    def check(self, reading: Reading) -> Reading:
+        """Check a reading; subclasses recognise their tool's dead counters here."""
+        return reading
 
 
 def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) -> Iterator[Reading]:
@@ -124,27 +100,15 @@ def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) 
         raise origin.refuse(number, f"two columns are headed {twice}", "record again with another set of columns")
     if "Date" not in below or "Time" not in below:
         raise origin.refuse(number, "no Date and Time in the second header row", "record again")
-    units = _units(pairs, meaning)
     date, time = below.index("Date"), below.index("Time")
-    return Header((upper, lower), delimiter, len(pairs), ends_open, date, time, units)
-
-
-def _units(pairs: list[tuple[str, str]], meaning: Meaning) -> list[Unit]:
-    columns: dict[str, list[tuple[int, Column]]] = {}
-    for index, pair in enumerate(pairs):
-        again = pair[1] in meaning.repeated and pairs.index(pair) != index
-        if pair != ("", "") and pair[1] not in ("Date", "Time") and not again:
-            column = meaning.column(*pair)
-            columns.setdefault(column.path, []).append((index, column))
-    return [
-        Unit(
-            path,
-            tuple(column.metric for _, column in several),
-            tuple(index for index, _ in several),
-            tuple(column.scale for _, column in several),
-        )
-        for path, several in columns.items()
+    columns = [
+        (index, meaning.column(*pair))
+        for index, pair in enumerate(pairs)
+        if pair != ("", "")
+        and pair[1] not in ("Date", "Time")
+        and not (pair[1] in meaning.repeated and pairs.index(pair) != index)
     ]
+    return Header((upper, lower), delimiter, len(pairs), ends_open, date, time, columns)
 
 
 def _filled(above: list[str], below: list[str]) -> list[str]:
@@ -179,11 +143,8 @@ class _Rows:
             origin.leave_out(number, f"no row of {header.width} cells with date and time: {text[:60]!r}")
             return
         t_ns = origin.now(stamp, self.sample - 1)
-        for unit in header.units:
-            values = unit.read(cells)
-            if any(value is None for value, _ in values):
-                values = self.meaning.check(unit.metrics, values)
-            yield row(t_ns, unit.path, unit.metrics, values)
+        printed = ((column, parse_cell(cells[place])) for place, column in header.columns)
+        yield from map(self.meaning.check, by_unit(t_ns, printed))
 
     def refuse_if_all_are_short(self, origin: Origin) -> None:
         """Refuse rows without inactive channels; before 202207 the header had these and did not say which they are."""

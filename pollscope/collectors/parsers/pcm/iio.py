@@ -12,12 +12,10 @@ Layouts by version (COLLECTORS 1.1): no `Part` in the header 202109-202203, `Soc
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
 
 from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import (
-    LONGEST_PLAIN,
-    Cell,
     Origin,
     Stamps,
     clean,
@@ -65,39 +63,52 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     raise origin.refuse(0, "no pcm-iio header in it", "record with: pcm-iio 1.0 -csv=FILE")
 
 
+class _IioColumns:
+    """The columns after the part: those for traffic are in every row, the others only in that of a first part.
+
+    `order`: the positions of both in a row that has all of them.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        traffic = [index for index, name in enumerate(names) if name.startswith(_TRAFFIC)]
+        self.order = [*traffic, *(index for index in range(len(names)) if index not in traffic)]
+        metrics = [_metric(names[index]) for index in self.order]
+        self.bandwidth, self.iommu = metrics[: len(traffic)], metrics[len(traffic) :]
+
+    def read(
+        self, paths: tuple[str, str], printed: list[str], t_ns: int | None, number: int, origin: Origin
+    ) -> Iterator[Reading]:
+        """Read the values of a part and its stack; omit a truncated row and note it.
+
+        Newer event sets put the IOMMU's columns into a separate row, `Total`, whose part is the stack.
+        """
+        part, stack = paths
+        cells = [parse_cell(cell, human=True) for cell in printed]
+        narrow, wide = len(self.bandwidth), len(self.order)
+        if len(cells) > wide:
+            what = f"the row has {len(cells)} values, its header {wide}"
+            raise origin.refuse(number, what, "do not mix two pcm runs")
+        if part == stack and narrow and len(cells) == len(self.iommu):
+            yield row(t_ns, stack, self.iommu, cells)
+        elif len(cells) not in (narrow, wide):
+            origin.leave_out(number, f"the row has {len(cells)} values, neither {narrow} nor {wide}: cut off")
+        else:
+            in_order = [cells[index] for index in self.order] if len(cells) == wide else cells
+            yield row(t_ns, part, self.bandwidth, in_order[:narrow])
+            if len(cells) > narrow:
+                yield row(t_ns, stack, self.iommu, in_order[narrow:])
+
+
 @dataclass(frozen=True)
 class _Layout:
-    """The columns of one header; `known` maps the cells that name a row's unit to the paths of part and stack."""
+    """The columns of one header."""
 
     header: str
     delimiter: str
     dated: bool
     socket: int
     name: int
-    columns: "_IioColumns"
-    known: dict[tuple[str, ...], tuple[str, str]]
-
-
-class _IioColumns(NamedTuple):
-    """Columns for traffic, in every row, and those only in the row of a first part; `order`: their positions in such a
-    row, None if they are consecutive.
-    """
-
-    bandwidth: tuple[SourceMetric, ...]
-    iommu: tuple[SourceMetric, ...]
-    order: list[int] | None
-
-    def sorted(self, cells: list[Cell]) -> list[Cell]:
-        """Return the cells of a row: traffic first."""
-        return cells if self.order is None or len(cells) < len(self.order) else [cells[i] for i in self.order]
-
-
-def _columns(names: list[str]) -> _IioColumns:
-    traffic = [index for index, name in enumerate(names) if name.startswith(_TRAFFIC)]
-    order = [*traffic, *(index for index in range(len(names)) if index not in traffic)]
-    metrics = tuple(_metric(names[index]) for index in order)
-    in_order = order == sorted(order)
-    return _IioColumns(metrics[: len(traffic)], metrics[len(traffic) :], None if in_order else order)
+    columns: _IioColumns
 
 
 def _layout(header: str, number: int, origin: Origin) -> _Layout:
@@ -120,7 +131,7 @@ def _layout(header: str, number: int, origin: Origin) -> _Layout:
     first = cells.index("Part") + 1 if "Part" in cells else name + 1
     if first > name + 2:
         raise origin.refuse(number, f"the column {cells[name + 1]!r} stands before Part", "use another pcm-iio")
-    return _Layout(header, match["d2"], cells[0] == "Date", cells.index("Socket"), name, _columns(cells[first:]), {})
+    return _Layout(header, match["d2"], cells[0] == "Date", cells.index("Socket"), name, _IioColumns(cells[first:]))
 
 
 def _metric(column: str) -> SourceMetric:
@@ -155,45 +166,7 @@ def _parse_csv(lines: Iterator[str], header: str, at: int, origin: Origin) -> It
             origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
             return
         ended = ended or line.endswith("\n")
-        yield from _row(printed, found, t_ns, layout, number, origin)
-
-
-def _row(
-    printed: list[str], found: list[str], t_ns: int | None, layout: _Layout, number: int, origin: Origin
-) -> Iterator[Reading]:
-    """Read a row of the values `printed` after the cells `found`; omit a truncated one and note it."""
-    bandwidth, iommu, _ = layout.columns
-    narrow, wide = len(bandwidth), len(bandwidth) + len(iommu)
-    if len(printed) > wide:
-        raise origin.refuse(number, f"the row has {len(printed)} values, its header {wide}", "do not mix two pcm runs")
-    of_stack = _is_total(found[-1], len(printed), layout.columns)
-    if len(printed) not in (narrow, wide) and not of_stack:
-        origin.leave_out(number, f"the row is cut off: {layout.delimiter.join(printed)[-60:]!r}")
-        return
-    unit = found[layout.socket], *found[layout.name :]
-    if unit not in layout.known:
-        layout.known[unit] = _paths(found, layout, number, origin)
-    part, stack = layout.known[unit]
-    values = _values(printed)
-    if of_stack:
-        yield row(t_ns, stack, iommu, values)
-        return
-    cells = layout.columns.sorted(values)
-    yield row(t_ns, part, bandwidth, cells[:narrow])
-    if len(cells) > narrow:
-        yield row(t_ns, stack, iommu, cells[narrow:])
-
-
-def _values(printed: list[str]) -> list[Cell]:
-    digits = "".join(printed)
-    if digits.isdecimal() and digits.isascii() and all(printed) and max(map(len, printed)) <= LONGEST_PLAIN:
-        return [(int(cell), "") for cell in printed]
-    return [parse_cell(cell, human=True) for cell in printed]
-
-
-def _is_total(part: str, width: int, columns: _IioColumns) -> bool:
-    """Return whether a row has the IOMMU's columns alone: newer event sets put them in a separate row, `Total`."""
-    return part.strip() == "Total" and bool(columns.bandwidth) and width == len(columns.iommu)
+        yield from layout.columns.read(_paths(found, layout, number, origin), printed, t_ns, number, origin)
 
 
 def _paths(row: list[str], layout: _Layout, number: int, origin: Origin) -> tuple[str, str]:
@@ -218,19 +191,20 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
     G.
     """
     socket, stack, samples = "0", "", 0
-    columns, seen = _columns([]), set[str]()
+    columns, seen = _IioColumns([]), set[str]()
     t_ns = origin.now(None, samples)
-    for line, text in _continued(first, number, lines, origin):
+    rest = ((number + offset, text) for offset, text in numbered(lines, origin))
+    for line, text in chain([(number, first)], rest):
         match, listed = _SOCKET_LINE.fullmatch(text), _LISTED.fullmatch(text)
         if match:
             socket = match[1]
             continue
         if listed:
-            stack, columns = f"socket{socket}/{_stack(listed[1])}", _columns([])
+            stack, columns = f"socket{socket}/{_stack(listed[1])}", _IioColumns([])
             continue
         cells = [cell.strip() for cell in text.strip().strip("|").split("|")]
         if cells[0].startswith("IIO Stack"):
-            stack, columns = f"socket{socket}/{_stack(cells[0])}", _columns(cells[1:])
+            stack, columns = f"socket{socket}/{_stack(cells[0])}", _IioColumns(cells[1:])
             if stack in seen:
                 seen, samples = set(), samples + 1
                 t_ns = origin.now(None, samples)
@@ -239,35 +213,8 @@ def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) 
             parts = [f"{stack}/part{part}" for part in re.findall(r"\d+", device[2] or "")]
             for path in parts or [stack]:
                 yield reading(t_ns, path, [(_BEHIND, device[1].lower(), "")])
-        elif stack and _PART.match(cells[0]):
-            yield from _box_row(cells, (t_ns, stack, columns), line, origin)
+        elif stack and (part := _PART.match(cells[0])):
+            path = f"{stack}/part{part[1]}" if part[1] else stack
+            yield from columns.read((path, stack), cells[1:], t_ns, line, origin)
         elif not _RULER.fullmatch(text):
             origin.leave_out(line, f"neither a part nor a device: {text.strip()[:60]!r}")
-
-
-def _continued(first: str, number: int, lines: Iterator[str], origin: Origin) -> Iterator[tuple[int, str]]:
-    yield number, first
-    for offset, text in numbered(lines, origin):
-        yield number + offset, text
-
-
-def _box_row(
-    cells: list[str], place: tuple[int | None, str, _IioColumns], number: int, origin: Origin
-) -> Iterator[Reading]:
-    t_ns, stack, columns = place
-    values = columns.sorted([parse_cell(cell, human=True) for cell in cells[1:]])
-    narrow, wide = len(columns.bandwidth), len(columns.bandwidth) + len(columns.iommu)
-    if len(values) > wide:
-        raise origin.refuse(number, f"the row has {len(values)} values, its header {wide}", "record as CSV")
-    if _is_total(cells[0], len(values), columns):
-        yield row(t_ns, stack, columns.iommu, values)
-        return
-    if len(values) not in (narrow, wide):
-        origin.leave_out(number, f"the row has {len(values)} values, neither {narrow} nor {wide}: cut off")
-        return
-    match = _PART.match(cells[0])
-    assert match is not None, "BUG: only called with a part's row"
-    part = f"{stack}/part{match[1]}" if match[1] else stack
-    yield row(t_ns, part, columns.bandwidth, values[:narrow])
-    if len(values) > narrow:
-        yield row(t_ns, stack, columns.iommu, values[narrow:])

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from pollscope.collectors.counter_names import counter_names
-from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
+from pollscope.collectors.parsers.pcm.csv import Meaning, parse_two_headers
 from pollscope.collectors.parsing import (
     Cell,
+    Column,
     Origin,
     numbered,
     parse_cell,

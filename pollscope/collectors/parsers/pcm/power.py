@@ -13,8 +13,8 @@ from functools import lru_cache
 from itertools import chain, islice
 
 from pollscope.collectors.counter_names import counter_metrics
-from pollscope.collectors.parsers.pcm.csv import Column, Meaning, parse_two_headers
-from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled, slug
+from pollscope.collectors.parsers.pcm.csv import Meaning, parse_two_headers
+from pollscope.collectors.parsing import Cell, Column, Origin, numbered, parse_cell, recognise_failure, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading
 
 _UNIT = re.compile(r"S(\d+)(?:(CH|P|M2M|D|U)(\d+))?")
