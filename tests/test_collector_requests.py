@@ -14,7 +14,7 @@ from pollscope.collectors.recording import Recorder, Recording
 from pollscope.collectors.sample import tidy
 from pollscope.collectors.sources import ethtool, pcm, perf
 from pollscope.collectors.sources.ethtool import Statistics
-from pollscope.collectors.sources.kernel_load import KernelLoad
+from pollscope.collectors.sources.host import KernelLoad
 
 INTERVAL_NS = 100_000_000
 

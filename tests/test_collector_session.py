@@ -35,7 +35,7 @@ from pollscope.collectors.sample import SourceSample
 from pollscope.collectors.session import CollectorSession, overhead_share
 from pollscope.collectors.sources.dpdk_telemetry import DpdkTelemetry
 from pollscope.collectors.sources.ethtool import Ethtool
-from pollscope.collectors.sources.kernel_load import KernelLoad
+from pollscope.collectors.sources.host import KernelLoad
 from pollscope.collectors.tool import ToolCollector
 from pollscope.host.disk_folder import filesystem_of, folder_on_disk
 

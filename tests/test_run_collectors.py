@@ -15,7 +15,7 @@ from pollscope.analysis.report import report_html
 from pollscope.base.errors import HostError
 from pollscope.collectors.interface import Collector, CollectorOutcome
 from pollscope.collectors.polling import PollingCollector
-from pollscope.collectors.sources.kernel_load import KernelLoad
+from pollscope.collectors.sources.host import KernelLoad
 from pollscope.spec.model import CollectorUse
 from pollscope.store.run_folder import read_run
 from pollscope.testbeds.collecting import Collection, file_stem

@@ -18,7 +18,7 @@ from test_pair_remote_hosts import SWEEP, wait_until
 
 from pollscope.collectors.interface import CollectorOutcome
 from pollscope.collectors.polling import PollingCollector
-from pollscope.collectors.sources.kernel_load import KernelLoad
+from pollscope.collectors.sources.host import KernelLoad
 from pollscope.run.agent import Agent
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted, which needs root")

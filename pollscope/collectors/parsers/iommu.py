@@ -22,7 +22,7 @@ _STATE = SourceMetric("translation", "", Kind.STATE)
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read a listing of sources/iommu.py, or lines of a kernel log; the log alone proves nothing, and the result says
+    """Read a listing of sources/host.py, or lines of a kernel log; the log alone proves nothing, and the result says
     so.
 
     Raises:
