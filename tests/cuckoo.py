@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollscope.models.checked import whole
 from pollscope.models.compiled import compiled
 from pollscope.stats.estimates import Estimate, mean_estimate
 
@@ -73,13 +72,7 @@ def fill(entries: int, ways: int, doorbells: int, rows_seen: int = 64, tables: i
         rows_seen: rows that adding looks at most.
         tables: how many.
         seed: the same gives the same numbers.
-
-    Raises:
-        UsageError: a number is too small, or more doorbells than entries.
     """
-    whole("fill", 2, ways=ways, tables=tables)
-    whole("fill", 1, doorbells=doorbells, rows_of_a_way=entries // ways, spare=1 + entries - doorbells)
-    whole("fill", ways, rows_seen=rows_seen)
     randoms = [np.random.Generator(np.random.PCG64(each)) for each in np.random.SeedSequence(seed).spawn(tables)]
     failed, tries, unplaced = [], [], 0
     for random in randoms:

@@ -249,10 +249,6 @@ def test_parameters_that_no_chip_has_are_refused() -> None:
         QwaitCores(Arrivals(1e6), Service(1.0), queues=2, weights=(1.0,))
     with pytest.raises(UsageError, match="rate_pps"):
         QwaitCores(Arrivals(-1.0), Service(1.0))
-    with pytest.raises(UsageError, match="spare"):
-        cuckoo.fill(16, 2, 17)
-    with pytest.raises(UsageError, match="ways"):
-        cuckoo.fill(16, 1, 4)
 
 
 def test_notified_cores_wait_if_no_packets_come() -> None:

@@ -146,5 +146,5 @@ def test_an_impossible_precision_is_refused_by_name() -> None:
     system = SYSTEMS["M/M/1 at 50 %"][0]
     with pytest.raises(UsageError, match="within"):
         simulate_until(system, 99, 0.0)
-    with pytest.raises(UsageError, match="percent_of_100"):
+    with pytest.raises(UsageError, match="percent: is 101"):
         simulate_until(system, 101, 0.1)

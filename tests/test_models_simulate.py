@@ -305,22 +305,25 @@ def test_hiccups_of_polls_delay_an_idle_core_as_well() -> None:
 A = Arrivals(1e6)
 S = Service(100.0)
 BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "negative rate": (lambda: Arrivals(-1.0), "Arrivals: rate_pps: is -1.0, allowed is a number from 0 on"),
+    "negative rate": (
+        lambda: Arrivals(-1.0),
+        "Arrivals: rate_pps: is -1.0: input should be greater than or equal to 0",
+    ),
     "no number": (lambda: Arrivals(math.nan), "rate_pps: is nan"),
     "no batch": (lambda: Arrivals(1.0, batch=0), "batch: is 0"),
     "negative service": (lambda: Service(-1.0), "Service: mean_ns: is -1.0"),
-    "no share": (lambda: Service(1.0, "two-lengths", 2.0, 1.5), "long_probability: is 1.5, allowed is 0 to 1"),
-    "no length": (lambda: Hiccups(0.1, ()), "lengths: is 0"),
+    "no share": (lambda: Service(1.0, "two-lengths", 2.0, 1.5), "long_probability: is 1.5"),
+    "no length": (lambda: Hiccups(0.1, ()), "lengths_ns: is ()"),
     "a negative length": (lambda: Hiccups(0.1, (1.0, -2.0)), "lengths_ns[1]: is -2.0"),
     "no server": (lambda: SharedServers(A, S, 0), "servers: is 0"),
-    "no traffic": (lambda: SharedServers(Arrivals(0.0), S), "SharedServers: rate_pps: is 0.0"),
+    "no traffic": (lambda: SharedServers(Arrivals(0.0), S), "SharedServers: rate_pps: is 0"),
     "servers that fall behind": (
         lambda: SharedServers(Arrivals(2e6), S, hiccups=Hiccups(0.5, (900.0,))),
         "SharedServers: utilisation: is 1.1, allowed is below 1",
     ),
     "batches for servers": (lambda: SharedServers(Arrivals(1.0, batch=2), S), "PollingCores have batches"),
     "no core": (lambda: PollingCores(A, S, cores=0), "cores: is 0"),
-    "no queue for a core": (lambda: PollingCores(A, S, cores=2), "queues: is 1, allowed is a whole number from 2 on"),
+    "no queue for a core": (lambda: PollingCores(A, S, cores=2), "queues: is 1, allowed is a number from 2 on"),
     "free polls": (lambda: PollingCores(A, S, empty_poll_ns=0.0), "empty_poll_ns: is 0.0"),
     "weights of other queues": (lambda: PollingCores(A, S, weights=(1.0, 1.0)), "weights: are 2 for 1 queues"),
     "no weight": (lambda: PollingCores(A, S, weights=(0.0,)), "sum_of_weights: is 0"),

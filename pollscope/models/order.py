@@ -2,20 +2,22 @@
 """Compute the order in which packets leave several cores that take them from one queue."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from heapq import heapreplace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from pollscope.models.checked import above_zero, share, whole
+from pollscope.base.errors import UsageError
+from pollscope.models.checked import Count, checked, model
 from pollscope.models.simulate import Service
 from pollscope.stats.estimates import Estimate, mean_estimate
 
 PARTS, PACKETS = 8, 20_000
 
 
-@dataclass(frozen=True)
+@model
 class OneQueue:
     """Cores at one receive queue that each take up to `burst` packets, work on them, and send them together.
 
@@ -27,16 +29,15 @@ class OneQueue:
         flows: packets belong to so many flows, at random.
     """
 
-    cores: int
+    cores: Count
     service: Service
-    load: float = 1.0
-    burst: int = 1
-    flows: int = 1
+    load: Annotated[float, Field(gt=0, le=1)] = 1.0
+    burst: Count = 1
+    flows: Count = 1
 
     def __post_init__(self) -> None:
-        whole("OneQueue", 1, cores=self.cores, burst=self.burst, flows=self.flows)
-        share("OneQueue", load=self.load)
-        above_zero("OneQueue", load=self.load, service_ns=self.service.mean_ns)
+        if not self.service.mean_ns:
+            raise UsageError("is 0, allowed is a number above 0", "OneQueue: service_ns")
 
 
 def reordered_share(system: OneQueue, seed: int = 1) -> Estimate:
@@ -88,13 +89,13 @@ def _services_ns(service: Service, random: np.random.Generator) -> NDArray[np.fl
     return fixed
 
 
-def saturated_exponential(cores: int) -> float:
+@checked
+def saturated_exponential(cores: Count) -> float:
     """Return the exact share for one backlogged flow, exponential service and one packet at a time.
 
     A packet begins when all other cores hold earlier ones. All are equally likely to end next: itself, an earlier one,
     whose core then takes a later one, or a later one, which overtakes it.
     """
-    whole("saturated_exponential", 1, cores=cores)
     in_order = 1 / cores
     for later in range(cores - 2, -1, -1):
         in_order = (1 + (cores - 1 - later) * in_order) / cores

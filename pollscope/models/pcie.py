@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pollscope.base.errors import UsageError
-from pollscope.models.checked import whole
+from pollscope.models.checked import Count, Whole, checked, model
 
 # Transfers per second, and the number of data bits in 8 bits.
 GENERATIONS = {
@@ -119,7 +119,7 @@ class PcieLink:
         return self.tlp_bits_per_s / 8 / max(each.upstream, each.downstream)
 
 
-@dataclass(frozen=True)
+@model
 class Descriptors:
     """How a NIC and its driver use descriptors.
 
@@ -132,39 +132,29 @@ class Descriptors:
             descriptors and need no read; of a longer packet the rest is read.
     """
 
-    size: int = 16
-    fetched: int = 8
-    written_back: int = 8
-    tx_written_back: int = 32
-    doorbell_every: int = 32
-    inlined: int = 0
-
-    def __post_init__(self) -> None:
-        whole("Descriptors", 1, size=self.size, fetched=self.fetched, written_back=self.written_back)
-        whole("Descriptors", 1, tx_written_back=self.tx_written_back, doorbell_every=self.doorbell_every)
-        whole("Descriptors", 0, inlined=self.inlined)
+    size: Count = 16
+    fetched: Count = 8
+    written_back: Count = 8
+    tx_written_back: Count = 32
+    doorbell_every: Count = 32
+    inlined: Whole = 0
 
 
-def received(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
-    """Return the bytes on the link for one received packet.
+USUAL = Descriptors()
 
-    Raises:
-        UsageError: a packet without bytes.
-    """
-    whole("received", 1, packet=packet)
+
+@checked
+def received(link: PcieLink, packet: Count, scheme: Descriptors = USUAL) -> LinkBytes:
+    """Return the bytes on the link for one received packet."""
     data = link.write(packet)
     data = data.plus(link.read(scheme.size * scheme.fetched), 1 / scheme.fetched)
     data = data.plus(link.write(scheme.size * scheme.written_back), 1 / scheme.written_back)
     return data.plus(link.posted(_DOORBELL_BYTES), 1 / scheme.doorbell_every)
 
 
-def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> LinkBytes:
-    """Return the bytes on the link for one sent packet.
-
-    Raises:
-        UsageError: a packet without bytes.
-    """
-    whole("sent", 1, packet=packet)
+@checked
+def sent(link: PcieLink, packet: Count, scheme: Descriptors = USUAL) -> LinkBytes:
+    """Return the bytes on the link for one sent packet."""
     inlined = min(packet, scheme.inlined)
     descriptors = link.read((scheme.size + inlined) * scheme.fetched)
     data = LinkBytes(0.0, 0.0).plus(descriptors, 1 / scheme.fetched)
@@ -174,6 +164,6 @@ def sent(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> Li
     return data.plus(link.posted(_DOORBELL_BYTES), 1 / scheme.doorbell_every)
 
 
-def forwarded_pps(link: PcieLink, packet: int, scheme: Descriptors = Descriptors()) -> float:
+def forwarded_pps(link: PcieLink, packet: int, scheme: Descriptors = USUAL) -> float:
     """Return the packets per second that one link can receive and send again."""
     return link.most_per_s(received(link, packet, scheme).plus(sent(link, packet, scheme)))

@@ -7,12 +7,12 @@ models, ACM Computing Surveys 20(1) (1988), equations for symmetric systems.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from pollscope.models.checked import NS_PER_S, above_zero, at_least, stable, whole
+from pollscope.base.errors import UsageError
+from pollscope.models.checked import NS_PER_S, Count, NotNegative, Positive, at_least, checked, model, stable
 
 
-@dataclass(frozen=True)
+@model
 class CyclicQueues:
     """Describe queues that one server polls in turn.
 
@@ -28,20 +28,16 @@ class CyclicQueues:
         UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
     """
 
-    queues: int
-    rate_pps: float
-    service_ns: float
-    service_squared_ns2: float
-    switch_ns: float
-    switch_variance_ns2: float = 0.0
+    queues: Count
+    rate_pps: NotNegative
+    service_ns: Positive
+    service_squared_ns2: NotNegative
+    switch_ns: Positive
+    switch_variance_ns2: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        model = "CyclicQueues"
-        whole(model, 1, queues=self.queues)
-        at_least(model, 0, rate_pps=self.rate_pps, switch_variance_ns2=self.switch_variance_ns2)
-        above_zero(model, service_ns=self.service_ns, switch_ns=self.switch_ns)
-        at_least(model, self.service_ns**2 * (1 - 1e-12), service_squared_ns2=self.service_squared_ns2)
-        stable(model, self.utilisation)
+        at_least("CyclicQueues", self.service_ns**2 * (1 - 1e-12), service_squared_ns2=self.service_squared_ns2)
+        stable("CyclicQueues", self.utilisation)
 
     @property
     def utilisation(self) -> float:
@@ -86,8 +82,9 @@ class CyclicQueues:
         return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - load))
 
 
+@checked
 def gated_mean_wait_ns(
-    rates_pps: Sequence[float], service_ns: float, service_squared_ns2: float, switch_ns: float
+    rates_pps: Sequence[NotNegative], service_ns: float, service_squared_ns2: float, switch_ns: float
 ) -> float:
     """Return the mean wait of all packets if queues have different rates and polls serve the packets at their start.
 
@@ -101,12 +98,9 @@ def gated_mean_wait_ns(
         service_ns: mean service of a packet.
         service_squared_ns2: mean of its square.
         switch_ns: switch-over time between two queues, constant.
-
-    Raises:
-        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
     """
-    at_least("gated_mean_wait_ns", 0, **{f"rates_pps[{place}]": each for place, each in enumerate(rates_pps)})
-    above_zero("gated_mean_wait_ns", sum_of_rates=sum(rates_pps))
+    if not sum(rates_pps):
+        raise UsageError("is 0, allowed is a number above 0", "gated_mean_wait_ns: sum_of_rates")
     whole_ns = len(rates_pps) * switch_ns
     one = CyclicQueues(1, sum(rates_pps), service_ns, service_squared_ns2, whole_ns)
     load = one.utilisation
@@ -123,7 +117,8 @@ _POLL_BYTES = 2 * 64 + 2 * 8
 MORE_CYCLES, OVERLAPPED = (10, 55, 200), 12
 
 
-def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> float:
+@checked
+def cached_poll_ns(queues: Count, cache_bytes: Sequence[Count], cycle_ns: Positive) -> float:
     """Return the extra time of an empty poll among so many queues, over one whose lines the L1 holds.
 
     The loads of polls of different queues overlap. L1 and L2 replace the least recently used line, or nearly so: a
@@ -135,12 +130,7 @@ def cached_poll_ns(queues: int, cache_bytes: Sequence[int], cycle_ns: float) -> 
         queues: polled in turn.
         cache_bytes: sizes of L1, L2 and L3.
         cycle_ns: of the clock.
-
-    Raises:
-        UsageError: a value is negative or no number.
     """
-    whole("cached_poll_ns", 1, queues=queues)
-    above_zero("cached_poll_ns", cycle_ns=cycle_ns, **{f"L{level}": size for level, size in enumerate(cache_bytes, 1)})
     swept = queues * _POLL_BYTES
     *inner, last = cache_bytes
     beyond = [*(float(swept > size) for size in inner), max(0.0, 1 - last / swept)]

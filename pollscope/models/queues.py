@@ -4,26 +4,27 @@
 Waiting is the time until service begins; add the service for the time in the system. Rates are in packets per second,
 times in ns. Sources: L. Kleinrock, Queueing Systems I (1975), chapters 3 and 5 (Erlang C, Pollaczek-Khinchine, bulk
 arrivals); G. P. Cosmetatos (1976) for the approximation of M/D/c.
+
+A UsageError names a value that is negative or no number, a mean square below the square of the mean, and a utilisation
+of 1 or more.
 """
 
 import math
+from typing import Annotated
 
-from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, stable, whole
+from pydantic import Field
+
+from pollscope.models.checked import NS_PER_S, Count, NotNegative, Positive, at_least, checked, stable
 
 
-def utilisation(rate_pps: float, service_ns: float, servers: int = 1) -> float:
-    """Return the share of time in which a server is busy: rate x service / servers; 1 and more: no steady state.
-
-    Raises:
-        UsageError: a value is negative or no number.
-    """
-    at_least("utilisation", 0, rate_pps=rate_pps)
-    above_zero("utilisation", service_ns=service_ns)
-    whole("utilisation", 1, servers=servers)
+@checked
+def utilisation(rate_pps: NotNegative, service_ns: Positive, servers: Count = 1) -> float:
+    """Return the share of time in which a server is busy: rate x service / servers; 1 and more: no steady state."""
     return rate_pps * service_ns / NS_PER_S / servers
 
 
-def erlang_b(servers: int, offered_erlang: float) -> float:
+@checked
+def erlang_b(servers: Count, offered_erlang: NotNegative) -> float:
     """Return the probability that all servers are busy if arrivals never wait (M/G/c/c).
 
     The recursion B(k) = aB(k-1) / (k + aB(k-1)) is stable for any number of servers.
@@ -31,12 +32,7 @@ def erlang_b(servers: int, offered_erlang: float) -> float:
     Args:
         servers: number of servers.
         offered_erlang: rate x mean service.
-
-    Raises:
-        UsageError: a value is negative or no number.
     """
-    whole("erlang_b", 1, servers=servers)
-    at_least("erlang_b", 0, offered_erlang=offered_erlang)
     blocked = 1.0
     for busy in range(1, servers + 1):
         blocked = offered_erlang * blocked / (busy + offered_erlang * blocked)
@@ -44,35 +40,24 @@ def erlang_b(servers: int, offered_erlang: float) -> float:
 
 
 def erlang_c(servers: int, offered_erlang: float) -> float:
-    """Return the probability that an arrival has to wait (M/M/c).
-
-    Raises:
-        UsageError: a value is negative or no number, or the utilisation is 1 or more.
-    """
+    """Return the probability that an arrival has to wait (M/M/c)."""
     blocked = erlang_b(servers, offered_erlang)
     return blocked / (1 - stable("erlang_c", offered_erlang / servers) * (1 - blocked))
 
 
 def mmc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
-    """Return the mean wait of exponential service by several servers (M/M/c); M/M/1 with one.
-
-    Raises:
-        UsageError: a value is negative or no number, or the utilisation is 1 or more.
-    """
+    """Return the mean wait of exponential service by several servers (M/M/c); M/M/1 with one."""
     load = utilisation(rate_pps, service_ns, servers)
     return erlang_c(servers, load * servers) * service_ns / (servers * (1 - load))
 
 
-def mmc_wait_percentile_ns(rate_pps: float, service_ns: float, servers: int, percent: float) -> float:
-    """Return a percentile of the wait of all arrivals (M/M/c): P(W > t) = C exp(-(c mu - lambda) t).
-
-    Raises:
-        UsageError: a value is negative or no number, the utilisation is 1 or more, or percent is not below 100.
-    """
-    share("mmc_wait_percentile_ns", percent_of_100=percent / 100)
+@checked
+def mmc_wait_percentile_ns(
+    rate_pps: float, service_ns: float, servers: int, percent: Annotated[float, Field(ge=0, lt=100)]
+) -> float:
+    """Return a percentile of the wait of all arrivals (M/M/c): P(W > t) = C exp(-(c mu - lambda) t)."""
     load = utilisation(rate_pps, service_ns, servers)
     waits, beyond = erlang_c(servers, load * servers), 1 - percent / 100
-    above_zero("mmc_wait_percentile_ns", percent_below_100=beyond)
     return max(0.0, math.log(waits / beyond) * service_ns / (servers * (1 - load))) if waits else 0.0
 
 
@@ -83,9 +68,6 @@ def mg1_wait_ns(rate_pps: float, service_ns: float, service_squared_ns2: float) 
         rate_pps: arrivals.
         service_ns: mean service E[S].
         service_squared_ns2: mean of the squared service E[S^2].
-
-    Raises:
-        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
     """
     load = stable("mg1_wait_ns", utilisation(rate_pps, service_ns))
     # The square of a constant service may differ by a rounding error.
@@ -94,24 +76,17 @@ def mg1_wait_ns(rate_pps: float, service_ns: float, service_squared_ns2: float) 
 
 
 def mm1_wait_ns(rate_pps: float, service_ns: float) -> float:
-    """Return the mean wait of exponential service by one server (M/M/1).
-
-    Raises:
-        UsageError: a value is negative or no number, or the utilisation is 1 or more.
-    """
+    """Return the mean wait of exponential service by one server (M/M/1)."""
     return mg1_wait_ns(rate_pps, service_ns, 2 * service_ns**2)
 
 
 def md1_wait_ns(rate_pps: float, service_ns: float) -> float:
-    """Return the mean wait of constant service by one server (M/D/1).
-
-    Raises:
-        UsageError: a value is negative or no number, or the utilisation is 1 or more.
-    """
+    """Return the mean wait of constant service by one server (M/D/1)."""
     return mg1_wait_ns(rate_pps, service_ns, service_ns**2)
 
 
-def batch_mg1_wait_ns(rate_pps: float, batch: int, service_ns: float, service_squared_ns2: float) -> float:
+@checked
+def batch_mg1_wait_ns(rate_pps: float, batch: Count, service_ns: float, service_squared_ns2: NotNegative) -> float:
     """Return the mean wait if packets arrive `batch` at a time (M[x]/G/1), including the wait within the batch.
 
     Args:
@@ -119,29 +94,21 @@ def batch_mg1_wait_ns(rate_pps: float, batch: int, service_ns: float, service_sq
         batch: packets per batch.
         service_ns: mean service of a packet.
         service_squared_ns2: mean of its square.
-
-    Raises:
-        UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
     """
-    whole("batch_mg1_wait_ns", 1, batch=batch)
-    at_least("batch_mg1_wait_ns", 0, service_squared_ns2=service_squared_ns2)
     whole_ns = batch * service_ns
     whole_squared_ns2 = batch * (service_squared_ns2 - service_ns**2) + whole_ns**2
     return mg1_wait_ns(rate_pps / batch, whole_ns, whole_squared_ns2) + (batch - 1) / 2 * service_ns
 
 
+@checked
 def vacation_wait_ns(
-    rate_pps: float, service_ns: float, service_squared_ns2: float, vacation_ns: float, vacation_squared_ns2: float
+    rate_pps: float, service_ns: float, service_squared_ns2: float, vacation_ns: Positive, vacation_squared_ns2: float
 ) -> float:
     """Return the mean wait of M/G/1 whose server takes repeated vacations while idle (multiple vacations).
 
     A core that polls one queue alone is such a server: an empty poll is a vacation. The wait is that of M/G/1 plus
     E[V^2] / (2 E[V]). Source: B. T. Doshi, Queueing Systems 1 (1986).
-
-    Raises:
-        UsageError: a value is negative or no number, a second moment is too small, or the utilisation is 1 or more.
     """
-    above_zero("vacation_wait_ns", vacation_ns=vacation_ns)
     at_least("vacation_wait_ns", vacation_ns**2 * (1 - 1e-12), vacation_squared_ns2=vacation_squared_ns2)
     return mg1_wait_ns(rate_pps, service_ns, service_squared_ns2) + vacation_squared_ns2 / (2 * vacation_ns)
 
@@ -151,9 +118,6 @@ def mdc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
 
     Up to 16 servers it is within 1.3 % from a utilisation of 0.5 on. Below that it is too high, and the more so the
     more servers there are: by 5 % with 2 and 51 % with 16 at 0.2, where hardly any packet waits.
-
-    Raises:
-        UsageError: a value is negative or no number, or the utilisation is 1 or more.
     """
     exponential_ns = mmc_wait_ns(rate_pps, service_ns, servers)
     load = utilisation(rate_pps, service_ns, servers)

@@ -12,14 +12,26 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
+from pydantic import Field
 
 from pollscope.base.errors import UsageError
-from pollscope.models.checked import NS_PER_S, above_zero, at_least, share, stable, whole
+from pollscope.models.checked import (
+    NS_PER_S,
+    Count,
+    NotNegative,
+    Positive,
+    Share,
+    Whole,
+    at_least,
+    checked,
+    model,
+    stable,
+)
 from pollscope.stats.estimates import Estimate, mean_estimate
 from pollscope.stats.histogram import LARGEST_VALUE, BucketLayout, Histogram, merged
 
@@ -34,20 +46,14 @@ _BATCHES = 24
 
 
 def _check_weights(model: str, weights: tuple[float, ...] | None, queues: int) -> None:
-    """Check the weights of queues.
-
-    Raises:
-        UsageError: a weight is negative, all are zero, or their number is not that of the queues.
-    """
-    if weights is None:
-        return
-    at_least(model, 0, **{f"weights[{place}]": each for place, each in enumerate(weights)})
-    above_zero(model, sum_of_weights=sum(weights))
-    if len(weights) != queues:
+    """Refuse weights of which all are zero, or whose number is not that of the queues."""
+    if weights is not None and not sum(weights):
+        raise UsageError("is 0, allowed is a number above 0", f"{model}: sum_of_weights")
+    if weights is not None and len(weights) != queues:
         raise UsageError(f"are {len(weights)} for {queues} queues", f"{model}: weights")
 
 
-@dataclass(frozen=True)
+@model
 class Service:
     """Describe the service time of a packet, without hiccups.
 
@@ -58,14 +64,10 @@ class Service:
         long_probability: share of packets with the long length.
     """
 
-    mean_ns: float
+    mean_ns: NotNegative
     kind: Literal["fixed", "exponential", "two-lengths"] = "fixed"
-    long_ns: float = 0.0
-    long_probability: float = 0.0
-
-    def __post_init__(self) -> None:
-        at_least("Service", 0, mean_ns=self.mean_ns, long_ns=self.long_ns)
-        share("Service", long_probability=self.long_probability)
+    long_ns: NotNegative = 0.0
+    long_probability: Share = 0.0
 
     @property
     def average_ns(self) -> float:
@@ -74,7 +76,7 @@ class Service:
         return self.mean_ns + self.long_probability * longer_ns
 
 
-@dataclass(frozen=True)
+@model
 class Hiccups:
     """Describe hiccups, which delay packets.
 
@@ -85,15 +87,10 @@ class Hiccups:
         while_idle: delay polls of a worker, busy or empty, instead of packets (polling cores only).
     """
 
-    probability: float = 0.0
-    lengths_ns: tuple[float, ...] = (0.0,)
+    probability: Share = 0.0
+    lengths_ns: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0,)
     random: bool = False
     while_idle: bool = False
-
-    def __post_init__(self) -> None:
-        share("Hiccups", probability=self.probability)
-        whole("Hiccups", 1, lengths=len(self.lengths_ns))
-        at_least("Hiccups", 0, **{f"lengths_ns[{place}]": each for place, each in enumerate(self.lengths_ns)})
 
     @property
     def average_ns(self) -> float:
@@ -101,7 +98,7 @@ class Hiccups:
         return self.probability * sum(self.lengths_ns) / len(self.lengths_ns)
 
 
-@dataclass(frozen=True)
+@model
 class Arrivals:
     """Describe the arrivals.
 
@@ -114,16 +111,12 @@ class Arrivals:
         most: maximum of packets per iteration.
     """
 
-    rate_pps: float
+    rate_pps: NotNegative
     random: bool = True
-    batch: int = 1
-    turn_ns: float = 0.0
-    sent_ns: float = 0.0
-    most: int = 512
-
-    def __post_init__(self) -> None:
-        at_least("Arrivals", 0, rate_pps=self.rate_pps, turn_ns=self.turn_ns, sent_ns=self.sent_ns)
-        whole("Arrivals", 1, batch=self.batch, most=self.most)
+    batch: Count = 1
+    turn_ns: NotNegative = 0.0
+    sent_ns: NotNegative = 0.0
+    most: Count = 512
 
     @property
     def gap_ns(self) -> float:
@@ -131,7 +124,7 @@ class Arrivals:
         return self.batch * NS_PER_S / self.rate_pps if self.rate_pps else math.inf
 
 
-@dataclass(frozen=True)
+@model
 class SharedServers:
     """Describe servers at one queue in order of arrival: M/M/c, M/D/c, M/G/c.
 
@@ -146,27 +139,23 @@ class SharedServers:
 
     arrivals: Arrivals
     service: Service
-    servers: int = 1
+    servers: Count = 1
     hiccups: Hiccups = Hiccups()
-    room: int = 0
+    room: Whole = 0
     quantity: Literal["stay", "wait"] = "stay"
 
     def __post_init__(self) -> None:
-        whole("SharedServers", 1, servers=self.servers, batch=self.arrivals.batch)
-        whole("SharedServers", 0, room=self.room)
-        above_zero("SharedServers", rate_pps=self.arrivals.rate_pps)
+        if not self.arrivals.rate_pps:
+            raise UsageError("is 0, allowed is a number above 0", "SharedServers: rate_pps")
         if self.arrivals.batch > 1 or self.hiccups.while_idle:
-            raise UsageError(
-                "serve packets that come one at a time, and hiccups strike packets",
-                "SharedServers",
-                "PollingCores have batches and hiccups of polls",
-            )
+            what = "serve packets that come one at a time, and hiccups strike packets"
+            raise UsageError(what, "SharedServers", "PollingCores have batches and hiccups of polls")
         if not self.room:
             each_ns = self.service.average_ns + self.hiccups.average_ns
             stable("SharedServers", self.arrivals.rate_pps * each_ns / NS_PER_S / self.servers)
 
 
-@dataclass(frozen=True)
+@model
 class PollingCores:
     """Describe cores that poll queues in turn and take bursts (see pollscope.models.polling_loop). Times in ns.
 
@@ -198,41 +187,31 @@ class PollingCores:
 
     arrivals: Arrivals
     service: Service
-    cores: int = 1
-    queues: int = 1
-    weights: tuple[float, ...] | None = None
-    dispatchers: int = 0
+    cores: Count = 1
+    queues: Count = 1
+    weights: tuple[NotNegative, ...] | None = None
+    dispatchers: Whole = 0
     shared: bool = False
-    burst: int = 32
-    rx_room: int = 512
-    ring_room: int = 1024
-    empty_poll_ns: float = 10.0
-    busy_poll_ns: float = 0.0
-    packet_ns: float = 0.0
-    dispatch_ns: float = 0.0
-    empty_ring_poll_ns: float | None = None
-    ring_busy_poll_ns: float = 0.0
-    ring_ns: float = 0.0
-    ring_packet_ns: float = 0.0
-    ring_contended_ns: float = 0.0
-    path_ns: float = 0.0
+    burst: Count = 32
+    rx_room: Count = 512
+    ring_room: Count = 1024
+    empty_poll_ns: Positive = 10.0
+    busy_poll_ns: NotNegative = 0.0
+    packet_ns: NotNegative = 0.0
+    dispatch_ns: NotNegative = 0.0
+    empty_ring_poll_ns: Positive | None = None
+    ring_busy_poll_ns: NotNegative = 0.0
+    ring_ns: NotNegative = 0.0
+    ring_packet_ns: NotNegative = 0.0
+    ring_contended_ns: NotNegative = 0.0
+    path_ns: NotNegative = 0.0
     together: bool = True
     hiccups: Hiccups = Hiccups()
 
     def __post_init__(self) -> None:
-        model = "PollingCores"
-        whole(model, 1, cores=self.cores, burst=self.burst, rx_room=self.rx_room)
-        whole(model, 1, ring_room=self.ring_room)
-        whole(model, 0, dispatchers=self.dispatchers)
-        _check_weights(model, self.weights, self.queues)
-        above_zero(model, empty_poll_ns=self.empty_poll_ns)
-        above_zero(model, empty_ring_poll_ns=self.worker_empty_poll_ns)
-        at_least(model, 0, busy_poll_ns=self.busy_poll_ns, packet_ns=self.packet_ns, dispatch_ns=self.dispatch_ns)
-        at_least(model, 0, ring_busy_poll_ns=self.ring_busy_poll_ns, ring_ns=self.ring_ns)
-        at_least(model, 0, ring_packet_ns=self.ring_packet_ns, path_ns=self.path_ns)
-        at_least(model, 0, ring_contended_ns=self.ring_contended_ns)
+        _check_weights("PollingCores", self.weights, self.queues)
         # Each core that reads RX queues has at least one.
-        whole(model, self.dispatchers or (1 if self.shared else self.cores), queues=self.queues)
+        at_least("PollingCores", self.dispatchers or (1 if self.shared else self.cores), queues=self.queues)
 
     @property
     def worker_empty_poll_ns(self) -> float:
@@ -241,7 +220,7 @@ class PollingCores:
         return float(self.empty_ring_poll_ns or 0.0) if on_ring else float(self.empty_poll_ns)
 
 
-@dataclass(frozen=True)
+@model
 class QwaitCores:
     """Describe notified cores (see pollscope.models.qwait_loop). Times in ns.
 
@@ -263,25 +242,21 @@ class QwaitCores:
 
     arrivals: Arrivals
     service: Service
-    cores: int = 1
-    queues: int = 1
-    ready_sets: int = 1
-    weights: tuple[float, ...] | None = None
-    room: int = 512
-    qwait_ns: float = 0.0
-    notice_ns: float = 0.0
-    wake_up_ns: float = 0.0
-    per_ready_ns: float = 0.0
+    cores: Count = 1
+    queues: Count = 1
+    ready_sets: Count = 1
+    weights: tuple[NotNegative, ...] | None = None
+    room: Count = 512
+    qwait_ns: NotNegative = 0.0
+    notice_ns: NotNegative = 0.0
+    wake_up_ns: NotNegative = 0.0
+    per_ready_ns: NotNegative = 0.0
     order: Literal["round-robin", "strict"] = "round-robin"
-    turns: tuple[int, ...] | None = None
+    turns: tuple[Count, ...] | None = None
 
     def __post_init__(self) -> None:
         model = "QwaitCores"
-        whole(model, 1, cores=self.cores, queues=self.queues, room=self.room, ready_sets=self.ready_sets)
-        at_least(model, 0, qwait_ns=self.qwait_ns, notice_ns=self.notice_ns, wake_up_ns=self.wake_up_ns)
-        at_least(model, 0, per_ready_ns=self.per_ready_ns)
         _check_weights(model, self.weights, self.queues)
-        whole(model, 1, **{f"turns[{place}]": each for place, each in enumerate(self.turns or ())})
         if self.turns is not None and (self.order == "strict" or len(self.turns) != self.queues):
             raise UsageError(f"are {len(self.turns)} for {self.queues} queues ({self.order})", f"{model}: turns")
         if self.arrivals.batch > 1:
@@ -346,12 +321,13 @@ class Outcome:
 System = SharedServers | PollingCores | QwaitCores
 
 
+@checked
 def simulate(
     system: System,
-    window_ns: float,
-    warmup_ns: float = 0.0,
-    seed: int = 1,
-    parts: int = 1,
+    window_ns: Positive,
+    warmup_ns: NotNegative = 0.0,
+    seed: Whole = 1,
+    parts: Count = 1,
     workers: int | None = None,
 ) -> Outcome:
     """Simulate a system.
@@ -367,10 +343,6 @@ def simulate(
     Raises:
         UsageError: a number is negative, no number or impossible.
     """
-    above_zero("simulate", window_ns=window_ns)
-    at_least("simulate", 0, warmup_ns=warmup_ns)
-    whole("simulate", 0, seed=seed)
-    whole("simulate", 1, parts=parts)
     randoms = _randoms(seed, parts)
     with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
         found = list(pool.map(_runner(system, window_ns, warmup_ns), randoms))
@@ -404,7 +376,14 @@ _LONGEST_STEP = 64.0
 _PILOT_PACKETS = 20_000
 
 
-def simulate_until(system: System, percent: float, within: float, warmup_ns: float = 0.0, seed: int = 1) -> Precise:
+@checked
+def simulate_until(
+    system: System,
+    percent: Annotated[float, Field(ge=0, le=100)],
+    within: Positive,
+    warmup_ns: float = 0.0,
+    seed: int = 1,
+) -> Precise:
     """Simulate until a percentile's 95 % interval is at most `within` (a share) to either side.
 
     Each simulation is the pilot of the next, longer one and is then thrown away: an interval that ends because it was
@@ -420,8 +399,6 @@ def simulate_until(system: System, percent: float, within: float, warmup_ns: flo
     Raises:
         UsageError: a number is negative, no number or impossible.
     """
-    above_zero("simulate_until", rate_pps=system.arrivals.rate_pps, within=within)
-    share("simulate_until", percent_of_100=percent / 100)
     window_ns = _PILOT_PACKETS / system.arrivals.rate_pps * NS_PER_S
     while True:
         randoms = _randoms(seed, _PRECISE_PARTS)
