@@ -55,7 +55,8 @@ def _flush(t_ns: int | None, gathered: dict[str, dict[str, tuple[SourceMetric, V
 
 def _derived(counts: dict[str, Number], like: SourceMetric, why: str) -> Iterator[tuple[SourceMetric, Value, str]]:
     lookups, hits, misses = (counts.get(name) for name in _NAMES)
-    lookups = lookups if lookups is not None else _sum(hits, misses)
+    if lookups is None and hits is not None and misses is not None:
+        lookups = hits + misses
     hits = hits if hits is not None else _difference(lookups, misses)
     misses = misses if misses is not None else _difference(lookups, hits)
     inconsistent = "more misses or hits than lookups: the counters were not taken at the same time"
@@ -70,10 +71,6 @@ def _derived(counts: dict[str, Number], like: SourceMetric, why: str) -> Iterato
     latency = occupancy / misses if occupancy is not None and misses else None
     missing = "this source counts no page-walk occupancy" if occupancy is None else "no page walks"
     yield SourceMetric("iotlb.walk_latency", "cycles", Kind.GAUGE), latency, missing
-
-
-def _sum(one: Number | None, other: Number | None) -> Number | None:
-    return None if one is None or other is None else one + other
 
 
 def _difference(whole: Number | None, part: Number | None) -> Number | None:

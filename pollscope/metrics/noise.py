@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pollscope.base.units import counted, human_ns, human_number, human_share
@@ -24,22 +23,6 @@ class Limits(Protocol):
     def max_switches_per_s(self) -> float | None: ...
 
 
-@dataclass(frozen=True)
-class _Limit:
-    """Hold a limit of the spec, the metric that it limits, and the sentence for a reader."""
-
-    key: str
-    metric: str
-    sentence: str
-
-
-_LIMITS = (
-    _Limit(
-        "max_gaps_over_100us_per_s",
-        "generator_gaps_over_100us_per_s",
-        "the generator's core was away for more than 100 us {value:.0f} times per second; the spec allows {limit}",
-    ),
-)
 # /proc/stat counts in ticks of USER_HZ, whatever the kernel's HZ.
 _TICKS_PER_S = 100
 
@@ -50,7 +33,7 @@ _KERNEL_LOG_CHECKS = {
 }
 
 # The keys of a spec's `noise` that are limits.
-LIMITS = ("max_waiting", "max_steal", "max_switches_per_s", *(limit.key for limit in _LIMITS))
+LIMITS = ("max_waiting", "max_steal", "max_switches_per_s", "max_gaps_over_100us_per_s")
 
 
 def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str, float]) -> list[Flag]:
@@ -66,11 +49,10 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
     """
     found = Part(record, "")
     idle = _idle_generator(found)
-    counted = {name: value for name, value in metrics.items() if not idle or not name.startswith("generator_")}
     return [
         *_waiting(limits, found, idle),
         *_corunner_waiting(limits, found),
-        *_above_limits(limits, counted),
+        *([] if idle else _gaps(limits, metrics)),
         *_stolen(limits, found),
         *_switched(limits, found, metrics),
         *_kernel_log_checks(found),
@@ -227,12 +209,12 @@ def _kernel_log_checks_of(host: Part, whose: str) -> Iterator[Flag]:
             yield {"name": "noise:kernel_errors", "text": text}
 
 
-def _above_limits(limits: Limits, metrics: Mapping[str, float]) -> list[Flag]:
-    return [
-        {
-            "name": f"noise:{limit.metric}",
-            "text": limit.sentence.format(value=metrics[limit.metric], limit=human_number(allowed)),
-        }
-        for limit in _LIMITS
-        if (allowed := getattr(limits, limit.key)) is not None and metrics.get(limit.metric, 0.0) > allowed
-    ]
+def _gaps(limits: Limits, metrics: Mapping[str, float]) -> Iterator[Flag]:
+    """Judge how often something else ran on the generator's core."""
+    name, limit = "generator_gaps_over_100us_per_s", limits.max_gaps_over_100us_per_s
+    if limit is not None and metrics.get(name, 0.0) > limit:
+        text = (
+            f"the generator's core was away for more than 100 us {metrics[name]:.0f} times per second; the spec allows "
+            f"{human_number(limit)}"
+        )
+        yield {"name": f"noise:{name}", "text": text}

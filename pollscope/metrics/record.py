@@ -333,7 +333,10 @@ class TrialObservations:
             xstats = self.part("result", "ports", self.part("config", "dut", "tx_port").text(), "xstats")
         except NotMeasured:
             return 0.0
-        timed = {end: _sum_of(xstats, f"_wire_sampled_{end}") for end in ("cycles", "frames")}
+        timed = {
+            end: sum(xstats[key].number() for key in keys_of(xstats) if key.endswith(f"_wire_sampled_{end}"))
+            for end in ("cycles", "frames")
+        }
         return timed["cycles"] / timed["frames"] if timed["frames"] else 0.0
 
     def useful_part_share(self, name: str) -> float:
@@ -678,10 +681,6 @@ def _known(value: Result | str) -> Result:
 def keys_of(part: Part) -> list[str]:
     """Return the keys of an object in order; nothing for other values."""
     return list(part.value) if isinstance(part.value, Mapping) else []
-
-
-def _sum_of(part: Part, ending: str) -> float:
-    return sum(part[key].number() for key in keys_of(part) if key.endswith(ending))
 
 
 def _optional(lcore: Part, key: str, default: float = 0.0) -> float:

@@ -253,11 +253,6 @@ def current_table(run: RunFolder) -> pd.DataFrame:
     return known
 
 
-def _has_every_metric(table: pd.DataFrame) -> bool:
-    """Return whether the pollscope that wrote a table knew all metrics of this one."""
-    return {f"metric.{name}" for name in metric_dictionary().metrics} <= set(table.columns)
-
-
 def _kept(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
     """Return the stored table of a thinned run, whose trials lack parts that metrics come from.
 
@@ -303,7 +298,8 @@ def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame
             if pq.read_metadata(content).num_rows == len(last_attempts(run.trials)):
                 content.seek(0)
                 table = pd.read_parquet(content)
-                if table.attrs == stamped and _has_every_metric(table):
+                known = {f"metric.{name}" for name in metric_dictionary().metrics}
+                if table.attrs == stamped and known <= set(table.columns):
                     return table
     table = derive_table(run)
     # This table lacks lines that were appended after the run was read.

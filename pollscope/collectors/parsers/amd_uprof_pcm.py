@@ -46,7 +46,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     stamps, samples = Stamps(), 0
     for number, text in numbered(lines, origin):
         cells = [cell.strip() for cell in text.strip().removesuffix(",").split(",")]
-        if text.startswith(_BEGIN) or _is_section(cells):
+        if text.startswith(_BEGIN) or (any(cells) and all(_SECTION.fullmatch(cell) for cell in cells if cell)):
             header, places, columns = True, [], []
         elif text.startswith("Error:"):
             words = f"the tool failed: {text.removeprefix('Error:').strip()[:80]}"
@@ -65,10 +65,6 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             yield from by_unit(t_ns, zip(columns[stamped:], map(parse_cell, cells[stamped:]), strict=True))
     if not samples:
         raise origin.refuse(0, "no row of AMDuProfPcm's metrics in it", "record with: AMDuProfPcm -m memory -a -I 1000")
-
-
-def _is_section(cells: list[str]) -> bool:
-    return any(cells) and all(_SECTION.fullmatch(cell) for cell in cells if cell)
 
 
 def _places(cells: list[str], number: int, origin: Origin) -> list[str]:

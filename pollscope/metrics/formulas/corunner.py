@@ -57,10 +57,6 @@ def _corunner_hop_ns(trial: TrialObservations) -> float:
     return _corunner_running_s(trial) * NS_PER_S / hops
 
 
-def _corunner_bytes_per_s(trial: TrialObservations) -> float:
-    return _corunner_done(trial, "bytes", "memory-stream") / trial.window_s
-
-
 def _corunner_ipc(trial: TrialObservations) -> float:
     try:
         pmu = _own(trial, "pmu")
@@ -83,7 +79,7 @@ CORUNNER: dict[str, Compute] = {
     "corunner_rate_hz": _corunner_rate_hz,
     "corunner_rate_running_hz": _corunner_rate_running_hz,
     "corunner_hop_ns": _corunner_hop_ns,
-    "corunner_bytes_per_s": _corunner_bytes_per_s,
+    "corunner_bytes_per_s": lambda trial: _corunner_done(trial, "bytes", "memory-stream") / trial.window_s,
     "corunner_ipc": _corunner_ipc,
     "ipc_with_corunner": _ipc_with_corunner,
 }

@@ -98,10 +98,6 @@ def _running_s(trial: TrialObservations) -> float:
     return trial.running_cycles / trial.tsc_hz / len(trial.lcores)
 
 
-def _burst_mean(trial: TrialObservations) -> float:
-    return trial.dut_sum("rx_packets") / nonzero(trial.busy_polls, "no poll returned a packet")
-
-
 def _sampled_gap_share(trial: TrialObservations) -> float:
     gaps = trial.dut_sum("timed_intervals", "left_out_cycles")
     return gaps / nonzero(gaps + trial.dut_sum("timed_intervals", "cycles"), "no interval was timed")
@@ -122,17 +118,9 @@ def _tax_share_testpmd(trial: TrialObservations) -> float:
     return 1 - spent
 
 
-def _idle_iteration_cycles(trial: TrialObservations) -> float:
-    return sum(one.idle_iterations for one in trial.accounts)
-
-
 def _tax_share_error(trial: TrialObservations) -> float:
     errors = [one.classes.packets.error for one in trial.accounts]
     return math.hypot(*errors) / trial.cycles["total"]
-
-
-def _empty_poll_share_error(trial: TrialObservations) -> float:
-    return math.hypot(*[one.classes.empty_poll.error for one in trial.accounts]) / trial.cycles["total"]
 
 
 def _cycles_per_packet_useful_error(trial: TrialObservations) -> float:
@@ -166,21 +154,9 @@ def _moved_pps_without_tax(trial: TrialObservations) -> float:
     return _moved_pps(trial) / nonzero(1 - _tax_share_running(trial), "all cycles are polling tax")
 
 
-def _llc_hits_per_s(trial: TrialObservations) -> float:
-    return (trial.pmu("window", "llc_loads") - trial.pmu("window", "llc_misses")) / trial.window_s
-
-
 def _longest_iteration_ns(trial: TrialObservations) -> float:
     longest = [entry["cycles"].number() for lcore in trial.lcores for entry in lcore["longest"].items()]
     return nonzero(max(longest, default=0), "no iteration was stamped") / trial.tsc_hz * NS_PER_S
-
-
-def _pmu_multiplexed_share(trial: TrialObservations) -> float:
-    return max(at(lcore, ("pmu", "multiplexed_share")).number() for lcore in trial.lcores)
-
-
-def _warmup_left_ns(trial: TrialObservations) -> float:
-    return NS_PER_S * warm_up(trial).cut_s
 
 
 def _sweep_time_ns(trial: TrialObservations) -> float:
@@ -247,7 +223,9 @@ DUT: dict[str, Compute] = {
     "tax_share_running": _tax_share_running,
     "tax_share_error": _tax_share_error,
     "interaction_share": lambda trial: sum(one.interaction.value for one in trial.accounts) / trial.cycles["total"],
-    "empty_poll_share_error": _empty_poll_share_error,
+    "empty_poll_share_error": lambda trial: (
+        math.hypot(*[one.classes.empty_poll.error for one in trial.accounts]) / trial.cycles["total"]
+    ),
     "accounting_misfit_share": _misfit_share,
     "wire_share": _cycle_share("wire"),
     # Measured completely, so it is known even if the other classes are not.
@@ -260,7 +238,7 @@ DUT: dict[str, Compute] = {
     "loop_share": lambda trial: (trial.cycles["loop"] - trial.interrupted_cycles) / trial.cycles["total"],
     "interrupted_share": lambda trial: trial.interrupted_cycles / trial.total_cycles,
     "instrumentation_share": _cycle_share("instrumentation"),
-    "tax_share_ovs": lambda trial: _idle_iteration_cycles(trial) / trial.total_cycles,
+    "tax_share_ovs": lambda trial: sum(one.idle_iterations for one in trial.accounts) / trial.total_cycles,
     "tax_share_testpmd": _tax_share_testpmd,
     "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
     "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
@@ -299,7 +277,9 @@ DUT: dict[str, Compute] = {
     "ipc_polling": _pmu_ratio("polling", "instructions", "cycles"),
     "llc_loads_per_s": _pmu_rate("llc_loads"),
     "llc_load_misses_per_s": _pmu_rate("llc_misses"),
-    "llc_load_hits_per_s": _llc_hits_per_s,
+    "llc_load_hits_per_s": lambda trial: (
+        (trial.pmu("window", "llc_loads") - trial.pmu("window", "llc_misses")) / trial.window_s
+    ),
     "llc_loads_per_poll": lambda trial: trial.pmu("window", "llc_loads") / trial.poll_count,
     "l1d_misses_per_s": _pmu_rate("l1d_misses"),
     "l1d_miss_share": _pmu_ratio("window", "l1d_misses", "l1d_loads"),
@@ -307,13 +287,15 @@ DUT: dict[str, Compute] = {
     "l2_misses_per_poll": lambda trial: trial.pmu("window", "l2_misses") / trial.poll_count,
     "involuntary_switches": lambda trial: trial.dut_sum("os", "involuntary_switches"),
     "steal_ticks": lambda trial: trial.part("host", "steal_ticks").number(),
-    "burst_mean": _burst_mean,
+    "burst_mean": lambda trial: trial.dut_sum("rx_packets") / nonzero(trial.busy_polls, "no poll returned a packet"),
     "saturation_pps": lambda trial: sum(each.value for each in _probed("saturation_pps")(trial)),
     "saturation_error_pps": lambda trial: math.hypot(*(each.error for each in _probed("saturation_pps")(trial))),
     "busy_poll_marginal_cycles": _mean_per_thread("busy_poll_cycles"),
     "packet_marginal_cycles": _mean_per_thread("packet_cycles"),
     "sampled_gap_share": _sampled_gap_share,
     "longest_iteration_ns": _longest_iteration_ns,
-    "pmu_multiplexed_share": _pmu_multiplexed_share,
-    "warmup_left_ns": _warmup_left_ns,
+    "pmu_multiplexed_share": lambda trial: max(
+        at(lcore, ("pmu", "multiplexed_share")).number() for lcore in trial.lcores
+    ),
+    "warmup_left_ns": lambda trial: NS_PER_S * warm_up(trial).cut_s,
 }

@@ -49,10 +49,6 @@ def _per_flow(name: str) -> Compute:
     return lambda trial: fmean(_column(trial, name))
 
 
-def _goodput_bps(trial: TrialObservations) -> float:
-    return 8 * _payload_bytes(trial) / _duration_s(trial)
-
-
 def _payload_bytes(trial: TrialObservations) -> float:
     flows = len(_column(trial, "completion_ns"))
     return flows * trial.part("params", "flow_size").number()
@@ -65,10 +61,6 @@ def _duration_s(trial: TrialObservations) -> float:
 def _retransmitted_share(trial: TrialObservations) -> float:
     sent = nonzero(sum(_column(trial, "segments")), "no segment with data was sent")
     return sum(_column(trial, "retransmissions")) / sent
-
-
-def _reordering_seen_share(trial: TrialObservations) -> float:
-    return fmean(events > 0 for events in _column(trial, "reordering_events"))
 
 
 def _path_loss_share(trial: TrialObservations) -> float:
@@ -92,12 +84,12 @@ TCP: dict[str, Compute] = {
     "flow_completion_p90_ns": _completion(_percentile(90)),
     "flow_completion_p99_ns": _completion(_percentile(99)),
     "flow_completion_max_ns": _completion(max),
-    "goodput_bps": _goodput_bps,
+    "goodput_bps": lambda trial: 8 * _payload_bytes(trial) / _duration_s(trial),
     "retransmissions_per_flow": _per_flow("retransmissions"),
     "spurious_retransmissions_per_flow": _per_flow("spurious_retransmissions"),
     "retransmitted_share": _retransmitted_share,
     "reordering_events_per_flow": _per_flow("reordering_events"),
-    "reordering_seen_share": _reordering_seen_share,
+    "reordering_seen_share": lambda trial: fmean(events > 0 for events in _column(trial, "reordering_events")),
     "reordering_degree_max": lambda trial: max(_column(trial, "reordering")),
     "path_loss_share": _path_loss_share,
     "bottleneck_share": _bottleneck_share,

@@ -64,10 +64,6 @@ def _worst_loss(flows: Part) -> float:
     return flows["worst_loss"]["lost"].number() / positive(flows["worst_loss"]["sent"])
 
 
-def _unsent_share(trial: TrialObservations) -> float:
-    return trial.gen_sum("unsent") / nonzero(trial.gen_sum("intended"), "no packet was due in the window")
-
-
 def _rate_error(trial: TrialObservations) -> float:
     rate = trial.part("start", "rate")
     if isinstance(rate.value, Mapping) and "pps" not in rate.value:
@@ -79,10 +75,6 @@ def _rate_error(trial: TrialObservations) -> float:
 def _generator_away_share(trial: TrialObservations) -> float:
     away_ns = sum(at(lcore, ("host_gaps", "in_over_100us_ns")).number() for lcore in trial.generators)
     return away_ns / NS_PER_S / (trial.window_s * len(trial.generators))
-
-
-def _generator_gap_longest_ns(trial: TrialObservations) -> float:
-    return max(at(lcore, ("host_gaps", "longest_ns")).number() for lcore in trial.generators)
 
 
 def _loss_share(trial: TrialObservations) -> float:
@@ -109,14 +101,6 @@ def _duplicated_share(trial: TrialObservations) -> float:
     return trial.gen_sum("sequence", "duplicated") / received
 
 
-def _reordered_share(trial: TrialObservations) -> float:
-    return trial.gen_sum("sequence", "reordered") / _first_copies(trial)
-
-
-def _reordered_total_share(trial: TrialObservations) -> float:
-    return trial.gen_sum("sequence", "reordered_in_total") / _first_copies(trial)
-
-
 def _displaced(trial: TrialObservations) -> list[tuple[int, int]]:
     """Return displacements other than 0 with the number of packets that have each."""
     require_receiver(trial)
@@ -129,10 +113,6 @@ def _pairs(value: object) -> list[tuple[int, int]]:
     if not isinstance(value, list):
         raise NotMeasured("the trial was measured before displacements were counted")
     return [(int(by), int(packets)) for by, packets in value]
-
-
-def _displaced_share(trial: TrialObservations) -> float:
-    return sum(packets for _, packets in _displaced(trial)) / _first_copies(trial)
 
 
 def _displacement_mean(trial: TrialObservations) -> float:
@@ -183,30 +163,26 @@ def _core_imbalance(trial: TrialObservations) -> float:
     return (max(packets) - mean) / (sum(packets) - mean)
 
 
-def _reta_moves_per_s(trial: TrialObservations) -> float:
-    return trial.part("result", "dut", "rebalancing", "moved").number() / trial.window_s
-
-
-def _posted_bytes(trial: TrialObservations) -> float:
-    return trial.part("result", "ports", trial.part("config", "dut", "rx_port").text(), "posted_bytes").number()
-
-
 TRAFFIC: dict[str, Compute] = {
     "offered_pps": _gen_rate("sent"),
     "intended_pps": _gen_rate("intended"),
     "generator_gaps_over_10us_per_s": _gap_rate("over_10us"),
     "generator_gaps_over_100us_per_s": _gap_rate("over_100us"),
-    "unsent_share": _unsent_share,
+    "unsent_share": lambda trial: (
+        trial.gen_sum("unsent") / nonzero(trial.gen_sum("intended"), "no packet was due in the window")
+    ),
     "rate_error": _rate_error,
-    "generator_gap_longest_ns": _generator_gap_longest_ns,
+    "generator_gap_longest_ns": lambda trial: max(
+        at(lcore, ("host_gaps", "longest_ns")).number() for lcore in trial.generators
+    ),
     "generator_away_share": _generator_away_share,
     "loss_share": _loss_share,
     "lossy_flows_share": _lossy_flows_share,
     "worst_flow_loss_share": _worst_flow_loss_share,
     "duplicated_share": _duplicated_share,
-    "reordered_share": _reordered_share,
-    "reordered_total_share": _reordered_total_share,
-    "displaced_share": _displaced_share,
+    "reordered_share": lambda trial: trial.gen_sum("sequence", "reordered") / _first_copies(trial),
+    "reordered_total_share": lambda trial: trial.gen_sum("sequence", "reordered_in_total") / _first_copies(trial),
+    "displaced_share": lambda trial: sum(packets for _, packets in _displaced(trial)) / _first_copies(trial),
     "displacement_mean": _displacement_mean,
     "reordered_by_3_share": _reordered_by_3_share,
     "imissed_share": _imissed_share,
@@ -214,6 +190,8 @@ TRAFFIC: dict[str, Compute] = {
     "tx_dropped_share": _tx_dropped_share,
     "ring_full_share": _ring_full_share,
     "core_imbalance": _core_imbalance,
-    "reta_moves_per_s": _reta_moves_per_s,
-    "posted_bytes": _posted_bytes,
+    "reta_moves_per_s": lambda trial: trial.part("result", "dut", "rebalancing", "moved").number() / trial.window_s,
+    "posted_bytes": lambda trial: trial.part(
+        "result", "ports", trial.part("config", "dut", "rx_port").text(), "posted_bytes"
+    ).number(),
 }

@@ -18,12 +18,10 @@ from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsing import (
     Origin,
     Stamps,
-    clean,
     numbered,
     parse_cell,
     recognise_failure,
     slug,
-    without_mark,
 )
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading, row
 
@@ -49,14 +47,13 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     Raises:
         ParseError: there is no header, a broken one, or a row that is longer than its header.
     """
-    lines = without_mark(lines, origin)
-    for number, line in enumerate(lines, 1):
-        text = clean(line)
+    rows = numbered(lines, origin)
+    for number, text in rows:
         if _HEADER.match(text):
-            yield from _parse_csv(lines, text, number, origin)
+            yield from _parse_csv(rows, text, number, origin)
             return
         if text.startswith("|IIO Stack") or _SOCKET_LINE.fullmatch(text):
-            yield from _parse_boxes(lines, text, number, origin)
+            yield from _parse_boxes(chain([(number, text)], rows), origin)
             return
         if failure := recognise_failure(text):
             raise origin.refuse(number, *failure)
@@ -142,12 +139,11 @@ def _metric(column: str) -> SourceMetric:
     return SourceMetric(name, unit, Kind.RATE)
 
 
-def _parse_csv(lines: Iterator[str], header: str, at: int, origin: Origin) -> Iterator[Reading]:
+def _parse_csv(rows: Iterator[tuple[int, str]], header: str, at: int, origin: Origin) -> Iterator[Reading]:
     """Read rows under the latest header; a repeated header is the only sample boundary there is."""
-    stamps, sample, ended = Stamps(), 0, False
+    stamps, sample = Stamps(), 0
     layout, t_ns = _layout(header, at, origin), origin.now(None, sample)
-    for number, line in enumerate(lines, at + 1):
-        text = clean(line)
+    for number, text in rows:
         if _HEADER.match(text):
             if text != layout.header:
                 layout = _layout(text, number, origin)
@@ -162,10 +158,6 @@ def _parse_csv(lines: Iterator[str], header: str, at: int, origin: Origin) -> It
         if layout.dated and origin.clock is None:
             t_ns = stamps.ns(*found[:2])
         printed = found.pop().split(layout.delimiter)
-        if ended and not line.endswith("\n"):
-            origin.leave_out(number, f"the row is cut off: {text[-60:]!r}")
-            return
-        ended = ended or line.endswith("\n")
         yield from layout.columns.read(_paths(found, layout, number, origin), printed, t_ns, number, origin)
 
 
@@ -186,15 +178,14 @@ def _stack(name: str) -> str:
     return f"stack{match[1]}:{match[2].strip()}" if match else f"stack:{name.strip()}"
 
 
-def _parse_boxes(lines: Iterator[str], first: str, number: int, origin: Origin) -> Iterator[Reading]:
+def _parse_boxes(rows: Iterable[tuple[int, str]], origin: Origin) -> Iterator[Reading]:
     """Read the text output: a box per stack, or the devices alone (-list). The tool truncates its numbers to K, M,
     G.
     """
     socket, stack, samples = "0", "", 0
     columns, seen = _IioColumns([]), set[str]()
     t_ns = origin.now(None, samples)
-    rest = ((number + offset, text) for offset, text in numbered(lines, origin))
-    for line, text in chain([(number, first)], rest):
+    for line, text in rows:
         match, listed = _SOCKET_LINE.fullmatch(text), _LISTED.fullmatch(text)
         if match:
             socket = match[1]

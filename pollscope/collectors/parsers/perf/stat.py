@@ -65,7 +65,8 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         if not line or (line.startswith("#") and not _TEXT_HEADER.match(line)):
             continue
         metrics = table.row(text.lstrip(" "))
-        item = None if metrics else _item(line, text, number, origin)
+        is_json = line.startswith("{")
+        item = None if metrics else _from_json(line, number, origin) if is_json else _from_cells(text)
         if metrics:
             found = True
             yield metrics
@@ -80,10 +81,6 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             yield from _readings(item, origin)
     if not found:
         raise origin.refuse(0, "no row of perf stat -j or -x in it", "record with: perf stat -a -j -I 1000 -e EVENTS")
-
-
-def _item(line: str, text: str, number: int, origin: Origin) -> "_Item | None":
-    return _from_json(line, number, origin) if line.startswith("{") else _from_cells(text)
 
 
 def _no_row(line: str, number: int, origin: Origin) -> None:
