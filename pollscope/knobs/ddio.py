@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from pollscope.base.errors import HostError
 from pollscope.knobs.base import Availability, Knob, Refused, parse_choice
+from pollscope.knobs.nic_registers import card
 from pollscope.knobs.pci import PciDevice, access_reason, network_devices
-from pollscope.knobs.pci_target import card
 from pollscope.knobs.platforms import DdioBit, of_host, of_root_port
 
 

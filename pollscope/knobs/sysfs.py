@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Knobs that are files of the kernel: clocks, energy preferences, SMT, NUMA balancing, the NMI watchdog."""
+"""Knobs that are files of the kernel: clocks, energy, SMT, huge pages, interrupts, timed invalidations."""
 
 import re
 from collections.abc import Mapping
@@ -7,8 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
+from pollscope.base.errors import UsageError
+from pollscope.host.files import format_list, parse_list
 from pollscope.knobs.base import HOST_TARGET, Availability, FileKnob, Refused, in_order, parse_choice, parse_whole
 from pollscope.knobs.host import read_text, write_text
+from pollscope.knobs.pci import PciDevice
 
 _NO_DRIVER = "the kernel has no frequency driver on this machine"
 _PREFERENCE = "energy_performance_preference"
@@ -331,3 +334,182 @@ class UncoreFreq(_FrequencyRange):
 
     def folder(self) -> Path:
         return super().folder() / "intel_uncore_frequency"
+
+
+_MOST_PAGES = 1 << 24
+
+
+class Hugepages(FileKnob):
+    """nr_hugepages of a node (kernel documentation, admin-guide/mm/hugetlbpage); a target is "node0/2048kB".
+
+    Always per node: the host-wide file spreads pages over the nodes again, so writing an old total there would not
+    restore what was there. The kernel cannot free pages that programs use; the read-back then differs.
+    """
+
+    name = "hugepages"
+    summary = "number of reserved huge pages of each NUMA node"
+    values = "a number of pages; without a target: of 2048 kB, on every node"
+    aims = "`nodeN/SIZEkB` (2048 kB on every node)"
+    where = "per-node `nr_hugepages`"
+
+    def missing(self) -> str:
+        return f"{self._root()}/node*/hugepages is empty: the kernel has no hugetlbfs"
+
+    def targets(self) -> list[str]:
+        files = self._root().glob("node[0-9]*/hugepages/hugepages-*kB/nr_hugepages")
+        return sorted(f"{path.parents[2].name}/{path.parent.name.removeprefix('hugepages-')}" for path in files)
+
+    def select(self, target: str | None, value: str | None = None) -> list[str]:
+        chosen = super().select(target)
+        if target is None and value is not None:
+            return [name for name in chosen if name.endswith("/2048kB")]
+        return chosen
+
+    @classmethod
+    def parse(cls, value: object) -> str:
+        return str(parse_whole(cls, value, 0, _MOST_PAGES))
+
+    def _root(self) -> Path:
+        return self.host.sysfs / "devices/system/node"
+
+    def file(self, target: str) -> Path:
+        match = re.fullmatch(r"(node\d+)/(\d+kB)", target)
+        assert match, f"BUG: {target!r} did not come from targets()"
+        return self._root() / match[1] / f"hugepages/hugepages-{match[2]}/nr_hugepages"
+
+
+class IrqAffinity(FileKnob):
+    """/proc/irq/N/smp_affinity_list (proc(5)); a target is "irq42", or a PCI device for all its interrupts.
+
+    The kernel refuses interrupts that it manages itself (queues of NVMe, some NICs) with an input/output error.
+    """
+
+    name = "irq_affinity"
+    summary = "processors that may serve an interrupt"
+    values = "a list of processors: 0-1,4"
+    aims = "`irqN`, or a NIC for all its MSIs (none)"
+    where = "`/proc/irq/N/smp_affinity_list`"
+
+    def missing(self) -> str:
+        return f"{self.host.proc}/irq lists no interrupt whose affinity can be set"
+
+    def available(self) -> Availability:
+        if self.targets() and (pid := self._irqbalance()):
+            return Availability(f"irqbalance (pid {pid}) would move the interrupts again: systemctl stop irqbalance")
+        return super().available()
+
+    def targets(self) -> list[str]:
+        numbers = (path.parent.name for path in (self.host.proc / "irq").glob("[0-9]*/smp_affinity_list"))
+        return [f"irq{number}" for number in sorted(map(int, numbers))]
+
+    def select(self, target: str | None, value: str | None = None) -> list[str]:
+        if target is None and value is not None:
+            raise UsageError(
+                "irq_affinity needs a target", remedy="for instance irq42, or a PCI device like 0000:17:00.0"
+            )
+        if target is None or target.startswith("irq"):
+            return super().select(target)
+        return self._of_device(target)
+
+    @classmethod
+    def parse(cls, value: object) -> str:
+        try:
+            return format_list(_cpus(str(value)))
+        except ValueError:
+            raise cls.bad_value(value) from None
+
+    def show(self, state: str) -> str:
+        return format_list(_cpus(state)) if state.strip() else ""
+
+    def state_for(self, value: str, state: str, target: str) -> str:
+        present = set(_cpus(read_text(self.host.cpu_dir / "online")))
+        if absent := {*_cpus(value)} - present:
+            what = f"processor {format_list(absent)} is not online (online: {format_list(present)})"
+            raise Refused(what, self.place(target))
+        return super().state_for(value, state, target)
+
+    def _irqbalance(self) -> str:
+        """Return the pid of irqbalance, which writes these files every few seconds; empty when it does not run."""
+        # Not in one pattern: glob() would raise ProcessLookupError for a process that ends during the search.
+        for path in (process / "comm" for process in self.host.proc.glob("[0-9]*")):
+            try:
+                if path.read_text(errors="replace").strip() == "irqbalance":
+                    return path.parent.name
+            except OSError:  # it ended meanwhile
+                continue
+        return ""
+
+    def _of_device(self, name: str) -> list[str]:
+        device = PciDevice.find(self.host, name)
+        numbers = sorted(int(path.name) for path in (device.path / "msi_irqs").glob("[0-9]*"))
+        known = set(self.targets())
+        found = [f"irq{number}" for number in numbers if f"irq{number}" in known]
+        if not found:
+            raise Refused("the device has no MSI interrupt", f"{self.name} {device.address}")
+        return found
+
+    def file(self, target: str) -> Path:
+        return self.host.proc / "irq" / target.removeprefix("irq") / "smp_affinity_list"
+
+
+def _cpus(text: str) -> list[int]:
+    """Return the processors of a list; raise ValueError if it names none."""
+    if not (found := parse_list(text)):
+        raise ValueError(text)
+    return found
+
+
+# Number that switches each on, and its row in the file (drivers/iommu/intel/debugfs.c); 0 switches all off.
+_KINDS = MappingProxyType({"iotlb": 1, "devtlb": 2, "iec": 3, "svm_prq": 4})
+_ROWS = MappingProxyType({"inv_iotlb": "iotlb", "inv_devtlb": "devtlb", "inv_iec": "iec", "svm_prq": "svm_prq"})
+
+
+class TimedInvalidations(FileKnob):
+    """debugfs iommu/intel/dmar_perf_latency, which prints a row for each kind that is timed.
+
+    The state is the kinds, joined by commas: the file is not read as it is written. What had been counted before is
+    lost, because the kernel begins again.
+    """
+
+    name = "vtd_latency"
+    summary = "which invalidations of the Intel IOMMU are timed (collector vtd-latency)"
+    values = f"off, or some of {','.join(_KINDS)}"
+    where = "debugfs `dmar_perf_latency`"
+
+    def file(self, target: str = HOST_TARGET) -> Path:
+        return self.host.sysfs / "kernel/debug/iommu/intel/dmar_perf_latency"
+
+    def missing(self) -> str:
+        return f"{self.file()} does not exist (CONFIG_INTEL_IOMMU_DEBUGFS, root, an Intel IOMMU)"
+
+    def targets(self) -> list[str]:
+        try:
+            return [HOST_TARGET] if self.file().exists() else []
+        except PermissionError:  # debugfs is for root alone
+            return []
+
+    @classmethod
+    def parse(cls, value: object) -> str:
+        word = "off" if value is False else str(value).strip().lower()
+        kinds = {each.strip() for each in word.split(",")}
+        if word == "off":
+            return "off"
+        if not kinds <= set(_KINDS):
+            raise cls.bad_value(value)
+        return ",".join(kind for kind in _KINDS if kind in kinds)
+
+    def read(self, target: str) -> str:
+        words = (line.split() for line in super().read(target).splitlines())
+        rows = {_ROWS[each[0]] for each in words if each and each[0] in _ROWS}
+        return ",".join(kind for kind in _KINDS if kind in rows)
+
+    def show(self, state: str) -> str:
+        return state or "off"
+
+    def state_for(self, value: str, state: str, target: str) -> str:
+        return "" if value == "off" else value
+
+    def write(self, target: str, state: str) -> None:
+        write_text(self.file(), "0\n")
+        for kind in filter(None, state.split(",")):
+            write_text(self.file(), f"{_KINDS[kind]}\n")

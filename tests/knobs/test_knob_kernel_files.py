@@ -9,7 +9,7 @@ import pytest
 from knob_tree import Command, Tree
 
 from pollscope.base.errors import HostError, UsageError
-from pollscope.knobs import KnobSession, NotStuck, Refused, host, io_alloc, knobs_of, restore_all, vtd_latency
+from pollscope.knobs import KnobSession, NotStuck, Refused, host, knobs_of, llc_ways, restore_all, sysfs
 
 INFO = "sys/fs/resctrl/info/L3"
 LATENCY = "sys/kernel/debug/iommu/intel/dmar_perf_latency"
@@ -44,7 +44,7 @@ class Resctrl:
 @pytest.fixture
 def resctrl(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> Resctrl:
     found = Resctrl(tree)
-    monkeypatch.setattr(io_alloc, "write_text", found.take)
+    monkeypatch.setattr(llc_ways, "write_text", found.take)
     return found
 
 
@@ -87,7 +87,7 @@ def test_the_kernels_reason_is_reported_and_the_state_restored(
             raise HostError("the kernel refused it: Invalid argument", str(path))
         resctrl.take(path, text)
 
-    monkeypatch.setattr(io_alloc, "write_text", refuse)
+    monkeypatch.setattr(llc_ways, "write_text", refuse)
     with KnobSession("test", tree.host) as session, pytest.raises(HostError, match="overlaps with exclusive group"):
         session.set("ddio_ways", None, 4)
     assert (tree.root / f"{INFO}/io_alloc").read_text() == "disabled\n"
@@ -137,7 +137,7 @@ def latency(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         show()
 
     show()
-    monkeypatch.setattr(vtd_latency, "write_text", take)
+    monkeypatch.setattr(sysfs, "write_text", take)
     return switched
 
 
@@ -165,7 +165,7 @@ def test_a_kind_that_the_kernel_does_not_time_is_given_back(tree: Tree, latency:
 
 
 def test_a_kernel_that_ignores_a_kind_is_seen(tree: Tree, latency: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vtd_latency, "write_text", lambda _path, _text: None)
+    monkeypatch.setattr(sysfs, "write_text", lambda _path, _text: None)
     with KnobSession("test", tree.host) as session, pytest.raises(NotStuck, match="asked for iotlb, reads off"):
         session.set("vtd_latency", None, "iotlb")
     assert latency == []
