@@ -11,9 +11,10 @@ Unit paths go from the whole to the part, joined by "/": `socket0/stack1:PCIe1/p
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -116,32 +117,36 @@ def write_samples(path: Path, samples: Iterable[SourceSample]) -> int:
         UsageError: the ending is none of the three.
         OSError: the file cannot be written.
     """
-    writers = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
-    writer = writers.get(path.suffix)
-    if writer is None:
+    writers = {".csv": _csv_table, ".jsonl": _json_lines, ".parquet": _parquet_table}
+    if path.suffix not in writers:
         raise UsageError(f"unknown ending {path.suffix!r}", str(path), f"use one of {', '.join(writers)}")
-    return writer(path, samples)
+    count, rest = 0, iter(samples)
+    with writers[path.suffix](path) as write:
+        while batch := list(islice(rest, 65536)):
+            write(batch)
+            count += len(batch)
+    return count
 
 
-def _write_csv(path: Path, samples: Iterable[SourceSample]) -> int:
-    count = 0
+_Write = Callable[[list[SourceSample]], None]
+
+
+@contextmanager
+def _csv_table(path: Path) -> Iterator[_Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(SourceSample._fields)
-        for count, sample in enumerate(samples, 1):  # noqa: B007 (the count is what is returned)
-            table.writerow(sample)
-    return count
+        yield table.writerows
 
 
-def _write_jsonl(path: Path, samples: Iterable[SourceSample]) -> int:
-    count = 0
+@contextmanager
+def _json_lines(path: Path) -> Iterator[_Write]:
     with path.open("w", encoding="utf-8") as file:
-        for count, sample in enumerate(samples, 1):  # noqa: B007
-            file.write(json.dumps(sample._asdict()) + "\n")
-    return count
+        yield lambda batch: file.writelines(json.dumps(sample._asdict()) + "\n" for sample in batch)
 
 
-def _write_parquet(path: Path, samples: Iterable[SourceSample]) -> int:
+@contextmanager
+def _parquet_table(path: Path) -> Iterator[_Write]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -150,30 +155,16 @@ def _write_parquet(path: Path, samples: Iterable[SourceSample]) -> int:
         [("t_ns", pa.int64()), ("value", number), ("integer", pa.int64())]
         + [(name, text) for name in ("source", "unit_path", "metric", "text", "unit", "kind", "reason")]
     )
-    count = 0
     with pq.ParquetWriter(path, schema) as writer:
-        for batch in _batches(samples, 65536):
-            writer.write_table(pa.Table.from_pylist([_parquet_row(s) for s in batch], schema=schema))
-            count += len(batch)
-    return count
+        yield lambda batch: writer.write_table(pa.Table.from_pylist(list(map(_parquet_row, batch)), schema=schema))
 
 
 def _parquet_row(sample: SourceSample) -> dict[str, object]:
     """Return typed columns: numbers in `value` (integers, which floats may round, in `integer` too), text in `text`."""
-    row: dict[str, object] = sample._asdict()
-    row["text"] = sample.value if isinstance(sample.value, str) else None
-    exact = isinstance(sample.value, int) and abs(sample.value) < 1 << 63
-    row["integer"] = sample.value if exact else None
-    row["value"] = None if isinstance(sample.value, str) or sample.value is None else float(sample.value)
-    return row
-
-
-def _batches(samples: Iterable[SourceSample], size: int) -> Iterator[list[SourceSample]]:
-    batch: list[SourceSample] = []
-    for sample in samples:
-        batch.append(sample)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    value = sample.value
+    exact = isinstance(value, int) and abs(value) < 1 << 63
+    return sample._asdict() | {
+        "text": value if isinstance(value, str) else None,
+        "integer": value if exact else None,
+        "value": None if isinstance(value, str) or value is None else float(value),
+    }

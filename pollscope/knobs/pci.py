@@ -14,7 +14,7 @@ from pollscope.knobs.host import KnobHost
 
 _ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([01][0-9a-f])\.([0-7])")
 _ROOT_BUS = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
-_HEADER_BYTES = 64
+_HEADER_BYTES, _STATUS_HAS_LIST = 64, 0x10
 _EXTENDED_START = 0x100
 _CONFIG_BYTES = 4096
 PCI_EXPRESS = 0x10  # capability id, PCI Express Base Specification 7.5.3
@@ -121,17 +121,8 @@ class PciDevice:
         return content
 
     def has_capability(self, identity: int) -> bool:
-        """Return whether the capability list in the first 256 bytes holds a capability (PCI Local Bus 3.0, 6.7)."""
-        content = self.config()
-        if len(content) <= _HEADER_BYTES:
-            return False
-        offset, seen = content[0x34] & 0xFC, set[int]()
-        while offset >= _HEADER_BYTES and offset not in seen and offset + 1 < len(content):
-            seen.add(offset)
-            if content[offset] == identity:
-                return True
-            offset = content[offset + 1] & 0xFC
-        return False
+        """Return whether its configuration space holds a capability."""
+        return bool(capability(self.config(), identity))
 
     def extended_capabilities(self) -> Iterator[tuple[int, int]]:
         """Return (offset, capability id) along the extended chain (PCI Express Base Specification 7.6.3).
@@ -187,6 +178,22 @@ class PciDevice:
             return int((self.path / name).read_text(), 16)
         except (OSError, ValueError) as error:
             raise HostError(f"{name} cannot be read", self.address) from error
+
+
+def capability(config: bytes, identity: int) -> int:
+    """Return the offset of a capability in the list of the first 256 bytes; 0 if it is not there.
+
+    Source: PCI Local Bus Specification 3.0, 6.7.
+    """
+    if len(config) <= _HEADER_BYTES or not config[0x06] & _STATUS_HAS_LIST:
+        return 0
+    offset, seen = config[0x34] & 0xFC, set[int]()
+    while offset >= _HEADER_BYTES and offset + 1 < len(config) and offset not in seen:
+        seen.add(offset)
+        if config[offset] == identity:
+            return offset
+        offset = config[offset + 1] & 0xFC
+    return 0
 
 
 def network_devices(host: KnobHost) -> list[PciDevice]:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 
 from pollscope.collectors.parsing import Origin, numbered
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, Value, reading
+from pollscope.knobs.pci import PCI_EXPRESS, capability
 from pollscope.knobs.platforms import DdioBit, Platform, of_root_port
 
 _SPEEDS = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
-_EXPRESS, _STATUS_HAS_LIST = 0x10, 0x10
 _NO_SNOOP_BIT = 3
+_NO_EXPRESS = "no PCI Express capability readable (conventional PCI, virtual device, or not root)"
 # Bits of Device Control and Device Control 2. 10-bit tags below 256 are not used (2.2.6.2).
 _EXTENDED_TAGS, _TEN_BIT_TAGS, _TEN_BIT_TAG_COUNT = 8, 12, 768
 
@@ -38,7 +39,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         config = bytes.fromhex(match[4])
         cells = [(SourceMetric("identity", "", Kind.STATE), match[3], ""), *_express(config)]
         if role == "nic":
-            cells += _tags(config)
+            cells.append(_tags(config))
         else:
             cells += [(SourceMetric("device_below", "", Kind.STATE), below, ""), *_ddio(match[3], config)]
         yield reading(t_ns, f"device:{match[1]}", cells)
@@ -48,60 +49,35 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
 def _express(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
     """Return fields of the PCI Express capability; absent as a whole for a device without one."""
-    base = _capability(config)
-    why = "no PCI Express capability readable (conventional PCI, virtual device, or not root)"
-    control = _word(config, base, 8) if base else None
-    status = _word(config, base, 0x12) if base else None
-    capability = _word(config, base, 0x0C) if base else None
-    for name, register in (("link", status), ("link_most", capability)):
-        speed = _SPEEDS.get(register & 0xF) if register is not None else None
-        width = (register >> 4) & 0x3F if register is not None else None
-        yield SourceMetric(f"{name}_speed", "1/s", Kind.STATE), speed, why
-        yield SourceMetric(f"{name}_width", "1", Kind.STATE), width or None, why
-    yield (
-        SourceMetric("max_payload", "B", Kind.STATE),
-        128 << ((control >> 5) & 7) if control is not None else None,
-        why,
-    )
-    yield (
-        SourceMetric("max_read_request", "B", Kind.STATE),
-        128 << ((control >> 12) & 7) if control is not None else None,
-        why,
-    )
-    yield SourceMetric("relaxed_ordering", "1", Kind.STATE), (control >> 4) & 1 if control is not None else None, why
-    yield SourceMetric("no_snoop", "1", Kind.STATE), (control >> 11) & 1 if control is not None else None, why
+    control = _word(config, 8)
+    for name, register in (("link", _word(config, 0x12)), ("link_most", _word(config, 0x0C))):
+        speed, width = (None, None) if register is None else (_SPEEDS.get(register & 0xF), register >> 4 & 0x3F)
+        yield SourceMetric(f"{name}_speed", "1/s", Kind.STATE), speed, _NO_EXPRESS
+        yield SourceMetric(f"{name}_width", "1", Kind.STATE), width or None, _NO_EXPRESS
+    for name, shift in (("max_payload", 5), ("max_read_request", 12)):
+        size = None if control is None else 128 << (control >> shift & 7)
+        yield SourceMetric(name, "B", Kind.STATE), size, _NO_EXPRESS
+    for name, bit in (("relaxed_ordering", 4), ("no_snoop", 11)):
+        yield SourceMetric(name, "1", Kind.STATE), None if control is None else control >> bit & 1, _NO_EXPRESS
 
 
-def _tags(config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:
+def _tags(config: bytes) -> tuple[SourceMetric, Value, str]:
     """Return how many reads the device may have under way: tags of 5, 8 or 10 bits by its control registers."""
-    base = _capability(config)
-    control = _word(config, base, 8) if base else None
-    control2 = _word(config, base, 0x28) if base else None
-    metric = SourceMetric("tags", "1", Kind.STATE)
+    control, control2 = _word(config, 8), _word(config, 0x28)
     if control is None or control2 is None:
-        yield metric, None, "no PCI Express capability readable (conventional PCI, virtual device, or not root)"
+        count = None
     elif control2 >> _TEN_BIT_TAGS & 1:
-        yield metric, _TEN_BIT_TAG_COUNT, ""
+        count = _TEN_BIT_TAG_COUNT
     else:
-        yield metric, 256 if control >> _EXTENDED_TAGS & 1 else 32, ""
+        count = 256 if control >> _EXTENDED_TAGS & 1 else 32
+    return SourceMetric("tags", "1", Kind.STATE), count, _NO_EXPRESS
 
 
-def _capability(config: bytes) -> int:
-    """Return the offset of the PCI Express capability, 0 if there is none."""
-    if len(config) <= 0x40 or not config[0x06] & _STATUS_HAS_LIST:
-        return 0
-    offset, seen = config[0x34] & 0xFC, set[int]()
-    while offset >= 0x40 and offset + 1 < len(config) and offset not in seen:
-        seen.add(offset)
-        if config[offset] == _EXPRESS:
-            return offset
-        offset = config[offset + 1] & 0xFC
-    return 0
-
-
-def _word(config: bytes, base: int, offset: int) -> int | None:
+def _word(config: bytes, offset: int) -> int | None:
+    """Return a register of the PCI Express capability; None if there is none."""
+    base = capability(config, PCI_EXPRESS)
     piece = config[base + offset : base + offset + 2]
-    return int.from_bytes(piece, "little") if len(piece) == 2 else None
+    return int.from_bytes(piece, "little") if base and len(piece) == 2 else None
 
 
 def _ddio(identity: str, config: bytes) -> Iterator[tuple[SourceMetric, Value, str]]:

@@ -95,9 +95,10 @@ class _NamedEvents(ToolCollector):
     binary, package = "perf", "linux-perf"
     parser = staticmethod(stat.parse)
     why_absent = ""
+    pmu = ""  # kind of the PMU that names its events
 
     def events(self) -> list[Event]:
-        raise NotImplementedError
+        return named_events(PMUS, self.pmu)
 
     def probe(self) -> ProbeResult:
         availability = super().probe()
@@ -172,9 +173,7 @@ class VtdPmu(_NamedEvents):
     name, summary = "vtd-pmu", "IOTLB lookups and hits, page walks of the Intel IOMMU's own PMU"
     notes = "per interval; the events that the PMU offers here"
     why_absent = "no dmar* PMU (it needs kernel 6.3, VT-d switched on, and a processor that has it)"
-
-    def events(self) -> list[Event]:
-        return named_events(PMUS, "dmar")
+    pmu = "dmar"
 
 
 class AmdIommuPmu(_NamedEvents):
@@ -183,6 +182,4 @@ class AmdIommuPmu(_NamedEvents):
     name, summary = "amd-iommu", "IOTLB hits and misses of the AMD IOMMU's PMU"
     notes = "per interval; the events that the PMU offers here"
     why_absent = "no amd_iommu_* PMU (not an AMD server, IOMMU off, or hidden by a hypervisor)"
-
-    def events(self) -> list[Event]:
-        return named_events(PMUS, "amd_iommu")
+    pmu = "amd_iommu"
