@@ -343,75 +343,10 @@ def simulate(
     Raises:
         UsageError: a number is negative, no number or impossible.
     """
-    randoms = _randoms(seed, parts)
+    randoms = [np.random.Generator(np.random.PCG64(each)) for each in np.random.SeedSequence(seed).spawn(parts)]
     with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
         found = list(pool.map(_runner(system, window_ns, warmup_ns), randoms))
     return _joined(system, found, window_ns)
-
-
-def _randoms(seed: int, parts: int) -> list[np.random.Generator]:
-    return [np.random.Generator(np.random.PCG64(each)) for each in np.random.SeedSequence(seed).spawn(parts)]
-
-
-@dataclass(frozen=True)
-class Precise:
-    """Hold a percentile that was simulated until its interval was narrow enough.
-
-    Attributes:
-        outcome: of the last, longest simulation, from which the percentile comes.
-        percentile_ns: with the 95 % interval of its independent parts.
-    """
-
-    outcome: Outcome
-    percentile_ns: Estimate
-
-
-# Parts of a simulation whose percentiles are samples: with 16 the t quantile is 9 % above the normal one.
-_PRECISE_PARTS = 16
-# A pilot determines a variance to within a third; the next simulation is longer than required by this factor.
-_PILOT_MARGIN = 1.3
-# A simulation is at most this many times as long as its pilot, whose variance may be a bad guess.
-_LONGEST_STEP = 64.0
-# Packets of a part of the first pilot.
-_PILOT_PACKETS = 20_000
-
-
-@checked
-def simulate_until(
-    system: System,
-    percent: Annotated[float, Field(ge=0, le=100)],
-    within: Positive,
-    warmup_ns: float = 0.0,
-    seed: int = 1,
-) -> Precise:
-    """Simulate until a percentile's 95 % interval is at most `within` (a share) to either side.
-
-    Each simulation is the pilot of the next, longer one and is then thrown away: an interval that ends because it was
-    narrow would be so by luck too often (Stein 1945).
-
-    Args:
-        system: with traffic, below saturation.
-        percent: 0 to 100.
-        within: half width over the percentile.
-        warmup_ns: simulated time before each part.
-        seed: the same gives the same bits.
-
-    Raises:
-        UsageError: a number is negative, no number or impossible.
-    """
-    window_ns = _PILOT_PACKETS / system.arrivals.rate_pps * NS_PER_S
-    while True:
-        randoms = _randoms(seed, _PRECISE_PARTS)
-        run = _runner(system, window_ns, warmup_ns)
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            found = list(pool.map(run, randoms))
-        percentiles = [float(_histogram(part.recorded).percentile(percent)) for part in found]
-        interval = mean_estimate(percentiles)
-        half = (interval.high - interval.low) / 2 / interval.value
-        if half <= within:
-            return Precise(_joined(system, found, window_ns), interval)
-        window_ns *= min(_LONGEST_STEP, max(2.0, _PILOT_MARGIN * (half / within) ** 2))
-        seed += 1
 
 
 @dataclass(frozen=True)
