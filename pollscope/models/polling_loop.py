@@ -38,7 +38,7 @@ IDLE, WAITS, STRUCK = range(3)
 
 
 class Layout(NamedTuple):
-    """Describe which core reads which queues, and its costs. Times in ns.
+    """Describe which core reads which queues, and its costs; other names are those of PollingCores and Arrivals.
 
     Attributes:
         first, step, number: queues that a core reads: first, first + step, ...
@@ -46,18 +46,7 @@ class Layout(NamedTuple):
         room: packets that fit into each queue.
         serial: queues whose readers take turns.
         below: share of the traffic up to each RX queue, itself included; the last is 1.
-        batch: packets that arrive together, for one RX queue.
-        turn_ns, sent_ns: of an iteration of the generator in which it sends, and for each of its packets. most: packets
-            per iteration; at least a batch.
-        burst: most packets of a poll.
-        empty_ns: of a poll that finds nothing, by core.
-        busy_poll_ns: of a poll that finds packets beside the packets, by core.
-        packet_ns: of each packet before its service, by core (a dispatcher has no service).
-        ring_ns: serial part of putting packets into a shared ring, or of taking them out, for each operation.
-        ring_packet_ns: the same for each packet of it.
-        ring_contended_ns: extra time of an operation that had to wait for its turn: the cache line is elsewhere.
-        path_ns: added to the time of each packet: wire, NIC, generator.
-        together: the packets of a burst are sent when the last one is done.
+        empty_ns, busy_poll_ns, packet_ns: by core. A dispatcher has no service.
     """
 
     first: NDArray[np.int64]

@@ -20,19 +20,14 @@ ARRIVED, MISSED, SERVED, SEEN = range(4)
 
 
 class Ready(NamedTuple):
-    """Queues, cores and ready sets. Times in ns.
+    """Queues, cores and ready sets; other names are those of QwaitCores.
 
     Attributes:
         below: share of the traffic up to each queue, itself included; the last is 1.
         queue_set: ready set of each queue; those of a set are adjacent.
         core_set: ready set that a core asks.
         first: first queue of each set, followed by the number of queues.
-        qwait_ns: from asking to the packet.
-        notice_ns: from an arrival to the ready set while a core is halted.
-        wake_up_ns: of a halted core.
-        per_ready_ns: extra time per ready queue, for a ready set in software.
         strict: the first ready queue of a set is served, whichever was served last.
-        turns: packets that each queue gives at most before it is another's turn.
     """
 
     below: NDArray[np.float64]

@@ -30,49 +30,32 @@ def serve(
     random: np.random.Generator,
     draws: Draws,
     free_ns: NDArray[np.float64],
-    begins_ns: NDArray[np.float64],
     warmup_ns: float,
     window_ns: float,
     waits: bool,
     recorded: Recorded,
-    counted: NDArray[np.int64],
-) -> None:
-    """Run from an empty queue; record packets that arrive in the window.
+) -> int:
+    """Run from an empty queue; record packets that arrive in the window, and return their number.
 
     Args:
         random: of this loop alone.
         draws: distributions.
         free_ns: when each server is free, all zero; changed.
-        begins_ns: room for the packets that may wait at most; none is no limit. Changed.
         warmup_ns: before the window.
         window_ns: the window.
         waits: record the time until service begins instead of the time in the system.
         recorded: filled with it.
-        counted: filled with arrivals and refused arrivals in the window.
-
-    The instants at which packets in a row begin do not decrease, so a ring of them tells how many wait.
     """
-    began, head, room = 0, 0, begins_ns.size
-    last, end_ns = recorded.batch_sums.size - 1, warmup_ns + window_ns
+    arrived, last, end_ns = 0, recorded.batch_sums.size - 1, warmup_ns + window_ns
     parts_per_ns = recorded.batch_sums.size / window_ns
     now_ns = next_gap_ns(random, draws)
     while now_ns < end_ns:
-        counts = now_ns >= warmup_ns
-        while began > 0 and begins_ns[head] <= now_ns:
-            head, began = (head + 1) % room, began - 1
-        if counts:
-            counted[0] += 1
         begin_ns = max(now_ns, free_ns[0])
-        if room > 0 and began == room:
-            if counts:
-                counted[1] += 1
-        else:
-            if room > 0 and begin_ns > now_ns:
-                begins_ns[(head + began) % room] = begin_ns
-                began += 1
-            done_ns = begin_ns + next_service_ns(random, draws)
-            _occupied_until(free_ns, done_ns)
-            if counts:
-                part = min(last, int((now_ns - warmup_ns) * parts_per_ns))
-                record(recorded, (begin_ns if waits else done_ns) - now_ns, part)
+        done_ns = begin_ns + next_service_ns(random, draws)
+        _occupied_until(free_ns, done_ns)
+        if now_ns >= warmup_ns:
+            arrived += 1
+            part = min(last, int((now_ns - warmup_ns) * parts_per_ns))
+            record(recorded, (begin_ns if waits else done_ns) - now_ns, part)
         now_ns += next_gap_ns(random, draws)
+    return arrived

@@ -133,7 +133,6 @@ class SharedServers:
         service: of a packet.
         servers: how many.
         hiccups: part of the service.
-        room: packets that may wait at most; 0 is no limit, and then servers must keep up (utilisation below 1).
         quantity: what is recorded: `stay`, the time in the system, or `wait`, that until service begins.
     """
 
@@ -141,7 +140,6 @@ class SharedServers:
     service: Service
     servers: Count = 1
     hiccups: Hiccups = Hiccups()
-    room: Whole = 0
     quantity: Literal["stay", "wait"] = "stay"
 
     def __post_init__(self) -> None:
@@ -150,9 +148,8 @@ class SharedServers:
         if self.arrivals.batch > 1 or self.hiccups.while_idle:
             what = "serve packets that come one at a time, and hiccups strike packets"
             raise UsageError(what, "SharedServers", "PollingCores have batches and hiccups of polls")
-        if not self.room:
-            each_ns = self.service.average_ns + self.hiccups.average_ns
-            stable("SharedServers", self.arrivals.rate_pps * each_ns / NS_PER_S / self.servers)
+        each_ns = self.service.average_ns + self.hiccups.average_ns
+        stable("SharedServers", self.arrivals.rate_pps * each_ns / NS_PER_S / self.servers)
 
 
 @model
@@ -372,12 +369,11 @@ def _runner(system: System, window_ns: float, warmup_ns: float) -> Callable[[np.
 def _servers(system: SharedServers, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
     from pollscope.models.servers_loop import serve
 
-    recorded, counted = _empty(), np.zeros(2, np.int64)
+    recorded = _empty()
     draws = _draws(system.arrivals, system.service, system.hiccups)
     waits = system.quantity == "wait"
-    free_ns, begins_ns = np.zeros(system.servers), np.zeros(system.room)
-    serve(random, draws, free_ns, begins_ns, warmup_ns, window_ns, waits, recorded, counted)
-    return _Part(recorded, int(counted[0]), int(counted[1]))
+    arrived = serve(random, draws, np.zeros(system.servers), warmup_ns, window_ns, waits, recorded)
+    return _Part(recorded, arrived, 0)
 
 
 def _cores(system: PollingCores, window_ns: float, warmup_ns: float, random: np.random.Generator) -> _Part:
