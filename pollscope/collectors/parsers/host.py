@@ -15,11 +15,7 @@ _LINE = re.compile(r"(cpu\d+) 0x([0-9a-f]+) ([0-9a-f]{1,16})")
 
 
 def parse_registers(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read APERF and MPERF as recorded: `cpuN ADDRESS HEX` lines.
-
-    Raises:
-        ParseError: no register in it.
-    """
+    """Read APERF and MPERF as recorded: `cpuN ADDRESS HEX` lines."""
     found, t_ns = False, origin.now()
     for number, text in numbered(lines, origin):
         match = _LINE.fullmatch(text)
@@ -53,9 +49,6 @@ def parse_lscpu(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Read `lscpu -J`, as states; nested `children` (util-linux 2.38 and later) are flattened.
 
     A field without data is a heading.
-
-    Raises:
-        ParseError: not the JSON of lscpu.
     """
     try:
         document: Any = json.loads("".join(without_mark(lines, origin)))
@@ -85,9 +78,6 @@ def parse_vtd_latency(lines: Iterable[str], origin: Origin) -> Iterator[Reading]
     """Read debugfs `dmar_perf_latency`, one table per unit, one row per kind of invalidation.
 
     Its header has ranges (`<0.1us`, ..., `max(us)`, `average(us)`).
-
-    Raises:
-        ParseError: no unit in it.
     """
     unit, header, t_ns, found = "", list[str](), origin.now(), False
     for number, text in numbered(lines, origin):

@@ -24,9 +24,6 @@ _STATE = SourceMetric("translation", "", Kind.STATE)
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Read a listing of sources/host.py, or lines of a kernel log; the log alone proves nothing, and the result says
     so.
-
-    Raises:
-        ParseError: neither is found in it.
     """
     units, devices, options, log, noiommu = [], list[list[str]](), list[str](), dict[str, str](), "-"
     listed = False

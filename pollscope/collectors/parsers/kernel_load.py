@@ -28,11 +28,7 @@ _WITHOUT_CPU = {"ERR", "MIS"}  # rows of /proc/interrupts with one number for th
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read one snapshot of one of the three files; `origin.label` is its name (stat, interrupts, softirqs).
-
-    Raises:
-        ParseError: the text is none of the three.
-    """
+    """Read one snapshot of one of the three files; `origin.label` is its name (stat, interrupts, softirqs)."""
     if origin.label == "stat" or not origin.label:
         yield from _parse_stat(lines, origin)
     else:

@@ -22,11 +22,7 @@ _EXTENDED_TAGS, _TEN_BIT_TAGS, _TEN_BIT_TAG_COUNT = 8, 12, 768
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read a listing.
-
-    Raises:
-        ParseError: no device in it.
-    """
+    """Read a listing."""
     found, t_ns = False, origin.now()
     for number, text in numbered(lines, origin):
         match = re.fullmatch(r"device (\S+) (nic|rootport:\S+) ([0-9a-f]{4}:[0-9a-f]{4}) ((?:[0-9a-f]{2})*)", text)

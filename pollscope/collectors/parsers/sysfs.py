@@ -27,11 +27,7 @@ _IDLE_KNOWN = counter_metrics("sysfs-cpuidle")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read `path=value` lines; `path!reason` says why a file could not be read.
-
-    Raises:
-        ParseError: no such line in it.
-    """
+    """Read `path=value` lines; `path!reason` says why a file could not be read."""
     found, t_ns = False, origin.now()
     zones = _Zones()
     for number, text in numbered(lines, origin):
