@@ -126,7 +126,12 @@ class KnobSession(Holding):
         require_nobody_between(self.host, self._caller)
         self.host = replace(self.host, inherited=(self.lock.descriptor,))
         self.knobs = knobs_of(self.host)
-        self._restore_left_behind()
+        pending = left_behind(self.host)
+        if pending and self.restore_first:
+            self.restored_first = restore_all(self.host, self.knobs)
+            pending = left_behind(self.host)
+        if pending:
+            raise LeftBehind(pending, remedy="pollscope knob restore, or start with --restore-first")
 
     def end(self, error: BaseException | None) -> list[RestoreResult]:
         """Restore all changes, except those made by hand without an error."""
@@ -179,40 +184,26 @@ class KnobSession(Holding):
         # A run's journal holds only its own changes; that of `knob set` also holds those of earlier commands.
         return not self.by_hand or entry.number in self._touched
 
-    def _restore_left_behind(self) -> None:
-        pending = left_behind(self.host)
-        if pending and self.restore_first:
-            self.restored_first = restore_all(self.host, self.knobs)
-            pending = left_behind(self.host)
-        if pending:
-            raise LeftBehind(pending, remedy="pollscope knob restore, or start with --restore-first")
-
     def _set_one(self, knob: Knob, target: str, present: str, state: str) -> Change:
         if self._journal is None:
             self._journal = Journal.open_or_create(self._path, self._header())
         journal = self._journal
-        self._close_restored_by_reboot(journal, knob, target, present)
         before = journal.find(knob.name, target)
+        # An entry of an earlier boot is over, unless the hardware still holds the change.
+        if before and before.boot_id != self.host.boot_id() and (knob.holder != "hardware" or present == before.old):
+            journal.restored(before, "reboot")
+            before = journal.find(knob.name, target)
         require_same_device(knob, before)
-        self._refuse_changed(knob, before, present)
+        if before and before.phase is Phase.SET and present != before.found:
+            raise ChangedUnderUs(
+                f"changed by someone else: we set {knob.show(before.new)}, now {knob.show(present)}",
+                f"{knob.name} {target}",
+                "find out who, then pollscope knob restore",
+            )
         entry = journal.set(knob.name, target, present, state, self.host.boot_id(), knob.device(target))
         self._touched.add(entry.number)
         change(journal, knob, entry)
         return Change(knob.name, target, knob.show(present), knob.show(state))
-
-    def _close_restored_by_reboot(self, journal: Journal, knob: Knob, target: str, present: str) -> None:
-        """Close an entry of an earlier boot, unless the hardware still holds the change."""
-        entry = journal.find(knob.name, target)
-        if entry and entry.boot_id != self.host.boot_id() and (knob.holder != "hardware" or present == entry.old):
-            journal.restored(entry, "reboot")
-
-    def _refuse_changed(self, knob: Knob, entry: Entry | None, present: str) -> None:
-        if entry and entry.phase is Phase.SET and present != entry.found:
-            raise ChangedUnderUs(
-                f"changed by someone else: we set {knob.show(entry.new)}, now {knob.show(present)}",
-                f"{knob.name} {entry.target}",
-                "find out who, then pollscope knob restore",
-            )
 
     def _header(self) -> JournalHeader:
         owner = Owner.of_this_process(self.what)

@@ -227,19 +227,11 @@ def _append(path: Path, content: Mapping[str, Any]) -> None:
             raise
 
 
-def _whole_lines(path: Path) -> tuple[int, bool]:
-    """Return the length of a file's complete lines in bytes, and whether an incomplete line follows."""
-    if not path.exists():
-        return 0, False
-    content = read_plain(path)
-    whole = content.rfind(b"\n") + 1
-    return whole, whole != len(content)
-
-
 def _drop_torn_line(path: Path) -> bool:
     """Remove an incomplete last line of a file; return whether there was one."""
-    whole_bytes, torn = _whole_lines(path)
-    if torn:
+    content = read_plain(path) if path.exists() else b""
+    whole_bytes = content.rfind(b"\n") + 1
+    if torn := whole_bytes != len(content):
         with open(open_plain(path, os.O_RDWR), "r+b") as file:
             file.truncate(whole_bytes)
     return torn

@@ -40,7 +40,7 @@ _READABLE_UNITS = {
     "mpps": ("1/s", 1e6),
 }
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
-_TABLE_VALUE = re.compile(r"(\S+)(?:\s*\[([^\]]*)\])?")
+_TABLE_CELLS = re.compile(r"\|\|\s*([^|\s][^|]*?)\s*\|\|\s*([^|\s]+)(?:\s*\[([^\]]*)\])?\s*(?=\|\|)")
 _NEOHOST = counter_names("neohost")
 
 
@@ -86,30 +86,13 @@ def _neohost_tables(text: str, origin: Origin) -> Iterator[list[dict[str, Any]]]
     number = 1 + text.partition("|| Counter Name")[0].count("\n")
     for table in text.split("|| Counter Name")[1:]:
         _, *lines = table.split("\n")
-        found = [row for line in lines for row in _table_rows(line)]
-        for offset, line in enumerate(lines, number + 1):
-            if not _table_rows(line) and not _is_title(line.strip()):
-                origin.leave_out(offset, f"no row of two values: {line.strip()[:60]!r}")
+        rows = [_TABLE_CELLS.findall(line) if line.strip().startswith("||") else [] for line in lines]
+        for offset, (line, row) in enumerate(zip(map(str.strip, lines), rows, strict=True), number + 1):
+            is_title = not line.strip("=") or (line.startswith("||") and not any(map(str.isdigit, line)))
+            if not row and not is_title:
+                origin.leave_out(offset, f"no row of two values: {line[:60]!r}")
         number += len(lines)
-        yield found
-
-
-def _is_title(line: str) -> bool:
-    """Return whether a line is a ruler, the title of a group of rows, or blank."""
-    return not line.strip("=") or (line.startswith("||") and not any(map(str.isdigit, line)))
-
-
-def _table_rows(line: str) -> list[dict[str, Any]]:
-    """Return the contents of the two halves of a line."""
-    rows = [half.split("||") for half in _halves(line)]
-    pairs = [(cells[0].strip(), _TABLE_VALUE.fullmatch(cells[1].strip())) for cells in rows if len(cells) > 2]
-    return [{"name": name, "value": value[1], "units": value[2] or ""} for name, value in pairs if name and value]
-
-
-def _halves(line: str) -> list[str]:
-    """Return the two halves of a row, without the bars in front of them."""
-    left, bars, right = line.strip().partition("|||")
-    return [left[2:] + bars[1:], right] if left.startswith("||") else []
+        yield [dict(zip(("name", "value", "units"), cells, strict=True)) for row in rows for cells in row]
 
 
 def _entries(document: Any, group: str, item: str) -> Iterator[dict[str, Any]]:

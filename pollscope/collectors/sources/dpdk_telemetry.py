@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Collect from DPDK's telemetry socket."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pollscope.base.errors import HostError
@@ -40,7 +40,16 @@ class DpdkTelemetry(PollingCollector):
 
     def snapshot(self) -> Iterable[tuple[str, bytes]]:
         try:
-            yield from self._snapshot()
+            if self._connection is None:
+                found = self._sockets()
+                if not found:
+                    raise HostError("the DPDK application is gone", self.name)
+                self._connection = TelemetrySocket(found[0])
+            for port in self._connection.value("/ethdev/list") or []:
+                for command in ("/ethdev/stats", "/ethdev/xstats"):
+                    request = f"{command},{port}"
+                    yield request, self._connection.ask(request) + b"\n"
+            yield "/eal/lcore/usage", self._connection.ask("/eal/lcore/usage") + b"\n"
         except OSError:
             # The application restarted. The next snapshot connects again.
             self.release()
@@ -50,19 +59,3 @@ class DpdkTelemetry(PollingCollector):
         if self._connection is not None:
             self._connection.close()
         self._connection = None
-
-    def _snapshot(self) -> Iterator[tuple[str, bytes]]:
-        connection = self._connected()
-        for port in connection.value("/ethdev/list") or []:
-            for command in ("/ethdev/stats", "/ethdev/xstats"):
-                request = f"{command},{port}"
-                yield request, connection.ask(request) + b"\n"
-        yield "/eal/lcore/usage", connection.ask("/eal/lcore/usage") + b"\n"
-
-    def _connected(self) -> TelemetrySocket:
-        if self._connection is None:
-            found = self._sockets()
-            if not found:
-                raise HostError("the DPDK application is gone", self.name)
-            self._connection = TelemetrySocket(found[0])
-        return self._connection

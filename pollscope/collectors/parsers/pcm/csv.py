@@ -57,6 +57,7 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
         only shorter rows.
     """
     header: Header | None = None
+    starts = tuple(start.replace(",", mark) for start in meaning.first_row_starts for mark in _DELIMITERS)
     upper, ended, rows = "", False, _Rows(meaning)
     for number, line in enumerate(without_mark(lines, origin), 1):
         text, ended_before, ended = clean(line), ended, is_ended(line)
@@ -64,7 +65,7 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
             if header is None or header.rows != (upper, text):
                 header = join(upper, text, meaning, number, origin)
             upper = ""
-        elif _is_first_row(text, meaning):
+        elif text.startswith(starts):
             upper = text
         elif header is not None and text.strip():
             if not ended and ended_before and not header.ends_open:
@@ -78,11 +79,6 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
     rows.refuse_if_all_are_short(origin)
     if header is None:
         raise origin.refuse(0, f"no pair of {meaning.tool} header rows in it", f"record with: {meaning.tool} 1.0 -csv")
-
-
-def _is_first_row(text: str, meaning: Meaning) -> bool:
-    starts = (start.replace(",", d) for start in meaning.first_row_starts for d in _DELIMITERS)
-    return text.startswith(tuple(starts))
 
 
 def join(upper: str, lower: str, meaning: Meaning, number: int, origin: Origin) -> Header:
