@@ -11,7 +11,6 @@ from pollscope.base.errors import HostError
 from pollscope.collectors.interface import Collector, CollectorOutcome, Status
 from pollscope.collectors.parsing import Problems
 from pollscope.collectors.recording import Recorder
-from pollscope.collectors.rounds import Rounds, rounds_of
 
 _PATIENCE_S = 5.0
 _ALLOWED_FAILURES = 3
@@ -22,11 +21,10 @@ class PollingCollector(Collector):
 
     def __init__(self) -> None:
         self._recorder: Recorder | None = None
-        self._rounds: Rounds | None = None
-        self._ended = threading.Event()
-        self._fresh = self._leaving = False
-        self._started_ns = self._failures = self.cpu_ns = 0
-        self._kernel_log_check = ""
+        self._thread: threading.Thread | None = None
+        self._leaving = threading.Event()
+        self._started_ns = self._failures = self._cpu_ns = 0
+        self._failure = ""
         self._problems = Problems()
 
     @abstractmethod
@@ -46,47 +44,45 @@ class PollingCollector(Collector):
         if not availability.available:
             raise HostError(availability.reason, self.name, "see pollscope doctor")
         self._recorder = Recorder(folder, self.name, "snapshots")
-        self._ended.clear()
-        self._fresh, self._leaving, self._failures, self.cpu_ns = True, False, 0, 0
-        self._started_ns = time.monotonic_ns()
-        self._rounds = rounds_of(interval_ns)
-        self._rounds.join(self)
+        self._leaving.clear()
+        self._failures, self._cpu_ns, self._started_ns = 0, 0, time.monotonic_ns()
+        self._thread = threading.Thread(
+            target=self._run, args=(self._recorder, interval_ns), name=f"collect-{self.name}", daemon=True
+        )
+        self._thread.start()
 
-    @property
-    def pressing(self) -> bool:
-        """Return whether its first or its last snapshot is due."""
-        return self._fresh or self._leaving
+    def _run(self, recorder: Recorder, interval_ns: int) -> None:
+        """Take snapshots at multiples of the interval on the monotonic clock.
 
-    def take(self) -> bool:
-        """Take a snapshot; return False if it was the last."""
-        began_ns, last = time.thread_time_ns(), self._leaving
-        self._fresh = False
+        All collectors wake up together, so the measured programs are interrupted once per interval, and each collector
+        finds caches warmed by the one before. A late snapshot does not shift the next.
+        """
+        last = False
+        while self._take(recorder) and not last:
+            left_ns = interval_ns - time.monotonic_ns() % interval_ns
+            last = self._leaving.wait(None if self.once else left_ns / 1e9)
+
+    def _take(self, recorder: Recorder) -> bool:
+        """Take a snapshot; return False after too many failures."""
         try:
-            self._record()
+            for label, text in self.snapshot():
+                recorder.write(text, label)
             self._failures = 0
-        except Exception as error:  # an error of one source must not end the others
+        except Exception as error:  # an error of a source must not end the trial
             self._failures += 1
-            self._kernel_log_check = str(error) or type(error).__name__
-            self._problems.add(self._kernel_log_check)
-        self.cpu_ns += time.thread_time_ns() - began_ns
+            self._failure = str(error) or type(error).__name__
+            self._problems.add(self._failure)
+        self._cpu_ns = time.thread_time_ns()
         if self._failures == _ALLOWED_FAILURES:
-            self._kernel_log_check = f"gave up after {self._failures} failures: {self._kernel_log_check}"
-            last = True
-        if last:
-            self._ended.set()
-        return not last
-
-    def _record(self) -> None:
-        assert self._recorder is not None
-        for label, text in self.snapshot():
-            self._recorder.write(text, label)
+            self._failure = f"gave up after {self._failures} failures: {self._failure}"
+        return self._failures < _ALLOWED_FAILURES
 
     def stop(self) -> CollectorOutcome:
         assert self._recorder is not None, "BUG: not started"
-        assert self._rounds is not None, "BUG: not started"
-        self._leaving = True
-        self._rounds.press()
-        hung, empty = not self._ended.wait(_PATIENCE_S), self._recorder.size_bytes == 0
+        assert self._thread is not None, "BUG: not started"
+        self._leaving.set()
+        self._thread.join(_PATIENCE_S)
+        hung, empty = self._thread.is_alive(), self._recorder.size_bytes == 0
         if not hung:
             self.release()
         self._recorder.close()
@@ -94,7 +90,7 @@ class PollingCollector(Collector):
             self.name,
             Status.OK,
             "",
-            self.cpu_ns or None,
+            self._cpu_ns or None,
             self._started_ns,
             time.monotonic_ns(),
             self._recorder.path,
@@ -102,8 +98,8 @@ class PollingCollector(Collector):
         )
         if hung:
             outcome.status, outcome.reason = Status.HUNG, f"a read has not returned for {_PATIENCE_S:.0f} s"
-        elif self._kernel_log_check and (empty or self._kernel_log_check.startswith("gave up")):
-            outcome.status, outcome.reason = Status.FAILED, self._kernel_log_check
-        elif self._recorder.kernel_log_check:
-            outcome.status, outcome.reason = Status.FAILED, self._recorder.kernel_log_check
+        elif self._failure and (empty or self._failure.startswith("gave up")):
+            outcome.status, outcome.reason = Status.FAILED, self._failure
+        elif self._recorder.failure:
+            outcome.status, outcome.reason = Status.FAILED, self._recorder.failure
         return outcome

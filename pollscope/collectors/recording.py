@@ -43,11 +43,11 @@ class Recorder:
     It ends at MOST_BYTES; later output is dropped.
 
     Attributes:
-        kernel_log_check: why the recording is incomplete; empty if it is complete.
+        failure: why the recording is incomplete; empty if it is complete.
     """
 
     def __init__(self, folder: Path, source: str, kind: _RecordingKind) -> None:
-        self.path, self.kernel_log_check = folder / f"{source}.raw", ""
+        self.path, self.failure = folder / f"{source}.raw", ""
         self._raw = self.path.open("wb")
         self._pace = self.path.with_suffix(".pace").open("w", encoding="utf-8")
         self._pace.write(json.dumps({"format": FORMAT, "source": source, "kind": kind}) + "\n")
@@ -56,13 +56,13 @@ class Recorder:
 
     def write(self, data: bytes, label: str = "") -> None:
         """Add a piece; after `close`, and when the disk is full, it is dropped."""
-        with self._lock, self._noting_kernel_log_check():
+        with self._lock, self._noting_failure():
             if self._raw.closed:
                 return
             self.last_ns = time.monotonic_ns()
             if self._offset + len(data) > MOST_BYTES:
                 limit = f"{MOST_BYTES >> 20} MiB"
-                self.kernel_log_check = f"the recording was ended at {limit}: a longer interval, or a shorter window"
+                self.failure = f"the recording was ended at {limit}: a longer interval, or a shorter window"
                 return
             self._pace.write(f"{self._offset} {self.last_ns} {label}\n")
             self._raw.write(data)
@@ -75,15 +75,15 @@ class Recorder:
     def close(self) -> None:
         with self._lock:
             for file in (self._raw, self._pace):
-                with self._noting_kernel_log_check():
+                with self._noting_failure():
                     file.close()
 
     @contextmanager
-    def _noting_kernel_log_check(self) -> Iterator[None]:
+    def _noting_failure(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            self.kernel_log_check = f"the recording cannot be written: {error.strerror}"
+            self.failure = f"the recording cannot be written: {error.strerror}"
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ class ToolCollector(Collector):
         elif recorder.size_bytes == 0:
             what = f"{self.binary} gave nothing{_last_words(recorder.path, errors)}"
             outcome.status, outcome.reason = Status.FAILED, what
-        elif recorder.kernel_log_check:
-            outcome.status, outcome.reason = Status.FAILED, recorder.kernel_log_check
+        elif recorder.failure:
+            outcome.status, outcome.reason = Status.FAILED, recorder.failure
         return outcome
 
 
