@@ -40,7 +40,7 @@ def test_counters_of_a_nic_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> 
     """The kernel's answers are made here: no NIC changes its counters on demand."""
     counters = {"rx_packets": 1, "rx_drops": 2}
 
-    def call(_socket: object, _interface: str, head: bytes, room: int) -> bytes:
+    def answer(_nic: Statistics, head: bytes, room: int) -> bytes:
         command = struct.unpack_from("=I", head)[0]
         if command == ethtool._GSSET_INFO:
             return struct.pack("=IIQI", command, 0, 1 << ethtool._SET_STATS, len(counters))
@@ -49,7 +49,7 @@ def test_counters_of_a_nic_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> 
         assert room == 8 * len(counters)
         return head + struct.pack(f"={len(counters)}Q", *counters.values())
 
-    monkeypatch.setattr(ethtool, "_call", call)
+    monkeypatch.setattr(Statistics, "_answer", answer)
     nic = Statistics("eth9")
     assert nic.listing() == b"NIC statistics:\n     rx_packets: 1\n     rx_drops: 2\n"
     counters["rx_drops"] = 7

@@ -206,15 +206,16 @@ class Column(NamedTuple):
     scale: float = 1
 
 
-def by_unit(t_ns: int | None, cells: Iterable[tuple[Column, Cell]]) -> Iterator[Reading]:
-    """Return one reading per unit of the printed cells of a row."""
-    units: dict[str, tuple[list[SourceMetric], list[Cell]]] = {}
+def by_unit(t_ns: int | None, cells: Iterable[tuple[Column, Cell]], paths: Iterable[str] = ()) -> Iterator[Reading]:
+    """Return one reading per unit of the printed cells of a row, those of `paths` first."""
+    units: dict[str, tuple[list[SourceMetric], list[Cell]]] = {path: ([], []) for path in paths}
     for column, cell in cells:
         metrics, values = units.setdefault(column.path, ([], []))
         metrics.append(column.metric)
         values.append(scaled(cell, column.scale))
     for path, (metrics, values) in units.items():
-        yield row(t_ns, path, metrics, values)
+        if metrics:
+            yield row(t_ns, path, metrics, values)
 
 
 @lru_cache(maxsize=4096)

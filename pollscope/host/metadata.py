@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
@@ -132,34 +133,22 @@ def hypervisor(proc: Path = PROC, sys: Path = SYS) -> _Value:
     """Return the name of the hypervisor; `none` on bare metal."""
     if "hypervisor" not in cpuinfo(proc).get("flags", "").split():
         return "none"
-    vendor = _lscpu_field("Hypervisor vendor:")
-    if vendor:
+    if vendor := _hypervisor_vendor():
         return vendor
     product = read_text(sys / "class/dmi/id/product_name")
     vendor = read_text(sys / "class/dmi/id/sys_vendor")
     return " ".join(word for word in (vendor, product) if word) or "a hypervisor that does not name itself"
 
 
-def _lscpu_field(name: str) -> str | None:
+def _hypervisor_vendor() -> str | None:
     # lscpu(1) asks the processor itself (CPUID leaf 0x40000000), which no file in /sys shows.
     tool = shutil.which("lscpu")
     if tool is None:
         return None
-    done = subprocess.run([tool, "-J"], capture_output=True, text=True, check=False, timeout=10)
-    try:
-        fields = json.loads(done.stdout)["lscpu"]
-    except (ValueError, KeyError):
-        return None
-    return _find_field(fields, name)
-
-
-def _find_field(fields: list[dict[str, Any]], name: str) -> str | None:
-    for field in fields:
-        if field.get("field") == name:
-            return str(field["data"])
-        if found := _find_field(field.get("children", []), name):
-            return found
-    return None
+    plain = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run([tool], env=plain, capture_output=True, text=True, check=False, timeout=10)
+    found = re.search(r"^\s*Hypervisor vendor:\s*(.+)$", done.stdout, re.MULTILINE)
+    return found[1] if found else None
 
 
 def build_metadata(program: Path) -> dict[str, _Value]:

@@ -256,20 +256,13 @@ def _counts(raw: object, layout: BucketLayout, place: str) -> tuple[Integers, In
     length = _empty(layout).counts_len
     found = _right_counts(raw, length)
     if found is None:
-        found = {}
-        for pair in raw:
-            match pair:
-                case [int(index), int(count)] if 0 <= index < length and 0 < count <= LARGEST_VALUE:
-                    if index not in found:
-                        found[index] = count
-                        continue
-            raise UsageError(f"counts has the entry {pair!r}, allowed is [index below {length}, count]", place)
+        raise UsageError(f"counts has an entry that is not [index below {length}, count], or one index twice", place)
     indices = np.array(sorted(found), np.int64)
     return indices, np.array([found[index] for index in indices.tolist()], np.int64)
 
 
 def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
-    """Return the counts if all are valid, in a tenth of the time: a large run has millions of entries."""
+    """Return the counts if all are valid; a large run has millions of entries."""
     try:
         counts = dict(raw)
     except (TypeError, ValueError):

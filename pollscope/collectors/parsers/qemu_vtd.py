@@ -28,27 +28,18 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     if not re.fullmatch(r"[1-9]\d*", origin.label):
         raise origin.refuse(1, f"the interval has no length in ns: {origin.label!r}", "record again")
     counts: Counter[tuple[str, str]] = Counter()
-    devices: set[str] = set()
     for number, text in numbered(lines, origin):
         found = _PAGE.fullmatch(text.strip())
         if found:
-            devices.add(_device(int(found[2], 16)))
-            counts[EVENTS[found[1]], _device(int(found[2], 16))] += 1
+            source_id = int(found[2], 16)  # bus, device and function of PCI Express
+            counts[EVENTS[found[1]], f"{source_id >> 8:02x}:{source_id >> 3 & 31:02x}.{source_id & 7}"] += 1
         elif text.startswith("vtd_iotlb_reset"):
             counts["iotlb_resets", ""] += 1
         else:
             origin.leave_out(number, f"no event of the IOTLB: {text.strip()[:60]!r}")
-    yield from _rates(counts, sorted(devices), int(origin.label) / 1e9, origin)
-
-
-def _rates(counts: Counter[tuple[str, str]], devices: list[str], seconds: float, origin: Origin) -> Iterator[Reading]:
+    seconds = int(origin.label) / 1e9
     whole = {metric: sum(count for (name, _), count in counts.items() if name == metric) for metric in EVENTS.values()}
     yield reading(origin.now(), "emulated", ((_METRICS[name], count / seconds, "") for name, count in whole.items()))
-    for device in devices:
+    for device in sorted({device for _, device in counts if device}):
         cells = ((_METRICS[name], counts[name, device] / seconds, "") for name in ("iotlb_hits", "iotlb_misses"))
         yield reading(origin.now(), f"emulated/{device}", cells)
-
-
-def _device(source_id: int) -> str:
-    """Return bus, device and function of a PCI Express source id."""
-    return f"{source_id >> 8:02x}:{source_id >> 3 & 31:02x}.{source_id & 7}"

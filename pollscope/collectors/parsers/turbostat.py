@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pollscope.collectors.counter_names import counter_names
-from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, scaled, slug
-from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
+from pollscope.collectors.parsing import Cell, Column, Origin, by_unit, numbered, parse_cell, recognise_failure, slug
+from pollscope.collectors.sample import Kind, Reading, SourceMetric
 
 _PLACES = ("Package", "Die", "Node", "Core", "CPU")
 # CPU numbers, time stamps, and turbostat's own run time, none of which is a counter.
@@ -151,7 +151,7 @@ def _row(table: _TurbostatTable, cells: list[str], t_ns: int | None, number: int
         origin.leave_out(number, f"the row names no CPU: {' '.join(cells)[:60]!r}")
         return
     paths = {place: _path(place, where) for place in ("Package", "Die", "Core", "CPU")}
-    units: dict[str, tuple[list[SourceMetric], list[Cell]]] = {path: ([], []) for path in paths.values()}
+    printed: list[tuple[Column, Cell]] = []
     for column in table.columns:
         if column.index >= len(cells):
             break
@@ -160,18 +160,10 @@ def _row(table: _TurbostatTable, cells: list[str], t_ns: int | None, number: int
             # every later cell would be under a wrong name
             origin.leave_out(number, f"two values ran together: {cells[column.index]!r}")
             return
-        metrics, values = units[paths[column.place]]
-        metrics.append(column.metric)
-        values.append(_in_base_units(cell, column))
-    for path, (metrics, values) in units.items():
-        if metrics:
-            yield row(t_ns, path, metrics, values)
-
-
-def _in_base_units(cell: Cell, column: _Column) -> Cell:
-    if column.is_share and cell[0] is not None and cell[0] > _MOST_PERCENT:
-        return None, f"overflow: {cell[0]} %"
-    return cell if column.scale == 1 else scaled(cell, column.scale)
+        if column.is_share and cell[0] is not None and cell[0] > _MOST_PERCENT:
+            cell = None, f"overflow: {cell[0]} %"
+        printed.append((Column(paths[column.place], column.metric, column.scale), cell))
+    yield from by_unit(t_ns, printed, paths.values())
 
 
 def _place(column: str, header: list[str]) -> str:

@@ -53,7 +53,8 @@ class Ethtool(PollingCollector):
         reasons = []
         for name in names:
             try:
-                statistics(name)
+                with contextlib.closing(Statistics(name)) as one:
+                    one.listing()
                 return ProbeResult(True, ", ".join(names))
             except OSError as error:
                 reasons.append(str(error))
@@ -117,9 +118,16 @@ class Statistics:
         Raises:
             OSError: no such interface, or its driver has no counters.
         """
-        count = _count(self._control, self._interface)
-        self._take_names(self._answer(struct.pack("=III", _GSTRINGS, _SET_STATS, count), count * _NAME_BYTES), count)
-        values = struct.unpack(f"={count}Q", self._answer(struct.pack("=II", _GSTATS, count), count * 8))
+        sets = self._answer(struct.pack("=IIQ", _GSSET_INFO, 0, 1 << _SET_STATS), 4)
+        mask, count = struct.unpack_from("=QI", sets, 8)
+        if not mask or not count:
+            raise OSError(f"the driver of {self._interface} has no counters")
+        names = self._answer(struct.pack("=III", _GSTRINGS, _SET_STATS, count), count * _NAME_BYTES)[12:]
+        if names != self._names:
+            cells = (names[index * _NAME_BYTES : (index + 1) * _NAME_BYTES] for index in range(count))
+            self._beginnings = [f"     {cell.split(bytes(1))[0].decode(errors='replace')}: " for cell in cells]
+            self._names = names
+        values = struct.unpack_from(f"={count}Q", self._answer(struct.pack("=II", _GSTATS, count), count * 8), 8)
         lines = map("{}{}\n".format, self._beginnings, values)
         return ("NIC statistics:\n" + "".join(lines)).encode()
 
@@ -128,36 +136,12 @@ class Statistics:
         self._control.close()
 
     def _answer(self, head: bytes, room: int) -> bytes:
-        return _call(self._control, self._interface, head, room)[len(head) :]
-
-    def _take_names(self, names: bytes, count: int) -> None:
-        if names != self._names:
-            cells = (names[index * _NAME_BYTES : (index + 1) * _NAME_BYTES] for index in range(count))
-            self._beginnings = [f"     {cell.split(bytes(1))[0].decode(errors='replace')}: " for cell in cells]
-            self._names = names
-
-
-def statistics(interface: str) -> bytes:
-    """Return one listing; raises as `Statistics.listing`."""
-    with contextlib.closing(Statistics(interface)) as one:
-        return one.listing()
-
-
-def _count(control: socket.socket, interface: str) -> int:
-    answer = _call(control, interface, struct.pack("=IIQ", _GSSET_INFO, 0, 1 << _SET_STATS), 4)
-    mask, count = struct.unpack_from("=QI", answer, 8)
-    if not mask or not count:
-        raise OSError(f"the driver of {interface} has no counters")
-    return int(count)
-
-
-def _call(control: socket.socket, interface: str, head: bytes, room: int) -> bytes:
-    """Make one SIOCETHTOOL request; the kernel writes its answer into the buffer after the head."""
-    buffer = array.array("B", head + bytes(room))
-    address, _ = buffer.buffer_info()
-    request = struct.pack(f"={_INTERFACE_BYTES}sQ16x", interface.encode()[: _INTERFACE_BYTES - 1], address)
-    try:
-        fcntl.ioctl(control.fileno(), _SIOCETHTOOL, request)
-    except OSError as error:
-        raise OSError(error.errno, f"{interface}: {error.strerror}") from None
-    return buffer.tobytes()
+        """Make one SIOCETHTOOL request; the kernel writes its answer into the buffer after the head."""
+        buffer = array.array("B", head + bytes(room))
+        address, _ = buffer.buffer_info()
+        request = struct.pack(f"={_INTERFACE_BYTES}sQ16x", self._interface.encode()[: _INTERFACE_BYTES - 1], address)
+        try:
+            fcntl.ioctl(self._control.fileno(), _SIOCETHTOOL, request)
+        except OSError as error:
+            raise OSError(error.errno, f"{self._interface}: {error.strerror}") from None
+        return buffer.tobytes()
