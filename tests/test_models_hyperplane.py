@@ -166,14 +166,6 @@ def test_ways_decide_how_full_a_monitoring_set_can_be() -> None:
     assert cuckoo.fill(1024, 4, 930, rows_seen=8).failed_share.low > four.failed_share.high
 
 
-def test_power_goes_from_a_spinning_core_to_one_that_sleeps() -> None:
-    assert hyperplane.power(CHIP, 0.0, "spin") == pytest.approx(1.0)
-    assert hyperplane.power(CHIP, 0.0, "c1") == pytest.approx(CHIP["power_static"])
-    assert hyperplane.power(CHIP, 0.0, "qwait") == pytest.approx(CHIP["power_halted"])
-    for how in ("qwait", "c1"):
-        assert hyperplane.power(CHIP, 1.0, how) == pytest.approx(hyperplane.power(CHIP, 1.0, "spin"))
-
-
 def test_statements_of_the_paper_are_judged_and_needed_changes_are_named() -> None:
     by_text = {statement.text: statement for statement in hyperplane.statements()}
     rows = {"H-F3a", "H-F3b", "H-F3c", "H-F8", "H-F9", "H-F10", "H-F11a", "H-F11b", "H-F12", "H-F13"}

@@ -18,7 +18,7 @@ from run_helpers import Cli, assert_complete
 
 from pollscope.models import cold_queues, points
 from pollscope.models.costs import Cost, Costs, SentCost
-from pollscope.models.hyperplane import TASKS, Notification, Shape, chip, peak_pps, power
+from pollscope.models.hyperplane import TASKS, Notification, Shape, chip, peak_pps
 from pollscope.models.simulate import simulate
 from pollscope.spec.model import Parameters
 from pollscope.store.run_folder import read_run
@@ -731,8 +731,8 @@ def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     assert (table["metric.ipc"] == 0).all(), "a core that waits executes nothing"
     drawn = table.groupby("factor.idle")["metric.package_power_w"].mean()
     spinning = 0.162 + 0.3223 * 2.6
-    assert drawn["sleep"] / spinning == pytest.approx(power(chip(), 0.0, "c1"), rel=1e-3)
-    assert drawn["pause"] / spinning == pytest.approx(power(chip(), 0.0, "qwait"), rel=1e-3)
+    assert drawn["sleep"] / spinning == pytest.approx(chip()["power_static"], rel=1e-3)
+    assert drawn["pause"] / spinning == pytest.approx(chip()["power_halted"], rel=1e-3)
 
 
 @pytest.mark.one_in(3)

@@ -17,6 +17,7 @@ from pollscope.base.errors import UsageError
 from pollscope.base.paths import data_folder
 from pollscope.models.costs import Cost
 from pollscope.models.simulate import Arrivals, Outcome, PollingCores, QwaitCores, Service, simulate
+from pollscope.spec.expressions import parse
 from pollscope.stats.estimates import Estimate, mean_estimate
 
 Notification = Literal["spin", "qwait", "c1"]
@@ -257,22 +258,18 @@ class Statement:
         return None
 
 
-def _exact(value: float) -> Estimate:
-    return Estimate(value, value, value, 1, "formula")
-
-
 def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
     return mean_estimate([one / two for one, two in zip(above, below, strict=True)])
 
 
-def _throughput(machine: Chip) -> Estimate:
+def _throughput(machine: Chip) -> float:
     ratios = [
         peak_pps(machine, task, shape, queues, "qwait") / peak_pps(machine, task, shape, queues, "spin")
         for task in TASKS
         for shape in SHAPES
         for queues in QUEUES
     ]
-    return _exact(sum(ratios) / len(ratios))
+    return sum(ratios) / len(ratios)
 
 
 @cache
@@ -287,7 +284,7 @@ def _zero_load(machine: Chip, task: str, queues: int, how: Notification) -> tupl
     return _light(tuple(machine.values.items()), task, queues, how)
 
 
-def _zero_load_ratio(machine: Chip, place: int) -> Estimate:
+def _zero_load_ratio(machine: Chip, place: int) -> float:
     by_task = [
         sum(
             _zero_load(machine, task, queues, "spin")[place] / _zero_load(machine, task, queues, "qwait")[place]
@@ -296,24 +293,24 @@ def _zero_load_ratio(machine: Chip, place: int) -> Estimate:
         / len(QUEUES)
         for task in TASKS
     ]
-    return _exact(sum(by_task) / len(by_task))
+    return sum(by_task) / len(by_task)
 
 
-def _crossover(machine: Chip, how: Notification) -> Estimate:
+def _crossover(machine: Chip, how: Notification) -> float:
     """Return the number of queues from which spinning has the higher mean; it is the same for all tasks."""
     # The mean of a poller's wait is half a sweep; the tests compare the simulation with this.
     told_ns = machine.qwait_ns + machine.cycles_ns("lookup_cycles")
     told_ns += machine["wake_up_ns"] if how == "c1" else 0.0
-    return _exact(next((n for n in range(1, 1001) if n * machine.poll_ns(n) / 2 > told_ns), 1001))
+    return next((n for n in range(1, 1001) if n * machine.poll_ns(n) / 2 > told_ns), 1001)
 
 
-def _tail_us(machine: Chip, how: Notification) -> Estimate:
-    return _exact(max(_zero_load(machine, task, 1000, how)[1] for task in TASKS) / 1e3)
+def _tail_us(machine: Chip, how: Notification) -> float:
+    return max(_zero_load(machine, task, 1000, how)[1] for task in TASKS) / 1e3
 
 
-def _one_queue(machine: Chip) -> Estimate:
+def _one_queue(machine: Chip) -> float:
     ratios = [_zero_load(machine, task, 1, "qwait")[0] / _zero_load(machine, task, 1, "spin")[0] for task in TASKS]
-    return _exact(max(ratios))
+    return max(ratios)
 
 
 def _least_improvement(machine: Chip) -> Estimate:
@@ -328,9 +325,9 @@ def _least_improvement(machine: Chip) -> Estimate:
 
 def _saturation(
     machine: Chip, shape: Shape, above: tuple[Notification, int, float], below: tuple[Notification, int, float]
-) -> Estimate:
+) -> float:
     system = Multicore(machine, shape)
-    return _exact(system.saturation_pps(*above) / system.saturation_pps(*below))
+    return system.saturation_pps(*above) / system.saturation_pps(*below)
 
 
 def _tails(machine: Chip, load: float, above: Notification, below: Notification) -> Estimate:
@@ -339,72 +336,28 @@ def _tails(machine: Chip, load: float, above: Notification, below: Notification)
     return _ratio(system.tail(above, CORES, rate), system.tail(below, CORES, rate))
 
 
-def ipc(machine: Chip, load: float, how: Notification) -> tuple[float, float]:
-    """Return useful and spinning instructions per cycle of a core at a share of its saturation."""
-    useful = load * machine["ipc_task"]
-    return useful, (1 - load) * machine["ipc_poll"] if how == "spin" else 0.0
-
-
-def _ipc_ratio(machine: Chip, how: Notification, above: float, below: float) -> Estimate:
-    return _exact(sum(ipc(machine, above, how)) / sum(ipc(machine, below, how)))
-
-
-def power(machine: Chip, load: float, how: Notification) -> float:
-    """Return a core's power relative to a core that spins at zero load: a static and a dynamic part."""
-    dynamic = (1 - machine["power_static"]) / machine["ipc_poll"]
-    useful, spinning = ipc(machine, load, how)
-    halted = 0.0 if how != "qwait" else (1 - load) * (machine["power_halted"] - machine["power_static"])
-    return machine["power_static"] + dynamic * (useful + spinning) + halted
-
-
-def _power_ratio(machine: Chip, how: Notification) -> Estimate:
-    return _exact(power(machine, 0.0, how) / power(machine, 1.0, how))
-
-
-def _idle_power(machine: Chip) -> Estimate:
-    return _exact(power(machine, 0.0, "c1"))
-
-
-def _left(machine: Chip, how: Notification) -> Estimate:
-    """Return the issue width that a data plane leaves to its SMT sibling, at full load relative to zero load."""
-    full, none = (1 - sum(ipc(machine, load, how)) / machine["issue_width"] for load in (1.0, 0.0))
-    return _exact(full / none)
-
-
-def _software(machine: Chip, shape: Shape) -> Estimate:
+def _software(machine: Chip, shape: Shape) -> float:
     ratios = [
         peak_pps(machine, task, shape, 1000, "qwait", software=True) / peak_pps(machine, task, shape, 1000, "qwait")
         for task in TASKS
     ]
-    return _exact(min(ratios))
+    return min(ratios)
 
 
-def _change(machine: Chip, shape: Shape, first: int, last: int) -> Estimate:
+def _change(machine: Chip, shape: Shape, first: int, last: int) -> float:
     ends = [peak_pps(machine, "encap", shape, queues, "spin") for queues in (first, last)]
-    return _exact(ends[1] / ends[0])
+    return ends[1] / ends[0]
 
 
-def _growth(machine: Chip, place: int) -> Estimate:
+def _growth(machine: Chip, place: int) -> float:
     """Return the growth over 900 queues divided by that over 450 from the same start: 2 for a straight line."""
     at = {queues: _zero_load(machine, "encap", queues, "spin")[place] for queues in (100, 550, 1000)}
-    return _exact((at[1000] - at[100]) / (at[550] - at[100]))
+    return (at[1000] - at[100]) / (at[550] - at[100])
 
 
-def _steeper(machine: Chip) -> Estimate:
+def _steeper(machine: Chip) -> float:
     (mean, tail), (more_mean, more_tail) = (_zero_load(machine, "encap", queues, "spin") for queues in (1, 1000))
-    return _exact((more_tail - tail) / (more_mean - mean))
-
-
-def _served_cores(machine: Chip) -> Estimate:
-    return _exact((machine["encap_ns"] + machine.qwait_ns) / machine["ready_set_ns"])
-
-
-def _area_share(machine: Chip) -> Estimate:
-    return _exact((machine["ready_set_mm2"] + machine["monitoring_set_mm2"]) / (machine["cores"] * machine["core_mm2"]))
-
-
-def _power_share(machine: Chip) -> Estimate:
-    return _exact((machine["ready_set_power"] + machine["monitoring_set_power"]) / machine["cores"])
+    return (more_tail - tail) / (more_mean - mean)
 
 
 @cache
@@ -412,15 +365,16 @@ def statements() -> tuple[Statement, ...]:
     """Return what the paper states (data/chip-statements.yaml)."""
     found = []
     for keys in YAML(typ="safe").load(data_folder("data") / "chip-statements.yaml"):
-        function, *arguments = keys["of"]
-        of = partial(_call, globals()[f"_{function}"], arguments)
+        of = partial(_value, keys["of"])
         low, high, fitted = keys["from"], keys["to"], keys.get("fitted", False)
         found.append(Statement(keys["row"], keys["text"], low, high, keys["lever"], of, fitted))
     return tuple(found)
 
 
-def _call(function: Callable[..., Estimate], arguments: Sequence[object], machine: Chip) -> Estimate:
-    return function(machine, *arguments)
+def _value(of: str | Sequence[Any], machine: Chip) -> Estimate:
+    """Return what a statement is about: a formula of the chip's parameters, or a function above with its arguments."""
+    found = parse(of)(machine.values) if isinstance(of, str) else globals()[f"_{of[0]}"](machine, *of[1:])
+    return found if isinstance(found, Estimate) else Estimate(found, found, found, 1, "formula")
 
 
 def judged(machine: Chip, rows: Sequence[str] | None = None) -> list[dict[str, object]]:
