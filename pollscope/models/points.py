@@ -5,9 +5,13 @@ simulated.
 
 import math
 from collections.abc import Callable
+from functools import cache
+
+from ruamel.yaml import YAML
 
 from pollscope.base.fields import weights_of
 from pollscope.base.names import SHARED_QUEUES
+from pollscope.base.paths import data_folder
 from pollscope.base.units import human_rate
 from pollscope.models.cold_queues import (
     Reader,
@@ -19,6 +23,7 @@ from pollscope.models.cold_queues import (
 )
 from pollscope.models.costs import Cost, Costs
 from pollscope.models.simulate import Arrivals, Hiccups, PollingCores, QwaitCores, Service
+from pollscope.spec.expressions import Expression, parse
 from pollscope.spec.lcores import dispatchers, pollers, share_queues
 from pollscope.spec.model import Parameters
 
@@ -31,57 +36,20 @@ _CORUNNER_COSTS = ("useful_ipc", "polling_ipc", "issue_width", "corunner_ipc")
 
 def refusal(params: Parameters, costs: Costs, tsc_hz: float) -> str | None:
     """Return why the model does not apply to a point; None if it does."""
-    return _not_modelled(params) or _cost_missing(params, costs) or _too_few(params, costs, tsc_hz)
+    return limit("workloads", params) or _cost_missing(params, costs) or _too_few(params, costs, tsc_hz)
 
 
-def _not_modelled(params: Parameters) -> str | None:
-    if (reason := _other_cores(params)) is not None:
-        return reason
-    if params.notification == "qwait" and (reason := _not_notified(params)):
-        return reason
-    if params.corunner not in ("none", "matmul") or params.spinning_cores or params.dut_core != "dut":
-        return "the model has no neighbour but one that only computes (corunner: matmul)"
-    if params.corunner != "none" and params.corunner_place == "same-llc":
-        return "the model has no cache that a co-runner and the DUT could share"
-    if params.corunner != "none" and params.corunner_place == "dut-cpu":
-        return "the model has no scheduler that could give the DUT's CPU to a co-runner"
-    if params.trace is not None:
-        return "the model does not replay traces"
-    if params.arrivals not in ("constant", "poisson"):
-        return f"the model has no arrivals {params.arrivals}"
-    if params.load_of_line is not None:
-        return "the model has no line, so load_of_line is undefined"
-    return None
+def limit(kind: str, params: Parameters) -> str | None:
+    """Return why a kind of model does not apply to a point (configs/model-limits.yaml); None if it does."""
+    values = {name: "none" if value is None else value for name, value in params}
+    values |= {"pollers": pollers(params), "dispatching": dispatchers(params)}
+    return next((say.format(**values) for when, say in _limits()[kind] if when(values)), None)
 
 
-def _other_cores(params: Parameters) -> str | None:
-    """Return why the model cannot simulate the organisation or notification of a point; None if it can."""
-    if params.organisation == "trylock":
-        return "a model has scale-out, scale-up, locked and corec, but not the contention of trylock"
-    if params.organisation == "rebalanced":
-        return "the model does not move RETA entries, as rebalanced does"
-    if params.rx_buffers != "posted":
-        return f"the model's buffers lie in descriptors (rx_buffers: posted), none is {params.rx_buffers}"
-    if params.notification not in ("spin", "qwait"):
-        return f"the model's cores poll (spin) or are notified (qwait), not {params.notification}"
-    return None
-
-
-def _not_notified(params: Parameters) -> str | None:
-    """Return why the model of notified cores cannot simulate a point."""
-    if params.idle == "umwait":
-        return "the model's notified cores have idle pause or sleep only"
-    if params.ready_set_sharing not in ("own", "shared"):
-        return f"the model's notified cores have ready sets own or shared, not {params.ready_set_sharing}"
-    if params.burst != 1:
-        return f"the model's notified cores take one packet at a time (burst: 1), not {params.burst}"
-    if params.service_order == "weighted" and params.cores > 1:
-        return f"the model has weighted queues of one core, not of {params.cores}"
-    if params.queues % pollers(params):
-        return f"the model divides queues equally; {params.queues} are not a multiple of {params.cores} cores"
-    if params.hiccup_probability or params.service_distribution == "exponential":
-        return "the model's notified cores have no hiccups and no exponential service"
-    return None
+@cache
+def _limits() -> dict[str, list[tuple[Expression, str]]]:
+    tables = YAML(typ="safe").load(data_folder("configs") / "model-limits.yaml")
+    return {kind: [(parse(each["when"]), each["say"]) for each in rows] for kind, rows in tables.items()}
 
 
 def _cost_missing(params: Parameters, costs: Costs) -> str | None:

@@ -5,30 +5,17 @@ The service time of a packet is what the spec adds: extra cycles and hiccups. Po
 """
 
 from pollscope.base.units import human_rate
-from pollscope.models.points import hiccups, mean_service_ns, service
+from pollscope.models.points import hiccups, limit, mean_service_ns, service
 from pollscope.models.simulate import Arrivals, SharedServers
-from pollscope.spec.lcores import dispatchers
 from pollscope.spec.model import Parameters
 
 
 def refusal(params: Parameters, tsc_hz: float) -> str | None:
     """Return why the theory does not apply to a point; None if it does."""
-    if params.organisation not in ("scale-out", "corec") or dispatchers(params):
-        return "servers have one queue each (scale-out) or share one (corec), without dispatchers"
-    if params.organisation == "scale-out" and params.queues != params.cores:
-        return f"with scale-out each server has one queue, not {params.queues} queues for {params.cores}"
-    if params.burst != 1 or params.arrivals != "poisson":
-        return "servers take packets one at a time (burst: 1) as they come (arrivals: poisson)"
-    if params.shape != "FB" or params.load_of_line is not None or params.feed != "wire":
-        return "servers have Poisson traffic that is spread evenly, from a generator, and no line"
-    if params.corunner != "none" or params.spinning_cores or params.dut_core != "dut":
-        return "the model has nothing that runs beside the DUT"
+    if reason := limit("servers", params):
+        return reason
     if mean_service_ns(params, tsc_hz) == 0:
         return "the service time is extra_cycles, which is 0"
-    return _unstable(params, tsc_hz)
-
-
-def _unstable(params: Parameters, tsc_hz: float) -> str | None:
     if params.load_of_max is not None and params.load_of_max >= 1:
         return f"at {params.load_of_max:.0%} of the servers' capacity, queues grow without bound"
     if params.load_pps == 0:
