@@ -112,7 +112,9 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
-        case ast.Name() | ast.Attribute():
+        case ast.Name(id=name):
+            return values[name]
+        case ast.Attribute():
             return values[ast.unparse(node)]
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return [_evaluate(item, values) for item in items]
