@@ -10,47 +10,19 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from pollscope.base.errors import one_line
+from pollscope.base.paths import data_folder
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.traffic import TRAFFIC
 from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, keys_of, nonzero
 from pollscope.stats.littles_law import BITS_PER_BYTE, outstanding_requests
 
-# One source of a quantity: a collector, and its metrics to add. A `?` at the end marks one that not every processor
-# has.
+# One source of a quantity: a collector, and its metrics to add (configs/counted.yaml).
 _Way = tuple[str, Sequence[str]]
 
-_NIC_DMA_WRITE: tuple[_Way, ...] = (("pcm-iio", ["nic_dma_write"]), ("perf-uncore", ["nic_dma_write"]))
-_NIC_DMA_READ: tuple[_Way, ...] = (("pcm-iio", ["nic_dma_read"]), ("perf-uncore", ["nic_dma_read"]))
-_DMA_WRITE: tuple[_Way, ...] = (
-    ("pcm-iio", ["dma_write"]),
-    ("perf-uncore", ["dma_write"]),
-    ("perf-uncore", ["dma_write_local", "dma_write_remote"]),
-    ("pcm-pcie", ["pcie_write_bytes"]),
-)
-_DMA_READ: tuple[_Way, ...] = (
-    ("pcm-iio", ["dma_read"]),
-    ("perf-uncore", ["dma_read"]),
-    ("perf-uncore", ["dma_read_local", "dma_read_remote"]),
-    ("pcm-pcie", ["pcie_read_bytes"]),
-)
-_DRAM_READ: tuple[_Way, ...] = (
-    ("pcm-memory", ["dram_read"]),
-    ("perf-uncore", ["dram_read"]),
-    ("perf-uncore", ["dram_read_schedule0", "dram_read_schedule1"]),
-    ("pcm", ["memory_read"]),
-    ("amd-uprof-pcm", ["dram_read"]),
-)
-_DRAM_WRITE: tuple[_Way, ...] = (
-    ("pcm-memory", ["dram_write"]),
-    ("perf-uncore", ["dram_write"]),
-    ("perf-uncore", ["dram_write_schedule0", "dram_write_schedule1"]),
-    ("pcm", ["memory_write"]),
-    ("amd-uprof-pcm", ["dram_write"]),
-)
-_IOMMU_COLLECTORS = ("pcm-iio", "perf-uncore", "vtd-pmu", "amd-iommu", "qemu-vtd")
-_LLC_COLLECTORS = ("pcm-pcie", "perf-uncore")
-_NIC_COLLECTORS = ("ethtool", "dpdk-telemetry")
+_TABLES: dict[str, Any] = YAML(typ="safe").load(data_folder("configs") / "counted.yaml")
 # Settings of devices that metrics need; a trial's record has them as `states` of their collector.
 STATES: Mapping[str, Sequence[str]] = {
     "mlxconfig": ("LOG_MAX_OUTSTANDING_WQE",),
@@ -58,8 +30,15 @@ STATES: Mapping[str, Sequence[str]] = {
 }
 
 
-def _each(collectors: Sequence[str], *metrics: str) -> tuple[_Way, ...]:
-    return tuple((collector, metrics) for collector in collectors)
+def _each(by: str, *metrics: str, of: str = "") -> tuple[_Way, ...]:
+    """Return the ways of a collector or a group of collectors, on a host of a pair."""
+    host = f"{of}/" if of else ""
+    return tuple((host + collector, metrics) for collector in _TABLES["collectors"].get(by, [by]))
+
+
+def _ways(name: str, of: str = "") -> tuple[_Way, ...]:
+    every = (item for way in _TABLES["ways"][name] for item in way.items())
+    return tuple(way for by, metrics in every for way in _each(by, *metrics, of=of))
 
 
 def _first(trial: TrialObservations, ways: Sequence[_Way], compute: Callable[[_Way], float]) -> float:
@@ -165,12 +144,10 @@ def _rate(*ways: _Way) -> Compute:
     return lambda trial: _first(trial, ways, lambda way: _added(trial, way))
 
 
-def _share(part: Sequence[str], whole: Sequence[str], collectors: Sequence[str], none: str) -> Compute:
+def _share(part: Sequence[str], whole: Sequence[str], by: str, none: str) -> Compute:
     """Return a part's share of the whole, both counted by one collector."""
     return lambda trial: _first(
-        trial,
-        _each(collectors, *part),
-        lambda way: _added(trial, way) / nonzero(_added(trial, (way[0], whole)), none),
+        trial, _each(by, *part), lambda way: _added(trial, way) / nonzero(_added(trial, (way[0], whole)), none)
     )
 
 
@@ -182,13 +159,11 @@ def _clock_hz(trial: TrialObservations, way: _Way) -> float:
     return nonzero(float(mean["value"]) / float(mean["units"]), f"{way[1][0]} stood still")
 
 
-def _under_way(occupancy: str, clock: str) -> Compute:
+def _under_way(occupancy: str, clock: str, by: str) -> Compute:
     """Return the requests under way in all units of one kind: entries summed over cycles / cycles."""
-
-    def found(trial: TrialObservations, way: _Way) -> float:
-        return _added(trial, way) / _clock_hz(trial, (way[0], [clock]))
-
-    return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
+    return lambda trial: _first(
+        trial, _each(by, occupancy), lambda way: _added(trial, way) / _clock_hz(trial, (way[0], [clock]))
+    )
 
 
 def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
@@ -198,7 +173,7 @@ def _latency_ns(occupancy: str, inserts: Sequence[str], none: str) -> Compute:
         cycles = _added(trial, way) / nonzero(_added(trial, (way[0], inserts)), none)
         return cycles * NS_PER_S / _clock_hz(trial, (way[0], ["cha_clock"]))
 
-    return lambda trial: _first(trial, _each(["perf-uncore"], occupancy), lambda way: found(trial, way))
+    return lambda trial: _first(trial, _each("perf-uncore", occupancy), lambda way: found(trial, way))
 
 
 def _total_of_units(*ways: _Way) -> Compute:
@@ -212,33 +187,36 @@ def _total_of_units(*ways: _Way) -> Compute:
     return lambda trial: _first(trial, ways, lambda way: total(trial, way))
 
 
-def _of_the_generator(ways: Sequence[_Way]) -> tuple[_Way, ...]:
-    """Return the same collectors on the generator's host of a pair."""
-    return tuple((f"generator/{collector}", metrics) for collector, metrics in ways)
-
-
 def _per_packet(counted: Compute) -> Compute:
     return lambda trial: counted(trial) * trial.window_s / trial.packets
 
 
-def _per_sent_packet(counted: Compute) -> Compute:
-    return lambda trial: (
-        counted(trial) * trial.window_s / nonzero(trial.sent("tx_packets"), "the DUT sent no packet in the window")
-    )
+_PER: dict[str, Callable[[Compute], Compute]] = {
+    "packet": _per_packet,
+    "sent": lambda counted: (
+        lambda trial: (
+            counted(trial) * trial.window_s / nonzero(trial.sent("tx_packets"), "the DUT sent no packet in the window")
+        )
+    ),
+    "offered": lambda counted: (
+        lambda trial: counted(trial) / nonzero(TRAFFIC["offered_pps"](trial), "the generator sent nothing")
+    ),
+}
 
 
-def _per_offered_packet(counted: Compute) -> Compute:
-    return lambda trial: counted(trial) / nonzero(TRAFFIC["offered_pps"](trial), "the generator sent nothing")
+def _tabled(way: str, per: str = "", of: str = "", times: float = 1, over: float = 1) -> Compute:
+    """Return how a metric of the table `rates` is computed."""
+    rate = _rate(*_ways(way, of))
+    return _PER[per](rate) if per else lambda trial: rate(trial) * times / over
 
 
 def _hits(trial: TrialObservations) -> float:
     def found(way: _Way) -> float:
         return _added(trial, (way[0], ["iotlb.lookups"])) - _added(trial, way)
 
-    return _first(trial, _IOTLB_MISSES, found)
+    return _first(trial, _ways("iotlb_misses"), found)
 
 
-_IOTLB_MISSES = _each(_IOMMU_COLLECTORS, "iotlb.misses")
 # Data of one read: packets of 64 B, without which the law's sizes are unknown (intra-host paper, section 4.1).
 _READ_BYTES = 64
 _NJ_PER_J = 1e9
@@ -263,7 +241,8 @@ def _walks_under_way(trial: TrialObservations) -> float:
     def found(way: _Way) -> float:
         return _added(trial, way) / _clock_hz(trial, (way[0], [_WALKER_CLOCKS[way[0]]]))
 
-    return _first(trial, _each(tuple(_WALKER_CLOCKS), "page_walk_occupancy"), found)
+    ways = [(collector, ["page_walk_occupancy"]) for collector in _WALKER_CLOCKS]
+    return _first(trial, ways, found)
 
 
 def _credits_used(_trial: TrialObservations) -> float:
@@ -309,94 +288,29 @@ def _power_w(trial: TrialObservations) -> float:
 
 
 COUNTED: dict[str, Compute] = {
-    "pcie_dma_write_bytes_per_s": _rate(*_DMA_WRITE),
-    "pcie_dma_read_bytes_per_s": _rate(*_DMA_READ),
-    "nic_dma_write_bytes_per_s": _rate(*_NIC_DMA_WRITE),
-    "nic_dma_read_bytes_per_s": _rate(*_NIC_DMA_READ),
-    "pcie_mmio_write_bytes_per_s": _rate(("pcm-iio", ["mmio_write"])),
-    "pcie_mmio_read_bytes_per_s": _rate(("pcm-iio", ["mmio_read"])),
+    **{name: _tabled(**each) for name, each in _TABLES["rates"].items()},
+    **{name: _share(**each) for name, each in _TABLES["shares"].items()},
+    **{name: _under_way(**each) for name, each in _TABLES["under_way"].items()},
+    **{name: _latency_ns(**each) for name, each in _TABLES["latencies"].items()},
     "iotlb_hits_per_s": _hits,
-    "iotlb_lookups_per_s": _rate(*_each(_IOMMU_COLLECTORS, "iotlb.lookups")),
-    "iotlb_misses_per_s": _rate(*_IOTLB_MISSES),
-    "iotlb_miss_share": _share(["iotlb.misses"], ["iotlb.lookups"], _IOMMU_COLLECTORS, "counted no IOTLB lookup"),
-    "iotlb_misses_per_packet": _per_packet(_rate(*_IOTLB_MISSES)),
-    "iotlb_misses_per_sent_packet": _per_sent_packet(_rate(*_IOTLB_MISSES)),
-    "pcie_dma_read_bytes_per_sent_packet": _per_sent_packet(_rate(*_DMA_READ)),
-    "iotlb_walk_latency_cycles": _rate(*_each(_IOMMU_COLLECTORS, "iotlb.walk_latency")),
     "page_walks_under_way": _walks_under_way,
-    "completion_buffer_latency_cycles": _share(
-        ["completion_buffer_occupancy"],
-        ["completion_buffer_inserts"],
-        ["perf-uncore"],
-        "counted no completion with data",
+    "dram_bytes_per_s": lambda trial: (
+        COUNTED["dram_read_bytes_per_s"](trial) + COUNTED["dram_write_bytes_per_s"](trial)
     ),
-    "irp_queue_latency_cycles": _share(
-        ["irp_queue_occupancy"], ["irp_queue_inserts"], ["perf-uncore"], "counted no request of a device"
-    ),
-    "cha_read_latency_cycles": _share(
-        ["pcirdcur_occupancy"], ["pcirdcur_hit", "pcirdcur_miss"], ["perf-uncore"], "counted no read of a device"
-    ),
-    "dram_read_queue_latency_cycles": _share(
-        ["read_queue_occupancy"], ["read_queue_inserts"], ["perf-uncore"], "counted no read of DRAM"
-    ),
-    "iommu_memory_accesses_per_s": _rate(*_each(_IOMMU_COLLECTORS, "iommu_memory_accesses")),
-    "dma_write_llc_hit_share": _share(
-        ["itom_hit", "itomcachenear_hit?"],
-        ["itom_hit", "itomcachenear_hit?", "itom_miss", "itomcachenear_miss?"],
-        _LLC_COLLECTORS,
-        "counted no write of a device",
-    ),
-    "dma_read_llc_hit_share": _share(
-        ["pcirdcur_hit"], ["pcirdcur_hit", "pcirdcur_miss"], _LLC_COLLECTORS, "counted no read of a device"
-    ),
-    "dram_read_bytes_per_s": _rate(*_DRAM_READ),
-    "dram_write_bytes_per_s": _rate(*_DRAM_WRITE),
-    "dram_bytes_per_s": lambda trial: _rate(*_DRAM_READ)(trial) + _rate(*_DRAM_WRITE)(trial),
-    "dram_read_bytes_per_packet": _per_packet(_rate(*_DRAM_READ)),
-    "dram_write_bytes_per_packet": _per_packet(_rate(*_DRAM_WRITE)),
-    "generator_dram_read_bytes_per_packet": _per_offered_packet(_rate(*_of_the_generator(_DRAM_READ))),
-    "generator_dram_write_bytes_per_packet": _per_offered_packet(_rate(*_of_the_generator(_DRAM_WRITE))),
-    "host_llc_misses_per_s": _rate(("pcm", ["l3_misses"]), ("perf", ["cache-misses"])),
-    "nic_rx_no_descriptor_per_s": _rate(*_each(_NIC_COLLECTORS, "nic.rx_no_descriptor")),
-    "nic_rx_port_discards_per_s": _rate(*_each(_NIC_COLLECTORS, "nic.rx_port_discards")),
-    "nic_pcie_read_stalled_share": lambda trial: (
-        _rate(*_each(_NIC_COLLECTORS, "nic.pcie_read_stalled_percent"))(trial) / 100
-    ),
-    "nic_pcie_write_stalled_share": lambda trial: (
-        _rate(*_each(_NIC_COLLECTORS, "nic.pcie_write_stalled_percent"))(trial) / 100
-    ),
-    "nic_pcie_no_completion_clocks": _rate(("neohost", ["pcie_stalled_no_completion"])),
-    "nic_pcie_latency_ns": lambda trial: _rate(("neohost", ["pcie_latency_mean"]))(trial) * NS_PER_S,
-    "outstanding_reads_nic": _reads_under_way(_rate(("neohost", ["pcie_inbound"]))),
-    "outstanding_reads_iotlb": _reads_under_way(
-        lambda trial: _READ_BYTES * _rate(*_each(_IOMMU_COLLECTORS, "iotlb.lookups"))(trial)
-    ),
-    "outstanding_reads_iio": _reads_under_way(_rate(*_NIC_DMA_READ, *_DMA_READ)),
+    "outstanding_reads_nic": _reads_under_way(_rate(*_ways("nic_inbound"))),
+    "outstanding_reads_iotlb": _reads_under_way(lambda trial: _READ_BYTES * COUNTED["iotlb_lookups_per_s"](trial)),
+    "outstanding_reads_iio": _reads_under_way(_rate(*_ways("nic_dma_read"), *_ways("dma_read"))),
     "outstanding_reads_disagreement": _disagreement,
-    "outstanding_reads_buffers": _under_way("completion_buffer_occupancy", "iio_clock"),
-    "outstanding_requests_irp": _under_way("irp_occupancy", "irp_clock"),
-    "outstanding_requests_cha": _under_way("llc_io_occupancy", "cha_clock"),
-    "cha_request_latency_ns": _latency_ns(
-        "llc_io_occupancy", ["llc_io_hits", "llc_io_misses"], "counted no request of a device"
-    ),
-    "outstanding_writes_cha": _under_way("itom_occupancy", "cha_clock"),
-    "cha_write_latency_ns": _latency_ns("itom_occupancy", ["itom_hit", "itom_miss"], "counted no write of a device"),
     "outstanding_writes_iio": lambda trial: outstanding_requests(
-        BITS_PER_BYTE * _rate(*_DMA_WRITE)(trial), COUNTED["cha_write_latency_ns"](trial), LINE_BYTES
+        BITS_PER_BYTE * COUNTED["pcie_dma_write_bytes_per_s"](trial), COUNTED["cha_write_latency_ns"](trial), LINE_BYTES
     ),
     "nic_tags": lambda trial: device_state(trial, "pcie", "tags"),
     "nic_work_requests": lambda trial: 2 ** device_state(trial, "mlxconfig", "LOG_MAX_OUTSTANDING_WQE"),
     "tags_used_share": lambda trial: _most_reads(trial) / COUNTED["nic_tags"](trial),
     "work_requests_used_share": lambda trial: _most_reads(trial) / COUNTED["nic_work_requests"](trial),
     "credits_used_share": _credits_used,
-    "nic_mtt_l0_miss_share": _share(
-        ["mtt_cache_l0_misses"],
-        ["mtt_cache_l0_hits", "mtt_cache_l0_misses"],
-        ["neohost"],
-        "counted no look-up of a translation",
-    ),
     "energy_per_packet_nj": lambda trial: _NJ_PER_J * _per_packet(_power_w)(trial),
     "package_power_w": _power_w,
 }
 # For a co-runner without counts of its own.
-corunner_ipc = _share(["instructions"], ["cycles"], ["perf-corunner"], "counted no cycle")
+corunner_ipc = _share(["instructions"], ["cycles"], "perf-corunner", "counted no cycle")

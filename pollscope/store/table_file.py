@@ -36,5 +36,6 @@ def stamp(run_folder: Path, rules: int) -> dict[str, Any]:
 def _code_time_ns() -> int:
     # The table depends on the trials, the dictionary and the code that derives it.
     code = [file for room in ("metrics", "stats") for file in (PACKAGE / room).rglob("*.py")]
-    sources = [PACKAGE / "store" / "results_table.py", data_folder("configs") / "metrics.yaml", *code]
+    tables = [data_folder("configs") / name for name in ("metrics.yaml", "counted.yaml")]
+    sources = [PACKAGE / "store" / "results_table.py", *tables, *code]
     return max(source.stat().st_mtime_ns for source in sources if source.exists())
