@@ -24,7 +24,7 @@ from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import COLLECTORS
 from pollscope.collectors import polling, recording, tool
 from pollscope.collectors.interface import Collector, CollectorOutcome, ProbeResult, Status
-from pollscope.collectors.parsers import sysfs
+from pollscope.collectors.parsers.host import sysfs
 from pollscope.collectors.parsers.pcm import iio
 from pollscope.collectors.parsing import Problems
 from pollscope.collectors.polling import PollingCollector

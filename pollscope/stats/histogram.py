@@ -256,7 +256,7 @@ def _counts(raw: object, layout: BucketLayout, place: str) -> tuple[Integers, In
     length = _empty(layout).counts_len
     found = _right_counts(raw, length)
     if found is None:
-        raise UsageError(f"counts has an entry that is not [index below {length}, count], or one index twice", place)
+        raise UsageError(f"counts has a wrong or a double entry, allowed is [index below {length}, count]", place)
     indices = np.array(sorted(found), np.int64)
     return indices, np.array([found[index] for index in indices.tolist()], np.int64)
 

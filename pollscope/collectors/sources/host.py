@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pollscope.collectors.interface import ProbeResult
-from pollscope.collectors.parsers import host, iommu, kernel_load, pcie, sysfs
+from pollscope.collectors.parsers.host import iommu, kernel_load, pcie, sysfs, texts
 from pollscope.collectors.polling import PollingCollector
 from pollscope.collectors.tool import ask
 from pollscope.host.files import read_text
@@ -189,7 +189,7 @@ class KernelLog(PollingCollector):
 
     name, summary = "kernel-log", "new kernel messages"
     notes = "state, with the kernel's own time"
-    parser = staticmethod(host.parse_kernel_log)
+    parser = staticmethod(texts.parse_kernel_log)
     sparse = True
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class AperfMperf(PollingCollector):
 
     name, summary = "aperf", "APERF and MPERF: real frequency of every CPU"
     notes = "counter (MSR)"
-    parser = staticmethod(host.parse_registers)
+    parser = staticmethod(texts.parse_registers)
 
     def probe(self) -> ProbeResult:
         if not _msr_devices():
@@ -248,7 +248,7 @@ class AperfMperf(PollingCollector):
         lines = (
             f"cpu{path.parent.name} {address:#x} {_read_msr(path, address):x}\n"
             for path in _msr_devices()
-            for address in host.REGISTERS
+            for address in texts.REGISTERS
         )
         yield "", "".join(lines).encode()
 
@@ -348,7 +348,7 @@ class VtdLatency(PollingCollector):
 
     name, summary = "vtd-latency", "invalidation latency of the Intel IOMMU (debugfs)"
     notes = "counter; the knob `vtd_latency` switches it on"
-    parser = staticmethod(host.parse_vtd_latency)
+    parser = staticmethod(texts.parse_vtd_latency)
 
     def probe(self) -> ProbeResult:
         try:
@@ -366,7 +366,7 @@ class Lscpu(PollingCollector):
 
     name, summary = "lscpu", "model, caches, topology and mitigations of the processor"
     notes = "state"
-    parser = staticmethod(host.parse_lscpu)
+    parser = staticmethod(texts.parse_lscpu)
     once = True
 
     def probe(self) -> ProbeResult:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collectors that run tools for a processor's own counters: Intel PCM, AMD uProf, turbostat.
-
-Only one at a time may own the uncore PMUs: two of them silently overwrite each other.
+"""The collectors that run Intel PCM. Only one at a time may own the uncore PMUs: two of them silently overwrite each
+other.
 """
 
 import os
@@ -11,7 +10,6 @@ from pathlib import Path
 from pollscope.collectors.interface import ProbeResult
 from pollscope.collectors.loopback_url import check_loopback_url, fetch
 from pollscope.collectors.nic_place import WithNics
-from pollscope.collectors.parsers import amd_uprof_pcm, turbostat
 from pollscope.collectors.parsers.pcm import core_text, iio, memory, pcie, power, sensor_server
 from pollscope.collectors.polling import PollingCollector
 from pollscope.collectors.processor import read_processor
@@ -34,13 +32,13 @@ class PcmCollector(ToolCollector):
 
     def probe(self) -> ProbeResult:
         # check first what no package changes: under a hypervisor, installing the package would be useless
-        reason = _obstacle("GenuineIntel", "PCM needs an Intel", "the uncore PMUs and their MSRs") or _no_msr()
+        reason = obstacle("GenuineIntel", "PCM needs an Intel", "the uncore PMUs and their MSRs") or no_msr()
         if not reason and _LOCKDOWN.exists() and "[none]" not in (mode := _LOCKDOWN.read_text(encoding="utf-8")):
             reason = f"kernel lockdown is on ({mode.strip()}): MSRs and /dev/mem are closed"
         return ProbeResult(False, reason) if reason else super().probe()
 
 
-def _obstacle(vendor: str, needs: str, hidden: str) -> str:
+def obstacle(vendor: str, needs: str, hidden: str) -> str:
     """Return why a tool for the processors of a vendor cannot count here; empty if nothing is against it."""
     processor = read_processor()
     if processor.vendor != vendor:
@@ -50,7 +48,8 @@ def _obstacle(vendor: str, needs: str, hidden: str) -> str:
     return "" if os.geteuid() == 0 else "not root"
 
 
-def _no_msr() -> str:
+def no_msr() -> str:
+    """Return why registers cannot be read; empty if they can."""
     return "" if Path("/dev/cpu/0/msr").exists() else "no MSR device /dev/cpu/0/msr (modprobe msr)"
 
 
@@ -149,52 +148,3 @@ class PcmSensorServer(PollingCollector):
 
     def _scrape(self) -> bytes:
         return fetch(self._url, _SCRAPE_LIMIT_S)
-
-
-_LEAST_INTERVAL_MS = 1000
-_ZEN_4_FAMILIES = {(25, model) for model in (*range(16, 32), *range(160, 176))}
-_ZEN_5 = 26
-
-
-class AmdUprofPcm(ToolCollector):
-    """AMDuProfPcm, from AMD's own package: `PATH` must hold its folder (/opt/AMDuProf_VERSION/bin).
-
-    It counts through perf, its default on Linux; groups of metrics by generation: uProf User Guide (57368), 5.1.
-    """
-
-    name, binary = "amd-uprof-pcm", "AMDuProfPcm"
-    summary = "AMD EPYC: DRAM traffic per channel, L3, PCIe and xGMI"
-    notes = "per second; L3 counts **per interval**; interval at least 1 s; PCIe and xGMI on Zen 4 and later"
-    parser = staticmethod(amd_uprof_pcm.parse)
-    owns_uncore = True  # uses all counters of L3 and data fabric: with other users they are multiplexed
-
-    def probe(self) -> ProbeResult:
-        if reason := _obstacle("AuthenticAMD", "AMDuProfPcm needs an AMD", "the counters of L3 and data fabric"):
-            return ProbeResult(False, reason)
-        found = super().probe()
-        advice = f"{found.reason} (AMD uProf, from amd.com; put its folder bin into PATH)"
-        return found if found.available else ProbeResult(False, advice)
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        processor = read_processor()
-        links = processor.family == _ZEN_5 or (processor.family, processor.model) in _ZEN_4_FAMILIES
-        groups = "memory,l3,pcie,xgmi" if links else "memory,l3"
-        interval_ms = max(interval_ns // 1_000_000, _LEAST_INTERVAL_MS)
-        return ("-m", groups, "-a", "-A", "system,package", "-I", str(interval_ms))
-
-
-class Turbostat(ToolCollector):
-    """turbostat needs MSRs; its least interval is 1 ms, below 0.1 s it is load itself."""
-
-    name, summary = "turbostat", "turbostat: frequency, C-states, power, throttling"
-    binary, package = "turbostat", "linux-cpupower"
-    notes = "gauge; Busy% and IPC of a spinning core say nothing about its load"
-    parser = staticmethod(turbostat.parse)
-
-    def probe(self) -> ProbeResult:
-        found = super().probe()
-        reason = "not root" if os.geteuid() else _no_msr()
-        return ProbeResult(False, reason) if found.available and reason else found
-
-    def arguments(self, interval_ns: int) -> Sequence[str]:
-        return ("--quiet", "--interval", f"{max(interval_ns / 1e9, 0.1):g}")
