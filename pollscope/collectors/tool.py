@@ -62,14 +62,7 @@ class ToolCollector(Collector):
         for line in self.metadata():
             recorder.write(b"", line)
         errors = recorder.path.with_suffix(".stderr")
-        command = [
-            # SIGTERM if this process dies, so that no counter stays programmed (setpriv of util-linux).
-            *(["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []),
-            # Most tools wait for a full buffer before they write into a pipe.
-            *(["stdbuf", "-oL"] if shutil.which("stdbuf") else []),
-            self.binary,
-            *self.arguments(interval_ns),
-        ]
+        command = [*_tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
         try:
             with errors.open("wb") as stderr:
                 process = subprocess.Popen(
@@ -149,6 +142,16 @@ def ask(command: Sequence[str]) -> bytes:
         words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         raise HostError(f"status {done.returncode}: {words[-1][:120] if words else 'no message'}", " ".join(command))
     return done.stdout
+
+
+def _tied_to_us() -> list[str]:
+    """Give the tool SIGTERM if this process dies, so that no counter stays programmed (setpriv of util-linux)."""
+    return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+
+
+def _line_buffered() -> list[str]:
+    """Return a prefix that makes tools flush every line; in a pipe, most wait for a full buffer."""
+    return ["stdbuf", "-oL"] if shutil.which("stdbuf") else []
 
 
 def _end(process: "subprocess.Popen[bytes]") -> tuple[int, int | None]:
