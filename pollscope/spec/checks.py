@@ -252,9 +252,10 @@ def _show(spec: Spec) -> Iterator[Problem]:
 
 def _order(spec: Spec) -> Iterator[Problem]:
     swept = [name for name in spec.levels if not name.startswith(KNOB_PREFIX)]
-    if spec.order.compare is not None and spec.order.compare not in swept:
-        what = f"'{spec.order.compare}' is not a factor of this spec{did_you_mean(spec.order.compare, swept)}"
-        yield Problem(("order", "compare"), what)
+    for name in spec.order.compared:
+        if name not in swept:
+            what = f"'{name}' is not a factor of this spec{did_you_mean(name, swept)}"
+            yield Problem(("order", "compare"), what)
 
 
 def _baseline(spec: Spec) -> Iterator[Problem]:

@@ -487,10 +487,16 @@ class Order(StrictModel):
 
     randomise: bool = True
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the order; the run records it")
-    compare: str | None = Field(
+    compare: str | list[str] | None = Field(
         default=None,
-        description="factor whose levels share a block; default: the x axis of the first figure, or the longest factor",
+        description="factors whose levels share a block, the most important one first; default: the x axis of the"
+        " first figure, or the longest factor",
     )
+
+    @property
+    def compared(self) -> list[str]:
+        """Return the factors of `compare`."""
+        return [self.compare] if isinstance(self.compare, str) else self.compare or []
 
 
 class Baseline(StrictModel):
