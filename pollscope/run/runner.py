@@ -3,6 +3,7 @@
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,8 +38,8 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Testbed
 
-# So many lost nodes in a row are not chance: the run stops and can be resumed.
-_GIVE_UP_AFTER = 5
+# Numbers of a reason that differ between trials with one cause: CPUs, bytes, process numbers.
+_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Runner:
         self._writer, self._progress, self._budget, self._stop = writer, progress, budget, stop
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
-        self._lost_in_a_row = 0
+        self._cause, self._failed_by_it = "", set[str]()  # of trials in a row
         self._traces = SameTraces()
         self._judge_claims = judge_claims
         self._stored: frozenset[str] = frozenset()  # trials of an interrupted part of the run
@@ -112,7 +113,7 @@ class Runner:
 
         Raises:
             HostError: the testbed cannot measure any further trial.
-            TrialError: too many nodes were lost in a row.
+            TrialError: too many trials failed, or several in a row for one cause.
         """
         began_s = time.monotonic()
         there = [trial for trial in self.plan.trials if self._done(trial)]
@@ -174,12 +175,12 @@ class Runner:
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
             self._traces.check(record)
-            self._watch_losses(record)
             metrics = self._metrics_of(record)
             if trial.kind == "search":
                 metrics = _checked_counts(record, metrics)
             self._writer.append(record.to_json())
             self._keep(record, metrics)
+            self._watch_causes(record)
             self._budget.count(record)
             self._budget.check()
             if record.final or left.get(record.status, 0) == 0:
@@ -239,14 +240,24 @@ class Runner:
         record.reason = found.reason or record.reason
         return found.metrics
 
-    def _watch_losses(self, record: TrialRecord) -> None:
-        self._lost_in_a_row = self._lost_in_a_row + 1 if record.lost else 0
-        if self._lost_in_a_row >= _GIVE_UP_AFTER:
-            self._writer.append(record.to_json())
+    def _watch_causes(self, record: TrialRecord) -> None:
+        """End the run if trials in a row fail for one cause; a trial that was not tried counts for nothing.
+
+        Raises:
+            TrialError: the cause is that of no single trial.
+        """
+        if record.final:
+            return
+        cause = _NUMBERS.sub("#", record.reason or "") if record.status == "failed" else ""
+        if cause != self._cause:
+            self._cause, self._failed_by_it = cause, set()
+        if cause:
+            self._failed_by_it.add(record.trial)
+        if len(self._failed_by_it) >= self.plan.spec.failures.in_a_row:
             raise TrialError(
-                f"{_GIVE_UP_AFTER} nodes in a row were lost; reason of the last loss: {record.reason}",
+                f"{len(self._failed_by_it)} trials in a row failed for one reason: {record.reason}",
                 str(self._writer.log),
-                f"{resume_command(self._writer.folder)} continues from here",
+                f"remove the cause, then {resume_command(self._writer.folder)}; failures.in_a_row allows more",
             )
 
     def _keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
