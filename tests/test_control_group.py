@@ -93,7 +93,7 @@ def test_a_generator_that_sleeps_needs_sched_fifo(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(loopback, "real_time_refusal", lambda: "Operation not permitted")
     testbed, point = here(parameters)
     said = testbed.refusal(point) or ""
-    assert said.startswith("generator_sleep: this host refuses SCHED_FIFO: Operation not permitted (run as root")
+    assert said.startswith("generator_sleep: this host refuses SCHED_FIFO: Operation not permitted (CAP_SYS_NICE or ")
     monkeypatch.setattr(loopback, "real_time_refusal", lambda: None)
     assert testbed.refusal(point) is None
 

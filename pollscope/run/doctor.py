@@ -96,7 +96,9 @@ def _loopback() -> Iterator[Check]:
     yield _tsc()
     yield from _memory(topic)
     refused = real_time_refusal()
-    text = f"SCHED_FIFO: {refused}; points with generator_sleep (C-RIVALS --quick) are left out (run as root)"
+    text = (
+        f"SCHED_FIFO: {refused}; points with generator_sleep (C-RIVALS --quick) are left out (CAP_SYS_NICE allows it)"
+    )
     yield Check(topic, "real-time priority", "note" if refused else "yes", text if refused else "SCHED_FIFO is allowed")
 
 

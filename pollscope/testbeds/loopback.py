@@ -233,7 +233,7 @@ class LoopbackTestbed(NodeTestbed):
                 f"{spinning} lcores spin at a time; the control group of this process may use {most:g} CPUs (cpu.max)"
             )
         if params.generator_sleep and (refused := real_time_refusal()) is not None:
-            return f"generator_sleep: this host refuses SCHED_FIFO: {refused} (run as root, or allow `ulimit -r 1`)"
+            return f"generator_sleep: this host refuses SCHED_FIFO: {refused} (CAP_SYS_NICE or `ulimit -r 1` allows it)"
         return None
 
     def check(self) -> None:
