@@ -146,6 +146,21 @@ def test_a_run_goes_on_after_other_failures(cli: Cli, faults: dict[str, str], se
     assert records.keys() == set(cli.only_run().meta["plan"])
 
 
+def test_a_point_that_failed_twice_for_one_reason_is_not_tried_a_third_time(cli: Cli) -> None:
+    cli.faults = {"t1": "refuse", "t3": "refuse", "t6": "give-up"}  # t5 is the trial after the one that is left out
+    options = "--set", "failures.tries=1", "--set", "factors.load_of_max=[0 %]", "--set", "repeats.count=4"
+    done = cli("run", cli.spec(), *options)
+    assert done.returncode == 1
+    failed = {name: record for name, record in last_attempts(cli.only_run()).items() if record["status"] == "failed"}
+    twice = [f"measure:queues=1,load_of_max=0.0:{repeat}" for repeat in range(4)]
+    assert sorted(failed) == [*twice, "measure:queues=2,load_of_max=0.0:3"]
+    reason = failed["measure:queues=1,load_of_max=0.0:2"]["reason"]
+    assert reason.startswith("not tried, because two trials of this point failed: dut.burst: the node refused 'start'")
+    cli.faults = None
+    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
+    assert_complete(cli.only_run())
+
+
 def test_one_failure_is_no_row(cli: Cli) -> None:
     done = cli("run", cli.spec(), "--set", "failures.in_a_row=1")
     assert done.returncode == 2

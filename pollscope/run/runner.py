@@ -38,9 +38,6 @@ from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Testbed
 
-# Numbers of a reason that differ between trials with one cause: CPUs, bytes, process numbers.
-_NUMBERS = re.compile(r"\d+")
-
 
 @dataclass(frozen=True)
 class Kept:
@@ -86,6 +83,7 @@ class Runner:
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
         self._cause, self._failed_by_it = "", set[str]()  # of trials in a row
+        self._failures_of: dict[str, list[str]] = {}  # point -> reasons, since its last trial that did not fail
         self._traces = SameTraces()
         self._judge_claims = judge_claims
         self._stored: frozenset[str] = frozenset()  # trials of an interrupted part of the run
@@ -160,6 +158,8 @@ class Runner:
         self._budget.check()  # another pair may have exhausted it
         if trial.search_trials:
             self._search(trial)
+        elif (reason := self._known_reason(trial.point)) is not None:
+            self._give_up(trial, reason)
         else:
             self._measure(trial)
         kept = self._kept[trial.id]
@@ -186,6 +186,22 @@ class Runner:
             if record.final or left.get(record.status, 0) == 0:
                 break
             left[record.status] -= 1
+        if record.status != "failed":
+            self._failures_of.pop(trial.point.id, None)
+        elif not record.final:
+            self._failures_of.setdefault(trial.point.id, []).append(record.reason or "")
+
+    def _known_reason(self, point: Point) -> str | None:
+        """Return the one reason why the last two trials of a point failed; None if other points fail for it as well."""
+        reasons = self._failures_of.get(point.id, [])[-2:]
+        causes = set(map(_cause, reasons))
+        return reasons[0] if len(reasons) == 2 and len(causes) == 1 and causes != {self._cause} else None
+
+    def _give_up(self, trial: Trial, reason: str) -> None:
+        record = self.testbed.begun(trial, self._next_attempt(trial))
+        record = record.failed(f"not tried, because two trials of this point failed: {reason}", final=True)
+        self._writer.append(record.to_json())
+        self._keep(record, {})
 
     def _search(self, maximum: Trial) -> None:
         """Search the maximum; reuse the trials of an interrupted run."""
@@ -248,7 +264,7 @@ class Runner:
         """
         if record.final:
             return
-        cause = _NUMBERS.sub("#", record.reason or "") if record.status == "failed" else ""
+        cause = _cause(record.reason or "") if record.status == "failed" else ""
         if cause != self._cause:
             self._cause, self._failed_by_it = cause, set()
         if cause:
@@ -418,6 +434,11 @@ class Runner:
             elif width > until.within:
                 wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
                 self.warnings.append(f"{after} its {level} interval is still {wide}")
+
+
+def _cause(reason: str) -> str:
+    """Return a reason without the numbers that differ between trials with one cause: CPUs, bytes, process numbers."""
+    return re.sub(r"\d+", "#", reason)
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:
