@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError
 from pollscope.base.names import PLACEMENTS
-from pollscope.host.cpus import Cpu, most_dut_cores, online_cpus
+from pollscope.host.cpus import Cpu, most_dut_cores, online_cpus, similar_cpus
 from pollscope.host.placement import Roles, Wanted, place, room_beside
 
 
@@ -119,7 +119,7 @@ def test_pairs_are_the_threads_of_a_core(server: list[Cpu]) -> None:
 
 
 def test_pairs_need_smt() -> None:
-    reason = "smt-pairs: this host shows no SMT: each of its 4 CPUs is a core of its own"
+    reason = "smt-pairs: this host shows no SMT: each of its CPUs is a core of its own"
     assert refused(machine(1, 4, 1), Wanted(2, placement="smt-pairs")) == reason
     reason = "smt-pairs: needs 2 physical cores with two hardware threads and one for the generator; this host has 3"
     assert place(machine(1, 3, 2), Wanted(4, placement="smt-pairs")).dut == (1, 4, 2, 5)
@@ -224,3 +224,21 @@ def test_every_placement_keeps_its_constraints(
 )
 def test_collectors_leave_the_dut_its_cpus(busy: tuple[int, ...], room: set[int]) -> None:
     assert room_beside({0, 1, 2, 3}, busy) == room
+
+
+def test_cpus_of_another_host_are_those_of_this_one_in_another_number(server: list[Cpu]) -> None:
+    found = similar_cpus(server, 16)
+    assert [len({cpu.physical for cpu in found if cpu.node == node}) for node in (0, 1)] == [4, 4]
+    assert {cpu.llc for cpu in found if cpu.node == 0} == {0}
+    assert len({cpu.physical for cpu in similar_cpus(server, 3)}) == 2
+    assert [cpu.node for cpu in similar_cpus(machine(1, 2, 1), 5)] == [0] * 5
+
+
+def test_the_last_level_cache_is_the_largest_that_the_kernel_lists(tmp_path: Path) -> None:
+    root = sysfs(tmp_path, 1, 4, 1)
+    for cpu, (level, shared) in ((2, (2, "2")), (2, (3, "2-3")), (3, (3, "2-3"))):
+        cache = root / f"devices/system/cpu/cpu{cpu}/cache/index{level}"
+        cache.mkdir(parents=True)
+        (cache / "level").write_text(f"{level}\n")
+        (cache / "shared_cpu_list").write_text(f"{shared}\n")
+    assert [cpu.llc for cpu in online_cpus(root)] == [None, None, 2, 2]

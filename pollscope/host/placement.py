@@ -149,7 +149,7 @@ def _smt_pairs(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
     """Place workers in pairs on the threads of a physical core, dispatchers likewise, the generator on its own core."""
     cores, needed = _physical(cpus), -(-wanted.workers // 2) + -(-wanted.dispatchers // 2)
     if all(len(threads) < 2 for threads in cores):
-        raise HostError(f"smt-pairs: this host shows no SMT: each of its {len(cpus)} CPUs is a core of its own")
+        raise HostError("smt-pairs: this host shows no SMT: each of its CPUs is a core of its own")
     for there in (*_nodes(cpus, wanted.nic_node).values(), cpus):
         found = _pairs(_physical(there), needed, wanted)
         if found is not None:

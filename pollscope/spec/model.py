@@ -603,6 +603,11 @@ class Failures(StrictModel):
         ge=0,
         description="most failed tries of the whole run; one more ends the run (continue with --resume)",
     )
+    in_a_row: int = Field(
+        default=3,
+        ge=2,
+        description="so many trials in a row that fail for one reason end the run (continue with --resume)",
+    )
 
 
 class Quick(StrictModel):
