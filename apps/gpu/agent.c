@@ -446,7 +446,7 @@ static AGENT_CODE void step(struct agent_generator *g)
 	g->due_q16 += frames * g->interval_q16;
 }
 
-AGENT_CODE void agent_generate(struct agent_generator *g)
+static AGENT_CODE void begin_generator(struct agent_generator *g)
 {
 	g->rings_end = g->ring_first;
 	take_counters(&g->port->rx[g->ring_first], g->rings,
@@ -455,10 +455,25 @@ AGENT_CODE void agent_generate(struct agent_generator *g)
 	g->numbered = g->unsent = 0;
 	g->begin = agent_same(agent_clock());
 	g->due_q16 = 0;
-	while (!is_stopped(g->stop) && (g->frames == 0 || g->numbered < g->frames))
-		step(g);
+}
+
+static AGENT_CODE uint32_t has_frames(const struct agent_generator *g)
+{
+	return g->frames == 0 || g->numbered < g->frames;
+}
+
+static AGENT_CODE void end_generator(struct agent_generator *g)
+{
 	for (uint32_t r = g->ring_first; r < g->rings_end; r++)
 		leave(&g->port->rx[r], &g->rings[r - g->ring_first]);
+}
+
+AGENT_CODE void agent_generate(struct agent_generator *g)
+{
+	begin_generator(g);
+	while (!is_stopped(g->stop) && has_frames(g))
+		step(g);
+	end_generator(g);
 }
 
 static AGENT_CODE uint64_t load_bytes(const uint8_t *at, uint32_t bytes)
@@ -524,24 +539,55 @@ static AGENT_CODE uint32_t read_ring(struct agent_receiver *receiver, struct wir
 	return posted;
 }
 
+static AGENT_CODE void begin_receiver(struct agent_receiver *receiver)
+{
+	receiver->rings_end = receiver->ring_first;
+	take_counters(&receiver->port->tx[receiver->ring_first], receiver->rings,
+	              rings_end(receiver->ring_first, receiver->nb_rings, WIRE_RINGS_MAX) -
+	                      receiver->ring_first);
+}
+
+/* Reads a batch of each ring. Returns the number of descriptors. */
+static AGENT_CODE uint32_t read_all(struct agent_receiver *receiver)
+{
+	const uint32_t end = rings_end(receiver->ring_first, receiver->nb_rings,
+	                               AGENT_LOAD_SAME(&receiver->port->tx_rings));
+	uint32_t read = 0;
+
+	receiver->rings_end = end > receiver->rings_end ? end : receiver->rings_end;
+	for (uint32_t r = receiver->ring_first; r < receiver->rings_end; r++)
+		read += read_ring(receiver, &receiver->port->tx[r],
+		                  &receiver->rings[r - receiver->ring_first]);
+	return read;
+}
+
+static AGENT_CODE void end_receiver(struct agent_receiver *receiver)
+{
+	while (read_all(receiver) > 0)
+		;
+	for (uint32_t r = receiver->ring_first; r < receiver->rings_end; r++)
+		leave(&receiver->port->tx[r], &receiver->rings[r - receiver->ring_first]);
+}
+
 AGENT_CODE void agent_receive(struct agent_receiver *receiver)
 {
-	const uint32_t first = receiver->ring_first;
-	const uint32_t most = rings_end(first, receiver->nb_rings, WIRE_RINGS_MAX);
-	uint32_t stopped, read, served = first;
+	begin_receiver(receiver);
+	while (!is_stopped(receiver->stop))
+		read_all(receiver);
+	end_receiver(receiver);
+}
 
-	take_counters(&receiver->port->tx[first], receiver->rings, most - first);
-	do {
-		const uint32_t end = least(most, AGENT_LOAD_SAME(&receiver->port->tx_rings));
-
-		served = end > served ? end : served;
-		stopped = is_stopped(receiver->stop);
-		read = 0;
-		for (uint32_t r = first; r < served; r++)
-			read += read_ring(receiver, &receiver->port->tx[r], &receiver->rings[r - first]);
-	} while (!stopped || read > 0);
-	for (uint32_t r = first; r < served; r++)
-		leave(&receiver->port->tx[r], &receiver->rings[r - first]);
+AGENT_CODE void agent_run(struct agent_generator *g, struct agent_receiver *receiver)
+{
+	begin_generator(g);
+	begin_receiver(receiver);
+	while (!is_stopped(receiver->stop)) {
+		if (has_frames(g))
+			step(g);
+		read_all(receiver);
+	}
+	end_generator(g);
+	end_receiver(receiver);
 }
 
 #ifndef AGENT_ON_GPU

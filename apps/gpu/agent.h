@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reference agent of wire.h: a generator that fills receive rings and a receiver that reads transmit rings. A thread calls
- * agent_generate() or agent_receive(); both return when the word at `stop` is not 0. For C and, with AGENT_ON_GPU, for clang's CUDA.
+ * agent_generate(), agent_receive() or agent_run(); all return when the word at `stop` is not 0. For C and, with AGENT_ON_GPU, for clang's CUDA.
  *
  * Frames are those of packets.h without a UDP checksum: sequence numbers of the sender at byte 44, the departure in ticks after the begin and
  * the flow at byte 52. From byte 64 on, every 16 bytes hold the sequence number and their place, so that a reader sees whether the whole
@@ -92,15 +92,20 @@ struct agent_receiver {
 	uint32_t batch; /* descriptors read together */
 	uint32_t ring_first, nb_rings;
 	struct agent_check check;
+	uint32_t rings_end; /* state: behind the last that was ever served */
 };
 
 /* Returns NULL, or what is wrong. */
 const char *agent_generator_check(const struct agent_generator *generator);
 
+/* Without carrier it waits, and its schedule as well. */
 AGENT_CODE void agent_generate(struct agent_generator *generator);
 
 /* Reads until `stop` is not 0 and, then, the rings are empty. */
 AGENT_CODE void agent_receive(struct agent_receiver *receiver);
+
+/* Does both in turn, until the receiver's `stop` is not 0. */
+AGENT_CODE void agent_run(struct agent_generator *generator, struct agent_receiver *receiver);
 
 /* Looks at a frame whose first `bytes` lie at `frame`, a multiple of 2. */
 AGENT_CODE void agent_check_frame(struct agent_check *check, const void *frame, uint32_t bytes);

@@ -33,6 +33,8 @@ static struct agent_ring generator_rings[WIRE_RINGS_MAX], receiver_rings[WIRE_RI
 static struct agent_flow flows[FLOWS];
 static uint64_t next_here[FLOWS], next_there[FLOWS];
 static uint32_t stop_agent;
+static struct agent_generator generator; /* agents of the case, here or on another core */
+static struct agent_receiver receiver;
 
 static struct wire_port *wire_of(uint16_t port)
 {
@@ -66,8 +68,7 @@ static struct agent_generator generator_of(uint16_t port, uint64_t frames, uint3
 
 static void generate(uint16_t port, uint64_t frames, uint32_t bytes)
 {
-	struct agent_generator generator = generator_of(port, frames, bytes);
-
+	generator = generator_of(port, frames, bytes);
 	CHECK(agent_generator_check(&generator) == NULL, "%s", agent_generator_check(&generator));
 	agent_generate(&generator);
 	CHECK_EQUAL(generator.numbered, frames);
@@ -79,17 +80,22 @@ static struct agent_check check_of(uint64_t *next)
 	return (struct agent_check){.mark = MARK, .nb_flows = FLOWS, .next = next};
 }
 
+static struct agent_receiver receiver_of(uint16_t port, const uint32_t *stop)
+{
+	memset(receiver_rings, 0, sizeof(receiver_rings));
+	return (struct agent_receiver){.port = wire_of(port),
+	                               .rings = receiver_rings,
+	                               .stop = stop,
+	                               .batch = BURST,
+	                               .check = check_of(next_there)};
+}
+
 /* Lets an agent read all that a port has sent. */
 static struct agent_check read_sent(uint16_t port)
 {
 	static const uint32_t at_once = 1;
-	struct agent_receiver receiver = {.port = wire_of(port),
-	                                  .rings = receiver_rings,
-	                                  .stop = &at_once,
-	                                  .batch = BURST,
-	                                  .check = check_of(next_there)};
 
-	memset(receiver_rings, 0, sizeof(receiver_rings));
+	receiver = receiver_of(port, &at_once);
 	agent_receive(&receiver);
 	return receiver.check;
 }
@@ -262,8 +268,6 @@ static void rss_spreads_frames(void)
 
 static void flows_go_to_rings_in_turn(void)
 {
-	struct agent_generator generator;
-
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_queues = 3}), 0);
 	generator = generator_of(port_a, 2 * FLOWS, FRAME_BYTES);
 	generator.by_ring = 1;
@@ -299,7 +303,6 @@ static void types_and_checksums_are_described(void)
 static void a_constant_rate_is_kept(void)
 {
 	const uint64_t frames = 500, interval = rte_get_tsc_hz() / 100000;
-	struct agent_generator generator;
 	uint64_t begin, took;
 
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
@@ -442,6 +445,33 @@ static void an_agent_that_stays_stops_the_stop(void)
 	generate(port_a, 10, FRAME_BYTES);
 	CHECK_EQUAL(poll_checked(port_a, 0, FRAME_BYTES, &check), 0);
 	CHECK_FRAMES(check, 10);
+}
+
+static void bad_settings_are_named(void)
+{
+	static const struct {
+		size_t member;
+		uint32_t value;
+		const char *text;
+	} bad[] = {{offsetof(struct agent_generator, frame_bytes), 59, "frame_bytes"},
+	           {offsetof(struct agent_generator, frame_bytes), 9019, "frame_bytes"},
+	           {offsetof(struct agent_generator, batch), 0, "batch"},
+	           {offsetof(struct agent_generator, batch), AGENT_BATCH_MAX + 1, "batch"},
+	           {offsetof(struct agent_generator, nb_flows), 0, "nb_flows"},
+	           {offsetof(struct agent_generator, ring_first), WIRE_RINGS_MAX, "ring_first"}};
+
+	for (unsigned int i = 0; i < RTE_DIM(bad); i++) {
+		struct agent_generator wrong = generator_of(port_a, 1, FRAME_BYTES);
+
+		memcpy((uint8_t *)&wrong + bad[i].member, &bad[i].value, sizeof(bad[i].value));
+		CHECK(agent_generator_check(&wrong) != NULL &&
+		              strstr(agent_generator_check(&wrong), bad[i].text) ==
+		                      agent_generator_check(&wrong),
+		      "%s = %u: %s", bad[i].text, bad[i].value, agent_generator_check(&wrong));
+	}
+	wire_of(port_a)->abi++;
+	generator = generator_of(port_a, 1, FRAME_BYTES);
+	CHECK(strstr(agent_generator_check(&generator), "ABI") != NULL, "another ABI is taken");
 }
 
 /* Sends what arrived on one port on the other. */
@@ -587,29 +617,20 @@ static bool is_over(uint64_t begin)
 
 #define RUNNING_FRAMES 50000u
 
-/* As fast as the rings take them, through a forwarder: no frame is lost between generator and receiver. */
-static void all_frames_come_back(void)
+static int run_both(void *unused)
 {
-	struct port_setup two = {.rx_queues = 2, .tx_queues = 2, .rss_types = RSS_UDP};
-	struct agent_receiver receiver;
-	struct agent_generator generator;
+	(void)unused;
+	agent_run(&generator, &receiver);
+	return 0;
+}
+
+/* Receives on one port and sends all on the other. Returns the number of frames. */
+static uint64_t forward_all(uint16_t queues, uint64_t frames)
+{
 	uint64_t forwarded = 0, begin = rte_rdtsc();
 
-	pair_up(&two, &two);
-	CHECK_SO_FAR();
-	generator = generator_of(port_a, RUNNING_FRAMES, 200);
-	generator.interval_q16 = 0;
-	generator.stop = &stop_agent;
-	memset(receiver_rings, 0, sizeof(receiver_rings));
-	receiver = (struct agent_receiver){.port = wire_of(port_b),
-	                                   .rings = receiver_rings,
-	                                   .stop = &stop_agent,
-	                                   .batch = BURST,
-	                                   .check = check_of(next_there)};
-	launch(run_generator, &generator, 0);
-	launch(run_receiver, &receiver, 1);
-	while (forwarded < RUNNING_FRAMES && !is_over(begin))
-		for (uint16_t queue = 0; queue < 2; queue++) {
+	while (forwarded < frames && !is_over(begin))
+		for (uint16_t queue = 0; queue < queues; queue++) {
 			struct rte_mbuf *burst[BURST];
 			uint16_t got = rte_eth_rx_burst(port_a, queue, burst, BURST), sent = 0;
 
@@ -620,12 +641,45 @@ static void all_frames_come_back(void)
 			if (got == 0)
 				sched_yield(); /* three threads may share a CPU */
 		}
+	return forwarded;
+}
+
+/* As fast as the rings take them, through a forwarder: no frame is lost between generator and receiver. */
+static void come_back(unsigned int threads)
+{
+	struct port_setup two = {.rx_queues = 2, .tx_queues = 2, .rss_types = RSS_UDP};
+	uint64_t forwarded;
+
+	pair_up(&two, &two);
+	CHECK_SO_FAR();
+	generator = generator_of(port_a, RUNNING_FRAMES, 200);
+	generator.interval_q16 = 0;
+	generator.stop = &stop_agent;
+	receiver = receiver_of(port_b, &stop_agent);
+	if (threads == 2) {
+		launch(run_generator, &generator, 0);
+		launch(run_receiver, &receiver, 1);
+	} else {
+		launch(run_both, NULL, 0);
+	}
+	forwarded = forward_all(2, RUNNING_FRAMES);
 	join();
 	CHECK_EQUAL(forwarded, RUNNING_FRAMES);
+	CHECK_EQUAL(generator.numbered, RUNNING_FRAMES);
 	CHECK_FRAMES(receiver.check, RUNNING_FRAMES);
 	CHECK_EQUAL(stats_of(port_a).imissed, 0);
 	CHECK_EQUAL(stats_of(port_b).opackets, RUNNING_FRAMES);
 	CHECK_EQUAL(stats_of(port_b).oerrors, 0);
+}
+
+static void all_frames_come_back(void)
+{
+	come_back(2);
+}
+
+static void all_frames_come_back_to_one_thread(void)
+{
+	come_back(1);
 }
 
 #define STOPS 100
@@ -635,7 +689,6 @@ static void stops_and_starts_lose_no_account(void)
 {
 	struct port_setup two = {.rx_queues = 2, .rx_desc = 128, .rss_types = RSS_UDP};
 	struct agent_check check = check_of(next_here);
-	struct agent_generator generator;
 	unsigned int broken = 0;
 	struct rte_eth_stats stats;
 	int ret = 0;
@@ -684,9 +737,9 @@ static uint64_t not_there(const struct agent_check *check)
 static uint64_t poll_beside(bool descriptors_first)
 {
 	struct agent_check check = check_of(next_here);
-	struct agent_generator generator = generator_of(port_a, 0, LARGE_BYTES);
 	uint64_t begin = rte_rdtsc();
 
+	generator = generator_of(port_a, 0, LARGE_BYTES);
 	generator.interval_q16 = 0;
 	generator.stop = &stop_agent;
 	generator.batch = AGENT_BATCH_MAX;
@@ -732,6 +785,8 @@ const struct driver_case driver_external_cases[] = {
         {"external: segments are read as one frame", "feed=external", segments_are_read_as_one_frame},
         {"external: segments are freed under FAST_FREE", "feed=external", segments_are_freed_fast},
         {"external: all frames come back", "feed=external", all_frames_come_back},
+        {"external: all frames come back to one thread", "feed=external", all_frames_come_back_to_one_thread},
+        {"external: bad settings of an agent are named", "feed=external", bad_settings_are_named},
         {"external: stops and starts lose no account", "feed=external", stops_and_starts_lose_no_account},
         {"external: a frame behind its descriptor is seen", "feed=external",
          a_frame_behind_its_descriptor_is_seen},
