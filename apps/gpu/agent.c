@@ -320,28 +320,25 @@ static AGENT_CODE void write_chunk(const struct agent_flow *flow, const struct s
 		low = stamp->order >> 32 | stamp->time << 32;
 		high = stamp->time >> 32;
 	}
-	agent_store16(data + (uint64_t)16 * chunk, low, high);
+	agent_write16(data + (uint64_t)16 * chunk, low, high);
 }
 
+/* Lanes take the 16 bytes of all frames in turn. */
 static AGENT_CODE void write_frames(const struct agent_generator *g, const struct batch *batch,
                                     const uint64_t *handles)
 {
 	const uint32_t chunks = (g->frame_bytes + 15) / 16;
-	uint32_t frame = 0, chunk = AGENT_LANE;
+	uint32_t chunk = AGENT_LANE, frame = 0;
 
-	for (;;) {
-		while (chunk >= chunks) {
-			chunk -= chunks;
-			frame++;
-		}
-		if (frame >= batch->frames)
-			return;
+	while (frame < batch->frames) {
 		const uint32_t flow = flow_of(g, batch->own, frame);
 		const struct stamp stamp = stamp_of(g, batch, frame, flow);
+		uint8_t *data = (uint8_t *)(uintptr_t)(handles[frame] + batch->ring->buffer_offset);
 
-		write_chunk(&g->flows[flow], &stamp,
-		            (uint8_t *)(uintptr_t)(handles[frame] + batch->ring->buffer_offset), chunk);
-		chunk += AGENT_LANES;
+		for (; chunk < chunks; chunk += AGENT_LANES)
+			write_chunk(&g->flows[flow], &stamp, data, chunk);
+		for (; chunk >= chunks; chunk -= chunks)
+			frame++;
 	}
 }
 
@@ -363,6 +360,7 @@ static AGENT_CODE void deliver(const struct agent_generator *g, const struct bat
 	AGENT_BARRIER;
 	if (g->descriptors_first)
 		write_descriptors(g, batch, handles);
+	AGENT_BARRIER;
 	write_frames(g, batch, handles);
 	AGENT_FENCE;
 	AGENT_BARRIER;

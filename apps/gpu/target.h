@@ -47,13 +47,15 @@ static inline AGENT_CODE void agent_store16(void *at, uint64_t low, uint64_t hig
 	                 : "memory");
 }
 
+#define agent_write16 agent_store16
+
 #else
 
 #define AGENT_CODE
 #define AGENT_LANE       0u
 #define AGENT_LANES      1u
-#define AGENT_SHARED     /* a variable of the function */
-#define AGENT_BARRIER    ((void)0)
+#define AGENT_SHARED                                       /* a variable of the function */
+#define AGENT_BARRIER    __asm__ volatile("" ::: "memory") /* order of the source, for the compiler */
 #define AGENT_FENCE      __atomic_thread_fence(__ATOMIC_ACQ_REL)
 #define AGENT_FENCE_FULL __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
@@ -73,6 +75,15 @@ static inline uint64_t agent_clock(void)
 static inline uint64_t agent_same(uint64_t value)
 {
 	return value;
+}
+
+/* A part of a frame, before a fence. */
+static inline void agent_write16(void *at, uint64_t low, uint64_t high)
+{
+	uint64_t *words = (uint64_t *)at;
+
+	words[0] = low;
+	words[1] = high;
 }
 
 /* Two stores: the second one has DD, and is not seen before the first. */
