@@ -11,6 +11,17 @@ static void filter_changed(struct crossover_port *port)
 	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
 }
 
+int crossover_republish(struct crossover_port *port)
+{
+	int ret = port->wire == NULL ? 0 : crossover_control_lock(port->pair);
+
+	if (port->wire == NULL || ret != 0)
+		return ret;
+	filter_changed(port);
+	crossover_control_unlock(port->pair);
+	return 0;
+}
+
 static int set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
 {
 	int ret = crossover_control_lock(port->pair);
@@ -58,7 +69,8 @@ void crossover_mac_remove(struct rte_eth_dev *dev, uint32_t index)
 
 int crossover_mac_set(struct rte_eth_dev *dev, struct rte_ether_addr *mac)
 {
-	return crossover_mac_add(dev, mac, 0, 0);
+	crossover_mac_add(dev, mac, 0, 0);
+	return crossover_republish(crossover_port_of(dev));
 }
 
 int crossover_multicast_set(struct rte_eth_dev *dev, struct rte_ether_addr *macs, uint32_t count)
@@ -117,7 +129,7 @@ int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry
 			        &port->reta[i],
 			        groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE],
 			        __ATOMIC_RELAXED);
-	return 0;
+	return crossover_republish(port);
 }
 
 int crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
@@ -207,13 +219,15 @@ int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_co
 	                    on ? rss->rss_hf : 0);
 }
 
-static bool has_carrier(const struct crossover_pair *pair)
+static bool is_up(const struct crossover_port *port)
 {
-	bool carrier = true;
+	return port->started && !port->admin_down;
+}
 
-	for (unsigned int i = 0; i < 2; i++)
-		carrier = carrier && pair->ports[i].started && !pair->ports[i].admin_down;
-	return carrier;
+/* The other end of an external wire is an agent, not the other port. */
+static bool has_carrier(const struct crossover_port *port)
+{
+	return is_up(port) && (port->wire != NULL || is_up(port->peer));
 }
 
 static int set_status(struct crossover_port *port, bool carrier)
@@ -230,12 +244,15 @@ static int set_status(struct crossover_port *port, bool carrier)
 
 bool crossover_link_refresh(struct crossover_pair *pair)
 {
-	bool carrier = has_carrier(pair);
-	bool changed = (pair->ports[0].gate != CROSSOVER_GATE_DOWN) != carrier;
+	bool changed = false;
 
 	for (unsigned int i = 0; i < 2; i++) {
-		crossover_gate_update(&pair->ports[i], carrier);
-		set_status(&pair->ports[i], carrier);
+		struct crossover_port *port = &pair->ports[i];
+		bool carrier = has_carrier(port);
+
+		changed = changed || (port->gate != CROSSOVER_GATE_DOWN) != carrier;
+		crossover_gate_update(port, carrier);
+		set_status(port, carrier);
 	}
 	return changed;
 }
@@ -255,7 +272,7 @@ int crossover_link_update(struct rte_eth_dev *dev, int wait __rte_unused)
 {
 	struct crossover_port *port = crossover_port_of(dev);
 
-	return set_status(port, has_carrier(port->pair));
+	return set_status(port, has_carrier(port));
 }
 
 static int set_admin_down(struct rte_eth_dev *dev, uint8_t down)

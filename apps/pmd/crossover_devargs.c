@@ -57,8 +57,10 @@ static int parse_feed(const char *value, struct crossover_options *options)
 		options->feed = CROSSOVER_FEED_WIRE;
 	else if (strcmp(value, "infinite") == 0)
 		options->feed = CROSSOVER_FEED_INFINITE;
+	else if (strcmp(value, "external") == 0)
+		options->feed = CROSSOVER_FEED_EXTERNAL;
 	else
-		return bad_value("feed", value, "wire, infinite");
+		return bad_value("feed", value, "wire, infinite, external");
 	return 0;
 }
 
@@ -147,6 +149,11 @@ static int check_conflicts(const struct crossover_options *options, const bool g
 		                   "nothing crosses the wire; leave 'dma' out");
 		return -EINVAL;
 	}
+	if (options->feed == CROSSOVER_FEED_EXTERNAL && given[KEY_DMA]) {
+		CROSSOVER_LOG(ERR, "device arguments 'dma' and 'feed=external' exclude each other: "
+		                   "the agent moves the frames; leave 'dma' out");
+		return -EINVAL;
+	}
 	if (options->feed == CROSSOVER_FEED_INFINITE && options->rx == CROSSOVER_RX_COREC) {
 		CROSSOVER_LOG(ERR, "device arguments 'rx=corec' and 'feed=infinite' exclude each other: "
 		                   "the poller fills the ring itself; leave one out");
@@ -159,11 +166,11 @@ static int check_conflicts(const struct crossover_options *options, const bool g
 		return -EINVAL;
 	}
 	for (enum key key = KEY_SIZE; key <= KEY_FLOWS; key++) {
-		if (options->feed == CROSSOVER_FEED_WIRE && given[key]) {
+		if (options->feed != CROSSOVER_FEED_INFINITE && given[key]) {
 			CROSSOVER_LOG(
 			        ERR,
-			        "device argument '%s' needs 'feed=infinite': with feed=wire the peer decides",
-			        key_names[key]);
+			        "device argument '%s' needs 'feed=infinite': with feed=%s the peer decides",
+			        key_names[key], options->feed == CROSSOVER_FEED_WIRE ? "wire" : "external");
 			return -EINVAL;
 		}
 	}

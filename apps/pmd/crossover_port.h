@@ -77,7 +77,7 @@ bool crossover_hash_frame(const struct crossover_hash *hash, const uint8_t *fram
                           uint32_t *value);
 
 enum crossover_dma { CROSSOVER_DMA_COPY, CROSSOVER_DMA_SWAP };
-enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE };
+enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE, CROSSOVER_FEED_EXTERNAL };
 enum crossover_rx_mode {
 	CROSSOVER_RX_STANDARD,
 	CROSSOVER_RX_COREC,
@@ -96,11 +96,11 @@ struct crossover_options {
 
 /* How frames find their RX queue. Stored in crossover_port.gate; senders load it once per burst. */
 enum crossover_gate {
-	CROSSOVER_GATE_DOWN,          /* no carrier: nothing is sent */
-	CROSSOVER_GATE_DIRECT,        /* all frames go to queue 0, unread */
-	CROSSOVER_GATE_CLASSIFY,      /* MAC filter, RSS, types and checksums */
-	CROSSOVER_GATE_VOID,          /* feed=infinite: sent frames are counted and dropped */
-	CROSSOVER_GATE_NOTIFY,        /* as CLASSIFY, then rings the doorbells of the queues */
+	CROSSOVER_GATE_DOWN,     /* no carrier: nothing is sent */
+	CROSSOVER_GATE_DIRECT,   /* all frames go to queue 0, unread */
+	CROSSOVER_GATE_CLASSIFY, /* MAC filter, RSS, types and checksums */
+	CROSSOVER_GATE_VOID,   /* feed=infinite: sent frames are counted and dropped; feed=external: unused */
+	CROSSOVER_GATE_NOTIFY, /* as CLASSIFY, then rings the doorbells of the queues */
 	CROSSOVER_GATE_NOTIFY_DIRECT, /* as DIRECT, then rings the doorbell of queue 0 */
 	CROSSOVER_GATE_BUFFER_POOL,   /* as CLASSIFY; buffers come from pools, see crossover.h */
 };
@@ -114,6 +114,7 @@ struct crossover_rx_counts {
 	uint64_t refill_failures; /* polls whose refill failed */
 	uint64_t flushed;         /* frames that a stop dropped before they were polled */
 	uint64_t race_lost;       /* rx=corec: polls that lost their reservation to another core */
+	uint64_t oversize;        /* feed=external: frames longer than the MTU allows */
 };
 
 struct crossover_tx_counts {
@@ -133,6 +134,7 @@ struct crossover_tx_counts {
 
 struct crossover_port;
 struct crossover_corec;
+struct rte_memzone;
 struct crossover_buffer_pool;
 struct qwait_doorbell;
 
@@ -173,7 +175,8 @@ struct crossover_rx_queue {
 	uint64_t carried_missed; /* by TX queues of the peer that were released */
 	uint64_t race_lost;      /* before the last stop */
 	struct crossover_buffer_pool
-	        *buffer_pool; /* NULL: buffers are posted; only changed while the queue is stopped */
+	        *buffer_pool;   /* NULL: buffers are posted; only changed while the queue is stopped */
+	struct wire_ring *wire; /* feed=external: what the agent sees of this queue; otherwise NULL */
 	struct crossover_rx_counts baseline;
 	struct rte_eth_rxconf conf;
 	struct crossover_rx_desc descriptors[] __rte_aligned(CROSSOVER_LINE_BYTES);
@@ -204,6 +207,10 @@ struct crossover_tx_queue {
 	struct crossover_port *port;
 	uint16_t queue_id;
 	struct rte_eth_txconf conf;
+	/* feed=external: `sent` has an entry per descriptor. */
+	struct wire_ring *wire;
+	struct wire_descriptor *descriptors;
+	alignas(CROSSOVER_LINE_BYTES) uint32_t tail; /* TAIL, read by the agent */
 	struct rte_mbuf *entries[] __rte_aligned(CROSSOVER_LINE_BYTES);
 };
 
@@ -242,6 +249,8 @@ struct crossover_port {
 	/* Control state. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *peer;
 	struct crossover_pair *pair;
+	struct wire_port *wire; /* feed=external; otherwise NULL */
+	const struct rte_memzone *wire_zone;
 	struct crossover_tx_queue *tx_queues[CROSSOVER_MAX_QUEUES];
 	uint16_t nb_rx_queues;
 	uint16_t nb_tx_queues;

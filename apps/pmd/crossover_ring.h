@@ -29,23 +29,23 @@
 
 #include <stdalign.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "wire.h"
 
 #define CROSSOVER_LINE_BYTES 64
 #define CROSSOVER_RING_MIN   64
 #define CROSSOVER_RING_MAX   4096
 #define CROSSOVER_RING_ALIGN 64 /* ring sizes are multiples of this */
 
-/*
- * Write-back word: bits 0-15 bytes in this buffer, 16 DD, 17 EOP, 18 hash is valid, 19 layer 4 checksum is good, 20-31 packet type
- * (the low 12 bits of RTE_PTYPE_*: layers 2 to 4), 32-63 RSS hash.
- */
-#define CROSSOVER_WB_DD         (UINT64_C(1) << 16)
-#define CROSSOVER_WB_EOP        (UINT64_C(1) << 17)
-#define CROSSOVER_WB_HASH       (UINT64_C(1) << 18)
-#define CROSSOVER_WB_L4_GOOD    (UINT64_C(1) << 19)
-#define CROSSOVER_WB_TYPE_SHIFT 20
-#define CROSSOVER_WB_HASH_SHIFT 32
+/* Write-back word: `word` of wire.h, which external agents write as well. */
+#define CROSSOVER_WB_DD         WIRE_DD
+#define CROSSOVER_WB_EOP        WIRE_EOP
+#define CROSSOVER_WB_HASH       WIRE_HASH
+#define CROSSOVER_WB_L4_GOOD    WIRE_L4_GOOD
+#define CROSSOVER_WB_TYPE_SHIFT WIRE_TYPE_SHIFT
+#define CROSSOVER_WB_HASH_SHIFT WIRE_HASH_SHIFT
 
 /* HEAD: bits 0-15 position of the next descriptor to reserve, 16-63 count of descriptors reserved since start. */
 #define CROSSOVER_HEAD_SHIFT 16
@@ -87,7 +87,10 @@ struct crossover_rx_ring {
 	struct crossover_rx_nic nic;
 };
 
-_Static_assert(sizeof(struct crossover_rx_desc) == 16, "four descriptors to a cache line");
+_Static_assert(sizeof(struct crossover_rx_desc) == sizeof(struct wire_descriptor) &&
+                       offsetof(struct crossover_rx_desc, writeback) ==
+                               offsetof(struct wire_descriptor, word),
+               "external agents see the same descriptor");
 _Static_assert(sizeof(struct crossover_rx_doorbell) == CROSSOVER_LINE_BYTES, "TAIL has a line of its own");
 _Static_assert(sizeof(struct crossover_rx_nic) == CROSSOVER_LINE_BYTES, "NIC side is one line");
 

@@ -14,7 +14,7 @@ static const struct {
         {"dma=zero", "'dma': bad value 'zero'", "copy, swap"},
         {"dma=", "'dma'", "copy"},
         {"dma", "'dma' has no value", "copy|swap"},
-        {"feed=none", "'feed': bad value 'none'", "wire, infinite"},
+        {"feed=none", "'feed': bad value 'none'", "wire, infinite, external"},
         {"rx=shared", "'rx': bad value 'shared'", "standard, corec"},
         {"feed=infinite,rx=corec", "'rx=corec' and 'feed=infinite' exclude each other", "leave one out"},
         {"feed=infinite,size=63", "'size': bad value '63'", "from 64 to 9000"},
@@ -38,6 +38,8 @@ static const struct {
         {"mac_a=02:00:00:00:00:0a,mac_b=02:00:00:00:00:0A", "'mac_a' and 'mac_b' are the same", "its own"},
         {"size=128", "'size' needs 'feed=infinite'", "feed=wire"},
         {"feed=wire,flows=7", "'flows' needs 'feed=infinite'", "feed=wire"},
+        {"feed=external,size=128", "'size' needs 'feed=infinite'", "feed=external"},
+        {"feed=external,dma=copy", "'dma' and 'feed=external' exclude each other", "leave 'dma' out"},
 };
 
 static void refuses_by_name(void)
@@ -71,6 +73,8 @@ static void takes_all_documented(void)
 	        "rx=corec,dma=swap",
 	        "feed=infinite",
 	        "feed=infinite,size=64,flows=1",
+	        "feed=external",
+	        "feed=external,rx=corec",
 	        "size=9000,flows=65535,feed=infinite",
 	        "mac_a=02:00:00:00:00:0a,dma=swap,mac_b=02:00:00:00:00:0B",
 	};
