@@ -59,6 +59,7 @@ def test_values_of_a_healthy_trial() -> None:
         "loss_share": 0,
         "imissed_share": 0,
         "rate_error": 0,
+        "generator_lcores": 1,
         "cycles_per_packet_all": 2000,
         "cycles_per_packet_busy": 1200,
         "cycles_per_packet_useful": 1200,

@@ -203,8 +203,8 @@ static inline void crossover_leftovers_give_back(struct crossover_leftovers *lef
 /*
  * Delivers 'count' (at most CROSSOVER_CHUNK) frames to one RX queue: fills the buffers that the receiver posted, then sets the DD bits of all
  * of them together, as NICs coalesce their write-backs. Counts the frames on both sides, except missed ones, whose number it returns.
- * tags[i] is or-ed into the write-back word of frame i (hash, type and flags); NULL: no tags. txq->shared says whether descriptors are
- * reserved by compare-and-swap.
+ * tags[i] is or-ed into the write-back word of frame i (hash, type and flags); NULL: no tags. Descriptors are
+ * reserved by compare-and-swap if other senders may send to the ring.
  *
  * dma=copy: the caller keeps all mbufs. dma=swap: the leftovers get the mbufs that could not change hands, and the buffers that did. A buffer
  * changes hands only if it comes from the mempool of the RX queue (an RX queue hands out mbufs of its own pool, and applications rely on
@@ -288,6 +288,15 @@ int crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id);
 int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id);
 void crossover_rxq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_rxq_info *info);
 void crossover_txq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_txq_info *info);
+
+/*
+ * Assigns RX ring i of 'port' to TX queue senders[i] of the peer: that queue alone sends there, as a single sender does, and the frames of others for
+ * this ring are missed. CROSSOVER_MAX_QUEUES or more: every queue may send, as to all rings at first. crossover_unassign() lets all send again.
+ * RSS calls it before frames take other ways, and so do starts and stops of TX queues. The control lock is held. -EBUSY if a sender
+ * does not leave its burst; then no ring is newly assigned, and one that was assigned stays so.
+ */
+int crossover_assign(struct crossover_port *port, const uint16_t *senders, uint16_t count);
+int crossover_unassign(struct crossover_port *port);
 
 /* Starts all queues without deferred start. On error none is left started. The caller holds the control lock. */
 int crossover_queues_start(struct rte_eth_dev *dev);

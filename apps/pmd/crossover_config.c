@@ -120,16 +120,22 @@ static int check_reta(const struct crossover_port *port, const struct rte_eth_rs
 int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
 {
 	struct crossover_port *port = crossover_port_of(dev);
+	int ret;
 
 	if (check_reta_size(port, size) != 0 || check_reta(port, groups, size) != 0)
 		return -EINVAL;
-	for (uint16_t i = 0; i < size; i++)
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	ret = crossover_unassign(port);
+	for (uint16_t i = 0; ret == 0 && i < size; i++)
 		if (group_selects(groups, i))
 			__atomic_store_n(
 			        &port->reta[i],
 			        groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE],
 			        __ATOMIC_RELAXED);
-	return crossover_republish(port);
+	crossover_control_unlock(port->pair);
+	return ret != 0 ? ret : crossover_republish(port);
 }
 
 int crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
@@ -163,7 +169,10 @@ static int check_rss(const struct crossover_port *port, const struct rte_eth_rss
 static int replace_hash(struct crossover_port *port, const uint8_t *key, uint64_t types)
 {
 	uint32_t idle = !port->active_hash;
+	int ret = crossover_unassign(port);
 
+	if (ret != 0)
+		return ret;
 	crossover_hash_init(&port->hash[idle], key, types);
 	__atomic_store_n(&port->active_hash, idle, __ATOMIC_RELEASE);
 	port->rss_on = types != 0;
@@ -209,6 +218,8 @@ int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_co
 
 	if (on && check_rss(port, rss) != 0)
 		return -EINVAL;
+	if (crossover_unassign(port) != 0)
+		return -EBUSY;
 	port->reta_mask =
 	        (port->nb_rx_queues > CROSSOVER_RETA_SIZE ? CROSSOVER_RETA_SIZE_MAX : CROSSOVER_RETA_SIZE) -
 	        1;

@@ -586,6 +586,36 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 	return ret;
 }
 
+static bool have_senders(const struct crossover_port *port, const uint16_t *senders, uint16_t count)
+{
+	for (uint16_t i = 0; i < count; i++)
+		if (senders[i] != UINT16_MAX &&
+		    (senders[i] >= port->nb_tx_queues || port->tx_queues[senders[i]] == NULL))
+			return false;
+	return true;
+}
+
+int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_t *senders, uint16_t count)
+{
+	struct crossover_port *port;
+	int ret;
+
+	if (!is_ours(rx_port_id) || !is_ours(tx_port_id))
+		return -ENODEV;
+	port = crossover_port_of(&rte_eth_devices[rx_port_id]);
+	if (port->peer != crossover_port_of(&rte_eth_devices[tx_port_id]))
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	if (count != 0 && (count != port->nb_rx_queues || !have_senders(port->peer, senders, count)))
+		ret = -EINVAL;
+	else
+		ret = crossover_assign(port, senders, count);
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
 {
 	struct crossover_rx_queue *rxq;

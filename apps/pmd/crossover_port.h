@@ -196,8 +196,9 @@ struct crossover_tx_queue {
 	uint32_t chained;  /* not 0: a frame of several segments was sent since mbufs were last freed */
 	uint8_t started;
 	uint8_t fast_free; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
-	uint8_t shared;    /* other TX queues of the port are started: reserve descriptors */
+	uint8_t shared; /* other TX queues of the port are started: reserve descriptors, but in a ring of one's own */
 	uint8_t swap;
+	uint16_t sender; /* number + 1, as in crossover_rx_nic.sender */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_tx_counts counts;
 	/* Rarely touched. */
 	uint32_t wire_draw;    /* state of the random numbers */

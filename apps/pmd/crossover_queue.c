@@ -58,7 +58,7 @@ static void init_rx_queue(struct crossover_rx_queue *rxq, struct crossover_port 
                           const struct rte_eth_rxconf *conf, struct rte_mempool *pool)
 {
 	rxq->ring.nic.desc = rxq->desc = rxq->descriptors;
-	rxq->ring.nic.size = rxq->size = nb_desc;
+	rxq->size = rxq->ring.nic.size = nb_desc;
 	rxq->ring.nic.pool = rxq->pool = pool;
 	rxq->buffer_bytes = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 	rxq->ring.nic.buffer_bytes = rxq->buffer_bytes;
@@ -155,6 +155,7 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	init_tx_queue(txq, dev, nb_desc, conf);
 	txq->queue_id = queue_id;
 	txq->wire = port->wire == NULL ? NULL : &port->wire->tx[queue_id];
+	txq->sender = queue_id + 1;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0) {
 		rte_free(txq);
@@ -305,11 +306,53 @@ static void set_shared(struct crossover_port *port, bool shared)
 			port->tx_queues[i]->shared = shared;
 }
 
+static void show_sender(struct crossover_rx_queue *rxq, unsigned int sender)
+{
+	__atomic_store_n(&rxq->ring.nic.sender, (uint16_t)sender, __ATOMIC_RELEASE);
+}
+
+int crossover_unassign(struct crossover_port *port)
+{
+	bool any = false;
+	int ret = 0;
+
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
+		struct crossover_rx_queue *rxq = port->rx_queues[i];
+
+		if (rxq == NULL || rxq->ring.nic.sender == CROSSOVER_SENDER_ANY)
+			continue;
+		show_sender(rxq, rxq->ring.nic.sender | CROSSOVER_SENDER_RESERVES);
+		any = true;
+	}
+	if (any)
+		ret = crossover_quiesce(port);
+	for (unsigned int i = 0; any && ret == 0 && i < CROSSOVER_MAX_QUEUES; i++)
+		if (port->rx_queues[i] != NULL)
+			show_sender(port->rx_queues[i], CROSSOVER_SENDER_ANY);
+	return ret;
+}
+
+int crossover_assign(struct crossover_port *port, const uint16_t *senders, uint16_t count)
+{
+	int ret = crossover_unassign(port);
+
+	if (ret != 0 || count == 0)
+		return ret;
+	for (uint16_t i = 0; i < count; i++)
+		if (port->rx_queues[i] != NULL && senders[i] < CROSSOVER_MAX_QUEUES)
+			show_sender(port->rx_queues[i], (senders[i] + 1u) | CROSSOVER_SENDER_RESERVES);
+	ret = crossover_quiesce(port);
+	for (uint16_t i = 0; i < count; i++)
+		if (port->rx_queues[i] != NULL && senders[i] < CROSSOVER_MAX_QUEUES)
+			show_sender(port->rx_queues[i], ret == 0 ? senders[i] + 1u : CROSSOVER_SENDER_ANY);
+	return ret;
+}
+
 /*
  * Several senders reserve descriptors, a single one takes them (crossover_ring.h). No sender may take while another one reserves. So all senders learn
  * of the second one, and have left the bursts that they began without knowing, before it starts. The reverse holds when only one is
  * left: it learns so once the others are known to have left. Returns 0 or -EBUSY; then the senders continue to reserve, which is correct for
- * one as well.
+ * one as well. Either way rings are no longer assigned.
  */
 static int settle_sharing(struct crossover_port *port, uint32_t senders)
 {
@@ -317,6 +360,9 @@ static int settle_sharing(struct crossover_port *port, uint32_t senders)
 
 	if (port->wire != NULL) /* senders have nothing in common */
 		return 0;
+	ret = crossover_unassign(port->peer);
+	if (ret != 0)
+		return ret;
 	if (senders > 1)
 		set_shared(port, true);
 	ret = crossover_quiesce(port->peer);
@@ -381,6 +427,8 @@ int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 		stop_tx(dev, port->tx_queues[queue_id]);
 		if (count_senders(port) == 1)
 			settle_sharing(port, 1);
+		else if (port->wire == NULL)
+			crossover_unassign(port->peer);
 	}
 	crossover_control_unlock(port->pair);
 	return ret;

@@ -17,7 +17,7 @@ from pollscope.base.units import counted, human_size
 from pollscope.host import cpus as processors
 from pollscope.host.activity import read_activity
 from pollscope.host.control_group import most_cpus
-from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
+from pollscope.host.corunner_placement import CorunnerCpus, has_corunners, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 from pollscope.host.memory import available_bytes, hugepages, hugetlbfs_folder
@@ -57,6 +57,8 @@ MBUF_BYTES = 2432
 _FIXED_BYTES = 256 << 20
 # Mbufs outside descriptors and rings: caches of the lcores, bursts in flight.
 _SPARE_MBUFS = 6144
+# With 64 B frames one generator lcore feeds about two DUT cores.
+_DUT_CORES_PER_GENERATOR = 2
 # Mbufs in flight per generator lcore.
 _SENDER_MBUFS = 2048
 _MAIN_LCORE = 0
@@ -320,7 +322,10 @@ class LoopbackTestbed(NodeTestbed):
     def _roles(self, params: Parameters) -> Roles:
         """Return the CPUs of a point; raise HostError if this host has too few."""
         generator = lcores.generator_spins(params)
-        return self._place(Wanted(params.cores, lcores.dispatchers(params), generator, params.placement))
+        more = _generators(params) - 1
+        return self._place(
+            Wanted(params.cores, lcores.dispatchers(params), generator, params.placement, more_generators=more)
+        )
 
     def _place(self, wanted: Wanted) -> Roles:
         if self.config.cpus == "auto":
@@ -379,6 +384,14 @@ def _small_pages() -> Memory:
 def _loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> CorunnerCpus:
     """Return the co-runners beside the DUT on this host; raise HostError if there is no room."""
     return place_corunners(cpus, params, [*roles.dut, *roles.dispatchers], roles.generators)
+
+
+def _generators(params: Parameters) -> int:
+    """Return how many generator lcores the DUT of a point needs; a co-runner needs the other cores for itself."""
+    if has_corunners(params):
+        return 1
+    wanted = min(-(-params.cores // _DUT_CORES_PER_GENERATOR), MOST_GENERATOR_LCORES)
+    return wanted if params.trace is not None else min(wanted, params.flows)
 
 
 def _needed_bytes(params: Parameters, roles: Roles) -> int:

@@ -40,6 +40,7 @@ struct gen_config {
 	struct gen_target target;
 	struct frame_sizes frame;
 	uint32_t flows;
+	uint32_t dealt; /* resolved: see gen_config_sender() */
 	uint32_t routes;
 	struct gen_shape shape;
 	uint32_t busy_poll_packets; /* packets that a poll of a backlogged queue takes: the DUT's burst */
@@ -58,6 +59,15 @@ struct gen_config {
 	uint32_t departures;    /* departures whose stamps are kept */
 	uint64_t nic_stamps_ns; /* distance of frames that the NICs stamp (stamps.h); 0: none */
 };
+
+/*
+ * Return the place of the lcore that sends a flow. Flow f goes to queue number f modulo the number of queues with traffic. If there
+ * are at least as many as lcores, `dealt` is that number, so that each queue has one sender. Otherwise it is 0.
+ */
+static inline unsigned int gen_config_sender(const struct gen_config *config, uint32_t flow)
+{
+	return (config->dealt > 0 ? flow % config->dealt : flow) % config->lcores_n;
+}
 
 /* Read `spec`, and check what it alone determines. Returns 0, or -1 with err (where begins with "gen"). */
 int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_error *err);

@@ -86,17 +86,24 @@ static struct rss_tuple draw_tuple(const struct gen_config *config, uint32_t flo
 	};
 }
 
+static bool is_own(const struct gen_config *config, unsigned int place, uint32_t flow)
+{
+	return gen_config_sender(config, flow) == place;
+}
+
 /* Flow f goes to queue number f modulo the number of queues with traffic. */
 static void make_flows(const struct gen_config *config, const struct gen_shape_queues *w,
                        const struct rss_inverse *inverse, struct rng *rng, struct packet_flow *flows)
 {
+	uint32_t number[GEN_LCORES_MAX] = {0};
+
 	for (uint32_t f = 0; f < config->flows; f++) {
 		struct rss_tuple tuple = draw_tuple(config, f, rng);
 
 		if (inverse != NULL)
 			rss_inverse_steer(inverse, rng, w->queue[f % w->count], &tuple);
-		packet_flow_init(&flows[f], (uint16_t)(f / config->lcores_n), tuple.source, tuple.destination,
-		                 tuple.source_port);
+		packet_flow_init(&flows[f], (uint16_t)number[gen_config_sender(config, f)]++, tuple.source,
+		                 tuple.destination, tuple.source_port);
 	}
 }
 
@@ -109,11 +116,6 @@ static uint32_t flow_of(const struct gen_shape_queues *w, unsigned int i, uint64
 static uint32_t flows_of(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int i)
 {
 	return config->flows / w->count + (i < config->flows % w->count);
-}
-
-static bool is_own(const struct gen_config *config, unsigned int place, uint32_t flow)
-{
-	return flow % config->lcores_n == place;
 }
 
 static uint32_t own_flows_of(const struct gen_config *config, const struct gen_shape_queues *w,

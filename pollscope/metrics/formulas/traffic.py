@@ -198,6 +198,7 @@ TRAFFIC: dict[str, Compute] = {
     "generator_gaps_over_100us_per_s": _gap_rate("over_100us"),
     "unsent_share": _unsent_share,
     "rate_error": _rate_error,
+    "generator_lcores": lambda trial: len(trial.generators),
     "generator_gap_longest_ns": _generator_gap_longest_ns,
     "generator_away_share": _generator_away_share,
     "loss_share": _loss_share,
