@@ -6,6 +6,9 @@ from pathlib import Path
 
 from pollscope.host.files import PROC, SYS, read_int, read_text
 
+# Sizes of hugepages that EAL uses on x86-64.
+HUGEPAGE_BYTES = (2 << 20, 1 << 30)
+
 
 @dataclass(frozen=True)
 class HugepagePool:
