@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 from pollscope.base.errors import HostError, TrialError, one_line
 from pollscope.base.paths import BUILD_COMMAND, build_folder, node_program
+from pollscope.collectors.tool import tied_to_us
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, runtime_folder
 from pollscope.host.memory import HUGEPAGE_BYTES, hugetlbfs_folder
 from pollscope.host.placement import Roles, room_beside
@@ -114,11 +115,13 @@ class DutProgram:
 
     def _start(self) -> None:
         self.arguments = arguments_of(self.command, self._prefix, self.roles)
-        with self._log.open("ab") as output:
+        # SIGKILL, because a stopped program does not react to SIGTERM.
+        argv = [*tied_to_us("KILL"), *self.arguments]
+        with self._log.open("ab") as said:
             try:
                 # Some programs end at the end of their input. Ctrl-C must reach the runner alone.
                 self._process = subprocess.Popen(
-                    self.arguments, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
+                    argv, stdin=subprocess.PIPE, stdout=said, stderr=said, start_new_session=True
                 )
             except OSError as error:
                 raise ProgramFailed(f"the program cannot be started: {error.strerror}", self.arguments[0]) from error
