@@ -2,6 +2,7 @@
 """Programs as the DUT of a spec: which specs are refused, how programs fail, and a run of testpmd from end to end."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -82,6 +83,11 @@ def test_a_bad_spec_is_refused_by_key(old: str, new: str, said: str) -> None:
     assert said in str(refused.value)
 
 
+def test_the_example_of_the_page_loads(checkout: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (checkout / "docs/your-program.md").read_text(), re.DOTALL)
+    assert len({params.command for params in params_of(block)}) == 2
+
+
 def test_a_program_needs_a_dut() -> None:
     with pytest.raises(UsageError, match=r"parameters\.program: is for a spec with programs under `dut`"):
         load_text("format: 1\nname: a\ntitle: t\nparameters: {program: io, saturate: true}\n", "s.yaml")
@@ -94,6 +100,13 @@ def test_a_missing_program_is_left_out_with_the_reason(tmp_path: Path) -> None:
     (left_out,) = planned["left_out"]
     assert left_out["point"] == "program=io,queues=1"
     assert "there is no program no-such-testpmd on this host" in left_out["reason"]
+
+
+def test_without_hugepages_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "hugepages", list)
+    monkeypatch.setattr("shutil.which", str)
+    said = program.program_refusal(params_of(SPEC)[0])
+    assert said is not None and said.startswith("program and generator share hugepages: none is free")
 
 
 @pytest.fixture
@@ -196,7 +209,7 @@ END_TO_END = SPEC.replace("{saturate: true}", "{arrivals: poisson}").replace(
     "queues: [1, 2]}",
     "queues: [1, 2], load_pps: [100 kpps, 1 Mpps]}\n"
     "trial: {warmup: 50 ms, window: 500 ms, drain: 50 ms}\nrepeats: {count: 1}\nnoise: {extra_blocks: 0}\n"
-    "show: {x: load_pps, y: tax_share, by: program}\n"
+    "show: {x: load_pps, y: tax_share, by: program, at: {queues: 1}}\n"
     "claims:\n  - {id: falls, statement: s, metric: tax_share, predicate: "
     "{kind: trend, factor: load_pps, direction: falls}}",
 )

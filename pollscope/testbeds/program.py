@@ -29,7 +29,7 @@ from pollscope.base.errors import HostError, TrialError, one_line
 from pollscope.base.paths import BUILD_COMMAND, build_folder, node_program
 from pollscope.collectors.tool import tied_to_us
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, runtime_folder
-from pollscope.host.memory import HUGEPAGE_BYTES, hugetlbfs_folder
+from pollscope.host.memory import HUGEPAGE_BYTES, hugepages, hugetlbfs_folder
 from pollscope.host.placement import Roles, room_beside
 from pollscope.host.telemetry_socket import SOCKET_NAME, TelemetrySocket
 from pollscope.knobs.probe import PLUGIN
@@ -73,8 +73,8 @@ def program_refusal(params: Parameters) -> str | None:
     for plugin in (PLUGIN, DRIVER):
         if not (build_folder() / plugin).is_file():
             return f"{plugin} is not built ({BUILD_COMMAND})"
-    if not any(map(hugetlbfs_folder, HUGEPAGE_BYTES)):
-        return "program and generator share hugepages, and no hugetlbfs is mounted (pollscope play hugepages)"
+    if not any(map(hugetlbfs_folder, HUGEPAGE_BYTES)) or not any(pages.free for pages in hugepages()):
+        return "program and generator share hugepages: none is free, or no hugetlbfs is mounted (make run sets both up)"
     return None
 
 
