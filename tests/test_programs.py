@@ -180,6 +180,25 @@ def request(window_s: float = 0.5) -> TrialRequest:
     return TrialRequest("t1", 50_000_000, round(window_s * 1e9), 50_000_000, {"pps": 1e5})
 
 
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--forward-mode=nonsense"], "the program printed an error: Invalid nonsense packet forwarding mode"),
+        (["--rxq=x"], "the program ended with status"),
+        (["--rxq=1", "--nonsense"], "the program ended with status"),
+    ],
+)
+def test_arguments_that_testpmd_refuses_fail_the_trial(
+    arguments: list[str], said: str, tmp_path: Path, roles: Roles, build_dir: Path
+) -> None:
+    assert build_dir
+    require_testpmd()
+    with pytest.raises(ProgramFailed) as failed:
+        DutProgram(["dpdk-testpmd", "{eal}", "--", "--total-num-mbufs=8192", *arguments], roles, tmp_path / "log")
+    assert str(failed.value).startswith(said)
+
+
 def test_a_program_that_dies_in_a_trial_fails_it(testpmd: DutProgram) -> None:
     threading.Timer(0.3, testpmd.kill).start()
     with pytest.raises(ProgramFailed, match=r"the program was ended by SIGKILL"):

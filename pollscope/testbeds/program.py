@@ -55,7 +55,7 @@ _READINGS, _LONGEST_STEP_S = 8, 0.5
 _SAMPLES, _LONGEST_PERIOD_US, _SHORTEST_SAMPLE_US, _SAMPLED_SHARE = 20, 50_000, 100, 0.02
 _LAST_LINES, _MOST_LOG_BYTES = 3, 1 << 16
 # Words of a program about a failure; not counters such as `TX-errors: 0`.
-_COMPLAINT = re.compile(r"(?<![-\w])(error|fatal|panic|failed|cannot|segmentation fault)\b(?!s?: *0\b)", re.IGNORECASE)
+_COMPLAINT = re.compile(r"(?<![-\w])(error|invalid|fatal|panic|failed|segmentation fault)\b(?!s?: *0\b)", re.IGNORECASE)
 Value = TypeVar("Value")
 
 
@@ -131,7 +131,7 @@ class DutProgram:
         self._port = self._only_port()
         self._generator = self._beside()
         self._wait(self._runs, _PORT_LIMIT_S, "its port does not run")
-        # Some programs warn at their start and run nevertheless.
+        self._require_no_complaint()
         self._said = self._log.stat().st_size
 
     def _beside(self) -> NodeClient:
@@ -146,7 +146,7 @@ class DutProgram:
             client.wait_hello(_HELLO_LIMIT_S)
             client.request("configure", _REQUEST_LIMIT_S, ports=[{"name": FAR_PORT}])
         except (HostError, TrialError) as error:
-            raise ProgramFailed(self._with_last_lines(error.what)) from error
+            raise self._failed(error.what) from error
         return client
 
     @property
@@ -210,14 +210,17 @@ class DutProgram:
         os.sched_setaffinity(0, room_beside(before, self.roles.measuring))
         try:
             found = self._measured(request)
-        except (HostError, NodeLost) as error:
-            raise ProgramFailed(self._gone(error.what)) from error
+        except HostError as error:
+            raise self._failed(f"the program does not answer: {error.what}") from error
+        except NodeLost as error:
+            if self.ended:  # the generator uses its memory
+                raise ProgramFailed(self._epitaph()) from error
+            raise
         finally:
             os.sched_setaffinity(0, before)
         if self.ended:
             raise ProgramFailed(self._epitaph())
-        if complaint := next(filter(_COMPLAINT.search, self._new_lines()), None):
-            raise ProgramFailed(f"the program printed an error: {one_line(complaint)}")
+        self._require_no_complaint()
         return found
 
     def _measured(self, request: TrialRequest) -> dict[str, Any]:
@@ -266,26 +269,34 @@ class DutProgram:
         try:
             links: Mapping[str, bool] = self._generator.request("links", _REQUEST_LIMIT_S)["links"]
         except TrialError as error:
-            raise ProgramFailed(self._with_last_lines(error.what)) from error
+            raise self._failed(error.what) from error
         return links.get(FAR_PORT, False)
+
+    def _require_no_complaint(self) -> None:
+        """Check that the program printed no error. testpmd, for example, goes on in another mode than an unknown one.
+
+        EAL itself ends a program that cannot run, and warns of much that does not matter.
+        """
+        lines = (line for line in self._new_lines() if not line.startswith("EAL:"))
+        if complaint := next(filter(_COMPLAINT.search, lines), None):
+            raise ProgramFailed(f"the program printed an error: {one_line(complaint)}")
 
     def _only_port(self) -> int:
         """Return the number of the program's port, and check that the plug-in is in the program."""
         ports = self._ask("/ethdev/list") or []
         if len(ports) != 1:
-            what = f"the program has {len(ports)} ports instead of {PORT} alone"
-            raise ProgramFailed(self._with_last_lines(what), "dut", f"leave ports to {EAL}")
+            raise self._failed(f"the program has {len(ports)} ports instead of {PORT} alone", f"leave ports to {EAL}")
         try:
             Probe(self._connection).info()
         except HostError as error:
-            raise ProgramFailed(self._with_last_lines(error.what)) from error
+            raise self._failed(error.what) from error
         return int(ports[0])
 
     def _ask(self, request: str) -> Any:
         try:
             return self._connection.value(request)
         except OSError as error:
-            raise ProgramFailed(self._gone(str(error))) from error
+            raise self._failed(f"the program does not answer: {error}") from error
 
     def _wait(self, look: Callable[[], Value | None], limit_s: float, missing: str) -> Value:
         deadline = time.monotonic() + limit_s
@@ -297,11 +308,11 @@ class DutProgram:
             time.sleep(_LOOK_S)
         return found
 
-    def _gone(self, what: str) -> str:
-        """Return why the program does not answer; its connections end a moment before itself."""
+    def _failed(self, what: str, remedy: str = "") -> ProgramFailed:
+        """Return the error: that the program ended, or else `what`. Its connections end a moment before itself."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_LIMIT_S)
-        return self._epitaph() if self.ended else self._with_last_lines(f"the program does not answer: {what}")
+        return ProgramFailed(self._epitaph() if self.ended else self._with_last_lines(what), remedy=remedy)
 
     def _epitaph(self) -> str:
         status = self._process.returncode
