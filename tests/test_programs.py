@@ -226,9 +226,9 @@ def test_a_port_with_other_queues_than_the_point_is_refused(testpmd: DutProgram)
 
 END_TO_END = SPEC.replace("{saturate: true}", "{arrivals: poisson}").replace(
     "queues: [1, 2]}",
-    "queues: [1, 2], load_pps: [100 kpps, 1 Mpps]}\n"
-    "trial: {warmup: 50 ms, window: 1 s, drain: 100 ms}\nrepeats: {count: 1}\nnoise: {extra_blocks: 0}\n"
-    "show: {x: load_pps, y: tax_share, by: program, at: {queues: 1}}\n"
+    "queues: [1, 2], load_pps: [10 kpps, 1 Mpps]}\nzip: [[program, queues]]\n"
+    "trial: {warmup: 50 ms, window: 2 s, drain: 100 ms}\nrepeats: {count: 1}\nnoise: {extra_blocks: 0}\n"
+    "show: {x: load_pps, y: tax_share, by: [program, queues]}\n"
     "claims:\n  - {id: falls, statement: s, metric: tax_share, predicate: "
     "{kind: trend, factor: load_pps, direction: falls}}",
 )
