@@ -67,6 +67,11 @@ static int serve(int out, const struct conversation_command *own, const volatile
 		fprintf(stderr, "pollscope-node: an lcore hangs, so the node ends without cleaning up\n");
 		_exit(1);
 	}
+	if (rte_eal_process_type() == RTE_PROC_SECONDARY) {
+		/* the program frees the rings, and until then the pools of the mbufs in them must stay */
+		ports_stop();
+		return status == 0 ? 0 : 1;
+	}
 	/* rings may hold mbufs of the generator's pool */
 	ports_close();
 	gen_close();

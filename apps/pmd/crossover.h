@@ -330,6 +330,7 @@ void crossover_stats_carry(struct crossover_tx_queue *txq);
 	"dma=copy|swap "                                                                                     \
 	"feed=wire|infinite|external "                                                                       \
 	"rx=standard|corec "                                                                                 \
+	"ports=both|a "                                                                                      \
 	"size=<64..9000> "                                                                                   \
 	"flows=<1..65535> "                                                                                  \
 	"mac_a=<xx:xx:xx:xx:xx:xx> "                                                                         \

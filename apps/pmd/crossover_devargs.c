@@ -9,9 +9,9 @@
 
 #include "crossover.h"
 
-enum key { KEY_DMA, KEY_FEED, KEY_RX, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
+enum key { KEY_DMA, KEY_FEED, KEY_RX, KEY_PORTS, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
 
-static const char *const key_names[KEYS] = {"dma", "feed", "rx", "size", "flows", "mac_a", "mac_b"};
+static const char *const key_names[KEYS] = {"dma", "feed", "rx", "ports", "size", "flows", "mac_a", "mac_b"};
 
 #define DEFAULT_FRAME_BYTES 64
 #define DEFAULT_FLOWS       256
@@ -75,6 +75,12 @@ static int parse_rx(const char *value, struct crossover_options *options)
 	return 0;
 }
 
+static int parse_ports(const char *value, struct crossover_options *options)
+{
+	options->keeps_b = strcmp(value, "a") == 0;
+	return options->keeps_b || strcmp(value, "both") == 0 ? 0 : bad_value("ports", value, "both, a");
+}
+
 /* Accepts six pairs of hexadecimal digits with colons between them, and nothing else; DPDK's own parser accepts more forms. */
 static int parse_mac(const char *key, const char *value, struct rte_ether_addr *mac)
 {
@@ -98,6 +104,8 @@ static int parse_pair(enum key key, const char *value, struct crossover_options 
 		return parse_feed(value, options);
 	case KEY_RX:
 		return parse_rx(value, options);
+	case KEY_PORTS:
+		return parse_ports(value, options);
 	case KEY_SIZE:
 		return parse_number(key_names[key], value, 64, CROSSOVER_MAX_MTU, &options->frame_bytes);
 	case KEY_FLOWS:

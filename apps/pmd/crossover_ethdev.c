@@ -375,6 +375,15 @@ static int remove_ports(struct rte_vdev_device *vdev)
 	return 0;
 }
 
+/* A port with an owner is none of those that programs iterate over and count; a process that knows its name can use it. */
+static int keep_port(const struct crossover_port *port)
+{
+	struct rte_eth_dev_owner owner = {.name = NET_CROSSOVER_DRIVER_NAME};
+	int ret = rte_eth_dev_owner_new(&owner.id);
+
+	return ret != 0 ? ret : rte_eth_dev_owner_set(port->port_id, &owner);
+}
+
 static int probe_primary(struct rte_vdev_device *vdev)
 {
 	struct crossover_options options;
@@ -394,6 +403,8 @@ static int probe_primary(struct rte_vdev_device *vdev)
 		return ret;
 	}
 	ret = create_port(vdev, &pair->ports[1], 1);
+	if (ret == 0 && options.keeps_b)
+		ret = keep_port(&pair->ports[1]);
 	if (ret != 0) {
 		remove_ports(vdev);
 		return ret;

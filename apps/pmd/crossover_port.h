@@ -89,6 +89,7 @@ struct crossover_options {
 	enum crossover_dma dma;
 	enum crossover_feed feed;
 	enum crossover_rx_mode rx;     /* of both ports at first */
+	bool keeps_b;                  /* port b is not for the program, but for a secondary process */
 	uint16_t frame_bytes;          /* with FCS, as RFC 2544 counts; feed=infinite */
 	uint16_t flows;                /* feed=infinite */
 	struct rte_ether_addr macs[2]; /* of port a and b; all zero: a random one */

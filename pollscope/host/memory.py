@@ -7,6 +7,9 @@ from pathlib import Path
 from pollscope.host.control_group import hugepages_left_bytes, memory_left_bytes
 from pollscope.host.files import PROC, SYS, read_int, read_text
 
+# Sizes of hugepages that EAL uses on x86-64.
+HUGEPAGE_BYTES = (2 << 20, 1 << 30)
+
 
 @dataclass(frozen=True)
 class HugepagePool:

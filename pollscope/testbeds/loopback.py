@@ -48,6 +48,7 @@ from pollscope.testbeds.made_traces import is_made_when_needed, make_missing
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.remote_host import RemoteHost
+from pollscope.testbeds.program import program_refusal
 from pollscope.testbeds.session import Session, TrialRequest
 
 _HUGEPAGE_BYTES = 2 << 20
@@ -209,6 +210,7 @@ class LoopbackTestbed(NodeTestbed):
             return "feed=infinite makes frames of one size only"
         alone = (
             tcp_refusal(params)
+            or program_refusal(params)
             or corunner_refusal(params, lambda: _loopback_corunners(self._cpus, self._roles(params), params))
             or halt_refusal(params, cpu_flags)
         )
@@ -281,7 +283,12 @@ class LoopbackTestbed(NodeTestbed):
         except HostError:
             remove_folder(prefix)
             raise
-        return LoopbackSession(client, prefix, places, self._roles, memory, params)
+        kind: type[LoopbackSession] = LoopbackSession
+        if params.command:
+            from pollscope.testbeds.program_session import ProgramSession  # a LoopbackSession itself
+
+            kind = ProgramSession
+        return kind(client, prefix, places, self._roles, memory, params)
 
     def make_room(self, idle: Sequence[Session], chosen: Session | None, params: Parameters) -> int:
         """Return how many idle nodes have to end: together all nodes use the hugepages that were free at the start."""

@@ -35,7 +35,7 @@ struct gen_config {
 	const char *target_name;
 	uint16_t tx_port;     /* resolved */
 	uint16_t rx_port;     /* NO_PORT: does not receive */
-	uint16_t target_port; /* a port of this node; NO_PORT: none */
+	uint16_t target_port; /* a port of this node, or of the program beside it; NO_PORT: none */
 	bool has_target;      /* a port of another node; with neither, flows are not placed */
 	struct gen_target target;
 	struct frame_sizes frame;
