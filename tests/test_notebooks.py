@@ -52,20 +52,6 @@ def execute(path: Path, /, **parameters: Any) -> str:
     return json.dumps([output["data"] for output in shown] + [printed.getvalue()], ensure_ascii=False)
 
 
-def test_there_are_notebooks() -> None:
-    assert {path.stem for path in NOTEBOOKS} >= {
-        "polling_tax",
-        "queue_scaling",
-        "littles_law",
-        "core_scaling",
-        "your_sweep",
-        "scale_up",
-        "ddio_iommu",
-        "corec_reordering",
-        "hyperplane",
-    }
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
     cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
@@ -79,7 +65,7 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
     assert len(source.splitlines()) < 40
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)  # test_your_sweep_takes_another_run_and_question and others run more notebooks
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
