@@ -174,7 +174,7 @@ def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
     assert cli.only_run().trials[: len(before.trials)] == before.trials
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("keys", "setting", "reason"),
     [

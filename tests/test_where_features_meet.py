@@ -50,7 +50,7 @@ def test_the_window_of_collectors_opens_when_the_corunner_works(hosts: PlayedHos
     assert opened["drain"] > node_started["t_ns"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
