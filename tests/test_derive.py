@@ -202,11 +202,6 @@ def test_waits_between_sweeps_are_no_part_of_them(waiting: float) -> None:
     assert metrics["sweep_time_ns"] == pytest.approx(spun["sweep_time_ns"] * (1 - away - waiting) / (1 - away))
 
 
-def test_a_loop_that_sweeps_never_waits() -> None:
-    metrics, _ = derive_trial(synthetic.trial(useful_share=0.6))
-    assert metrics["waiting_share"] == 0
-
-
 def test_too_few_timed_iterations_are_a_reason() -> None:
     _, absences = derive_trial(qwait_trial(0.5, 29, 0.1 * synthetic.WINDOW_CYCLES))
     assert "only 29 of" in absences["tax_share"]
@@ -624,13 +619,6 @@ def test_an_absent_value_is_computed_once() -> None:
         with pytest.raises(NotMeasured, match=r"^not here$"):
             trial.once(compute)
     assert asked == [trial]
-
-
-def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
-    run = synthetic.write_run(tmp_path / "run", [synthetic.trial("t0"), synthetic.trial("t1")])
-    file = run / "trials.jsonl"
-    file.write_bytes(file.read_bytes()[:-100])
-    assert list(current_table(read_run(run))["trial"]) == ["t0"]
 
 
 @pytest.mark.parametrize(
