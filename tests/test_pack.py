@@ -119,7 +119,7 @@ def _small_files() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_small_files")
 def test_without_room_nothing_stays(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match=r"cannot be written: File too large .make room for at most 977 KiB"):
+    with pytest.raises(HostError, match=r"cannot be written: File too large .free at most 977 KiB"):
         write_archive(tmp_path / "out.tar.gz", [Member("a", os.urandom(1_000_000))], lambda _: None)
     assert list(tmp_path.iterdir()) == []
 

@@ -223,7 +223,7 @@ def _software() -> Iterator[Check]:
     topic = "software"
     version = _dpdk_version()
     remedy = "pollscope build lists the needed packages" if INSTALLED else "make build installs the needed packages"
-    text = version or f"pkg-config does not find libdpdk ({remedy})"
+    text = version or f"pkg-config does not find libdpdk, which only a build needs ({remedy})"
     yield Check(topic, "DPDK", "yes" if version else "no", text)
     try:
         driver = node_program().parent / "librte_net_crossover.so"
