@@ -72,11 +72,7 @@ def write_archive(out: Path, members: Sequence[Member], packed: Callable[[int], 
     for one, other in pairwise(ordered):
         if one.name == other.name:
             raise UsageError(f"two files would be {one.name}", str(out), "pack them into two archives")
-<<<<<<< HEAD
-    remedy = f"make room for at most {human_size(total_bytes(ordered))}, or name a file elsewhere"
-=======
     remedy = f"free at most {human_size(total_bytes(ordered))}, or name a file elsewhere"
->>>>>>> pack
     with (
         written(out, remedy) as new,
         new.open("wb") as raw,
