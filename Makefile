@@ -79,7 +79,7 @@ test: ready-dev programs ## the tests, set-up included
 	alone=0; $(PYTEST) -m "measure and $(SELECTED)" $(MEASURING) || alone=$$?; \
 	case $$apart,$$alone in 0,0 | 0,$(NO_TEST) | $(NO_TEST),0) ;; *) exit 1 ;; esac
 
-chroot-test: ready-dev ## the driver on other releases of DPDK, in Debian systems made for it (root, network)
+chroot-test: ready-dev ## the driver on other releases of DPDK, and a bundle, in Debian systems made for it (root, network)
 	@$(PYTEST) -m chroot tests/chroot
 
 machine-test: ready-dev ## the set-up, `make run` and `make test` and what walk-test does, on bare Debian and Ubuntu (root, network, 3 h)

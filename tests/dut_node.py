@@ -108,11 +108,12 @@ def configuration(
 ) -> dict[str, Any]:
     """Return a `configure` request without `cmd`: generator to DUT to generator."""
     lcores = len(dut.get("lcores", [DUT_LCORE]))
+    senders = len((gen or {}).get("lcores", [GENERATOR_LCORE]))
     ports = [
-        {"name": GEN_TX},
+        {"name": GEN_TX, "tx_queues": senders},
         {"name": DUT_RX, "rx_queues": queues, "rx_desc": rx_desc},
         {"name": DUT_TX, "tx_queues": lcores},
-        {"name": GEN_RX},
+        {"name": GEN_RX, "rx_queues": senders},
     ]
     whole: dict[str, Any] = {"ports": ports}
     whole["dut"] = {"lcores": [DUT_LCORE], "rx_port": DUT_RX, "tx_port": DUT_TX, "workload": "io", **dut}

@@ -250,7 +250,7 @@ def simulated(seed: int, memory: float) -> Simulated:
 def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: float) -> None:
     """Remove the error common to all timed intervals, so that only sampling counts."""
     monkeypatch.setattr(accounting, "TIMED_INTERVAL_ERROR", 0.0)
-    runs = [simulated(seed, memory) for seed in range(150)]
+    runs = [simulated(seed, memory) for seed in range(100)]
     empty = [abs(run.found.empty_poll.value - run.empty) <= run.found.empty_poll.error for run in runs]
     busy_polls = [
         abs(number(run.found.useful).value - run.busy_polls) <= number(run.found.useful).error for run in runs

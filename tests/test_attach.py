@@ -20,14 +20,14 @@ from polling_thread import PollingThread
 from probed_program import ProbedProgram, running_program
 
 from pollscope.attach import openmetrics
-from pollscope.attach.observation import CounterReading, Observer, shares
-from pollscope.attach.probe import Probe
 from pollscope.attach.programs import find_program, look_at, running_programs
 from pollscope.attach.recording import AttachedRun
 from pollscope.attach.table import HEADER, WIDTH, lines
 from pollscope.base.errors import HostError, UsageError
 from pollscope.host.telemetry_socket import TelemetrySocket
 from pollscope.metrics.probed import ProbedClasses
+from pollscope.node.observation import CounterReading, Observer, shares
+from pollscope.node.probe import Probe
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
 

@@ -4,16 +4,21 @@
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from shipped_specs import EXPERIMENTS, shipped
 
+from pollscope.analysis.claims.model import claims_of
 from pollscope.analysis.claims.predicates import judge
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.point_values import PointValues, by_point
 from pollscope.base.errors import UsageError
+from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.plan.blocks import compared, compared_by
 from pollscope.plan.plan import Plan, make_plan
 from pollscope.spec import load_text
 from pollscope.spec.predicates import Ratio, RatioOfRatios, TrendOver
@@ -61,6 +66,31 @@ def test_a_long_round_is_divided_by_the_factor_that_is_compared() -> None:
             assert len({point for point, _ in block}) == width
 
 
+def test_a_block_holds_the_levels_of_several_factors_nested() -> None:
+    text = "factors: {lookups: [1, 8], queues: [1, 2, 4], frame: [64 B, 128 B]}\ntrial: {window: 200 ms}\n"
+    text += "repeats: {count: 12}\norder: {compare: [lookups, queues]}\n"
+    for block in blocks_of(plan_of(text)).values():
+        levels = [dict(part.split("=") for part in point.split(",")) for point, _ in block]
+        assert len(block) == 12
+        assert len({level["frame"] for level in levels}) == 1
+        assert all(one["queues"] == other["queues"] for one, other in zip(levels[::2], levels[1::2], strict=True))
+
+
+def test_without_a_choice_a_block_holds_what_the_specs_own_claims_compare() -> None:
+    text = "factors: {lookups: [1, 8], queues: [1, 2, 4]}\ntrial: {window: 200 ms}\nrepeats: {count: 12}\n"
+    claim = "{id: faster, statement: s, metric: rx_pps, predicate: {kind: trend, factor: lookups, direction: falls}}"
+    blocks = blocks_of(plan_of(f"{text}claims: [{claim}]\n"))
+    assert {len(block) for block in blocks.values()} == {4}
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
+def test_a_block_of_a_shipped_spec_holds_what_claims_of_its_rows_compare(file: Path) -> None:
+    spec = shipped(file).spec
+    swept = {name for name in spec.levels if not name.startswith(KNOB_PREFIX)}
+    claimed = set(compared_by([claim.predicate for claim in claims_of(spec.all_rows)], swept))
+    assert claimed <= set[str]().union(*compared(spec))
+
+
 def test_every_point_is_there_once_per_repeat() -> None:
     plan = plan_of(f"factors: {{lookups: [1, 8], queues: [1, 2, 4]}}\n{SHORT}repeats: {{count: 13}}\n")
     assert Counter(trial.repeat for trial in plan.trials) == dict.fromkeys(range(13), 6)
@@ -74,9 +104,10 @@ def test_levels_of_knobs_share_no_block() -> None:
         assert len({point.split(",")[0] for point, _ in block}) == 1
 
 
-def test_a_compared_factor_must_exist() -> None:
+@pytest.mark.parametrize("compare", ["burst", "[lookups, burst]"])
+def test_a_compared_factor_must_exist(compare: str) -> None:
     with pytest.raises(UsageError, match="'burst' is not a factor"):
-        plan_of(f"{TWO}order: {{compare: burst}}\n")
+        plan_of(f"{TWO}order: {{compare: {compare}}}\n")
 
 
 MANY_LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5)

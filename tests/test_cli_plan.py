@@ -92,3 +92,44 @@ def test_figures_of_an_own_question_count_as_well(monkeypatch: pytest.MonkeyPatc
     (only,) = missing(asked, loopback)
     assert only.metrics == ("ipc",)
     assert list(missing(asked, make_testbed("model"))) == []
+
+
+MANY_CORES = ("S-F13", "S-F16", "S-F17a", "S-F17b", "C-T2", "C-T3", "C-F5", "C-F7", "C-RIVALS", "H-F10")
+
+
+def test_rows_are_planned_for_another_host(cli: Cli) -> None:
+    done = cli("plan", "C-RIVALS", "--cpus", "16", "--summary")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("A plan for another host, not for this one: 16 CPUs, ")
+    assert "All that can run there: " in done.stdout
+    found = json.loads(cli("plan", *MANY_CORES, "--cpus", "16", "--summary", "--json").stdout)
+    assert all(line["points"] and line["whole_s"] for line in found)
+    assert all(line["other_host"].startswith("16 CPUs, ") for line in found)
+
+
+def test_a_plan_for_another_host_names_it_per_spec(cli: Cli) -> None:
+    spec = cli.spec("format: 1\nname: x\ntitle: t\nparameters: {load_pps: 0}\nfactors: {cores: [2, 3], queues: [3]}\n")
+    done = cli("plan", spec, spec, "--cpus", "3")
+    assert "x on another host (3 CPUs): t" in done.stdout
+    assert "left out  queues=3,cores=3: needs 4 CPUs (3 workers, 1 generator)" in done.stdout
+    assert "not ready" not in done.stderr
+    planned = json.loads(cli("plan", spec, "--cpus", "4", "--json").stdout)
+    assert (planned["left_out"], planned["other_host"].split(",")[0]) == ([], "4 CPUs")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--cpus", "0"), 2, "'--cpus'"),
+        (("--cpus", "many"), 2, "'--cpus'"),
+        (("--cpus", "1"), 3, "needs 2 CPUs"),
+        (("--cpus", "8", "--testbed", "model"), 2, "--cpus: a testbed of kind model has CPUs of its own"),
+        (("--cpus", "8", "--testbed", "mine.yaml"), 2, "--cpus: this testbed's file names the CPUs"),
+    ],
+)
+def test_another_host_that_cannot_be_planned_for(cli: Cli, options: tuple[str, ...], code: int, said: str) -> None:
+    (cli.folder / "mine.yaml").write_text("kind: loopback\ncpus: {main: 0, generator: 1, dut: [2]}\n")
+    done = cli("plan", cli.spec(SPEC), *options)
+    assert done.returncode == code
+    assert said in done.stderr.splitlines()[-1]

@@ -14,14 +14,16 @@ from run_helpers import Cli, assert_complete
 from test_corunner_protocol import children, gone
 
 from pollscope.base.errors import HostError
-from pollscope.host import corunner_placement
 from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.spec.model import Parameters
 from pollscope.testbeds import corunner as beside
 
 # Two packages of four cores with two threads each; threads of core n are CPUs n and n + 8.
-SERVER = sorted(Cpu(core // 4, core // 4, core % 4, core + 8 * thread) for core in range(8) for thread in range(2))
+# One last-level cache per package.
+SERVER = sorted(
+    Cpu(core // 4, core // 4, core % 4, core + 8 * thread, llc=core // 4) for core in range(8) for thread in range(2)
+)
 SMALL = [Cpu(0, 0, 0, 0), Cpu(0, 0, 1, 1)]
 ALONE = """\
 format: 1
@@ -36,13 +38,6 @@ repeats: {count: 3}
 
 def wanted(**levels: Any) -> Parameters:
     return Parameters(corunner="matmul").model_copy(update=levels)
-
-
-@pytest.fixture(autouse=True)
-def caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    # One last-level cache per package.
-    mates = {cpu.cpu: {each.cpu for each in SERVER if each.package == cpu.package} for cpu in SERVER}
-    monkeypatch.setattr(corunner_placement, "last_level_mates", lambda cpu: mates[cpu])
 
 
 @pytest.mark.parametrize(

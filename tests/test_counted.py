@@ -93,7 +93,7 @@ def test_costs_per_sent_packet_use_the_packets_that_the_dut_sent() -> None:
 def test_memory_traffic_of_both_hosts_is_given_per_packet() -> None:
     dut = delivered(dram_read=mean(3e9, "B/s"), dram_write=mean(1e9, "B/s"))
     sender = delivered(dram_read=mean(5e8, "B/s"), dram_write=mean(2e8, "B/s"))
-    record = {**trial(), "collectors": {"dut/pcm-memory": dut, "generator/pcm-memory": sender}}
+    record = {**trial(), "collectors": {"dut/pcm-memory": dut, key_of("generator", "pcm-memory"): sender}}
     metrics, _ = derive_trial(record)
     assert metrics["dram_bytes_per_s"] == 4e9
     assert metrics["dram_read_bytes_per_packet"] == pytest.approx(3e9 / metrics["rx_pps"])
@@ -214,18 +214,6 @@ def test_a_single_way_to_outstanding_reads_has_no_disagreement() -> None:
     metrics, absences = metrics_of(neohost=nic)
     assert metrics["outstanding_reads_nic"] == pytest.approx(31.25)
     assert absences["outstanding_reads_disagreement"].startswith("fewer than two of outstanding_reads_nic")
-
-
-def test_the_other_hosts_memory_is_that_of_the_generators_collector() -> None:
-    """Collectors are named as the runner names those of a pair (pollscope.testbeds.collecting.key_of)."""
-    there = {
-        "dut/pcm-memory": delivered(dram_read=mean(2e9, "B/s")),
-        "generator/pcm-memory": delivered(dram_read=mean(8e9, "B/s")),
-    }
-    metrics, _ = derive_trial({**trial(), "collectors": there})
-    assert key_of("generator", "pcm-memory") in there
-    assert metrics["dram_read_bytes_per_packet"] == pytest.approx(2e9 / metrics["rx_pps"])
-    assert metrics["generator_dram_read_bytes_per_packet"] == pytest.approx(8e9 / metrics["offered_pps"])
 
 
 # A stack at 500 MHz, two agents at 2 GHz: 64 M writes (200 ns each) and 32 M reads (100 ns each) per second.

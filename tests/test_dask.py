@@ -84,18 +84,22 @@ def results(out: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "sweep",
-    [pytest.param(SWEEP, marks=pytest.mark.thorough), LOADS],
+    ("sweep", "numbers"),
+    [pytest.param(SWEEP, (1, 2), marks=pytest.mark.thorough), (LOADS, (1,))],
     ids=["rates", "loads of a maximum"],
 )
-def test_a_cluster_gives_the_same_bits(tmp_path: Path, workers: Workers, sweep: tuple[str, ...]) -> None:
-    workers.add()
+def test_a_cluster_gives_the_same_bits(
+    tmp_path: Path, workers: Workers, sweep: tuple[str, ...], numbers: tuple[int, ...]
+) -> None:
     assert pollscope(*sweep, "--out", "local", cwd=tmp_path).returncode == 0
-    one = pollscope(*sweep, "--out", "one", "--dask", workers.address, cwd=tmp_path)
-    assert one.returncode == 0, one.stderr
-    workers.add()
-    assert pollscope(*sweep, "--out", "two", "--dask", workers.address, cwd=tmp_path).returncode == 0
-    assert results(tmp_path / "local") == results(tmp_path / "one") == results(tmp_path / "two")
+    added = 0
+    for number in numbers:
+        while added < number:
+            workers.add()
+            added += 1
+        done = pollscope(*sweep, "--out", f"{number}", "--dask", workers.address, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert results(tmp_path / "local") == results(tmp_path / f"{number}")
 
 
 @pytest.mark.thorough

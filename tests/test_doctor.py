@@ -9,6 +9,7 @@ import pytest
 from collector_samples import FIXTURES, needs_fixtures
 from run_helpers import Cli
 
+from pollscope.host import cpus
 from pollscope.host.activity import read_activity
 from pollscope.host.cpus import Cpu, online_cpus
 from pollscope.host.files import parse_list
@@ -18,6 +19,8 @@ from pollscope.host.nic_metadata import firmware_of
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.run.doctor import Check, answer, user_mode_wait
+from pollscope.run.many_cores import rows_with_several_cores
+from pollscope.testbeds import loopback
 
 
 @pytest.fixture
@@ -295,3 +298,21 @@ def test_make_targets_in_messages_are_there(checkout: Path) -> None:
 def test_instructions_that_can_halt_a_core_are_reported(flags: dict[str, bool], state: str, words: str) -> None:
     found = user_mode_wait(flags)
     assert (found.state, words in found.text) == (state, True)
+
+
+def test_doctor_names_what_a_row_with_several_cores_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpus, "allowed_cpus", lambda: [Cpu(0, 0, core, core) for core in range(2)])
+    rows = {each.row: each for each in rows_with_several_cores()}
+    assert {"S-F13", "S-F16", "S-F17a", "S-F17b", "C-T2", "C-T3", "C-F5", "C-F7", "C-RIVALS", "H-F10"} <= rows.keys()
+    assert {"S-F5", "H-F8"}.isdisjoint(rows), "two CPUs are enough for every point"
+    assert (rows["S-F17a"].state, rows["S-F17a"].text) == ("no", "0 of 84 points; 84 need up to 21 CPUs")
+    assert rows["C-T2"].text == "4 of 26 points; 9 need up to 5 CPUs; 13: remote-node: this host has 1 NUMA node"
+    assert rows["C-RIVALS"].state == "note"
+    assert rows["C-RIVALS"].text.startswith("0 of 21 points (21 of 21 with --quick); 21 need up to 3 CPUs")
+
+
+def test_a_host_without_sched_fifo_has_no_quick_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpus, "allowed_cpus", lambda: [Cpu(0, 0, core, core) for core in range(2)])
+    monkeypatch.setattr(loopback, "real_time_refusal", lambda: "Operation not permitted")
+    rivals = next(each for each in rows_with_several_cores() if each.row == "C-RIVALS")
+    assert (rivals.state, rivals.text) == ("no", "0 of 21 points; 21 need up to 3 CPUs")

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from command_line import pollscope
 
-from pollscope.host.eal_folders import new_file_prefix, remove_stale_folders
+from pollscope.host import eal_folders
+from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +79,12 @@ def test_collect_chooses_one_of_several_applications(runtime: Path) -> None:
         assert "dpdk-telemetry: ok" in chosen.stderr
     wrong = pollscope("collect", "kernel-load", "--file-prefix", "second", cwd=runtime)
     assert wrong.returncode == 2
+
+
+def test_the_memory_of_an_ended_program_is_freed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = {2 << 20: str(tmp_path)}
+    monkeypatch.setattr(eal_folders, "hugetlbfs_folder", folders.get)
+    for name in ("pollscope-1-2-abcdefmap_0", "pollscope-1-2-abcdefmap_17", "rtemap_0"):
+        (tmp_path / name).touch()
+    remove_folder("pollscope-1-2-abcdef")
+    assert [path.name for path in tmp_path.iterdir()] == ["rtemap_0"]

@@ -228,6 +228,52 @@ def test_packets_lost_on_the_path_are_not_the_generators_limit(known: dict[str, 
     assert evidence in " ".join(of(found, "generator").evidence)
 
 
+@pytest.mark.parametrize(
+    ("params", "lifted"),
+    [
+        ({}, "in the testbed's file), or `feed: infinite`, which fills the rings without a wire"),
+        ({"organisation": "corec"}, "in the testbed's file)"),
+        ({"saturate": None, "load_of_max": 1.0}, "in the testbed's file)"),
+    ],
+)
+def test_a_saturated_generator_is_the_wire_of_the_virtual_nic(
+    tmp_path: Path, params: Mapping[str, Any], lifted: str
+) -> None:
+    records = [record(f"t{repeat}", params, busy=0.3) for repeat in range(3)]
+    for each in records:
+        generator = each["result"]["gen"]["lcores"][0]
+        generator["intended"], generator["unsent"] = 2 * generator["sent"], generator["sent"]
+    [found] = explained(tmp_path / "run", records)
+    evidence = of(found, "generator").evidence
+    assert "the wire is the limit: 1 generator lcore writes all frames into the DUT's rings" in evidence
+    assert evidence[-1].endswith(lifted)
+    for each in records:
+        each["params"]["generator_sleep"] = 200_000  # its sleep is the limit
+    [asleep] = explained(tmp_path / "asleep", records)
+    assert "wire" not in " ".join(of(asleep, "generator").evidence)
+
+
+@pytest.mark.parametrize(("sent", "slower"), [(4e7, True), (2e7, False)])
+def test_a_wire_that_more_receiving_cores_slow_down_is_said_to(sent: float, slower: bool) -> None:
+    """Seen on 16 CPUs: 15.8 Mpps into one core, 12.7 into two."""
+    idle = [[CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]]
+    params = {**PARAMS, "cores": 4}
+    alone = PointObservations("one", PARAMS, {"offered_pps": [sent]})
+    values = {"imissed_share": [0.0], "offered_pps": [3e7], "rx_pps": [3e7]}
+    four = PointObservations("four", params, values, loads=idle, wire_lcores=2, before=alone)
+    evidence = " ".join(of(diagnose(four), "generator").evidence)
+    assert "2 generator lcores write all frames" in evidence
+    assert ("with 1 DUT core it sent more (" in evidence) == slower
+
+
+def test_a_real_nic_has_no_such_wire(tmp_path: Path) -> None:
+    hello = {"ports": [{"name": RX, "driver": "mlx5_pci"}]}
+    records = [record(f"t{repeat}", {}, busy=0.3) for repeat in range(3)]
+    [found] = explained(tmp_path / "run", records, node_hello=hello)
+    assert limits(found) == ["generator"]
+    assert "wire" not in " ".join(of(found, "generator").evidence)
+
+
 @pytest.mark.parametrize(("away", "limit"), [(0.9, ["core cycles", "host takes the core"]), (0.1, ["core cycles"])])
 def test_a_sending_core_is_limited_by_a_host_that_takes_most_of_its_time(away: float, limit: list[str]) -> None:
     """Seen on emulated machines of a busy host: 88 % away, and the host was said not to limit."""

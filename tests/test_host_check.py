@@ -5,14 +5,13 @@ import ast
 import json
 import os
 import resource
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pair_hosts import SPEC, pair_config, written
+from pair_hosts import pair_config, written
 from pydantic import ValidationError
 from run_helpers import Cli
 from ssh_host import SshHost, free_port, running_sshd
@@ -245,23 +244,6 @@ def test_this_host_is_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_pair_over_ssh(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    config = pair_config(sshd, tmp_path)
-    Path(config["generator"]["program"]).unlink()
-    testbed = written(tmp_path / "two.yaml", config)
-    done = cli("testbed", "check", testbed)
-    assert done.returncode == 3, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[-1].startswith("not ready: ")
-    assert any(line.split()[:3] == ["dut", "yes", "login"] for line in lines)
-    assert any(line.split()[:3] == ["generator", "no", "node"] for line in lines)
-    rows = json.loads(cli("testbed", "check", testbed, "--json").stdout)
-    assert {row["what"] for row in rows if row["host"] == "dut"} >= {"login", "sudo", "Python", "NIC", "cpus", "PMU"}
-    agent = next(row for row in rows if row["host"] == "dut" and row["what"] == "agent")
-    assert agent["state"] == "yes"
-
-
-@pytest.mark.thorough
 def test_a_login_that_fails_is_one_row(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     config = pair_config(sshd, tmp_path)
     config["dut"]["ssh"]["key"] = str(sshd.folder / "host")
@@ -288,24 +270,3 @@ def test_a_testbed_of_one_machine_has_a_row(cli: Cli) -> None:
     done = cli("testbed", "check", "model")
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "ready"
-
-
-@pytest.mark.thorough
-def test_another_user_starts_node_and_agent_through_sudo(cli: Cli, tmp_path: Path) -> None:
-    """A stand-in for sudo notes its arguments and starts them."""
-    tools, log = tmp_path / "tools", tmp_path / "sudo.log"
-    tools.mkdir()
-    note = f'printf "%s\\n" "$*" >>{shlex.quote(str(log))}'
-    (tools / "sudo").write_text(f'#!/bin/sh\n{note}\n[ "$1 $2" = "-n --" ] && shift 2\nexec "$@"\n')
-    (tools / "sudo").chmod(0o755)
-    (tmp_path / "sshd").mkdir()
-    with running_sshd(tmp_path / "sshd", {"PATH": f"{tools}:{os.environ['PATH']}"}) as far:
-        config = pair_config(far, tmp_path)
-        for role in ("dut", "generator"):
-            config[role]["ssh"]["sudo"] = True
-        done = cli("run", cli.spec(SPEC), "--testbed", written(tmp_path / "two.yaml", config))
-    assert done.returncode == 0, done.stderr
-    said = log.read_text()
-    for role in ("dut", "generator"):
-        assert f"-n -- {config[role]['program']} --lcores" in said
-        assert f"-n -- {config[role]['pollscope']} agent" in said

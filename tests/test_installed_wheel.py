@@ -37,9 +37,7 @@ for command in (
     "plan S-F5 --testbed model --quick",
     "testbed example pair",
     "claims run",
-    "compare run --by queues",
     "report run --out report.html",
-    "figures run --out figures",
 ):
     try:
         main(command.split())
@@ -168,8 +166,7 @@ def test_commands_without_programs_work(laptop: Laptop, checkout: Path) -> None:
     assert "s-f5-polling-tax.yaml: ok" in said
     assert "queues=8" in said
     assert "\n# SPDX" in said
-    home = laptop.folder / "home"
-    assert (home / "report.html").is_file() and (home / "figures/S-F5.pdf").is_file()
+    assert (laptop.folder / "home/report.html").is_file()
     assert "inventory-intel" in laptop.start("testbed", "example", "inventory").stderr
     assert laptop.installed() == before
 

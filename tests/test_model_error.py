@@ -18,7 +18,7 @@ def test_the_documented_error_is_what_compare_prints(tmp_path: Path) -> None:
     words = [word for setting in settings for word in ("--set", setting)]
     done = cli("run", "S-F10a", "--quick", "--testbed", "model", *words)
     assert done.returncode == 0, done.stderr
-    said = cli("compare", RECORDED, cli.run_folders()[0], "--metric", "tx_pps").stdout
+    said = cli("compare", RECORDED, cli.run_folders()[0], "--metric", "tx_pps", "--out", "x.svg").stdout
     compared = r"queues (\d+), shape SQ, feed wire +run A: (.*? Mpps +run B: .*? Mpps) .*?\) +([\d.]+)"
     found = {queues: f"{rates} {ratio}" for queues, rates, ratio in re.findall(compared, said)}
     rows = ROW.findall((CHECKOUT / "docs/models.md").read_text())

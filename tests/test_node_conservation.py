@@ -15,7 +15,8 @@ from dut_node import PAIRS, Node, configuration, running_node, skip_without
 
 from pollscope.base.names import SHARED_QUEUES
 
-LCORES = "0@0,1@0,2@1,3@1,4@1,5@1,6@1"  # main, generator, and five for the DUT
+# Main, generator, five for the DUT, and two more for the generator.
+LCORES = "0@0,1@0,2@1,3@1,4@1,5@1,6@1,7@0,8@0"
 SWAP = tuple(f"{pair},dma=swap" for pair in PAIRS)
 
 
@@ -86,6 +87,20 @@ QUIET: dict[str, dict[str, Any]] = {
     "two-cores-interrupt": {"notification": "interrupt", "lcores": [2, 3]},
     "delays-interrupt": {"notification": "interrupt", "extra_cycles": 300},
 }
+# A generator on several lcores: with one ring for all, or with rings of their own, which moving flows make shared.
+SENDERS: dict[str, dict[str, Any]] = {
+    "one-ring": {"queues": 1, "gen": {"lcores": [1, 7, 8]}},
+    "own-rings": {"queues": 4, "lcores": [2, 3], "gen": {"lcores": [1, 7]}},
+    "corec": {"queues": 1, "organisation": "corec", "lcores": [2, 3], "gen": {"lcores": [1, 7, 8]}},
+    "rebalanced": {
+        "queues": 2,
+        "organisation": "rebalanced",
+        "rebalance_period_ns": 10_000_000,
+        "lcores": [2, 3],
+        "gen": {"lcores": [1, 7], "shape": "PC", "concentrated_share": 0.5, "background_probability": 0.05},
+    },
+    "qwait": {"queues": 4, "notification": "qwait", "lcores": [2, 3], "gen": {"lcores": [1, 7]}},
+}
 TASKS = ("encap", "crypto", "steer", "rs", "raid", "dispatch")
 LARGE = {"frame": [{"bytes": 128}, {"bytes": 200}]}
 
@@ -109,6 +124,12 @@ def by_queues() -> Iterator[tuple[str, Case]]:
         for organisation in ("locked", "trylock", "rebalanced"):
             asked = {"queues": 2, "lcores": [2, 3], "organisation": organisation}
             yield f"{buffers}-{organisation}", Case(asked, buffers=buffers, in_order=False)
+
+
+def by_senders() -> Iterator[tuple[str, Case]]:
+    """Return generators on several lcores."""
+    for name, asked in SENDERS.items():
+        yield f"senders-{name}", Case({"rx_desc": 4096, **asked}, in_order=name not in ("corec", "rebalanced"))
 
 
 def by_workload() -> Iterator[tuple[str, Case]]:
@@ -146,7 +167,7 @@ def by_sharing() -> Iterator[tuple[str, Case]]:
         yield f"drop-{organisation}", Case({**asked, "workload": "drop"}, drops="all")
 
 
-CASES = dict([*by_queues(), *by_workload(), *by_sharing()])
+CASES = dict([*by_queues(), *by_senders(), *by_workload(), *by_sharing()])
 
 
 @pytest.fixture(scope="module")

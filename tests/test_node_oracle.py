@@ -11,8 +11,6 @@ from dut_node import DUT_LCORE, DUT_RX, SECOND_DUT_LCORE, Node, configuration, r
 
 from pollscope.metrics.accounting import Classes, classes
 
-pytestmark = pytest.mark.measure
-
 QUEUES = 4
 # Polls of four queues in turn: 17 packets in 4 busy polls, 3 of which follow an empty poll.
 SCRIPT = [0, 3, 0, 0, 8, 0, 5, 1] + [0] * 24
@@ -95,6 +93,7 @@ def test_a_ring_that_is_too_small_for_a_pass_is_reported(node: Node) -> None:
     assert node.get("oracle", burst=[32])["ok"] is True, "the node continues"
 
 
+@pytest.mark.measure
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("work", [0, 2000])
 def test_passes_get_what_the_script_says(ready: Node, work: int) -> None:
@@ -115,6 +114,7 @@ def test_passes_get_what_the_script_says(ready: Node, work: int) -> None:
         assert min(reply["cycles"][kind]) > 0.9 * work * PACKETS * chunks
 
 
+@pytest.mark.measure
 @pytest.mark.thorough
 def test_work_lengthens_only_passes_with_packets(ready: Node) -> None:
     """Compare the shortest passes, because a busy host lengthens any of them."""
@@ -126,6 +126,7 @@ def test_work_lengthens_only_passes_with_packets(ready: Node) -> None:
     assert abs(more["empty"]) < 0.1 * known
 
 
+@pytest.mark.measure
 def test_timed_intervals_leave_the_sums_that_follow_from_them(ready: Node) -> None:
     """The node's sums of products equal those that Python computes from the same intervals."""
     reply = ready.get("oracle", burst=SCRIPT, queues=QUEUES, passes=400, work_cycles=0)
@@ -142,6 +143,7 @@ def test_timed_intervals_leave_the_sums_that_follow_from_them(ready: Node) -> No
     assert any(busy_polls for _, busy_polls, *_ in timed_intervals)
 
 
+@pytest.mark.measure
 def test_a_script_without_packets_costs_empty_polls_only(ready: Node) -> None:
     reply = ready.get("oracle", burst=[0] * 4096, queues=QUEUES, passes=20)
     assert reply["lcore"]["rx_packets"] == 0

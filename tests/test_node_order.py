@@ -10,8 +10,6 @@ from gen_node import LIMIT_S, running_client
 
 from pollscope.node.client import NodeClient
 
-pytestmark = pytest.mark.measure
-
 GENERATOR, DISPATCHER, WORKERS = 1, 2, [3, 4]
 QUEUES, FLOWS = 4, 8
 PORTS = {"net_crossover0_a": 1, "net_crossover0_b": QUEUES, "net_crossover1_a": 1, "net_crossover1_b": 1}

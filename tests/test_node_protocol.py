@@ -419,6 +419,15 @@ def test_bad_arguments(build_dir: Path) -> None:
         assert "pollscope-node:" in done.stderr
 
 
+def test_a_missing_driver_of_buffers_is_named(build_dir: Path) -> None:
+    arguments = ["--no-pci", "--no-huge", "-m", "64", "--no-shconf", "--lcores", "0@0", "--mbuf-pool-ops-name", "none"]
+    done = subprocess.run(
+        [build_dir / "pollscope-node", *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no driver for packet buffers of the kind none is loaded (DPDK's is librte_mempool_ring.so" in done.stderr
+
+
 def test_a_node_removes_the_runtime_folder_of_eal(build_dir: Path, tmp_path: Path) -> None:
     folder = tmp_path / "dpdk" / "quits"
     command = [str(build_dir / "pollscope-node"), "--lcores", "0@0", "--no-pci", "--no-huge", "-m", "64", "--no-shconf"]

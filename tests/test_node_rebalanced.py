@@ -64,6 +64,12 @@ def test_the_next_trial_begins_with_the_reta_of_the_configuration(node: Node) ->
     assert "rebalancing" not in node.trial(rate={"pps": 1000})["dut"]
 
 
+def test_a_port_with_other_queues_has_its_own_reta(node: Node) -> None:
+    assert min(received(trial(node, gen={"shape": "SQ", "flows": 1024}))) > 0
+    reply = node.get("configure", **configuration(queues=4, lcores=[2, 3]))
+    assert reply["target"]["reta"] == [0, 1, 2, 3] * 128
+
+
 def test_one_flow_stays_where_it_is_and_in_order(node: Node) -> None:
     result = trial(node, gen={"shape": "SQ", "flows": 1})
     (generator,) = result["gen"]["lcores"]

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from accounted import MODES, check_cycles, is_absent
 from dut_node import DUT_LCORE, DUT_RX, LIMIT_S, SECOND_DUT_LCORE, Node, configuration
-from pcap_files import folded, frame
-from pcap_node import sent_frames
 
 from pollscope.metrics.accounting import Classes, MeasuredCycles
 
@@ -175,36 +173,6 @@ def test_selftest_program_prints_a_table(build_dir: Path) -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 2 + 7 * len(MODES)
     assert lines[2].split()[:2] == ["never", "none"]
-
-
-# Packets into the router: destination, TTL, EtherType; and whether they come out.
-ROUTED = [
-    ("10.0.0.7", 64, 0x0800, True),  # route 0 is 10.0.0.0/24
-    ("10.158.55.1", 2, 0x0800, True),  # route 1: 40503 = 0x9e37
-    ("10.158.55.1", 1, 0x0800, False),
-    ("10.158.55.1", 0, 0x0800, False),
-    ("192.0.2.1", 64, 0x0800, False),
-    ("10.158.55.1", 64, 0x0806, False),
-    ("10.158.55.255", 255, 0x0800, True),
-]
-
-
-def test_router_rewrites_what_it_forwards(build_dir: Path, tmp_path: Path) -> None:
-    """net_pcap shows the frames: MAC addresses, TTL and checksum changed, nothing else."""
-    frames = [frame(destination, ttl, ether_type) for destination, ttl, ether_type, _ in ROUTED]
-    sent, result = sent_frames(build_dir, tmp_path, frames, workload="l3fwd-lpm", accounting="full")
-    (lcore,) = result["lcores"]
-    expected = [one for one, (*_, comes_out) in zip(frames, ROUTED, strict=True) if comes_out]
-    share_dropped = 1 - len(expected) / len(frames)
-    assert lcore["workload_dropped"] == pytest.approx(share_dropped * lcore["rx_packets"], rel=0.01, abs=len(frames))
-    forwarded = sorted(set(sent), key=lambda one: one[30:34])
-    assert len(forwarded) == len(expected)
-    for out, into in zip(forwarded, sorted(expected, key=lambda one: one[30:34]), strict=True):
-        assert out[:6] == bytes([2, 0, 0, 0, 0, 1])
-        assert out[6:12] not in (into[6:12], bytes(6))
-        assert out[22] == into[22] - 1
-        assert folded(out[14:34]) == 0xFFFF
-        assert (out[12:22], out[23:24], out[26:]) == (into[12:22], into[23:24], into[26:])
 
 
 def telemetry(connection: socket.socket, command: str) -> Any:

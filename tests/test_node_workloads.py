@@ -23,8 +23,6 @@ from dut_node import (
 from pcap_files import folded, frame, read_pcap
 from pcap_node import sent_frames
 
-pytestmark = pytest.mark.measure
-
 LCORES = "0@0,1@0,2@1,3@1,4@1"
 PAIRS_SWAP = tuple(f"{pair},dma=swap" for pair in PAIRS)
 
@@ -94,11 +92,42 @@ def test_tunnel_packets_are_right_to_the_last_byte(build_dir: Path, tmp_path: Pa
             assert one[14:] in {gre_ipv6(packet, label) for packet in inner}
 
 
+# Packets into the router: destination, TTL, EtherType; and whether they come out.
+ROUTED = [
+    ("10.0.0.7", 64, 0x0800, True),  # route 0 is 10.0.0.0/24
+    ("10.158.55.1", 2, 0x0800, True),  # route 1: 40503 = 0x9e37
+    ("10.158.55.1", 1, 0x0800, False),
+    ("10.158.55.1", 0, 0x0800, False),
+    ("192.0.2.1", 64, 0x0800, False),
+    ("10.158.55.1", 64, 0x0806, False),
+    ("10.158.55.255", 255, 0x0800, True),
+]
+
+
+def test_router_rewrites_what_it_forwards(build_dir: Path, tmp_path: Path) -> None:
+    """net_pcap shows the frames: MAC addresses, TTL and checksum changed, nothing else."""
+    frames = [frame(destination, ttl, ether_type) for destination, ttl, ether_type, _ in ROUTED]
+    sent, result = sent_frames(build_dir, tmp_path, frames, workload="l3fwd-lpm", accounting="full")
+    (lcore,) = result["lcores"]
+    expected = [one for one, (*_, comes_out) in zip(frames, ROUTED, strict=True) if comes_out]
+    share_dropped = 1 - len(expected) / len(frames)
+    assert lcore["workload_dropped"] == pytest.approx(share_dropped * lcore["rx_packets"], rel=0.01, abs=len(frames))
+    forwarded = sorted(set(sent), key=lambda one: one[30:34])
+    assert len(forwarded) == len(expected)
+    for out, into in zip(forwarded, sorted(expected, key=lambda one: one[30:34]), strict=True):
+        assert out[:6] == bytes([2, 0, 0, 0, 0, 1])
+        assert out[6:12] not in (into[6:12], bytes(6))
+        assert out[22] == into[22] - 1
+        assert folded(out[14:34]) == 0xFFFF
+        assert (out[12:22], out[23:24], out[26:]) == (into[12:22], into[23:24], into[26:])
+
+
 def transmitter(lcores: list[int], mtu: int = 1500, **dut: Any) -> dict[str, Any]:
     ports = [{"name": DUT_TX, "tx_queues": len(lcores), "mtu": mtu}, {"name": GEN_RX, "mtu": mtu}]
     return {"ports": ports, "dut": {"lcores": lcores, "tx_port": DUT_TX, "workload": "tx", **dut}}
 
 
+@pytest.mark.measure
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("lcores", [[DUT_LCORE], [DUT_LCORE, SECOND_DUT_LCORE]], ids=["one", "two"])
@@ -119,6 +148,7 @@ def test_transmitter_only_sends(node: Node, mode: str, lcores: list[int]) -> Non
     assert stats["ipackets"] + stats["imissed"] == sent["opackets"]
 
 
+@pytest.mark.measure
 def test_sizes_have_their_shares(node: Node) -> None:
     mix = [{"bytes": 64, "weight": 7}, {"bytes": 570, "weight": 4}, {"bytes": 1518, "weight": 1}]
     node.get("configure", **transmitter([DUT_LCORE], frame=mix))
@@ -130,6 +160,7 @@ def test_sizes_have_their_shares(node: Node) -> None:
     assert lcore["tx_bytes"] == 8996 * lcore["tx_packets"] > 0
 
 
+@pytest.mark.measure
 @pytest.mark.thorough
 def test_a_transmitter_with_service_times_is_slower(node: Node) -> None:
     node.get("configure", **transmitter([DUT_LCORE], service={"kind": "fixed", "cycles": 100_000}))
@@ -137,6 +168,7 @@ def test_a_transmitter_with_service_times_is_slower(node: Node) -> None:
     assert 0 < lcore["tx_packets"] < 1.1 * 0.2 * node.hello["tsc_hz"] / 100_000 + 32
 
 
+@pytest.mark.measure
 def test_transmitters_share_a_pool(node: Node) -> None:
     """In any order of configuration, and also if one of them kept packets."""
     for pool, lcores in (
@@ -195,6 +227,7 @@ def test_a_checksum_is_made_of_all_the_payload(build_dir: Path, tmp_path: Path) 
     assert lcore["workload_dropped"] == 0 < lcore["tx_packets"]
 
 
+@pytest.mark.measure
 def test_transmitted_frames_are_whole(build_dir: Path, tmp_path: Path) -> None:
     sent = tmp_path / "sent.pcap"
     with running_node(build_dir, tmp_path / "log", [f"net_pcap0,tx_pcap={sent}"], mib=512) as node:

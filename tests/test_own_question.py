@@ -122,29 +122,6 @@ def test_the_numbers_beside_a_figure_say_what_is_absent_and_why(tmp_path: Path) 
     assert (done.returncode, [row["metric"] for row in numbers(tmp_path / "p.csv")]) == (0, ["ipc"])
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--x", "bursts"], "the run has no factor 'bursts'"),
-        (["--y", "rx_speed"], "no metric is called 'rx_speed'"),
-        (["--at", "queues"], "--at queues: is not FACTOR=LEVEL"),
-        (["--at", "queues=7"], "queues has no level '7' (its levels: 1, 2)"),
-        (["--ratio-to", "99"], "no point is at '99'"),
-        (["--log", "z"], "--log"),
-        (["--out", "x.jpg"], "figures are not written as JPG (one of: svg, pdf, png)"),
-    ],
-)
-def test_a_figure_that_cannot_be_drawn_is_refused_in_one_line(
-    tmp_path: Path, arguments: list[str], complaint: str
-) -> None:
-    run = own_run(tmp_path / "run")
-    done = pollscope("figures", run.path, *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert complaint in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_claims_of_the_spec_are_judged(tmp_path: Path) -> None:
     falls = {**RISES, "id": "falls", "predicate": {**RISES["predicate"], "direction": "falls"}}  # type: ignore[dict-item]
     found = {each.claim.id: each.kind for each in evaluate_run(own_run(tmp_path, claims=[RISES, falls]))}

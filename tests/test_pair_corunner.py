@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from pair_hosts import pair_config, written
-from run_helpers import Cli, assert_complete, last_attempts
+from run_helpers import Cli, last_attempts
 from ssh_host import SshHost
 from test_corunner_protocol import gone
 
@@ -40,20 +40,6 @@ def corunner_file(sshd: SshHost, folder: Path, build_dir: Path, before: str = ""
     """Write a pair whose DUT's host has this build's co-runner."""
     program = f"export POLLSCOPE_CORUNNER={build_dir / 'pollscope-corunner'}\n{before}"
     return written(folder / "two.yaml", pair_config(sshd, folder, {"before": program, **dut}))
-
-
-@pytest.mark.thorough
-def test_a_corunner_works_on_the_host_of_the_dut(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
-    done = cli("run", cli.spec(ALONE), "--testbed", corunner_file(sshd, tmp_path, build_dir))
-    assert done.returncode == 0, done.stderr + done.stdout
-    run = cli.only_run()
-    assert_complete(run)
-    table = pd.read_parquet(run.path / "results.parquet")
-    assert (table["metric.corunner_rate_hz"] > 0).all()
-    # The file says that the DUT has CPU 1; the highest other one is the co-runner's.
-    workers = [worker for trial in run.trials for worker in trial["corunner"]["workers"]]
-    assert {worker["cpu"] for worker in workers} == {max(os.sched_getaffinity(0) - {1})}
-    assert not sshd.connections()
 
 
 @pytest.mark.thorough

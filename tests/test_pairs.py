@@ -2,10 +2,7 @@
 """Test several pairs that share a spec: two pairs of fake nodes over a real sshd, and their runs."""
 
 import json
-import os
 import re
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -77,27 +74,6 @@ def test_pairs_share_the_budget_of_failures(cli: Cli, sshd: SshHost, tmp_path: P
     run = cli.only_run()
     assert len([trial for trial in run.trials if trial["kind"] == "measure"]) < len(run.meta["plan"])
     assert Counter(trial["status"] for trial in run.trials)["failed"] == 2
-
-
-@pytest.mark.thorough
-def test_a_run_of_several_pairs_is_resumable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    testbed = pairs_file(sshd, tmp_path)
-    process = cli.start("run", cli.spec(SHARED.replace("count: 4", "count: 2")), "--testbed", testbed)
-    deadline = time.monotonic() + 150
-    while not any(path.stat().st_size for path in cli.folder.glob("results/*/*/trials.jsonl")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
-    assert cli.only_run().meta["status"] == "interrupted"
-    made = {trial["trial"] for trial in cli.only_run().trials if trial["status"] != "failed"}
-    done = cli("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
-    assert made <= set(run.meta["plan"])
-    assert not sshd.connections()
 
 
 @pytest.mark.thorough

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pollscope.base.errors import HostError
 from pollscope.base.names import PLACEMENTS
-from pollscope.host.cpus import Cpu, most_dut_cores, online_cpus
+from pollscope.host.cpus import Cpu, most_dut_cores, online_cpus, similar_cpus
 from pollscope.host.placement import Roles, Wanted, place, room_beside
 
 
@@ -96,6 +96,30 @@ def test_fifteen_workers_and_their_generator_stay_on_one_socket(server: list[Cpu
     assert len(nodes_of(server, *place(server, Wanted(16)).measuring)) == 2
 
 
+@pytest.mark.parametrize(
+    ("cores", "workers", "more", "generators"),
+    [
+        pytest.param(2, 1, 3, 1, id="two-cpus-as-ever"),
+        pytest.param(8, 4, 1, 2, id="as-many-as-asked"),
+        pytest.param(8, 4, 9, 3, id="all-but-one"),
+        pytest.param(8, 6, 2, 1, id="one-core-stays-free"),
+        pytest.param(8, 7, 3, 1, id="the-dut-takes-all"),
+    ],
+)
+def test_further_generators_take_free_cores_but_one(cores: int, workers: int, more: int, generators: int) -> None:
+    cpus = machine(1, cores, 1)
+    roles, alone = place(cpus, Wanted(workers, more_generators=more)), place(cpus, Wanted(workers))
+    assert (len(roles.generators), roles.dut, roles.generators[0]) == (generators, alone.dut, alone.generators[0])
+    assert (roles.main in roles.measuring) == (cores == workers + 1)
+
+
+def test_further_generators_stay_on_the_node_of_the_first(server: list[Cpu]) -> None:
+    roles = place(server, Wanted(4, placement="remote-node", more_generators=1))
+    assert (nodes_of(server, *roles.generators), nodes_of(server, *roles.dut)) == ({0}, {1})
+    assert len(set(cores_of(server, roles.measuring))) == 6
+    assert len(place(server, Wanted(15, more_generators=7)).generators) == 1
+
+
 def test_threads_of_one_core_are_used_last_and_reported() -> None:
     roles = place(machine(1, 1, 2), Wanted(1))
     assert roles.shared_core
@@ -119,7 +143,7 @@ def test_pairs_are_the_threads_of_a_core(server: list[Cpu]) -> None:
 
 
 def test_pairs_need_smt() -> None:
-    reason = "smt-pairs: this host shows no SMT: each of its 4 CPUs is a core of its own"
+    reason = "smt-pairs: this host shows no SMT: each of its CPUs is a core of its own"
     assert refused(machine(1, 4, 1), Wanted(2, placement="smt-pairs")) == reason
     reason = "smt-pairs: needs 2 physical cores with two hardware threads and one for the generator; this host has 3"
     assert place(machine(1, 3, 2), Wanted(4, placement="smt-pairs")).dut == (1, 4, 2, 5)
@@ -189,16 +213,20 @@ def test_too_few_cpus() -> None:
     st.integers(0, 12),
     st.booleans(),
     st.sampled_from(PLACEMENTS),
+    st.integers(0, 4),
 )
 def test_every_placement_keeps_its_constraints(
-    shape: tuple[int, int, int], workers: int, dispatchers: int, generator: bool, policy: str
+    shape: tuple[int, int, int], workers: int, dispatchers: int, generator: bool, policy: str, more: int
 ) -> None:
-    cpus, wanted = machine(*shape), Wanted(workers, dispatchers, generator, policy)
+    cpus, wanted = machine(*shape), Wanted(workers, dispatchers, generator, policy, more_generators=more)
     try:
         roles = place(cpus, wanted)
     except HostError:
         return  # the reasons have tests of their own
-    assert len(set(roles.measuring)) == len(roles.measuring) == wanted.needed
+    assert len(set(roles.measuring)) == len(roles.measuring)
+    further = len(roles.measuring) - wanted.needed
+    assert 0 <= further <= (more if generator else 0)
+    assert not further or roles.main not in roles.measuring
     dut = cores_of(cpus, (*roles.dut, *roles.dispatchers))
     if policy == "smt-pairs":
         workers_on = cores_of(cpus, roles.dut)
@@ -210,7 +238,7 @@ def test_every_placement_keeps_its_constraints(
     if policy == "same-node":
         assert len(nodes_of(cpus, *roles.measuring)) == 1
     if policy == "remote-node":
-        assert not nodes_of(cpus, *roles.dut, *roles.dispatchers) & nodes_of(cpus, generator_of(roles))
+        assert not nodes_of(cpus, *roles.dut, *roles.dispatchers) & nodes_of(cpus, *roles.generators)
 
 
 @pytest.mark.parametrize(
@@ -224,3 +252,21 @@ def test_every_placement_keeps_its_constraints(
 )
 def test_collectors_leave_the_dut_its_cpus(busy: tuple[int, ...], room: set[int]) -> None:
     assert room_beside({0, 1, 2, 3}, busy) == room
+
+
+def test_cpus_of_another_host_are_those_of_this_one_in_another_number(server: list[Cpu]) -> None:
+    found = similar_cpus(server, 16)
+    assert [len({cpu.physical for cpu in found if cpu.node == node}) for node in (0, 1)] == [4, 4]
+    assert {cpu.llc for cpu in found if cpu.node == 0} == {0}
+    assert len({cpu.physical for cpu in similar_cpus(server, 3)}) == 2
+    assert [cpu.node for cpu in similar_cpus(machine(1, 2, 1), 5)] == [0] * 5
+
+
+def test_the_last_level_cache_is_the_largest_that_the_kernel_lists(tmp_path: Path) -> None:
+    root = sysfs(tmp_path, 1, 4, 1)
+    for cpu, (level, shared) in ((2, (2, "2")), (2, (3, "2-3")), (3, (3, "2-3"))):
+        cache = root / f"devices/system/cpu/cpu{cpu}/cache/index{level}"
+        cache.mkdir(parents=True)
+        (cache / "level").write_text(f"{level}\n")
+        (cache / "shared_cpu_list").write_text(f"{shared}\n")
+    assert [cpu.llc for cpu in online_cpus(root)] == [None, None, 2, 2]

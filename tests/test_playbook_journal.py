@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check that roles restore state exactly: the journal is written first, values are read back, nothing is half set."""
 
-import os
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -180,17 +179,6 @@ def test_a_broken_journal_is_refused_and_kept(tmp_path: Path, text: str) -> None
     with pytest.raises(journal.PollscopeError, match=r"x\.journal.*journal"):
         journal.Ledger(path, {}, "boot").restore()
     assert path.read_text() == text
-
-
-def test_a_full_disk_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    kind = Memory({"a": 0})
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(journal.HostError, match=r"cannot be (created|written): No space left on device"):
-        ledger(tmp_path, kind).converge(items(a=1))
-    assert kind.values == {"a": 0}
 
 
 def test_plays_and_runs_share_one_host_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

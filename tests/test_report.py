@@ -168,6 +168,8 @@ def test_findings_and_one_figure_come_first_then_cautions(tmp_path: Path) -> Non
     marks = [html.index(mark) for mark in ("cautions</a>", "Findings", "<svg", "Read this first", "Verdicts")]
     assert marks == sorted(marks)
     assert html.count("<svg") == 1
+    for said in ("the baseline moved by 12 %.", "The run is interrupted", "virtual NIC"):
+        assert said in html
 
 
 @pytest.mark.thorough
@@ -175,14 +177,6 @@ def test_cautions_are_one_line_per_topic_with_a_count(tmp_path: Path) -> None:
     html = page(tmp_path, tax_trials(), warnings=["first", "second"])
     assert "<summary><b>noted by the run</b> (2)</summary>" in html
     assert html.count("<b>noted by the run</b>") == 1
-
-
-@pytest.mark.thorough
-def test_an_unfinished_run_says_so(tmp_path: Path) -> None:
-    html = page(tmp_path, tax_trials(), warnings=["the baseline moved by 12 %"], status="interrupted")
-    assert "the baseline moved by 12 %." in html
-    assert "The run is interrupted" in html
-    assert "virtual NIC" in html
 
 
 def test_everything_from_a_run_is_escaped(tmp_path: Path) -> None:
@@ -520,22 +514,9 @@ def test_commands_end_to_end(tmp_path: Path) -> None:
         "S-F5.falls-with-work",
     }
     assert "What differs from the paper's experiment:" in pollscope("claims", run, cwd=tmp_path).stdout
-    assert "load_of_max 50 %" in pollscope("compare", run, "--by", "load_of_max", cwd=tmp_path).stdout
-    assert (tmp_path / f"figures/compare-load_of_max-{read_run(run).run_id}.png").exists()
-    other = synthetic.write_run(tmp_path / "other", tax_trials())
+    other = synthetic.write_run(tmp_path / "other", [synthetic.trial()])
     several = pollscope("report", run, other, cwd=tmp_path)
     assert several.stdout.strip() == "report.html"
-
-
-def test_foreign_and_truncated_folders_are_one_line_and_exit_2(tmp_path: Path) -> None:
-    run = synthetic.write_run(tmp_path / "run", tax_trials())
-    text = (run / "trials.jsonl").read_text(encoding="utf-8")
-    (run / "trials.jsonl").write_text(text[: len(text) // 2] + "\n" + text[len(text) // 2 :], encoding="utf-8")
-    for command in (["report"], ["claims"], ["figures"], ["compare", "--by", "queues"]):
-        for folder in (run, tmp_path):
-            done = pollscope(*command, folder, cwd=tmp_path)
-            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-    assert pollscope("compare", run, cwd=tmp_path).returncode == 2
 
 
 def test_an_unwritable_target_is_one_line(tmp_path: Path) -> None:

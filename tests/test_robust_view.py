@@ -35,14 +35,6 @@ def test_a_median_is_shown_with_its_interval(tmp_path: Path) -> None:
     assert figure_data("S-F5", run).caption.count("Medians of 9 trials per point") == 1
 
 
-@pytest.mark.thorough
-def test_flagged_trials_can_be_left_out(tmp_path: Path) -> None:
-    run = viewed(read_run(_run(tmp_path / "run")), without_flagged=True)
-    (point,) = by_point(measured(current_table(run)), "rx_pps")
-    assert len(point.values) == 8
-    assert point.estimate.value == pytest.approx(1.00e6, rel=1e-3)
-
-
 def test_the_run_itself_keeps_its_means(tmp_path: Path) -> None:
     run = read_run(_run(tmp_path / "run"))
     viewed(run, "median", without_flagged=True)

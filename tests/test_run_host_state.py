@@ -115,15 +115,6 @@ def test_emulated_machines_have_no_host_state_to_wait_for(cli: Cli, monkeypatch:
 
 
 @pytest.mark.thorough
-def test_a_short_change_does_not_divide_the_run(cli: Cli) -> None:
-    with_host_states(cli, 300, 900, 300)
-    done = cli("run", cli.spec())
-    assert extra_trials(cli.only_run()) == []
-    assert set(current_table(cli.only_run())["host_state"]) == {"A"}
-    assert "host_state" not in done.stdout
-
-
-@pytest.mark.thorough
 def test_a_node_without_host_checks_can_run(cli: Cli) -> None:
     cli.faults = {"host_state": "refuse"}
     done = cli("run", cli.spec())

@@ -137,34 +137,6 @@ def test_a_larger_reservation_is_never_lowered(module: ModuleType, tmp_path: Pat
     assert not tree.journal.exists()
 
 
-def test_journal_is_on_disk_before_the_first_write(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tree = Tree(tmp_path, {"node0": 5})
-    seen: list[tuple[Any, Any]] = []
-    write = module.Pages.write
-
-    def watched(self: Any, target: str, state: Any) -> None:
-        (entry,) = journal.load(tree.journal).pending
-        seen.append((entry.old, entry.found))
-        write(self, target, state)
-
-    monkeypatch.setattr(module.Pages, "write", watched)
-    reserve(module, tree, 10)
-    assert seen == [({"node0": 5}, None)]
-
-
-def test_restores_after_a_crash_between_write_and_read_back(module: ModuleType, tmp_path: Path) -> None:
-    tree = Tree(tmp_path, {"node0": 5})
-    reserve(module, tree, 100)
-    lines = tree.journal.read_text().splitlines(keepends=True)
-    assert '"done"' in lines[-1]
-    tree.journal.write_text("".join(lines[:-1]))
-    tree.set("node0", 60)
-    assert restore(module, tree)
-    assert tree.pages("node0") == 5
-
-
 def test_accepts_fewer_pages_if_the_kernel_has_no_more(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,16 +180,6 @@ def test_refuses_while_pages_are_in_use(module: ModuleType, tmp_path: Path) -> N
     (tree.folder("node0") / "free_hugepages").write_text("1024\n")
     assert restore(module, tree)
     assert tree.pages("node0") == 0
-
-
-def test_forgets_the_reservation_of_an_earlier_boot(module: ModuleType, tmp_path: Path) -> None:
-    tree = Tree(tmp_path, {"node0": 4})
-    reserve(module, tree)
-    tree.boot = "second"
-    tree.set("node0", 9)
-    assert restore(module, tree) == []
-    assert tree.pages("node0") == 9
-    assert not tree.journal.exists()
 
 
 def test_a_host_that_forbids_writing_leaves_no_journal(

@@ -187,20 +187,3 @@ def test_run_json_is_replaced_as_a_whole(tmp_path: Path) -> None:
 def test_values_that_are_no_numbers_are_not_stored(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", META) as writer, pytest.raises(ValueError, match="JSON compliant"):
         writer.append({**RECORD, "value": float("nan")})
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda folder: (folder / "run.json").unlink(), "no run.json"),
-        (lambda folder: (folder / "run.json").write_text('{"format": 7}'), "format 7"),
-        (lambda folder: (folder / "run.json").write_text("{"), "is not JSON"),
-        (lambda folder: (folder / "trials.jsonl").write_text('{"tri\n{}\n'), "not JSON"),
-    ],
-)
-def test_damaged_folders_are_refused(tmp_path: Path, damage: object, message: str) -> None:
-    folder = made(tmp_path / "run", "a")
-    assert callable(damage)
-    damage(folder)
-    with pytest.raises(UsageError, match=message):
-        read_run(folder)

@@ -157,7 +157,7 @@ def test_its_run_folder_is_read_like_any_other(cli: OwnCli) -> None:
 
 
 def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
-    process = cli.start("run", cli.spec(SPEC), "--testbed", cli.testbed(seconds=1.0))
+    process = cli.start("run", cli.spec(SPEC), "--testbed", cli.testbed(seconds=0.5))
     while not any(path.stat().st_size for path in cli.folder.glob("results/*/*/trials.jsonl")):
         assert process.poll() is None
         time.sleep(0.02)
@@ -174,7 +174,7 @@ def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
     assert cli.only_run().trials[: len(before.trials)] == before.trials
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("keys", "setting", "reason"),
     [
@@ -194,14 +194,6 @@ def test_an_unsupported_request_is_refused_in_one_line(
     done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(**keys), "--set", setting)
     assert done.returncode in (2, 3)
     assert reason in done.stderr.splitlines()[-1]
-
-
-@pytest.mark.thorough
-def test_a_collector_that_is_not_required_is_absent(cli: OwnCli) -> None:
-    done = cli("run", cli.spec(SPEC + "collectors: [perf]\n"), "--testbed", cli.testbed())
-    assert done.returncode == 0, done.stderr
-    assert "the collector perf is absent: a testbed of kind sum has no host to read" in done.stderr
-    assert cli.only_run().meta["collectors"]["perf"]["available"] is False
 
 
 @pytest.mark.thorough

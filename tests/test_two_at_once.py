@@ -26,15 +26,6 @@ from pollscope.run import run
 ALONE = Path(__file__).resolve().parent.parent / "benchmarks" / "alone.py"
 
 
-def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
-    cli = Cli(tmp_path)
-    with HostLock("run first-spec", tmp_path / "state" / "host.lock"):
-        done = cli("run", cli.spec())
-    assert done.returncode == 3
-    assert "(run first-spec, since " in done.stderr.strip().splitlines()[-1]
-    assert cli("run", cli.spec()).returncode == 0
-
-
 def test_a_run_waits_for_the_host(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     holder = HostLock("run first-spec", tmp_path / "state" / "host.lock").acquire()

@@ -588,12 +588,3 @@ def test_a_dut_that_only_sends_is_not_calibrated() -> None:
     assert costs == {"absent": "the workload tx polls no RX queue"}
     with pytest.raises(AttributeError):  # the node is asked
         session_of().calibrate(params)
-
-
-@pytest.mark.thorough
-def test_a_step_that_the_test_of_machines_does_not_know_is_refused(checkout: Path) -> None:
-    command: list[str | Path] = [sys.executable, checkout / "tests/vm/vm_test.py", "--steps", "sanity,plugs"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "no step: plugs; there are again, sanity, iommu, ddio, plug, restore" in done.stderr
-    assert done.stdout == ""

@@ -94,10 +94,15 @@ static inline pacing_time pacer_draw(const struct pacer *pacer, struct rng *rng)
 /* Advance by this many slots, of any sender. */
 static inline void pacer_step(struct pacer *pacer, uint32_t slots)
 {
-	if (pacer->poisson)
+	if (pacer->poisson) {
+		pacing_time next = pacer->next;
+		struct rng rng = pacer->rng;
+
 		for (; slots > 0; slots--)
-			pacer->next += pacer_draw(pacer, &pacer->rng);
-	else if (pacer->gaps_ns != NULL)
+			next += pacer_draw(pacer, &rng);
+		pacer->next = next;
+		pacer->rng = rng;
+	} else if (pacer->gaps_ns != NULL)
 		for (; slots > 0; slots--) {
 			pacer->next += (pacing_time)pacer->gaps_ns[pacer->gap] * pacer->cycles_per_ns_q40
 			               << 24;

@@ -6,6 +6,7 @@
 #include "dut/config.h"
 #include "dut/dut.h"
 #include "dut/notify.h"
+#include "dut/rebalancer.h"
 #include "fields.h"
 #include "gen/config.h"
 #include "gen/feed.h"
@@ -74,7 +75,8 @@ static int apply(const struct configuration *c, struct node_error *err)
 	struct poller **pollers;
 
 	runner_forget();
-	dut_notify_free(); /* a port with doorbells refuses buffer pools */
+	dut_notify_free();     /* a port with doorbells refuses buffer pools */
+	dut_rebalancer_free(); /* restores the RETA, which the ports set again if their queues change */
 	if (ports_apply(&c->ports, err) || dut_apply(c->has_dut ? &c->dut : NULL, err) ||
 	    gen_apply(c->has_gen ? &c->gen : NULL, err) ||
 	    gen_feed_apply(c->has_feed ? &c->feed : NULL, err)) {

@@ -3,12 +3,15 @@
 #include "node_main.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_mbuf_pool_ops.h>
+#include <rte_mempool.h>
 
 #include "control.h"
 #include "dut/dut.h"
@@ -38,6 +41,21 @@ static int usage(const char *argument)
 	return 2;
 }
 
+/* Return whether DPDK's packet buffers have their driver. Without it, making a pool fails with "Invalid argument". */
+static bool has_buffer_driver(void)
+{
+	const char *const wanted = rte_mbuf_best_mempool_ops();
+
+	for (uint32_t i = 0; i < rte_mempool_ops_table.num_ops; i++)
+		if (strcmp(rte_mempool_ops_table.ops[i].name, wanted) == 0)
+			return true;
+	fprintf(stderr,
+	        "pollscope-node: no driver for packet buffers of the kind %s is loaded (DPDK's is "
+	        "librte_mempool_ring.so: name it with -d, or put it into EAL's driver folder)\n",
+	        wanted);
+	return false;
+}
+
 static int serve(int out, const struct conversation_command *own, const volatile sig_atomic_t *stop)
 {
 	int status = telemetry_open();
@@ -48,6 +66,11 @@ static int serve(int out, const struct conversation_command *own, const volatile
 		/* memory that they use must not be freed, and rte_eal_cleanup() would wait for them */
 		fprintf(stderr, "pollscope-node: an lcore hangs, so the node ends without cleaning up\n");
 		_exit(1);
+	}
+	if (rte_eal_process_type() == RTE_PROC_SECONDARY) {
+		/* the program frees the rings, and until then the pools of the mbufs in them must stay */
+		ports_stop();
+		return status == 0 ? 0 : 1;
 	}
 	/* rings may hold mbufs of the generator's pool */
 	ports_close();
@@ -80,7 +103,9 @@ int node_main(int argc, char *argv[], const struct conversation_command *own)
 	const volatile sig_atomic_t *const stop = stop_signals_catch();
 	int status;
 
-	if (argc <= 1)
+	if (!has_buffer_driver())
+		status = 3;
+	else if (argc <= 1)
 		status = serve(out, own, stop);
 	else if (argc == 2 && strcmp(argv[1], "--self-test") == 0)
 		status = selftest_print(out);

@@ -54,6 +54,9 @@ void crossover_quiesce_register(struct crossover_port *port);
  */
 int crossover_quiesce(struct crossover_port *port);
 
+/* Lets others run, and returns whether the deadline (CLOCK_MONOTONIC) lies ahead. */
+bool crossover_wait_until(uint64_t deadline_ns);
+
 static inline void crossover_burst_enter(struct crossover_tx_queue *txq)
 {
 	__atomic_store_n(&txq->busy, 1, __ATOMIC_RELAXED);
@@ -67,7 +70,8 @@ static inline void crossover_burst_leave(struct crossover_tx_queue *txq)
 	__atomic_store_n(&txq->busy, 0, __ATOMIC_RELEASE);
 }
 
-/* crossover_config.c: MAC addresses, promiscuous mode, RSS, and the link. The cable has carrier if both ports are started and up. */
+/* crossover_config.c: MAC addresses, promiscuous mode, RSS, and the link. The cable has carrier if both ports are started and up; one that
+ * ends at an external agent, if its port is. */
 
 /* Nominal: nothing is paced, a sender is as fast as its core. */
 #define CROSSOVER_LINK_MBPS RTE_ETH_SPEED_NUM_100G
@@ -96,6 +100,9 @@ int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_co
  * crossover_link_announce() is due once the lock is free.
  */
 bool crossover_link_refresh(struct crossover_pair *pair);
+
+/* Shows a configuration that was changed without the control lock to an external agent. Returns 0 or -EBUSY. */
+int crossover_republish(struct crossover_port *port);
 
 /* Calls the link callbacks of this process; other processes poll the link state. */
 void crossover_link_announce(struct crossover_pair *pair);
@@ -196,8 +203,8 @@ static inline void crossover_leftovers_give_back(struct crossover_leftovers *lef
 /*
  * Delivers 'count' (at most CROSSOVER_CHUNK) frames to one RX queue: fills the buffers that the receiver posted, then sets the DD bits of all
  * of them together, as NICs coalesce their write-backs. Counts the frames on both sides, except missed ones, whose number it returns.
- * tags[i] is or-ed into the write-back word of frame i (hash, type and flags); NULL: no tags. txq->shared says whether descriptors are
- * reserved by compare-and-swap.
+ * tags[i] is or-ed into the write-back word of frame i (hash, type and flags); NULL: no tags. Descriptors are
+ * reserved by compare-and-swap if other senders may send to the ring.
  *
  * dma=copy: the caller keeps all mbufs. dma=swap: the leftovers get the mbufs that could not change hands, and the buffers that did. A buffer
  * changes hands only if it comes from the mempool of the RX queue (an RX queue hands out mbufs of its own pool, and applications rely on
@@ -282,6 +289,15 @@ int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id);
 void crossover_rxq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_rxq_info *info);
 void crossover_txq_info(struct rte_eth_dev *dev, uint16_t queue_id, struct rte_eth_txq_info *info);
 
+/*
+ * Assigns RX ring i of 'port' to TX queue senders[i] of the peer: that queue alone sends there, as a single sender does, and the frames of others for
+ * this ring are missed. CROSSOVER_MAX_QUEUES or more: every queue may send, as to all rings at first. crossover_unassign() lets all send again.
+ * RSS calls it before frames take other ways, and so do starts and stops of TX queues. The control lock is held. -EBUSY if a sender
+ * does not leave its burst; then no ring is newly assigned, and one that was assigned stays so.
+ */
+int crossover_assign(struct crossover_port *port, const uint16_t *senders, uint16_t count);
+int crossover_unassign(struct crossover_port *port);
+
 /* Starts all queues without deferred start. On error none is left started. The caller holds the control lock. */
 int crossover_queues_start(struct rte_eth_dev *dev);
 /* Returns -EBUSY, with the RX queues left as they are, if a sender does not leave its burst. */
@@ -302,8 +318,9 @@ int crossover_stats_reset(struct rte_eth_dev *dev);
 int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size);
 int crossover_xstats_names(struct rte_eth_dev *dev, struct rte_eth_xstat_name *names, unsigned int size);
 
-/* Call when an RX queue is set up and not visible yet: excludes frames that an earlier queue with its number missed. */
+/* Call when a queue is set up and not visible yet: excludes frames that were counted under its number before. */
 void crossover_stats_begin(struct crossover_rx_queue *rxq);
+void crossover_stats_begin_tx(struct crossover_tx_queue *txq);
 /* Call when a TX queue is released: keeps its frames' counts at the peer in the peer's statistics. */
 void crossover_stats_carry(struct crossover_tx_queue *txq);
 
@@ -311,8 +328,9 @@ void crossover_stats_carry(struct crossover_tx_queue *txq);
 
 #define CROSSOVER_DEVARGS_HELP                                                                               \
 	"dma=copy|swap "                                                                                     \
-	"feed=wire|infinite "                                                                                \
+	"feed=wire|infinite|external "                                                                       \
 	"rx=standard|corec "                                                                                 \
+	"ports=both|a "                                                                                      \
 	"size=<64..9000> "                                                                                   \
 	"flows=<1..65535> "                                                                                  \
 	"mac_a=<xx:xx:xx:xx:xx:xx> "                                                                         \
@@ -375,6 +393,50 @@ static inline void crossover_feed_polled(struct crossover_rx_queue *rxq, struct 
 	if (unlikely(--rxq->queue_polls_left == 0))
 		crossover_feed_arrive(rxq);
 }
+
+/*
+ * crossover_external.c, feed=external: an agent plays the NIC of each port (wire.h). The receive functions and the driver side of a ring are
+ * those of a wire, with one buffer per frame; the send function hands descriptors to the agent and takes them back.
+ */
+
+/* Makes the port's memzone if its pair is of this kind. */
+int crossover_external_init(struct crossover_port *port, const char *port_name);
+/* No agent may run. Does nothing to a port without a memzone. */
+void crossover_external_release(struct crossover_port *port);
+
+/* Returns -EINVAL for a number of descriptors that an agent cannot have. */
+int crossover_external_check_size(const struct crossover_port *port, const char *kind, uint16_t queue_id,
+                                  uint32_t size);
+
+/* Shows configuration and carrier to the agent. The control lock is held. */
+void crossover_external_publish(struct crossover_port *port, bool carrier);
+
+/* Returns -EINVAL if an agent cannot write the buffers, which are posted. */
+int crossover_external_check(const struct crossover_rx_queue *rxq);
+/* Lets the agent use the ring. */
+void crossover_external_open_rx(struct crossover_rx_queue *rxq);
+void crossover_external_open_tx(struct crossover_tx_queue *txq);
+
+/*
+ * Shows a stop to the agent, and, after crossover_quiesce(), it has left. If it does not leave, the ring stays closed, because the agent may
+ * leave later and would take the same epoch for a start. A later stop succeeds then. NULL: no agent.
+ */
+void crossover_external_close(struct wire_ring *ring);
+
+/* Waits until the agent has left all closed rings of the port. Called by crossover_quiesce(). */
+int crossover_external_quiesce(const struct crossover_port *port, uint64_t deadline_ns);
+
+/* Sends what the TX ring has room for. The agent counts frames as sent when it reads them. */
+uint16_t crossover_external_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts);
+
+/* Returns how many descriptors the agent has not read. */
+uint32_t crossover_external_unread(const struct crossover_tx_queue *txq);
+
+/* Frees the mbufs of at most `most` descriptors that were read; returns how many. */
+uint32_t crossover_external_reclaim(struct crossover_tx_queue *txq, uint32_t most);
+
+/* Frees all mbufs of a closed ring. Frames that were not read count as errors. */
+void crossover_external_flush(struct crossover_tx_queue *txq);
 
 /*
  * crossover_corec.c, rx=corec: several lcores call rte_eth_rx_burst() on the same queue at once (corec_protocol.h). A poll differs from the

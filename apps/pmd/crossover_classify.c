@@ -382,7 +382,7 @@ enum crossover_program crossover_program_of(const struct crossover_port *port)
 
 static enum crossover_gate open_gate(const struct crossover_port *port)
 {
-	if (port->pair->options.feed == CROSSOVER_FEED_INFINITE)
+	if (port->pair->options.feed != CROSSOVER_FEED_WIRE)
 		return CROSSOVER_GATE_VOID;
 	if (crossover_has_buffer_pool(port))
 		return CROSSOVER_GATE_BUFFER_POOL;
@@ -396,4 +396,6 @@ void crossover_gate_update(struct crossover_port *port, bool carrier)
 	port->described = port->types != 0 || port->checks != 0;
 	port->hashing = port->rss_on && (port->nb_rx_queues > 1 || port->report_hash);
 	__atomic_store_n(&port->gate, carrier ? open_gate(port) : CROSSOVER_GATE_DOWN, __ATOMIC_RELEASE);
+	if (port->wire != NULL)
+		crossover_external_publish(port, carrier);
 }

@@ -11,6 +11,17 @@ static void filter_changed(struct crossover_port *port)
 	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
 }
 
+int crossover_republish(struct crossover_port *port)
+{
+	int ret = port->wire == NULL ? 0 : crossover_control_lock(port->pair);
+
+	if (port->wire == NULL || ret != 0)
+		return ret;
+	filter_changed(port);
+	crossover_control_unlock(port->pair);
+	return 0;
+}
+
 static int set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
 {
 	int ret = crossover_control_lock(port->pair);
@@ -58,7 +69,8 @@ void crossover_mac_remove(struct rte_eth_dev *dev, uint32_t index)
 
 int crossover_mac_set(struct rte_eth_dev *dev, struct rte_ether_addr *mac)
 {
-	return crossover_mac_add(dev, mac, 0, 0);
+	crossover_mac_add(dev, mac, 0, 0);
+	return crossover_republish(crossover_port_of(dev));
 }
 
 int crossover_multicast_set(struct rte_eth_dev *dev, struct rte_ether_addr *macs, uint32_t count)
@@ -108,16 +120,22 @@ static int check_reta(const struct crossover_port *port, const struct rte_eth_rs
 int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
 {
 	struct crossover_port *port = crossover_port_of(dev);
+	int ret;
 
 	if (check_reta_size(port, size) != 0 || check_reta(port, groups, size) != 0)
 		return -EINVAL;
-	for (uint16_t i = 0; i < size; i++)
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	ret = crossover_unassign(port);
+	for (uint16_t i = 0; ret == 0 && i < size; i++)
 		if (group_selects(groups, i))
 			__atomic_store_n(
 			        &port->reta[i],
 			        groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE],
 			        __ATOMIC_RELAXED);
-	return 0;
+	crossover_control_unlock(port->pair);
+	return ret != 0 ? ret : crossover_republish(port);
 }
 
 int crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)
@@ -151,7 +169,10 @@ static int check_rss(const struct crossover_port *port, const struct rte_eth_rss
 static int replace_hash(struct crossover_port *port, const uint8_t *key, uint64_t types)
 {
 	uint32_t idle = !port->active_hash;
+	int ret = crossover_unassign(port);
 
+	if (ret != 0)
+		return ret;
 	crossover_hash_init(&port->hash[idle], key, types);
 	__atomic_store_n(&port->active_hash, idle, __ATOMIC_RELEASE);
 	port->rss_on = types != 0;
@@ -197,6 +218,8 @@ int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_co
 
 	if (on && check_rss(port, rss) != 0)
 		return -EINVAL;
+	if (crossover_unassign(port) != 0)
+		return -EBUSY;
 	port->reta_mask =
 	        (port->nb_rx_queues > CROSSOVER_RETA_SIZE ? CROSSOVER_RETA_SIZE_MAX : CROSSOVER_RETA_SIZE) -
 	        1;
@@ -207,13 +230,15 @@ int crossover_rss_configure(struct crossover_port *port, const struct rte_eth_co
 	                    on ? rss->rss_hf : 0);
 }
 
-static bool has_carrier(const struct crossover_pair *pair)
+static bool is_up(const struct crossover_port *port)
 {
-	bool carrier = true;
+	return port->started && !port->admin_down;
+}
 
-	for (unsigned int i = 0; i < 2; i++)
-		carrier = carrier && pair->ports[i].started && !pair->ports[i].admin_down;
-	return carrier;
+/* The other end of an external wire is an agent, not the other port. */
+static bool has_carrier(const struct crossover_port *port)
+{
+	return is_up(port) && (port->wire != NULL || is_up(port->peer));
 }
 
 static int set_status(struct crossover_port *port, bool carrier)
@@ -230,12 +255,15 @@ static int set_status(struct crossover_port *port, bool carrier)
 
 bool crossover_link_refresh(struct crossover_pair *pair)
 {
-	bool carrier = has_carrier(pair);
-	bool changed = (pair->ports[0].gate != CROSSOVER_GATE_DOWN) != carrier;
+	bool changed = false;
 
 	for (unsigned int i = 0; i < 2; i++) {
-		crossover_gate_update(&pair->ports[i], carrier);
-		set_status(&pair->ports[i], carrier);
+		struct crossover_port *port = &pair->ports[i];
+		bool carrier = has_carrier(port);
+
+		changed = changed || (port->gate != CROSSOVER_GATE_DOWN) != carrier;
+		crossover_gate_update(port, carrier);
+		set_status(port, carrier);
 	}
 	return changed;
 }
@@ -255,7 +283,7 @@ int crossover_link_update(struct rte_eth_dev *dev, int wait __rte_unused)
 {
 	struct crossover_port *port = crossover_port_of(dev);
 
-	return set_status(port, has_carrier(port->pair));
+	return set_status(port, has_carrier(port));
 }
 
 static int set_admin_down(struct rte_eth_dev *dev, uint8_t down)

@@ -65,16 +65,21 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+bool crossover_wait_until(uint64_t deadline_ns)
+{
+	sched_yield();
+	return monotonic_ns() <= deadline_ns;
+}
+
 static int wait_idle(const struct crossover_tx_queue *txq, uint64_t deadline_ns)
 {
 	while (__atomic_load_n(&txq->busy, __ATOMIC_ACQUIRE)) {
-		if (monotonic_ns() > deadline_ns) {
+		if (!crossover_wait_until(deadline_ns)) {
 			CROSSOVER_LOG(ERR,
 			              "port %u: TX queue %u stays inside a burst; is its process stopped?",
 			              txq->port->port_id, txq->queue_id);
 			return -EBUSY;
 		}
-		sched_yield();
 	}
 	return 0;
 }
@@ -85,6 +90,8 @@ int crossover_quiesce(struct crossover_port *port)
 	int ret = 0;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (port->wire != NULL)
+		return crossover_external_quiesce(port, deadline_ns);
 	if (!port->full_fence && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0)
 		CROSSOVER_LOG(ERR, "membarrier(2) failed after it was registered (errno %d)", errno);
 	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES && ret == 0; i++)

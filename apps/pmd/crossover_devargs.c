@@ -9,9 +9,9 @@
 
 #include "crossover.h"
 
-enum key { KEY_DMA, KEY_FEED, KEY_RX, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
+enum key { KEY_DMA, KEY_FEED, KEY_RX, KEY_PORTS, KEY_SIZE, KEY_FLOWS, KEY_MAC_A, KEY_MAC_B, KEYS };
 
-static const char *const key_names[KEYS] = {"dma", "feed", "rx", "size", "flows", "mac_a", "mac_b"};
+static const char *const key_names[KEYS] = {"dma", "feed", "rx", "ports", "size", "flows", "mac_a", "mac_b"};
 
 #define DEFAULT_FRAME_BYTES 64
 #define DEFAULT_FLOWS       256
@@ -57,8 +57,10 @@ static int parse_feed(const char *value, struct crossover_options *options)
 		options->feed = CROSSOVER_FEED_WIRE;
 	else if (strcmp(value, "infinite") == 0)
 		options->feed = CROSSOVER_FEED_INFINITE;
+	else if (strcmp(value, "external") == 0)
+		options->feed = CROSSOVER_FEED_EXTERNAL;
 	else
-		return bad_value("feed", value, "wire, infinite");
+		return bad_value("feed", value, "wire, infinite, external");
 	return 0;
 }
 
@@ -71,6 +73,12 @@ static int parse_rx(const char *value, struct crossover_options *options)
 	else
 		return bad_value("rx", value, "standard, corec");
 	return 0;
+}
+
+static int parse_ports(const char *value, struct crossover_options *options)
+{
+	options->keeps_b = strcmp(value, "a") == 0;
+	return options->keeps_b || strcmp(value, "both") == 0 ? 0 : bad_value("ports", value, "both, a");
 }
 
 /* Accepts six pairs of hexadecimal digits with colons between them, and nothing else; DPDK's own parser accepts more forms. */
@@ -96,6 +104,8 @@ static int parse_pair(enum key key, const char *value, struct crossover_options 
 		return parse_feed(value, options);
 	case KEY_RX:
 		return parse_rx(value, options);
+	case KEY_PORTS:
+		return parse_ports(value, options);
 	case KEY_SIZE:
 		return parse_number(key_names[key], value, 64, CROSSOVER_MAX_MTU, &options->frame_bytes);
 	case KEY_FLOWS:
@@ -147,6 +157,11 @@ static int check_conflicts(const struct crossover_options *options, const bool g
 		                   "nothing crosses the wire; leave 'dma' out");
 		return -EINVAL;
 	}
+	if (options->feed == CROSSOVER_FEED_EXTERNAL && given[KEY_DMA]) {
+		CROSSOVER_LOG(ERR, "device arguments 'dma' and 'feed=external' exclude each other: "
+		                   "the agent moves the frames; leave 'dma' out");
+		return -EINVAL;
+	}
 	if (options->feed == CROSSOVER_FEED_INFINITE && options->rx == CROSSOVER_RX_COREC) {
 		CROSSOVER_LOG(ERR, "device arguments 'rx=corec' and 'feed=infinite' exclude each other: "
 		                   "the poller fills the ring itself; leave one out");
@@ -159,11 +174,11 @@ static int check_conflicts(const struct crossover_options *options, const bool g
 		return -EINVAL;
 	}
 	for (enum key key = KEY_SIZE; key <= KEY_FLOWS; key++) {
-		if (options->feed == CROSSOVER_FEED_WIRE && given[key]) {
+		if (options->feed != CROSSOVER_FEED_INFINITE && given[key]) {
 			CROSSOVER_LOG(
 			        ERR,
-			        "device argument '%s' needs 'feed=infinite': with feed=wire the peer decides",
-			        key_names[key]);
+			        "device argument '%s' needs 'feed=infinite': with feed=%s the peer decides",
+			        key_names[key], options->feed == CROSSOVER_FEED_WIRE ? "wire" : "external");
 			return -EINVAL;
 		}
 	}

@@ -327,16 +327,16 @@ static bool reserve_all(struct crossover_rx_ring *ring, uint32_t descriptors, bo
 
 /* Copies any frame: gathers segments, scatters over buffers, or drops it where a NIC would. Returns 1 if it was missed. */
 static __rte_noinline uint32_t copy_any(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
-                                        struct rte_mbuf *m, uint64_t tag)
+                                        struct rte_mbuf *m, uint64_t tag, bool shared)
 {
 	struct crossover_rx_nic *nic = &ring->nic;
 	uint32_t descriptors = (m->pkt_len + nic->buffer_bytes - 1) / nic->buffer_bytes, position;
 
 	if (crossover_count_and_judge(txq, &m, 1) == 0)
 		return 0;
-	if (!reserve_all(ring, descriptors, txq->shared, &position))
+	if (!reserve_all(ring, descriptors, shared, &position))
 		return 1;
-	crossover_ring_count(nic, 1, m->pkt_len, txq->shared);
+	crossover_ring_count(nic, 1, m->pkt_len, shared);
 	copy_scattered(txq, nic, m, tag, position, descriptors);
 	return 0;
 }
@@ -408,7 +408,7 @@ static __rte_always_inline uint32_t deliver(struct crossover_tx_queue *txq, stru
 		if (unlikely(shared ? span.odd : step < span.count)) {
 			if (swap)
 				crossover_leftovers_keep(left, &pkts[done + step], 1);
-			missed += copy_any(txq, ring, pkts[done + step], tag_of(rest, step));
+			missed += copy_any(txq, ring, pkts[done + step], tag_of(rest, step), shared);
 			step++;
 		}
 		done += step;
@@ -430,13 +430,36 @@ DELIVER(copy_shared, false, true)
 DELIVER(swap_alone, true, false)
 DELIVER(swap_shared, true, true)
 
+static inline uint32_t deliver_alone(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                     struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
+                                     struct crossover_leftovers *left)
+{
+	return txq->swap ? swap_alone(txq, ring, pkts, tags, count, left)
+	                 : copy_alone(txq, ring, pkts, tags, count, left);
+}
+
+/* One of several senders of the port. */
+static __rte_noinline uint32_t deliver_beside(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
+                                              struct rte_mbuf *const *pkts, const uint64_t *tags,
+                                              uint32_t count, struct crossover_leftovers *left)
+{
+	const uint16_t sender = __atomic_load_n(&ring->nic.sender, __ATOMIC_ACQUIRE);
+
+	if (sender == txq->sender)
+		return deliver_alone(txq, ring, pkts, tags, count, left);
+	if (unlikely(sender != CROSSOVER_SENDER_ANY && sender != (txq->sender | CROSSOVER_SENDER_RESERVES))) {
+		if (txq->swap)
+			crossover_leftovers_keep(left, pkts, count);
+		return crossover_count_and_judge(txq, pkts, count);
+	}
+	return txq->swap ? swap_shared(txq, ring, pkts, tags, count, left)
+	                 : copy_shared(txq, ring, pkts, tags, count, left);
+}
+
 uint32_t crossover_dma_deliver(struct crossover_tx_queue *txq, struct crossover_rx_ring *ring,
                                struct rte_mbuf *const *pkts, const uint64_t *tags, uint32_t count,
                                struct crossover_leftovers *left)
 {
-	if (txq->swap)
-		return unlikely(txq->shared) ? swap_shared(txq, ring, pkts, tags, count, left)
-		                             : swap_alone(txq, ring, pkts, tags, count, left);
-	return unlikely(txq->shared) ? copy_shared(txq, ring, pkts, tags, count, left)
-	                             : copy_alone(txq, ring, pkts, tags, count, left);
+	return unlikely(txq->shared) ? deliver_beside(txq, ring, pkts, tags, count, left)
+	                             : deliver_alone(txq, ring, pkts, tags, count, left);
 }

@@ -32,7 +32,7 @@ static int infos_get(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_tx_queues = RTE_MAX_QUEUES_PER_PORT;
 	info->max_mac_addrs = CROSSOVER_MAX_MACS;
 	info->rx_offload_capa = RX_OFFLOADS;
-	if (crossover_port_of(dev)->rx_mode != CROSSOVER_RX_STANDARD)
+	if (crossover_port_of(dev)->rx_mode != CROSSOVER_RX_STANDARD || crossover_port_of(dev)->wire != NULL)
 		info->rx_offload_capa &= ~(uint64_t)RTE_ETH_RX_OFFLOAD_SCATTER;
 	info->tx_offload_capa = TX_OFFLOADS;
 	info->tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
@@ -140,6 +140,7 @@ static void detach_port(struct crossover_port *port)
 	struct crossover_pair *pair = port->pair;
 
 	port->attached = 0;
+	crossover_external_release(port);
 	if (!port->peer->attached) {
 		pthread_mutex_destroy(&pair->control);
 		rte_free(pair);
@@ -172,19 +173,22 @@ static int set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
 {
 	int ret = crossover_check_mtu(dev, mtu);
 
-	if (ret == 0)
-		crossover_apply_mtu(crossover_port_of(dev), mtu);
-	return ret;
+	if (ret != 0)
+		return ret;
+	crossover_apply_mtu(crossover_port_of(dev), mtu);
+	return crossover_republish(crossover_port_of(dev));
 }
 
 static int burst_mode(const struct rte_eth_dev *dev, struct rte_eth_burst_mode *mode, const char *rx,
                       const char *more)
 {
+	static const char *const feeds[] = {[CROSSOVER_FEED_WIRE] = "wire",
+	                                    [CROSSOVER_FEED_INFINITE] = "infinite",
+	                                    [CROSSOVER_FEED_EXTERNAL] = "external"};
 	const struct crossover_options *options = &crossover_port_of(dev)->pair->options;
 
 	snprintf(mode->info, sizeof(mode->info), "Scalar, dma=%s, feed=%s%s%s",
-	         options->dma == CROSSOVER_DMA_SWAP ? "swap" : "copy",
-	         options->feed == CROSSOVER_FEED_INFINITE ? "infinite" : "wire", rx, more);
+	         options->dma == CROSSOVER_DMA_SWAP ? "swap" : "copy", feeds[options->feed], rx, more);
 	return 0;
 }
 
@@ -206,9 +210,9 @@ static int tx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused
 	        [CROSSOVER_PROGRAM_IN_ORDER] = ", frames in order",
 	};
 	const struct crossover_port *port = crossover_port_of(dev);
-	bool fed = port->pair->options.feed == CROSSOVER_FEED_INFINITE;
+	bool wire = port->pair->options.feed == CROSSOVER_FEED_WIRE;
 
-	return burst_mode(dev, mode, fed ? "" : programs[crossover_program_of(port->peer)], "");
+	return burst_mode(dev, mode, !wire ? "" : programs[crossover_program_of(port->peer)], "");
 }
 
 static crossover_queue_count rx_queue_count(void *queue)
@@ -266,7 +270,8 @@ static void select_functions(struct rte_eth_dev *dev)
 {
 	dev->dev_ops = &operations;
 	crossover_receive_select(dev);
-	dev->tx_pkt_burst = crossover_tx_burst;
+	dev->tx_pkt_burst =
+	        crossover_port_of(dev)->wire != NULL ? crossover_external_tx_burst : crossover_tx_burst;
 	dev->rx_queue_count = rx_queue_count;
 	dev->rx_descriptor_status = crossover_rx_descriptor_status;
 	dev->tx_descriptor_status = crossover_tx_descriptor_status;
@@ -326,12 +331,17 @@ static int create_port(struct rte_vdev_device *vdev, struct crossover_port *port
 {
 	char name[RTE_ETH_NAME_MAX_LEN];
 	struct rte_eth_dev *dev;
+	int ret = port_name(name, sizeof(name), vdev, side);
 
-	if (port_name(name, sizeof(name), vdev, side) != 0)
-		return -EINVAL;
+	if (ret == 0)
+		ret = crossover_external_init(port, name);
+	if (ret != 0)
+		return ret;
 	dev = rte_eth_dev_allocate(name);
-	if (dev == NULL)
+	if (dev == NULL) {
+		crossover_external_release(port);
 		return -ENOMEM;
+	}
 	dev->device = &vdev->device;
 	dev->data->dev_private = port;
 	dev->data->mac_addrs = port->mac_addrs;
@@ -365,6 +375,15 @@ static int remove_ports(struct rte_vdev_device *vdev)
 	return 0;
 }
 
+/* A port with an owner is none of those that programs iterate over and count; a process that knows its name can use it. */
+static int keep_port(const struct crossover_port *port)
+{
+	struct rte_eth_dev_owner owner = {.name = NET_CROSSOVER_DRIVER_NAME};
+	int ret = rte_eth_dev_owner_new(&owner.id);
+
+	return ret != 0 ? ret : rte_eth_dev_owner_set(port->port_id, &owner);
+}
+
 static int probe_primary(struct rte_vdev_device *vdev)
 {
 	struct crossover_options options;
@@ -384,6 +403,8 @@ static int probe_primary(struct rte_vdev_device *vdev)
 		return ret;
 	}
 	ret = create_port(vdev, &pair->ports[1], 1);
+	if (ret == 0 && options.keeps_b)
+		ret = keep_port(&pair->ports[1]);
 	if (ret != 0) {
 		remove_ports(vdev);
 		return ret;
@@ -535,7 +556,7 @@ int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffer
 	    (buffer_pool < CROSSOVER_BUFFER_POOL_MIN || buffer_pool > CROSSOVER_RING_MAX))
 		return -EINVAL;
 	if (buffers != NET_CROSSOVER_POSTED &&
-	    (options->feed == CROSSOVER_FEED_INFINITE || options->dma == CROSSOVER_DMA_SWAP))
+	    (options->feed != CROSSOVER_FEED_WIRE || options->dma == CROSSOVER_DMA_SWAP))
 		return -ENOTSUP;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0)
@@ -556,7 +577,7 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 	if (bells != NULL && count == 0)
 		return -EINVAL;
 	if (bells != NULL &&
-	    (port->pair->options.feed == CROSSOVER_FEED_INFINITE || crossover_has_buffer_pool(port)))
+	    (port->pair->options.feed != CROSSOVER_FEED_WIRE || crossover_has_buffer_pool(port)))
 		return -ENOTSUP;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0)
@@ -572,6 +593,36 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 		port->notifies = bells != NULL;
 		crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
 	}
+	crossover_control_unlock(port->pair);
+	return ret;
+}
+
+static bool have_senders(const struct crossover_port *port, const uint16_t *senders, uint16_t count)
+{
+	for (uint16_t i = 0; i < count; i++)
+		if (senders[i] != UINT16_MAX &&
+		    (senders[i] >= port->nb_tx_queues || port->tx_queues[senders[i]] == NULL))
+			return false;
+	return true;
+}
+
+int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_t *senders, uint16_t count)
+{
+	struct crossover_port *port;
+	int ret;
+
+	if (!is_ours(rx_port_id) || !is_ours(tx_port_id))
+		return -ENODEV;
+	port = crossover_port_of(&rte_eth_devices[rx_port_id]);
+	if (port->peer != crossover_port_of(&rte_eth_devices[tx_port_id]))
+		return -ENOTSUP;
+	ret = crossover_control_lock(port->pair);
+	if (ret != 0)
+		return ret;
+	if (count != 0 && (count != port->nb_rx_queues || !have_senders(port->peer, senders, count)))
+		ret = -EINVAL;
+	else
+		ret = crossover_assign(port, senders, count);
 	crossover_control_unlock(port->pair);
 	return ret;
 }

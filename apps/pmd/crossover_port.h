@@ -77,7 +77,7 @@ bool crossover_hash_frame(const struct crossover_hash *hash, const uint8_t *fram
                           uint32_t *value);
 
 enum crossover_dma { CROSSOVER_DMA_COPY, CROSSOVER_DMA_SWAP };
-enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE };
+enum crossover_feed { CROSSOVER_FEED_WIRE, CROSSOVER_FEED_INFINITE, CROSSOVER_FEED_EXTERNAL };
 enum crossover_rx_mode {
 	CROSSOVER_RX_STANDARD,
 	CROSSOVER_RX_COREC,
@@ -89,6 +89,7 @@ struct crossover_options {
 	enum crossover_dma dma;
 	enum crossover_feed feed;
 	enum crossover_rx_mode rx;     /* of both ports at first */
+	bool keeps_b;                  /* port b is not for the program, but for a secondary process */
 	uint16_t frame_bytes;          /* with FCS, as RFC 2544 counts; feed=infinite */
 	uint16_t flows;                /* feed=infinite */
 	struct rte_ether_addr macs[2]; /* of port a and b; all zero: a random one */
@@ -96,11 +97,11 @@ struct crossover_options {
 
 /* How frames find their RX queue. Stored in crossover_port.gate; senders load it once per burst. */
 enum crossover_gate {
-	CROSSOVER_GATE_DOWN,          /* no carrier: nothing is sent */
-	CROSSOVER_GATE_DIRECT,        /* all frames go to queue 0, unread */
-	CROSSOVER_GATE_CLASSIFY,      /* MAC filter, RSS, types and checksums */
-	CROSSOVER_GATE_VOID,          /* feed=infinite: sent frames are counted and dropped */
-	CROSSOVER_GATE_NOTIFY,        /* as CLASSIFY, then rings the doorbells of the queues */
+	CROSSOVER_GATE_DOWN,     /* no carrier: nothing is sent */
+	CROSSOVER_GATE_DIRECT,   /* all frames go to queue 0, unread */
+	CROSSOVER_GATE_CLASSIFY, /* MAC filter, RSS, types and checksums */
+	CROSSOVER_GATE_VOID,   /* feed=infinite: sent frames are counted and dropped; feed=external: unused */
+	CROSSOVER_GATE_NOTIFY, /* as CLASSIFY, then rings the doorbells of the queues */
 	CROSSOVER_GATE_NOTIFY_DIRECT, /* as DIRECT, then rings the doorbell of queue 0 */
 	CROSSOVER_GATE_BUFFER_POOL,   /* as CLASSIFY; buffers come from pools, see crossover.h */
 };
@@ -114,6 +115,7 @@ struct crossover_rx_counts {
 	uint64_t refill_failures; /* polls whose refill failed */
 	uint64_t flushed;         /* frames that a stop dropped before they were polled */
 	uint64_t race_lost;       /* rx=corec: polls that lost their reservation to another core */
+	uint64_t oversize;        /* feed=external: frames longer than the MTU allows */
 };
 
 struct crossover_tx_counts {
@@ -133,6 +135,7 @@ struct crossover_tx_counts {
 
 struct crossover_port;
 struct crossover_corec;
+struct rte_memzone;
 struct crossover_buffer_pool;
 struct qwait_doorbell;
 
@@ -173,7 +176,8 @@ struct crossover_rx_queue {
 	uint64_t carried_missed; /* by TX queues of the peer that were released */
 	uint64_t race_lost;      /* before the last stop */
 	struct crossover_buffer_pool
-	        *buffer_pool; /* NULL: buffers are posted; only changed while the queue is stopped */
+	        *buffer_pool;   /* NULL: buffers are posted; only changed while the queue is stopped */
+	struct wire_ring *wire; /* feed=external: what the agent sees of this queue; otherwise NULL */
 	struct crossover_rx_counts baseline;
 	struct rte_eth_rxconf conf;
 	struct crossover_rx_desc descriptors[] __rte_aligned(CROSSOVER_LINE_BYTES);
@@ -193,8 +197,9 @@ struct crossover_tx_queue {
 	uint32_t chained;  /* not 0: a frame of several segments was sent since mbufs were last freed */
 	uint8_t started;
 	uint8_t fast_free; /* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE */
-	uint8_t shared;    /* other TX queues of the port are started: reserve descriptors */
+	uint8_t shared; /* other TX queues of the port are started: reserve descriptors, but in a ring of one's own */
 	uint8_t swap;
+	uint16_t sender; /* number + 1, as in crossover_rx_nic.sender */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_tx_counts counts;
 	/* Rarely touched. */
 	uint32_t wire_draw;    /* state of the random numbers */
@@ -204,6 +209,10 @@ struct crossover_tx_queue {
 	struct crossover_port *port;
 	uint16_t queue_id;
 	struct rte_eth_txconf conf;
+	/* feed=external: `sent` has an entry per descriptor. */
+	struct wire_ring *wire;
+	struct wire_descriptor *descriptors;
+	alignas(CROSSOVER_LINE_BYTES) uint32_t tail; /* TAIL, read by the agent */
 	struct rte_mbuf *entries[] __rte_aligned(CROSSOVER_LINE_BYTES);
 };
 
@@ -242,6 +251,8 @@ struct crossover_port {
 	/* Control state. */
 	alignas(CROSSOVER_LINE_BYTES) struct crossover_port *peer;
 	struct crossover_pair *pair;
+	struct wire_port *wire; /* feed=external; otherwise NULL */
+	const struct rte_memzone *wire_zone;
 	struct crossover_tx_queue *tx_queues[CROSSOVER_MAX_QUEUES];
 	uint16_t nb_rx_queues;
 	uint16_t nb_tx_queues;

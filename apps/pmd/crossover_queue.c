@@ -13,7 +13,7 @@ static int check_size(const struct crossover_port *port, const char *kind, uint1
 {
 	if (nb_desc >= CROSSOVER_RING_MIN && nb_desc <= CROSSOVER_RING_MAX &&
 	    nb_desc % CROSSOVER_RING_ALIGN == 0)
-		return 0;
+		return crossover_external_check_size(port, kind, queue_id, nb_desc);
 	CROSSOVER_LOG(ERR, "port %u: %s queue %u: %u descriptors; allowed: multiples of %u from %u to %u",
 	              port->port_id, kind, queue_id, nb_desc, CROSSOVER_RING_ALIGN, CROSSOVER_RING_MIN,
 	              CROSSOVER_RING_MAX);
@@ -58,7 +58,7 @@ static void init_rx_queue(struct crossover_rx_queue *rxq, struct crossover_port 
                           const struct rte_eth_rxconf *conf, struct rte_mempool *pool)
 {
 	rxq->ring.nic.desc = rxq->desc = rxq->descriptors;
-	rxq->ring.nic.size = rxq->size = nb_desc;
+	rxq->size = rxq->ring.nic.size = nb_desc;
 	rxq->ring.nic.pool = rxq->pool = pool;
 	rxq->buffer_bytes = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 	rxq->ring.nic.buffer_bytes = rxq->buffer_bytes;
@@ -92,6 +92,7 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 		return -ENOMEM;
 	init_rx_queue(rxq, port, nb_desc, conf, pool);
 	rxq->queue_id = queue_id;
+	rxq->wire = port->wire == NULL ? NULL : &port->wire->rx[queue_id];
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0) {
 		rte_free(rxq);
@@ -116,8 +117,9 @@ static void init_tx_queue(struct crossover_tx_queue *txq, const struct rte_eth_d
 	txq->sent = txq->entries;
 	txq->missed = (uint64_t *)(txq->entries + nb_desc);
 	txq->size = nb_desc;
+	txq->descriptors = (struct wire_descriptor *)(txq->missed + CROSSOVER_MAX_QUEUES);
 	/* At least a chunk, so that a chunk always fits. */
-	txq->free_thresh = conf->tx_free_thresh == 0
+	txq->free_thresh = conf->tx_free_thresh == 0 && port->wire == NULL
 	                           ? nb_desc
 	                           : RTE_MAX(conf->tx_free_thresh, (uint16_t)CROSSOVER_CHUNK);
 	txq->free_batch = conf->tx_rs_thresh == 0 ? CROSSOVER_CHUNK : conf->tx_rs_thresh;
@@ -141,19 +143,25 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	    check_threshold(port, "tx_rs_thresh", queue_id, conf->tx_rs_thresh, nb_desc - CROSSOVER_CHUNK) !=
 	            0)
 		return -EINVAL;
-	txq = allocate_queue(port, "crossover_txq",
-	                     sizeof(*txq) + nb_desc * sizeof(txq->entries[0]) +
-	                             CROSSOVER_MAX_QUEUES * sizeof(txq->missed[0]),
-	                     socket_id);
+	txq = allocate_queue(
+	        port, "crossover_txq",
+	        sizeof(*txq) + nb_desc * sizeof(txq->entries[0]) +
+	                CROSSOVER_MAX_QUEUES * sizeof(txq->missed[0]) +
+	                (port->wire == NULL ? 0
+	                                    : nb_desc * sizeof(txq->descriptors[0]) + CROSSOVER_APART_BYTES),
+	        socket_id);
 	if (txq == NULL)
 		return -ENOMEM;
 	init_tx_queue(txq, dev, nb_desc, conf);
 	txq->queue_id = queue_id;
+	txq->wire = port->wire == NULL ? NULL : &port->wire->tx[queue_id];
+	txq->sender = queue_id + 1;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0) {
 		rte_free(txq);
 		return ret;
 	}
+	crossover_stats_begin_tx(txq);
 	port->tx_queues[queue_id] = txq;
 	dev->data->tx_queues[queue_id] = txq;
 	crossover_control_unlock(port->pair);
@@ -190,15 +198,19 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 		              rxq->port_id, queue_id, rxq->size, rxq->pool->name, rte_strerror(-ret));
 		return ret;
 	}
-	if (rxq->port->rx_mode == CROSSOVER_RX_COREC)
+	if (rxq->wire != NULL)
+		ret = crossover_external_check(rxq);
+	if (ret == 0 && rxq->port->rx_mode == CROSSOVER_RX_COREC)
 		ret = crossover_corec_init(rxq, dev);
-	else if (crossover_has_buffer_pool(rxq->port))
+	else if (ret == 0 && crossover_has_buffer_pool(rxq->port))
 		ret = crossover_buffer_pool_init(rxq, dev);
 	if (ret != 0) {
 		crossover_rx_drain(rxq);
 		return ret;
 	}
 	rxq->started = 1;
+	if (rxq->wire != NULL)
+		crossover_external_open_rx(rxq);
 	__atomic_store_n(&rxq->ring.nic.running, 1, __ATOMIC_RELEASE);
 	dev->data->rx_queue_state[queue_id] = RTE_ETH_QUEUE_STATE_STARTED;
 	return 0;
@@ -208,6 +220,7 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 static void close_rx(struct crossover_rx_queue *rxq)
 {
 	__atomic_store_n(&rxq->ring.nic.running, 0, __ATOMIC_RELEASE);
+	crossover_external_close(rxq->wire);
 }
 
 /* Undoes close_rx() if the stop fails: the queue continues as before. */
@@ -293,16 +306,63 @@ static void set_shared(struct crossover_port *port, bool shared)
 			port->tx_queues[i]->shared = shared;
 }
 
+static void show_sender(struct crossover_rx_queue *rxq, unsigned int sender)
+{
+	__atomic_store_n(&rxq->ring.nic.sender, (uint16_t)sender, __ATOMIC_RELEASE);
+}
+
+int crossover_unassign(struct crossover_port *port)
+{
+	bool any = false;
+	int ret = 0;
+
+	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
+		struct crossover_rx_queue *rxq = port->rx_queues[i];
+
+		if (rxq == NULL || rxq->ring.nic.sender == CROSSOVER_SENDER_ANY)
+			continue;
+		show_sender(rxq, rxq->ring.nic.sender | CROSSOVER_SENDER_RESERVES);
+		any = true;
+	}
+	if (any)
+		ret = crossover_quiesce(port);
+	for (unsigned int i = 0; any && ret == 0 && i < CROSSOVER_MAX_QUEUES; i++)
+		if (port->rx_queues[i] != NULL)
+			show_sender(port->rx_queues[i], CROSSOVER_SENDER_ANY);
+	return ret;
+}
+
+int crossover_assign(struct crossover_port *port, const uint16_t *senders, uint16_t count)
+{
+	int ret = crossover_unassign(port);
+
+	if (ret != 0 || count == 0)
+		return ret;
+	for (uint16_t i = 0; i < count; i++)
+		if (port->rx_queues[i] != NULL && senders[i] < CROSSOVER_MAX_QUEUES)
+			show_sender(port->rx_queues[i], (senders[i] + 1u) | CROSSOVER_SENDER_RESERVES);
+	ret = crossover_quiesce(port);
+	for (uint16_t i = 0; i < count; i++)
+		if (port->rx_queues[i] != NULL && senders[i] < CROSSOVER_MAX_QUEUES)
+			show_sender(port->rx_queues[i], ret == 0 ? senders[i] + 1u : CROSSOVER_SENDER_ANY);
+	return ret;
+}
+
 /*
  * Several senders reserve descriptors, a single one takes them (crossover_ring.h). No sender may take while another one reserves. So all senders learn
  * of the second one, and have left the bursts that they began without knowing, before it starts. The reverse holds when only one is
  * left: it learns so once the others are known to have left. Returns 0 or -EBUSY; then the senders continue to reserve, which is correct for
- * one as well.
+ * one as well. Either way rings are no longer assigned.
  */
 static int settle_sharing(struct crossover_port *port, uint32_t senders)
 {
 	int ret;
 
+	if (port->wire != NULL) /* senders have nothing in common */
+		return 0;
+	ret = crossover_unassign(port->peer);
+	if (ret != 0)
+		return ret;
 	if (senders > 1)
 		set_shared(port, true);
 	ret = crossover_quiesce(port->peer);
@@ -313,14 +373,29 @@ static int settle_sharing(struct crossover_port *port, uint32_t senders)
 
 static void start_tx(struct rte_eth_dev *dev, uint16_t queue_id)
 {
-	__atomic_store_n(&crossover_port_of(dev)->tx_queues[queue_id]->started, 1, __ATOMIC_RELEASE);
+	struct crossover_tx_queue *txq = crossover_port_of(dev)->tx_queues[queue_id];
+
+	if (txq->wire != NULL)
+		crossover_external_open_tx(txq);
+	__atomic_store_n(&txq->started, 1, __ATOMIC_RELEASE);
 	dev->data->tx_queue_state[queue_id] = RTE_ETH_QUEUE_STATE_STARTED;
 }
 
-static void stop_tx(struct rte_eth_dev *dev, struct crossover_tx_queue *txq)
+/* Ends sending, and waits until an agent has left the ring. Returns -EBUSY if it does not. */
+static int close_tx(struct crossover_tx_queue *txq)
 {
 	__atomic_store_n(&txq->started, 0, __ATOMIC_RELEASE);
-	crossover_sent_free(txq, txq->pending);
+	crossover_external_close(txq->wire);
+	return txq->wire == NULL ? 0 : crossover_quiesce(txq->port);
+}
+
+/* After close_tx(). */
+static void stop_tx(struct rte_eth_dev *dev, struct crossover_tx_queue *txq)
+{
+	if (txq->wire != NULL)
+		crossover_external_flush(txq);
+	else
+		crossover_sent_free(txq, txq->pending);
 	dev->data->tx_queue_state[txq->queue_id] = RTE_ETH_QUEUE_STATE_STOPPED;
 }
 
@@ -347,11 +422,16 @@ int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 
 	if (ret != 0)
 		return ret;
-	stop_tx(dev, port->tx_queues[queue_id]);
-	if (count_senders(port) == 1)
-		settle_sharing(port, 1);
+	ret = close_tx(port->tx_queues[queue_id]);
+	if (ret == 0) {
+		stop_tx(dev, port->tx_queues[queue_id]);
+		if (count_senders(port) == 1)
+			settle_sharing(port, 1);
+		else if (port->wire == NULL)
+			crossover_unassign(port->peer);
+	}
 	crossover_control_unlock(port->pair);
-	return 0;
+	return ret;
 }
 
 void crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
@@ -384,10 +464,15 @@ void crossover_tx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)
 		return;
 	port->tx_queues[queue_id] = NULL;
 	dev->data->tx_queues[queue_id] = NULL;
-	stop_tx(dev, txq);
-	crossover_stats_carry(txq);
+	if (close_tx(txq) == 0) {
+		stop_tx(dev, txq);
+		crossover_stats_carry(txq);
+		rte_free(txq);
+	} else {
+		CROSSOVER_LOG(ERR, "port %u: TX queue %u is still read; its memory is left alone",
+		              port->port_id, queue_id);
+	}
 	crossover_control_unlock(port->pair);
-	rte_free(txq);
 }
 
 static int start_all_rx(struct rte_eth_dev *dev)
@@ -440,6 +525,9 @@ int crossover_queues_stop(struct rte_eth_dev *dev)
 	for (uint16_t i = 0; i < port->nb_rx_queues; i++)
 		if (port->rx_queues[i] != NULL)
 			close_rx(port->rx_queues[i]);
+	for (uint16_t i = 0; i < port->nb_tx_queues; i++)
+		if (port->tx_queues[i] != NULL)
+			crossover_external_close(port->tx_queues[i]->wire);
 	ret = crossover_quiesce(port);
 	for (uint16_t i = 0; i < port->nb_rx_queues; i++)
 		if (port->rx_queues[i] != NULL && ret == 0)
@@ -449,8 +537,10 @@ int crossover_queues_stop(struct rte_eth_dev *dev)
 	if (ret != 0)
 		return ret;
 	for (uint16_t i = 0; i < port->nb_tx_queues; i++)
-		if (port->tx_queues[i] != NULL)
+		if (port->tx_queues[i] != NULL) {
+			close_tx(port->tx_queues[i]);
 			stop_tx(dev, port->tx_queues[i]);
+		}
 	return 0;
 }
 

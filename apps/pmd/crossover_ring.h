@@ -20,7 +20,8 @@
  * - No ABA problem: the count in HEAD has 48 bits. A sender that sleeps between reading and moving HEAD takes an old value for the present
  *   one only after 2^48 descriptors (a month at 100 Mpps).
  * - A stop resets HEAD only after crossover_quiesce(), when no sender is between reading HEAD and setting DD.
- * A single sender moves HEAD with a plain store. Which of the two holds is settled before a queue starts to send (crossover_queue.c).
+ * A single sender moves HEAD with a plain store. Which of the two holds is settled before a queue starts to send, for all rings of a port or
+ * for one ring that was assigned to a sender (crossover_queue.c).
  *
  * TAIL and seen_tail run freely and wrap at 2^32, which is sound because a ring holds at most 4096 descriptors. Positions lie in [0, size).
  */
@@ -29,26 +30,33 @@
 
 #include <stdalign.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "wire.h"
 
 #define CROSSOVER_LINE_BYTES 64
 #define CROSSOVER_RING_MIN   64
 #define CROSSOVER_RING_MAX   4096
 #define CROSSOVER_RING_ALIGN 64 /* ring sizes are multiples of this */
 
-/*
- * Write-back word: bits 0-15 bytes in this buffer, 16 DD, 17 EOP, 18 hash is valid, 19 layer 4 checksum is good, 20-31 packet type
- * (the low 12 bits of RTE_PTYPE_*: layers 2 to 4), 32-63 RSS hash.
- */
-#define CROSSOVER_WB_DD         (UINT64_C(1) << 16)
-#define CROSSOVER_WB_EOP        (UINT64_C(1) << 17)
-#define CROSSOVER_WB_HASH       (UINT64_C(1) << 18)
-#define CROSSOVER_WB_L4_GOOD    (UINT64_C(1) << 19)
-#define CROSSOVER_WB_TYPE_SHIFT 20
-#define CROSSOVER_WB_HASH_SHIFT 32
+/* Write-back word: `word` of wire.h, which external agents write as well. */
+#define CROSSOVER_WB_DD         WIRE_DD
+#define CROSSOVER_WB_EOP        WIRE_EOP
+#define CROSSOVER_WB_HASH       WIRE_HASH
+#define CROSSOVER_WB_L4_GOOD    WIRE_L4_GOOD
+#define CROSSOVER_WB_TYPE_SHIFT WIRE_TYPE_SHIFT
+#define CROSSOVER_WB_HASH_SHIFT WIRE_HASH_SHIFT
 
 /* HEAD: bits 0-15 position of the next descriptor to reserve, 16-63 count of descriptors reserved since start. */
 #define CROSSOVER_HEAD_SHIFT 16
+
+/*
+ * The TX queues that may send to a ring: 0, all of the peer; n + 1, TX queue n alone. A change passes through n + 1 with CROSSOVER_SENDER_RESERVES: TX queue
+ * n alone may send, but reserves as if there were others, because one of them may not have left its burst yet.
+ */
+#define CROSSOVER_SENDER_ANY      0
+#define CROSSOVER_SENDER_RESERVES 0x8000
 
 struct crossover_rx_desc {
 	uint64_t buffer;    /* handle (mbuf address) of the posted buffer; dma=swap replaces it */
@@ -74,7 +82,8 @@ struct crossover_rx_nic {
 	uint64_t packets; /* delivered into descriptors; several senders add atomically */
 	uint64_t bytes;
 	uint32_t seen_tail;     /* last TAIL read by any sender */
-	uint32_t size;          /* descriptors in the ring */
+	uint16_t size;          /* descriptors in the ring */
+	uint16_t sender;        /* CROSSOVER_SENDER_* */
 	uint32_t buffer_offset; /* bytes from the handle to the data; 0: not fixed, the mbuf says so */
 	uint32_t
 	        plain_bytes; /* longest frame that one buffer and the MTU take; the MTU may change while running */
@@ -87,7 +96,10 @@ struct crossover_rx_ring {
 	struct crossover_rx_nic nic;
 };
 
-_Static_assert(sizeof(struct crossover_rx_desc) == 16, "four descriptors to a cache line");
+_Static_assert(sizeof(struct crossover_rx_desc) == sizeof(struct wire_descriptor) &&
+                       offsetof(struct crossover_rx_desc, writeback) ==
+                               offsetof(struct wire_descriptor, word),
+               "external agents see the same descriptor");
 _Static_assert(sizeof(struct crossover_rx_doorbell) == CROSSOVER_LINE_BYTES, "TAIL has a line of its own");
 _Static_assert(sizeof(struct crossover_rx_nic) == CROSSOVER_LINE_BYTES, "NIC side is one line");
 

@@ -449,12 +449,16 @@ uint16_t crossover_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkt
 	return (uint16_t)sent;
 }
 
-/* Sending is complete when the burst returns, so no descriptor is ever seen in flight. */
+/* Sending is complete when the burst returns, so no descriptor is ever seen in flight, except by an external agent. */
 int crossover_tx_descriptor_status(void *queue, uint16_t offset)
 {
 	const struct crossover_tx_queue *txq = queue;
 
-	return offset < txq->size ? RTE_ETH_TX_DESC_DONE : -EINVAL;
+	if (offset >= txq->size)
+		return -EINVAL;
+	if (txq->wire != NULL && offset >= txq->size - crossover_external_unread(txq))
+		return RTE_ETH_TX_DESC_FULL;
+	return RTE_ETH_TX_DESC_DONE;
 }
 
 int crossover_tx_done_cleanup(void *queue, uint32_t frames)
@@ -464,6 +468,8 @@ int crossover_tx_done_cleanup(void *queue, uint32_t frames)
 
 	if (txq == NULL) /* ethdev does not check the queue's number here */
 		return -EINVAL;
+	if (txq->wire != NULL)
+		return (int)crossover_external_reclaim(txq, frames == 0 ? txq->pending : frames);
 	count = frames == 0 ? txq->pending : RTE_MIN(frames, txq->pending);
 	crossover_sent_free(txq, count);
 	return (int)count;

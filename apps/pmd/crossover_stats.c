@@ -77,6 +77,12 @@ static struct crossover_rx_counts collect_rx(const struct crossover_rx_queue *rx
 	        .race_lost = load(&rxq->race_lost),
 	};
 
+	if (rxq->wire != NULL) {
+		counts.packets = load(&rxq->wire->packets);
+		counts.bytes = load(&rxq->wire->bytes);
+		counts.missed = load(&rxq->wire->missed);
+		counts.oversize = load(&rxq->wire->oversize);
+	}
 	crossover_corec_count(rxq, &counts);
 	return counts;
 }
@@ -88,9 +94,25 @@ static void add_rx(struct crossover_rx_counts *sum, const struct crossover_rx_qu
 	add_since(sum, &counts, &rxq->baseline, sizeof(counts));
 }
 
+/* An external agent is the NIC, and counts what it read from the ring. */
+static struct crossover_tx_counts collect_tx(const struct crossover_tx_queue *txq)
+{
+	static const struct crossover_tx_counts zero;
+	struct crossover_tx_counts counts = {0};
+
+	add_since(&counts, &txq->counts, &zero, sizeof(counts));
+	if (txq->wire != NULL) {
+		counts.packets = load(&txq->wire->packets);
+		counts.bytes = load(&txq->wire->bytes);
+	}
+	return counts;
+}
+
 static void add_tx(struct crossover_tx_counts *sum, const struct crossover_tx_queue *txq)
 {
-	add_since(sum, &txq->counts, &txq->baseline, sizeof(*sum));
+	struct crossover_tx_counts counts = collect_tx(txq);
+
+	add_since(sum, &counts, &txq->baseline, sizeof(*sum));
 }
 
 static struct crossover_rx_counts sum_rx(const struct crossover_port *port)
@@ -113,13 +135,15 @@ static struct crossover_tx_counts sum_tx(const struct crossover_port *port)
 	return sum;
 }
 
-/* Sums the counts of the peer's frames at this port, including those of released TX queues. */
-static struct crossover_tx_counts sum_peer(const struct crossover_port *port)
+/* Sums the counts of the peer's frames at this port, including those of released TX queues, or of an agent's frames. */
+static struct crossover_tx_counts sum_peer(const struct crossover_port *port,
+                                           const struct crossover_rx_counts *rx)
 {
 	static const struct crossover_tx_counts zero;
 	struct crossover_tx_counts sum = sum_tx(port->peer);
 
 	add_since(&sum, &port->carried, &zero, sizeof(sum));
+	sum.peer_oversize += rx->oversize;
 	return sum;
 }
 
@@ -154,7 +178,7 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 		return ret;
 	rx = sum_rx(port);
 	tx = sum_tx(port);
-	peer = sum_peer(port);
+	peer = sum_peer(port, &rx);
 	stats->ipackets = rx.packets;
 	stats->ibytes = rx.bytes;
 	stats->imissed = rx.missed + peer.peer_missed;
@@ -171,9 +195,8 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 /* Resets a TX queue's own fields or the peer's: the two ports reset different fields of the baseline. */
 static void reset_tx(struct crossover_tx_queue *txq, bool own)
 {
-	struct crossover_tx_counts now = {0}, zero = {0};
+	struct crossover_tx_counts now = collect_tx(txq);
 
-	add_since(&now, &txq->counts, &zero, sizeof(now));
 	if (own) {
 		now.peer_filtered = txq->baseline.peer_filtered;
 		now.peer_oversize = txq->baseline.peer_oversize;
@@ -208,7 +231,12 @@ int crossover_stats_reset(struct rte_eth_dev *dev)
 
 void crossover_stats_begin(struct crossover_rx_queue *rxq)
 {
-	rxq->baseline.missed = missed_by_senders(rxq);
+	rxq->baseline = collect_rx(rxq);
+}
+
+void crossover_stats_begin_tx(struct crossover_tx_queue *txq)
+{
+	txq->baseline = collect_tx(txq);
 }
 
 void crossover_stats_carry(struct crossover_tx_queue *txq)
@@ -274,7 +302,7 @@ int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, 
 		return ret;
 	rx = sum_rx(port);
 	tx = sum_tx(port);
-	peer = sum_peer(port);
+	peer = sum_peer(port, &rx);
 	at = put_values(xstats, at, port_rx, RTE_DIM(port_rx), &rx);
 	at = put_values(xstats, at, port_tx, RTE_DIM(port_tx), &tx);
 	at = put_values(xstats, at, port_peer, RTE_DIM(port_peer), &peer);

@@ -29,7 +29,7 @@ int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uin
  * for, at every poll. Less: one packet, at polls drawn independently with 'seed'. 0: never any. Holds until the queue is set up again. Nobody may
  * poll the queue during the call.
  *
- * -EINVAL also if the value is no probability; -ENOTSUP if the pair has feed=wire.
+ * -EINVAL also if the value is no probability; -ENOTSUP if the pair has another feed.
  */
 int net_crossover_feed_queue_polls(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed);
 
@@ -53,8 +53,8 @@ enum net_crossover_buffers {
  * pool. Each queue is polled by one lcore, as always. All RX queues have one mempool and start and stop with the port. Nobody may poll the port during the
  * call. A secondary process that is already attached must be attached again before it polls.
  *
- * -EINVAL also for another number of buffers; -EBUSY also if the port is started or has doorbells; -ENOTSUP if the pair has feed=infinite or
- * dma=swap.
+ * -EINVAL also for another number of buffers; -EBUSY also if the port is started or has doorbells; -ENOTSUP if the pair has feed=infinite,
+ * feed=external or dma=swap.
  */
 int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t buffer_pool);
 
@@ -64,11 +64,22 @@ int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffer
  * with fewer it says as much as an interrupt vector that several queues share. `bells` lies in memory that all processes share, and stays in place
  * until a call with NULL has returned 0. May be called while the port runs.
  *
- * -EINVAL for bells with count 0; -ENOTSUP if the pair has feed=infinite (there are no senders) or the port's buffers
- * lie in pools; -EBUSY also if a sender does not leave its burst.
+ * -EINVAL for bells with count 0; -ENOTSUP if the pair has feed=infinite or feed=external (there are no senders) or the port's
+ * buffers lie in pools; -EBUSY also if a sender does not leave its burst.
  */
 struct qwait_doorbell;
 int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count);
+
+/*
+ * Assigns RX ring i of the port `rx_port_id` to TX queue senders[i] of its peer `tx_port_id`, for i < count: that queue alone sends there from now
+ * on, so its core writes the ring without atomic operations although the port has other senders. Frames for this ring from another TX queue are
+ * missed. UINT16_MAX: all TX queues may send. `count` 0 ends all assignments; so does a change of RSS, of the rings, and the start or stop of a TX
+ * queue. May be called while the ports run.
+ *
+ * -EINVAL for another number of rings than the port has RX queues, or for a TX queue that the peer does not have; -ENOTSUP if the two are not the ends of one pair;
+ * -EBUSY also if a sender does not leave its burst.
+ */
+int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_t *senders, uint16_t count);
 
 /*
  * rx=corec: counter of this lcore's polls of this queue that returned nothing because another core reserved the

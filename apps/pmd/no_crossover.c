@@ -44,6 +44,15 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 	return -ENODEV;
 }
 
+int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_t *senders, uint16_t count)
+{
+	(void)rx_port_id;
+	(void)tx_port_id;
+	(void)senders;
+	(void)count;
+	return -ENODEV;
+}
+
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
 {
 	(void)port_id;

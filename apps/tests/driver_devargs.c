@@ -14,7 +14,7 @@ static const struct {
         {"dma=zero", "'dma': bad value 'zero'", "copy, swap"},
         {"dma=", "'dma'", "copy"},
         {"dma", "'dma' has no value", "copy|swap"},
-        {"feed=none", "'feed': bad value 'none'", "wire, infinite"},
+        {"feed=none", "'feed': bad value 'none'", "wire, infinite, external"},
         {"rx=shared", "'rx': bad value 'shared'", "standard, corec"},
         {"feed=infinite,rx=corec", "'rx=corec' and 'feed=infinite' exclude each other", "leave one out"},
         {"feed=infinite,size=63", "'size': bad value '63'", "from 64 to 9000"},
@@ -29,6 +29,7 @@ static const struct {
         {"mac_a=02:00:00:00:00:0g", "'mac_a': bad value", "xx:xx:xx:xx:xx:xx"},
         {"mac_a=02:00:00:00:00:0a:0b", "'mac_a': bad value", "xx:xx:xx:xx:xx:xx"},
         {"mac_a=0200:0000:000a", "'mac_a': bad value", "xx:xx:xx:xx:xx:xx"},
+        {"ports=b", "'ports': bad value", "both, a"},
         {"mac_b=02-00-00-00-00-0b", "'mac_b': bad value", "xx:xx:xx:xx:xx:xx"},
         {"mac_b=2:0:0:0:0:b", "'mac_b': bad value", "xx:xx:xx:xx:xx:xx"},
         {"mac_b=01:00:00:00:00:0b", "'mac_b': bad value", "unicast"},
@@ -38,6 +39,8 @@ static const struct {
         {"mac_a=02:00:00:00:00:0a,mac_b=02:00:00:00:00:0A", "'mac_a' and 'mac_b' are the same", "its own"},
         {"size=128", "'size' needs 'feed=infinite'", "feed=wire"},
         {"feed=wire,flows=7", "'flows' needs 'feed=infinite'", "feed=wire"},
+        {"feed=external,size=128", "'size' needs 'feed=infinite'", "feed=external"},
+        {"feed=external,dma=copy", "'dma' and 'feed=external' exclude each other", "leave 'dma' out"},
 };
 
 static void refuses_by_name(void)
@@ -69,8 +72,12 @@ static void takes_all_documented(void)
 	        "feed=wire,dma=swap",
 	        "rx=standard",
 	        "rx=corec,dma=swap",
+	        "ports=both",
+	        "ports=a,dma=swap",
 	        "feed=infinite",
 	        "feed=infinite,size=64,flows=1",
+	        "feed=external",
+	        "feed=external,rx=corec",
 	        "size=9000,flows=65535,feed=infinite",
 	        "mac_a=02:00:00:00:00:0a,dma=swap,mac_b=02:00:00:00:00:0B",
 	};
@@ -136,6 +143,26 @@ static void frames_find_the_mac_asked_for(void)
 	CHECK_EQUAL(xstat_of(port_a, "rx_filtered_packets"), 1);
 }
 
+static bool is_iterated(uint16_t wanted)
+{
+	uint16_t port;
+
+	RTE_ETH_FOREACH_DEV (port)
+		if (port == wanted)
+			return true;
+	return false;
+}
+
+static void port_b_is_kept_from_the_program(void)
+{
+	CHECK_EQUAL(pair_make("ports=both"), 0);
+	CHECK(is_iterated(port_a) && is_iterated(port_b), "a port is missing");
+	CHECK_EQUAL(pair_make("ports=a"), 0);
+	CHECK(is_iterated(port_a), "port a is missing");
+	CHECK(!is_iterated(port_b), "the program finds port b");
+	CHECK(port_up(port_a, NULL) == 0 && port_up(port_b, NULL) == 0, "port b does not work");
+}
+
 const struct driver_case driver_devargs_cases[] = {
         {"devargs: unknown, repeated, bad and conflicting arguments are named", "", refuses_by_name},
         {"devargs: documented arguments are accepted", "", takes_all_documented},
@@ -143,5 +170,7 @@ const struct driver_case driver_devargs_cases[] = {
          ports_have_the_macs_asked_for},
         {"devargs: frames find a MAC address given", "mac_b=02:02:02:02:02:02",
          frames_find_the_mac_asked_for},
+        {"devargs: ports=a keeps port b from programs that iterate over ports", "",
+         port_b_is_kept_from_the_program},
         {NULL, NULL, NULL},
 };

@@ -34,7 +34,7 @@ static const struct driver_case *const groups[] = {
         driver_corec_cases,  driver_devargs_cases, driver_configure_cases, driver_describe_cases,
         driver_queue_cases,  driver_traffic_cases, driver_swap_cases,      driver_rss_cases,
         driver_filter_cases, driver_link_cases,    driver_stats_cases,     driver_feed_cases,
-        driver_notify_cases, driver_threads_cases,
+        driver_notify_cases, driver_threads_cases, driver_external_cases,
 };
 
 void driver_fail(const char *file, int line, const char *format, ...)

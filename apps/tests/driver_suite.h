@@ -31,9 +31,9 @@ struct driver_case {
 
 /* A list of cases; ends with a NULL name. */
 extern const struct driver_case driver_configure_cases[], driver_corec_cases[], driver_describe_cases[],
-        driver_devargs_cases[], driver_feed_cases[], driver_filter_cases[], driver_link_cases[],
-        driver_notify_cases[], driver_queue_cases[], driver_rss_cases[], driver_stats_cases[],
-        driver_swap_cases[], driver_threads_cases[], driver_traffic_cases[];
+        driver_devargs_cases[], driver_external_cases[], driver_feed_cases[], driver_filter_cases[],
+        driver_link_cases[], driver_notify_cases[], driver_queue_cases[], driver_rss_cases[],
+        driver_stats_cases[], driver_swap_cases[], driver_threads_cases[], driver_traffic_cases[];
 
 /* The pair under test, and two pools: buffers of 2048 data bytes, and small ones of 256. */
 extern uint16_t port_a, port_b;

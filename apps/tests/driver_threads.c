@@ -181,6 +181,102 @@ static void a_second_sender_comes_and_goes(void)
 	CHECK_EQUAL(stats_of(port_b).ipackets, received);
 }
 
+static int assign(uint16_t sender)
+{
+	return net_crossover_assign(port_b, port_a, &sender, 1);
+}
+
+/*
+ * The ring belongs to the first sender and to both by turns, while that one sends. Frames of the other arrive or are missed
+ * meanwhile; all that arrive are whole and in order.
+ */
+static void a_ring_is_assigned_under_traffic(void)
+{
+	uint32_t last[SENDERS] = {0};
+	unsigned int received = 0, extra = 0;
+	bool right = true;
+
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 1024});
+	CHECK_SO_FAR();
+	launch_senders(true);
+	for (uint32_t round = 0; round < 200 && right; round++) {
+		CHECK_EQUAL(assign(round % 2 ? 0 : UINT16_MAX), 0);
+		for (uint32_t i = 0; i < 50; i++) {
+			struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+			if (m == NULL)
+				continue;
+			number_frame(m, 1, extra);
+			extra += send_one(port_a, 1, m);
+			received += receive_in_order(last, &right);
+		}
+	}
+	join_senders();
+	for (unsigned int got = 1; got > 0 && right; received += got)
+		got = receive_in_order(last, &right);
+	CHECK(right, "a frame is damaged or out of order after %u", received);
+	CHECK(extra > 100, "the second queue sent only %u frames", extra);
+	CHECK_EQUAL(received + stats_of(port_b).imissed, atomic_load(&sent_total) + extra);
+	CHECK_EQUAL(stats_of(port_b).ipackets, received);
+}
+
+/* Sends 10 frames on each TX queue. Returns how many were missed: 100 for each of the first queue, 1 for each of the second. */
+static uint64_t missed_of_both(void)
+{
+	uint64_t before = stats_of(port_b).imissed, missed[SENDERS];
+
+	for (uint16_t queue = 0; queue < SENDERS; queue++) {
+		if (!send_frames(port_a, queue, 10, FRAME_BYTES))
+			return UINT64_MAX;
+		missed[queue] = stats_of(port_b).imissed - before;
+		before += missed[queue];
+	}
+	receive_all(port_b, 0);
+	return missed[0] * 100 + missed[1];
+}
+
+static void an_assigned_ring_has_one_sender(void)
+{
+	struct rte_eth_rss_reta_entry64 groups[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE] = {
+	        {.mask = 1}};
+	struct rte_eth_rss_conf conf = {.rss_hf = RSS_UDP};
+
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rss_types = RSS_UDP});
+	CHECK_SO_FAR();
+	CHECK_EQUAL(missed_of_both(), 0);
+	CHECK_EQUAL(assign(0), 0);
+	CHECK_EQUAL(missed_of_both(), 10);
+	CHECK_EQUAL(assign(1), 0);
+	CHECK_EQUAL(missed_of_both(), 1000);
+	CHECK_EQUAL(rte_eth_dev_rss_reta_update(port_b, groups, RTE_ETH_RSS_RETA_SIZE_512), 0);
+	CHECK_EQUAL(missed_of_both(), 0);
+	CHECK_EQUAL(assign(0), 0);
+	CHECK_EQUAL(rte_eth_dev_rss_hash_update(port_b, &conf), 0);
+	CHECK_EQUAL(missed_of_both(), 0);
+	CHECK_EQUAL(assign(0), 0);
+	CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 0), 0);
+	CHECK(send_frames(port_a, 1, 10, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(rte_eth_dev_tx_queue_start(port_a, 0), 0);
+	CHECK_EQUAL(receive_all(port_b, 0), 10);
+	CHECK_EQUAL(assign(0), 0);
+	CHECK_EQUAL(net_crossover_assign(port_b, port_a, NULL, 0), 0);
+	CHECK_EQUAL(missed_of_both(), 0);
+	CHECK_EQUAL(stats_of(port_b).ipackets + stats_of(port_b).imissed, stats_of(port_a).opackets);
+}
+
+static void impossible_assignments_are_refused(void)
+{
+	const uint16_t senders[] = {0, 1, SENDERS};
+
+	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
+	CHECK_SO_FAR();
+	CHECK_EQUAL(assign(SENDERS), -EINVAL);
+	CHECK_EQUAL(net_crossover_assign(port_b, port_a, senders, 2), -EINVAL);
+	CHECK_EQUAL(net_crossover_assign(port_b, port_b, senders, 1), -ENOTSUP);
+	CHECK_EQUAL(net_crossover_assign(RTE_MAX_ETHPORTS - 1, port_a, senders, 1), -ENODEV);
+	CHECK_EQUAL(missed_of_both(), 0);
+}
+
 /* Frames of several descriptors from one sender among plain ones of the other, into the same ring. */
 static void scattered_frames_meet_plain_ones(void)
 {
@@ -505,6 +601,11 @@ const struct driver_case driver_threads_cases[] = {
         {"threads: a second sender comes later", "dma=swap", a_second_sender_comes_later},
         {"threads: a second sender comes and goes", "dma=copy", a_second_sender_comes_and_goes},
         {"threads: a second sender comes and goes", "dma=swap", a_second_sender_comes_and_goes},
+        {"threads: a ring is assigned under traffic", "dma=copy", a_ring_is_assigned_under_traffic},
+        {"threads: a ring is assigned under traffic", "dma=swap", a_ring_is_assigned_under_traffic},
+        {"threads: an assigned ring has one sender", "dma=copy", an_assigned_ring_has_one_sender},
+        {"threads: an assigned ring has one sender", "dma=swap", an_assigned_ring_has_one_sender},
+        {"threads: impossible assignments are refused", "", impossible_assignments_are_refused},
         {"threads: scattered frames meet plain ones", "dma=copy", scattered_frames_meet_plain_ones},
         {"threads: scattered frames meet plain ones", "dma=swap", scattered_frames_meet_plain_ones},
         {"threads: accounts never shrink", "", accounts_never_shrink},

@@ -19,7 +19,6 @@ import duckdb
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.base.errors import UsageError
 from pollscope.metrics import RULES
-from pollscope.store.find import is_run
 from pollscope.store.run_folder import read_meta, read_run
 from pollscope.store.table_file import TABLE_FILE, is_newer_than_sources, stamp
 
@@ -48,24 +47,6 @@ SETTINGS = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",  # SQL sees no variable of this program
 }
-
-
-def run_folders(places: Sequence[Path]) -> list[Path]:
-    """Return every run below the folders: of results, of a spec, or of a run itself.
-
-    Raises:
-        UsageError: a folder that is not there, or holds no run.
-    """
-    found: dict[Path, None] = {}
-    for place in places:
-        if not place.is_dir():
-            raise UsageError("there is no such folder", str(place), "name a folder of results")
-        levels = ([place], place.glob("*"), place.glob("*/*"))
-        runs = [run for level in levels for run in sorted(level) if is_run(run)]
-        if not runs:
-            raise UsageError("holds no run folder", str(place), "measure with `pollscope run`, or name another folder")
-        found |= dict.fromkeys(runs)
-    return list(found)
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pollscope.attach.observation import ThreadShare, thread_names
 from pollscope.attach.programs import DpdkProgram
 from pollscope.base.replacing import written
 from pollscope.metrics.probed import ProbedClasses, SampledValue
+from pollscope.node.observation import ThreadShare, thread_names
 
 _Value = SampledValue | float | str | None
 

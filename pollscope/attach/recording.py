@@ -2,13 +2,11 @@
 """Write what was observed of a program as a run folder, which every command reads (docs/internals/store-format.md)."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pollscope import __version__
-from pollscope.attach.observation import CounterReading, ThreadShare, port_rates, shares, thread_names
-from pollscope.attach.probe import ProbeInfo, ThreadCounts
 from pollscope.attach.programs import DpdkProgram
 from pollscope.attach.table import unseen_text
 from pollscope.base.clock import utc_now
@@ -16,7 +14,15 @@ from pollscope.host.metadata import host_metadata
 from pollscope.knobs.session import snapshot
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.probed import COLUMNS
+from pollscope.node.observation import (
+    CounterReading,
+    ThreadShare,
+    port_rates,
+    shares,
+    thread_names,
+    thread_result,
+)
+from pollscope.node.probe import ProbeInfo, ThreadCounts
 from pollscope.spec.points import point_id
 from pollscope.store.results_table import write_table
 from pollscope.store.trial_record import TrialRecord
@@ -108,7 +114,7 @@ class AttachedRun:
         names = thread_names(readings[-1].threads.values())
         for thread in threads:
             record = self._begun(repeat, readings[0].t_ns, self._factors(thread.counts, names))
-            result = _result(readings, thread, threads, rates, self._info)
+            result = thread_result(readings, thread, threads, rates, self._info)
             self._add(record.having(result=result, **extra))
         self._unseen = unseen_text(self._program, threads)
         return threads
@@ -158,70 +164,3 @@ class AttachedRun:
 def trial_id(point: str, repeat: int) -> str:
     """Return the name of a trial."""
     return f"measure:{point}:{repeat}"
-
-
-def _result(
-    readings: Sequence[CounterReading],
-    thread: ThreadShare,
-    threads: Sequence[ThreadShare],
-    rates: Mapping[int, Mapping[str, float]],
-    info: ProbeInfo,
-) -> dict[str, Any]:
-    """Return the result of one thread. It gets a share of its ports' bytes and sent packets, by its share of received
-    packets.
-    """
-    cycles = round((readings[-1].t_ns - readings[0].t_ns) / 1e9 * info.tsc_hz)
-    seconds = cycles / info.tsc_hz
-    known = all(each.probed.rx_pps is not None for each in threads)
-    received = sum(each.probed.rx_pps or 0.0 for each in threads) if known else 0.0
-    polled = {queue.port for each in threads for queue in each.queues}
-    totals = {
-        "tx_packets": _total(rates, "opackets", rates),
-        "tx_bytes": _total(rates, "obytes", rates),
-        "rx_bytes": _total(rates, "ibytes", polled),
-    }
-    part = (thread.probed.rx_pps or 0.0) / received if received else 0.0
-    moved = {name: rate * seconds * part for name, rate in totals.items() if rate is not None and received}
-    return {
-        "window": {"start_tsc": 0, "end_tsc": cycles, "tsc_hz": info.tsc_hz},
-        "dut": {"lcores": [_lcore(thread, cycles, seconds, moved)]},
-        "ports_per_s": {str(port): dict(each) for port, each in rates.items()},
-    }
-
-
-def _total(rates: Mapping[int, Mapping[str, float]], name: str, ports: Collection[int]) -> float | None:
-    found = [rates[port][name] for port in ports if name in rates.get(port, {})]
-    return sum(found) if found else None
-
-
-def _lcore(thread: ThreadShare, cycles: int, seconds: float, moved: Mapping[str, float]) -> dict[str, Any]:
-    counts, probed = thread.counts, thread.probed
-    sampled = dict(zip(COLUMNS, probed.blocks.sum(axis=0), strict=True))
-    share = cycles / sampled["sampled_cycles"] if sampled["sampled_cycles"] else 0.0
-    return {
-        **({} if counts.lcore is None else {"lcore": counts.lcore}),
-        "cpu": counts.cpu,
-        "thread": counts.name,
-        "accounting": "probe",
-        "queues": probed.queues,
-        "cycles": {"total": cycles},
-        # Sampled, and extended to the window.
-        "interruptions": {
-            "count": sampled["interruptions"] * share,
-            "cycles": sampled["interrupted_cycles"] * share,
-        },
-        **({} if probed.rx_pps is None else {"rx_packets": probed.rx_pps * seconds}),
-        **moved,
-        "probe": {
-            "tsc_hz": probed.tsc_hz,
-            "callback_cycles": vars(probed.callback_cycles),
-            "tx_callback_cycles": probed.tx_callback_cycles,
-            "max_burst": probed.max_burst,
-            "queues": probed.queues,
-            "loaded_queues": probed.loaded_queues,
-            "rx_pps": {"absent": "the packets that the ports count cannot be divided among the threads"}
-            if probed.rx_pps is None
-            else probed.rx_pps,
-            "blocks": probed.blocks.tolist(),
-        },
-    }

@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pollscope.attach.observation import ThreadShare
 from pollscope.attach.programs import DpdkProgram
 from pollscope.base.units import human, human_ns, human_number, human_rate
 from pollscope.metrics.probed import ProbedClasses, SampledValue
+from pollscope.node.observation import ThreadShare
 
 WIDTH = 80
 CLEAR = "\033[H\033[J"  # a terminal, and begin at its top

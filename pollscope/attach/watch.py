@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pollscope.attach.observation import CounterReading, Observer, ThreadShare, shares
 from pollscope.attach.programs import DpdkProgram
 from pollscope.attach.recording import AttachedRun, trial_id
 from pollscope.base.errors import HostError, TrialError
 from pollscope.collectors.registry import create
 from pollscope.host.placement import room_beside
+from pollscope.node.observation import CounterReading, Observer, ThreadShare, shares
 from pollscope.spec.model import CollectorUse
 from pollscope.testbeds.collecting import Collection, file_stem
 from pollscope.testbeds.session import TrialRequest

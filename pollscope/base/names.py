@@ -8,6 +8,7 @@ table of workloads with a Python that has no packages installed.
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
@@ -192,3 +193,10 @@ def load(table: Mapping[str, str], name: str) -> Any:
     """Return the implementation of a name of a table."""
     module, _, what = table[name].partition(":")
     return getattr(import_module(module), what)
+
+
+def did_you_mean(word: str, allowed: list[str]) -> str:
+    """Return `; did you mean 'queues'? allowed: ...` for an unknown word."""
+    close = get_close_matches(word, allowed, n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else ";"
+    return f"{hint} allowed: {', '.join(allowed)}"

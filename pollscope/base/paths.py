@@ -17,6 +17,8 @@ from pollscope.base.errors import HostError
 _NODE_VARIABLE = "POLLSCOPE_NODE"
 _CORUNNER_VARIABLE = "POLLSCOPE_CORUNNER"
 _TCP_PATH_VARIABLE = "POLLSCOPE_TCP_PATH"
+# Set by the launcher of a bundle.
+_PROGRAMS_VARIABLE = "POLLSCOPE_PROGRAMS"
 PACKAGE = Path(__file__).resolve().parent.parent
 # A checkout or an archive of one: programs, playbooks and build files are beside the package.
 CHECKOUT = PACKAGE.parent
@@ -91,8 +93,19 @@ def _require_own(folder: Path, variable: str) -> None:
 
 
 def build_folder() -> Path:
-    """Return the build folder: build of the checkout; for a wheel, a cache folder named after its content."""
+    """Return the folder of the programs.
+
+    It is the one that a bundle's launcher chose, build of the checkout, or for a wheel a cache folder that is named
+    after the wheel's content.
+    """
+    if named := os.environ.get(_PROGRAMS_VARIABLE):
+        return Path(named)
     return cache_folder() / "builds" / package_digest() if INSTALLED else CHECKOUT / "build"
+
+
+def level_folder(level: str) -> Path:
+    """Return the folder for programs that a bundle takes to processors of this level."""
+    return cache_folder() / "builds" / (f"{package_digest()}-{level}" if INSTALLED else level)
 
 
 def files_below(folder: Path) -> Iterator[Path]:

@@ -53,6 +53,7 @@ COMMANDS = {
     "knob": "List, read, set and restore host state.",
     "testbed": "Bring a testbed up or down, or see its state.",
     "build": "Compile pollscope-node here or on a testbed's hosts.",
+    "pack": "Put pollscope, or run folders, into one file for another host.",
     "play": "Prepare, change or restore hosts over SSH.",
     "agent": "Serve a runner on another host, which starts it over SSH.",
 }

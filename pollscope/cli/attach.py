@@ -11,8 +11,6 @@ from typing import Annotated
 import typer
 
 from pollscope.attach import openmetrics, table
-from pollscope.attach.observation import CounterReading, Observer, ThreadShare, port_rates, shares
-from pollscope.attach.probe import Probe
 from pollscope.attach.programs import DpdkProgram, find_program, look_at, running_programs
 from pollscope.attach.watch import beside, polling_cpus, record, watch
 from pollscope.base.errors import HostError, UsageError
@@ -21,6 +19,8 @@ from pollscope.base.replacing import check_place
 from pollscope.cli.words import JsonFlag, say
 from pollscope.host.lock import HostLock
 from pollscope.host.telemetry_socket import TelemetrySocket
+from pollscope.node.observation import CounterReading, Observer, ThreadShare, port_rates, shares
+from pollscope.node.probe import Probe
 
 EXAMPLES = (
     "pollscope attach --list                          the DPDK programs of this host, and whether a probe is in them",

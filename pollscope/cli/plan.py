@@ -38,9 +38,12 @@ TRIAL_BYTES, TRIAL_MEMORY_BYTES = 23e3, 140e3
 # From this many on, points that are left out for one reason are shown as the first and the last of them.
 _MANY_LEFT_OUT = 10
 _WIDEST_MISSING = 60
+# NR_CPUS of the distributions' kernels.
+_MOST_CPUS = 8192
 EXAMPLES = (
     "pollscope plan S-F5",
     "pollscope plan --paper socc19 --summary                  a line per row: points, time, what is missing",
+    "pollscope plan S-F16 C-T2 --cpus 16 --summary            for another host, with 16 CPUs",
     "pollscope plan S-F5 S-F8 --quick --json",
     "pollscope plan S-F8 --set factors.queues='[1, 512]'",
 )
@@ -53,6 +56,10 @@ def plan(
     summary: Annotated[
         bool, typer.Option("--summary", help="One line per spec: points, time (also with --quick), what is missing.")
     ] = False,
+    cpus: Annotated[
+        int | None,
+        typer.Option("--cpus", min=1, max=_MOST_CPUS, help="Plan for another host like this one with so many CPUs."),
+    ] = None,
     quick: QuickFlag = False,
     settings: Setting = None,
     as_json: JsonFlag = False,
@@ -60,12 +67,14 @@ def plan(
     """Show the trials in their order, the expected time, and the points that are left out and why.
 
     Nothing is started. With --paper, the specs are those of the paper's rows. Specs that `run` would skip are
-    named. Exit code 3 if no point of any spec is left, 2 if the specs name other testbeds.
+    named. With --cpus, another host is assumed that differs from this one only in its number of CPUs. Exit code 3 if
+    no point of any spec is left, 2 if the specs name other testbeds.
     """
     if bool(specs) == (paper is not None):
         raise UsageError("give specs, or --paper for those of a paper", remedy="pollscope plan --help")
     paths = specs_of(specs) if specs else _specs_of_paper(str(paper))
     with closing(make_testbed(testbed or DEFAULT)) as chosen:
+        _assume(chosen, cpus, as_json)
         if summary:
             _show_summary(paths, chosen, tuple(settings or ()), as_json)
             return
@@ -78,7 +87,7 @@ def plan(
                 chosen.require_named(loaded.name, loaded.spec.testbeds)
                 plans = _plans(loaded.spec, chosen)
                 if as_json:
-                    documents += [_as_json(*each) for each in plans]
+                    documents += [_as_json(*each) | _of(chosen) for each in plans]
                 else:
                     typer.echo("\n" * bool(number), nl=False)
                     for made, name in plans:
@@ -93,6 +102,18 @@ def plan(
         for each in skipped:
             say(f"skipped: {each}")
         _say_not_ready(chosen)
+
+
+def _assume(testbed: Testbed, cpus: int | None, as_json: bool) -> None:
+    """Let a testbed plan for another host with this many CPUs, if a number is given, and say so."""
+    if cpus is not None:
+        testbed.plan_for(cpus)
+        if not as_json:
+            typer.echo(f"A plan for another host, not for this one: {testbed.other_host}.\n")
+
+
+def _of(testbed: Testbed) -> dict[str, str]:
+    return {"other_host": testbed.other_host} if testbed.other_host else {}
 
 
 def _specs_of_paper(paper: str) -> list[Path]:
@@ -116,7 +137,7 @@ def _require_points(plans: list[Plan], testbed: Testbed) -> None:
 
 
 def _show_summary(paths: Iterable[Path], testbed: Testbed, settings: tuple[str, ...], as_json: bool) -> None:
-    lines = [_summary(path, testbed, settings) for path in paths]
+    lines = [_summary(path, testbed, settings) | _of(testbed) for path in paths]
     if as_json:
         typer.echo(json.dumps(lines, indent=1))
         return
@@ -126,7 +147,8 @@ def _show_summary(paths: Iterable[Path], testbed: Testbed, settings: tuple[str, 
     for row in cells:
         typer.echo("  ".join([*(f"{text:{width}}" for text, width in zip(row, widths, strict=False)), row[-1]]))
     whole, quick = (sum(line[key] or 0 for line in lines) for key in ("whole_s", "quick_s"))
-    typer.echo(f"\nAll that can run here: {human_time(whole)}, with --quick {human_time(quick)} at least.")
+    where = "there" if testbed.other_host else "here"
+    typer.echo(f"\nAll that can run {where}: {human_time(whole)}, with --quick {human_time(quick)} at least.")
     typer.echo("`pollscope plan ROW` says why points are left out; `pollscope run ROW` measures a row.")
 
 
@@ -165,6 +187,8 @@ def _summary_cells(line: dict[str, Any]) -> Iterator[str]:
 
 def _say_not_ready(testbed: Testbed) -> None:
     """Say why a run could not start now; a plan itself needs no testbed that is up."""
+    if testbed.other_host:
+        return
     try:
         testbed.check()
     except HostError as error:
@@ -182,6 +206,7 @@ def _plans(spec: Spec, testbed: Testbed, quiet: bool = False) -> list[tuple[Plan
         ):
             say(f"caution: {text}")
     names = [testbed.name if len(parts) == 1 else f"{testbed.name} {part.name}" for part in parts]
+    names = [f"another host ({testbed.other_host.split(',')[0]})"] if testbed.other_host else names
     return list(zip(plans, names, strict=True))
 
 

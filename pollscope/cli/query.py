@@ -45,11 +45,11 @@ def query(
     reads: nothing else is executed, no other file is opened. A table shows the first 200 rows and how many more there
     are. Failed trials are rows as well: filter by `status`, and by `kind` for baselines and measurements.
     """
-    from pollscope.analysis.query import hosts_of, modelled_trials, opened, read_only, run_folders
-    from pollscope.store.find import RESULTS
+    from pollscope.analysis.query import hosts_of, modelled_trials, opened, read_only
+    from pollscope.store.find import RESULTS, runs_below
 
     target = _target(out) if out else None
-    with opened(run_folders(places or [RESULTS])) as connection:
+    with opened(runs_below(places or [RESULTS])) as connection:
         if len(hosts := hosts_of(connection)) > 1:
             say(f"note: runs of {len(hosts)} hosts (column host): {'; '.join(hosts)}")
         if "modelled" not in sql and (count := modelled_trials(connection)):

@@ -67,6 +67,9 @@ def run(
     The output ends with a table of points and the path of the folder. Exit code 1 if trials failed, or if a claim of a
     spec with `must: claims` does not hold. --resume completes an interrupted run.
 
+    A run ends when three trials in a row have failed for one reason, or when 20 tries have failed (`failures` in the
+    spec). A point of which two trials have failed for one reason is not tried again until --resume.
+
     Of several specs, those that this testbed cannot host are skipped, and the output ends with one line per spec. The
     exit code is then the highest of the specs that ran. If none ran, it is 3, or 2 if the specs name other testbeds.
     """

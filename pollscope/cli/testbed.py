@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pollscope.base.errors import ExitCode, UsageError
+from pollscope.base.names import did_you_mean
 from pollscope.base.paths import data_folder
 from pollscope.cli.words import JsonFlag
-from pollscope.spec.checks import did_you_mean
 from pollscope.testbeds import DEFAULT, HostFinding, TestbedState, make_testbed
 
 EXAMPLES = (

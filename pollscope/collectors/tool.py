@@ -62,7 +62,7 @@ class ToolCollector(Collector):
         for line in self.metadata():
             recorder.write(b"", line)
         errors = recorder.path.with_suffix(".stderr")
-        command = [*_tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
+        command = [*tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
         try:
             with errors.open("wb") as stderr:
                 process = subprocess.Popen(
@@ -144,9 +144,12 @@ def ask(command: Sequence[str]) -> bytes:
     return done.stdout
 
 
-def _tied_to_us() -> list[str]:
-    """Give the tool SIGTERM if this process dies, so that no counter stays programmed (setpriv of util-linux)."""
-    return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+def tied_to_us(sent: str = "TERM") -> list[str]:
+    """Return a prefix that gives a program a signal if this process dies (setpriv of util-linux).
+
+    The program replaces setpriv, so the pid is its own. A tool leaves no counter programmed on SIGTERM.
+    """
+    return ["setpriv", "--pdeathsig", sent] if shutil.which("setpriv") else []
 
 
 def _line_buffered() -> list[str]:

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from pollscope.base.errors import HostError
 from pollscope.host.cpus import Cpu
-from pollscope.host.files import SYS, parse_list, read_int, read_text
 
 
 class Wishes(Protocol):
@@ -113,8 +112,7 @@ class _Place:
         return free
 
     def _same_llc(self) -> list[Cpu]:
-        shared = last_level_mates(self._home.cpu)
-        free = [cpu for cpu in self._other_cores() if cpu.cpu in shared]
+        free = [cpu for cpu in self._other_cores() if cpu.llc is not None and cpu.llc == self._home.llc]
         if not free:
             raise HostError(f"same-llc needs a free core that shares the last-level cache of CPU {self._home.cpu}")
         return free
@@ -129,10 +127,3 @@ class _Place:
         if count > len(free):
             raise HostError(f"needs {count} cores to spin on beside everything else; this host has {len(free)} to give")
         return tuple(cpu.cpu for cpu in free.values())[:count]
-
-
-def last_level_mates(cpu: int) -> set[int]:
-    """Return the CPUs that share this CPU's last-level cache; only this one if the kernel does not list them."""
-    caches = (SYS / f"devices/system/cpu/cpu{cpu}/cache").glob("index*")
-    levels = [(read_int(cache / "level") or 0, read_text(cache / "shared_cpu_list") or "") for cache in caches]
-    return set(parse_list(max(levels)[1])) if levels else {cpu}

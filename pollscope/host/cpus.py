@@ -2,8 +2,9 @@
 """List the processors of this host; pollscope.host.placement gives them roles."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pollscope.base.names import PLACEMENTS
@@ -12,13 +13,17 @@ from pollscope.host.files import SYS, parse_list, read_int, read_text
 
 @dataclass(frozen=True, order=True)
 class Cpu:
-    """One logical processor: its NUMA node, package, core in the die, number, and die in the package."""
+    """One logical processor: its NUMA node, package, core in the die, number, and die in the package.
+
+    `llc` is the first CPU of those that share its last-level cache; None if the kernel does not list them.
+    """
 
     node: int
     package: int
     core: int
     cpu: int
     die: int = 0
+    llc: int | None = field(default=None, compare=False)
 
     @property
     def physical(self) -> tuple[int, int, int]:
@@ -38,7 +43,26 @@ def _cpu(folder: Path, number: int) -> Cpu:
     package = read_int(folder / "topology/physical_package_id")
     core = read_int(folder / "topology/core_id")
     die = read_int(folder / "topology/die_id")  # core numbers start again in each die (admin-guide/cputopology.rst)
-    return Cpu(nodes[0] if nodes else 0, package or 0, core if core is not None else number, number, max(0, die or 0))
+    core = number if core is None else core
+    return Cpu(nodes[0] if nodes else 0, package or 0, core, number, max(0, die or 0), _last_level_cache(folder))
+
+
+def _last_level_cache(folder: Path) -> int | None:
+    caches = folder.glob("cache/index*")
+    levels = [(read_int(cache / "level") or 0, read_text(cache / "shared_cpu_list") or "") for cache in caches]
+    return min(parse_list(max(levels)[1]), default=None) if levels else None
+
+
+def similar_cpus(cpus: Sequence[Cpu], count: int) -> list[Cpu]:
+    """Return the CPUs of another host: as many threads per core and as many NUMA nodes, one package and cache each."""
+    threads = max(Counter(cpu.physical for cpu in cpus).values())
+    cores, nodes = -(-count // threads), len({cpu.node for cpu in cpus})
+    found = []
+    for number in range(count):
+        core = number // threads
+        node = core * nodes // cores
+        found.append(Cpu(node, node, core, number, llc=node))
+    return found
 
 
 def allowed_cpus() -> list[Cpu]:

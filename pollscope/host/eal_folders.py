@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Name and remove the folders that EAL makes for a process and leaves behind: <runtime>/dpdk/<file prefix>."""
+"""Name and remove what EAL makes for a process and leaves behind: <runtime>/dpdk/<file prefix>, files of hugepages."""
 
 import os
 import re
@@ -7,9 +7,11 @@ import shutil
 import socket
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from pollscope.host.lock import start_ticks
+from pollscope.host.memory import HUGEPAGE_BYTES, hugetlbfs_folder
 
 # Pid and start time of the process that starts the node. The pair is unique, whereas pids are used again.
 _PREFIX = re.compile(r"pollscope-(\d+)-(\d+)-[0-9a-f]{6}")
@@ -30,8 +32,12 @@ def new_file_prefix() -> str:
 
 
 def remove_folder(prefix: str) -> None:
-    """Remove the folder of a node that has ended."""
+    """Remove the folder of a node or program that has ended, and its files of hugepages, which hold the memory."""
     shutil.rmtree(runtime_folder() / prefix, ignore_errors=True)
+    for folder in map(hugetlbfs_folder, HUGEPAGE_BYTES):
+        for path in Path(folder).glob(f"{prefix}map_*") if folder else ():
+            with suppress(OSError):  # another user's
+                path.unlink()
 
 
 def remove_stale_folders() -> None:

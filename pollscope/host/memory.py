@@ -4,7 +4,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from pollscope.host.control_group import hugepages_left_bytes, memory_left_bytes
 from pollscope.host.files import PROC, SYS, read_int, read_text
+
+# Sizes of hugepages that EAL uses on x86-64.
+HUGEPAGE_BYTES = (2 << 20, 1 << 30)
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class HugepagePool:
     @property
     def free_bytes(self) -> int:
         """Return the bytes that a new process can still get."""
-        return self.page_bytes * self.free
+        free, left = self.page_bytes * self.free, hugepages_left_bytes(self.page_bytes)
+        return free if left is None else min(free, left)
 
 
 def hugepages(sys: Path = SYS) -> list[HugepagePool]:
@@ -42,6 +47,12 @@ def hugetlbfs_folder(page_bytes: int, proc: Path = PROC) -> str | None:
         if kind == "hugetlbfs" and size and int(size[:-1]) * _SCALES[size[-1].lower()] == page_bytes:
             return folder
     return None
+
+
+def available_bytes() -> int:
+    """Return the memory that a new process can get without swapping; 0 if the kernel does not say."""
+    free, left = meminfo_bytes("MemAvailable") or 0, memory_left_bytes()
+    return free if left is None else min(free, left)
 
 
 def meminfo_bytes(key: str, proc: Path = PROC) -> int | None:

@@ -23,6 +23,7 @@ class Wanted:
         generator: whether a generator lcore sends from this host.
         placement: policy, or CPUs `2,3`, workers first.
         nic_node: NUMA node of the NIC; None where a generator's core plays the NIC, or where it is not known.
+        more_generators: further generator lcores, as far as cores are free.
     """
 
     workers: int
@@ -30,6 +31,7 @@ class Wanted:
     generator: bool = True
     placement: str = "separate"
     nic_node: int | None = None
+    more_generators: int = 0
 
     @property
     def dut(self) -> int:
@@ -149,7 +151,7 @@ def _smt_pairs(cpus: Sequence[Cpu], wanted: Wanted) -> Roles:
     """Place workers in pairs on the threads of a physical core, dispatchers likewise, the generator on its own core."""
     cores, needed = _physical(cpus), -(-wanted.workers // 2) + -(-wanted.dispatchers // 2)
     if all(len(threads) < 2 for threads in cores):
-        raise HostError(f"smt-pairs: this host shows no SMT: each of its {len(cpus)} CPUs is a core of its own")
+        raise HostError("smt-pairs: this host shows no SMT: each of its CPUs is a core of its own")
     for there in (*_nodes(cpus, wanted.nic_node).values(), cpus):
         found = _pairs(_physical(there), needed, wanted)
         if found is not None:
@@ -205,18 +207,27 @@ def _from_cores(cpus: Sequence[Cpu], cores: Sequence[Sequence[Cpu]], wanted: Wan
 def _roles(
     cpus: Sequence[Cpu], dut: Sequence[Cpu], generator: Cpu | None, wanted: Wanted, shared_core: bool = False
 ) -> Roles:
-    taken = {*dut, generator}
-    busy = {cpu.physical for cpu in taken if cpu is not None}
+    generators = [] if generator is None else [generator, *_further(cpus, [*dut, generator], wanted.more_generators)]
+    taken = {*dut, *generators}
+    busy = {cpu.physical for cpu in taken}
     free = [cpu for cpu in cpus if cpu not in taken]
     # The main lcore sleeps in a window: a free core is best, then a free thread, then a CPU that is used already.
     main = next((cpu for cpu in free if cpu.physical not in busy), next(iter(free), generator or dut[-1]))
     return Roles(
         main.cpu,
-        () if generator is None else (generator.cpu,),
+        tuple(cpu.cpu for cpu in generators),
         tuple(cpu.cpu for cpu in dut[: wanted.workers]),
         tuple(cpu.cpu for cpu in dut[wanted.workers :]),
         shared_core,
     )
+
+
+def _further(cpus: Sequence[Cpu], taken: Sequence[Cpu], count: int) -> list[Cpu]:
+    """Return at most `count` CPUs on free cores of the node of the last one taken; one free core stays free."""
+    busy = {cpu.physical for cpu in taken}
+    free = _physical(cpu for cpu in cpus if cpu.physical not in busy)
+    near = [threads[0] for threads in reversed(free) if threads[0].node == taken[-1].node]
+    return near[: max(0, min(count, len(free) - 1))]
 
 
 def _nodes(cpus: Sequence[Cpu], first: int | None) -> dict[int, list[Cpu]]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The protocol spoken with pollscope-node (docs/internals/node-protocol.md)."""
+"""Speak with pollscope-node (docs/internals/node-protocol.md), and with the probe plug-in in a program."""

@@ -44,6 +44,13 @@ def configure_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     return request
 
 
+def generator_request(params: Parameters, wiring: Wiring) -> dict[str, Any]:
+    """Return the `configure` request for a generator beside a program that is the DUT, without `cmd`."""
+    own = (wiring.gen_tx, wiring.gen_rx)
+    ports = [port for port in _ports(params, wiring) if port["name"] in own]
+    return {"ports": ports, "gen": _generator(params, wiring)}
+
+
 def with_seeds_of(params: Parameters, repeat: int) -> Parameters:
     """Return the parameters with other random streams for each repeat, so that repeats are not copies of each other."""
     return params.model_copy(update={name: seed + repeat for name, seed in params.only(DUT_SEEDS).items()})

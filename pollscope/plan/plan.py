@@ -12,7 +12,7 @@ from pollscope.base.errors import UsageError
 from pollscope.base.names import TrialKind
 from pollscope.knobs.points import knob_settings
 from pollscope.node.requests import DUT_SEEDS
-from pollscope.plan.blocks import block_numbers, has_blocks, rounds
+from pollscope.plan.blocks import has_blocks, in_blocks, rounds
 from pollscope.plan.search import expected_trials, settings_of
 from pollscope.spec import lcores
 from pollscope.spec.checks import read_level
@@ -221,13 +221,10 @@ def _round(spec: Spec, points: list[Point], repeats: Sequence[int], turn: int) -
     """Return one trial of each point per repeat, block by block; every other repeat of a block runs backwards."""
     first = repeats[0]
     order = _few_turns(spec, _shuffled(spec, points, f"measure {first}"), turn)
-    numbers = block_numbers(spec, order, lambda point: _trial(spec, "measure", point, first).seconds)
-    blocks: dict[tuple[object, int], list[Point]] = {}
-    for point in order:
-        blocks.setdefault((_knob_key(point), numbers[point.id]), []).append(point)
+    blocks = in_blocks(spec, order, lambda point: _trial(spec, "measure", point, first).seconds)
     return [
         replace(_trial(spec, "measure", point, repeat), block=f"{first}.{number}")
-        for number, block in enumerate(blocks.values())
+        for number, block in enumerate(blocks)
         for back, repeat in enumerate(repeats)
         for point in (block[::-1] if back % 2 else block)
     ]

@@ -18,9 +18,11 @@ from pollscope.host.files import SYS, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.metadata import cache_bytes, cpu_flags, host_metadata
 from pollscope.host.pmu import pmu_absence
+from pollscope.host.real_time import real_time_refusal
 from pollscope.host.topology import nics
 from pollscope.knobs.host import KnobHost
 from pollscope.knobs.registry import knobs_of
+from pollscope.run.many_cores import rows_with_several_cores
 
 # With less memory, the node and its mempools leave too little for the rest of the host.
 _MEMORY_WANTED_BYTES = 3 << 30
@@ -93,6 +95,16 @@ def _loopback() -> Iterator[Check]:
         yield Check(topic, "pollscope-node", "no", str(error))
     yield _tsc()
     yield from _memory(topic)
+    refused = real_time_refusal()
+    text = (
+        f"SCHED_FIFO: {refused}; points with generator_sleep (C-RIVALS --quick) are left out (CAP_SYS_NICE allows it)"
+    )
+    yield Check(topic, "real-time priority", "note" if refused else "yes", text if refused else "SCHED_FIFO is allowed")
+
+
+def _many_cores() -> Iterator[Check]:
+    for row in rows_with_several_cores():
+        yield Check("rows with several cores", row.row, row.state, row.text)
 
 
 def _tsc() -> Check:
@@ -211,7 +223,7 @@ def _software() -> Iterator[Check]:
     topic = "software"
     version = _dpdk_version()
     remedy = "pollscope build lists the needed packages" if INSTALLED else "make build installs the needed packages"
-    text = version or f"pkg-config does not find libdpdk ({remedy})"
+    text = version or f"pkg-config does not find libdpdk, which only a build needs ({remedy})"
     yield Check(topic, "DPDK", "yes" if version else "no", text)
     try:
         driver = node_program().parent / "librte_net_crossover.so"
@@ -238,6 +250,7 @@ def _knobs() -> Iterator[Check]:
 
 _LOOKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _loopback,
+    _many_cores,
     _processor,
     _disturbance,
     _counters,

@@ -3,6 +3,7 @@
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,9 +37,6 @@ from pollscope.store.run_folder import resume_command
 from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter
 from pollscope.testbeds import Testbed
-
-# So many lost nodes in a row are not chance: the run stops and can be resumed.
-_GIVE_UP_AFTER = 5
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,8 @@ class Runner:
         self._writer, self._progress, self._budget, self._stop = writer, progress, budget, stop
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
-        self._lost_in_a_row = 0
+        self._cause, self._failed_by_it = "", set[str]()  # of trials in a row
+        self._failures_of: dict[str, list[str]] = {}  # point -> reasons, since its last trial that did not fail
         self._traces = SameTraces()
         self._judge_claims = judge_claims
         self._stored: frozenset[str] = frozenset()  # trials of an interrupted part of the run
@@ -112,7 +111,7 @@ class Runner:
 
         Raises:
             HostError: the testbed cannot measure any further trial.
-            TrialError: too many nodes were lost in a row.
+            TrialError: too many trials failed, or several in a row for one cause.
         """
         began_s = time.monotonic()
         there = [trial for trial in self.plan.trials if self._done(trial)]
@@ -159,6 +158,8 @@ class Runner:
         self._budget.check()  # another pair may have exhausted it
         if trial.search_trials:
             self._search(trial)
+        elif (reason := self._known_reason(trial.point)) is not None:
+            self._give_up(trial, reason)
         else:
             self._measure(trial)
         kept = self._kept[trial.id]
@@ -174,17 +175,33 @@ class Runner:
             self._progress.trial(trial)
             record = self.testbed.measure(trial, self._next_attempt(trial))
             self._traces.check(record)
-            self._watch_losses(record)
             metrics = self._metrics_of(record)
             if trial.kind == "search":
                 metrics = _checked_counts(record, metrics)
             self._writer.append(record.to_json())
             self._keep(record, metrics)
+            self._watch_causes(record)
             self._budget.count(record)
             self._budget.check()
             if record.final or left.get(record.status, 0) == 0:
                 break
             left[record.status] -= 1
+        if record.status != "failed":
+            self._failures_of.pop(trial.point.id, None)
+        elif not record.final:
+            self._failures_of.setdefault(trial.point.id, []).append(record.reason or "")
+
+    def _known_reason(self, point: Point) -> str | None:
+        """Return the one reason why the last two trials of a point failed; None if other points fail for it as well."""
+        reasons = self._failures_of.get(point.id, [])[-2:]
+        causes = set(map(_cause, reasons))
+        return reasons[0] if len(reasons) == 2 and len(causes) == 1 and causes != {self._cause} else None
+
+    def _give_up(self, trial: Trial, reason: str) -> None:
+        record = self.testbed.begun(trial, self._next_attempt(trial))
+        record = record.failed(f"not tried, because two trials of this point failed: {reason}", final=True)
+        self._writer.append(record.to_json())
+        self._keep(record, {})
 
     def _search(self, maximum: Trial) -> None:
         """Search the maximum; reuse the trials of an interrupted run."""
@@ -239,14 +256,24 @@ class Runner:
         record.reason = found.reason or record.reason
         return found.metrics
 
-    def _watch_losses(self, record: TrialRecord) -> None:
-        self._lost_in_a_row = self._lost_in_a_row + 1 if record.lost else 0
-        if self._lost_in_a_row >= _GIVE_UP_AFTER:
-            self._writer.append(record.to_json())
+    def _watch_causes(self, record: TrialRecord) -> None:
+        """End the run if trials in a row fail for one cause; a trial that was not tried counts for nothing.
+
+        Raises:
+            TrialError: the cause is that of no single trial.
+        """
+        if record.final:
+            return
+        cause = _cause(record.reason or "") if record.status == "failed" else ""
+        if cause != self._cause:
+            self._cause, self._failed_by_it = cause, set()
+        if cause:
+            self._failed_by_it.add(record.trial)
+        if len(self._failed_by_it) >= self.plan.spec.failures.in_a_row:
             raise TrialError(
-                f"{_GIVE_UP_AFTER} nodes in a row were lost; reason of the last loss: {record.reason}",
+                f"{len(self._failed_by_it)} trials in a row failed for one reason: {record.reason}",
                 str(self._writer.log),
-                f"{resume_command(self._writer.folder)} continues from here",
+                f"remove the cause, then {resume_command(self._writer.folder)}; failures.in_a_row allows more",
             )
 
     def _keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:
@@ -407,6 +434,11 @@ class Runner:
             elif width > until.within:
                 wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
                 self.warnings.append(f"{after} its {level} interval is still {wide}")
+
+
+def _cause(reason: str) -> str:
+    """Return a reason without the numbers that differ between trials with one cause: CPUs, bytes, process numbers."""
+    return re.sub(r"\d+", "#", reason)
 
 
 def _checked_counts(record: TrialRecord, metrics: Mapping[str, float]) -> Mapping[str, float]:

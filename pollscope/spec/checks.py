@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pollscope.base.document import Path
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX, parse_setting
-from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, QUANTITIES, load
+from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, QUANTITIES, did_you_mean, load
 from pollscope.base.units import DIMENSIONS, human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
@@ -21,6 +21,7 @@ from pollscope.spec.model import LOADS, ROW_PATTERN, Factors, Parameters, Spec, 
 from pollscope.spec.point_checks import contradictions
 from pollscope.spec.points import number_of_points
 from pollscope.spec.predicates import LOAD, NAME_PATTERN, OwnClaim
+from pollscope.spec.program_checks import program_problems
 
 # Beyond, a plan alone takes more than 4 GB and minutes (docs/reference-spec.md, many points).
 _MOST_TRIALS = 1_000_000
@@ -58,13 +59,6 @@ def _place(spec: Spec, parameter: str) -> Path:
     if parameter in spec.levels:
         return ("factors", parameter)
     return ("parameters", parameter) if parameter in spec.parameters.model_fields_set else ("parameters",)
-
-
-def did_you_mean(word: str, allowed: list[str]) -> str:
-    """Return `; did you mean 'queues'? allowed: ...` for an unknown word."""
-    close = get_close_matches(word, allowed, n=1)
-    hint = f"; did you mean '{close[0]}'?" if close else ";"
-    return f"{hint} allowed: {', '.join(allowed)}"
 
 
 def _fixed_and_swept(spec: Spec) -> Iterator[Problem]:
@@ -252,9 +246,10 @@ def _show(spec: Spec) -> Iterator[Problem]:
 
 def _order(spec: Spec) -> Iterator[Problem]:
     swept = [name for name in spec.levels if not name.startswith(KNOB_PREFIX)]
-    if spec.order.compare is not None and spec.order.compare not in swept:
-        what = f"'{spec.order.compare}' is not a factor of this spec{did_you_mean(spec.order.compare, swept)}"
-        yield Problem(("order", "compare"), what)
+    for name in spec.order.compared:
+        if name not in swept:
+            what = f"'{name}' is not a factor of this spec{did_you_mean(name, swept)}"
+            yield Problem(("order", "compare"), what)
 
 
 def _baseline(spec: Spec) -> Iterator[Problem]:
@@ -405,9 +400,14 @@ def _shape_message(error: Mapping[str, Any]) -> str:
     return f"{given!r}: {str(error['msg']).lower()}"
 
 
+def _programs(spec: Spec) -> Iterator[Problem]:
+    return (Problem(path, what) for path, what in program_problems(spec))
+
+
 _CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
     _fixed_and_swept,
     _repeated_levels,
+    _programs,
     _loads,
     _feed,
     _maximum,

@@ -12,7 +12,8 @@ from pollscope.base import document as documents
 from pollscope.base.document import Document
 from pollscope.base.errors import UsageError
 from pollscope.base.fields import StrictModel
-from pollscope.spec.checks import cross_checks, did_you_mean, plain_message
+from pollscope.base.names import did_you_mean
+from pollscope.spec.checks import cross_checks, plain_message
 from pollscope.spec.model import Parameters, Spec
 from pollscope.spec.quick import left_out, shortened
 

@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     Tag,
     ValidationInfo,
     create_model,
@@ -45,6 +46,7 @@ from pollscope.base.fields import (
 from pollscope.base.knob_values import KNOB_PREFIX, parse_setting
 from pollscope.base.names import TESTBEDS, WORKLOADS, papers
 from pollscope.base.units import Dimension
+from pollscope.spec.arguments import filled
 from pollscope.spec.predicates import NAME_PATTERN, OwnClaim
 
 LOADS = ("load_of_max", "load_of_line", "load_of_trace", "load_pps", "flow_size", "saturate")
@@ -56,6 +58,11 @@ _RowId = Annotated[str, Field(pattern=ROW_PATTERN, examples=["S-F5"])]
 class Parameters(StrictModel):
     """The parameters of a point; each of them may also be a factor."""
 
+    # The spec's `dut`; copies have it, too.
+    _programs: Mapping[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)
+    program: str | None = Field(
+        default=None, min_length=1, description="program of `dut` to measure; default: the only one"
+    )
     queues: int = Field(default=1, ge=1, le=1024, description="number of RX queues of the DUT's port")
     cores: int = Field(default=1, ge=1, le=128, description="number of DUT lcores that process packets")
     placement: Placement = Field(
@@ -291,6 +298,15 @@ class Parameters(StrictModel):
         """Return whether a core polls for `wait_after` before it sleeps."""
         return self.notification == "adaptive" or (self.notification == "qwait" and self.idle == "sleep")
 
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return the program that is the DUT, and its arguments without EAL's; empty for pollscope's own node."""
+        if not self._programs:
+            return ()
+        arguments = self._programs[self.program or next(iter(self._programs))]
+        values = self.model_dump(mode="json")
+        return tuple(filled(argument, values) for argument in arguments)
+
     def only(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the parameters with these names."""
         return {name: getattr(self, name) for name in names}
@@ -487,10 +503,16 @@ class Order(StrictModel):
 
     randomise: bool = True
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the order; the run records it")
-    compare: str | None = Field(
+    compare: str | list[str] | None = Field(
         default=None,
-        description="factor whose levels share a block; default: the x axis of the first figure, or the longest factor",
+        description="factors whose levels share a block, the most important one first; default: the x axis of the"
+        " first figure, or the longest factor",
     )
+
+    @property
+    def compared(self) -> list[str]:
+        """Return the factors of `compare`."""
+        return [self.compare] if isinstance(self.compare, str) else self.compare or []
 
 
 class Baseline(StrictModel):
@@ -597,6 +619,11 @@ class Failures(StrictModel):
         ge=0,
         description="most failed tries of the whole run; one more ends the run (continue with --resume)",
     )
+    in_a_row: int = Field(
+        default=3,
+        ge=2,
+        description="so many trials in a row that fail for one reason end the run (continue with --resume)",
+    )
 
 
 class Quick(StrictModel):
@@ -651,6 +678,13 @@ class Show(StrictModel):
         return names
 
 
+_ProgramName = Annotated[str, Field(pattern=NAME_PATTERN)]
+_Arguments = Annotated[
+    tuple[Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)], ...],
+    Field(strict=False, min_length=2),
+]
+
+
 class Spec(StrictModel):
     """One experiment: its factors, its trials, and the row of a paper that it measures, if any."""
 
@@ -671,6 +705,9 @@ class Spec(StrictModel):
         strict=False,
         min_length=1,
         description="testbeds on which it can run",
+    )
+    dut: dict[_ProgramName, _Arguments] = Field(
+        default={}, description="programs to measure in place of pollscope's node: name and arguments (below)"
     )
     parameters: Parameters = Parameters()
     factors: Factors = Factors()
@@ -706,6 +743,14 @@ class Spec(StrictModel):
     def _row_or_rows(self) -> Self:
         if self.row is not None and self.rows is not None:
             raise ValueError("row and rows are both given; give one of them, or none for a question of your own")
+        return self
+
+    @model_validator(mode="after")
+    def _with_programs(self) -> Self:
+        if self.dut:
+            parameters = self.parameters.model_copy()  # the default may be that of all specs
+            parameters._programs = dict(self.dut)
+            object.__setattr__(self, "parameters", parameters)  # before anybody else has this frozen model
         return self
 
     @property

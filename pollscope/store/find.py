@@ -38,6 +38,24 @@ def find_runs(words: str | Path | Sequence[str | Path]) -> list[Path]:
     return list(dict.fromkeys(path for word in every for path in _runs_of(Path(word))))
 
 
+def runs_below(places: Sequence[Path]) -> list[Path]:
+    """Return every run below the folders: of results, of a spec, or of a run itself.
+
+    Raises:
+        UsageError: a folder that is not there, or holds no run.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        if not place.is_dir():
+            raise UsageError("there is no such folder", str(place), "name a folder of results")
+        levels = ([place], place.glob("*"), place.glob("*/*"))
+        runs = [run for level in levels for run in sorted(level) if is_run(run)]
+        if not runs:
+            raise UsageError("holds no run folder", str(place), "measure with `pollscope run`, or name another folder")
+        found |= dict.fromkeys(runs)
+    return list(found)
+
+
 def _runs_of(path: Path) -> list[Path]:
     is_spec = path.suffix in _SPEC_ENDINGS and path.is_file()
     if not is_spec and (path.exists() or path == RESULTS):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pollscope.base.clock import utc_now
-from pollscope.base.errors import HostError, WrongTestbed
+from pollscope.base.errors import HostError, UsageError, WrongTestbed
 from pollscope.base.fields import StrictModel
 from pollscope.host.metadata import host_metadata
 from pollscope.knobs import Knobs
@@ -135,6 +135,7 @@ class Testbed(ABC):
         config_model: the keys of its file.
         shared_tsc: whether generator and DUT read the same clock.
         modelled: whether its numbers are modelled instead of measured.
+        other_host: what is assumed of another host for which points are planned; empty for this one.
         warnings: sentences for the reader of the run.
         maxima: the maxima for `load_of_max`; gets each trial, and those of an interrupted run before `begin`.
     """
@@ -147,6 +148,7 @@ class Testbed(ABC):
 
     def __init__(self, file: Path, config: TestbedConfig) -> None:
         self.name, self.file, self.config = file.stem, file, config
+        self.other_host = ""
         self.warnings: list[str] = []
         self.maxima = Maxima(self.warnings)
 
@@ -192,6 +194,15 @@ class Testbed(ABC):
             raise WrongTestbed(
                 what, f"{spec}: testbeds", f"it names {', '.join(kinds)}; add the kind, or use such a testbed"
             )
+
+    def plan_for(self, cpus: int) -> None:
+        """Plan from now on for another host of this kind with this many CPUs; nothing can then be run.
+
+        Raises:
+            UsageError: the CPUs of this testbed are not those of this host, or its file names them.
+        """
+        del cpus
+        raise UsageError(f"a testbed of kind {self.kind} has CPUs of its own", "--cpus", "plan it without --cpus")
 
     def check(self) -> None:  # noqa: B027 a default, like those below
         """Raise HostError if nothing can run here."""

@@ -12,7 +12,7 @@ from pollscope.base.paths import corunner_program
 from pollscope.base.units import human_size
 from pollscope.host.corunner_placement import CorunnerCpus, has_corunners
 from pollscope.host.files import read_text
-from pollscope.host.memory import meminfo_bytes
+from pollscope.host.memory import available_bytes
 from pollscope.node.client import ClientOwner, NodeClient, NodeLost
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.session import TrialRequest
@@ -50,7 +50,7 @@ def corunner_refusal(params: Parameters, place: Callable[[], CorunnerCpus]) -> s
         return reason
     if "stress-ng" in (params.corunner, params.dut_core) and shutil.which("stress-ng") is None:
         return "stress-ng is not installed (apt-get install stress-ng)"
-    footprint, free = params.corunner_footprint or 0, meminfo_bytes("MemAvailable") or 0
+    footprint, free = params.corunner_footprint or 0, available_bytes()
     if params.corunner != "none" and footprint > free * _FOOTPRINT_SHARE:
         most = human_size(int(free * _FOOTPRINT_SHARE))
         return f"the co-runner needs {human_size(footprint)}; it may have {most}, {_FOOTPRINT_SHARE:.0%} of free memory"

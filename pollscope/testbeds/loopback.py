@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure on this machine: generator and DUT in one `pollscope-node`, joined by virtual NIC pairs."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,18 +10,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from pollscope.base.errors import HostError
+from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import RECEIVE_NOTHING
 from pollscope.base.paths import corunner_program, node_program
-from pollscope.base.units import human_size
+from pollscope.base.units import counted, human_size
 from pollscope.host import cpus as processors
 from pollscope.host.activity import read_activity
-from pollscope.host.corunner_placement import CorunnerCpus, place_corunners
+from pollscope.host.control_group import most_cpus
+from pollscope.host.corunner_placement import CorunnerCpus, has_corunners, place_corunners
 from pollscope.host.cpus import Cpu
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, remove_stale_folders
-from pollscope.host.memory import hugepages, hugetlbfs_folder, meminfo_bytes
+from pollscope.host.memory import available_bytes, hugepages, hugetlbfs_folder
 from pollscope.host.metadata import build_metadata, cpu_flags, host_metadata
 from pollscope.host.placement import Roles, Wanted, place
+from pollscope.host.real_time import real_time_refusal
 from pollscope.host.waiting import lcore_waits_ns
 from pollscope.knobs import KnobHost, KnobSession
 from pollscope.knobs.points import knob_refusal
@@ -45,6 +48,7 @@ from pollscope.testbeds.made_traces import is_made_when_needed, make_missing
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.page_size import PAGE_BYTES, SMALL, page_arguments
 from pollscope.testbeds.pair.remote_host import RemoteHost
+from pollscope.testbeds.program import program_refusal
 from pollscope.testbeds.session import Session, TrialRequest
 
 _HUGEPAGE_BYTES = 2 << 20
@@ -54,6 +58,8 @@ MBUF_BYTES = 2432
 _FIXED_BYTES = 256 << 20
 # Mbufs outside descriptors and rings: caches of the lcores, bursts in flight.
 _SPARE_MBUFS = 6144
+# With 64 B frames one generator lcore feeds about two DUT cores.
+_DUT_CORES_PER_GENERATOR = 2
 # Mbufs in flight per generator lcore.
 _SENDER_MBUFS = 2048
 _MAIN_LCORE = 0
@@ -180,19 +186,31 @@ class LoopbackTestbed(NodeTestbed):
         """Return the metadata of this machine and of its node program."""
         return {"host": host_metadata(), "build": build_metadata(node_program())}
 
+    def plan_for(self, cpus: int) -> None:
+        """Plan from now on for another host with this many CPUs."""
+        if self.config.cpus != "auto":
+            raise UsageError("this testbed's file names the CPUs", "--cpus", f"write `cpus: auto` into {self.file}")
+        self._cpus, self._most_at_a_time = processors.similar_cpus(self._cpus, cpus), None
+        cores, nodes = len({cpu.physical for cpu in self._cpus}), len({cpu.node for cpu in self._cpus})
+        parts = counted(cpus, "CPU"), counted(cores, "core"), counted(nodes, "NUMA node")
+        self.other_host = f"{', '.join(parts)}; all else, also free memory, as here"
+
     def refusal(self, point: Point) -> str | None:
-        """Return why this host cannot run a point: too few CPUs, too little memory for mbufs, or a missing knob."""
+        """Return why this host cannot run a point: it lacks CPUs, memory for mbufs, a privilege, or a knob."""
         params = point.params
         try:
-            self._roles(params)
+            roles = self._roles(params)
         except HostError as error:
             return error.what
+        if (refused := self._time_refusal(params, len(roles.measuring))) is not None:
+            return refused
         if params.trace is not None and not (is_made_when_needed(params.trace) or Path(params.trace).is_file()):
             return f"there is no trace {params.trace}; `pollscope trace {params.trace}` makes one"
         if params.feed == "infinite" and isinstance(params.frame, str):
             return "feed=infinite makes frames of one size only"
         alone = (
             tcp_refusal(params)
+            or program_refusal(params)
             or corunner_refusal(params, lambda: _loopback_corunners(self._cpus, self._roles(params), params))
             or halt_refusal(params, cpu_flags)
         )
@@ -210,6 +228,17 @@ class LoopbackTestbed(NodeTestbed):
             kind = "hugepages" if memory.huge else "memory"
             return f"needs about {human_size(needed)} for mbufs; {human_size(memory.bytes)} of {kind} are free"
         return knob_refusal(self.knob_host, point.factors)
+
+    def _time_refusal(self, params: Parameters, spinning: int) -> str | None:
+        """Return why this process gets too little of the time of its CPUs; None if it gets enough."""
+        most = self._most_at_a_time
+        if most is not None and spinning > most:
+            return (
+                f"{spinning} lcores spin at a time; the control group of this process may use {most:g} CPUs (cpu.max)"
+            )
+        if params.generator_sleep and (refused := real_time_refusal()) is not None:
+            return f"generator_sleep: this host refuses SCHED_FIFO: {refused} (CAP_SYS_NICE or `ulimit -r 1` allows it)"
+        return None
 
     def check(self) -> None:
         """Check that a node can be started.
@@ -254,7 +283,12 @@ class LoopbackTestbed(NodeTestbed):
         except HostError:
             remove_folder(prefix)
             raise
-        return LoopbackSession(client, prefix, places, self._roles, memory, params)
+        kind: type[LoopbackSession] = LoopbackSession
+        if params.command:
+            from pollscope.testbeds.program_session import ProgramSession  # a LoopbackSession itself
+
+            kind = ProgramSession
+        return kind(client, prefix, places, self._roles, memory, params)
 
     def make_room(self, idle: Sequence[Session], chosen: Session | None, params: Parameters) -> int:
         """Return how many idle nodes have to end: together all nodes use the hugepages that were free at the start."""
@@ -283,6 +317,10 @@ class LoopbackTestbed(NodeTestbed):
     def _cpus(self) -> list[Cpu]:
         return processors.allowed_cpus()
 
+    @cached_property
+    def _most_at_a_time(self) -> float | None:
+        return most_cpus()
+
     def _most_cores(self) -> int:
         if self.config.cpus != "auto":
             return len(self.config.cpus.dut)
@@ -291,7 +329,10 @@ class LoopbackTestbed(NodeTestbed):
     def _roles(self, params: Parameters) -> Roles:
         """Return the CPUs of a point; raise HostError if this host has too few."""
         generator = lcores.generator_spins(params)
-        return self._place(Wanted(params.cores, lcores.dispatchers(params), generator, params.placement))
+        more = _generators(params) - 1
+        return self._place(
+            Wanted(params.cores, lcores.dispatchers(params), generator, params.placement, more_generators=more)
+        )
 
     def _place(self, wanted: Wanted) -> Roles:
         if self.config.cpus == "auto":
@@ -325,6 +366,8 @@ class LoopbackTestbed(NodeTestbed):
         folder = hugetlbfs_folder(PAGE_BYTES[size])
         if folder is None:
             raise HostError(f"page_size: no hugetlbfs of {size} pages is mounted")
+        if not os.access(folder, os.W_OK):
+            raise HostError(f"page_size: this user may not write to {folder}")
         free = sum(pages.free_bytes for pages in hugepages() if pages.page_bytes == PAGE_BYTES[size])
         return Memory(True, free, folder)
 
@@ -342,12 +385,20 @@ class LoopbackTestbed(NodeTestbed):
 
 def _small_pages() -> Memory:
     # Use half of the available memory, so that the host does not swap during a trial.
-    return Memory(False, (meminfo_bytes("MemAvailable") or 0) // 2)
+    return Memory(False, available_bytes() // 2)
 
 
 def _loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -> CorunnerCpus:
     """Return the co-runners beside the DUT on this host; raise HostError if there is no room."""
     return place_corunners(cpus, params, [*roles.dut, *roles.dispatchers], roles.generators)
+
+
+def _generators(params: Parameters) -> int:
+    """Return how many generator lcores the DUT of a point needs; a co-runner needs the other cores for itself."""
+    if has_corunners(params):
+        return 1
+    wanted = min(-(-params.cores // _DUT_CORES_PER_GENERATOR), MOST_GENERATOR_LCORES)
+    return wanted if params.trace is not None else min(wanted, params.flows)
 
 
 def _needed_bytes(params: Parameters, roles: Roles) -> int:

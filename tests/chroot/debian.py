@@ -158,7 +158,8 @@ def _debootstrap(suite: str, packages: Sequence[str], root: Path) -> None:
     ubuntu = suite in UBUNTU_SUITES
     wanted = [*packages, *(UBUNTU_PACKAGES if ubuntu else [])]
     source = _ubuntu(root) if ubuntu else _debian(suite, root)
-    command = ["mmdebstrap", "--variant=minbase", "--quiet", f"--include={','.join(wanted)}", *source]
+    include = [f"--include={','.join(wanted)}"] if wanted else []  # mmdebstrap refuses an empty list
+    command = ["mmdebstrap", "--variant=minbase", "--quiet", *include, *source]
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shutil.rmtree(root, ignore_errors=True)

@@ -48,14 +48,6 @@ def test_only_bit_7_is_restored(tree: Tree) -> None:
     assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183099
 
 
-def test_off_already_is_not_touched(tree: Tree) -> None:
-    tree.poke(PORT, PERFCTRLSTS_0, 0x00183011)
-    with KnobSession("test", tree.host) as session:
-        assert session.set("ddio", NIC, "off") == []
-        tree.poke(PORT, PERFCTRLSTS_0, REGISTER_RESET)  # not our doing, not ours to undo
-    assert tree.register(PORT, PERFCTRLSTS_0) == REGISTER_RESET
-
-
 @pytest.mark.parametrize(
     ("port_id", "model", "word"),
     [("8086:347a", ICELAKE, "extended capability"), ("8086:352a", 143, "generation"), ("1022:1483", 85, "no platform")],

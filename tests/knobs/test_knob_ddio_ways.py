@@ -4,10 +4,10 @@
 from pathlib import Path
 
 import pytest
-from knob_tree import ICELAKE, IIO_LLC_WAYS, Command, Tree
+from knob_tree import ICELAKE, IIO_LLC_WAYS, Tree
 
 from pollscope.base.errors import HostError, UsageError
-from pollscope.knobs import KnobSession, NotRestored, NotStuck, Refused, knobs_of, msr
+from pollscope.knobs import KnobSession, NotRestored, Refused, knobs_of
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,6 @@ def test_register_that_the_processor_does_not_have(tree: Tree) -> None:
     assert "0 bytes where 8" in knobs_of(tree.host)["ddio_ways"].available().reason
 
 
-def test_write_that_does_not_stick(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(msr, "write_msr", lambda host, cpu, register, value: None)
-    with pytest.raises(NotStuck, match="asked for 0x780, reads 0x600"), KnobSession("test", tree.host) as session:
-        session.set("ddio_ways", None, 4)
-
-
 def test_package_goes_offline_meanwhile(tree: Tree) -> None:
     before = tree.picture()
     cpus = [tree.root / f"sys/devices/system/cpu/cpu{cpu}/topology" for cpu in (2, 3)]
@@ -96,10 +90,3 @@ def test_package_goes_offline_meanwhile(tree: Tree) -> None:
         path.with_name("offline").rename(path)
     with KnobSession("test", tree.host, restore_first=True):
         assert tree.picture() == before
-
-
-def test_command_line(tree: Tree, knob: Command) -> None:
-    assert knob("set", "ddio_ways", "6", "-t", "package0").stdout == "ddio_ways package0: 0x600 -> 0x7e0\n"
-    assert knob("get", "ddio_ways").stdout == "package0 0x7e0\npackage1 0x600\n"
-    assert knob("restore").stdout == "ddio_ways package0: 0x600 again\n"
-    assert knob("get", "ddio_ways").stdout == "package0 0x600\npackage1 0x600\n"

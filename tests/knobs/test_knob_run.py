@@ -54,15 +54,6 @@ def test_knobs_are_set_and_restored(cli: Cli, tree: Tree, testbed: Path) -> None
     assert sum(first != second for first, second in pairwise(levels)) == 4 * 5
 
 
-@pytest.mark.thorough
-def test_the_journal_shows_what_was_set(cli: Cli, tree: Tree, testbed: Path) -> None:
-    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=500")
-    kill_when_set(process, tree)
-    lines = [json.loads(line) for line in journal(tree).read_text().splitlines()]
-    assert lines[0]["what"] == "run knobs"
-    assert {line["knob"] for line in lines if line.get("event") == "set"} >= {"numa_balancing"}
-
-
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
 def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, testbed: Path, seed: int) -> None:
     before = tree.picture()

@@ -54,22 +54,6 @@ def two_hosts(sshd: SshHost, folder: Path, tree: Tree) -> Path:
 
 
 @pytest.mark.thorough
-def test_a_full_disk_lets_no_run_begin(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path) -> None:
-    before = tree.picture()
-    testbed = two_hosts(sshd, tmp_path, tree)
-    filler = fill(disk)
-    refused = cli("run", cli.spec(SWEEP), "--testbed", testbed)
-    assert refused.returncode == 3
-    assert len(refused.stderr.splitlines()) == 1
-    assert "pollscope: dut " in refused.stderr
-    assert "the host lock cannot be written: No space left on device" in refused.stderr
-    assert not cli.run_folders()
-    assert tree.picture() == before
-    filler.unlink()
-    assert cli("plan", cli.spec(SPEC), "--testbed", testbed).returncode == 0
-
-
-@pytest.mark.thorough
 def test_a_disk_that_fills_during_a_run_stops_changes_but_not_the_restore(
     cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree, disk: Path
 ) -> None:

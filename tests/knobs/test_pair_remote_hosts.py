@@ -4,14 +4,13 @@
 import os
 import re
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from knob_tree import EMULATED_PORT, Tree
+from knob_tree import Tree
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, assert_complete, last_attempts
 from ssh_host import SshHost
@@ -19,7 +18,6 @@ from ssh_host import SshHost
 from pollscope.analysis.collected import deliveries
 from pollscope.host.boot_note import boot_note, write_boot_note
 from pollscope.host.lock import HostLock
-from pollscope.store.run_folder import read_run
 from pollscope.testbeds.pair.remote_host import Clock, Clocks
 
 LOAD = "collectors:\n  - {name: kernel-load, interval: 50 ms}\n"
@@ -28,14 +26,6 @@ KNOBS = "knobs: {numa_balancing: off}\n"
 LONG = SPEC.replace("window: 100 ms", "window: 2 s")
 SWEEP = SPEC.replace("burst: [8, 32]", "knob.governor: [performance, powersave]")
 ENDLESS = SWEEP.replace("window: 100 ms", "window: 60 s") + KNOBS
-DYING_PERF = f"""\
-#!{sys.executable}
-import time
-for _ in range(3):
-    print('{{"interval": 0.1, "cpu": "0", "counter-value": "5.0", "unit": "", "event": "page-faults"}}', flush=True)
-    time.sleep(0.05)
-raise SystemExit("perf: the counters are gone")
-"""
 
 
 @pytest.fixture
@@ -81,33 +71,6 @@ def test_metadata_and_noise_of_both_hosts(cli: Cli, sshd: SshHost, tmp_path: Pat
         assert trial["host"]["ends"]["dut"]["interrupts"].keys() == {"1"}
     with_table = pd.read_parquet(run.path / "results.parquet")
     assert with_table["metric.steal_ticks"].notna().all()
-
-
-@pytest.mark.thorough  # on this host: test_run_collectors; over SSH: the other tests of this file
-def test_a_collector_that_dies_there_is_reported_as_here(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "perf").write_text(DYING_PERF)
-    (tools / "perf").chmod(0o755)
-    config = pair_config(sshd, tmp_path, {"before": f"export PATH={tools}:$PATH"})
-    spec = cli.spec(
-        LONG + LOAD + "  - {name: perf, interval: 100 ms, ends: [dut]}\n  - {name: pcm, ends: [generator]}\n"
-    )
-    done = cli("run", spec, "--testbed", written(tmp_path / "two.yaml", config))
-    assert done.returncode == 0, done.stderr
-    for trial in last_attempts(cli.only_run()).values():
-        assert trial["collectors"]["dut/perf"]["status"] == "failed"
-        assert "the counters are gone" in trial["collectors"]["dut/perf"]["reason"]
-        assert trial["collectors"]["generator/pcm"]["status"] == "absent"
-        assert trial["collectors"]["dut/kernel-load"]["status"] == "ok"
-
-
-@pytest.mark.thorough
-def test_a_required_collector_that_is_not_there_ends_the_run(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    done = cli("run", cli.spec(SPEC + "collectors: [{name: pcm, required: true}]\n"), "--testbed", testbed)
-    assert done.returncode == 3
-    assert "the required collector dut/pcm cannot work here" in done.stderr
 
 
 @pytest.mark.thorough
@@ -168,42 +131,6 @@ def wait_until(there: Callable[[], object], limit_s: float = 150.0) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.thorough
-def test_knobs_of_the_dut_are_turned_and_restored(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
-    before = tree.picture()
-    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    done = cli("run", cli.spec(SWEEP + KNOBS), "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
-    assert {trial["factors"]["knob.governor"] for trial in run.trials} == {"performance", "powersave"}
-    assert run.meta["knobs_before"] == run.meta["knobs_after"]
-    assert any(target.startswith("dut/") for target in run.meta["knobs_before"]["governor"])
-    assert tree.picture() == before
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("said", [True, False])
-def test_ddio_of_an_emulated_dut_only_where_the_testbed_says_so(
-    cli: Cli, sshd: SshHost, tmp_path: Path, said: bool
-) -> None:
-    tree = Tree(tmp_path / "emulated", port_id=EMULATED_PORT)
-    before, dut = tree.picture(), {"knob_root": str(tree.root), "emulated": said}
-    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, dut))
-    spec = cli.spec(SWEEP.replace("knob.governor: [performance, powersave]", 'knob.ddio: ["on", "off"]'))
-    done = cli("run", spec, "--testbed", testbed)
-    assert tree.picture() == before
-    if not said:
-        assert "no DDIO is behind it" in done.stdout + done.stderr
-        assert not any(trial["status"] == "ok" for trial in cli.only_run().trials)
-        return
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
-    assert run.meta["testbed"]["emulated"] is True
-    assert run.meta["knobs_before"] == run.meta["knobs_after"]
-
-
 def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
     before = tree.picture()
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
@@ -220,17 +147,6 @@ def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp
     assert done.returncode == 0, done.stderr
     assert_complete(cli.only_run())
     assert tree.picture() == before
-
-
-@pytest.mark.thorough
-def test_a_killed_controller_leaves_nothing_set(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
-    before = tree.picture()
-    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    process = cli.start("run", cli.spec(ENDLESS), "--testbed", testbed)
-    wait_until(lambda: tree.picture() != before)
-    process.kill()
-    process.communicate()
-    wait_until(lambda: tree.picture() == before)
 
 
 @pytest.mark.thorough
@@ -297,43 +213,8 @@ def test_a_run_that_reboots_the_dut_is_not_taken_for_a_dead_one(
     assert boot_note(tree.host.state_dir)
 
 
-@pytest.mark.thorough
-def test_two_ends_on_one_host_have_one_agent(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    """Otherwise the message tells the run to wait for itself."""
-    config = pair_config(sshd, tmp_path)
-    config["generator"]["pollscope"] = config["dut"]["pollscope"]
-    testbed = written(tmp_path / "two.yaml", config)
-    done = cli("run", cli.spec(SPEC), "--testbed", testbed)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "dut and generator are one host (127.0.0.1:" in done.stderr
-    config["generator"]["pollscope"] = None
-    done = cli("run", cli.spec(SPEC), "--testbed", written(testbed, config))
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.thorough
-def test_points_whose_knobs_the_host_lacks_are_left_out(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:
-    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"knob_root": str(tree.root)}))
-    spec = cli.spec(SPEC.replace("burst: [8, 32]", "knob.governor: [performance, schedutil]"))
-    done = cli("plan", spec, "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    assert "knob.governor=performance" in done.stdout
-    assert "left out  knob.governor=schedutil: dut" in done.stdout
-
-
 def test_clocks_that_drift_apart_are_joined() -> None:
     clocks = Clocks([Clock(1_000, 500, 1), Clock(11_000, 600, 1)])
     assert clocks.here_ns(1_500) == 1_000
     assert clocks.here_ns(11_600) == 11_000
     assert clocks.here_ns(6_550) == 6_000
-
-
-@pytest.mark.thorough
-def test_records_of_a_resumed_run_are_readable(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
-    assert cli("run", cli.spec(LONG + LOAD), "--testbed", testbed).returncode == 0
-    done = cli("run", "--resume", cli.run_folders()[0], "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    assert read_run(cli.run_folders()[0]).meta["status"] == "complete"
-    assert cli("report", cli.run_folders()[0], "--out", "report.html").returncode == 0
-    assert "generator/kernel-load" in (cli.folder / "report.html").read_text()

@@ -52,17 +52,6 @@ def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
 
 
 @pytest.mark.thorough
-def test_ddio_of_the_port_above_a_nic(tree: Tree, program: str) -> None:
-    knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
-    before = tree.register(PORT, PERFCTRLSTS_0)
-    assert act(program, **knobs)
-    assert tree.register(PORT, PERFCTRLSTS_0) == before & ~0x80
-    assert act(program, **knobs) == []
-    act(program, state="absent")
-    assert tree.register(PORT, PERFCTRLSTS_0) == before
-
-
-@pytest.mark.thorough
 def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", port_id=EMULATED_PORT)
     program, before = program_for(tree, tmp_path), tree.picture()

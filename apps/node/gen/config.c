@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include <rte_eal.h>
 #include <rte_ethdev.h>
 
 #include "accounting.h"
@@ -206,10 +207,23 @@ static int ask_for_stamps(const struct gen_config *config, struct ports_plan *pl
 	return 0;
 }
 
+/* Beside a program, as its secondary process, the node does not configure the target: it is the program's port. */
+static int find_target(struct gen_config *config, const struct ports_plan *plan, struct node_error *err)
+{
+	if (config->target_name != NULL && rte_eal_process_type() == RTE_PROC_SECONDARY &&
+	    rte_eth_dev_get_port_by_name(config->target_name, &config->target_port) == 0)
+		return 0;
+	return ports_plan_find(plan, config->target_name, "gen.target_port", &config->target_port, err);
+}
+
 static unsigned int target_queues(const struct gen_config *config, const struct ports_plan *plan)
 {
-	if (config->target_port != NO_PORT)
+	struct rte_eth_dev_info info;
+
+	if (config->target_port != NO_PORT && plan->ports[config->target_port].wanted)
 		return plan->ports[config->target_port].spec.rx_queues;
+	if (config->target_port != NO_PORT)
+		return rte_eth_dev_info_get(config->target_port, &info) == 0 ? info.nb_rx_queues : 1;
 	return config->has_target ? config->target.rss.queues : 1;
 }
 
@@ -217,7 +231,7 @@ int gen_config_resolve(struct gen_config *config, struct ports_plan *plan, struc
 {
 	if (ports_plan_find(plan, config->tx_name, "gen.tx_port", &config->tx_port, err) ||
 	    ports_plan_find(plan, config->rx_name, "gen.rx_port", &config->rx_port, err) ||
-	    ports_plan_find(plan, config->target_name, "gen.target_port", &config->target_port, err) ||
+	    find_target(config, plan, err) ||
 	    check_tx_queues(config, plan->ports[config->tx_port].spec.tx_queues, err) ||
 	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err) ||
 	    ask_for_stamps(config, plan, err))

@@ -35,11 +35,12 @@ struct gen_config {
 	const char *target_name;
 	uint16_t tx_port;     /* resolved */
 	uint16_t rx_port;     /* NO_PORT: does not receive */
-	uint16_t target_port; /* a port of this node; NO_PORT: none */
+	uint16_t target_port; /* a port of this node, or of the program beside it; NO_PORT: none */
 	bool has_target;      /* a port of another node; with neither, flows are not placed */
 	struct gen_target target;
 	struct frame_sizes frame;
 	uint32_t flows;
+	uint32_t dealt; /* resolved: see gen_config_sender() */
 	uint32_t routes;
 	struct gen_shape shape;
 	uint32_t busy_poll_packets; /* packets that a poll of a backlogged queue takes: the DUT's burst */
@@ -58,6 +59,15 @@ struct gen_config {
 	uint32_t departures;    /* departures whose stamps are kept */
 	uint64_t nic_stamps_ns; /* distance of frames that the NICs stamp (stamps.h); 0: none */
 };
+
+/*
+ * Return the place of the lcore that sends a flow. Flow f goes to queue number f modulo the number of queues with traffic. If there
+ * are at least as many as lcores, `dealt` is that number, so that each queue has one sender. Otherwise it is 0.
+ */
+static inline unsigned int gen_config_sender(const struct gen_config *config, uint32_t flow)
+{
+	return (config->dealt > 0 ? flow % config->dealt : flow) % config->lcores_n;
+}
 
 /* Read `spec`, and check what it alone determines. Returns 0, or -1 with err (where begins with "gen"). */
 int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_error *err);

@@ -14,6 +14,7 @@
 #include "cycles.h"
 #include "fields.h"
 #include "lcore.h"
+#include "net_crossover.h"
 #include "config.h"
 #include "engine.h"
 #include "pattern.h"
@@ -150,16 +151,26 @@ static int prepare_target(struct node_error *err)
 			return -1;
 		config.has_target = true;
 	}
-	return gen_config_check_flows(&config, config.has_target ? config.target.rss.queues : 1, err);
+	const unsigned int queues = config.has_target ? config.target.rss.queues : 1;
+	const unsigned int loaded = gen_shape_loaded(&config.shape, queues);
+
+	config.dealt = loaded < config.lcores_n ? 0 : loaded;
+	return gen_config_check_flows(&config, queues, err);
 }
 
+/* The first lcore has the most. */
 static uint32_t flows_of_sender(void)
 {
-	return (config.flows + config.lcores_n - 1) / config.lcores_n;
+	uint32_t flows = 0;
+
+	for (uint32_t flow = 0; flow < config.flows; flow++)
+		flows += gen_config_sender(&config, flow) == 0;
+	return flows;
 }
 
 static int prepare_results(struct gen_engine *engine, struct node_error *err)
 {
+	const uint32_t flows = flows_of_sender();
 	struct histogram *const histograms[] = {&engine->lateness_ns, &engine->interdeparture_ns,
 	                                        &engine->latency_intended_ns, &engine->latency_sent_ns};
 
@@ -167,7 +178,7 @@ static int prepare_results(struct gen_engine *engine, struct node_error *err)
 		if (histogram_init(histograms[i], 1, HIGHEST_TIME_NS, 3) != 0)
 			return node_fail(err, "gen", "no memory for histograms");
 	for (unsigned int i = 0; config.rx_port != NO_PORT && i < config.lcores_n; i++)
-		if ((engine->received[i] = sequence_new(flows_of_sender())) == NULL)
+		if ((engine->received[i] = sequence_new(flows)) == NULL)
 			return node_fail(err, "gen.flows", "no memory to track %u flows", config.flows);
 	engine->departures = calloc(config.departures, sizeof(*engine->departures));
 	if (config.departures > 0 && engine->departures == NULL)
@@ -243,8 +254,33 @@ static void free_engine(struct gen_engine *engine)
 	rte_free(engine);
 }
 
+/*
+ * A ring whose frames all come from one lcore belongs to that lcore's TX queue; its senders need not fear each other. Other drivers, and
+ * senders that are not at the other end, do not know this.
+ */
+static int assign_rings(struct node_error *err)
+{
+	static uint16_t senders[RSS_QUEUES_MAX]; /* main lcore only */
+	const struct gen_shape_queues *queues = &engines[0]->traffic.queues;
+	int status;
+
+	if (config.target_port == NO_PORT || config.lcores_n < 2 || queues->count < config.lcores_n)
+		return 0;
+	for (unsigned int i = 0; i < config.target.rss.queues; i++)
+		senders[i] = UINT16_MAX;
+	for (unsigned int i = 0; i < queues->count; i++)
+		senders[queues->queue[i]] = (uint16_t)gen_config_sender(&config, i);
+	status = net_crossover_assign(config.target_port, config.tx_port, senders, config.target.rss.queues);
+	if (status == 0 || status == -ENODEV || status == -ENOTSUP)
+		return 0;
+	return node_fail(err, "gen.target_port", "its queues cannot be assigned to lcores: %s",
+	                 rte_strerror(-status));
+}
+
 static void free_engines(void)
 {
+	if (engines_n > 1 && config.target_port != NO_PORT)
+		net_crossover_assign(config.target_port, config.tx_port, NULL, 0); /* others may send again */
 	while (engines_n > 0)
 		free_engine(engines[--engines_n]);
 }
@@ -274,7 +310,7 @@ static int prepare(struct node_error *err)
 	for (unsigned int place = 0; place < config.lcores_n; place++)
 		if (prepare_engine(place, err))
 			return -1;
-	return 0;
+	return assign_rings(err);
 }
 
 int gen_apply(const struct gen_config *wanted, struct node_error *err)

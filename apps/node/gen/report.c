@@ -113,8 +113,9 @@ static json_t *flow_faults(const struct gen_config *config, const struct gen_eng
 		return json_pack("{s:s}", "absent", "no memory to go through the flows");
 	for (unsigned int i = 0; i < GEN_LISTS; i++)
 		gen_list_count_flows(&e->traffic.lists[i], e->sent_of[i], sent_of);
-	for (uint32_t number = 0, flow = place; flow < config->flows; number++, flow += config->lcores_n)
-		judge_flow(&faults, arrived, flow, number, sent_of[flow]);
+	for (uint32_t number = 0, flow = 0; flow < config->flows; flow++)
+		if (gen_config_sender(config, flow) == place)
+			judge_flow(&faults, arrived, flow, number++, sent_of[flow]);
 	free(sent_of);
 	return flows_to_json(&faults);
 }

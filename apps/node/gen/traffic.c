@@ -25,8 +25,17 @@
 /* Of a shared list each lcore has its own part in memory, 8 bytes per packet. */
 #define SHARED_ENTRIES_MAX (UINT32_C(1) << 26)
 
-static const struct rss_freedom freedom = {
-        .source = 0x000f0000, .destination = 0xff, .source_port = UINT16_MAX};
+/*
+ * Bits of the source above the number of flows (and its top four in any case), and the host within a route. Ports alone suffice
+ * where they are hashed. Many programs let their ports hash addresses only.
+ */
+static struct rss_freedom freedom_of(const struct gen_config *config)
+{
+	const uint32_t below = rte_align32pow2(config->flows) - 1;
+
+	return (struct rss_freedom){
+	        .source = 0x000f0000 | (0x000fffff & ~below), .destination = 0xff, .source_port = UINT16_MAX};
+}
 
 /* The weight of a cold queue relative to a hot one. */
 static double cold_weight(const struct gen_config *config, const struct gen_shape_queues *queues)
@@ -57,9 +66,10 @@ static int check_reachable(const struct gen_shape_queues *w, const struct rss_in
 	return 0;
 }
 
-static int invert(const struct rss_target *target, const struct gen_shape_queues *w,
-                  struct rss_inverse *inverse, struct node_error *err)
+static int invert(const struct gen_config *config, const struct rss_target *target,
+                  const struct gen_shape_queues *w, struct rss_inverse *inverse, struct node_error *err)
 {
+	const struct rss_freedom freedom = freedom_of(config);
 	const int status = rss_inverse_init(inverse, target, &freedom);
 
 	if (status == -EINVAL)
@@ -86,17 +96,24 @@ static struct rss_tuple draw_tuple(const struct gen_config *config, uint32_t flo
 	};
 }
 
+static bool is_own(const struct gen_config *config, unsigned int place, uint32_t flow)
+{
+	return gen_config_sender(config, flow) == place;
+}
+
 /* Flow f goes to queue number f modulo the number of queues with traffic. */
 static void make_flows(const struct gen_config *config, const struct gen_shape_queues *w,
                        const struct rss_inverse *inverse, struct rng *rng, struct packet_flow *flows)
 {
+	uint32_t number[GEN_LCORES_MAX] = {0};
+
 	for (uint32_t f = 0; f < config->flows; f++) {
 		struct rss_tuple tuple = draw_tuple(config, f, rng);
 
 		if (inverse != NULL)
 			rss_inverse_steer(inverse, rng, w->queue[f % w->count], &tuple);
-		packet_flow_init(&flows[f], (uint16_t)(f / config->lcores_n), tuple.source, tuple.destination,
-		                 tuple.source_port);
+		packet_flow_init(&flows[f], (uint16_t)number[gen_config_sender(config, f)]++, tuple.source,
+		                 tuple.destination, tuple.source_port);
 	}
 }
 
@@ -109,11 +126,6 @@ static uint32_t flow_of(const struct gen_shape_queues *w, unsigned int i, uint64
 static uint32_t flows_of(const struct gen_config *config, const struct gen_shape_queues *w, unsigned int i)
 {
 	return config->flows / w->count + (i < config->flows % w->count);
-}
-
-static bool is_own(const struct gen_config *config, unsigned int place, uint32_t flow)
-{
-	return flow % config->lcores_n == place;
 }
 
 static uint32_t own_flows_of(const struct gen_config *config, const struct gen_shape_queues *w,
@@ -359,7 +371,7 @@ int gen_traffic_make(const struct gen_config *config, unsigned int place, const 
 	memset(traffic, 0, sizeof(*traffic));
 	rng_seed(&rng, config->shape.seed);
 	gen_shape_draw(&config->shape, target == NULL ? 1 : target->queues, &rng, &traffic->queues);
-	if (is_placed && invert(target, &traffic->queues, &inverse, err))
+	if (is_placed && invert(config, target, &traffic->queues, &inverse, err))
 		return -1;
 	count_parts(config, place, traffic);
 	if (fill(config, place, is_placed ? &inverse : NULL, &rng, trace, traffic, err)) {

@@ -12,7 +12,7 @@
  * proportions of saturation: a hot queue has weight 1 for `busy_poll_packets`, which a poll takes there, and a cold queue has
  * the weight of its arrivals between two polls.
  *
- * Several lcores share the traffic by flows: flow f belongs to lcore f modulo their number. At a given rate they share one play
+ * Several lcores share the traffic by flows, and by whole queues if there are enough (gen_config_sender()). At a given rate they share one play
  * list and its schedule, so that together they send what one would.
  */
 #ifndef GEN_TRAFFIC_H

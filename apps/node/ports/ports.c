@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
@@ -29,8 +30,13 @@ struct port {
 	struct port_spec spec;
 	bool configured; /* `spec` describes the device */
 	bool running;
+	bool watched; /* runs, and belongs to the program beside which this node is a secondary process */
 	int timesync; /* 0: its clock runs; otherwise a negative error number */
 };
+
+/* Those with an owner as well: beside a program with net_crossover's ports=a, the node uses a port that the program does not see. */
+#define foreach_port(port)                                                                                   \
+	for ((port) = rte_eth_find_next(0); (port) < RTE_MAX_ETHPORTS; (port) = rte_eth_find_next((port) + 1))
 
 static struct port ports[RTE_MAX_ETHPORTS];
 static struct ports_plan plan; /* of the present configuration */
@@ -77,7 +83,7 @@ json_t *ports_hello(json_t *absent)
 	json_t *list = json_array();
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port) {
+	foreach_port (port) {
 		json_t *entry = hello_port(port, absent);
 
 		if (entry)
@@ -303,22 +309,44 @@ static bool must_change(uint16_t port)
 	return plan.ports[port].wanted && !is_ready(port);
 }
 
+/* Count what the program's ports do, too. A link is up only if both of its ports run. */
+static int watch_program(struct node_error *err)
+{
+	uint16_t port;
+
+	foreach_port (port) {
+		struct rte_eth_link link = {0};
+
+		ports[port].watched = rte_eal_process_type() == RTE_PROC_SECONDARY &&
+		                      !plan.ports[port].wanted && rte_eth_link_get_nowait(port, &link) == 0 &&
+		                      link.link_status == RTE_ETH_LINK_UP;
+		if (ports[port].watched && port_counters_learn(port, "ports", err))
+			return -1;
+	}
+	return 0;
+}
+
+static bool is_counted(uint16_t port)
+{
+	return ports[port].running || ports[port].watched;
+}
+
 int ports_apply(const struct ports_plan *wanted, struct node_error *err)
 {
 	uint16_t port;
 
 	plan = *wanted;
 	pools_free_retired();
-	RTE_ETH_FOREACH_DEV (port)
+	foreach_port (port)
 		if (!plan.ports[port].wanted || must_change(port))
 			stop_port(port);
-	RTE_ETH_FOREACH_DEV (port) {
+	foreach_port (port) {
 		if (!must_change(port) || setup_port(port, err) == 0)
 			continue;
 		stop_port(port);
 		return -1;
 	}
-	return 0;
+	return watch_program(err);
 }
 
 uint16_t ports_rx_queues(uint16_t port)
@@ -382,7 +410,7 @@ json_t *ports_links(void)
 	char name[RTE_ETH_NAME_MAX_LEN];
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port) {
+	foreach_port (port) {
 		struct rte_eth_link link = {0};
 		const bool is_up =
 		        rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
@@ -399,7 +427,7 @@ json_t *ports_footprint(void)
 	char name[RTE_ETH_NAME_MAX_LEN];
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port) {
+	foreach_port (port) {
 		if (ports[port].running)
 			json_object_set_new(object, port_name(port, name),
 			                    json_integer((json_int_t)posted_bytes(&ports[port])));
@@ -411,8 +439,8 @@ void ports_mark(void)
 {
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port)
-		if (ports[port].running)
+	foreach_port (port)
+		if (is_counted(port))
 			port_counters_mark(port);
 }
 
@@ -422,13 +450,16 @@ json_t *ports_report(void)
 	char name[RTE_ETH_NAME_MAX_LEN];
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port) {
-		if (!ports[port].running)
-			continue;
-		json_t *report = port_counters_report(port, ports[port].spec.rx_queues);
+	foreach_port (port) {
+		struct rte_eth_dev_info info;
 
-		json_object_set_new(report, "posted_bytes",
-		                    json_integer((json_int_t)posted_bytes(&ports[port])));
+		if (!is_counted(port) || rte_eth_dev_info_get(port, &info) != 0)
+			continue;
+		json_t *report = port_counters_report(port, info.nb_rx_queues);
+
+		if (ports[port].running) /* the mempool of a program is not known here */
+			json_object_set_new(report, "posted_bytes",
+			                    json_integer((json_int_t)posted_bytes(&ports[port])));
 		json_object_set_new(object, port_name(port, name), report);
 	}
 	return object;
@@ -439,17 +470,25 @@ uint64_t ports_movement(void)
 	uint64_t frames = 0;
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port)
-		if (ports[port].running)
+	foreach_port (port)
+		if (is_counted(port))
 			frames += port_counters_movement(port);
 	return frames;
+}
+
+void ports_stop(void)
+{
+	uint16_t port;
+
+	foreach_port (port)
+		stop_port(port);
 }
 
 void ports_close(void)
 {
 	uint16_t port;
 
-	RTE_ETH_FOREACH_DEV (port) {
+	foreach_port (port) {
 		stop_port(port);
 		port_counters_forget(port);
 		rte_eth_dev_close(port);

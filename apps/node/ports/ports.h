@@ -56,6 +56,9 @@ json_t *ports_report(void);
 /* Return a number that grows with each frame received, missed or sent by any running port. */
 uint64_t ports_movement(void);
 
+/* Stop all ports that run. */
+void ports_stop(void);
+
 /* Stop and close everything. */
 void ports_close(void);
 

@@ -71,6 +71,7 @@ class PointObservations:
         llc_bytes: size of the last-level cache.
         llc_ways: its ways; None if unknown.
         nic_link: the PCIe link of the NIC (collector pcie); None if unknown.
+        wire_lcores: generator lcores that play the wire of a virtual NIC; 0 if none does.
         without_hardware: why no PCIe, IOMMU or DDIO of real hardware is behind the NIC; empty if it may be real.
         not_its_maximum: why the load is not a share of the DUT's maximum; empty if it is one.
         before: the point that differs only in having the fewest cores.
@@ -96,6 +97,7 @@ class PointObservations:
     llc_bytes: float | None = None
     llc_ways: int | None = None
     nic_link: PcieLink | None = None
+    wire_lcores: int = 0
     without_hardware: str = ""
     not_its_maximum: str = ""
     before: "PointObservations | None" = None

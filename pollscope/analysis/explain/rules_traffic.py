@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge stages in front of the DUT: the requested load, the generator, the line."""
 
+from collections.abc import Iterator
+
 from pollscope.analysis.explain.finding import RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.saturation import UNSENT_LIMIT
-from pollscope.base.units import human, human_share
+from pollscope.base.units import counted, human, human_share
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.search import SATURATED_MISSED_SHARE
 
+# Organisations that cannot have `feed: infinite`.
+_ONLY_FROM_THE_WIRE = ("corec", "rebalanced")
 # A line is full from this share of its speed on.
 _LINE_SHARE = 0.98
 
@@ -39,9 +43,23 @@ def _generator(point: PointObservations) -> RuleJudgement:
     if whole and point.lost_elsewhere > SATURATED_MISSED_SHARE:
         return judged(RuleOutcome.OPEN, _elsewhere(point), sent)
     why = "it sends as much as it can, and the DUT misses none of it" if whole else "it sends less than was due"
-    return judged(
-        RuleOutcome.LIMITS, f"{why}: {sent}", unsent, point.text_if_known("imissed_share"), point.not_its_maximum
-    )
+    missed = point.text_if_known("imissed_share")
+    return judged(RuleOutcome.LIMITS, f"{why}: {sent}", unsent, missed, point.not_its_maximum, *_wire(point))
+
+
+def _wire(point: PointObservations) -> Iterator[str]:
+    """Yield that the wire of the virtual NIC is the limit, whether fewer DUT cores got more, and what lifts it."""
+    if not point.wire_lcores or point.param("generator_sleep"):
+        return
+    senders = f"{counted(point.wire_lcores, 'generator lcore')} {'writes' if point.wire_lcores == 1 else 'write'}"
+    yield f"the wire is the limit: {senders} all frames into the DUT's rings"
+    fewer, sent = point.before, point.known("offered_pps") or 0.0
+    if fewer is not None and (fewer.known("offered_pps") or 0.0) > sent:
+        cores = counted(fewer.param("cores") or 1, "DUT core")
+        yield f"with {cores} it sent more ({fewer.text('offered_pps')}): more receiving cores make the wire slower"
+    fed = bool(point.param("saturate")) and point.param("organisation") not in _ONLY_FROM_THE_WIRE
+    infinite = ", or `feed: infinite`, which fills the rings without a wire" if fed else ""
+    yield f"what lifts it: another generator lcore (`cpus: {{generator: [...]}}` in the testbed's file){infinite}"
 
 
 def _generator_is_away(point: PointObservations) -> bool:

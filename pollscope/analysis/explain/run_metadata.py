@@ -105,7 +105,14 @@ def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
         "params": {**(record.get("params") or {}), **record["factors"]},
         "links": links,
         "nic_link": _nic_link(record),
+        "wire_lcores": _wire_lcores(run, record),
     } | no_link
+
+
+def _wire_lcores(run: RunFolder, record: Record) -> int:
+    """Return the number of generator lcores whose sending is the virtual NIC's DMA."""
+    generator = (record.get("config") or {}).get("gen") or {}
+    return len(generator.get("lcores", ())) if HostMetadata(run.meta).virtual_nic else 0
 
 
 def _nic_link(record: Record) -> PcieLink | None:

@@ -172,6 +172,7 @@ TRAFFIC: dict[str, Compute] = {
         trial.gen_sum("unsent") / nonzero(trial.gen_sum("intended"), "no packet was due in the window")
     ),
     "rate_error": _rate_error,
+    "generator_lcores": lambda trial: len(trial.generators),
     "generator_gap_longest_ns": lambda trial: max(
         at(lcore, ("host_gaps", "longest_ns")).number() for lcore in trial.generators
     ),

@@ -14,8 +14,9 @@ from ruamel.yaml import YAML
 from pollscope.base import document as documents
 from pollscope.base.errors import UsageError
 from pollscope.base.fields import StrictModel
+from pollscope.base.names import did_you_mean
 from pollscope.base.paths import carried
-from pollscope.spec.checks import did_you_mean, plain_message
+from pollscope.spec.checks import plain_message
 
 _GROUPS = ("dut", "generator")
 _PCI = r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$"

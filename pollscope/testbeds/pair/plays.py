@@ -184,7 +184,7 @@ def _ansible(
 ) -> int:
     program = Path(sys.executable).with_name("ansible-playbook")
     if not program.exists():
-        remedy = "pip install ansible-core" if INSTALLED else BUILD_COMMAND
+        remedy = "pip install ansible-core; a bundle takes none along" if INSTALLED else BUILD_COMMAND
         raise HostError("ansible-core is not installed", str(program), remedy)
     tree = source_tree()
     command = [str(program), "-i", str(inventory.path.resolve()), "-e", json.dumps(dict(variables)), *options]

@@ -94,17 +94,22 @@ class QueueCounts:
 
 
 class Probe:
-    """A session with the plug-in of one program; entering starts sampling, leaving ends it."""
+    """A session with the plug-in of one program; entering starts sampling, leaving ends it.
 
-    def __init__(self, connection: TelemetrySocket) -> None:
-        self._connection, self._session = connection, ""
+    Args:
+        connection: to the program.
+        settings: of the session, for example `period_us=10000`; default: the plug-in's.
+    """
+
+    def __init__(self, connection: TelemetrySocket, *settings: str) -> None:
+        self._connection, self._settings, self._session = connection, settings, ""
 
     def __enter__(self) -> Self:
         self._start()
         return self
 
     def _start(self) -> None:
-        self._session = str(_whole(self._request("start"), "session"))
+        self._session = str(_whole(self._request("start", *self._settings), "session"))
 
     def __exit__(self, *_error: object) -> None:
         # A program that has ended has nothing to stop, and a session that ended by its heartbeat is stopped.

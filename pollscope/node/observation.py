@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pollscope.attach.probe import Probe, ProbeInfo, QueueCounts, ThreadCounts, callback_cost, row_between
 from pollscope.base.errors import HostError
 from pollscope.base.units import counted
 from pollscope.host.telemetry_socket import TelemetrySocket
 from pollscope.metrics.probed import COLUMNS, ProbedClasses, ProbedThread, probed_classes
+from pollscope.node.probe import Probe, ProbeInfo, QueueCounts, ThreadCounts, callback_cost, row_between
 
 _WRAP = 1 << 64
 _PORT_COUNTERS = ("ipackets", "opackets", "imissed", "ibytes", "obytes")
@@ -243,3 +243,70 @@ def _thread_share(
         sampled["interruptions"] / sampled_s if sampled_s else 0.0,
         after.longest_cycles / info.tsc_hz * 1e9,
     )
+
+
+def thread_result(
+    readings: Sequence[CounterReading],
+    thread: ThreadShare,
+    threads: Sequence[ThreadShare],
+    rates: Mapping[int, Mapping[str, float]],
+    info: ProbeInfo,
+) -> dict[str, Any]:
+    """Return the result of one thread. It gets a share of its ports' bytes and sent packets, by its share of received
+    packets.
+    """
+    cycles = round((readings[-1].t_ns - readings[0].t_ns) / 1e9 * info.tsc_hz)
+    seconds = cycles / info.tsc_hz
+    known = all(each.probed.rx_pps is not None for each in threads)
+    received = sum(each.probed.rx_pps or 0.0 for each in threads) if known else 0.0
+    polled = {queue.port for each in threads for queue in each.queues}
+    totals = {
+        "tx_packets": _total(rates, "opackets", rates),
+        "tx_bytes": _total(rates, "obytes", rates),
+        "rx_bytes": _total(rates, "ibytes", polled),
+    }
+    part = (thread.probed.rx_pps or 0.0) / received if received else 0.0
+    moved = {name: rate * seconds * part for name, rate in totals.items() if rate is not None and received}
+    return {
+        "window": {"start_tsc": 0, "end_tsc": cycles, "tsc_hz": info.tsc_hz},
+        "dut": {"lcores": [_lcore(thread, cycles, seconds, moved)]},
+        "ports_per_s": {str(port): dict(each) for port, each in rates.items()},
+    }
+
+
+def _total(rates: Mapping[int, Mapping[str, float]], name: str, ports: Collection[int]) -> float | None:
+    found = [rates[port][name] for port in ports if name in rates.get(port, {})]
+    return sum(found) if found else None
+
+
+def _lcore(thread: ThreadShare, cycles: int, seconds: float, moved: Mapping[str, float]) -> dict[str, Any]:
+    counts, probed = thread.counts, thread.probed
+    sampled = dict(zip(COLUMNS, probed.blocks.sum(axis=0), strict=True))
+    share = cycles / sampled["sampled_cycles"] if sampled["sampled_cycles"] else 0.0
+    return {
+        **({} if counts.lcore is None else {"lcore": counts.lcore}),
+        "cpu": counts.cpu,
+        "thread": counts.name,
+        "accounting": "probe",
+        "queues": probed.queues,
+        "cycles": {"total": cycles},
+        # Sampled, and extended to the window.
+        "interruptions": {
+            "count": sampled["interruptions"] * share,
+            "cycles": sampled["interrupted_cycles"] * share,
+        },
+        **({} if probed.rx_pps is None else {"rx_packets": probed.rx_pps * seconds}),
+        **moved,
+        "probe": {
+            "tsc_hz": probed.tsc_hz,
+            "callback_cycles": vars(probed.callback_cycles),
+            "tx_callback_cycles": probed.tx_callback_cycles,
+            "max_burst": probed.max_burst,
+            "queues": probed.queues,
+            "loaded_queues": probed.loaded_queues,
+            "rx_pps": {"absent": "the packets that the ports count cannot be divided among the threads"}
+            if probed.rx_pps is None
+            else probed.rx_pps,
+            "blocks": probed.blocks.tolist(),
+        },
+    }
