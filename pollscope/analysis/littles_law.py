@@ -22,14 +22,7 @@ from pollscope.store.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class TxPoint:
-    """Hold one column of a TX scaling table: rates of a NIC for a number of sending cores.
-
-    Attributes:
-        tx_cores: cores that send.
-        tx_rate_pps: packets per second.
-        rate_bits_per_s: data that the NIC reads over PCIe, in bits per second.
-        latency_ns: mean latency of those reads.
-    """
+    """Hold one measured point: sending cores, packets and bits read over PCIe per second, mean latency of a read."""
 
     tx_cores: int
     tx_rate_pps: float
@@ -39,15 +32,7 @@ class TxPoint:
 
 @dataclass(frozen=True)
 class Outstanding:
-    """Little's law at one point, and how the point compares with the first one of its table.
-
-    Attributes:
-        point: what was measured.
-        reads: outstanding reads.
-        tag_share: reads over the limit of tags; 1 when no further read can be asked for.
-        rate_ratio: packet rate over that of the first point.
-        latency_growth: latency over that of the first point, minus 1.
-    """
+    """Hold Little's law at a point: reads, their share of the tags, rate and latency against the first point."""
 
     point: TxPoint
     reads: float
@@ -57,16 +42,7 @@ class Outstanding:
 
 
 def scaling(points: Sequence[TxPoint], request_bytes: float, tag_limit: int) -> list[Outstanding]:
-    """Apply Little's law to each point of a measured table, in order; compare with the first point.
-
-    Args:
-        points: at least one.
-        request_bytes: size of a read.
-        tag_limit: reads that can be under way at most.
-
-    Raises:
-        ValueError: no point, a limit below 1, a first rate or latency of zero, or a value that is no quantity.
-    """
+    """Apply Little's law to each point of a measured table, in order; compare with the first point."""
     if not points:
         raise ValueError("the table has no point")
     if tag_limit < 1:
@@ -96,15 +72,7 @@ def paper_points() -> list[TxPoint]:
 
 
 def points_of_run(run: RunFolder, where: Mapping[str, Level] | None = None) -> list[TxPoint]:
-    """Return one point per number of sending cores of a run, with the means over its trials.
-
-    Args:
-        run: one of row I-T1 or I-F5, for instance.
-        where: levels of the other factors, where the run swept others.
-
-    Raises:
-        UsageError: as `rows_by_cores`, for the rate, the bytes read over PCIe, or their latency.
-    """
+    """Return one point per number of sending cores of a run, with the means over its trials."""
     metrics = ("tx_pps", "pcie_dma_read_bytes_per_s", "nic_pcie_latency_ns")
     means = [rows_by_cores(run, each, where).groupby("factor.cores")[f"metric.{each}"].mean() for each in metrics]
     together = pd.concat(means, axis=1, join="inner").sort_index()
@@ -130,7 +98,6 @@ class Recomputed:
 
     @property
     def off(self) -> float:
-        """Return by what share the printed number differs from the computed one."""
         return self.printed / self.computed - 1
 
 
@@ -149,15 +116,7 @@ def paper_arithmetic() -> list[Recomputed]:
 
 
 def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, float]:
-    """Return the share of each limit in use: tags of a PCIe function, WQEs of the NIC, credits.
-
-    Args:
-        outstanding: requests under way, each of which takes one of everything.
-        limits: how many there are of each, by name.
-
-    Raises:
-        ValueError: a limit below 1, or a number that is no quantity.
-    """
+    """Return the share of each limit in use: tags of a PCIe function, WQEs of the NIC, credits."""
     if not (math.isfinite(outstanding) and outstanding >= 0):
         raise ValueError(f"outstanding is {outstanding}; it must be a number of at least 0")
     for name, limit in limits.items():
@@ -172,10 +131,6 @@ def three_ways() -> pd.DataFrame:
     The NIC's bandwidth and the bytes of pcm-iio are divided by the size of a read; an IOTLB look-up is a read. Look-ups
     agree with the NIC and bytes do not: pcm-iio counts about 47 bytes a look-up. Why is open: the text does not say
     which transactions the tool leaves out.
-
-    Returns:
-        One row per way and number of sending cores: `way`, `tx_cores`, `reads_per_s`, `latency_ns`,
-        `outstanding_reads`, and the share in use of the limits that the text states, `tags_share` and `wqes_share`.
     """
     table, given = stated("intrahost", "I-T1"), stated("intrahost", "I-LL")
     size = given["request_bytes"]
@@ -197,23 +152,16 @@ def three_ways() -> pd.DataFrame:
 
 
 def in_flight(rate_per_s: float, time_ns: float) -> float:
-    """Return events in flight by Little's law: walks in flight = misses per second x time of a walk.
-
-    Raises:
-        ValueError: a value is negative or no number.
-    """
+    """Return events in flight by Little's law: walks in flight = misses per second x time of a walk."""
     return outstanding_requests(rate_per_s * BITS_PER_BYTE, time_ns, 1)
 
 
 @dataclass(frozen=True)
 class WalkShare:
-    """Predict a read's latency at two points from page walks of a given length.
+    """Hold what page walks of a given length add to the mean read at two points.
 
-    Attributes:
-        in_flight: walks under way at both points.
-        latency_ns: what walks add to the mean read at both points.
-        growth_share: the share of the growth of latency that they explain.
-        walk_ns_needed: how long a walk would have to be at the second point to explain all of it.
+    `growth_share` is the share of the growth of latency that they explain, `walk_ns_needed` the length at the second
+    point that would explain all of it.
     """
 
     in_flight: tuple[float, float]
@@ -228,17 +176,7 @@ def walk_share(
     latency_ns: tuple[float, float],
     walk_ns: float,
 ) -> WalkShare:
-    """Return the share of a latency increase that page walks explain: more reads miss, each walk as long as before.
-
-    Args:
-        misses_per_s: walks begun at both points.
-        reads_per_s: reads at both points, of which those walks delay one each.
-        latency_ns: mean latency of a read at both points; the second is the higher one.
-        walk_ns: time of a walk.
-
-    Raises:
-        ValueError: a value is no quantity, no read or no miss, or latency that did not grow.
-    """
+    """Return the share of a latency increase that page walks explain: more reads miss, each walk as long as before."""
     if not all(math.isfinite(rate) and rate > 0 for rate in (*misses_per_s, *reads_per_s)):
         raise ValueError("misses and reads a second have to be numbers above 0")
     flying = in_flight(misses_per_s[0], walk_ns), in_flight(misses_per_s[1], walk_ns)

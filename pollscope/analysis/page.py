@@ -21,12 +21,6 @@ def page_html(template: str, svgs: str, filters: dict[str, Any] | None = None, *
 
     Its Content-Security-Policy admits the page's own style and script by their hashes. A script that gets into the page
     in spite of the escaping does not run, and the page loads nothing from elsewhere.
-
-    Args:
-        template: name of the template.
-        svgs: all figures of the page, whose letters the embedded font has.
-        filters: of the template, by name.
-        values: what the template shows.
     """
     pages = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -56,11 +50,7 @@ def with_code(text: str) -> Markup:
 
 
 def write_page(html: str, target: Path) -> Path:
-    """Write a page by atomic replacement and return its path.
-
-    Raises:
-        HostError: the file cannot be written.
-    """
+    """Write a page by atomic replacement and return its path."""
     with written(target) as new:
         new.write_text(html, encoding="utf-8")
     return target

@@ -51,11 +51,7 @@ SETTINGS = {
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
-    """Return every run below the folders: of results, of a spec, or of a run itself.
-
-    Raises:
-        UsageError: a folder that is not there, or holds no run.
-    """
+    """Return every run below the folders: of results, of a spec, or of a run itself."""
     found: dict[Path, None] = {}
     for place in places:
         if not place.is_dir():
@@ -73,9 +69,6 @@ def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the tables `trials` (store-format.md, and `spec`, `host`) and `runs` (_RUN_COLUMNS), for read_only().
 
     A table of a run that is missing or out of date is derived again; it is kept in memory where the run is not ours.
-
-    Raises:
-        UsageError: no run folder, one of another format, or the same run twice.
     """
     rows = _runs_table(runs)
     with (
@@ -111,11 +104,7 @@ def opened(runs: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def check_reads_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Refuse all but one statement that only reads.
-
-    Raises:
-        UsageError: SQL that cannot be parsed, several statements, or one that does more than read the runs.
-    """
+    """Refuse all but one statement that only reads."""
     if "\0" in sql or any("\ud800" <= each <= "\udfff" for each in sql):
         raise UsageError("holds a byte that is not a character", "SQL", REMEDY)
     try:
@@ -152,11 +141,7 @@ def sql_error(error: Exception) -> UsageError:
 
 
 def read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyConnection:
-    """Execute one statement that only reads; the answer is fetched from what is returned.
-
-    Raises:
-        UsageError: SQL that is wrong, that writes, or that reads more than the tables (see check_reads_only).
-    """
+    """Execute one statement that only reads; the answer is fetched from what is returned."""
     check_reads_only(connection, sql)
     try:
         connection.execute("BEGIN TRANSACTION READ ONLY")
@@ -166,11 +151,7 @@ def read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBP
 
 
 def write_parquet(connection: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
-    """Write the answer of one statement that only reads into a parquet file, piece by piece.
-
-    Raises:
-        UsageError: as read_only().
-    """
+    """Write the answer of one statement that only reads into a parquet file, piece by piece."""
     import pyarrow.parquet
 
     check_reads_only(connection, sql)
@@ -203,15 +184,11 @@ def _runs_table(runs: Sequence[Path]) -> list[list[str | None]]:
         if run_id in places:
             raise UsageError(f"is the same run as {places[run_id]}", str(run), "its trials would count twice")
         places[run_id] = run
-        rows.append(_run_row(run, meta))
+        host = HostMetadata(meta)
+        known = {**meta, "spec": meta["spec_name"], "testbed": host.testbed_name, "host": host.processor}
+        known["folder"] = str(run)
+        rows.append([None if known.get(name) is None else str(known[name]) for name in _RUN_COLUMNS])
     return rows
-
-
-def _run_row(run: Path, meta: dict[str, Any]) -> list[str | None]:
-    host = HostMetadata(meta)
-    known = {**meta, "spec": meta["spec_name"], "testbed": host.testbed_name, "host": host.processor}
-    known["folder"] = str(run)
-    return [None if known.get(name) is None else str(known[name]) for name in _RUN_COLUMNS]
 
 
 def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> Path:
@@ -226,7 +203,6 @@ def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -
 
 
 def _links(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> bool:
-    """Link to the table of a run if it is up to date."""
     if not is_newer_than_sources(run):
         return False
     place.symlink_to((run / TABLE_FILE).resolve())

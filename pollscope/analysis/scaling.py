@@ -14,7 +14,6 @@ from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import Level, absence, data_of, factors
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human
-from pollscope.stats.estimates import Estimate
 from pollscope.stats.scaling_laws import FEWEST_POINTS, ScalingLaw, fit_amdahl, fit_usl
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
@@ -37,13 +36,6 @@ def contributions(table: pd.DataFrame) -> pd.DataFrame:
     Trials with the same number of cores count as one longer trial. The contributions add up to `efficiency` - 1:
     each is the logarithm of its ratio times the logarithmic mean of efficiency and 1 (Ang 2005, Energy Policy 33, the
     LMDI method), so none depends on the order in which they are taken.
-
-    Returns:
-        One row for each number of cores, rising: `cores`, `efficiency`, `useful_ratio`, `cycles_ratio`,
-        `frequency_ratio`, `unexplained_ratio`, and a `..._contribution` of each.
-
-    Raises:
-        UsageError: a column is missing, a value is no quantity, or no row is of one core.
     """
     whole = _together(_checked(table, COLUMNS))
     if 1 not in whole.index:
@@ -73,18 +65,7 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def points(table: pd.DataFrame, limit_pps: float | None = None) -> pd.DataFrame:
-    """Return the points that a law is fitted to.
-
-    Args:
-        table: with _FIT_COLUMNS.
-        limit_pps: what the line or the NIC carries at most; a rate within _AT_LIMIT of it, or above, is censored.
-
-    Returns:
-        One row for each number of cores, rising: `cores`, `rate_pps` (mean), `censored`.
-
-    Raises:
-        UsageError: a column is missing, or a value is no quantity.
-    """
+    """Return the points that a law is fitted to: `cores`, `rate_pps` (mean), and `censored`, by rising cores."""
     if limit_pps is not None and not (np.isfinite(limit_pps) and limit_pps > 0):
         raise UsageError(f"the limit is {limit_pps} packets per second", remedy="give a number above 0, or none")
     found = _checked(table, _FIT_COLUMNS).groupby("cores").mean().reset_index()
@@ -93,15 +74,7 @@ def points(table: pd.DataFrame, limit_pps: float | None = None) -> pd.DataFrame:
 
 
 def laws(table: pd.DataFrame, limit_pps: float | None = None) -> dict[str, ScalingLaw]:
-    """Fit Amdahl's law and the Universal Scalability Law (pollscope/stats/scaling_laws.py); return them by name.
-
-    Args:
-        table: with _FIT_COLUMNS.
-        limit_pps: as for points().
-
-    Raises:
-        UsageError: as points(), or fewer free points than a law is fitted to.
-    """
+    """Fit Amdahl's law and the Universal Scalability Law (pollscope/stats/scaling_laws.py); return them by name."""
     found = points(table, limit_pps)
     free, censored = int((~found["censored"]).sum()), int(found["censored"].sum())
     if free < FEWEST_POINTS:
@@ -115,75 +88,41 @@ def laws(table: pd.DataFrame, limit_pps: float | None = None) -> dict[str, Scali
 
 
 def law_parameters(found: Mapping[str, ScalingLaw]) -> pd.DataFrame:
-    """Return the parameters of fitted laws with 95 % intervals; gamma is in packets per second.
-
-    Returns:
-        One row per law and parameter: `law`, `parameter`, `value`, `low`, `high`, `absent` (the reason, else empty),
-        `residual`, `free`, `censored`.
-    """
+    """Return the parameters of fitted laws with 95 % intervals; gamma is in packets per second."""
     lines = []
     for name, law in found.items():
         known = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak_cores": law.peak_cores}
         for parameter, estimate in known.items():
             if estimate is None and law.kappa is None:
                 continue
-            lines.append({"law": name, "parameter": parameter, **_numbers(estimate), **_absent(law, estimate)})
+            numbers = {end: getattr(estimate, end, float("nan")) for end in ("value", "low", "high")}
+            fit = {"residual": law.residual, "free": law.free, "censored": law.censored}
+            absent = "" if estimate else law.no_peak
+            lines.append({"law": name, "parameter": parameter, **numbers, "absent": absent, **fit})
     return pd.DataFrame(lines)
-
-
-def _numbers(estimate: Estimate | None) -> dict[str, float]:
-    nothing = float("nan")
-    values = (estimate.value, estimate.low, estimate.high) if estimate else (nothing, nothing, nothing)
-    return dict(zip(("value", "low", "high"), values, strict=True))
-
-
-def _absent(law: ScalingLaw, estimate: Estimate | None) -> dict[str, str | float | int]:
-    reason = "" if estimate else law.no_peak
-    return {"absent": reason, "residual": law.residual, "free": law.free, "censored": law.censored}
 
 
 def scaling_of_run(run: RunFolder, rate: str = "rx_pps", where: Mapping[str, Level] | None = None) -> pd.DataFrame:
     """Return the trials of a run that swept `cores` as a table for the functions above.
 
-    Cycles are those of the time-stamp counter, so `frequency_hz` is its rate; a slower core needs more of them.
-
-    Args:
-        run: a run folder.
-        rate: the metric that scales; contributions() hold exactly for `rx_pps`, over whose packets cycles are counted.
-        where: levels of the other factors, where the run swept others.
-
-    Raises:
-        UsageError: the run did not sweep cores, swept another factor that `where` does not fix, or has no such trial.
+    Cycles are those of the time-stamp counter, so `frequency_hz` is its rate (NaN if unknown); a slower core needs more
+    of them.
     """
     rows = rows_by_cores(run, rate, where)
+    model = (run.meta.get("testbed") or {}).get("model") or {}
     return pd.DataFrame(
         {
             "cores": rows["factor.cores"].astype(float).to_numpy(),
             "rate_pps": rows[f"metric.{rate}"].to_numpy(),
             "useful_share": rows["metric.useful_share"].to_numpy(),
             "cycles_per_useful_packet": rows["metric.cycles_per_packet_useful"].to_numpy(),
-            "frequency_hz": _tsc_hz(run),
+            "frequency_hz": float((run.meta.get("node_hello") or model).get("tsc_hz", float("nan"))),
         }
     )
 
 
-def _tsc_hz(run: RunFolder) -> float:
-    """Return the rate of the time-stamp counter: of the node, of the modelled machine, or NaN where it is unknown."""
-    model = (run.meta.get("testbed") or {}).get("model") or {}
-    return float((run.meta.get("node_hello") or model).get("tsc_hz", float("nan")))
-
-
 def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None = None) -> pd.DataFrame:
-    """Return the trials of a run that swept `cores` which have a metric.
-
-    Args:
-        run: a run folder.
-        metric: a name of the dictionary.
-        where: levels of the other factors, where the run swept others. Those that are zipped with cores move with it.
-
-    Raises:
-        UsageError: the run did not sweep cores, swept another factor that `where` does not fix, or has no such trial.
-    """
+    """Return the trials of a run that swept `cores` which have a metric."""
     rows, place = data_of(current_table(run), metric), str(run.path)
     swept = [name for name in factors(rows) if rows[f"factor.{name}"].nunique() > 1]
     if "cores" not in swept:

@@ -21,10 +21,6 @@ def point_table(run: RunFolder, metrics: Sequence[str]) -> pd.DataFrame:
     Returns:
         One row per point and metric that was measured there: the levels, `metric`, `unit`, `mean`, `low`, `high`, `n`.
         Without an interval its ends are NaN.
-
-    Raises:
-        UsageError: the run folder contradicts its formats.
-        KeyError: no metric has that name.
     """
     rows = measured(current_table(run))
     lines = []
@@ -39,11 +35,7 @@ def point_table(run: RunFolder, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def verdict_table(run: RunFolder) -> pd.DataFrame:
-    """Return every claim of the run's rows with its verdict and the value found.
-
-    Raises:
-        UsageError: the run folder contradicts its formats.
-    """
+    """Return every claim of the run's rows with its verdict and the value found."""
     lines = [
         {
             "claim": verdict.claim.id,
@@ -57,14 +49,7 @@ def verdict_table(run: RunFolder) -> pd.DataFrame:
 
 
 def limits_table(run: RunFolder) -> pd.DataFrame:
-    """Return what limits the DUT at every point, with the first number of each stage that limits or may limit.
-
-    Returns:
-        One row per point: `point`, `trials`, `summary`, `evidence`.
-
-    Raises:
-        UsageError: the run folder contradicts its formats.
-    """
+    """Return what limits the DUT at every point, with the first number of each stage that limits or may limit."""
     lines = [
         {
             "point": each.label,

@@ -26,12 +26,6 @@ from pollscope.collectors.window import Plausibility, Series, WindowSeries
 from pollscope.host.disk_folder import folder_on_disk
 from pollscope.host.lock import HostLock
 
-EXAMPLES = (
-    "pollscope collect                                     what can be read here, and why not",
-    "pollscope collect ethtool kernel-load --seconds 5 --out samples.parquet",
-    "pollscope collect pcm-iio --replay recorded.csv       the output of a tool, recorded elsewhere",
-)
-
 
 def collect(
     names: CollectorNames = None,
@@ -61,9 +55,9 @@ def collect(
         if len(collectors) != 1:
             raise UsageError("--replay feeds one collector", "", "name one")
         collectors = [Replay(collectors[0], replay)]
-    if out is not None and out.suffix not in (".csv", ".jsonl", ".parquet"):
-        raise UsageError(f"unknown ending {out.suffix!r}", str(out), "use one of .csv, .jsonl, .parquet")
     if out is not None:
+        if out.suffix not in (".csv", ".jsonl", ".parquet"):
+            raise UsageError(f"unknown ending {out.suffix!r}", str(out), "use one of .csv, .jsonl, .parquet")
         check_place(out)
     _refuse_absent(collectors)
     with nullcontext() if replay else _alone(f"collect {' '.join(names)}"), _recordings(raw) as folder:
@@ -74,7 +68,6 @@ def collect(
                 count = write_samples(new, session.samples())
             typer.echo(f"{count} samples in {out}")
         window = WindowSeries(session.samples(), session.outcomes.values())
-    _print(window)
     delivered = _report(session.outcomes, window)
     if not whole:
         raise typer.Exit(ExitCode.INTERRUPTED)
@@ -84,11 +77,7 @@ def collect(
 
 @contextmanager
 def _alone(what: str) -> Iterator[None]:
-    """Hold the host lock, because counters are few; continue without it if this user may not open it.
-
-    Raises:
-        HostError: a run or another collection measures on the host, or a play changes it.
-    """
+    """Hold the host lock, because counters are few; continue without it if this user may not open it."""
     from pollscope.knobs import KnobHost
     from pollscope.knobs.session import require_nobody_between
 
@@ -119,11 +108,7 @@ def _refuse_absent(collectors: list[Collector]) -> None:
 
 @contextmanager
 def _recordings(raw: Path | None) -> Iterator[Path]:
-    """Yield the folder of the recordings; remove a temporary one unless the samples could not be written.
-
-    Raises:
-        HostError: as the block, with the folder of the kept recordings.
-    """
+    """Yield the folder of the recordings; remove a temporary one unless the samples could not be written."""
     if raw is not None:
         yield raw
         return
@@ -152,11 +137,6 @@ def _record(session: CollectorSession, seconds: float) -> bool:
     return True
 
 
-def _print(window: WindowSeries) -> None:
-    for (source, path, metric), series in window.series.items():
-        typer.echo(f"{source:14} {path:32} {metric:40} {_value(series)}")
-
-
 def _value(series: Series) -> str:
     if not series.count:
         return series.text or (f"absent: {series.reason}" if series.reason else "(empty)")
@@ -169,7 +149,9 @@ def _value(series: Series) -> str:
 
 
 def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> bool:
-    """Print outcomes and implausible values on standard error; return whether every collector delivered."""
+    """Print the window, and outcomes and implausible values on standard error; return whether all delivered."""
+    for (source, path, metric), series in window.series.items():
+        typer.echo(f"{source:14} {path:32} {metric:40} {_value(series)}")
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)
         cost = "CPU use not measured" if share is None else f"{share:.2%} of a core"

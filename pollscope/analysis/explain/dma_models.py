@@ -41,11 +41,7 @@ def _frame(point: PointObservations) -> int:
 
 
 def link_share(point: PointObservations) -> tuple[float, str]:
-    """Return the share of the link that the measured packets take, and a sentence that states it.
-
-    Raises:
-        NotMeasured: the link, the size of frames or the packets are not known.
-    """
+    """Return the share of the link that the measured packets take, and a sentence that states it."""
     if point.nic_link is None:
         raise NotMeasured("the link of the NIC is not recorded (collector pcie, as root)")
     frame = _frame(point)

@@ -30,8 +30,7 @@ _EDGE = 0.03  # share of the axis: room for the mark of a value at the limit of 
 def draw_comparison(differences: Sequence[Difference]) -> Figure:
     """Draw, for each metric and point, the sides with their intervals and beside them the ratios to the first.
 
-    Args:
-        differences: at least one; of many, those of `told_most` are drawn.
+    Of many differences, those of `told_most` are drawn.
     """
     differences = told_most(differences)
     by_metric = {each.metric: [other for other in differences if other.metric == each.metric] for each in differences}
@@ -71,7 +70,6 @@ def _points(found: Sequence[Difference]) -> list[str]:
 
 
 def _ranks(differences: Sequence[Difference]) -> dict[str, int]:
-    """Return name of a side -> its place in the order of colours."""
     names = dict.fromkeys(name for each in differences for name in (each.first_name, each.second_name))
     return {name: rank for rank, name in enumerate(names)}
 
@@ -96,7 +94,6 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
 
 
 def _amounts(axes: Axes, metric: Metric) -> None:
-    """Limit an axis to the possible values of its metric."""
     least, most = metric.limits
     low, high = axes.get_xlim()
     margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
@@ -145,7 +142,6 @@ def _say(axes: Axes, each: Difference, y: float) -> None:
 
 
 def _shift(rank: int, count: int) -> float:
-    """Return the offset of a side from the line of its point."""
     return _SPREAD * ((rank + 0.5) / count - 0.5)
 
 
