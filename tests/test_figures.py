@@ -18,7 +18,7 @@ from command_line import pollscope
 from pollscope.analysis.figures import Target, figure_of, figures_of, save_figure
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
-from pollscope.analysis.figures.socc19_tax import OTHER_DEFINITIONS
+from pollscope.analysis.figures.socc19 import OTHER_DEFINITIONS
 from pollscope.analysis.figures.style import PARTS, new_figure, spread_axis
 from pollscope.base.names import figure_rows
 from pollscope.store.run_folder import RunFolder, read_run
@@ -235,7 +235,7 @@ def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
         record["result"]["dut"]["lcores"][0]["pmu"] = {"window": counts, "multiplexed_share": 0.0}
     text = words(svg_of(run_of(tmp_path / "run", "S-F6", trials), "S-F6", tmp_path / "out"))
     assert "1 queue" in text
-    assert "average in SoCC'19, 2 to 2.6" in text
+    assert "SoCC'19: average, 2 to 2.6" in text
 
 
 @pytest.mark.parametrize(

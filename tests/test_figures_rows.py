@@ -13,7 +13,6 @@ from pollscope.analysis.figures import figure_of, inline_svg
 from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.finish import finish
-from pollscope.analysis.figures.hyperplane import distributions
 from pollscope.analysis.figures.pooled import pooled_latencies
 from pollscope.analysis.figures.style import look
 from pollscope.analysis.saturation import saturated_generator_points
@@ -73,7 +72,7 @@ def test_a_distribution_is_described_in_words(tmp_path: Path) -> None:
 def test_without_one_queue_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     trials = [record for record in shaped_trials(("SQ",)) if record["factors"]["queues"] > 1]
     text = words(svg_of(run_of(tmp_path / "run", "S-F9", trials), "S-F9", tmp_path / "out"))
-    assert "the run has no point with one queue" in text
+    assert "the run has no point with queues 1" in text
 
 
 @pytest.mark.one_in(2)
@@ -134,7 +133,7 @@ def shared_trials() -> list[dict[str, Any]]:
     ("row", "label", "stated"),
     [
         ("C-F5", "Mean latency (µs)", "flat up to 37 Mpps"),
-        ("C-F6", "95 % of the maximum", "35 Mpps on 4 cores and 30 Mpps on 8 cores"),
+        ("C-F6", "load 95 %", "35 Mpps on 4 cores and 30 Mpps on 8 cores"),
     ],
 )
 def test_latency_of_one_queue_is_drawn_beside_one_queue_per_core(
@@ -258,11 +257,11 @@ def test_llc_loads_are_drawn_where_they_are_counted(tmp_path: Path) -> None:
 def test_a_distribution_holds_every_packet_of_its_trials(tmp_path: Path) -> None:
     trials = latency_trials()
     trials.append(trials[0] | {"trial": "broken", "status": "failed", "reason": "hung"})
-    found = distributions(figure_data("H-F3c", run_of(tmp_path / "run", "H-F3c", trials)))
-    assert {queues: histogram.samples for queues, histogram in found.items()} == {10: 20, 100: 200}
-    curve = found[10].cumulative()
+    found = pooled_latencies(figure_data("H-F3c", run_of(tmp_path / "run", "H-F3c", trials)), ["queues"])
+    assert {at: histogram.samples for at, histogram in found.items()} == {(10,): 20, (100,): 200}
+    curve = found[10,].cumulative()
     assert curve[0][0] == pytest.approx(1000, rel=0.001) and curve[0][1] == 0.1
-    assert curve[-1] == (found[10].largest, 1.0)
+    assert curve[-1] == (found[10,].largest, 1.0)
     assert [share for _, share in curve] == sorted(share for _, share in curve)
 
 

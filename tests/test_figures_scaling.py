@@ -11,8 +11,8 @@ import pytest
 import synthetic_run as synthetic
 from test_figures import run_of, svg_of, words
 
-from pollscope.analysis.figures import hyperplane
-from pollscope.analysis.figures.data import figure_data
+from pollscope.analysis.figures import figure_of
+from pollscope.analysis.figures.figure import PaperFigure
 
 ROWS = ("S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18", "H-F3a")
 LEVELS: dict[str, dict[str, list[Any]]] = {
@@ -37,8 +37,8 @@ WORDS = {
         "rings kept full",
     ),
     "S-F17a": (
-        "Mean, 10 cores, one packet at a time",
-        "99th percentile, 10 cores, up to 32 packets at once",
+        "Mean, 10 cores, bursts of up to 1",
+        "99th percentile, 10 cores, bursts of up to 32",
         "SoCC'19: scale-up higher above 15 Mpps",
     ),
     "S-F17b": ("99th percentile, 10 cores", "scale-out (one queue per core)"),
@@ -107,6 +107,8 @@ def test_a_point_at_which_the_dut_kept_up_has_a_ring(row: str, tmp_path: Path) -
 
 def test_intervals_of_shapes_at_one_number_of_queues_stand_beside_each_other(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", "H-F3a", trials_at(crossed(LEVELS["H-F3a"])))
-    absolute = hyperplane.draw_shapes(figure_data("H-F3a", run)).axes[0]
+    figure = figure_of("H-F3a")
+    assert isinstance(figure, PaperFigure)
+    absolute = figure.draw(figure.data(run)).axes[0]
     whiskers = [np.asarray(line.get_xdata())[0] for line in absolute.lines if len(np.asarray(line.get_xdata())) == 2]
     assert len(whiskers) == len(set(whiskers)) == 12

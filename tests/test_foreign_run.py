@@ -17,7 +17,7 @@ from command_line import pollscope
 from pollscope.base.errors import HostError, PollscopeError, UsageError
 from pollscope.base.paths import cache_folder, is_shipped, kept_folder
 from pollscope.base.replacing import written
-from pollscope.cli.resume import next_steps
+from pollscope.cli.run_steps import next_steps
 from pollscope.host.files import write_through
 from pollscope.run.run import resume_run
 from pollscope.store.results_table import current_table

@@ -17,10 +17,9 @@ from pollscope.analysis.claims.evaluate import _finding
 from pollscope.analysis.claims.model import Claim
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
-from pollscope.analysis.drift import drift
 from pollscope.analysis.host_state import footing, host_state_table
 from pollscope.analysis.point_values import measured
-from pollscope.analysis.quality import cautions
+from pollscope.analysis.quality import cautions, drift
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.metrics.host_state import BETWEEN, Measured, judge_host_state, standing, trial_labels

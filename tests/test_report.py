@@ -28,10 +28,9 @@ from pollscope.analysis.compare import (
     compare_runs,
     comparison_text,
 )
-from pollscope.analysis.drift import drift
 from pollscope.analysis.page import TEMPLATES
 from pollscope.analysis.point_values import PointValues
-from pollscope.analysis.quality import cautions
+from pollscope.analysis.quality import cautions, drift
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
 from pollscope.cli.summary import show_summary

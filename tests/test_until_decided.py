@@ -15,7 +15,7 @@ from run_helpers import Cli
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.base.errors import UsageError
-from pollscope.cli.decided import open_claims, settings_until_decided
+from pollscope.cli.run_steps import open_claims, settings_until_decided
 from pollscope.plan.plan import Plan, make_plan
 from pollscope.run.looks import Looks, OpenClaim, declared_repeats, points_of
 from pollscope.spec import LoadedSpec, Overrides, load_text

@@ -72,15 +72,7 @@ Interval = list[float]
 
 
 def calibrate(runs: Sequence[RunFolder], only: Mapping[str, frozenset[str]]) -> dict[str, Any]:
-    """Return the content of a file for the testbed `model`.
-
-    Args:
-        runs: measured runs.
-        only: factor -> levels, as the report or the store writes them; trials at other levels are left out.
-
-    Raises:
-        UsageError: a run is modelled, is of another machine than the first, or the trials do not reveal a cost.
-    """
+    """Return the content of a file for the testbed `model`, from the trials at these levels of factors (`only`)."""
     _same_machine(runs)
     tables = [_table(run, only) for run in runs]
     trials = [trial for table in tables for trial in table]
@@ -178,7 +170,6 @@ class _RingEnd(NamedTuple):
 
 
 def _ring_ends(record: Trial, tsc_hz: float) -> list[_RingEnd]:
-    """Return the work at a ring of each lcore whose cycles are known."""
     trial, found = TrialObservations(record), []
     for lcore in trial.lcores:
         with suppress(NotMeasured, ZeroDivisionError):
@@ -304,7 +295,6 @@ def _by_queues(values: Mapping[int, Sequence[float]]) -> dict[str, Any]:
 
 
 def _intervals(found: Mapping[int, Interval | None]) -> dict[str, Any]:
-    """Return the known intervals in the form of a cost."""
     known = {queues: interval for queues, interval in sorted(found.items()) if interval is not None}
     return {"intervals": known} if known else {}
 
@@ -318,13 +308,11 @@ def _of_median(trials: Sequence[float]) -> Interval | None:
 
 
 def _ends(resampled: NDArray[np.float64]) -> Interval:
-    """Return the ends of the middle 95 %."""
     low, high = np.percentile(resampled, [2.5, 97.5])
     return [float(f"{low:.4g}"), float(f"{high:.4g}")]
 
 
 def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, Any]:
-    """Return the time in empty polls divided by their number."""
     values: dict[int, list[float]] = {}
     for trial in trials:
         if _tells_empty_polls(trial):
@@ -432,7 +420,6 @@ def _turns(trials: Sequence[Trial], source: str) -> dict[str, Any]:
 def _fits(
     names: tuple[str, str], rows: Mapping[int, Sequence[tuple[float, float]]], origin: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return both parts of a fit by number of queues."""
     fits = {queues: _fit(found) for queues, found in sorted(rows.items())}
     spreads = {queues: _fit_intervals(found) for queues, found in rows.items()}
     return {

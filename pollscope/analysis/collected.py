@@ -2,7 +2,7 @@
 """Read from the trial records which collectors delivered, their means by point, and values that cannot be true."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
@@ -86,35 +86,28 @@ def _delivery(name: str, known: Record, records: Sequence[Record]) -> Delivery:
 def means_tables(run: RunFolder) -> list[MeansTable]:
     """Return, for each point, the means over its trials of the metrics that are not zero everywhere."""
     points: dict[str, list[Record]] = {}
-    for record in last_attempts(run.trials):
+    records: Sequence[Record] = last_attempts(run.trials)
+    for record in records:
         if record["kind"] == "measure" and record["status"] in ("ok", "flagged") and record.get("collectors"):
-            points.setdefault(_label(record), []).append(record)
+            points.setdefault(levels_text(record["factors"]) or "all", []).append(record)
     names = run.meta.get("collectors", {})
     return [table for table in (_means_table(name, points) for name in names) if table.metrics]
 
 
-def _label(record: Record) -> str:
-    return levels_text(record["factors"]) or "all"
-
-
 def _means_table(name: str, points: Mapping[str, Sequence[Record]]) -> MeansTable:
-    found = {label: list(_means_of(name, records)) for label, records in points.items()}
+    found = {
+        label: [record["collectors"].get(name, {}).get("means", {}) for record in records]
+        for label, records in points.items()
+    }
     everywhere = [means for several in found.values() for means in several]
     units = {metric: mean["unit"] for means in everywhere for metric, mean in means.items() if mean["value"]}
     shown = list(units)[:_MOST_METRICS]
-    rows = [(label, [_mean_text(metric, means) for metric in shown]) for label, means in found.items()]
+    rows = []
+    for label, means in found.items():
+        values = [[float(each[metric]["value"]) for each in means if metric in each] for metric in shown]
+        rows.append((label, [human_number(fmean(each), 6) if each else "absent" for each in values]))
     heads = [f"{metric} ({units[metric]})" for metric in shown]
     return MeansTable(name, heads, rows, len(units) - len(shown))
-
-
-def _means_of(name: str, records: Iterable[Record]) -> Iterator[Mapping[str, Any]]:
-    for record in records:
-        yield record["collectors"].get(name, {}).get("means", {})
-
-
-def _mean_text(metric: str, means: Sequence[Mapping[str, Any]]) -> str:
-    values = [float(each[metric]["value"]) for each in means if metric in each]
-    return human_number(fmean(values), 6) if values else "absent"
 
 
 def doubts(run: RunFolder) -> list[Doubt]:

@@ -3,7 +3,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -12,7 +12,6 @@ import scipy  # scipy.stats is loaded when it is first needed: that takes a seco
 
 from pollscope.analysis.host_state import UNKNOWN_FOOTING, Footing, footing, labelled_together
 from pollscope.analysis.point_values import (
-    Level,
     PointValues,
     by_point,
     error_column,
@@ -25,30 +24,11 @@ from pollscope.analysis.point_values import (
 from pollscope.base.errors import UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.base.units import counted, human_number, human_share
-from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.dictionary import metric_dictionary, shown_metrics
 from pollscope.spec.points import level_text
-from pollscope.stats.estimates import (
-    CONFIDENCE,
-    NO_INTERVAL,
-    RESOLUTION,
-    Estimate,
-)
+from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, RESOLUTION, Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
-
-# Metrics that are compared by default: results, not descriptions of the configuration.
-DEFAULT_METRICS = (
-    "tax_share_running",
-    "poll_rate_running_hz",
-    "rx_pps",
-    "tx_pps",
-    "loss_share",
-    "latency_p50_ns",
-    "latency_p99_ns",
-    "ipc",
-    "iotlb_lookups_per_s",
-    "iotlb_misses_per_s",
-)
 
 _RUN_NAMES = ("run A", "run B")
 # Column of the number of a trial's baseline.
@@ -64,16 +44,10 @@ _FALSE_DISCOVERIES = 1 - CONFIDENCE
 class Difference:
     """Hold one metric at one point, on both sides.
 
-    Attributes:
-        change: second minus first.
-        ratio: second over first.
-        p: probability of means so far apart if they are equal (`PointValues.chance`), NaN with fewer than two trials
-            on a side. For means it is below 5 % exactly if the interval of `change` excludes 0.
-        adjusted: the same among all differences of the comparison (Benjamini & Hochberg 1995).
-        relative: both sides are shares of their own baselines, without a unit.
-        footing: whether both sides belong to the same host state.
-        flagged: disturbed trials of both sides.
-        samples: the values of both sides.
+    `p` is the probability of means so far apart if they are equal (`PointValues.chance`), NaN with fewer than two
+    trials on a side; for means it is below 5 % exactly if the interval of `change` excludes 0. `adjusted` is the same
+    among all differences of the comparison (Benjamini & Hochberg 1995). With `relative`, both sides are shares of their
+    baselines.
     """
 
     metric: str
@@ -92,7 +66,6 @@ class Difference:
     samples: tuple[PointValues, ...] = ()
 
     def ratio_at(self, confidence: float) -> Estimate:
-        """Return second over first with an interval of that level."""
         first, second = self.samples
         return second.over(first, confidence)
 
@@ -103,7 +76,6 @@ class Difference:
 
     @property
     def beyond_noise(self) -> bool:
-        """Return whether the difference exceeds noise, given all differences of its comparison."""
         return self.adjusted <= _FALSE_DISCOVERIES
 
     @property
@@ -162,17 +134,17 @@ def missing_levels(run: RunFolder, factor: str, metrics: Sequence[str]) -> list[
         there = by_point(data, metric)
         known = {sample.label() for sample in there}
         for group in dict.fromkeys(sample.label(factor) for sample in there if factor in sample.levels):
-            of_group = [levels for levels in every if factor in levels and _but(levels, factor) == group]
+            of_group = [
+                levels
+                for levels in every
+                if factor in levels and levels_text({name: levels[name] for name in levels if name != factor}) == group
+            ]
             found += [
                 Missing(metric, group or "all", f"{word} {level_text(factor, levels[factor])} has no {metric}")
                 for levels in of_group
                 if levels_text(levels) not in known
             ]
     return found
-
-
-def _but(levels: Mapping[str, Level], factor: str) -> str:
-    return levels_text({name: level for name, level in levels.items() if name != factor})
 
 
 def _by_metric(
@@ -188,7 +160,6 @@ def _by_metric(
 
 
 def _constants(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """Return the factors that have the same level everywhere."""
     names = dict.fromkeys(name for table in tables for name in factors(table))
     columns = {name: [table[f"factor.{name}"] for table in tables if f"factor.{name}" in table] for name in names}
     return [name for name, found in columns.items() if pd.concat(found).dropna().nunique() == 1]
@@ -311,7 +282,7 @@ def _levels(found: Sequence[PointValues], factor: str, metric: str) -> Iterator[
 
 
 def _chosen(metrics: Sequence[str] | None) -> list[str]:
-    return [metric_dictionary()[name].name for name in metrics or DEFAULT_METRICS]
+    return [metric_dictionary()[name].name for name in metrics or shown_metrics("comparison")]
 
 
 def _not_empty(found: list[Difference], complaint: str, metrics: Sequence[str] | None) -> list[Difference]:
@@ -369,9 +340,11 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     tested = [each for each in differences if not math.isnan(each.p) and each.is_fair]
     marked = sum(each.beyond_noise for each in differences)
     share = human_share(_FALSE_DISCOVERIES)
+    medians = any(sample.statistic == "median" for each in differences for sample in each.samples)
+    test = "medians, by their ranks (Mann-Whitney, or Welch)" if medians else "Welch's t test"
     lines = [
         f"{marked} of {counted(len(differences), 'difference')} exceed{'s' if marked == 1 else ''} noise (marked *): "
-        f"{_test_of(differences)}, corrected for the {len(tested)} tested differences of this comparison (false "
+        f"{test}, corrected for the {len(tested)} tested differences of this comparison (false "
         f"discovery rate {share})."
     ]
     if len(tested) > 1:
@@ -387,13 +360,7 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     return lines
 
 
-def _test_of(differences: Sequence[Difference]) -> str:
-    medians = any(sample.statistic == "median" for each in differences for sample in each.samples)
-    return "medians, by their ranks (Mann-Whitney, or Welch)" if medians else "Welch's t test"
-
-
 def _flagged(differences: Sequence[Difference]) -> list[str]:
-    """Return the number of flagged trials of the first metric."""
     metric = differences[0].metric if differences else ""
     if not any(sum(each.flagged) for each in differences):
         return []
@@ -430,7 +397,6 @@ def _side(side: str, name: str, estimate: Estimate) -> dict[str, object]:
 
 
 def _unfair(differences: Sequence[Difference]) -> list[str]:
-    """Return a sentence on differences that rest on a part of the trials."""
     found = [each for each in differences if not each.is_fair]
     if not found:
         return []
@@ -441,7 +407,6 @@ def _unfair(differences: Sequence[Difference]) -> list[str]:
 
 
 def _host_state(differences: Sequence[Difference]) -> list[str]:
-    """Return sentences on the host states of the sides."""
     apart = [each for each in differences if each.footing.same is False]
     unknown = [each for each in differences if each.footing.same is None]
     pooled = [each for each in differences if each.footing.same and each.footing.text]
@@ -468,12 +433,10 @@ def _row(each: Difference) -> tuple[str, ...]:
     show = (lambda value: f"{human_number(value, 4)} of its baseline") if each.relative else metric.text
     first = f"{each.first_name}: {show(each.first.value)}"
     second = f"{each.second_name}: {show(each.second.value)}"
-    return each.metric, each.point, first, second, change_text(each), _ratio_text(each.ratio), _marks(each)
-
-
-def _marks(each: Difference) -> str:
+    ratio = "none: the first is 0" if math.isnan(each.ratio.value) else human_number(each.ratio.value, 4)
     signs = {"*": each.beyond_noise, "!": each.footing.same is False, "?": not each.is_fair}
-    return "".join(sign for sign, applies in signs.items() if applies)
+    marks = "".join(sign for sign, applies in signs.items() if applies)
+    return each.metric, each.point, first, second, change_text(each), ratio, marks
 
 
 def change_text(each: Difference, *, interval: bool = True) -> str:
@@ -492,7 +455,3 @@ def change_text(each: Difference, *, interval: bool = True) -> str:
     if not change.has_interval:
         return f"{sign}{text(change.value)} ({NO_INTERVAL})"
     return f"{sign}{text(change.value)} ({text(change.low)} to {text(change.high)})"
-
-
-def _ratio_text(ratio: Estimate) -> str:
-    return "none: the first is 0" if math.isnan(ratio.value) else human_number(ratio.value, 4)

@@ -71,14 +71,11 @@ def by_chance(verdicts: Sequence[Verdict]) -> str:
 
 def folded(verdicts: Sequence[Verdict]) -> str:
     """Return one sentence on what unmeasurable claims need; empty without such a claim."""
-    needs = Counter(_need(verdict) for verdict in verdicts if verdict.kind is VerdictKind.NOT_MEASURABLE)
+    sentences = [each.finding.sentence for each in verdicts if each.kind is VerdictKind.NOT_MEASURABLE]
+    unknown = "what this run does not have"
+    needs = Counter(next((what for pattern, what in _NEEDS if pattern.search(each)), unknown) for each in sentences)
     words = [f"{counted(count, 'claim')} need{'s' if count == 1 else ''} {what}" for what, count in needs.most_common()]
     return ", ".join(words)
-
-
-def _need(verdict: Verdict) -> str:
-    sentence = verdict.finding.sentence
-    return next((what for pattern, what in _NEEDS if pattern.search(sentence)), "what this run does not have")
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
@@ -150,7 +147,7 @@ def _cost(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     found = [each for each in _with_most_queues(data, "cycles_per_packet_useful") if each.levels.get(_LOAD)]
     if found:
         most = max(found, key=lambda each: float(each.levels[_LOAD]))
-        load, cost = level_text(_LOAD, most.levels[_LOAD]), _text("cycles_per_packet_useful", most.estimate)
+        load, cost = level_text(_LOAD, most.levels[_LOAD]), value_text("cycles_per_packet_useful", most.estimate)
         yield f"One packet takes {cost} of useful work at {load} load", [most]
 
 
@@ -164,7 +161,7 @@ def _many_queues(run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
             (found[0], found[-1], found[-1].over(found[0])) for _, found in groups(of_shape, "queues") if found[1:]
         ]
         for few, many, left in pairs[:1]:
-            rates = [_text("tx_pps", each.estimate) for each in (few, many)]
+            rates = [value_text("tx_pps", each.estimate) for each in (few, many)]
             queues = f"{many.levels['queues']} queues instead of {few.levels['queues']}"
             kept = f"leave {_range(left)} of the throughput"
             yield f"With {words}, {queues} {kept}: {rates[0]} become {rates[1]}", [few, many]
@@ -175,7 +172,7 @@ def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     for _, found in groups(by_point(data, "latency_sent_p50_ns"), "queues"):
         few, many = found[0], found[-1]
         if many.levels["queues"] != few.levels["queues"]:
-            values = [_text("latency_sent_p50_ns", each.estimate) for each in (few, many)]
+            values = [value_text("latency_sent_p50_ns", each.estimate) for each in (few, many)]
             at = f"{values[0]} with {_queues(few)} and {values[1]} with {_queues(many)}"
             yield f"The median latency is {at}", [few, many]
 
@@ -183,14 +180,13 @@ def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
 def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     """Yield the poll rate of a core that receives nothing."""
     idle = [each for each in by_point(data, "poll_rate_running_hz") if not each.levels.get(_LOAD)]
-    idle = [each for each in idle if _LOAD in each.levels or _is_idle(data)]
+    nothing_came = bool((data["metric.rx_pps"].fillna(0) == 0).all())
+    idle = [each for each in idle if _LOAD in each.levels or nothing_came]
     for _, found in groups(idle, "queues"):
-        rates = [f"{_text('poll_rate_running_hz', each.estimate)} of {_queues(each)}" for each in (found[0], found[-1])]
+        rates = [
+            f"{value_text('poll_rate_running_hz', each.estimate)} of {_queues(each)}" for each in (found[0], found[-1])
+        ]
         yield f"Without traffic one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
-
-
-def _is_idle(data: pd.DataFrame) -> bool:
-    return bool((data["metric.rx_pps"].fillna(0) == 0).all())
 
 
 _FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
@@ -209,10 +205,10 @@ def _queues(sample: PointValues) -> str:
 
 
 def _share(sample: PointValues) -> str:
-    return _text("tax_share_running", sample.estimate)
+    return value_text("tax_share_running", sample.estimate)
 
 
-def _text(metric: str, estimate: Estimate) -> str:
+def value_text(metric: str, estimate: Estimate) -> str:
     """Return a mean and half of its 95 % interval, or both ends where they are not at the same distance."""
     words = metric_dictionary()[metric]
     if not estimate.has_interval:
@@ -223,6 +219,8 @@ def _text(metric: str, estimate: Estimate) -> str:
         return f"{words.text(estimate.value)} ({words.text(estimate.low)} to {words.text(estimate.high)})"
     if words.unit == "share":
         return f"{human_number(100 * estimate.value)} ± {human_number(100 * half, 2)} %"
+    if not half:
+        return words.text(estimate.value)
     relative = human_number(100 * half / abs(estimate.value), 2) if estimate.value else "0"
     return f"{words.text(estimate.value)} ± {relative} %"
 

@@ -46,16 +46,9 @@ class Badge:
 
 @dataclass(frozen=True)
 class GalleryRow:
-    """One row of a paper.
+    """Hold one row of a paper, with a badge per figure or `absent`, and the reason why there is no figure.
 
-    Attributes:
-        row: its name.
-        title: of its figure or spec; empty where none is known.
-        badges: one for each figure, or `absent`.
-        figures: those of a measured run first.
-        reason: why there is none; empty where there is one.
-        stated: what the paper's text states, as name and text.
-        judged: the paper's statements on a modelled chip, one text per column of _CHIP_COLUMNS.
+    `stated` are the paper's values as name and text, `judged` its statements on a modelled chip (_CHIP_COLUMNS).
     """
 
     row: str
@@ -111,13 +104,7 @@ def first_measured(by_row: Mapping[str, Sequence[RunFolder]]) -> list[RunFolder]
 
 
 def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) -> str:
-    """Return why a row has no figure.
-
-    Args:
-        row: of a paper.
-        runs: all that there are; a run of this row gives its own reason.
-        reasons: row -> why no run of it could be made here.
-    """
+    """Return why a row has no figure; `reasons`: row -> why no run of it could be made here."""
     if row in rows_without_figure():
         return f"It is no figure. {rows_without_figure()[row].shown_by}"
     for run in runs:
@@ -132,7 +119,6 @@ def why_absent(row: str, runs: Sequence[RunFolder], reasons: Mapping[str, str]) 
 
 
 def _misfit(row: str, run: RunFolder) -> str:
-    """Return why a run cannot show a row; empty if it can."""
     figure = figure_of(row) if row in figure_rows() else None
     if not isinstance(figure, PaperFigure):
         return "pollscope draws no figure of this row from runs"
@@ -145,21 +131,15 @@ def _misfit(row: str, run: RunFolder) -> str:
 def paper_gallery(
     paper: str, runs: Sequence[RunFolder], reasons: Mapping[str, str], judged: Sequence[Mapping[str, Any]] = ()
 ) -> PaperGallery:
-    """Return every row of a paper, drawn from runs.
-
-    Args:
-        paper: its name in data/papers.
-        runs: of any rows.
-        reasons: row -> why no run of it could be made here.
-        judged: statements of rows on a modelled chip (models.hyperplane).
-
-    Raises:
-        UsageError: a run folder contradicts its formats.
-    """
+    """Return every row of a paper, drawn from runs, with its statements on a modelled chip (models.hyperplane)."""
     known, rows = load_paper(paper), paper_rows(paper)
     by_row = runs_of_rows(rows, runs)
     shown = [_row(row, by_row[row], runs, reasons, known.stated.get(row, {})) for row in rows]
-    shown = [_with_chip(row, [each for each in judged if each["row"] == row.row]) for row in shown]
+    for place, row in enumerate(shown):
+        if statements := [_chip_line(each) for each in judged if each["row"] == row.row]:
+            # Without figures the row counts as modelled.
+            badges = row.badges if row.figures else [Badge(MODELLED)]
+            shown[place] = replace(row, badges=badges, judged=statements)
     return PaperGallery(paper, known.short, citation(paper), shown)
 
 
@@ -198,14 +178,6 @@ def _asked(row: str) -> str:
     if row in rows_without_figure():
         return rows_without_figure()[row].title
     return load_file(known_specs()[row]).spec.title if row in known_specs() else ""
-
-
-def _with_chip(row: GalleryRow, judged: Sequence[Mapping[str, Any]]) -> GalleryRow:
-    """Add a modelled chip's verdicts to a row; without figures the row counts as modelled."""
-    if not judged:
-        return row
-    badges = row.badges if row.figures else [Badge(MODELLED)]
-    return replace(row, badges=badges, judged=[_chip_line(each) for each in judged])
 
 
 def _chip_line(each: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,14 +17,7 @@ from pollscope.analysis.compare import Difference, Missing
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.stats.estimates import (
-    CONFIDENCE,
-    NO_INTERVAL,
-    Estimate,
-    equivalence,
-    more_values,
-    together_confidence,
-)
+from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, Estimate, equivalence, more_values, together_confidence
 
 _FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
 _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(\d+\.?\d*|\.\d+))\s*%\s*", re.ASCII)
@@ -32,13 +25,7 @@ _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(
 
 @dataclass(frozen=True)
 class Condition:
-    """Describe a change of a metric from the first side to the second.
-
-    Attributes:
-        metric: name of the metric.
-        below: whether the change must lie below the bound; otherwise above it.
-        percent: the bound, in percent of the first side's value.
-    """
+    """Describe a change of a metric from the first side to the second: below a bound or above it, in percent."""
 
     metric: str
     below: bool
@@ -59,7 +46,6 @@ class Condition:
 
     @property
     def bound(self) -> float:
-        """Return the bound of second over first."""
         return 1 + self.percent / 100
 
 
@@ -98,16 +84,7 @@ def condition(text: str) -> Condition:
 def judge(
     conditions: Sequence[Condition], differences: Sequence[Difference], missing: Sequence[Missing] = ()
 ) -> list[Judged]:
-    """Judge each condition at the points of its metric.
-
-    Args:
-        conditions: conditions on metrics among the differences.
-        differences: results of the comparison, which may contain further metrics.
-        missing: points that only the first side has, where a condition stays open.
-
-    Raises:
-        UsageError: the metric of a condition was measured at no point.
-    """
+    """Judge each condition at the points of its metric; it stays open where only the first side has a value."""
     looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
     confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
     lost = [[each for each in missing if each.metric == wanted.metric] for wanted in conditions]
@@ -125,9 +102,11 @@ def _judged(
     unseen = [f"{each.point}: cannot tell: {each.reason}" for each in missing]
     for each in differences:
         ratio, alone = each.ratio_at(confidence), each.ratio_at(equivalence(CONFIDENCE))
+        first_of_all_zero = len(each.samples[0].values) > 1 and not any(each.samples[0].values)
         if not each.is_fair:
             unseen.append(f"{each.point}: cannot tell: too many trials lack the metric for a fair sample")
-        elif _rose_from_zero(each):
+        elif first_of_all_zero and each.second.has_interval and each.second.low > each.first.high:
+            # The second side is certainly above 0: more than any percentage.
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
         elif each.is_constant and each.first.n > 1:
             not_so.append(f"{each.point}: the same in every trial")
@@ -140,12 +119,6 @@ def _judged(
         else:
             unseen.append(f"{each.point}: cannot tell: {_change(alone)}, {more_values(alone, wanted.bound)}")
     return Judged(wanted, tuple(holds), tuple(not_so), tuple(unseen))
-
-
-def _rose_from_zero(each: Difference) -> bool:
-    """Return whether the first side is 0 in every trial and the second certainly above 0: more than any percentage."""
-    first = each.samples[0].values
-    return len(first) > 1 and not any(first) and each.second.has_interval and each.second.low > each.first.high
 
 
 def _level(each: Difference) -> str:

@@ -45,7 +45,6 @@ class HostMetadata:
 
     @property
     def processor(self) -> str:
-        """Model and number of processors."""
         if self.modelled:
             return MODEL
         model, count = self.get("cpu_model"), self.get("cpus")
@@ -55,7 +54,6 @@ class HostMetadata:
 
     @property
     def caches(self) -> str:
-        """Return the caches with their sizes."""
         if self.modelled:
             return MODEL
         caches = self.get("caches")
@@ -111,20 +109,17 @@ class HostMetadata:
 
     @property
     def port_drivers(self) -> list[str]:
-        """Return the drivers of the node's ports."""
         ports = self.hello.get("ports")
         return sorted({str(port.get("driver")) for port in ports if isinstance(port, Mapping)}) if ports else []
 
     @property
     def nic(self) -> str:
-        """Return the drivers of the ports."""
         if self.modelled:
             return MODEL
         return ", ".join(self.port_drivers) or _NOT_RECORDED
 
     @property
     def generator(self) -> str:
-        """Return the source of the packets."""
         if self.modelled:
             return MODEL
         if self.testbed.get("kind") == "namespaces":
@@ -135,7 +130,6 @@ class HostMetadata:
 
     @property
     def software(self) -> str:
-        """Return the versions of DPDK and kernel."""
         if self.modelled:
             return MODEL
         dpdk, kernel = self.hello.get("dpdk"), self.get("kernel")
@@ -144,7 +138,6 @@ class HostMetadata:
 
     @property
     def testbed_name(self) -> str:
-        """Return the testbed's name."""
         return str(self.testbed.get("name", _NOT_RECORDED))
 
     @property

@@ -22,14 +22,7 @@ from pollscope.store.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class TxPoint:
-    """Hold one column of a TX scaling table: rates of a NIC for a number of sending cores.
-
-    Attributes:
-        tx_cores: cores that send.
-        tx_rate_pps: packets per second.
-        rate_bits_per_s: data that the NIC reads over PCIe, in bits per second.
-        latency_ns: mean latency of those reads.
-    """
+    """Hold one measured point: sending cores, packets and bits read over PCIe per second, mean latency of a read."""
 
     tx_cores: int
     tx_rate_pps: float
@@ -39,15 +32,7 @@ class TxPoint:
 
 @dataclass(frozen=True)
 class Outstanding:
-    """Little's law at one point, and how the point compares with the first one of its table.
-
-    Attributes:
-        point: what was measured.
-        reads: outstanding reads.
-        tag_share: reads over the limit of tags; 1 when no further read can be asked for.
-        rate_ratio: packet rate over that of the first point.
-        latency_growth: latency over that of the first point, minus 1.
-    """
+    """Hold Little's law at a point: reads, their share of the tags, rate and latency against the first point."""
 
     point: TxPoint
     reads: float
@@ -130,7 +115,6 @@ class Recomputed:
 
     @property
     def off(self) -> float:
-        """Return by what share the printed number differs from the computed one."""
         return self.printed / self.computed - 1
 
 
@@ -172,10 +156,6 @@ def three_ways() -> pd.DataFrame:
     The NIC's bandwidth and the bytes of pcm-iio are divided by the size of a read; an IOTLB look-up is a read. Look-ups
     agree with the NIC and bytes do not: pcm-iio counts about 47 bytes a look-up. Why is open: the text does not say
     which transactions the tool leaves out.
-
-    Returns:
-        One row per way and number of sending cores: `way`, `tx_cores`, `reads_per_s`, `latency_ns`,
-        `outstanding_reads`, and the share in use of the limits that the text states, `tags_share` and `wqes_share`.
     """
     table, given = stated("intrahost", "I-T1"), stated("intrahost", "I-LL")
     size = given["request_bytes"]
@@ -207,13 +187,10 @@ def in_flight(rate_per_s: float, time_ns: float) -> float:
 
 @dataclass(frozen=True)
 class WalkShare:
-    """Predict a read's latency at two points from page walks of a given length.
+    """Hold what page walks of a given length add to the mean read at two points.
 
-    Attributes:
-        in_flight: walks under way at both points.
-        latency_ns: what walks add to the mean read at both points.
-        growth_share: the share of the growth of latency that they explain.
-        walk_ns_needed: how long a walk would have to be at the second point to explain all of it.
+    `growth_share` is the share of the growth of latency that they explain, `walk_ns_needed` the length at the second
+    point that would explain all of it.
     """
 
     in_flight: tuple[float, float]

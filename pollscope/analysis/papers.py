@@ -21,30 +21,6 @@ VIRTUAL_NIC = (
 )
 
 
-# Parameters of a spec that a paper's experiment fixes: name in words, and the unit behind a number.
-_SETUP_WORDS = {
-    "workload": ("work per packet", ""),
-    "extra_cycles": ("extra work", " TSC cycles per packet"),
-    "service_distribution": ("service times", ""),
-    "routes": ("routes", ""),
-    "lookups": ("look-ups", " per packet"),
-    "checksum": ("checksum", ""),
-    "encapsulation": ("encapsulation", ""),
-    "transform": ("transform", ""),
-    "task_data": ("data of a queue", " B"),
-    "feed": ("feed", ""),
-    "queues": ("RX queues", ""),
-    "frame": ("frame", " B"),
-    "trace": ("trace", ""),
-    "arrivals": ("arrivals", ""),
-    "load_of_max": ("load", " of the maximum"),
-    "generator_sleep": ("sleep of the generator between bursts", " ns"),
-    "rx_desc": ("RX ring", " descriptors"),
-    "tx_desc": ("TX ring", " descriptors"),
-    "ring_size": ("ring between cores", " entries"),
-    "hiccup_probability": ("probability of a hiccup", ""),
-    "hiccup_delay": ("hiccup", " ns"),
-}
 EVERY_ROW = "every row"
 # Parameters that only the router uses.
 _OF_THE_ROUTER = ("routes", "lookups", "checksum")
@@ -52,6 +28,12 @@ _OF_THE_ROUTER = ("routes", "lookups", "checksum")
 
 # Row -> parameters as the paper states them; None if it does not.
 _Setup = dict[str, dict[str, float | int | str | list[float | int | str] | None]]
+
+
+@cache
+def _setup_words() -> dict[str, tuple[str, str]]:
+    words: dict[str, tuple[str, str]] = YAML(typ="safe").load(data_folder("data") / "setup-words.yaml")
+    return words
 
 
 class PaperTestbed(BaseModel):
@@ -95,7 +77,7 @@ class Paper(BaseModel):
     @field_validator("setup")
     @classmethod
     def _in_words(cls, setup: _Setup) -> _Setup:
-        unknown = {name for row in setup.values() for name in row} - set(_SETUP_WORDS)
+        unknown = {name for row in setup.values() for name in row} - set(_setup_words())
         if unknown:
             raise ValueError(f"nothing is said of '{min(unknown)}' beside a verdict")
         return setup
@@ -137,19 +119,19 @@ def _deviations(paper: Paper, row: str, run: RunFolder) -> Iterator[str]:
         return
     setup = {**paper.setup.get(EVERY_ROW, {}), **paper.setup.get(row, {})}
     here = _parameters(run)
-    for name, (words, unit) in _SETUP_WORDS.items():
+    for name, (words, unit) in _setup_words().items():
         found, there = here[name], setup.get(name)
         if name in setup and found and found != set(there if isinstance(there, list) else [there]):
             yield f"{words}: {_said(there, unit)} in the paper, {_said(sorted(found, key=level_rank), unit)} here"
 
 
 def _parameters(run: RunFolder) -> dict[str, set[Any]]:
-    """Return the values that each parameter in _SETUP_WORDS had in the measured trials of a run."""
+    """Return the values that each parameter of data/setup-words.yaml had in the measured trials of a run."""
     if "setup" not in run.derived:
         trials = [trial["params"] for trial in run.trials if trial.get("kind") == "measure" and "params" in trial]
         run.derived["setup"] = {
             name: {params[name] for params in trials if params.get(name) is not None and _is_read(name, params)}
-            for name in _SETUP_WORDS
+            for name in _setup_words()
         }
     return dict(run.derived["setup"])
 

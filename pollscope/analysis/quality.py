@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Collect cautions about a run: one sentence each, with numbers and what to do."""
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import scipy  # scipy.stats is loaded when it is first needed: that takes a second
+from ruamel.yaml import YAML
 
 from pollscope.analysis.collected import deliveries, doubts
-from pollscope.analysis.drift import drift
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.host_state import change_text
-from pollscope.analysis.point_values import by_point, measured, places
+from pollscope.analysis.point_values import PAIR, by_point, measured, places
 from pollscope.analysis.saturation import generator_bound_points, unsaturated_points
 from pollscope.analysis.searches import throughputs
+from pollscope.base.paths import data_folder
 from pollscope.base.units import counted, human_ns, human_number, human_p, human_share, human_time
 from pollscope.metrics import RULES
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.record import Flag
-from pollscope.stats.estimates import bimodality_warning
+from pollscope.stats.estimates import bimodality_warning, trend
 from pollscope.store.results_table import flags_of, last_attempts, noise_limits
 from pollscope.store.run_folder import RunFolder, resume_command
 
@@ -40,6 +47,10 @@ _OTHER_CAUTIONS = (
 _INSTRUMENTATION_LIMIT = 0.02
 # Metrics whose mean misleads if they have two modes. Latency and host gaps always have several, so they are no part.
 _WATCHED = ("tax_share_running", "poll_rate_running_hz", "rx_pps")
+# Several metrics are looked at in every run, so a drift needs more certainty than one in twenty.
+LARGEST_P = 0.01
+# A smaller move than this, as a share, is not worth a warning.
+_SMALLEST_MOVE = 0.02
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,18 @@ class Caution:
     of_host: bool = False
 
 
+@cache
+def _texts() -> dict[str, tuple[str, str]]:
+    texts: dict[str, tuple[str, str]] = YAML(typ="safe").load(data_folder("data") / "cautions.yaml")
+    return texts
+
+
+def _caution(kind: str, /, **values: object) -> Caution:
+    """Return a caution in the words of data/cautions.yaml."""
+    topic, text = _texts()[kind]
+    return Caution(topic, text.format(**values))
+
+
 def cautions(run: RunFolder, table: pd.DataFrame) -> list[Caution]:
     """Return all warnings of a run, the most serious first, each sentence once."""
     found = [replace(caution, of_host=check in _OF_HOST) for check in _CHECKS for caution in check(run, table)]
@@ -60,9 +83,7 @@ def cautions(run: RunFolder, table: pd.DataFrame) -> list[Caution]:
 def _modelled(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     count = int(table["modelled"].sum())
     if count:
-        yield Caution(
-            "modelled", f"{count} of {len(table)} trials were computed by a simulation; nothing was measured in them."
-        )
+        yield _caution("modelled", count=count, trials=len(table))
 
 
 def unfinished(run: RunFolder) -> Iterator[str]:
@@ -87,19 +108,14 @@ def _unfinished(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 def _failed(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     failed = table[table["status"] == "failed"]
     if len(failed):
-        yield Caution(
-            "failed trials", f"{len(failed)} of {len(table)} trials failed and are no data: {_reasons(failed)}."
-        )
+        yield _caution("failed", count=len(failed), trials=len(table), reasons=_reasons(failed))
 
 
 def _flagged(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     flagged = table[table["status"] == "flagged"]
     if len(flagged):
         are = "is" if len(flagged) == 1 else "are"
-        yield Caution(
-            "noisy trials",
-            f"{len(flagged)} of {len(table)} trials {are} flagged, and still in the figures: {_reasons(flagged)}.",
-        )
+        yield _caution("flagged", count=len(flagged), trials=len(table), are=are, reasons=_reasons(flagged))
 
 
 def _reasons(bad: pd.DataFrame) -> str:
@@ -122,9 +138,7 @@ def _of_the_run(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     for text in texts[:_MOST_NOTES]:
         yield Caution("noted by the run", f"{text}.")
     if len(texts) > _MOST_NOTES:
-        yield Caution(
-            "noted by the run", f"{counted(len(texts) - _MOST_NOTES, 'more note')} are in run.json under `warnings`."
-        )
+        yield _caution("more notes", notes=counted(len(texts) - _MOST_NOTES, "more note"))
 
 
 def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -132,92 +146,48 @@ def _generator(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     unsaturated = {} if noted else unsaturated_points(table)
     if unsaturated:
         reason = next(iter(unsaturated.values()))
-        yield Caution(
-            "generator",
-            f"100 % load is not the DUT's maximum at {counted(len(unsaturated), 'point')}: {reason}. "
-            "Add cycles to the workload.",
-        )
+        yield _caution("unsaturated", points=counted(len(unsaturated), "point"), reason=reason)
     missing: dict[tuple[str, str], list[str]] = {}
     for each in throughputs(run):
         if each.reason:
             missing.setdefault((each.label, each.reason), []).append(human_share(each.loss_ratio, 6))
     for (label, reason), ratios in missing.items():
-        yield Caution("no throughput", f"{label}, loss ratio {' and '.join(ratios)}: no result, {reason}.")
+        yield _caution("no throughput", label=label, ratios=" and ".join(ratios), reason=reason)
     bound = generator_bound_points(table)
     if bound:
         worst = max(bound, key=lambda point: bound[point])
-        yield Caution(
-            "generator",
-            f"At {counted(len(bound), 'point')} the generator did not send what was due "
-            f"(worst: {human_share(bound[worst], 2)} unsent at {worst}); they show the generator, not the DUT.",
-        )
+        unsent = human_share(bound[worst], 2)
+        yield _caution("generator", points=counted(len(bound), "point"), unsent=unsent, worst=worst)
 
 
 def _added_cost(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     """Report a fixed cost per packet that the spec adds to the workload; swept costs are a factor."""
     costs = {trial["params"].get("extra_cycles") for trial in run.trials if "extra_cycles" not in trial["factors"]}
     for cost in sorted(cost for cost in costs if cost):
-        yield Caution(
-            "added cost",
-            f"The spec adds {human_number(cost)} TSC cycles to each packet's processing, which the workload alone does "
-            "not have: shares of cycles and maximum rates include them.",
-        )
+        yield _caution("added cost", cycles=human_number(cost))
 
 
 def _machine(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     host = HostMetadata(run.meta)
+    smt, governor, turbo = (host.get(name) for name in ("smt", "governor", "turbo"))
     if host.hypervisor:
-        yield Caution(
-            "virtual machine",
-            f"This host is a virtual machine ({host.hypervisor}): other guests share caches and cores, and gaps that "
-            "the guest cannot see are in the numbers. Use ratios rather than absolute values.",
-        )
+        yield _caution("virtual machine", hypervisor=host.hypervisor)
     if host.virtual_nic:
-        yield Caution(
-            "virtual NIC",
-            "Packets moved over net_crossover, a virtual NIC: a core plays the DMA engine, so PCIe, DDIO and line rate "
-            "have no part in the results.",
-        )
+        yield _caution("virtual NIC")
     if host.emulated:
-        yield Caution(
-            "emulated machines",
-            "Both hosts were emulated machines: NIC, root port and IOMMU are an emulator's. Times and "
-            "rates are the emulator's, the IOTLB is an emulated one, and an emulated root port has no DDIO behind it.",
-        )
-    yield from _threads(host)
-    yield from _clocks(host)
-
-
-def _threads(host: HostMetadata) -> Iterator[Caution]:
-    smt = host.get("smt")
-    if smt:
-        yield Caution("SMT", "SMT is on: hardware threads share cores on this host; a busy sibling slows the DUT.")
-    elif smt is None:
-        yield Caution("SMT", f"Whether hardware threads share cores is not known: {host.missing('smt')}.")
-    elif host.hypervisor:
-        yield Caution(
-            "SMT",
-            "The guest sees no SMT; the hypervisor does not reveal which of its processors are threads of one core.",
-        )
-
-
-def _clocks(host: HostMetadata) -> Iterator[Caution]:
-    governor, turbo = host.get("governor"), host.get("turbo")
+        yield _caution("emulated")
+    if smt is None:
+        yield _caution("SMT unknown", reason=host.missing("smt"))
+    elif smt or host.hypervisor:
+        yield _caution("SMT on" if smt else "SMT hidden")
     if governor is None:
-        yield Caution(
-            "governor",
-            f"The host shows no frequency governor ({host.missing('governor')}), so a change of core frequency goes "
-            "unnoticed.",
-        )
+        yield _caution("no governor", reason=host.missing("governor"))
     elif governor != "performance":
-        yield Caution(
-            "governor",
-            f"The frequency governor is '{governor}', not 'performance': the core's speed may vary with load.",
-        )
-    if turbo == "on":
-        yield Caution("turbo", "Turbo is on: core frequency depends on temperature and on what other cores do.")
-    elif turbo is None:
-        yield Caution("turbo", f"Whether turbo is on is not known: {host.missing('turbo')}.")
+        yield _caution("governor", governor=governor)
+    if turbo is None:
+        yield _caution("turbo unknown", reason=host.missing("turbo"))
+    elif turbo == "on":
+        yield _caution("turbo")
 
 
 def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -232,10 +202,7 @@ def _noise(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
             host = f"{entry['role']} " if "role" in entry else ""  # of two hosts, each with a CPU of that number
             noisy.append(f"{host}CPU {entry.get('cpu')} {rate:.0f} times per second ({longest})")
     if noisy:
-        yield Caution(
-            "host noise",
-            f"Away for more than 100 us before the run: {', '.join(noisy)}. Maxima and high percentiles show the host.",
-        )
+        yield _caution("host noise", noisy=", ".join(noisy))
 
 
 def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -244,37 +211,27 @@ def _absent(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
         if not thing.startswith("link_bps."):  # unknown before a port is started; no metric is made from it
             things.setdefault(reason, []).append(thing)
     for reason, names in things.items():
-        yield Caution("not measured", f"{', '.join(names)} could not be measured: {reason}.")
+        yield _caution("not measured", names=", ".join(names), reason=reason)
 
 
 def _interrupted(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     shares = measured(table)["metric.interrupted_share"].dropna()
     if not shares.empty and shares.median() > INTERRUPTED_LIMIT:
         middle, worst = human_share(float(shares.median()), 2), human_share(float(shares.max()), 2)
-        yield Caution(
-            "core taken away",
-            f"Other work had the DUT's CPU for {middle} of the time (up to {worst}). Metrics called "
-            "`..._running` leave that time out; loads and latencies suffer from it. Stop what else runs here.",
-        )
+        yield _caution("interrupted", middle=middle, worst=worst)
 
 
 def _few_repeats(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     sizes = places(measured(table)).value_counts()
     few = int((sizes < FEWEST_REPEATS).sum())
     if few:
-        yield Caution(
-            "few repeats",
-            f"{few} of {len(sizes)} points have fewer than {FEWEST_REPEATS} trials: intervals are wide or missing.",
-        )
+        yield _caution("few repeats", few=few, points=len(sizes), fewest=FEWEST_REPEATS)
 
 
 def _instrumentation(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     worst = measured(table)["metric.instrumentation_share"].max()
     if worst > _INSTRUMENTATION_LIMIT:
-        yield Caution(
-            "probe effect",
-            f"Up to {100 * worst:.1f} % of the cycles are the time stamps' own; accounting: sampled costs less.",
-        )
+        yield _caution("probe effect", worst=100 * worst)
 
 
 def _unsteady(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -295,7 +252,6 @@ class _Flagged:
 
 
 def _flagged_with(table: pd.DataFrame, name: str) -> list[_Flagged]:
-    """Return the flags of this name, each with its trial and point."""
     every = zip(table["trial"], table["point"], flags_of(table), strict=True)
     return [_Flagged(trial, point, flag) for trial, point, flags in every for flag in flags if flag["name"] == name]
 
@@ -311,12 +267,9 @@ def _shapeless(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     worst = max(texts, key=lambda point: len(texts[point]))
     counts = [f"'{point}' ({len(own)})" for point, own in sorted(texts.items(), key=lambda each: -len(each[1]))]
     more = f" and {len(counts) - _MOST_POINTS} more" if len(counts) > _MOST_POINTS else ""
-    yield Caution(
-        "shape",
-        f"{counted(sum(map(len, texts.values())), 'trial')} at {counted(len(texts), 'point')} had not "
-        f"the shape that was asked for: {', '.join(counts[:_MOST_POINTS])}{more}; the first of '{worst}': "
-        f"{texts[worst][0]}.",
-    )
+    trials, where = counted(sum(map(len, texts.values())), "trial"), ", ".join(counts[:_MOST_POINTS])
+    numbers = {"trials": trials, "points": counted(len(texts), "point"), "where": where, "more": more}
+    yield _caution("shape", **numbers, worst=worst, text=texts[worst][0])
 
 
 def _host_state(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -329,24 +282,82 @@ def _baseline_drift(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     found = _flagged_with(table, "drift")
     baselines = table[(table["kind"] == "baseline") & (table["status"] == "ok")]
     if found:
-        yield Caution(
-            "drift",
-            f"{len(found)} of {len(baselines)} baselines without noise moved; the first, {found[0].trial}: "
-            f"{found[0].flag['text']}.",
-        )
+        first = {"trial": found[0].trial, "text": found[0].flag["text"]}
+        yield _caution("baselines", count=len(found), baselines=len(baselines), **first)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Hold how a metric rose or fell over the minutes of a run: the median move of its points as a share.
+
+    `p` is that of the Mann-Kendall test over all points, each compared with itself only (Hirsch 1982).
+    """
+
+    move: float
+    minutes: float
+    p: float
+    points: int
+
+
+def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
+    """Return a metric's drift over a run, by repeats in one host state; None if too little moved or is known."""
+    minutes, column = _minutes(run), f"metric.{metric}"
+    # A table has hundreds of columns: select the needed ones before the rows.
+    read = ["trial", "point", "host_state", "kind", "status", "other_host_state", f"factor.{PAIR}", column]
+    data = measured(table[[name for name in read if name in table]])
+    data = data[data[column].notna() & data["trial"].isin(minutes)]
+    groups = [
+        ([minutes[trial] for trial in rows["trial"]], [float(value) for value in rows[column]])
+        for _, rows in data.groupby([places(data), "host_state"], sort=False)
+        if len(rows) >= FEWEST_REPEATS
+    ]
+    found = trend(groups)
+    if found.p > LARGEST_P:
+        return None
+    length = max(minutes[trial] for trial in data["trial"])
+    moves = [move for when, values in groups if (move := _move(when, values, length)) is not None]
+    if not moves or abs(median(moves)) < _SMALLEST_MOVE:
+        return None
+    return Drift(median(moves), length, found.p, len(groups))
+
+
+def _minutes(run: RunFolder) -> dict[str, float]:
+    """Return trial -> minutes since the first one."""
+    records = last_attempts(run.trials)
+    starts = {str(record["trial"]): start for record in records if (start := _start(record)) is not None}
+    first = min(starts.values(), default=None)
+    return {trial: (start - first).total_seconds() / 60 for trial, start in starts.items() if first is not None}
+
+
+def _start(record: Mapping[str, object]) -> datetime | None:
+    try:
+        start = datetime.fromisoformat(str(record.get("started_utc")))
+    except ValueError:
+        return None  # a trial without a time says nothing about a drift
+    return start if start.tzinfo is not None else None
+
+
+def _move(when: Sequence[float], values: Sequence[float], length: float) -> float | None:
+    middle = median(values)
+    if middle == 0 or len(set(when)) < 2:
+        return None
+    if min(values) > 0:  # a straight line through a fall to a tenth would reach below zero
+        return math.expm1(_slope([math.log(value) for value in values], when) * length)
+    return max(-1.0, _slope(values, when) * length / abs(middle))
+
+
+def _slope(values: Sequence[float], when: Sequence[float]) -> float:
+    with np.errstate(invalid="ignore"):  # many ties make the slope's interval undefined, which is not used
+        return float(scipy.stats.theilslopes(values, when).slope)
 
 
 def _drifting(run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
     for name in _WATCHED:
         found = drift(run, table, name)
         if found:
-            direction = "rose" if found.move > 0 else "fell"
-            yield Caution(
-                "drift",
-                f"{metric_dictionary()[name].title} {direction} by {human_share(abs(found.move), 2)} over the "
-                f"{human_time(60 * found.minutes)} of the run (repeats of {found.points} points, Mann-Kendall "
-                f"{human_p(found.p)}): the host changed, and intervals of means contain that.",
-            )
+            moved = {"direction": "rose" if found.move > 0 else "fell", "share": human_share(abs(found.move), 2)}
+            over = {"time": human_time(60 * found.minutes), "points": found.points, "p": human_p(found.p)}
+            yield _caution("drift", title=metric_dictionary()[name].title, **moved, **over)
 
 
 def _modes(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
@@ -355,9 +366,8 @@ def _modes(_run: RunFolder, table: pd.DataFrame) -> Iterator[Caution]:
         for sample in by_point(data, name):
             text = bimodality_warning(sample.values)
             if text:
-                yield Caution(
-                    "two modes", f"{metric_dictionary()[name].title} at {sample.label() or 'all trials'}: {text}."
-                )
+                title = metric_dictionary()[name].title
+                yield _caution("two modes", title=title, label=sample.label() or "all trials", text=text)
 
 
 def _implausible(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
@@ -368,16 +378,15 @@ def _implausible(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
 def _collectors(run: RunFolder, _table: pd.DataFrame) -> Iterator[Caution]:
     for each in deliveries(run):
         if each.replay is not None:
-            yield Caution(
-                "replayed", f"{each.name} was not read from this host: a recording was played ({each.replay})."
-            )
+            yield _caution("replayed", name=each.name, replay=each.replay)
+        reasons = "; ".join(each.reasons[:2])
         if set(each.states) & {"failed", "hung"}:
-            yield Caution("collector failed", f"{each.name} was {each.status}: {'; '.join(each.reasons[:2])}.")
+            yield _caution("collector failed", name=each.name, status=each.status, reasons=reasons)
         elif "absent" in each.states:
-            yield Caution("not collected", f"{each.name} is absent: {'; '.join(each.reasons[:2])}.")
+            yield _caution("not collected", name=each.name, reasons=reasons)
         if each.left_out:
             lines = "1 line that was" if each.left_out == 1 else f"{each.left_out} lines that were"
-            yield Caution("not understood", f"{each.name} printed {lines} left out, first {each.first_left_out}.")
+            yield _caution("not understood", name=each.name, lines=lines, first=each.first_left_out)
 
 
 # Order: disturbances and limits other than the DUT, then missing parts, then properties of the host.

@@ -184,15 +184,11 @@ def _runs_table(runs: Sequence[Path]) -> list[list[str | None]]:
         if run_id in places:
             raise UsageError(f"is the same run as {places[run_id]}", str(run), "its trials would count twice")
         places[run_id] = run
-        rows.append(_run_row(run, meta))
+        host = HostMetadata(meta)
+        known = {**meta, "spec": meta["spec_name"], "testbed": host.testbed_name, "host": host.processor}
+        known["folder"] = str(run)
+        rows.append([None if known.get(name) is None else str(known[name]) for name in _RUN_COLUMNS])
     return rows
-
-
-def _run_row(run: Path, meta: dict[str, Any]) -> list[str | None]:
-    host = HostMetadata(meta)
-    known = {**meta, "spec": meta["spec_name"], "testbed": host.testbed_name, "host": host.processor}
-    known["folder"] = str(run)
-    return [None if known.get(name) is None else str(known[name]) for name in _RUN_COLUMNS]
 
 
 def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> Path:
@@ -207,7 +203,6 @@ def _table_file(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -
 
 
 def _links(connection: duckdb.DuckDBPyConnection, run: Path, place: Path) -> bool:
-    """Link to the table of a run if it is up to date."""
     if not is_newer_than_sources(run):
         return False
     place.symlink_to((run / TABLE_FILE).resolve())

@@ -33,7 +33,7 @@ from pollscope.analysis.point_values import (
 )
 from pollscope.analysis.quality import Caution, cautions, left_out, rules_text
 from pollscope.analysis.searches import Throughput, throughputs
-from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.dictionary import metric_dictionary, report_tables
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.metrics.undisturbed import DISTURBED, UNDISTURBED
 from pollscope.spec.points import level_text
@@ -42,64 +42,6 @@ from pollscope.store.run_folder import RunFolder
 
 # Colours of a figure that follow the page from light to dark.
 _PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)", PAPER: "var(--paper)"}
-STATISTICS = ("mean", "p50", "p90", "p99", "p999", "max")
-# Titles as a reader sees them, each table narrow enough for paper; it has the metrics that at least one point has.
-TABLES = {
-    "Cycles by point": (
-        "tax_share_running",
-        "tax_share",
-        "interrupted_share",
-        "useful_share",
-        "tax_share_ovs",
-        "tax_share_testpmd",
-        "cycles_per_packet_all",
-        "ipc",
-    ),
-    "Rates by point": (
-        "poll_rate_running_hz",
-        "undisturbed_poll_rate_hz",
-        "poll_rate_hz",
-        "sweep_time_ns",
-        "rx_pps",
-        "undisturbed_rx_pps",
-        "tx_pps",
-        "undisturbed_tx_pps",
-        "offered_pps",
-        "imissed_share",
-        "loss_share",
-    ),
-    "Co-runner by point": (
-        "corunner_rate_running_hz",
-        "corunner_rate_hz",
-        "corunner_bytes_per_s",
-        "corunner_hop_ns",
-        "corunner_ipc",
-        "ipc_with_corunner",
-        "corunner_frequency_hz",
-    ),
-    "Latency by point": ("latency_floor_ns", *(f"latency_{statistic}_ns" for statistic in STATISTICS)),
-    "Latency since sending, by point": tuple(f"latency_sent_{statistic}_ns" for statistic in STATISTICS),
-    "Latency by the NIC's clock, by point": (
-        "latency_nic_mean_ns",
-        "latency_nic_p50_ns",
-        "latency_nic_p99_ns",
-        "latency_nic_error_ns",
-        "latency_beyond_nic_ns",
-    ),
-    "Loss by point": ("loss_share", "lossy_flows_share", "worst_flow_loss_share", "duplicated_share"),
-    "Order by point": (
-        "reordered_share",
-        "reordered_total_share",
-        "displaced_share",
-        "displacement_mean",
-        "reordered_by_3_share",
-        "reordering_extent_mean",
-        "reordering_extent_p99",
-        "reordering_extent_max",
-        "reordering_distance_mean",
-        "reordering_distance_max",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -115,14 +57,9 @@ class DrawnFigure:
 
 @dataclass(frozen=True)
 class PointTable:
-    """Return the points of a run by rising levels, with the metrics of a kind that at least one point has.
+    """Hold the points of a run by rising levels, with the metrics of a kind that at least one point has.
 
-    Attributes:
-        title: what the table is about.
-        factors: those that differ between points, one column each.
-        constants: the levels that all points share, in words.
-        metrics: one column each.
-        rows: of each point its `levels` as text, `n` trials, and `cells` by metric.
+    Each row has its `levels` as text, `n` trials, and `cells` by metric; `constants` are the levels that all share.
     """
 
     title: str
@@ -168,12 +105,9 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         UsageError: the run folder contradicts its formats.
     """
     table = current_table(run)
-    return _section(run, number, table)
-
-
-def _section(run: RunFolder, number: int, table: pd.DataFrame) -> RunSection:
     verdicts = evaluate_run(run)
     papers = sorted({verdict.claim.paper for verdict in verdicts if verdict.claim.paper})
+    bad = table[table["status"] != "ok"]
     explained = {verdict.claim.row for verdict in verdicts if verdict.why}  # which names the place, too
     return RunSection(
         run=run,
@@ -187,14 +121,17 @@ def _section(run: RunFolder, number: int, table: pd.DataFrame) -> RunSection:
         pages=pages(verdict.claim.row for verdict in verdicts if verdict.claim.row not in explained),
         differs=list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs)),
         citation="; ".join(citation(paper) for paper in papers),
-        figures=[*_figures(run, number), *_comparisons(run, number)],
-        tables=[found for title in TABLES if (found := _points(table, title)).rows],
+        figures=_figures(run, number),
+        tables=[found for shown in report_tables().items() if (found := _points(table, *shown)).rows],
         throughputs=throughputs(run),
         collectors=deliveries(run),
         collected=means_tables(run),
         host_state=host_state_table(run),
         left_out=left_out(run),
-        bad_trials=_bad_trials(table),
+        bad_trials=[
+            {str(key): value for key, value in row.items()}
+            for row in bad[["trial", "status", "reason"]].to_dict("records")
+        ],
         absences=_absences(table, bool(run.meta.get("collectors"))),
         metadata=_metadata(run),
         spec_text=str(run.meta.get("spec_text", "")),
@@ -211,16 +148,10 @@ def run_mark(run: RunFolder, table: pd.DataFrame) -> str:
 
 
 def _figures(run: RunFolder, number: int) -> list[DrawnFigure]:
-    found = []
-    for figure in figures_of(run):
-        inline = inline_svg(figure, run)
-        found.append(drawn(inline, figure.heading, f"r{number}-{figure.row.lower()}"))
-    return found
-
-
-def _comparisons(run: RunFolder, number: int) -> list[DrawnFigure]:
-    """Return a figure per knob that compares the levels to which the run set it."""
-    found = []
+    """Return the figures of a run, and one per knob that compares the levels to which the run set it."""
+    found = [
+        drawn(inline_svg(figure, run), figure.heading, f"r{number}-{figure.row.lower()}") for figure in figures_of(run)
+    ]
     for knob, (name, differences) in enumerate(compare_knobs(run).items()):
         inline = inline_comparison(differences, run)
         found.append(drawn(inline, f"Levels of {name}, all else equal", f"r{number}-compare-{knob}"))
@@ -248,9 +179,11 @@ def _embedded(svg: str, name: str, heading: str) -> str:
     return svg.replace("<svg", f'<svg role="img" {label}', 1)
 
 
-def _points(table: pd.DataFrame, title: str) -> PointTable:
+def _points(table: pd.DataFrame, title: str, metrics: Sequence[str]) -> PointTable:
     data = measured(table)
-    present = [name for name in TABLES[title] if data[f"metric.{name}"].notna().any() and _is_shown(data, name)]
+    # An undisturbed metric says something of its own where trials were disturbed.
+    idle = {name for name in UNDISTURBED if not (data[f"absent.{name}"] == DISTURBED).any()}
+    present = [name for name in metrics if data[f"metric.{name}"].notna().any() and name not in idle]
     names = factors(data)
     several = [name for name in names if data[f"factor.{name}"].nunique(dropna=False) > 1]
     rows: dict[tuple[tuple[str, Level], ...], dict[str, Any]] = {}
@@ -258,34 +191,22 @@ def _points(table: pd.DataFrame, title: str) -> PointTable:
         for sample in by_point(data, name):
             row = rows.setdefault(tuple(sample.levels.items()), {"n": len(sample.values), "cells": {}})
             row["cells"][name] = _cell(name, sample.estimate.value, sample.estimate.low, sample.estimate.high)
-    ranked = sorted(rows, key=lambda levels: _rank(dict(levels), several))
+
+    def rank(levels: tuple[tuple[str, Level], ...]) -> list[tuple[bool, tuple[float, str]]]:
+        known = dict(levels)  # points without a level of a factor come first
+        return [(name in known, level_rank(known[name]) if name in known else (0.0, "")) for name in several]
+
+    ranked = sorted(rows, key=rank)
     constants = {name: level for name, level in dict(ranked[0]).items() if name not in several} if ranked else {}
     texts = ({name: level_text(name, level) for name, level in levels} for levels in ranked)
     shown = [rows[levels] | {"levels": text} for levels, text in zip(ranked, texts, strict=True)]
     return PointTable(title, several, levels_text(constants), present, shown)
 
 
-def _is_shown(data: pd.DataFrame, name: str) -> bool:
-    """Return whether a metric says something of its own: an undisturbed one where trials were disturbed."""
-    return name not in UNDISTURBED or bool((data[f"absent.{name}"] == DISTURBED).any())
-
-
-def _rank(levels: Mapping[str, Level], names: Sequence[str]) -> list[tuple[bool, tuple[float, str]]]:
-    """Return the rank of a point in a table: by its first factor, then by its second; points without a level first."""
-    return [(name in levels, level_rank(levels[name]) if name in levels else (0.0, "")) for name in names]
-
-
 def _cell(name: str, value: float, low: float, high: float) -> dict[str, str]:
     text = metric_dictionary()[name].text
     interval = f"{text(low)} to {text(high)}" if low != high and low > -float("inf") else ""
     return {"value": text(value), "interval": interval}
-
-
-def _bad_trials(table: pd.DataFrame) -> list[dict[str, Any]]:
-    bad = table[table["status"] != "ok"]
-    return [
-        {str(key): value for key, value in row.items()} for row in bad[["trial", "status", "reason"]].to_dict("records")
-    ]
 
 
 def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
@@ -304,19 +225,9 @@ def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:
 
 def _metadata(run: RunFolder) -> list[tuple[str, str]]:
     """Return host, build, node, knobs and noise as name and text, with nested values as JSON."""
-    parts = (
-        "host",
-        "build",
-        "node_hello",
-        "testbed",
-        "overrides",
-        "seed",
-        "noise",
-        "maxima",
-    )
     found = [("pollscope", str(run.meta.get("pollscope", ""))), ("format", str(run.meta["format"]))]
     found.append(("rules of judgement", rules_text(run)))
-    for part in parts:
+    for part in ("host", "build", "node_hello", "testbed", "overrides", "seed", "noise", "maxima"):
         value = run.meta.get(part)
         if isinstance(value, Mapping):
             found += [(f"{part}: {name}", _text(inner)) for name, inner in value.items()]

@@ -45,7 +45,10 @@ def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str,
     rows = measured(table)
     if "factor.feed" in rows.columns:
         rows = rows[~rows["factor.feed"].isin(WITHOUT_GENERATOR)]
-    missed = _lost_by_the_dut(rows).groupby(places(rows), sort=False).median().dropna()
+    missed = rows["metric.imissed_share"]
+    full = rows["metric.ring_full_share"].fillna(0) if "metric.ring_full_share" in rows else 0
+    # Of what arrived, the port missed a part, and a full ring to the workers refused a part of the rest.
+    missed = (missed + (1 - missed) * full).groupby(places(rows), sort=False).median().dropna()
     text = metric_dictionary()["imissed_share"].text
     return {
         str(point): f"at {point} the DUT missed {text(float(share))} of all that the generator could send, "
@@ -53,13 +56,6 @@ def saturated_generator_points(run: RunFolder, table: pd.DataFrame) -> dict[str,
         for point, share in missed.items()
         if share < SATURATED_MISSED_SHARE
     }
-
-
-def _lost_by_the_dut(rows: pd.DataFrame) -> pd.Series:
-    """Return the share of arriving packets that the port missed or a full worker ring refused."""
-    missed = rows["metric.imissed_share"]
-    full = rows["metric.ring_full_share"].fillna(0) if "metric.ring_full_share" in rows else 0
-    return missed + (1 - missed) * full
 
 
 def unreached_points(run: RunFolder, table: pd.DataFrame) -> dict[str, str]:

@@ -14,7 +14,6 @@ from pollscope.analysis.papers import stated
 from pollscope.analysis.point_values import Level, absence, data_of, factors
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human
-from pollscope.stats.estimates import Estimate
 from pollscope.stats.scaling_laws import FEWEST_POINTS, ScalingLaw, fit_amdahl, fit_usl
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
@@ -73,18 +72,7 @@ def _together(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def points(table: pd.DataFrame, limit_pps: float | None = None) -> pd.DataFrame:
-    """Return the points that a law is fitted to.
-
-    Args:
-        table: with _FIT_COLUMNS.
-        limit_pps: what the line or the NIC carries at most; a rate within _AT_LIMIT of it, or above, is censored.
-
-    Returns:
-        One row for each number of cores, rising: `cores`, `rate_pps` (mean), `censored`.
-
-    Raises:
-        UsageError: a column is missing, or a value is no quantity.
-    """
+    """Return the points that a law is fitted to: `cores`, `rate_pps` (mean), and `censored`, by rising cores."""
     if limit_pps is not None and not (np.isfinite(limit_pps) and limit_pps > 0):
         raise UsageError(f"the limit is {limit_pps} packets per second", remedy="give a number above 0, or none")
     found = _checked(table, _FIT_COLUMNS).groupby("cores").mean().reset_index()
@@ -115,31 +103,18 @@ def laws(table: pd.DataFrame, limit_pps: float | None = None) -> dict[str, Scali
 
 
 def law_parameters(found: Mapping[str, ScalingLaw]) -> pd.DataFrame:
-    """Return the parameters of fitted laws with 95 % intervals; gamma is in packets per second.
-
-    Returns:
-        One row per law and parameter: `law`, `parameter`, `value`, `low`, `high`, `absent` (the reason, else empty),
-        `residual`, `free`, `censored`.
-    """
+    """Return the parameters of fitted laws with 95 % intervals; gamma is in packets per second."""
     lines = []
     for name, law in found.items():
         known = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak_cores": law.peak_cores}
         for parameter, estimate in known.items():
             if estimate is None and law.kappa is None:
                 continue
-            lines.append({"law": name, "parameter": parameter, **_numbers(estimate), **_absent(law, estimate)})
+            numbers = {end: getattr(estimate, end, float("nan")) for end in ("value", "low", "high")}
+            fit = {"residual": law.residual, "free": law.free, "censored": law.censored}
+            absent = "" if estimate else law.no_peak
+            lines.append({"law": name, "parameter": parameter, **numbers, "absent": absent, **fit})
     return pd.DataFrame(lines)
-
-
-def _numbers(estimate: Estimate | None) -> dict[str, float]:
-    nothing = float("nan")
-    values = (estimate.value, estimate.low, estimate.high) if estimate else (nothing, nothing, nothing)
-    return dict(zip(("value", "low", "high"), values, strict=True))
-
-
-def _absent(law: ScalingLaw, estimate: Estimate | None) -> dict[str, str | float | int]:
-    reason = "" if estimate else law.no_peak
-    return {"absent": reason, "residual": law.residual, "free": law.free, "censored": law.censored}
 
 
 def scaling_of_run(run: RunFolder, rate: str = "rx_pps", where: Mapping[str, Level] | None = None) -> pd.DataFrame:
@@ -156,21 +131,16 @@ def scaling_of_run(run: RunFolder, rate: str = "rx_pps", where: Mapping[str, Lev
         UsageError: the run did not sweep cores, swept another factor that `where` does not fix, or has no such trial.
     """
     rows = rows_by_cores(run, rate, where)
+    model = (run.meta.get("testbed") or {}).get("model") or {}
     return pd.DataFrame(
         {
             "cores": rows["factor.cores"].astype(float).to_numpy(),
             "rate_pps": rows[f"metric.{rate}"].to_numpy(),
             "useful_share": rows["metric.useful_share"].to_numpy(),
             "cycles_per_useful_packet": rows["metric.cycles_per_packet_useful"].to_numpy(),
-            "frequency_hz": _tsc_hz(run),
+            "frequency_hz": float((run.meta.get("node_hello") or model).get("tsc_hz", float("nan"))),
         }
     )
-
-
-def _tsc_hz(run: RunFolder) -> float:
-    """Return the rate of the time-stamp counter: of the node, of the modelled machine, or NaN where it is unknown."""
-    model = (run.meta.get("testbed") or {}).get("model") or {}
-    return float((run.meta.get("node_hello") or model).get("tsc_hz", float("nan")))
 
 
 def rows_by_cores(run: RunFolder, metric: str, where: Mapping[str, Level] | None = None) -> pd.DataFrame:

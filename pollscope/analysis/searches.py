@@ -14,17 +14,9 @@ from pollscope.store.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Throughput:
-    """Hold the rate at one point and loss ratio.
+    """Hold the rate at one point and loss ratio, and the reason why a search found none.
 
-    Attributes:
-        label: the point's levels in words.
-        loss_ratio: 0..1.
-        estimate: mean over the searches that found a rate, with its interval; None if none did.
-        bounds: lowest lower and highest upper bound of these searches, in packets per second.
-        searches: number of searches.
-        trials: number of trials of all searches.
-        goal: condition for which the rate holds, in words.
-        reason: why a search found no rate; empty if all did.
+    `bounds` are the lowest lower and the highest upper bound of the searches that found a rate, in packets per second.
     """
 
     label: str

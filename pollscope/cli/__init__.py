@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run the command line: one module per command, imported only when that command is used.
 
-A command module holds one function that is named like the command or, with subcommands, `app: typer.Typer`. `EXAMPLES`
-are the lines at the end of its help. A command raises `PollscopeError`; `main` turns it into one line on standard error
-and an exit code. A command that ends with another code than 0 raises `typer.Exit(code)`.
+A command module holds one function that is named like the command or, with subcommands, `app: typer.Typer`. The lines
+at the end of its help are its `EXAMPLES`, or those of configs/examples.toml. A command raises `PollscopeError`; `main`
+turns it into one line on standard error and an exit code. A command that ends with another code than 0 raises
+`typer.Exit(code)`.
 """
 
 import sys
@@ -16,6 +17,7 @@ try:  # on a busy host these imports take a second
     import os
     import signal
     import time
+    import tomllib
     from collections.abc import Sequence
     from types import FrameType
     from typing import Annotated
@@ -24,6 +26,7 @@ try:  # on a busy host these imports take a second
 
     from pollscope import __version__
     from pollscope.base.errors import ExitCode, PollscopeError, reason_of
+    from pollscope.base.paths import data_folder
     from pollscope.base.printable import printable_output
 except KeyboardInterrupt:
     sys.stderr.write("pollscope: interrupted\n")
@@ -166,11 +169,16 @@ def _root(
 
 def _add(app: typer.Typer, name: str, summary: str) -> None:
     module = importlib.import_module(f"pollscope.cli.{name}")
-    examples = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in module.EXAMPLES)
+    lines = getattr(module, "EXAMPLES", None) or _examples()[name]
+    examples = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in lines)
     if hasattr(module, "app"):
         app.add_typer(module.app, name=name, help=summary, epilog=examples)
     else:
         app.command(name, short_help=summary, epilog=examples)(getattr(module, name))
+
+
+def _examples() -> dict[str, list[str]]:
+    return tomllib.loads((data_folder("configs") / "examples.toml").read_text(encoding="utf-8"))
 
 
 def _not_loaded() -> None:

@@ -3,8 +3,6 @@
 
 from pollscope.run.agent import main
 
-EXAMPLES = ("pollscope agent                          one JSON request per line, one reply per line",)
-
 
 def agent() -> None:
     """Serve a runner on another host through standard input and output: collectors, knobs and metadata of this host."""

@@ -5,13 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pollscope.cli.words import say
+from pollscope.cli.words import echo, say
 from pollscope.testbeds import DEFAULT, make_testbed
-
-EXAMPLES = (
-    "pollscope build              on this machine, for the testbed loopback",
-    "pollscope build lab.yaml     on the hosts of a pair, in the cache of the user there",
-)
 
 
 def build(
@@ -24,5 +19,4 @@ def build(
     They are compiled from the sources of this pollscope unless they were built before. The compiler, DPDK and other
     packages are not installed; missing ones are named. After `pollscope play provision` a host needs no build.
     """
-    for line in make_testbed(testbed).build(say):
-        typer.echo(line)
+    echo(make_testbed(testbed).build(say))

@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from ruamel.yaml import YAML
 
+from pollscope.analysis.calibration import calibrate as costs_of
 from pollscope.base.errors import UsageError
 from pollscope.base.replacing import written
 from pollscope.base.units import human_number
+from pollscope.store.find import find_run
+from pollscope.store.run_folder import read_run
 
-EXAMPLES = (
-    "pollscope run model-costs && pollscope calibrate latest --out here.yaml",
-    "pollscope calibrate s-f9-latency --at shape=SQ --at queues=1,8,64 --out here.yaml",
-    "pollscope run S-F9 --testbed here.yaml",
-)
 HEAD = """\
 # SPDX-License-Identifier: BSD-3-Clause
 # A modelled machine (docs/models.md), made by `pollscope calibrate`. Each cost says where it comes from.
@@ -36,12 +35,6 @@ def calibrate(
 
     A cost that the runs do not show is left out of the file. The model then leaves out points that need it.
     """
-    from ruamel.yaml import YAML
-
-    from pollscope.analysis.calibration import calibrate as costs_of
-    from pollscope.store.find import find_run
-    from pollscope.store.run_folder import read_run
-
     if out.exists():
         raise UsageError("the file exists", str(out), "give another --out, or remove it")
     document = costs_of([read_run(find_run(word)) for word in runs], _levels(at or []))

@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope claims`."""
 
-import json
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from pollscope.analysis.claims import Verdict, VerdictKind, evaluate_run, with_views
+from pollscope.analysis.claims.reasons import pages
+from pollscope.analysis.findings import by_chance, findings, folded, tally, verdict_lines
+from pollscope.analysis.point_values import viewed
 from pollscope.base.errors import UsageError
-from pollscope.cli.words import JsonFlag, PaperName, RunWords, StatName, WithoutFlagged, runs_of, say_unfinished
-
-if TYPE_CHECKING:
-    from pollscope.analysis.claims import Verdict
-    from pollscope.store.run_folder import RunFolder
-
-EXAMPLES = (
-    "pollscope claims latest",
-    "pollscope claims H-F8 --summary",
-    "pollscope claims results --all --json",
-    "pollscope claims results --paper corec",
+from pollscope.cli.words import (
+    JsonFlag,
+    PaperName,
+    RunWords,
+    StatName,
+    WithoutFlagged,
+    echo,
+    echo_json,
+    runs_of,
+    say_unfinished,
 )
+from pollscope.store.run_folder import RunFolder
+
 # Width of a statement in the table at the top.
 _STATEMENT_WIDTH = 100
 
@@ -45,9 +49,6 @@ def claims(
     A claim is judged by the statistic that it states, from all trials. --stat and --without-flagged add the numbers by
     another statistic, and the verdict that they would give.
     """
-    from pollscope.analysis.claims import evaluate_run, with_views
-    from pollscope.analysis.point_values import viewed
-
     if not runs:
         raise UsageError("no run is given", remedy="name run folders; `pollscope explain --paper` needs none")
     folders = runs_of(runs)
@@ -61,7 +62,7 @@ def claims(
     verdicts = [[each for each in of_run if paper in (None, each.claim.paper)] for of_run in judged]
     if as_json:
         plain = [verdict.to_json() for of_run in verdicts for verdict in of_run]
-        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+        echo_json(plain)
         return
     all_verdicts = [verdict for of_run in verdicts for verdict in of_run]
     _show_summary(folders if summary else [], all_verdicts, every)
@@ -72,10 +73,8 @@ def claims(
         _show(path, of_run, every)
 
 
-def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: bool) -> None:
+def _show_summary(runs: list[RunFolder], verdicts: list[Verdict], every: bool) -> None:
     """Show findings, the table of verdicts, and in one line what could not be measured."""
-    from pollscope.analysis.findings import by_chance, findings, folded, tally, verdict_lines
-
     if runs:
         typer.echo("Findings")
         for sentence in findings(runs) or ["No run measured anything that this summary covers."]:
@@ -95,17 +94,12 @@ def _show_summary(runs: "list[RunFolder]", verdicts: "list[Verdict]", every: boo
         typer.echo(chance)
 
 
-def _show(path: Path, verdicts: "list[Verdict]", every: bool) -> None:
-    from pollscope.analysis.claims import VerdictKind
-    from pollscope.analysis.claims.reasons import pages
-
+def _show(path: Path, verdicts: list[Verdict], every: bool) -> None:
     if not verdicts:
         typer.echo(f"{path}: no claim is known for this run; state some in its spec under `claims:` (docs/validity.md)")
         return
     shown = [verdict for verdict in verdicts if every or verdict.kind is not VerdictKind.NOT_MEASURABLE]
-    for verdict in shown:
-        typer.echo(verdict.text())
+    echo(verdict.text() for verdict in shown)
     differences = list(dict.fromkeys(line for verdict in verdicts for line in verdict.differs))
     heading = ["What differs from the paper's experiment:"] if differences else []
-    for line in [*heading, *differences, *pages(verdict.claim.row for verdict in verdicts)]:
-        typer.echo(line)
+    echo([*heading, *differences, *pages(verdict.claim.row for verdict in verdicts)])

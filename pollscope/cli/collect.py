@@ -26,12 +26,6 @@ from pollscope.collectors.window import Plausibility, Series, WindowSeries
 from pollscope.host.disk_folder import folder_on_disk
 from pollscope.host.lock import HostLock
 
-EXAMPLES = (
-    "pollscope collect                                     what can be read here, and why not",
-    "pollscope collect ethtool kernel-load --seconds 5 --out samples.parquet",
-    "pollscope collect pcm-iio --replay recorded.csv       the output of a tool, recorded elsewhere",
-)
-
 
 def collect(
     names: CollectorNames = None,
@@ -61,9 +55,9 @@ def collect(
         if len(collectors) != 1:
             raise UsageError("--replay feeds one collector", "", "name one")
         collectors = [Replay(collectors[0], replay)]
-    if out is not None and out.suffix not in (".csv", ".jsonl", ".parquet"):
-        raise UsageError(f"unknown ending {out.suffix!r}", str(out), "use one of .csv, .jsonl, .parquet")
     if out is not None:
+        if out.suffix not in (".csv", ".jsonl", ".parquet"):
+            raise UsageError(f"unknown ending {out.suffix!r}", str(out), "use one of .csv, .jsonl, .parquet")
         check_place(out)
     _refuse_absent(collectors)
     with nullcontext() if replay else _alone(f"collect {' '.join(names)}"), _recordings(raw) as folder:
@@ -74,7 +68,6 @@ def collect(
                 count = write_samples(new, session.samples())
             typer.echo(f"{count} samples in {out}")
         window = WindowSeries(session.samples(), session.outcomes.values())
-    _print(window)
     delivered = _report(session.outcomes, window)
     if not whole:
         raise typer.Exit(ExitCode.INTERRUPTED)
@@ -152,11 +145,6 @@ def _record(session: CollectorSession, seconds: float) -> bool:
     return True
 
 
-def _print(window: WindowSeries) -> None:
-    for (source, path, metric), series in window.series.items():
-        typer.echo(f"{source:14} {path:32} {metric:40} {_value(series)}")
-
-
 def _value(series: Series) -> str:
     if not series.count:
         return series.text or (f"absent: {series.reason}" if series.reason else "(empty)")
@@ -169,7 +157,9 @@ def _value(series: Series) -> str:
 
 
 def _report(outcomes: dict[str, CollectorOutcome], window: WindowSeries) -> bool:
-    """Print outcomes and implausible values on standard error; return whether every collector delivered."""
+    """Print the window, and outcomes and implausible values on standard error; return whether all delivered."""
+    for (source, path, metric), series in window.series.items():
+        typer.echo(f"{source:14} {path:32} {metric:40} {_value(series)}")
     for name, outcome in outcomes.items():
         share = overhead_share(outcome)
         cost = "CPU use not measured" if share is None else f"{share:.2%} of a core"

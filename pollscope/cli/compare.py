@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope compare`."""
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from pollscope.base.errors import ExitCode, UsageError
-from pollscope.cli.words import MetricNames, StatName, WithoutFlagged, say_unfinished
-
-if TYPE_CHECKING:
-    from pollscope.analysis.compare import Difference
-    from pollscope.analysis.gate import Condition, Judged
-    from pollscope.cli.outputs import Out
-    from pollscope.store.run_folder import RunFolder
-
-EXAMPLES = (
-    "pollscope compare latest~1 latest                    the two newest runs",
-    "pollscope compare latest --by queues --metric tax_share",
-    "pollscope compare i-iommu --by iommu --out iommu.pdf",
-    "pollscope compare S-F13~1 S-F13 --fail-if 'cycles_per_packet_useful > 2 %'",
+from pollscope.analysis.compare import (
+    Difference,
+    compare_levels,
+    compare_pairs,
+    compare_runs,
+    comparison_text,
+    missing_in_second,
+    missing_levels,
 )
+from pollscope.analysis.figures import Target, save_comparison
+from pollscope.analysis.gate import Condition, Judged, condition, judge
+from pollscope.analysis.point_values import viewed
+from pollscope.analysis.run_differences import differences_of
+from pollscope.base.errors import ExitCode, UsageError
+from pollscope.cli.outputs import figure_out
+from pollscope.cli.words import MetricNames, StatName, WithoutFlagged, echo, say_unfinished
+from pollscope.store.find import find_run
+from pollscope.store.run_folder import RunFolder, read_run
 
 
 def compare(
@@ -56,10 +58,6 @@ def compare(
     come last. The command ends with 1 if one of them holds at any point, else with 4 if at some point the intervals are
     too wide to see such a change, else with 0.
     """
-    from pollscope.analysis.gate import condition
-    from pollscope.analysis.point_values import viewed
-    from pollscope.cli.outputs import figure_out
-
     if len(runs) != (2 if by is None else 1):
         raise UsageError("give two run folders, or one run folder with --by FACTOR", remedy="pollscope compare --help")
     conditions = [condition(text) for text in fail_if or []]
@@ -71,37 +69,28 @@ def compare(
     _show(folders, differences)
     _draw(folders, by, differences, target)
     for verdict in judged:
-        _echo(verdict.lines())
+        echo(verdict.lines())
     if any(verdict.holds for verdict in judged):
         raise typer.Exit(ExitCode.TRIALS_FAILED)
     if any(verdict.unseen for verdict in judged):
         raise typer.Exit(ExitCode.UNSEEN)
 
 
-def _compared(runs: list[str]) -> "list[RunFolder]":
-    """Return the run, or two different runs."""
-    from pollscope.store.find import find_run
-    from pollscope.store.run_folder import read_run
-
+def _compared(runs: list[str]) -> list[RunFolder]:
     places = [find_run(word) for word in runs]
     if len({place.resolve() for place in places}) < len(places):
         raise UsageError("is both sides", str(places[0]), "give two runs, or --by FACTOR to compare levels inside one")
     return [read_run(place) for place in places]
 
 
-def _differences(folders: "list[RunFolder]", by: str | None, metrics: list[str] | None) -> "list[Difference]":
-    from pollscope.analysis.compare import compare_levels, compare_pairs, compare_runs
-
+def _differences(folders: list[RunFolder], by: str | None, metrics: list[str] | None) -> list[Difference]:
     if by is None:
         return compare_runs(folders[0], folders[1], metrics)
     return compare_pairs(folders[0], metrics) if by == "pair" else compare_levels(folders[0], by, metrics)
 
 
-def _judged(conditions: "list[Condition]", folders: "list[RunFolder]", by: str | None) -> "list[Judged]":
+def _judged(conditions: list[Condition], folders: list[RunFolder], by: str | None) -> list[Judged]:
     """Judge each condition by a comparison of its own metrics only, whether they are shown or not."""
-    from pollscope.analysis.compare import missing_in_second, missing_levels
-    from pollscope.analysis.gate import judge
-
     metrics = list(dict.fromkeys(each.metric for each in conditions))
     if not metrics:
         return []
@@ -112,31 +101,20 @@ def _judged(conditions: "list[Condition]", folders: "list[RunFolder]", by: str |
     return judge(conditions, _differences(folders, by, metrics), missing)
 
 
-def _show(folders: "list[RunFolder]", differences: "list[Difference]") -> None:
-    from pollscope.analysis.compare import comparison_text
-
-    _echo(_sides(folders))
+def _show(folders: list[RunFolder], differences: list[Difference]) -> None:
+    echo(_sides(folders))
     typer.echo(comparison_text(differences))
 
 
-def _draw(folders: "list[RunFolder]", by: str | None, differences: "list[Difference]", target: "Out") -> None:
-    from pollscope.analysis.figures import save_comparison
-
+def _draw(folders: list[RunFolder], by: str | None, differences: list[Difference], target: Target) -> None:
     title, name = _names([folder.run_id for folder in folders], by)
-    _echo(save_comparison(differences, folders, title, target.target(name)))
+    echo(save_comparison(differences, folders, title, target.called(name)))
 
 
-def _echo(lines: Iterable[object]) -> None:
-    for line in lines:
-        typer.echo(line)
-
-
-def _sides(runs: "list[RunFolder]") -> list[str]:
+def _sides(runs: list[RunFolder]) -> list[str]:
     """Return which run is A, which is B, and what differs between them besides the results; nothing for one run."""
     if len(runs) == 1:
         return [f"{runs[0].path} (modelled, not measured)", ""] if runs[0].modelled else []
-    from pollscope.analysis.run_differences import differences_of
-
     apart = differences_of(*runs)
     heads = [f"{letter}: {run.path}" for letter, run in zip("AB", runs, strict=True)]
     modelled = [letter for letter, run in zip("AB", runs, strict=True) if run.modelled]
@@ -149,7 +127,6 @@ def _sides(runs: "list[RunFolder]") -> list[str]:
 
 
 def _names(runs: list[str], by: str | None) -> tuple[str, str]:
-    """Return title and file name of the figure."""
     if by is None:
         return f"B, run {runs[1]}, against A, run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
     return f"Levels of {by}, all else equal", f"compare-{by}-{runs[0]}"

@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope explain`."""
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from pollscope.analysis.explain import Diagnosis, StageFinding, explain_paper, explain_run
+from pollscope.analysis.littles_law import paper_arithmetic
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_number
-from pollscope.cli.words import JsonFlag, PaperName, RunWords, runs_of, say_unfinished
+from pollscope.cli.words import JsonFlag, PaperName, RunWords, echo, echo_json, runs_of, say_unfinished
+from pollscope.store.results_table import current_table
 
-if TYPE_CHECKING:
-    from pollscope.analysis.explain import Diagnosis, StageFinding
-
-EXAMPLES = (
-    "pollscope explain latest",
-    "pollscope explain results/s-f5-polling-tax/20261120T162617Z-1a2b3c --json",
-    "pollscope explain --paper intrahost",
-)
 _WIDTH = 24
 ORDER = ("limits", "open", "not", "absent")
 
@@ -35,9 +29,6 @@ def explain(
     numbers of the others, too. What was not measured is absent, with the reason. With --paper, the numbers are those of
     that paper's own table, and what the paper derives from it is recomputed. The exit code is 0 whatever limits.
     """
-    from pollscope.analysis.explain import explain_paper, explain_run
-    from pollscope.store.results_table import current_table
-
     if not runs and paper is None:
         raise UsageError("no run is given", remedy="name run folders, or --paper for a paper's own table")
     found = {} if paper is None else {f"paper {paper}": explain_paper(paper)}
@@ -51,20 +42,21 @@ def explain(
             {"of": of, "modelled": of in modelled, "points": [each.to_json() for each in points]}
             for of, points in found.items()
         ]
-        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+        echo_json(plain)
         return
     for of, points in found.items():
-        for line in _lines(f"{of} (modelled, not measured)" if of in modelled else of, points, every):
-            typer.echo(line)
-    for line in _arithmetic() if paper is not None else ():
-        typer.echo(line)
+        echo(_lines(f"{of} (modelled, not measured)" if of in modelled else of, points, every))
+    echo(_arithmetic() if paper is not None else ())
 
 
-def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]:
+def _lines(of: str, points: Sequence[Diagnosis], every: bool) -> Iterator[str]:
     yield of
     if not points:
         yield "  no point was measured, so there is nothing to explain"
-    everywhere = _absent_everywhere(points)
+    # The stages that are absent at all points for the same reason.
+    absent = [{(each.stage, each.evidence) for each in point.findings if each.kind == "absent"} for point in points]
+    every_stage = [(each.stage, each.evidence) for each in (points[0].findings if points else ())]
+    everywhere = [key for key in every_stage if all(key in others for others in absent)]
     for point in points:
         yield ""
         yield f"{point.label}{_trials(point.trials, point.flagged)}: {point.summary}"
@@ -81,9 +73,6 @@ def _lines(of: str, points: "Sequence[Diagnosis]", every: bool) -> Iterator[str]
 
 
 def _arithmetic() -> Iterator[str]:
-    """Return what the paper derives from its table beside what the table gives."""
-    from pollscope.analysis.littles_law import paper_arithmetic
-
     yield ""
     yield "the paper's arithmetic, recomputed from its table:"
     for each in paper_arithmetic():
@@ -95,18 +84,11 @@ def _trials(count: int, flagged: int) -> str:
     return f" ({counted(count, 'trial')}{noisy})" if count else ""
 
 
-def _absent_everywhere(points: "Sequence[Diagnosis]") -> list[tuple[str, tuple[str, ...]]]:
-    """Return the stages that are absent at all points for the same reason."""
-    absent = [{(each.stage, each.evidence) for each in point.findings if each.kind == "absent"} for point in points]
-    first = points[0].findings if points else ()
-    return [key for each in first if all((key := (each.stage, each.evidence)) in others for others in absent)]
-
-
 def _absent(stage: str, evidence: Sequence[str]) -> str:
     return f"  {stage:{_WIDTH}} absent, because {'; '.join(evidence)}"
 
 
-def _finding(finding: "StageFinding") -> Iterator[str]:
+def _finding(finding: StageFinding) -> Iterator[str]:
     if finding.kind == "absent":
         yield _absent(finding.stage, finding.evidence)
     elif finding.kind == "not":

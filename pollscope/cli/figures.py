@@ -3,24 +3,44 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from pollscope.base.errors import UsageError
-from pollscope.cli.words import ModelFlag, PaperName, RunWords, StatName, WithoutFlagged, runs_of, say, say_unfinished
-
-if TYPE_CHECKING:
-    from pollscope.analysis.figures.figure import PaperFigure, TableFigure
-    from pollscope.cli.outputs import Out
-    from pollscope.store.run_folder import RunFolder
-
-EXAMPLES = (
-    "pollscope figures latest",
-    "pollscope figures latest --x burst --y rx_pps,tax_share_running --by queues --log x",
-    "pollscope figures latest --x queues --y poll_rate_hz --ratio-to 1 --width column --out rate.pdf",
-    "pollscope figures --paper socc19",
+from pollscope.analysis.figures import (
+    Target,
+    asked_figure,
+    figure_of,
+    figures_of,
+    model_error,
+    refused_figures,
+    save_figure,
+    save_model_error,
+    save_table_figure,
+    table_figures,
 )
+from pollscope.analysis.figures.figure import PaperFigure, TableFigure
+from pollscope.analysis.gallery import paper_rows, runs_of_rows, why_absent
+from pollscope.analysis.point_values import viewed
+from pollscope.base.errors import UsageError
+from pollscope.base.names import figure_rows
+from pollscope.cli.modelled import computed_runs, measured_runs
+from pollscope.cli.outputs import figure_out
+from pollscope.cli.words import (
+    ModelFlag,
+    PaperName,
+    RunWords,
+    StatName,
+    WithoutFlagged,
+    echo,
+    runs_of,
+    say,
+    say_unfinished,
+    split_words,
+)
+from pollscope.store.find import RESULTS
+from pollscope.store.run_folder import RunFolder
+
 PAGE = "page"
 
 
@@ -68,18 +88,13 @@ def figures(
     --paper without a run draws every row of the paper as `pollscope gallery` does: from `results` and the recorded
     runs, else computed by the testbed `model`, and says of each other row why it is absent.
     """
-    from pollscope.analysis.figures import table_figures
-    from pollscope.analysis.point_values import viewed
-    from pollscope.cli.outputs import figure_out
-    from pollscope.store.find import RESULTS
-
     asked = {
         "x": x,
-        "y": _split(y),
-        "by": _split(by),
+        "y": split_words(y),
+        "by": split_words(by),
         "at": _held(at or ()),
         "ratio_to": ratio_to,
-        "log": _split(log),
+        "log": split_words(log),
     }
     asked = {key: value for key, value in asked.items() if value}
     target = figure_out(out, not no_caption, absent == "show")
@@ -91,41 +106,38 @@ def figures(
     if not wanted and not tables:
         raise UsageError("none of these runs has anything to draw", remedy="choose with --x and --y")
     wanted = [(figure, viewed(run, stat, without_flagged=without_flagged)) for figure, run in wanted]
-    _only_one(target, [*tables, *wanted])
+    if target.name and len(tables) + len(wanted) > 1:
+        what = f"{len(tables) + len(wanted)} figures do not fit into one file"
+        remedy = "name a folder, or choose one figure with --x and --y"
+        raise UsageError(what, f"--out {target.name}.{target.formats[0]}", remedy)
     _draw(tables, wanted, target)
 
 
-def _draw(tables: "Sequence[TableFigure]", wanted: "list[tuple[PaperFigure, RunFolder]]", target: "Out") -> None:
+def _draw(tables: Sequence[TableFigure], wanted: list[tuple[PaperFigure, RunFolder]], target: Target) -> None:
     """Write the figures; append the run's id to the name where two runs have the same figure."""
-    from pollscope.analysis.figures import save_figure, save_table_figure
-
     for table in tables:
-        _echo(save_table_figure(table, target.target(table.row)))
+        echo(save_table_figure(table, target.called(table.row)))
     names = [figure.row for figure, _ in wanted]
     _errors(wanted, target)
     say_unfinished({run.run_id: run for _, run in wanted}.values())
     for figure, run in wanted:
         name = figure.row if names.count(figure.row) == 1 else f"{figure.row}-{run.run_id}"
-        _echo(save_figure(figure, run, target.target(name)))
+        echo(save_figure(figure, run, target.called(name)))
 
 
-def _errors(wanted: "list[tuple[PaperFigure, RunFolder]]", target: "Out") -> None:
+def _errors(wanted: list[tuple[PaperFigure, RunFolder]], target: Target) -> None:
     """Draw measured and modelled runs of a row in one figure, and print the error of the model."""
-    from pollscope.analysis.figures import model_error, save_model_error
-
     for figure, run in wanted:
         models = [other for same, other in wanted if same is figure and other.modelled and not run.modelled]
         error = next((found for other in models if (found := model_error(figure, run, other))), None)
         if error is not None:
-            _echo(save_model_error(error, [run, *models], target.target(f"{figure.row}-model-error")))
+            echo(save_model_error(error, [run, *models], target.called(f"{figure.row}-model-error")))
             say(f"{figure.row}: {error.words()}")
 
 
 def _wanted(
-    runs: "list[RunFolder]", paper: str | None, asked: dict[str, Any], width: str
-) -> "list[tuple[PaperFigure, RunFolder]]":
-    from pollscope.analysis.figures import asked_figure, figures_of, refused_figures
-
+    runs: list[RunFolder], paper: str | None, asked: dict[str, Any], width: str
+) -> list[tuple[PaperFigure, RunFolder]]:
     if asked:
         return [(asked_figure(run, asked, width != PAGE), run) for run in runs]
     for run in runs:
@@ -137,21 +149,14 @@ def _wanted(
     return [(asked_figure(run, {}, True), run) if width != PAGE else (figure, run) for figure, run in found]
 
 
-def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, RunFolder]]":
+def _every_row(paper: str, modelled: Path | None) -> list[tuple[PaperFigure, RunFolder]]:
     """Return the figures of each row of a paper; `modelled` is the folder for runs of the model, None without them."""
-    from pollscope.analysis.figures import figure_of
-    from pollscope.analysis.figures.figure import PaperFigure
-    from pollscope.analysis.gallery import first_measured, paper_rows, runs_of_rows, why_absent
-    from pollscope.base.names import figure_rows
-    from pollscope.cli.modelled import measured_runs, modelled_runs, models_of
-
     every, there = paper_rows(paper), measured_runs(None)
     rows = [row for row in every if row not in figure_rows() or isinstance(figure_of(row), PaperFigure)]
     by_row = runs_of_rows(rows, there)
     computed, reasons = list["RunFolder"](), dict[str, str]()
     if modelled:
-        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], modelled, say)
-        computed += models_of(first_measured(by_row), modelled, say)
+        computed, reasons = computed_runs(by_row, modelled)
     runs, found = [*there, *computed], []
     for row, own in runs_of_rows(rows, runs).items():
         if own:
@@ -159,10 +164,6 @@ def _every_row(paper: str, modelled: Path | None) -> "list[tuple[PaperFigure, Ru
         else:
             say(f"{row}: absent. {why_absent(row, runs, reasons)}")
     return found
-
-
-def _split(words: list[str] | None) -> tuple[str, ...]:
-    return tuple(part.strip() for word in words or () for part in word.split(",") if part.strip())
 
 
 def _held(words: Sequence[str]) -> dict[str, str]:
@@ -178,16 +179,3 @@ def _level(word: str) -> tuple[str, str]:
     if not equals:
         raise UsageError("is not FACTOR=LEVEL", f"--at {word}", "for instance --at lookups=1")
     return factor.strip(), level.strip()
-
-
-def _only_one(target: "Out", figures: list[Any]) -> None:
-    if target.name is not None and len(figures) > 1:
-        what = f"{len(figures)} figures do not fit into one file"
-        raise UsageError(
-            what, f"--out {target.name}.{target.formats[0]}", "name a folder, or choose one figure with --x and --y"
-        )
-
-
-def _echo(paths: list[Path]) -> None:
-    for path in paths:
-        typer.echo(path)

@@ -6,15 +6,16 @@ from typing import Annotated
 
 import typer
 
+from pollscope.analysis.gallery import gallery_html, paper_gallery, paper_rows, runs_of_rows
+from pollscope.analysis.page import write_page
 from pollscope.base.names import papers
-from pollscope.cli.words import ModelFlag, PaperName, RunWords, say
+from pollscope.cli.modelled import computed_runs, measured_runs
+from pollscope.cli.outputs import page_out
+from pollscope.cli.words import ModelFlag, PaperName, RunWords
+from pollscope.models.hyperplane import chip, judged
+from pollscope.store.run_folder import RunFolder
 
 _HYPERPLANE = "hyperplane"  # HyperPlane's chip has a model of its own
-EXAMPLES = (
-    "pollscope gallery",
-    "pollscope gallery results --paper socc19 --out socc19.html",
-    "pollscope gallery latest --no-model",
-)
 
 
 def gallery(
@@ -32,21 +33,12 @@ def gallery(
     beside the page, and are not computed again), and marked so. So are the points of measured runs that a model knows:
     one figure then shows both, with the model's error. All other rows are absent, with the reason.
     """
-    from pollscope.analysis.gallery import first_measured, gallery_html, paper_gallery, paper_rows, runs_of_rows
-    from pollscope.analysis.page import write_page
-    from pollscope.cli.modelled import measured_runs, modelled_runs, models_of
-    from pollscope.cli.outputs import page_out
-    from pollscope.models.hyperplane import chip, judged
-    from pollscope.store.run_folder import RunFolder
-
     target, chosen = page_out(out), [paper] if paper else list(papers())
     there = measured_runs(runs)
     by_row = {row: own for name in chosen for row, own in runs_of_rows(paper_rows(name), there).items()}
     computed, reasons, statements = list[RunFolder](), dict[str, str](), list[dict[str, object]]()
     if model:
-        folder = target.parent / "modelled"
-        computed, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, say)
-        computed += models_of(first_measured(by_row), folder, say)
+        computed, reasons = computed_runs(by_row, target.parent / "modelled")
         statements = judged(chip()) if _HYPERPLANE in chosen else []
     pages = [paper_gallery(name, [*there, *computed], reasons, statements) for name in chosen]
     typer.echo(write_page(gallery_html(pages), target))

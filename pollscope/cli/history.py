@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
+from pollscope.analysis.history import changed_with_it, history_text, together_text
+from pollscope.analysis.history import history as history_of
+from pollscope.analysis.history import together as together_of
 from pollscope.base.errors import ExitCode, UsageError
-from pollscope.cli.words import MetricNames
-
-EXAMPLES = (
-    "pollscope history s-f5-polling-tax",
-    "pollscope history s-f5-polling-tax --together",
-    "pollscope history S-F8 --metric poll_rate_running_hz --fail-on-change",
-)
+from pollscope.cli.words import MetricNames, echo
+from pollscope.spec import find_specs, load_file
+from pollscope.store.find import is_run
+from pollscope.store.run_folder import read_run
 
 
 def history(
@@ -36,13 +36,6 @@ def history(
     Without --fail-on-change the exit code is always 0. With --together: the mean over runs, the scatter
     between runs and within runs, and how many trials per run are worth their time (Kalibera & Jones 2013).
     """
-    from pollscope.analysis.history import changed_with_it, history_text
-    from pollscope.analysis.history import history as history_of
-    from pollscope.analysis.repeats import together as together_of
-    from pollscope.analysis.repeats import together_text
-    from pollscope.store.find import is_run
-    from pollscope.store.run_folder import read_run
-
     folder = results / _name(spec, results)
     runs = [read_run(path) for path in sorted(folder.glob("*")) if is_run(path)]
     if not runs:
@@ -53,16 +46,13 @@ def history(
         typer.echo(together_text(together_of(runs, metrics)))
         return
     found = history_of(runs, metrics)
-    for line in [history_text(found), *changed_with_it(runs, found)]:
-        typer.echo(line)
+    echo([history_text(found), *changed_with_it(runs, found)])
     if fail_on_change and any(each.changes for each in found):
         raise typer.Exit(ExitCode.TRIALS_FAILED)
 
 
 def _name(word: str, results: Path) -> str:
     """Return the name of a spec, which is also that of its results folder; the spec itself may be gone."""
-    from pollscope.spec import find_specs, load_file
-
     if "/" not in word and (results / word).is_dir():
         return word
     found = find_specs(word)

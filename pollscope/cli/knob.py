@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope knob`: list, read, set and restore host state."""
 
-import json
 import os
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +12,8 @@ import typer
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import KNOBS
-from pollscope.cli.words import KnobName, say
-from pollscope.host.journal import Entry, load
+from pollscope.cli.words import KnobName, echo_json, say
+from pollscope.host.journal import load
 from pollscope.host.lock import HostLock
 from pollscope.knobs import Knob, KnobHost, KnobSession, Policy, RestoreResult, knobs_of, pick, read_values, restore_all
 from pollscope.knobs.session import (
@@ -26,16 +24,6 @@ from pollscope.knobs.session import (
     require_nobody_between,
     run_journal,
     would_change,
-)
-
-EXAMPLES = (
-    "pollscope knob list                             every knob: available or why not, and its values",
-    "pollscope knob get governor                     one knob on all its targets",
-    "pollscope knob set governor performance         on all policies; stays until restore",
-    "pollscope knob set ddio off --target ens1f0     the root port above a NIC",
-    "pollscope knob set c_states 0 --hold            until Ctrl-C",
-    "pollscope knob --emulated set ddio on           on a virtual machine, whose port only keeps the bit",
-    "pollscope knob restore                          everything as it was",
 )
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -73,13 +61,15 @@ def list_knobs(context: typer.Context, as_json: _AsJson = False) -> None:
     host: KnobHost = context.obj
     rows = [_row(knob, host) for knob in knobs_of(host).values()]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        echo_json(rows)
         return
     for row in rows:
         typer.echo(f"{row['knob']:<15} {row['summary']}")
         typer.echo(f"{'':<15}   {'absent: ' + row['reason'] if row['reason'] else 'available'}")
-        for value, targets in _by_value(row["values"]).items():
-            typer.echo(f"{'':<15}   {_shortened(targets)} = {value}")
+        for value in dict.fromkeys(row["values"].values()):
+            targets = [target for target in row["values"] if row["values"][target] == value]
+            few = " ".join(targets) if len(targets) <= 3 else f"{targets[0]} .. {targets[-1]} ({len(targets)})"
+            typer.echo(f"{'':<15}   {few} = {value}")
         for target, old in row["changed_from"].items():
             typer.echo(f"{'':<15}   {target} was {old} before pollscope")
     _warn_left_behind(host)
@@ -90,7 +80,7 @@ def get(context: typer.Context, name: KnobName, target: Target = None, as_json: 
     """Print the values of one knob, one line per target."""
     values = read_values(pick(knobs_of(context.obj), name), target)
     if as_json:
-        typer.echo(json.dumps(values, indent=2))
+        echo_json(values)
         return
     for each, value in values.items():
         typer.echo(f"{each} {value}")
@@ -115,7 +105,9 @@ def set_knob(
         changes = session.set(name, target, value)
         _say_changes(name, changes)
         if hold:
-            _wait_for_interrupt()
+            with suppress(KeyboardInterrupt):
+                say("held until Ctrl-C")
+                threading.Event().wait()
 
 
 @app.command("restore")
@@ -155,9 +147,8 @@ def _row(knob: Knob, host: KnobHost) -> dict[str, Any]:
         values, unreadable = read_values(knob), ""
     except HostError as error:
         values, unreadable = {}, str(error)
-    changed = {
-        each.target: knob.that_has(each.target).show(each.old) for each in _changed(host) if each.knob == knob.name
-    }
+    journals = [entry for journal in (run_journal(host), hand_journal(host)) for entry in load(journal).pending]
+    changed = {each.target: knob.that_has(each.target).show(each.old) for each in journals if each.knob == knob.name}
     reason = knob.available().reason or unreadable
     return {
         "knob": knob.name,
@@ -168,21 +159,6 @@ def _row(knob: Knob, host: KnobHost) -> dict[str, Any]:
         "values": values,
         "changed_from": changed,
     }
-
-
-def _changed(host: KnobHost) -> list[Entry]:
-    return load(run_journal(host)).pending + load(hand_journal(host)).pending
-
-
-def _by_value(values: dict[str, str]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for target, value in values.items():
-        grouped.setdefault(value, []).append(target)
-    return grouped
-
-
-def _shortened(targets: Sequence[str]) -> str:
-    return " ".join(targets) if len(targets) <= 3 else f"{targets[0]} .. {targets[-1]} ({len(targets)})"
 
 
 def _warn_left_behind(host: KnobHost) -> None:
@@ -214,9 +190,3 @@ def _say_results(results: list[RestoreResult]) -> None:
             f"{left} of {len(results)} values were not restored",
             remedy="--force writes over others' changes, --keep accepts what is there",
         )
-
-
-def _wait_for_interrupt() -> None:
-    with suppress(KeyboardInterrupt):
-        say("held until Ctrl-C")
-        threading.Event().wait()

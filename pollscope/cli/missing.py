@@ -21,15 +21,7 @@ _OF_THE_PMU = ("corunner_ipc", "ipc_with_corunner", "corunner_frequency_hz")
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that a host lacks, and the parts of a spec that are absent without it.
-
-    Attributes:
-        what: in one or two words, for a table: `PMU`.
-        reason: why it is missing.
-        metrics: those of the spec's figures and claims that will be absent.
-        claims: how many claims are about these metrics, or need it otherwise.
-        of_claims: how many claims the spec's rows have.
-    """
+    """Hold what a host lacks, why, and the metrics and claims of a spec that are absent without it."""
 
     what: str
     reason: str

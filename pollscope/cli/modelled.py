@@ -5,8 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
+from ruamel.yaml import YAML
+
+from pollscope.analysis.gallery import first_measured
 from pollscope.base.errors import CannotHost, UsageError
 from pollscope.base.paths import data_folder
+from pollscope.cli.words import say
 from pollscope.plan.plan import plan_parts
 from pollscope.run.modelled import modelled_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file, load_text
@@ -14,25 +18,9 @@ from pollscope.store.find import RESULTS, find_runs, is_run
 from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds import make_testbed
 
-# Machines of the testbed `model` in order of preference (the one that can host most points wins), and their settings.
-MACHINES: Mapping[str, tuple[str, ...]] = {
-    "model": (),
-    "model-skylake": (),
-    "servers": (),
-    "model-xeon-4110": (),
-    "model-hyperplane": ("parameters.burst=1",),
-}
-# Further settings of some rows. S-F16: workers take packets one by one, as when the costs of a shared ring were fitted.
-# Rows at 4 to 10 kpps: a window with enough packets for a 99th percentile. Rows at saturation with cold queues: a
-# warm-up of tens of sweeps over 1000 queues, after which hot queues are backlogged.
-SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "S-F16": ("parameters.burst=1", "trial.warmup=10 ms"),
-    **dict.fromkeys(("H-F3a", "H-F8", "H-F10", "H-F13"), ("trial.warmup=20 ms",)),
-    "H-F3b": ("trial.window=100 ms",),
-    "H-F3c": ("trial.window=100 ms",),
-    "H-F9": ("trial.window=100 ms",),
-    "H-F12": ("trial.window=100 ms",),
-}
+_KNOWN = YAML(typ="safe").load(data_folder("configs") / "gallery-models.yaml")
+MACHINES: Mapping[str, tuple[str, ...]] = {name: tuple(settings) for name, settings in _KNOWN["machines"].items()}
+SETTINGS: Mapping[str, tuple[str, ...]] = {row: tuple(settings) for row, settings in _KNOWN["rows"].items()}
 NOT_MODELLED = "No recorded run shows it, and the model cannot compute it:"
 NO_MODEL = "No recorded run shows it, and the testbed `model` cannot compute what it measures."
 # A simulated host has no noise to average out. Longer windows only narrow intervals that are hardly visible on a page.
@@ -64,13 +52,16 @@ def _rows(run: RunFolder) -> set[str]:
     return set(run.meta.get("rows") or [run.meta["row"]])
 
 
+def computed_runs(by_row: Mapping[str, Sequence[RunFolder]], folder: Path) -> tuple[list[RunFolder], dict[str, str]]:
+    """Return modelled runs of the rows without a run and of the points of measured runs, and why a row has none."""
+    found, reasons = modelled_runs([row for row, own in by_row.items() if not own], folder, say)
+    return [*found, *models_of(first_measured(by_row), folder, say)], reasons
+
+
 def modelled_runs(rows: Collection[str], folder: Path, say: Say) -> tuple[list[RunFolder], dict[str, str]]:
     """Run rows, shortened, on the machine of MACHINES that can host most of their points.
 
     The runs are kept in `folder` and reused.
-
-    Returns:
-        The runs, and row -> why no model can host it.
     """
     specs, found, reasons = known_specs(), list[RunFolder](), dict[str, str]()
     for row in rows:
@@ -122,14 +113,12 @@ def _is_meant(machine: str, loaded: LoadedSpec) -> bool:
 
 
 def _points_on(machine: str, loaded: LoadedSpec) -> int:
-    """Return how many points of a spec a modelled machine can host."""
     with closing(make_testbed(machine)) as testbed:
         plans = plan_parts(loaded.spec, [(part.name, part.refusal) for part in testbed.parts])
         return sum(len(plan.points) for plan in plans)
 
 
 def _modelled(loaded: LoadedSpec, machine: str, folder: Path, say: Say) -> RunFolder | str:
-    """Return the run of a spec on a modelled machine, or why there is none."""
     try:
         run = modelled_run(loaded, machine, folder, say)
     except CannotHost as error:

@@ -14,7 +14,6 @@ from pollscope.base.paths import data_folder
 from pollscope.cli.words import say
 from pollscope.spec import find_specs, known_specs, load_text
 
-EXAMPLES = ("pollscope new bursts", "pollscope new deeper-rings --like S-F8")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 # Keys that belong to a paper; a spec for your own question has none of them.
 _OF_THE_PAPER = ("row", "rows", "paper", "source", "must", "notes")
@@ -38,7 +37,8 @@ def new(
     if not NAME.fullmatch(stem):
         raise UsageError("is not a spec name", f"'{name}'", "lower case, digits and dashes: bursts, deeper-rings")
     path = Path(f"{stem}.yaml")
-    text = _like(like, stem) if like is not None else _from_template(stem)
+    template = read_text(data_folder("configs") / "new-spec.yaml").replace("NAME", stem)
+    text = template.replace("WORKLOADS", ", ".join(WORKLOADS)) if like is None else _like(like, stem)
     load_text(text, str(path))  # checks the text before it is written
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -49,11 +49,6 @@ def new(
         raise HostError(f"cannot be written: {error.strerror}", str(path), "go to another folder") from None
     typer.echo(path)
     say(f"next: pollscope plan {path}")
-
-
-def _from_template(name: str) -> str:
-    text = read_text(data_folder("configs") / "new-spec.yaml")
-    return text.replace("NAME", name).replace("WORKLOADS", ", ".join(WORKLOADS))
 
 
 def _like(word: str, name: str) -> str:

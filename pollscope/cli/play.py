@@ -12,13 +12,6 @@ from pollscope.cli.words import say
 from pollscope.testbeds.pair.inventory import load_inventory
 from pollscope.testbeds.pair.plays import PLAYS, PlayFailed, run_play
 
-EXAMPLES = (
-    "pollscope play provision -i lab-hosts.yml --check              what would change",
-    "pollscope play provision -i lab-hosts.yml                      make the hosts ready",
-    "pollscope play iommu -i lab-hosts.yml -e mode=passthrough      set the IOMMU's mode",
-    "pollscope play restore -i lab-hosts.yml                        restore everything",
-)
-
 
 def play(
     name: Annotated[str, typer.Argument(metavar="PLAY", help=f"{', '.join(PLAYS)}.", autocompletion=lambda: [*PLAYS])],

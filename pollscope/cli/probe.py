@@ -9,10 +9,6 @@ from pollscope.knobs import KnobHost
 from pollscope.knobs.registry import knobs_of
 from pollscope.knobs.session import KnobSession, read_values, restore_all
 
-EXAMPLES = (
-    "pollscope probe install     programs that start from now on can be measured by `pollscope attach`",
-    "pollscope probe remove      the driver folder is as before",
-)
 _KNOB = "probe"
 
 app = typer.Typer(help="Put the probe plug-in where EAL finds it, or remove it.", no_args_is_help=True)

@@ -6,24 +6,26 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from duckdb import DuckDBPyConnection, Error
 
+from pollscope.analysis.query import (
+    BATCH_ROWS,
+    hosts_of,
+    modelled_trials,
+    opened,
+    read_only,
+    sql_error,
+    write_parquet,
+)
 from pollscope.base.errors import UsageError, one_line
 from pollscope.base.replacing import written
 from pollscope.base.units import human_number
 from pollscope.cli.words import say
+from pollscope.store.find import RESULTS, is_run, runs_below
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-EXAMPLES = (
-    "pollscope query 'DESCRIBE trials'",
-    "pollscope query 'SELECT run_id, spec, host, status FROM runs ORDER BY started_utc'",
-    'pollscope query \'SELECT spec, "factor.queues", avg("metric.rx_pps") FROM trials GROUP BY ALL ORDER BY ALL\'',
-    "pollscope query 'FROM trials' data/runs --out trials.parquet",
-)
 MOST_ROWS = 200
 
 
@@ -45,9 +47,6 @@ def query(
     reads: nothing else is executed, no other file is opened. A table shows the first 200 rows and how many more there
     are. Failed trials are rows as well: filter by `status`, and by `kind` for baselines and measurements.
     """
-    from pollscope.analysis.query import hosts_of, modelled_trials, opened, read_only
-    from pollscope.store.find import RESULTS, runs_below
-
     target = _target(out) if out else None
     with opened(runs_below(places or [RESULTS])) as connection:
         if len(hosts := hosts_of(connection)) > 1:
@@ -64,8 +63,6 @@ def query(
 
 
 def _target(path: Path) -> Path:
-    from pollscope.store.find import is_run
-
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise UsageError("answers are written as CSV or parquet", f"--out {path}", "name a file .csv or .parquet")
     if not path.parent.is_dir():
@@ -75,9 +72,7 @@ def _target(path: Path) -> Path:
     return path
 
 
-def _write(connection: "DuckDBPyConnection", sql: str, path: Path) -> None:
-    from pollscope.analysis.query import read_only, write_parquet
-
+def _write(connection: DuckDBPyConnection, sql: str, path: Path) -> None:
     with written(path) as new:
         if path.suffix.lower() == ".parquet":
             write_parquet(connection, sql, new)
@@ -87,18 +82,14 @@ def _write(connection: "DuckDBPyConnection", sql: str, path: Path) -> None:
                 _csv(answer, file)
 
 
-def _csv(answer: "DuckDBPyConnection", file: Any) -> None:
+def _csv(answer: DuckDBPyConnection, file: Any) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_names(answer))
     for rows in _batches(answer):
         writer.writerows(rows)
 
 
-def _batches(answer: "DuckDBPyConnection") -> Iterator[Sequence[Sequence[Any]]]:
-    from duckdb import Error
-
-    from pollscope.analysis.query import BATCH_ROWS, sql_error
-
+def _batches(answer: DuckDBPyConnection) -> Iterator[Sequence[Sequence[Any]]]:
     try:
         while rows := answer.fetchmany(BATCH_ROWS):
             yield rows
@@ -106,7 +97,7 @@ def _batches(answer: "DuckDBPyConnection") -> Iterator[Sequence[Sequence[Any]]]:
         raise sql_error(error) from None
 
 
-def _show(answer: "DuckDBPyConnection") -> None:
+def _show(answer: DuckDBPyConnection) -> None:
     shown: list[list[str]] = [_names(answer)]
     count = 0
     numbers = [True] * len(shown[0])
@@ -127,7 +118,7 @@ def _show(answer: "DuckDBPyConnection") -> None:
         typer.echo("no row")
 
 
-def _names(answer: "DuckDBPyConnection") -> list[str]:
+def _names(answer: DuckDBPyConnection) -> list[str]:
     return [str(column[0]) for column in answer.description or []]
 
 

@@ -6,14 +6,10 @@ from typing import Annotated
 
 import typer
 
+from pollscope.analysis.report import write_report
+from pollscope.cli.outputs import page_out
 from pollscope.cli.words import RunWords, runs_of
 from pollscope.store.find import LATEST
-
-EXAMPLES = (
-    "pollscope report latest",
-    "pollscope report results --out page.html                 the newest run of each spec",
-    "pollscope report results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
-)
 
 
 def report(
@@ -30,9 +26,6 @@ def report(
     The page opens with findings and one figure. Cautions, verdicts, figures, claims with their numbers, every point and
     the metadata of the host follow. Without a run it is about the latest one.
     """
-    from pollscope.analysis.report import write_report
-    from pollscope.cli.outputs import page_out
-
     target = None if out is None else page_out(out)
     folders = runs_of(runs or LATEST)
     target = target or (folders[0].path / "report.html" if len(folders) == 1 else Path("report.html"))

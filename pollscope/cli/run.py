@@ -9,26 +9,24 @@ from typing import Annotated
 import typer
 
 from pollscope.base.errors import ExitCode, UsageError
-from pollscope.cli.decided import open_claims, settings_until_decided
 from pollscope.cli.missing import say_missing
-from pollscope.cli.resume import complete_already, next_steps, said_how_to_go_on
-from pollscope.cli.several import Ended, run_several
+from pollscope.cli.run_steps import (
+    Ended,
+    complete_already,
+    next_steps,
+    open_claims,
+    run_several,
+    said_how_to_go_on,
+    settings_until_decided,
+)
 from pollscope.cli.summary import failed_claims, show_summary
-from pollscope.cli.words import OptionalSpecs, QuickFlag, Setting, TestbedName, say, say_of, specs_of
+from pollscope.cli.words import OptionalSpecs, QuickFlag, Setting, TestbedName, say, say_of, specs_of, split_words
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.run.execution import RunOutcome
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, load_file
 from pollscope.store.find import RESULTS, find_run
 from pollscope.testbeds import DEFAULT, Testbed, make_testbed
-
-EXAMPLES = (
-    "pollscope run S-F5 --quick",
-    "pollscope run SANITY S-F5 S-F8 --out /data/results",
-    "pollscope run S-F8 --set trial.window='2 s' --set factors.queues='[1, 1024]'",
-    "pollscope run S-F8 --until-decided 10m",
-    "pollscope run --resume results/s-f5-polling-tax/20261120T162617Z-1a2b3c",
-)
 
 
 def run(
@@ -76,7 +74,7 @@ def run(
     if (resume is None) == (not specs):
         what = "a run is resumed without specs" if specs else "give specs to run, or --resume RUN"
         raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
-    shown = _metrics(columns or ())
+    shown = [metric_dictionary()[name].name for name in split_words(columns)]
     if resume is not None:
         if quick or settings or dask or until_decided:
             raise UsageError("--resume uses the run's own settings", remedy="omit the other options")
@@ -107,20 +105,7 @@ def run(
         _leave(run_several(loaded, out, run_one, options))
 
 
-def _metrics(words: Sequence[str]) -> list[str]:
-    """Return the metrics that `--columns` names.
-
-    Raises:
-        UsageError: there is no such metric.
-    """
-    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
-    for name in names:
-        metric_dictionary()[name]
-    return names
-
-
 def _compute_on(address: str, testbed: Testbed) -> None:
-    """Let a modelled testbed use a cluster."""
     from pollscope.testbeds.cluster import Cluster
     from pollscope.testbeds.model import ModelTestbed
 
@@ -150,7 +135,6 @@ def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool, 
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:
-    """Return the options as they were given."""
     return [
         *(["--testbed", testbed] if testbed else []),
         *(["--quick"] if quick else []),
@@ -161,7 +145,6 @@ def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str
 
 
 def _report(outcome: RunOutcome, columns: Sequence[str]) -> Ended:
-    """Show the outcome of a run."""
     show_summary(outcome, columns=columns)
     typer.echo(outcome.folder)
     if outcome.ok + outcome.flagged:

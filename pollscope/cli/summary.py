@@ -12,35 +12,18 @@ from rich.table import Table
 from pollscope.analysis.claims.evaluate import evaluate_run, own_claims, rows_of
 from pollscope.analysis.claims.model import claims_of
 from pollscope.analysis.claims.verdict import VerdictKind
+from pollscope.analysis.findings import value_text
 from pollscope.analysis.point_values import PointValues, by_point, factors, measured
 from pollscope.analysis.quality import steadiness
 from pollscope.analysis.saturation import generator_bound_points
 from pollscope.analysis.searches import throughputs
-from pollscope.base.units import human_number, human_share
-from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.base.units import human_share
+from pollscope.metrics.dictionary import shown_metrics
 from pollscope.run.execution import RunOutcome
 from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 
-# Shown if they were measured; the report shows all metrics.
-METRICS = (
-    "rx_pps",
-    "tax_share",
-    "useful_share",
-    "poll_rate_hz",
-    "ipc",
-    "latency_p99_ns",
-    "loss_share",
-    "flow_completion_mean_ns",
-    "retransmissions_per_flow",
-    "reordering_seen_share",
-    "corunner_rate_running_hz",
-    "corunner_ipc",
-    "corunner_hop_ns",
-    "corunner_bytes_per_s",
-    "corunner_frequency_hz",
-)
 # Shown as well if claims of the run's rows use them.
 _OF_CLAIMS = ("tx_pps",)
 # More rows would not fit a screen; the report has all.
@@ -94,7 +77,9 @@ def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
     asked = [name for show in run.meta["spec"].get("show", []) for name in show["y"]]
     asked += [claim.metric for claim in own_claims(run)]
     offered = ["offered_pps"] if unsent else []
-    return list(dict.fromkeys([*asked, *offered, *(name for name in _OF_CLAIMS if name in claimed), *METRICS]))
+    return list(
+        dict.fromkeys([*asked, *offered, *(name for name in _OF_CLAIMS if name in claimed), *shown_metrics("summary")])
+    )
 
 
 def _show_table(screen: Console, data: pd.DataFrame, title: str, wanted: Sequence[str], all_of_them: bool) -> None:
@@ -104,7 +89,10 @@ def _show_table(screen: Console, data: pd.DataFrame, title: str, wanted: Sequenc
     per_metric = {name: {_key(sample, names): sample for sample in by_point(data, name)} for name in present}
     keys = list(dict.fromkeys(key for by_key in per_metric.values() for key in by_key))
     columns = {name: [level_text(name, key[place]) for key in keys[:MOST_ROWS]] for place, name in enumerate(names)}
-    columns |= {name: [_cell(name, per_metric[name].get(key)) for key in keys[:MOST_ROWS]] for name in present}
+    for name, found in per_metric.items():
+        columns[name] = [
+            value_text(name, found[key].estimate) if key in found else "absent" for key in keys[:MOST_ROWS]
+        ]
     widths = [max(map(len, [name, *cells])) + _AROUND_CELL for name, cells in columns.items()]
     fitting = len(columns)
     while not all_of_them and fitting > len(names) + 1 and 1 + sum(widths[:fitting]) > screen.width:
@@ -122,22 +110,6 @@ def _show_table(screen: Console, data: pd.DataFrame, title: str, wanted: Sequenc
 
 def _key(sample: PointValues, names: Sequence[str]) -> tuple[float | int | str | bool, ...]:
     return tuple(sample.levels[name] for name in names)
-
-
-def _cell(metric: str, sample: PointValues | None) -> str:
-    if sample is None:
-        return "absent"
-    estimate, words = sample.estimate, metric_dictionary()[metric]
-    if not estimate.has_interval:
-        return words.text(estimate.value)
-    half = (estimate.high - estimate.low) / 2
-    low, high = words.limits
-    if not low <= estimate.value - half <= estimate.value + half <= high:
-        return f"{words.text(estimate.value)} ({words.text(estimate.low)} to {words.text(estimate.high)})"
-    if words.unit == "share":
-        return f"{human_number(100 * estimate.value)} ± {human_number(100 * half, 2)} %"
-    relative = 100 * half / abs(estimate.value) if estimate.value else 0.0
-    return f"{words.text(estimate.value)} ± {human_number(relative, 2)} %" if relative else words.text(estimate.value)
 
 
 def _caption(points: int) -> str:

@@ -18,12 +18,6 @@ from pollscope.base.paths import data_folder
 from pollscope.cli.words import JsonFlag
 from pollscope.testbeds import DEFAULT, HostFinding, TestbedState, make_testbed
 
-EXAMPLES = (
-    "pollscope testbed status",
-    "pollscope testbed example pair >lab.yaml a file to fill in",
-    "pollscope testbed check lab.yaml         what each host lacks, and the command that provides it",
-    "pollscope testbed up loopback",
-)
 app = typer.Typer(no_args_is_help=False, rich_markup_mode=None)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name in configs/testbeds, or the path of a file.")]
 
@@ -59,7 +53,6 @@ def check(name: Name = DEFAULT, as_json: JsonFlag = False) -> None:
 
 
 def _examples() -> dict[str, Path]:
-    """Return files to start from, by the names that `example` takes."""
     files = sorted((data_folder("configs") / "testbeds").iterdir())
     kinds = {path.name.removesuffix(".example.yaml"): path for path in files if path.name.endswith(".example.yaml")}
     return kinds | {path.stem: path for path in files if path.name.startswith("inventory-")}

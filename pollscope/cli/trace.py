@@ -10,12 +10,6 @@ from pollscope.base.errors import UsageError
 from pollscope.base.units import human_time
 from pollscope.testbeds.made_traces import FLOWS, MEAN_PPS, PACKETS, make
 
-EXAMPLES = (
-    "pollscope trace made.pcap",
-    "pollscope trace made.pcap --packets 2000000 --flows 20000 --pps 1000000 --seed 2",
-    "pollscope run C-T4 --set factors.trace='[made.pcap]'",
-)
-
 
 def trace(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new trace file; it must not exist yet.")],

@@ -7,12 +7,6 @@ from pollscope.base.errors import ExitCode, PollscopeError
 from pollscope.cli.words import Setting, SpecWords, say, say_of, specs_of
 from pollscope.spec import Overrides, SpecError, load_file
 
-EXAMPLES = (
-    "pollscope validate S-F5",
-    "pollscope validate S-F5 S-F8 my.yaml",
-    "pollscope validate my.yaml --set trial.window='200 ms'",
-)
-
 
 def validate(
     specs: SpecWords,
@@ -32,14 +26,10 @@ def validate(
             say_of(loaded)
         except SpecError as error:
             failed = True
-            _show(list(error.problems))
+            for problem in error.problems:
+                say(f"pollscope: {problem}")
         except PollscopeError as error:
             failed = True
-            _show([error])
+            say(f"pollscope: {error}")
     if failed:
         raise typer.Exit(ExitCode.USAGE)
-
-
-def _show(problems: list[PollscopeError]) -> None:
-    for problem in problems:
-        say(f"pollscope: {problem}")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arguments and messages that several commands share."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -44,14 +45,11 @@ MetricNames = Annotated[
     list[str] | None,
     typer.Option("--metric", metavar="NAME", help="Only these metrics; repeatable.", autocompletion=_metrics),
 ]
-SpecWords = Annotated[
-    list[str],
-    typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs),
-]
-OptionalSpecs = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs),
-]
+_SPECS: Any = typer.Argument(
+    metavar="SPEC...", help="Files, folders, names or paper rows.", autocompletion=_known_specs
+)
+SpecWords = Annotated[list[str], _SPECS]
+OptionalSpecs = Annotated[list[str] | None, _SPECS]
 _RUN_HELP = "Run folders, folders of them (the newest of each spec), ids, specs or rows run here, `latest`, `latest~1`."
 RunWords = Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help=_RUN_HELP, autocompletion=_known_runs)]
 Setting = Annotated[
@@ -91,6 +89,22 @@ ModelFlag = Annotated[
     bool, typer.Option("--model/--no-model", help="Let the testbed `model` compute rows that no run shows.")
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+
+
+def echo(lines: Iterable[object]) -> None:
+    """Print lines on standard output."""
+    for line in lines:
+        typer.echo(line)
+
+
+def echo_json(value: object) -> None:
+    """Print JSON on standard output."""
+    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def split_words(words: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the parts of words between commas."""
+    return tuple(part.strip() for word in words or () for part in word.split(",") if part.strip())
 
 
 def say(text: str) -> None:

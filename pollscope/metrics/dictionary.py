@@ -9,7 +9,7 @@ import math
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from ruamel.yaml import YAML
@@ -133,3 +133,20 @@ def parse_dictionary(path: Path) -> MetricDictionary:
 def metric_dictionary() -> MetricDictionary:
     """Return the dictionary that ships with pollscope (configs/metrics.yaml)."""
     return parse_dictionary(data_folder("configs") / "metrics.yaml")
+
+
+@cache
+def shown_metrics(place: str) -> tuple[str, ...]:
+    """Return the metrics that a place shows if none is asked for (configs/shown-metrics.yaml)."""
+    return tuple(_shown()[place])
+
+
+@cache
+def report_tables() -> dict[str, tuple[str, ...]]:
+    """Return the metrics of each table of the report, by its title."""
+    return {str(title): tuple(names) for title, names in _shown()["report"].items()}
+
+
+@cache
+def _shown() -> Any:
+    return YAML(typ="safe").load(data_folder("configs") / "shown-metrics.yaml")

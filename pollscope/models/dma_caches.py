@@ -54,7 +54,11 @@ class Iotlb:
 
 @checked
 def ring_footprint_bytes(queues: Count, descriptors: Count, frame_bytes: Count, descriptor_bytes: Whole = 16) -> int:
-    """Return the memory that a NIC writes in turn: whole lines of each packet, and the descriptors."""
+    """Return the memory that a NIC writes in turn: whole lines of each packet, and the descriptors.
+
+    Raises:
+        UsageError: not a whole number above 0.
+    """
     lines = math.ceil(frame_bytes / LINE_BYTES)
     return queues * descriptors * (lines * LINE_BYTES + descriptor_bytes)
 

@@ -145,7 +145,11 @@ USUAL = Descriptors()
 
 @checked
 def received(link: PcieLink, packet: Count, scheme: Descriptors = USUAL) -> LinkBytes:
-    """Return the bytes on the link for one received packet."""
+    """Return the bytes on the link for one received packet.
+
+    Raises:
+        UsageError: a packet without bytes.
+    """
     data = link.write(packet)
     data = data.plus(link.read(scheme.size * scheme.fetched), 1 / scheme.fetched)
     data = data.plus(link.write(scheme.size * scheme.written_back), 1 / scheme.written_back)
@@ -154,7 +158,11 @@ def received(link: PcieLink, packet: Count, scheme: Descriptors = USUAL) -> Link
 
 @checked
 def sent(link: PcieLink, packet: Count, scheme: Descriptors = USUAL) -> LinkBytes:
-    """Return the bytes on the link for one sent packet."""
+    """Return the bytes on the link for one sent packet.
+
+    Raises:
+        UsageError: a packet without bytes.
+    """
     inlined = min(packet, scheme.inlined)
     descriptors = link.read((scheme.size + inlined) * scheme.fetched)
     data = LinkBytes(0.0, 0.0).plus(descriptors, 1 / scheme.fetched)

@@ -19,7 +19,11 @@ from pollscope.models.checked import NS_PER_S, Count, NotNegative, Positive, at_
 
 @checked
 def utilisation(rate_pps: NotNegative, service_ns: Positive, servers: Count = 1) -> float:
-    """Return the share of time in which a server is busy: rate x service / servers; 1 and more: no steady state."""
+    """Return the share of time in which a server is busy: rate x service / servers; 1 and more: no steady state.
+
+    Raises:
+        UsageError: a value is negative or no number.
+    """
     return rate_pps * service_ns / NS_PER_S / servers
 
 
@@ -40,13 +44,21 @@ def erlang_b(servers: Count, offered_erlang: NotNegative) -> float:
 
 
 def erlang_c(servers: int, offered_erlang: float) -> float:
-    """Return the probability that an arrival has to wait (M/M/c)."""
+    """Return the probability that an arrival has to wait (M/M/c).
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
     blocked = erlang_b(servers, offered_erlang)
     return blocked / (1 - stable("erlang_c", offered_erlang / servers) * (1 - blocked))
 
 
 def mmc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
-    """Return the mean wait of exponential service by several servers (M/M/c); M/M/1 with one."""
+    """Return the mean wait of exponential service by several servers (M/M/c); M/M/1 with one.
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
     load = utilisation(rate_pps, service_ns, servers)
     return erlang_c(servers, load * servers) * service_ns / (servers * (1 - load))
 
@@ -55,7 +67,11 @@ def mmc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
 def mmc_wait_percentile_ns(
     rate_pps: float, service_ns: float, servers: int, percent: Annotated[float, Field(ge=0, lt=100)]
 ) -> float:
-    """Return a percentile of the wait of all arrivals (M/M/c): P(W > t) = C exp(-(c mu - lambda) t)."""
+    """Return a percentile of the wait of all arrivals (M/M/c): P(W > t) = C exp(-(c mu - lambda) t).
+
+    Raises:
+        UsageError: a value is negative or no number, the utilisation is 1 or more, or percent is not below 100.
+    """
     load = utilisation(rate_pps, service_ns, servers)
     waits, beyond = erlang_c(servers, load * servers), 1 - percent / 100
     return max(0.0, math.log(waits / beyond) * service_ns / (servers * (1 - load))) if waits else 0.0
@@ -76,12 +92,20 @@ def mg1_wait_ns(rate_pps: float, service_ns: float, service_squared_ns2: float) 
 
 
 def mm1_wait_ns(rate_pps: float, service_ns: float) -> float:
-    """Return the mean wait of exponential service by one server (M/M/1)."""
+    """Return the mean wait of exponential service by one server (M/M/1).
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
     return mg1_wait_ns(rate_pps, service_ns, 2 * service_ns**2)
 
 
 def md1_wait_ns(rate_pps: float, service_ns: float) -> float:
-    """Return the mean wait of constant service by one server (M/D/1)."""
+    """Return the mean wait of constant service by one server (M/D/1).
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
+    """
     return mg1_wait_ns(rate_pps, service_ns, service_ns**2)
 
 
@@ -108,6 +132,9 @@ def vacation_wait_ns(
 
     A core that polls one queue alone is such a server: an empty poll is a vacation. The wait is that of M/G/1 plus
     E[V^2] / (2 E[V]). Source: B. T. Doshi, Queueing Systems 1 (1986).
+
+    Raises:
+        UsageError: a value is negative or no number, a second moment is too small, or the utilisation is 1 or more.
     """
     at_least("vacation_wait_ns", vacation_ns**2 * (1 - 1e-12), vacation_squared_ns2=vacation_squared_ns2)
     return mg1_wait_ns(rate_pps, service_ns, service_squared_ns2) + vacation_squared_ns2 / (2 * vacation_ns)
@@ -118,6 +145,9 @@ def mdc_wait_ns(rate_pps: float, service_ns: float, servers: int) -> float:
 
     Up to 16 servers it is within 1.3 % from a utilisation of 0.5 on. Below that it is too high, and the more so the
     more servers there are: by 5 % with 2 and 51 % with 16 at 0.2, where hardly any packet waits.
+
+    Raises:
+        UsageError: a value is negative or no number, or the utilisation is 1 or more.
     """
     exponential_ns = mmc_wait_ns(rate_pps, service_ns, servers)
     load = utilisation(rate_pps, service_ns, servers)

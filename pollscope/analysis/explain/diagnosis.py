@@ -9,10 +9,9 @@ import pandas as pd
 from ruamel.yaml import YAML
 
 from pollscope.analysis.explain import rules_dut, rules_host_network, rules_traffic
-from pollscope.analysis.explain.finding import Rule, RuleJudgement, RuleOutcome, StageFinding
+from pollscope.analysis.explain.finding import ABSENT, LIMITS, OPEN, Rule, RuleJudgement, RuleOutcome, StageFinding
 from pollscope.analysis.explain.observations import PointObservations
-from pollscope.analysis.explain.paper_metadata import paper_metadata
-from pollscope.analysis.explain.run_metadata import run_metadata
+from pollscope.analysis.explain.run_metadata import paper_metadata, run_metadata
 from pollscope.base.paths import data_folder
 from pollscope.base.units import human_share
 from pollscope.metrics.accounting import WOULD_TELL
@@ -21,7 +20,7 @@ from pollscope.store.run_folder import RunFolder
 
 _JUDGES = rules_traffic.JUDGES | rules_dut.JUDGES | rules_host_network.JUDGES
 RULES = tuple(
-    Rule(stage, tuple(each["when"]), _JUDGES[stage], each["source"], each["refuted_by"])
+    Rule(stage, tuple(each["when"]), _JUDGES[stage], each["source"], each["refuted_by"], each.get("hardware", False))
     for stage, each in YAML(typ="safe").load(data_folder("data") / "stages.yaml").items()
 )
 # If more than this share of the trials contradict their means, the means alone decide nothing.
@@ -44,26 +43,22 @@ class Diagnosis:
     findings: tuple[StageFinding, ...]
 
     def of(self, *kinds: RuleOutcome) -> list[StageFinding]:
-        """Return the findings of these kinds."""
         return [finding for finding in self.findings if finding.kind in kinds]
 
     @property
     def telling(self) -> list[StageFinding]:
-        """Return the findings that limit or may limit."""
-        return [*self.of(RuleOutcome.LIMITS), *self.of(RuleOutcome.OPEN)]
+        return [*self.of(LIMITS), *self.of(OPEN)]
 
     @property
     def summary(self) -> str:
-        """Return what limits the point, in words."""
-        limits = [finding.stage for finding in self.of(RuleOutcome.LIMITS)]
+        limits = [finding.stage for finding in self.of(LIMITS)]
         if limits:
             return f"{'modelled, ' if self.modelled else ''}limited by: {', '.join(limits)}"
-        may = [finding.stage for finding in self.of(RuleOutcome.OPEN)]
+        may = [finding.stage for finding in self.of(OPEN)]
         return f"not known what limits it; it may be: {', '.join(may)}" if may else "not known what limits it"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the diagnosis as plain values."""
-        limits = [finding.stage for finding in self.of(RuleOutcome.LIMITS)]
+        limits = [finding.stage for finding in self.of(LIMITS)]
         findings = [finding.to_json() for finding in self.findings]
         return {
             "point": self.label,
@@ -105,7 +100,7 @@ def _finding(rule: Rule, point: PointObservations) -> StageFinding:
             raise NotMeasured(_TCP_FLOWS)
         said = _with_doubt(rule, point.trials, _judge(rule, point))
     except NotMeasured as absent:
-        said = RuleJudgement(RuleOutcome.ABSENT, (str(absent),))
+        said = RuleJudgement(ABSENT, (str(absent),))
     return StageFinding(rule.stage, said.kind, said.evidence, rule.source, rule.refuted_by)
 
 
@@ -115,6 +110,8 @@ def _judge(rule: Rule, point: PointObservations) -> RuleJudgement:
     Raises:
         NotMeasured: a number is absent, or these errors decide.
     """
+    if rule.hardware and point.without_hardware:
+        raise NotMeasured(point.without_hardware)
     said = rule.judge(point)
     error = point.load_error
     if error and any(rule.judge(moved).kind is not said.kind for moved in point.at_its_errors):
@@ -127,21 +124,21 @@ def _with_doubt(rule: Rule, trials: Sequence[PointObservations], said: RuleJudge
 
     One outlying trial can move the mean, so the mean alone must not decide against most trials.
     """
-    judged = [kind for trial in trials if (kind := _kind(rule, trial)) is not RuleOutcome.ABSENT]
-    if not judged or said.kind is RuleOutcome.OPEN:
+    judged = [kind for trial in trials if (kind := _kind(rule, trial)) is not ABSENT]
+    if not judged or said.kind is OPEN:
         return said
-    by_means = said.kind is RuleOutcome.LIMITS
-    limits = sum(kind is RuleOutcome.LIMITS for kind in judged)
+    by_means = said.kind is LIMITS
+    limits = sum(kind is LIMITS for kind in judged)
     otherwise = len(judged) - limits if by_means else limits
     if otherwise <= _DISAGREEING_SHARE * len(judged):
         return said
     whole = "limits" if by_means else "does not limit"
     disagree = f"by their means it {whole}, one by one it limits in {limits} of {len(judged)}"
-    return RuleJudgement(RuleOutcome.OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
+    return RuleJudgement(OPEN, (f"the trials do not agree: {disagree}", *said.evidence))
 
 
 def _kind(rule: Rule, trial: PointObservations) -> RuleOutcome:
     try:
         return _judge(rule, trial).kind
     except NotMeasured:
-        return RuleOutcome.ABSENT
+        return ABSENT

@@ -19,6 +19,9 @@ class RuleOutcome(StrEnum):
     ABSENT = "absent"
 
 
+LIMITS, OPEN, CLEAR, ABSENT = RuleOutcome
+
+
 @dataclass(frozen=True)
 class RuleJudgement:
     """Hold the outcome of a rule at a point and the sentences with its numbers, the most important first."""
@@ -34,14 +37,9 @@ def judged(kind: RuleOutcome, *evidence: str) -> RuleJudgement:
 
 @dataclass(frozen=True)
 class Rule:
-    """Define a stage that may limit a DUT and how to judge it.
+    """Hold a stage that may limit a DUT, and how it is judged (data/stages.yaml).
 
-    Attributes:
-        stage: its name in reports.
-        when: the conditions under which it limits or may limit, one sentence part each.
-        judge: returns the outcome at a point; raises NotMeasured with the reason if a number is absent.
-        source: publication or reasoning behind the rule.
-        refuted_by: a measurement that would show that the stage does not limit.
+    `judge` raises NotMeasured with the reason if a number is absent; with `hardware` it needs a real NIC.
     """
 
     stage: str
@@ -49,6 +47,7 @@ class Rule:
     judge: Callable[["PointObservations"], RuleJudgement]
     source: str
     refuted_by: str
+    hardware: bool
 
 
 @dataclass(frozen=True)
@@ -62,5 +61,4 @@ class StageFinding:
     refuted_by: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as plain values."""
         return {**asdict(self), "kind": str(self.kind), "evidence": list(self.evidence)}

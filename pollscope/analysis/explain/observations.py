@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hold the observations of one point that the rules judge, with the quantities that several rules derive from them.
 
-They come from a run's trials (run_metadata.py) or from a paper's table (paper_metadata.py); rules treat both alike.
+They come from a run's trials or from a paper's table (run_metadata.py); rules treat both alike.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,22 +25,12 @@ BUSY_SHARE, BUSY_AND_LOSING_SHARE = 0.95, 0.9
 FULL_BUSY_POLLS_SHARE = 0.9
 
 
-def _mean(values: Sequence[float]) -> float:
-    return (
-        fmean(values) if len(values) > 1 else float(values[0])
-    )  # fmean() is slow, and is called hundreds of times for single trials
-
-
 @dataclass(frozen=True)
 class CoreLoad:
     """Hold the load of one DUT lcore, as shares of the time in which it ran.
 
-    Attributes:
-        name: 'worker on CPU 2'.
-        role: worker or dispatcher.
-        busy: the time without empty polls, waits for a ready queue and waits for locks.
-        waiting: the time in waits for locks.
-        error: uncertainty of `busy`, if it exceeds that of a consistent accounting.
+    Busy is the time without empty polls and waits for a ready queue or a lock; `waiting` is that in waits for locks.
+    `error` is the uncertainty of `busy`, if it exceeds that of a consistent accounting.
     """
 
     name: str
@@ -56,7 +46,7 @@ class CoreLoad:
 
 @dataclass(frozen=True)
 class PointObservations:
-    """Hold the known numbers and parameters of one point.
+    """Hold the known numbers and parameters of one point; those that are not known raise NotMeasured.
 
     Attributes:
         label: its levels in words.
@@ -109,19 +99,14 @@ class PointObservations:
     in_words: bool = True
 
     def mean(self, metric: str) -> float:
-        """Return the mean of a metric over the trials.
-
-        Raises:
-            NotMeasured: no trial has it.
-        """
         if not self.values.get(metric):
             raise NotMeasured(self.why_absent(metric) if self.why_absent else self.not_there)
-        return _mean(self.values[metric])
+        return fmean(self.values[metric])
 
     def known(self, metric: str) -> float | None:
         """Return the mean of a metric; None if it is absent."""
         values = self.values.get(metric)
-        return _mean(values) if values else None
+        return fmean(values) if values else None
 
     def text(self, metric: str) -> str:
         """Return title, mean and interval as text: 'Empty polls 41.3 % (39 to 43 %)'."""
@@ -138,12 +123,10 @@ class PointObservations:
         return self.text(metric) if self.values.get(metric) else ""
 
     def param(self, name: str) -> Any:
-        """Return a parameter of the point; None if it has none of that name."""
         return self.params.get(name)
 
     @cached_property
     def has_generator(self) -> bool:
-        """Return whether something sends to the DUT."""
         return self.param("feed") not in WITHOUT_GENERATOR and self.param("workload") not in RECEIVE_NOTHING
 
     @cached_property
@@ -209,7 +192,6 @@ class PointObservations:
 
     @property
     def ring_is_full(self) -> bool:
-        """Return whether packets found no room in a ring between the DUT's cores."""
         return (self.known("ring_full_share") or 0.0) > SATURATED_MISSED_SHARE
 
     @property
@@ -247,7 +229,6 @@ class PointObservations:
 
     @cached_property
     def load_error(self) -> float:
-        """Return the largest uncertainty of the lcores' busy shares."""
         return max((core.error for core in self.cores), default=0.0) if self.loads else 0.0
 
     @cached_property

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge stages inside the DUT: its cores, the sweep over queues, rings, locks, mbufs, the TX queue, and the host."""
 
-from pollscope.analysis.explain.finding import RuleJudgement, RuleOutcome, judged
+from pollscope.analysis.explain.finding import CLEAR, LIMITS, OPEN, RuleJudgement, judged
 from pollscope.analysis.explain.observations import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointObservations
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
 from pollscope.base.units import human_ns, human_number, human_share
@@ -29,23 +29,18 @@ def _core_cycles(point: PointObservations) -> RuleJudgement:
     busy = f"{core.name} is busy for {human_share(core.busy)}{within} of the time in which it runs"
     if not point.core_bound and core.busy >= BUSY_SHARE:
         return judged(
-            RuleOutcome.OPEN,
-            f"{busy} and misses nothing; {_left(core)}, and larger bursts may carry more",
-            _cycles_text(point),
+            OPEN, f"{busy} and misses nothing; {_left(core)}, and larger bursts may carry more", _cycles_text(point)
         )
     if not point.core_bound:
-        return judged(RuleOutcome.CLEAR, f"{busy}, the busiest of {len(point.cores)}; {_left(core)}")
+        return judged(CLEAR, f"{busy}, the busiest of {len(point.cores)}; {_left(core)}")
     if _wire(point) >= _MOSTLY_WIRE_SHARE * core.busy:
-        return judged(RuleOutcome.CLEAR, f"{busy}, but most of that is the virtual NIC's copying")
+        return judged(CLEAR, f"{busy}, but most of that is the virtual NIC's copying")
     waiting = _waits_most(point)
     if waiting.waiting >= _LOCK_SHARE:
         # An unfair lock keeps one core busy and starves the others: with less work per packet it would be held as long.
-        return judged(RuleOutcome.OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
+        return judged(OPEN, f"{busy}, but {waiting.name} waits for the queue's lock", _cycles_text(point))
     return judged(
-        RuleOutcome.LIMITS,
-        busy,
-        _cycles_text(point),
-        *(point.text_if_known(name) for name in ("wire_share", "ipc_useful")),
+        LIMITS, busy, _cycles_text(point), *(point.text_if_known(name) for name in ("wire_share", "ipc_useful"))
     )
 
 
@@ -61,12 +56,12 @@ def _wire(point: PointObservations) -> float:
 def _copying(point: PointObservations) -> RuleJudgement:
     wire = _wire(point)
     if not wire:
-        return judged(RuleOutcome.CLEAR, "the DUT's cores copy nothing for a virtual NIC")
+        return judged(CLEAR, "the DUT's cores copy nothing for a virtual NIC")
     share = point.text("wire_share")
     if not point.core_bound or wire < _MOSTLY_WIRE_SHARE * point.busiest.busy:
-        return judged(RuleOutcome.CLEAR, f"{share} of the cores' time")
+        return judged(CLEAR, f"{share} of the cores' time")
     return judged(
-        RuleOutcome.LIMITS,
+        LIMITS,
         f"{share} of the cores' time goes into copying frames, which a NIC's DMA engine does by itself",
         _cycles_text(point),
         "a run with `dma: swap` (buffers change hands) or `feed: infinite` (no sender) measures the rest alone",
@@ -76,9 +71,7 @@ def _copying(point: PointObservations) -> RuleJudgement:
 def _core_by_polls(point: PointObservations) -> RuleJudgement:
     """Judge without cycles: an empty poll takes less than a busy one, so few empty polls take few cycles."""
     if point.backlogged and point.mean("empty_poll_fraction") <= 1 - BUSY_SHARE:
-        return judged(
-            RuleOutcome.LIMITS, f"{point.text('empty_poll_fraction')}, and a poll that finds packets takes longer"
-        )
+        return judged(LIMITS, f"{point.text('empty_poll_fraction')}, and a poll that finds packets takes longer")
     raise NotMeasured(point.no_loads or point.not_there)
 
 
@@ -92,31 +85,29 @@ def _cycles_text(point: PointObservations) -> str:
 
 def _sweep(point: PointObservations) -> RuleJudgement:
     if point.param("notification") == "qwait":
-        return judged(RuleOutcome.CLEAR, "doorbells identify the next queue, so no empty queue is polled")
+        return judged(CLEAR, "doorbells identify the next queue, so no empty queue is polled")
     filled = point.filled
     said = f"the fullest queue gives {human_share(filled)} of what its polls can take ({point.param('burst')} each)"
     if not point.backlogged or filled < FULL_BUSY_POLLS_SHARE:
-        return judged(RuleOutcome.CLEAR, said)
+        return judged(CLEAR, said)
     if not point.has_idle_polls:
-        return judged(RuleOutcome.CLEAR, f"{said}, but the core has no time for more polls")
+        return judged(CLEAR, f"{said}, but the core has no time for more polls")
     return judged(
-        RuleOutcome.LIMITS,
-        said,
-        *(point.text_if_known(name) for name in ("sweep_time_ns", "empty_poll_share", "tax_share")),
+        LIMITS, said, *(point.text_if_known(name) for name in ("sweep_time_ns", "empty_poll_share", "tax_share"))
     )
 
 
 def _rx_ring(point: PointObservations) -> RuleJudgement:
     lost = point.text_if_known("imissed_share") or "no packet was received"
     if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
-        return judged(RuleOutcome.CLEAR, lost)
+        return judged(CLEAR, lost)
     if not point.has_idle_polls or point.filled >= FULL_BUSY_POLLS_SHARE:
-        return judged(RuleOutcome.CLEAR, f"{lost}, because the ring is filled faster than it is emptied")
+        return judged(CLEAR, f"{lost}, because the ring is filled faster than it is emptied")
     if _is_away(point):
         said = f"{lost}; a longer ring would hold the packets that come while the host has the core"
-        return judged(RuleOutcome.OPEN, said, _lasts(point))
+        return judged(OPEN, said, _lasts(point))
     return judged(
-        RuleOutcome.LIMITS,
+        LIMITS,
         f"{lost}, while {point.busiest.name} is busy for {human_share(point.busiest.busy)} only",
         _lasts(point),
         *(point.text_if_known(name) for name in ("poll_gap_p99_ns", "longest_iteration_ns", "interrupted_share")),
@@ -142,40 +133,37 @@ def _host(point: PointObservations) -> RuleJudgement:
     away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
     sends_all_it_can = point.param("workload") in RECEIVE_NOTHING and point.core_bound
     if not (point.backlogged or sends_all_it_can):
-        return judged(RuleOutcome.CLEAR, away)
+        return judged(CLEAR, away)
     lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point)
     if lossy or point.mean("interrupted_share") >= _MOSTLY_AWAY_SHARE:
         missed = point.text("imissed_share") if point.lost else ""
-        return judged(RuleOutcome.LIMITS, away, missed, _lasts(point) if missed else "")
-    return judged(RuleOutcome.CLEAR, away)
+        return judged(LIMITS, away, missed, _lasts(point) if missed else "")
+    return judged(CLEAR, away)
 
 
 def _ring_between(point: PointObservations) -> RuleJudgement:
     if not point.param("dispatchers") and point.param("organisation") != "scale-up":
-        return judged(RuleOutcome.CLEAR, "no ring lies between the DUT's cores")
+        return judged(CLEAR, "no ring lies between the DUT's cores")
     full = point.text("ring_full_share")
     if not point.ring_is_full:
-        return judged(RuleOutcome.CLEAR, full)
+        return judged(CLEAR, full)
     if point.busiest.busy >= BUSY_SHARE:
-        return judged(RuleOutcome.CLEAR, f"{full}, because the workers have no time left")
-    return judged(RuleOutcome.LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
+        return judged(CLEAR, f"{full}, because the workers have no time left")
+    return judged(LIMITS, full, f"ring of {point.param('ring_size')} entries, {point.param('ring_sync')}")
 
 
 def _shared_queue(point: PointObservations) -> RuleJudgement:
     if point.param("organisation") not in SHARED_QUEUES or (point.param("cores") or 1) < 2:
-        return judged(RuleOutcome.CLEAR, "no queue is shared")
+        return judged(CLEAR, "no queue is shared")
     if point.param("organisation") != "locked":
         claims = point.text("claim_lost_fraction")
-        return judged(
-            RuleOutcome.OPEN if point.mean("claim_lost_fraction") > _LOST_CLAIMS_SHARE else RuleOutcome.CLEAR, claims
-        )
+        return judged(OPEN if point.mean("claim_lost_fraction") > _LOST_CLAIMS_SHARE else CLEAR, claims)
     core = _waits_most(point)
     said = f"{core.name} waits for the queue's lock for {human_share(core.waiting)} of the time in which it runs"
-    return judged(RuleOutcome.LIMITS if core.waiting >= _LOCK_SHARE and point.backlogged else RuleOutcome.CLEAR, said)
+    return judged(LIMITS if core.waiting >= _LOCK_SHARE and point.backlogged else CLEAR, said)
 
 
 def _waits_most(point: PointObservations) -> CoreLoad:
-    """Return the lcore with the largest share of waits for locks."""
     return max(point.cores, key=lambda core: core.waiting)
 
 
@@ -185,14 +173,12 @@ def _mbufs(point: PointObservations) -> RuleJudgement:
         point.mean("rx_nombuf_share")
     texts = [point.text(name) for name in names]
     short = any(point.mean(name) > _FEW_SHARE for name in names)
-    return judged(RuleOutcome.LIMITS if short else RuleOutcome.CLEAR, *texts)
+    return judged(LIMITS if short else CLEAR, *texts)
 
 
 def _tx_queue(point: PointObservations) -> RuleJudgement:
     dropped = point.text("tx_dropped_share")
-    return judged(
-        RuleOutcome.LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else RuleOutcome.CLEAR, dropped
-    )
+    return judged(LIMITS if point.mean("tx_dropped_share") > SATURATED_MISSED_SHARE else CLEAR, dropped)
 
 
 JUDGES = {

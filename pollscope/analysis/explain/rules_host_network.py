@@ -7,10 +7,8 @@ cause by itself; it shows that some stage queues, and the rules say which stages
 Predictions of the models of the link, the IOTLB and DDIO are listed beside the measurements (dma_models.py).
 """
 
-from collections.abc import Callable
-
 from pollscope.analysis.explain.dma_models import ddio_words, iotlb_words, link_share
-from pollscope.analysis.explain.finding import RuleJudgement, RuleOutcome, judged
+from pollscope.analysis.explain.finding import CLEAR, LIMITS, OPEN, RuleJudgement, RuleOutcome, judged
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.littles_law import in_flight, walk_share
 from pollscope.base.units import human, human_ns, human_number, human_share
@@ -39,19 +37,7 @@ STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
 WALK_NS = 100.0
 
 
-def _hardware(judge: Callable[[PointObservations], RuleJudgement]) -> Callable[[PointObservations], RuleJudgement]:
-    """Apply a rule only where a real NIC is behind the numbers; elsewhere there is nothing to measure."""
-
-    def judged(point: PointObservations) -> RuleJudgement:
-        if point.without_hardware:
-            raise NotMeasured(point.without_hardware)
-        return judge(point)
-
-    return judged
-
-
 def _reads(point: PointObservations) -> tuple[str, float]:
-    """Return the number of reads under way, and how it is known."""
     for metric in OUTSTANDING:
         if (reads := point.known(metric)) is not None:
             return metric, reads
@@ -65,25 +51,24 @@ def _in_use(point: PointObservations, what: str, limit: float) -> tuple[float, s
 
 def _by_share(share: float) -> RuleOutcome:
     if share >= FULL_SHARE:
-        return RuleOutcome.LIMITS
-    return RuleOutcome.CLEAR if share < FREE_SHARE else RuleOutcome.OPEN
+        return LIMITS
+    return CLEAR if share < FREE_SHARE else OPEN
 
 
 def _link(point: PointObservations) -> RuleJudgement:
     share, said = link_share(point)
     names = ("pcie_dma_read_bytes_per_s", "pcie_dma_write_bytes_per_s")
     measured = (point.text_if_known(name) for name in names)
-    return judged(RuleOutcome.OPEN if share >= _BUSY_LINK_SHARE else RuleOutcome.CLEAR, said, *measured)
+    return judged(OPEN if share >= _BUSY_LINK_SHARE else CLEAR, said, *measured)
 
 
 def _credits(point: PointObservations) -> RuleJudgement:
     names = [name for name in _STALLS if point.known(name) is not None] or _STALLS[:1]
     stalled = max(point.mean(name) for name in names)
-    kind = RuleOutcome.OPEN if stalled >= FEW_STALLS_SHARE else RuleOutcome.CLEAR
+    kind = OPEN if stalled >= FEW_STALLS_SHARE else CLEAR
     writes = ("outstanding_writes_cha", "outstanding_writes_iio", "outstanding_requests_irp", "cha_write_latency_ns")
     return judged(
-        RuleOutcome.LIMITS if stalled >= STALLED_SHARE else kind,
-        *(point.text_if_known(name) for name in (*names, *writes)),
+        LIMITS if stalled >= STALLED_SHARE else kind, *(point.text_if_known(name) for name in (*names, *writes))
     )
 
 
@@ -95,8 +80,8 @@ def _tags(point: PointObservations) -> RuleJudgement:
     except NotMeasured:
         if not clocks:
             raise
-        return judged(RuleOutcome.LIMITS, stalls)
-    return judged(RuleOutcome.LIMITS if clocks else _by_share(share), used, stalls)
+        return judged(LIMITS, stalls)
+    return judged(LIMITS if clocks else _by_share(share), used, stalls)
 
 
 def _work_requests(point: PointObservations) -> RuleJudgement:
@@ -125,18 +110,16 @@ def _from_to(point: PointObservations, metric: str) -> str:
 
 def _iotlb(point: PointObservations) -> RuleJudgement:
     if point.known("iotlb_lookups_per_s") == 0:
-        return judged(RuleOutcome.CLEAR, "nothing is looked up")
+        return judged(CLEAR, "nothing is looked up")
     share = point.mean("iotlb_miss_share")
     if point.without_iommu is not None:
         return _against_none(point, point.without_iommu)
     if share < _FEW_MISSES:
-        return judged(RuleOutcome.CLEAR, point.text("iotlb_miss_share"))
+        return judged(CLEAR, point.text("iotlb_miss_share"))
     change = _change(point, "iotlb_miss_share")
     same = "no read meets more walks than before" if change and abs(change - 1) <= SAME else ""
     total = _from_to(point, "iotlb_misses_per_s")
-    return judged(
-        RuleOutcome.OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point), iotlb_words(point)
-    )
+    return judged(OPEN, _from_to(point, "iotlb_miss_share"), same, total, *_walks(point), iotlb_words(point))
 
 
 def _against_none(point: PointObservations, off: PointObservations) -> RuleJudgement:
@@ -145,7 +128,7 @@ def _against_none(point: PointObservations, off: PointObservations) -> RuleJudge
     said = f"with the IOMMU off the rate is {human_share(gain)} higher"
     latency, there = point.known("nic_pcie_latency_ns"), off.known("nic_pcie_latency_ns")
     times = f"PCIe latency {human_ns(latency)} -> {human_ns(there)}" if latency and there else ""
-    return judged(RuleOutcome.LIMITS if gain > SAME else RuleOutcome.CLEAR, said, times, point.text("iotlb_miss_share"))
+    return judged(LIMITS if gain > SAME else CLEAR, said, times, point.text("iotlb_miss_share"))
 
 
 def _walks(point: PointObservations) -> list[str]:
@@ -180,13 +163,13 @@ def _iio(point: PointObservations) -> RuleJudgement:
         raise NotMeasured(f"no point with fewer cores is there to compare a PCIe latency of {human_ns(latency)} with")
     said = _from_to(point, "nic_pcie_latency_ns")
     if growth < 1 + _GROWN:
-        return judged(RuleOutcome.CLEAR, said)
+        return judged(CLEAR, said)
     rate = _change(point, "tx_pps") or _change(point, "rx_pps")
     identity = ""
     if rate:
         reads = human_number(growth * rate)
         identity = f"rate x{human_number(rate)} and latency x{human_number(growth)} imply x{reads} reads under way"
-    return judged(RuleOutcome.OPEN, said, identity, "some stage behind the NIC queues; it does not lack reads")
+    return judged(OPEN, said, identity, "some stage behind the NIC queues; it does not lack reads")
 
 
 def _mtt(point: PointObservations) -> RuleJudgement:
@@ -194,7 +177,7 @@ def _mtt(point: PointObservations) -> RuleJudgement:
     growth = _change(point, "nic_mtt_l0_miss_share")
     said = _from_to(point, "nic_mtt_l0_miss_share")
     grown = growth is not None and growth > 1 + _GROWN
-    return judged(RuleOutcome.OPEN if grown else RuleOutcome.CLEAR, said)
+    return judged(OPEN if grown else CLEAR, said)
 
 
 def _dram(point: PointObservations) -> RuleJudgement:
@@ -215,7 +198,7 @@ def _ddio(point: PointObservations) -> RuleJudgement:
     except NotMeasured as absent:
         raise NotMeasured(f"{absent}; {expected}" if expected else str(absent)) from None
     return judged(
-        RuleOutcome.CLEAR if share <= _SPILLED_SHARE else RuleOutcome.OPEN,
+        CLEAR if share <= _SPILLED_SHARE else OPEN,
         f"{point.text('dram_write_bytes_per_packet')}, {human_share(share)} of a packet's bytes",
         expected,
         point.text_if_known("dma_write_llc_hit_share"),
@@ -223,13 +206,13 @@ def _ddio(point: PointObservations) -> RuleJudgement:
 
 
 JUDGES = {
-    "PCIe link": _hardware(_link),
-    "PCIe credits": _hardware(_credits),
-    "PCIe tags": _hardware(_tags),
-    "work requests": _hardware(_work_requests),
-    "IOTLB walks": _hardware(_iotlb),
-    "IIO queueing": _hardware(_iio),
-    "NIC's MTT cache": _hardware(_mtt),
+    "PCIe link": _link,
+    "PCIe credits": _credits,
+    "PCIe tags": _tags,
+    "work requests": _work_requests,
+    "IOTLB walks": _iotlb,
+    "IIO queueing": _iio,
+    "NIC's MTT cache": _mtt,
     "DRAM": _dram,
-    "DDIO capacity": _hardware(_ddio),
+    "DDIO capacity": _ddio,
 }

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.compare import Difference, difference_rows, verdict_lines
-from pollscope.analysis.figures import attached, files
+from pollscope.analysis.figures import files, special
 from pollscope.analysis.figures.comparison import draw_comparison, told_most
 from pollscope.analysis.figures.data import FigureData, figure_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure, figure_of
@@ -19,7 +19,7 @@ from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.in_words import comparison_in_words, in_words
 from pollscope.analysis.figures.model_error import ModelError, model_error
 from pollscope.analysis.figures.style import absent_reason, look, watermark
-from pollscope.analysis.figures.sweep import asked_figure, default_figure, refused_shown, shown_figures
+from pollscope.analysis.figures.sweep import asked_figure, default_figure, shown_figures
 from pollscope.analysis.point_values import factors, measured
 from pollscope.base.names import figure_rows
 from pollscope.store.results_table import current_table
@@ -54,9 +54,9 @@ def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
     fitting = [each for each in _row_figures(run, paper) if not each.misfit(swept)]
     if paper is not None:
         return fitting
-    found = [*fitting, *shown_figures(run)]
-    if run.meta["testbed"].get("kind") == attached.KIND:
-        found.append(attached.FIGURE)
+    found = [*fitting, *(each for each in shown_figures(run) if isinstance(each, PaperFigure))]
+    if run.meta["testbed"].get("kind") == special.ATTACHED:
+        found.append(special.THREADS)
     chosen = None if found else default_figure(run)
     return found if chosen is None else [chosen]
 
@@ -66,7 +66,7 @@ def refused_figures(run: RunFolder, paper: str | None = None) -> list[str]:
     swept = _swept(run)
     reasons = {each.row: each.misfit(swept) for each in _row_figures(run, paper)}
     refused = [f"The figure of {row} is not drawn: {reason}." for row, reason in reasons.items() if reason]
-    return refused if paper is not None else [*refused, *refused_shown(run)]
+    return refused if paper is not None else [*refused, *(each for each in shown_figures(run) if isinstance(each, str))]
 
 
 def _row_figures(run: RunFolder, paper: str | None) -> list[PaperFigure]:
@@ -112,14 +112,7 @@ def save_figure(figure: PaperFigure, run: RunFolder, target: Target) -> list[Pat
 
 @dataclass(frozen=True)
 class InlineFigure:
-    """Return a figure for a page.
-
-    Attributes:
-        svg: without caption and fonts.
-        caption: below it.
-        words: what it shows.
-        absent: why it shows nothing; empty where it shows something.
-    """
+    """Hold a figure for a page: without caption and fonts, its words, and why it shows nothing where it does not."""
 
     svg: str
     caption: str
@@ -180,14 +173,7 @@ def _finished(figure: PaperFigure, data: FigureData, keeps_absent: bool) -> Figu
 def save_comparison(
     differences: Sequence[Difference], runs: Sequence[RunFolder], title: str, target: Target
 ) -> list[Path]:
-    """Draw a comparison into files, with its numbers as CSV beside them.
-
-    Args:
-        differences: at least one.
-        runs: the run, or the two, that they are from.
-        title: what is compared.
-        target: where the files go.
-    """
+    """Draw a comparison of one run or two into files, with its numbers as CSV beside them."""
     with look():
         words = f"{title}.\n{_comparison_caption(differences, runs)}"
         return files.save(_comparison(differences, runs), words, _origins(differences, runs), target)

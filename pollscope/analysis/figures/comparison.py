@@ -71,7 +71,6 @@ def _points(found: Sequence[Difference]) -> list[str]:
 
 
 def _ranks(differences: Sequence[Difference]) -> dict[str, int]:
-    """Return name of a side -> its place in the order of colours."""
     names = dict.fromkeys(name for each in differences for name in (each.first_name, each.second_name))
     return {name: rank for rank, name in enumerate(names)}
 
@@ -96,7 +95,6 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
 
 
 def _amounts(axes: Axes, metric: Metric) -> None:
-    """Limit an axis to the possible values of its metric."""
     least, most = metric.limits
     low, high = axes.get_xlim()
     margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
@@ -145,7 +143,6 @@ def _say(axes: Axes, each: Difference, y: float) -> None:
 
 
 def _shift(rank: int, count: int) -> float:
-    """Return the offset of a side from the line of its point."""
     return _SPREAD * ((rank + 0.5) / count - 0.5)
 
 

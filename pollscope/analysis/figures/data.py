@@ -56,20 +56,10 @@ _HOLDS_INTERRUPTIONS = ("tax_share", "tax_share_testpmd")
 
 @dataclass(frozen=True)
 class FigureData:
-    """Hold the data of one run for a figure.
+    """Hold the data of one run for a figure, and what is said of it: values drawn and missing, remarks for the caption.
 
-    Attributes:
-        row: the paper row that is drawn.
-        run: the run folder.
-        table: all its trials.
-        rows: the trials that are data.
-        leaves_out_interruptions: whether the drawn metrics leave out time in which the DUT's CPU did other work;
-            None if only some do.
-        pools_trials: whether all packets of all trials are drawn together.
-        pairs: a sentence about pairs that are not drawn.
-        drawn: values that the figure draws, for the file beside it.
-        missing: metrics that no trial has, with the reasons, for the same file.
-        remarks: sentences about what the figure could not show; known once it is drawn.
+    `leaves_out_interruptions` is None if only some of the drawn metrics leave out time in which the DUT's CPU did other
+    work.
     """
 
     row: str
@@ -145,17 +135,14 @@ class FigureData:
         return None if floors.empty else float(floors.median())
 
     def absence(self, metric: str) -> str:
-        """Return why a metric is absent."""
         return absence(self.rows, metric) if len(self.rows) else no_data(self.run)
 
     @property
     def modelled(self) -> bool:
-        """Return whether a simulation computed the numbers."""
         return bool(self.table["modelled"].any())
 
     @property
     def mark(self) -> str:
-        """Return the origin of the numbers: modelled, emulated, or measured on hardware."""
         if self.modelled:
             return "MODELLED: computed by a simulation, not measured"
         if HostMetadata(self.run.meta).virtual_nic:

@@ -20,20 +20,7 @@ _FUNCTIONS = ("draw", "caption", "rows")
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """How one paper row is drawn.
-
-    Attributes:
-        row: the paper row.
-        paper: the name of its paper; None for a question of one's own.
-        title: below the figure.
-        draw: makes the figure from the data of a run.
-        leaves_out_interruptions: whether the metrics drawn leave out time in which the DUT's CPU did other work;
-            None: some do.
-        pools_trials: whether it shows all packets of all trials, not means of trials.
-        every_pair: whether it has a place for several pairs; without, the first is drawn.
-        along: factors of which the figure needs one, because its x axis or its bars stand for it; empty: none.
-        beside: further factors that it has a place for; None: any, each level is a line of its own.
-    """
+    """Hold how one row is drawn; the head of data/figures.yaml explains the fields."""
 
     row: str
     paper: str | None
@@ -46,17 +33,11 @@ class PaperFigure:
     beside: tuple[str, ...] | None = None
 
     def data(self, run: RunFolder) -> FigureData:
-        """Return the data that it needs from a run.
-
-        Raises:
-            UsageError: the run folder contradicts its formats.
-        """
         away, pools, pairs = self.leaves_out_interruptions, self.pools_trials, self.every_pair
         return figure_data(self.row, run, away, pools_trials=pools, every_pair=pairs)
 
     @property
     def heading(self) -> str:
-        """Return the title, after the row where a paper has one."""
         return self.title if self.paper is None else f"{self.row}. {self.title}"
 
     def misfit(self, swept: Mapping[str, int]) -> str:

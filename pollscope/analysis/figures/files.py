@@ -5,7 +5,7 @@ import base64
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,21 +30,17 @@ _LATIN = frozenset(chr(code) for code in [*range(0x20, 0x7F), *range(0xA0, 0x100
 
 @dataclass(frozen=True)
 class Target:
-    """Where a figure goes.
-
-    Attributes:
-        folder: of the files.
-        name: of the files, without their endings.
-        formats: endings, of FORMATS.
-        with_caption: whether the caption stands below the figure.
-        keeps_absent: whether panels without data stay, with the reason; otherwise the caption gives it.
-    """
+    """Hold where a figure goes; panels without data are dropped, or stay with the reason (`keeps_absent`)."""
 
     folder: Path
     name: str
     formats: tuple[str, ...] = FORMATS
     with_caption: bool = True
     keeps_absent: bool = False
+
+    def called(self, name: str) -> "Target":
+        """Return the files of a figure, which have this name unless the user gave another."""
+        return replace(self, name=self.name or name)
 
 
 def save(figure: Figure, words: str, rows: Sequence[Mapping[str, Any]], target: Target) -> list[Path]:
@@ -101,14 +97,10 @@ def svg_text(figure: Figure, *, opaque: bool) -> str:
 def font_face(text: str) -> str:
     """Return CSS with the figures' font as data URLs, reduced to Latin letters and the characters of `text`."""
     used = frozenset(character for character in text if character.isprintable()) | _LATIN
-    return "".join(_face(weight, _subset(weight, used)) for weight in _WEIGHTS)
-
-
-def _face(weight: str, data: bytes) -> str:
-    encoded = base64.b64encode(data).decode("ascii")
-    return (
-        f"@font-face{{font-family:'{FONT}';font-weight:{weight};"
-        f"src:url(data:font/woff;base64,{encoded}) format('woff')}}"
+    return "".join(
+        f"@font-face{{font-family:'{FONT}';font-weight:{weight};src:url(data:font/woff;base64,"
+        f"{base64.b64encode(_subset(weight, used)).decode('ascii')}) format('woff')}}"
+        for weight in _WEIGHTS
     )
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Finish a drawn figure: remove empty panels, set axes that no interval crushes, add one legend."""
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -54,7 +53,6 @@ _ABOVE_STATED = 1.08
 _LEGEND_CHARACTERS = 125  # characters of a line as wide as a page
 _HANDLE_CHARACTERS = 8
 _LEGEND_LINE_INCH = 0.16
-_THOUSAND = 1000
 # Marks that any figure may have: label of the artist -> (marker, words in the legend).
 MARKS = {HOLLOW: ("o", f"hollow: {NO_INTERVAL}"), CUT: ("^", "the interval continues beyond the axis")}
 
@@ -69,19 +67,15 @@ def finish(figure: Figure, keeps_absent: bool = False) -> list[str]:
     said = [] if keeps_absent else _without_absent(figure)
     for axes in figure.axes:
         _hold(axes)
-        _separate_thousands(axes)
+        # Write large tick labels with a separator, as all other numbers: 1,250.
+        if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter) and max(map(abs, axes.get_ylim())) >= 1000:
+            axes.yaxis.set_major_formatter(lambda value, _: human_number(value, 6))
     said += _stated(figure)
     for axes in figure.axes:
         _mark_cuts(axes)
     said += _without_hidden_floor(figure)
     _legend(figure)
     return said
-
-
-def _separate_thousands(axes: Axes) -> None:
-    """Write large tick labels with a separator, as all other numbers: 1,250."""
-    if isinstance(axes.yaxis.get_major_formatter(), ScalarFormatter) and max(map(abs, axes.get_ylim())) >= _THOUSAND:
-        axes.yaxis.set_major_formatter(lambda value, _: human_number(value, 6))
 
 
 def _without_absent(figure: Figure) -> list[str]:
@@ -93,34 +87,23 @@ def _without_absent(figure: Figure) -> list[str]:
     if not reasons or (not kept and len(reasons) == 1):
         return []
     columns, rows = _grid(figure)
-    titles = _by_reason(reasons)
-    for axes in reasons:
+    titles: dict[str, dict[str, None]] = {}  # reason -> the panels' titles
+    for axes, reason in reasons.items():
+        titles.setdefault(reason, {})[axes.get_title(loc="left")] = None
         figure.delaxes(axes)
+    names = {reason: ", ".join(filter(None, each)) for reason, each in titles.items()}
     if not kept:
-        return _one_reason(figure, titles)
+        # One low panel shows the first reason.
+        first, *others = names
+        figure.set_figheight(_ABSENT_INCH)
+        absent_panel(figure.subplots(), first, 100)
+        return [f"{names[reason]}: absent, because {reason}." for reason in others]
     _arrange(figure, kept, columns, rows)
-    absences = "; ".join(f"{', '.join(names)}, because {reason}" for reason, names in titles.items())
+    absences = "; ".join(f"{each}, because {reason}" for reason, each in names.items())
     return [f"Absent, so not drawn: {absences}."]
 
 
-def _by_reason(reasons: Mapping[Axes, str]) -> dict[str, list[str]]:
-    """Return titles of empty panels by reason."""
-    titles: dict[str, list[str]] = {}
-    for axes, reason in reasons.items():
-        titles.setdefault(reason, []).append(axes.get_title(loc="left"))
-    return {reason: list(dict.fromkeys(filter(None, names))) for reason, names in titles.items()}
-
-
-def _one_reason(figure: Figure, titles: Mapping[str, Sequence[str]]) -> list[str]:
-    """Show one low panel with the first reason and return sentences for the others."""
-    first, *others = titles
-    figure.set_figheight(_ABSENT_INCH)
-    absent_panel(figure.subplots(), first, 100)
-    return [f"{', '.join(titles[reason])}: absent, because {reason}." for reason in others]
-
-
 def _grid(figure: Figure) -> tuple[int, int]:
-    """Return the numbers of columns and rows of the panels."""
     places = [place for axes in figure.axes if (place := axes.get_subplotspec()) is not None]
     grid = places[0].get_gridspec()
     return grid.ncols, grid.nrows
@@ -190,19 +173,22 @@ def _side_by_side(axes: Axes, whiskers: Sequence[Line2D], ends: Sequence[Sequenc
         ends: lower and upper end of each, on the scale of the axis.
         marker: height that a marker covers, on the same scale; it hides shorter intervals, which stay.
     """
-    places: dict[float, list[_Reach]] = {}
-    for rank, (line, (lower, upper)) in enumerate(zip(whiskers, ends, strict=True)):
-        if upper - lower > marker:
-            places.setdefault(_numbers(line.get_xdata())[0], []).append(_Reach(lower, upper, rank))
+    places: dict[float, list[tuple[Line2D, Sequence[float]]]] = {}
+    for line, end in zip(whiskers, ends, strict=True):
+        if end[1] - end[0] > marker:
+            places.setdefault(_numbers(line.get_xdata())[0], []).append((line, end))
     figure = axes.get_figure(root=True)
     assert figure is not None
     furthest = 0.0
-    for meeting in (group for found in places.values() for group in _meeting(found)):
-        lanes = _lanes(meeting)
-        for each, lane in lanes.items():
-            inches = (lane - max(lanes.values()) / 2) * APART_POINTS / POINTS_PER_INCH
-            moved = ScaledTranslation(inches, 0, figure.dpi_scale_trans)
-            whiskers[each.rank].set_transform(axes.transData + moved)
+    for found in places.values():
+        lanes: list[tuple[int, Line2D, Sequence[float]]] = []
+        for line, end in found:
+            behind = [lane for lane, _, other in lanes if other[0] <= end[1] and end[0] <= other[1]]
+            lanes.append((max(behind, default=-1) + 1, line, end))
+        middle = max(lane for lane, _, _ in lanes) / 2
+        for lane, line, _ in lanes:
+            inches = (lane - middle) * APART_POINTS / POINTS_PER_INCH
+            line.set_transform(axes.transData + ScaledTranslation(inches, 0, figure.dpi_scale_trans))
             furthest = max(furthest, inches)
     if furthest:
         _keep_inside(axes, figure, list(places), furthest)
@@ -218,34 +204,6 @@ def _keep_inside(axes: Axes, figure: Figure, places: Sequence[float], inches: fl
     axes.set_xlim(*scale.inverted().transform([min(low, first - room), max(high, last + room)]))
 
 
-class _Reach(NamedTuple):
-    """Hold an interval along the axis and its index among the intervals of the axes."""
-
-    lower: float
-    upper: float
-    rank: int
-
-
-def _meeting(found: Sequence[_Reach]) -> list[list[_Reach]]:
-    """Return groups of intervals that overlap directly or through others, each in the order of the lines."""
-    groups: list[list[_Reach]] = []
-    for each in sorted(found):
-        if groups and each.lower <= max(other.upper for other in groups[-1]):
-            groups[-1].append(each)
-        else:
-            groups.append([each])
-    return [sorted(group, key=lambda each: each.rank) for group in groups]
-
-
-def _lanes(meeting: Sequence[_Reach]) -> dict[_Reach, int]:
-    """Assign each interval the first lane in which it overlaps no earlier one."""
-    lanes: dict[_Reach, int] = {}
-    for each in meeting:
-        taken = {lanes[other] for other in lanes if other.lower <= each.upper and each.lower <= other.upper}
-        lanes[each] = next(lane for lane in itertools.count() if lane not in taken)
-    return lanes
-
-
 def _cut(axes: Axes, line: Line2D, x: float, y: float | None, marker: str) -> None:
     """Draw a mark where an interval leaves the axes; do nothing if it does not."""
     if y is not None:
@@ -258,7 +216,6 @@ def _numbers(values: object) -> list[float]:
 
 
 def _heights(axes: Axes) -> list[float]:
-    """Return the heights of all drawn data: lines, marks and bars."""
     lines = [
         line
         for line in axes.lines
@@ -275,7 +232,6 @@ def _in_data(axes: Axes, line: Line2D) -> bool:
 
 
 def _words_stated(line: Line2D) -> str:
-    """Return the words of a mark for a paper's value; empty for other lines."""
     label = str(line.get_label())
     return label.removeprefix(STATED) if label.startswith(STATED) else ""
 
@@ -342,12 +298,7 @@ def _legend(figure: Figure) -> None:
 
 
 def _columns(characters: Sequence[int], width: float) -> int:
-    """Return the largest number of legend columns that fit; entries fill one column after the other.
-
-    Args:
-        characters: length of each entry with its mark.
-        width: width of the figure, as a share of a page.
-    """
+    """Return the largest number of legend columns that fit a share of a page, when entries fill them one by one."""
     for columns in range(len(characters), 1, -1):
         # As in matplotlib, the first columns hold one entry more if the division leaves a remainder.
         widest = [max(column) for column in np.array_split(characters, columns)]

@@ -7,13 +7,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pollscope.analysis.figures.data import MILLION, US_PER_NS, FigureData
-from pollscope.analysis.figures.panels import Along, Line, draw_lines
-from pollscope.analysis.figures.style import INK, LINES, MUTED, absent_panel, amount_axis, level_axis, new_figure
+from pollscope.analysis.figures.data import MILLION, US_PER_NS
+from pollscope.analysis.figures.style import INK, LINES, MUTED, new_figure
 from pollscope.analysis.littles_law import Outstanding, paper_scaling
 from pollscope.analysis.papers import load_paper, stated
-from pollscope.analysis.point_values import groups
-from pollscope.metrics.dictionary import metric_dictionary
 
 _FROM_THE_TABLE = "From the paper's table; nothing here was measured by pollscope."
 # Rows of table 1 in its order, without those that are zero at one core.
@@ -27,51 +24,6 @@ TABLE = {
     "pcie_latency_mean_ns": "PCIe latency, mean (NIC)",
     "mtt_l0_miss_share": "MTT L0 miss rate (NIC)",
 }
-
-
-COLUMNS, MOST_TICKS = 3, 5
-
-
-def draw_rate(data: FigureData) -> Figure:
-    """Draw I-F4: the rate, and what proportional growth would be."""
-    figure = new_figure(2.9)
-    axes, along = figure.subplots(), Along("cores", "Sending cores")
-    _counter(axes, data, "tx_pps", along)
-    found = sorted(data.by_point("tx_pps", "cores"), key=along.place)
-    if len(found) > 1 and along.place(found[0]) == 1:
-        levels = [along.place(each) for each in found]
-        ideal = [found[0].estimate.value * level for level in levels]
-        axes.plot(levels, ideal, color=MUTED, lw=0.8, ls=(0, (2, 2)), label="in proportion to one core")
-        axes.set_ylim(top=1.05 * max(*ideal, axes.get_ylim()[1]))
-    return figure
-
-
-def draw_counters(
-    data: FigureData, metrics: Sequence[str], factor: str = "cores", label: str = "Sending cores", unit: float = 1.0
-) -> Figure:
-    """Draw a panel for each metric along a factor, whose levels are drawn in a unit."""
-    rows = -(-len(metrics) // COLUMNS)
-    figure = new_figure(1.9 * rows)
-    panels = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
-    for axes, metric in zip(panels, metrics, strict=False):
-        _counter(axes, data, metric, Along(factor, label, unit))
-    for axes in panels[len(metrics) :]:
-        axes.set_visible(False)
-    return figure
-
-
-def _counter(axes: Axes, data: FigureData, metric: str, along: Along) -> None:
-    """Draw a metric along a factor, a line for each combination of the other factors."""
-    known = metric_dictionary()[metric]
-    axes.set_title(known.title)
-    lines = [Line(name, found) for name, found in groups(data.by_point(metric), along.factor)]
-    if places := draw_lines(axes, lines if len(lines) > 1 else [Line("", each.found) for each in lines], along):
-        level_axis(axes, places)
-        axes.set_ylim(bottom=0)
-        amount_axis(axes.yaxis, known, MOST_TICKS)
-    else:
-        absent_panel(axes, data.absence(metric), 30)
-    axes.set_xlabel(along.label)
 
 
 def draw_table() -> Figure:

@@ -23,19 +23,9 @@ from pollscope.analysis.figures.sweep_lines import factor_word
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_number
-from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.metrics.dictionary import metric_dictionary, shown_metrics
 from pollscope.store.run_folder import RunFolder
 
-# Metrics of a modelled core. Drawn are the rate and those that the figure of the row shows.
-METRICS = (
-    "rx_pps",
-    "tx_pps",
-    "poll_rate_running_hz",
-    "tax_share_running",
-    "latency_sent_p50_ns",
-    "latency_sent_p99_ns",
-)
-RATES = METRICS[:3]  # one of these is always drawn
 MOST_PANELS, COLUMNS, PANEL_INCH = 4, 2, 2.5
 TICKS = 5
 SHARE = "share"  # a unit
@@ -43,12 +33,9 @@ SHARE = "share"  # a unit
 
 @dataclass(frozen=True)
 class ModelError:
-    """Hold the comparison of a model with a measurement, at the points that both have.
+    """Hold the comparison of a model with a measurement, modelled over measured, at the points that both have.
 
-    Attributes:
-        figure: the figure of the paper's row.
-        differences: modelled over measured.
-        fitted: source of the model's costs if they were fitted to this row, else empty.
+    `fitted` is the source of the model's costs if they were fitted to this row, else empty.
     """
 
     figure: PaperFigure
@@ -57,7 +44,6 @@ class ModelError:
 
     @property
     def heading(self) -> str:
-        """Return the heading of the figure."""
         return f"{self.figure.row}. The model against what was measured"
 
     def words(self) -> str:
@@ -65,7 +51,12 @@ class ModelError:
         errors = []
         for metric, found in self.by_metric().items():
             if metric_dictionary()[metric].unit == SHARE:
-                errors.append(self._points_off(metric, found))
+                # A share may be 0, and then there is no ratio.
+                off = [100 * (each.second.value - each.first.value) for each in found]
+                errors.append(
+                    f"{metric_dictionary()[metric].title}: modelled less measured, {human_number(min(off), 2)} to "
+                    f"{human_number(max(off), 2)} percentage points at {counted(len(off), 'point')}"
+                )
                 continue
             ratios = [each.ratio.value for each in found if each.first.value > 0 and each.second.value > 0]
             if not ratios:
@@ -81,17 +72,7 @@ class ModelError:
             f"Model's error, modelled over measured, geometric mean (least to greatest). {'; '.join(errors)}.{source}"
         )
 
-    @staticmethod
-    def _points_off(metric: str, found: Sequence[Difference]) -> str:
-        """Describe the error of a share in percentage points: a share may be 0, and then there is no ratio."""
-        off = [100 * (each.second.value - each.first.value) for each in found]
-        return (
-            f"{metric_dictionary()[metric].title}: modelled less measured, {human_number(min(off), 2)} to "
-            f"{human_number(max(off), 2)} percentage points at {counted(len(off), 'point')}"
-        )
-
     def by_metric(self) -> dict[str, list[Difference]]:
-        """Return the differences of each drawn metric."""
         names = list(dict.fromkeys(each.metric for each in self.differences))[:MOST_PANELS]
         return {name: [each for each in self.differences if each.metric == name] for name in names}
 
@@ -109,9 +90,11 @@ class ModelError:
 
     def _panel(self, axes: Axes, metric: str, found: Sequence[Difference]) -> None:
         along = next(name for name in self.figure.along if name in found[0].samples[0].levels)
+        every = [each.samples[0].levels for each in found]
+        constant = [name for name in every[0] if len({levels.get(name) for levels in every}) == 1]
         lines: dict[str, list[Difference]] = {}
         for each in found:
-            lines.setdefault(each.samples[0].label(along, *self._constant(found)), []).append(each)
+            lines.setdefault(each.samples[0].label(along, *constant), []).append(each)
         scale, label = (100.0, "Offered load (% of the maximum)") if along == "load_of_max" else (1.0, "")
         levels = sorted({scale * float(each.samples[0].levels[along]) for each in found})
         for rank, (name, points) in enumerate(lines.items()):
@@ -127,12 +110,6 @@ class ModelError:
         word = factor_word(along)
         axes.set_xlabel(label or f"{word[0].upper()}{word[1:]}")
 
-    @staticmethod
-    def _constant(found: Sequence[Difference]) -> list[str]:
-        """Return the factors with the same level at every point."""
-        names = found[0].samples[0].levels
-        return [name for name in names if len({each.samples[0].levels.get(name) for each in found}) == 1]
-
 
 def model_error(figure: PaperFigure, measured: RunFolder, modelled: RunFolder) -> ModelError | None:
     """Compare a modelled run with a measured one of the same row; return None if they share no point."""
@@ -140,9 +117,10 @@ def model_error(figure: PaperFigure, measured: RunFolder, modelled: RunFolder) -
     with look():
         figure.draw(data)
     shown = {str(row["metric"]) for row in data.drawn}
-    metrics = [each for each in METRICS if each in shown]
+    rates = shown_metrics("model_rates")
+    metrics = [each for each in (*rates, *shown_metrics("model_others")) if each in shown]
     try:
-        found = compare_runs(measured, modelled, metrics if set(metrics) & set(RATES) else [RATES[0], *metrics])
+        found = compare_runs(measured, modelled, metrics if {*metrics} & {*rates} else [rates[0], *metrics])
     except UsageError:
         return None
     usable = [each for each in found if set(figure.along) & each.samples[0].levels.keys()]

@@ -7,26 +7,48 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from pollscope.analysis.figures.style import DASHES, absent_panel, interval_line, level_axis, log2_axis, log_y_axis
-from pollscope.analysis.point_values import Level, PointValues
+from pollscope.analysis.figures.style import (
+    DASHES,
+    absent_panel,
+    interval_line,
+    level_axis,
+    log2_axis,
+    log_y_axis,
+    mean_line,
+)
+from pollscope.analysis.point_values import PointValues
 
 
 @dataclass(frozen=True)
 class Along:
-    """Describe an x axis: its factor, its label, the value of one unit, and how it gets its ticks."""
+    """Describe an x axis: its factor, its label, the value of one unit, and how it gets its ticks.
+
+    With `of` (levels of a point -> value), points lie at these values; lines follow the factor, if there is one.
+    """
 
     factor: str
     label: str = ""
     unit: float = 1.0
-    ticks: Callable[[Axes, Sequence[float]], None] = level_axis
+    ticks: Callable[[Axes, Sequence[float]], object] = level_axis
+    of: Mapping[frozenset[tuple[str, Any]], float] | None = None
+
+    def order(self, sample: PointValues) -> float:
+        """Return the level of a sample as a number; the level `4 ways` is 4."""
+        if not self.factor:
+            return self.place(sample)
+        return float(str(sample.levels[self.factor]).partition(" ")[0])
 
     def place(self, sample: PointValues) -> float:
-        """Return where a sample lies; the level `4 ways` lies at 4."""
-        return float(str(sample.levels[self.factor]).partition(" ")[0]) * (1 / self.unit)
+        return (self.order(sample) if self.of is None else self.of[key_of(sample)]) * (1 / self.unit)
+
+    def having(self, found: Iterable[PointValues]) -> list[PointValues]:
+        """Return the samples that have a place, by rising level."""
+        there = [each for each in found if not self.factor or self.factor in each.levels]
+        there = there if self.of is None else [each for each in there if key_of(each) in self.of]
+        return sorted(there, key=self.order)
 
     def places(self, found: Iterable[PointValues]) -> list[float]:
-        """Return the distinct places of samples that have the factor, rising."""
-        return sorted({self.place(each) for each in found if self.factor in each.levels})
+        return sorted({self.place(each) for each in self.having(found)})
 
 
 @dataclass(frozen=True)
@@ -41,16 +63,10 @@ class Up:
 
 @dataclass(frozen=True)
 class Line:
-    """Hold a line of a panel.
+    """Hold a line of a panel; without samples it is not drawn.
 
-    Attributes:
-        name: for the legend.
-        found: samples in any order; without samples the line is not drawn.
-        rank: colour, marker and dashes; None: the place among the lines of the panel.
-        dashes: None: those of the rank.
-        aside: how far right of their places the marks stand.
-        base: sample that all others are divided by; None: they are drawn as measured.
-        marker: instead of that of the rank.
+    Its rank gives colour, marker and dashes (None: those of the rank). All are divided by the sample `base`, and the
+    marks stand `aside` of their places.
     """
 
     name: str
@@ -63,18 +79,12 @@ class Line:
 
 
 QUEUES = Along("queues", "RX queues polled by the core", ticks=log2_axis)
-LOAD_MPPS = Along("load_pps", "Offered load (Mpps)", 1e6)
-MPPS, MICROSECONDS = 1e6, 1e3  # in base units
+MPPS = 1e6  # in base units
 
 
-def lines_by(
-    factor: str, names: Mapping[Any, str], found: Sequence[PointValues], default: Level | None = None, dashes: Any = "-"
-) -> list[Line]:
-    """Return a line for each named level of a factor; points without the factor belong to `default`."""
-    return [
-        Line(name, [each for each in found if each.levels.get(factor, default) == level], dashes=dashes)
-        for level, name in names.items()
-    ]
+def key_of(sample: PointValues) -> frozenset[tuple[str, Any]]:
+    """Return what identifies a point: its levels."""
+    return frozenset(sample.levels.items())
 
 
 def having(found: Iterable[PointValues], **levels: object) -> list[PointValues]:
@@ -86,13 +96,15 @@ def draw_lines(axes: Axes, lines: Sequence[Line], along: Along, unit: float = 1.
     """Draw lines in a unit; return the places along x that they have, rising."""
     drawn: list[float] = []
     for place, line in enumerate(lines):
-        found = sorted((each for each in line.found if along.factor in each.levels), key=along.place)
-        if found:
+        if found := along.having(line.found):
             x = [along.place(each) + line.aside for each in found]
-            y = [each.relative_to(line.base) if line.base else each.estimate.scaled(1 / unit) for each in found]
             rank = place if line.rank is None else line.rank
             dashes = DASHES[rank % len(DASHES)] if line.dashes is None else line.dashes
-            interval_line(axes, x, y, rank, line.name, dashes, marker=line.marker)
+            if line.base is None:
+                mean_line(axes, x, found, 1 / unit, rank, line.name, dashes, marker=line.marker)
+            else:
+                y = [each.relative_to(line.base) for each in found]
+                interval_line(axes, x, y, rank, line.name, dashes, marker=line.marker)
             drawn += along.places(found)
     return sorted(set(drawn))
 

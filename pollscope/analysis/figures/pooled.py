@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draw distributions of latencies over all packets of all trials of a point."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from pollscope.analysis.figures.data import US_PER_NS, FigureData
-from pollscope.analysis.point_values import Level, measured
-from pollscope.base.units import human_number
+from pollscope.analysis.figures.style import DASHES, LINES, absent_figure, absent_panel, floor_line, new_figure
+from pollscope.analysis.point_values import Level, levels_text, measured
+from pollscope.base.units import counted, human_number
 from pollscope.metrics.record import NotMeasured, TrialObservations
 from pollscope.stats.estimates import Estimate
 from pollscope.stats.histogram import Histogram, merged
@@ -41,16 +44,52 @@ def _latencies(record: dict[str, object]) -> Histogram | None:
         return None
 
 
-def draw_cumulative(axes: Axes, data: FigureData, histogram: Histogram, levels: dict[str, Level], **look: Any) -> None:
-    """Draw the share of packets up to each latency (us) as steps; `look` goes to matplotlib."""
-    curve = histogram.cumulative()
-    for value, share in curve:
-        known = Estimate(value, value, value, 1, "histogram")
-        data.note("latency_sent", "ns", {**levels, "share_of_packets_at_most": share}, known)
-    axes.step([value * US_PER_NS for value, _ in curve], [100 * share for _, share in curve], where="post", **look)
+def draw(
+    data: FigureData,
+    *,
+    height: tuple[float, float],
+    by: str,
+    names: Mapping[Level, str] | None = None,
+    word: str = "",
+    panels: tuple[str, ...] = (),
+) -> Figure:
+    """Draw the share of packets up to each latency, all packets of all trials of a point together.
+
+    The levels of the first of `panels` are rows, those of the second stand side by side; those of `by` are lines.
+    """
+    found = pooled_latencies(data, (*panels, by))
+    if not found:
+        return absent_figure(data.absence("latency_sent_mean_ns"), 1.2)
+    levels = [sorted({at[place] for at in found}) for place in range(len(panels))] or [[]]
+    places = list(product(*levels)) if panels else [()]
+    figure = new_figure(height[0] + height[1] * (len(levels[0]) or 1))
+    grid = figure.subplots(len(levels[0]) or 1, len(levels[-1]) or 1, squeeze=False, sharey=True)
+    for axes, place in zip(grid.flat, places, strict=True):
+        here = {at[-1]: each for at, each in found.items() if at[:-1] == place}
+        known = dict(zip(panels, place, strict=True))
+        axes.set_title(levels_text(known))
+        if not here:
+            absent_panel(axes, "this point has no valid trial", 30)
+            continue
+        shown = names or {level: counted(float(level), word) for level in here}
+        for rank, level in enumerate(shown):
+            if level in here:
+                look: Any = {"color": LINES[rank], "ls": DASHES[rank], "label": shown[level], "where": "post"}
+                curve = here[level].cumulative()
+                for value, share in curve:
+                    exact = Estimate(value, value, value, 1, "histogram")
+                    at = {**known, by: level, "share_of_packets_at_most": share}
+                    data.note("latency_sent", "ns", at, exact)
+                axes.step([value * US_PER_NS for value, _ in curve], [100 * share for _, share in curve], **look)
+        _latency_axis(axes, list(here.values()), data.floor_ns)
+        floor_line(axes, data.floor_ns, along="x")
+        axes.set_ylim(0, 101)
+    for row in grid:
+        row[0].set_ylabel("Packets with at most that (%)")
+    return figure
 
 
-def latency_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | None) -> None:
+def _latency_axis(axes: Axes, histograms: Sequence[Histogram], floor_ns: float | None) -> None:
     """Limit the axis to the path's latency and the slowest packet but one in a thousand; beyond, cores were away."""
     axes.set_xscale("log")
     low = min([*(histogram.smallest for histogram in histograms), *([] if floor_ns is None else [floor_ns])])

@@ -7,11 +7,11 @@ latency. The prediction of the poll rate equals the measurement at the fewest qu
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 from matplotlib.axes import Axes
 
 from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.panels import key_of
 from pollscope.analysis.figures.style import MUTED
 from pollscope.analysis.host_metadata import HostMetadata
 from pollscope.analysis.point_values import PointValues, by_point
@@ -29,20 +29,20 @@ def draw_latency(axes: Axes, data: FigureData, found: Sequence[PointValues], sha
     empty poll: a sweep without its busy polls, divided by its queues.
     """
     names = ("sweep_time_ns", "useful_share", "rx_pps")
-    known = [{_key(each): each.estimate.value for each in by_point(data.rows, name)} for name in names]
+    known = [{key_of(each): each.estimate.value for each in by_point(data.rows, name)} for name in names]
     waits = {}
     for sample in found:
-        sweep_ns, useful, rate_pps = (values.get(_key(sample), 0.0) for values in known)
+        sweep_ns, useful, rate_pps = (values.get(key_of(sample), 0.0) for values in known)
         if sweep_ns > 0 and 0 < useful < 1 and rate_pps > 0:
             queues = int(sample.levels["queues"])
             rates = [rate_pps, *[0.0] * (queues - 1)] if shape == "SQ" else [rate_pps / queues] * queues
             service_ns, poll_ns = useful / rate_pps * 1e9, sweep_ns * (1 - useful) / queues
-            waits[_key(sample)] = gated_mean_wait_ns(rates, service_ns, service_ns**2, poll_ns)
-    predictable = [sample for sample in found if _key(sample) in waits]
+            waits[key_of(sample)] = gated_mean_wait_ns(rates, service_ns, service_ns**2, poll_ns)
+    predictable = [sample for sample in found if key_of(sample) in waits]
     if len(predictable) > 1:
         # A median over all points, because each single mean is uncertain by its interval.
-        rest_ns = median(sample.estimate.value - waits[_key(sample)] for sample in predictable)
-        values = [rest_ns + waits[_key(sample)] for sample in predictable]
+        rest_ns = median(sample.estimate.value - waits[key_of(sample)] for sample in predictable)
+        values = [rest_ns + waits[key_of(sample)] for sample in predictable]
         _draw(axes, data, "latency_sent_mean_ns", "ns", predictable, values, scale, "cyclic polling (Takagi)")
 
 
@@ -86,7 +86,3 @@ def _draw(
     axes.plot(x, [value * scale for value in values], color=MUTED, lw=1.0, ls=":", zorder=4, label=label)
     for sample, value in zip(found, values, strict=True):
         data.note(f"{metric} predicted by {theory}", unit, sample.levels, Estimate(value, value, value, 1, METHOD))
-
-
-def _key(sample: PointValues) -> frozenset[tuple[str, Any]]:
-    return frozenset(sample.levels.items())

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pollscope.analysis.figures.data import MILLION
@@ -23,11 +22,7 @@ NAMES = {
 
 
 def draw_contributions(found: pd.DataFrame) -> Figure:
-    """Draw contributions by number of cores, gains above 0 and losses below it; dots are their sums.
-
-    Args:
-        found: from analysis.scaling.contributions().
-    """
+    """Draw analysis.scaling.contributions(): gains above 0 and losses below it; dots are their sums."""
     figure = new_figure(2.9)
     axes = figure.subplots()
     places = np.arange(len(found))
@@ -49,16 +44,14 @@ def draw_contributions(found: pd.DataFrame) -> Figure:
 
 
 def draw_laws(points: pd.DataFrame, laws: Mapping[str, ScalingLaw]) -> Figure:
-    """Draw rates by cores with the fitted laws; points at a limit are hollow.
-
-    Args:
-        points: from analysis.scaling.points().
-        laws: from analysis.scaling.laws(); empty where none could be fitted.
-    """
+    """Draw analysis.scaling.points() with the laws that could be fitted; points at a limit are hollow."""
     figure = new_figure(2.9)
     axes = figure.subplots()
     for rank, (name, law) in enumerate(laws.items()):
-        _law(axes, points, name, law, LINES[rank + 1])
+        cores, colour = np.linspace(points["cores"].min(), points["cores"].max(), 200), LINES[rank + 1]
+        axes.plot(cores, [law.rate(each) / MILLION for each in cores], color=colour, label=name)
+        if law.peak_cores is not None and law.peak_cores.value <= cores[-1]:
+            axes.axvline(law.peak_cores.value, color=colour, lw=0.8, ls=(0, (3, 3)))
     for censored, words in ((False, "rate"), (True, "at the limit")):
         shown = points[points["censored"] == censored]
         if not shown.empty:
@@ -74,10 +67,3 @@ def draw_laws(points: pd.DataFrame, laws: Mapping[str, ScalingLaw]) -> Figure:
     axes.set_ylabel("Rate (Mpps)")
     figure.legend(loc="outside upper left", ncols=3)
     return figure
-
-
-def _law(axes: Axes, points: pd.DataFrame, name: str, law: ScalingLaw, colour: str) -> None:
-    cores = np.linspace(points["cores"].min(), points["cores"].max(), 200)
-    axes.plot(cores, [law.rate(each) / MILLION for each in cores], color=colour, label=name)
-    if law.peak_cores is not None and law.peak_cores.value <= cores[-1]:
-        axes.axvline(law.peak_cores.value, color=colour, lw=0.8, ls=(0, (3, 3)))

@@ -145,13 +145,16 @@ def mean_line(
     rank: int,
     label: str = "",
     dashes: Any = "-",
+    *,
+    marker: str = "",
 ) -> None:
     """Draw the means of samples, times `scale`, in the style of a rank; of medians, also a dot per trial."""
     for place, each in zip(x, found, strict=True):
         if each.statistic == "median":
             values = [value * scale for value in each.values]
-            axes.plot([place] * len(values), values, ls="", marker=".", ms=2.5, color=LINES[rank], alpha=0.5, zorder=2)
-    interval_line(axes, x, [each.estimate.scaled(scale) for each in found], rank, label, dashes)
+            dots: Any = {"ls": "", "marker": ".", "ms": 2.5, "alpha": 0.5, "zorder": 2}
+            axes.plot([place] * len(values), values, color=LINES[rank % len(LINES)], **dots)
+    interval_line(axes, x, [each.estimate.scaled(scale) for each in found], rank, label, dashes, marker=marker)
 
 
 def ratio_bar(axes: Axes, at: float, ratio: Estimate, width: float, rank: int, label: str) -> None:

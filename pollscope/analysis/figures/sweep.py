@@ -45,21 +45,8 @@ UNITS = {
 }
 
 
-def shown_figures(run: RunFolder) -> list[PaperFigure]:
-    """Return the figures that the run's spec asks for by `show:`, except those that the run cannot fill.
-
-    Raises:
-        UsageError: run.json holds one that no spec could ask for.
-    """
-    return [figure for figure in _shown(run) if isinstance(figure, PaperFigure)]
-
-
-def refused_shown(run: RunFolder) -> list[str]:
-    """Return why a run cannot fill figures that its spec asks for: a level is missing, or lines are too many."""
-    return [refusal for refusal in _shown(run) if isinstance(refusal, str)]
-
-
-def _shown(run: RunFolder) -> list[PaperFigure | str]:
+def shown_figures(run: RunFolder) -> list[PaperFigure | str]:
+    """Return the figures that the run's spec asks for by `show:`, or why the run cannot fill one."""
     try:
         asked = [Show.model_validate(each) for each in run.meta.get("spec", {}).get("show", [])]
     except ValidationError as error:
@@ -86,16 +73,7 @@ def default_figure(run: RunFolder) -> PaperFigure | None:
 
 
 def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> PaperFigure:
-    """Make the figure that the command line asks for.
-
-    Args:
-        run: whose data are drawn.
-        asked: keys of `Show`; what is missing is chosen.
-        narrow: it fits a column of a page.
-
-    Raises:
-        UsageError: there is nothing to choose from, or what is asked for is not there.
-    """
+    """Make the figure that the command line asks for by keys of `Show`; `narrow` fits a column of a page."""
     try:
         show = default_show(run, asked)
     except ValidationError as error:

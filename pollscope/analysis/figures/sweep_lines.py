@@ -51,9 +51,6 @@ def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show
 
     The first factor lies along x. The panels are a rate and the tax. Further factors become lines while there are few
     lines; the rest are held at their first levels.
-
-    Returns:
-        None if the run has no factor with two levels or none of the metrics.
     """
     given = dict(asked or {})
     data = measured(current_table(run))
@@ -67,7 +64,8 @@ def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show
     swept = [name for name in swept if name not in together]
     by = tuple(given["by"]) if given.get("by") else _few(data, [name for name in swept if name != x])
     at = {name: _levels(data[f"factor.{name}"])[0] for name in swept if name not in (x, *by)}
-    crowded = f"factor.{x}" in data and _is_crowded(_levels(data[f"factor.{x}"]))
+    places = _levels(data[f"factor.{x}"]) if f"factor.{x}" in data else []
+    crowded = not any(isinstance(level, str) for level in places) and crowd([float(level) for level in places])
     log = given.get("log") or (("x",) if crowded else ())
     whole = {"x": x, "y": y, "by": by, "at": at | given.get("at", {}), "ratio_to": given.get("ratio_to"), "log": log}
     return Show.model_validate(whole)
@@ -108,19 +106,12 @@ def _zips(run: RunFolder) -> list[list[str]]:
 
 
 def _zipped_with(run: RunFolder, names: Set[str]) -> frozenset[str]:
-    """Return the other factors that are zipped with one of these."""
     return frozenset(name for group in _zips(run) if names & set(group) for name in group) - names
 
 
 def _levels(column: "pd.Series[Any]") -> list[Level]:
     found = [each.item() if hasattr(each, "item") else each for each in column.dropna().unique()]
     return sorted(found, key=level_rank)
-
-
-def _is_crowded(levels: Sequence[Level]) -> bool:
-    if any(isinstance(level, str) for level in levels):
-        return False
-    return crowd([float(level) for level in levels])
 
 
 def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
@@ -149,7 +140,6 @@ def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
 
 
 def _line_factors(show: Show, samples: Samples, run: RunFolder) -> list[str]:
-    """Return the factors whose levels are lines."""
     # The x axis and the factors with lines stand for the factors that are zipped with them.
     named = {show.x, *show.by}
     zipped = _zipped_with(run, named)

@@ -50,7 +50,11 @@ _NORMALISED = counter_names("ethtool")
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read one `ethtool -S` listing (with or without its first line); `origin.label` is the interface."""
+    """Read one `ethtool -S` listing (with or without its first line); `origin.label` is the interface.
+
+    Raises:
+        ParseError: no counter in it (ethtool's own message is then the reason).
+    """
     path = f"port:{origin.label}" if origin.label else "port"
     units: dict[str, list[tuple[SourceMetric, Value, str]]] = {path: []}
     names: dict[str, Value] = {}
@@ -143,7 +147,11 @@ def _normalised(names: dict[str, Value]) -> Iterator[tuple[SourceMetric, Value, 
 
 
 def parse_settings(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Read `ethtool -i`, `-g` or `-c`: names and states. `n/a` is an absence; sections of -g become prefixes."""
+    """Read `ethtool -i`, `-g` or `-c`: names and states. `n/a` is an absence; sections of -g become prefixes.
+
+    Raises:
+        ParseError: no `name: value` line in it.
+    """
     path = f"port:{origin.label}" if origin.label else "port"
     section, cells = "", list[tuple[SourceMetric, Value, str]]()
     for number, text in numbered(lines, origin):

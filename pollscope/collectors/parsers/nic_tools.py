@@ -47,6 +47,9 @@ _NEOHOST = counter_names("neohost")
 def parse_neohost(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     """Read `get_device_performance_counters`: JSON (--output-format=JSON) or a table; with --run-loop one
     after the other. `origin.label` is the device.
+
+    Raises:
+        ParseError: it contains neither, or truncated JSON.
     """
     text = "\n".join(clean(line) for line in without_mark(lines, origin))
     first = text.find("{")
@@ -145,6 +148,9 @@ def parse_mlxconfig(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
 
     The current value is under NAME, the next boot's under NAME.next_boot; without -e mlxconfig prints only that.
     Values: a number, `Enum(n)` (the name is kept as text, n as NAME.number), `Array[0..7]` (absent: must be asked for).
+
+    Raises:
+        ParseError: no row in it.
     """
     path = f"device:{origin.label}" if origin.label else "device"
     devices: dict[str, list[tuple[SourceMetric, Value, str]]] = {}
@@ -199,7 +205,11 @@ def _config_cells(name: str, text: str) -> Iterator[tuple[SourceMetric, Value, s
 
 
 def parse_devlink_health(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Parse `devlink health show`, as JSON (-j) or text: reporters with state, errors and recoveries."""
+    """Parse `devlink health show`, as JSON (-j) or text: reporters with state, errors and recoveries.
+
+    Raises:
+        ParseError: neither JSON with health nor reporters in the text.
+    """
     kept = list(without_mark(lines, origin))
     if "".join(kept).lstrip().startswith("{"):
         yield from _devlink_json(_json(kept, origin), origin)

@@ -24,7 +24,11 @@ _METRICS = {metric: SourceMetric(metric, "1/s", Kind.RATE) for metric in EVENTS.
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Return the events of each interval as rates: hits and misses per device, resets of the IOMMU."""
+    """Return the events of each interval as rates: hits and misses per device, resets of the IOMMU.
+
+    Raises:
+        ParseError: the label does not give the length of the interval.
+    """
     if not re.fullmatch(r"[1-9]\d*", origin.label):
         raise origin.refuse(1, f"the interval has no length in ns: {origin.label!r}", "record again")
     counts: Counter[tuple[str, str]] = Counter()

@@ -29,7 +29,11 @@ _UNITS: tuple[tuple[re.Pattern[str], str, float], ...] = (
 
 
 def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
-    """Parse one scrape."""
+    """Parse one scrape.
+
+    Raises:
+        ParseError: no metric in it.
+    """
     found, t_ns = False, origin.now()
     for number, text in numbered(lines, origin):
         match = _LINE.fullmatch(text.strip())
