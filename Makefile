@@ -106,7 +106,7 @@ lint-fast: ready-dev ## the part of lint that takes a minute: format, style, wor
 	$(VENV)/python tests/words.py
 	$(VENV)/lint-imports --no-cache
 	$(C_FILES) 'apps/*.[ch]' | xargs -r $(VENV)/clang-format --dry-run -Werror
-	git grep -lIE '^#!(/usr)?/bin/(env )?(ba|da)?sh' | xargs -r $(VENV)/shellcheck
+	git grep -lIE '^#!(/usr)?/bin/(env )?(ba|da)?sh' -- ':!*.py' | xargs -r $(VENV)/shellcheck
 
 tables: ready ## write the tables of docs/ again that are made from the code
 	@$(VENV)/python docs/tables.py
