@@ -26,7 +26,8 @@ FOLDERS = {
     "corunner": {"lib"},
     "probe": {"lib"},
     "bench": {"lib", "node", "pmd"},
-    "tests": {"lib", "pmd", "node", "corunner", "qwait"},
+    "gpu": {"pmd"},  # the contract of the wire alone
+    "tests": {"lib", "pmd", "node", "corunner", "qwait", "gpu"},
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -62,7 +63,7 @@ def included(path: Path) -> Iterator[Path]:
     for name in INCLUDE.findall(text_of(path)):
         if name in generated():
             continue
-        places = [path.parent, NODE, *(APPS / folder for folder in ("lib", "pmd", "corunner", "qwait"))]
+        places = [path.parent, NODE, *(APPS / folder for folder in ("lib", "pmd", "corunner", "qwait", "gpu"))]
         found = next((folder / name for folder in places if (folder / name).is_file()), None)
         assert found is not None, f"{path}: {name} is not there"
         yield found

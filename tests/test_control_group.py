@@ -80,8 +80,7 @@ def test_more_lcores_than_the_group_has_cpus_are_left_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(loopback, "most_cpus", lambda: 1.5)
     testbed, point = here("{load_pps: 0}")
     assert (
-        testbed.refusal(point)
-        == "2 lcores spin at a time; the control group of this process may use 1.5 CPUs (cpu.max)"
+        testbed.refusal(point) == "2 CPUs are busy at a time; the control group of this process may use 1.5 (cpu.max)"
     )
     other, _ = here("{load_pps: 0}")
     other.plan_for(2)

@@ -199,6 +199,7 @@ def test_the_launcher_chooses_the_programs(tmp_path: Path, flags: str, level: st
         (V2.replace("sse4_2", "sse4_2x"), "2.17", "bundle", "lacks sse4_2 (the programs need the level x86-64-v2)"),
         (V3, "9.9", "bundle", f"has glibc {platform.libc_ver()[1]}"),
         (V3, "2.17", "a:b", "no path with a colon"),
+        (V3, "2.17", "a;b", "no path with a colon, semicolon"),
     ],
 )
 def test_the_launcher_refuses_a_host(tmp_path: Path, flags: str, glibc: str, folder: str, message: str) -> None:

@@ -161,6 +161,16 @@ def test_a_point_that_failed_twice_for_one_reason_is_not_tried_a_third_time(cli:
     assert_complete(cli.only_run())
 
 
+def test_a_point_that_fails_alone_ends_no_run(cli: Cli) -> None:
+    cli.faults = {"t1": "refuse", "t2": "refuse", "t3": "refuse"}
+    settings = {"failures.tries": "1", "factors.load_of_max": "[0 %]", "factors.queues": "[1]", "repeats.count": "4"}
+    done = cli("run", cli.spec(), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")))
+    assert done.returncode == 1
+    assert "in a row" not in done.stderr
+    reasons = [record["reason"] for record in last_attempts(cli.only_run()).values()]
+    assert [reason.startswith("not tried") for reason in reasons] == [False, False, True, True]
+
+
 def test_one_failure_is_no_row(cli: Cli) -> None:
     done = cli("run", cli.spec(), "--set", "failures.in_a_row=1")
     assert done.returncode == 2

@@ -56,7 +56,7 @@ def require_new(out: Path) -> None:
     """
     if not out.name.endswith(SUFFIX):
         raise UsageError("is not the name of an archive", str(out), f"name a file that ends in {SUFFIX}")
-    if out.exists():
+    if out.exists() or out.is_symlink():
         raise UsageError("exists already", str(out), "name another file, or remove this one")
     check_place(out)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope pack`: one file that runs on a host without anything installed, or one file of run folders."""
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ def pack(
     bundle = make_bundle(say)
     _write(out, bundle.members)
     typer.echo(f"{out}: {human_size(out.stat().st_size)}, {human_size(total_bytes(bundle.members))} unpacked")
-    typer.echo(f"on the host: tar -xzf {out.name} && cd {bundle.name} && ./pollscope doctor")
+    typer.echo(f"on the host: tar -xzf {shlex.quote(out.name)} && cd {bundle.name} && ./pollscope doctor")
 
 
 def _files_of(run: Path) -> list[Member]:

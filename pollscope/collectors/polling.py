@@ -44,23 +44,26 @@ class PollingCollector(Collector):
         if not availability.available:
             raise HostError(availability.reason, self.name, "see pollscope doctor")
         self._recorder = Recorder(folder, self.name, "snapshots")
-        self._leaving.clear()
+        self._leaving = threading.Event()  # a thread that hangs since an earlier start keeps its own
         self._failures, self._cpu_ns, self._started_ns = 0, 0, time.monotonic_ns()
         self._thread = threading.Thread(
-            target=self._run, args=(self._recorder, interval_ns), name=f"collect-{self.name}", daemon=True
+            target=self._run,
+            args=(self._recorder, interval_ns, self._leaving),
+            name=f"collect-{self.name}",
+            daemon=True,
         )
         self._thread.start()
 
-    def _run(self, recorder: Recorder, interval_ns: int) -> None:
+    def _run(self, recorder: Recorder, interval_ns: int, leaving: threading.Event) -> None:
         """Take snapshots at multiples of the interval on the monotonic clock.
 
-        All collectors wake up together, so the measured programs are interrupted once per interval, and each collector
-        finds caches warmed by the one before. A late snapshot does not shift the next.
+        All collectors wake up together, so that a measured CPU is disturbed at one moment per interval. A late snapshot
+        does not shift the next.
         """
         last = False
         while self._take(recorder) and not last:
             left_ns = interval_ns - time.monotonic_ns() % interval_ns
-            last = self._leaving.wait(None if self.once else left_ns / 1e9)
+            last = leaving.wait(None if self.once else left_ns / 1e9)
 
     def _take(self, recorder: Recorder) -> bool:
         """Take a snapshot; return False after too many failures."""

@@ -378,6 +378,9 @@ class Hugepages(FileKnob):
         return self._root() / match[1] / f"hugepages/hugepages-{match[2]}/nr_hugepages"
 
 
+_CPU_RANGE = re.compile(r"\s*\d{1,5}(-\d{1,5})?\s*", re.ASCII)
+
+
 class IrqAffinity(FileKnob):
     """/proc/irq/N/smp_affinity_list (proc(5)); a target is "irq42", or a PCI device for all its interrupts.
 
@@ -453,10 +456,11 @@ class IrqAffinity(FileKnob):
 
 
 def _cpus(text: str) -> list[int]:
-    """Return the processors of a list; raise ValueError if it names none."""
-    if not (found := parse_list(text)):
+    """Return the processors of a list, each once; raise ValueError for an empty, reversed or unreadable part."""
+    parts = text.strip().split(",")
+    if not all(_CPU_RANGE.fullmatch(part) and parse_list(part) for part in parts):
         raise ValueError(text)
-    return found
+    return sorted({cpu for part in parts for cpu in parse_list(part)})
 
 
 # Number that switches each on, and its row in the file (drivers/iommu/intel/debugfs.c); 0 switches all off.

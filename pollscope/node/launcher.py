@@ -15,7 +15,9 @@ here=$(dirname "$(dirname "$(readlink -f "$0")")")
 refuse() { echo "pollscope: $here: $*" >&2; exit 3; }
 
 [ "$(uname -m)" = x86_64 ] || refuse "this bundle is for x86-64, and this host is $(uname -m)"
-case $here in *:*) refuse "the dynamic linker takes no path with a colon (move the folder)" ;; esac
+case $here in
+*[':;$']*) refuse "the dynamic linker takes no path with a colon, semicolon or dollar sign (move the folder)" ;;
+esac
 glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || refuse "this host has no glibc (@GLIBC@ or newer is needed)"
 glibc=${glibc#glibc }
 [ "$(printf '%s\\n' @GLIBC@ "$glibc" | sort -V | head -n 1)" = @GLIBC@ ] ||

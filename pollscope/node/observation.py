@@ -251,11 +251,14 @@ def thread_result(
     threads: Sequence[ThreadShare],
     rates: Mapping[int, Mapping[str, float]],
     info: ProbeInfo,
+    window_s: float | None = None,
 ) -> dict[str, Any]:
     """Return the result of one thread. It gets a share of its ports' bytes and sent packets, by its share of received
     packets.
+
+    `window_s`: the window for which rates are reported; default: from the first reading to the last.
     """
-    cycles = round((readings[-1].t_ns - readings[0].t_ns) / 1e9 * info.tsc_hz)
+    cycles = round((window_s or (readings[-1].t_ns - readings[0].t_ns) / 1e9) * info.tsc_hz)
     seconds = cycles / info.tsc_hz
     known = all(each.probed.rx_pps is not None for each in threads)
     received = sum(each.probed.rx_pps or 0.0 for each in threads) if known else 0.0

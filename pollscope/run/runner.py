@@ -82,7 +82,7 @@ class Runner:
         self._writer, self._progress, self._budget, self._stop = writer, progress, budget, stop
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
-        self._cause, self._failed_by_it = "", set[str]()  # of trials in a row
+        self._cause, self._failed_by_it, self._points_of_it = "", set[str](), set[str]()  # of trials in a row
         self._failures_of: dict[str, list[str]] = {}  # point -> reasons, since its last trial that did not fail
         self._traces = SameTraces()
         self._judge_claims = judge_claims
@@ -186,7 +186,7 @@ class Runner:
             if record.final or left.get(record.status, 0) == 0:
                 break
             left[record.status] -= 1
-        if record.status != "failed":
+        if self._kept[trial.id].status != "failed":  # a flagged trial is data, even if its repeat fails
             self._failures_of.pop(trial.point.id, None)
         elif not record.final:
             self._failures_of.setdefault(trial.point.id, []).append(record.reason or "")
@@ -195,7 +195,8 @@ class Runner:
         """Return the one reason why the last two trials of a point failed; None if other points fail for it as well."""
         reasons = self._failures_of.get(point.id, [])[-2:]
         causes = set(map(_cause, reasons))
-        return reasons[0] if len(reasons) == 2 and len(causes) == 1 and causes != {self._cause} else None
+        shared = causes == {self._cause} and self._points_of_it != {point.id}
+        return reasons[0] if len(reasons) == 2 and len(causes) == 1 and not shared else None
 
     def _give_up(self, trial: Trial, reason: str) -> None:
         record = self.testbed.begun(trial, self._next_attempt(trial))
@@ -266,14 +267,16 @@ class Runner:
             return
         cause = _cause(record.reason or "") if record.status == "failed" else ""
         if cause != self._cause:
-            self._cause, self._failed_by_it = cause, set()
+            self._cause, self._failed_by_it, self._points_of_it = cause, set(), set()
         if cause:
             self._failed_by_it.add(record.trial)
+            self._points_of_it.add(record.point)
         if len(self._failed_by_it) >= self.plan.spec.failures.in_a_row:
+            remedy = f"remove the cause, then {resume_command(self._writer.folder)}"
             raise TrialError(
                 f"{len(self._failed_by_it)} trials in a row failed for one reason: {record.reason}",
                 str(self._writer.log),
-                f"remove the cause, then {resume_command(self._writer.folder)}; failures.in_a_row allows more",
+                f"{remedy}; or a new run with more failures.in_a_row",
             )
 
     def _keep(self, record: TrialRecord, metrics: Mapping[str, float]) -> None:

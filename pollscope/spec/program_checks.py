@@ -12,7 +12,7 @@ from pollscope.spec.model import LOADS, Parameters, Spec
 _USED = frozenset(
     {
         *LOADS,
-        *("program", "cores", "placement", "queues", "rx_desc", "tx_desc", "mtu", "routes"),
+        *("program", "cores", "placement", "queues", "routes"),
         *("frame", "flows", "trace", "shape", "shape_seed", "arrivals", "arrivals_seed", "burst_packets"),
         *("on_time", "off_time", "generator_burst", "generator_receives"),
     }

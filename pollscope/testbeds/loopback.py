@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import RECEIVE_NOTHING
 from pollscope.base.paths import corunner_program, node_program
-from pollscope.base.units import counted, human_size
+from pollscope.base.units import counted, human_number, human_size
 from pollscope.host import cpus as processors
 from pollscope.host.activity import read_activity
 from pollscope.host.control_group import most_cpus
@@ -202,7 +202,8 @@ class LoopbackTestbed(NodeTestbed):
             roles = self._roles(params)
         except HostError as error:
             return error.what
-        if (refused := self._time_refusal(params, len(roles.measuring))) is not None:
+        beside = (params.corunner != "none" and params.corunner_place != "dut-cpu") + params.spinning_cores
+        if (refused := self._time_refusal(params, len(roles.measuring) + beside)) is not None:
             return refused
         if params.trace is not None and not (is_made_when_needed(params.trace) or Path(params.trace).is_file()):
             return f"there is no trace {params.trace}; `pollscope trace {params.trace}` makes one"
@@ -233,9 +234,8 @@ class LoopbackTestbed(NodeTestbed):
         """Return why this process gets too little of the time of its CPUs; None if it gets enough."""
         most = self._most_at_a_time
         if most is not None and spinning > most:
-            return (
-                f"{spinning} lcores spin at a time; the control group of this process may use {most:g} CPUs (cpu.max)"
-            )
+            allowed = human_number(most, 3)
+            return f"{spinning} CPUs are busy at a time; the control group of this process may use {allowed} (cpu.max)"
         if params.generator_sleep and (refused := real_time_refusal()) is not None:
             return f"generator_sleep: this host refuses SCHED_FIFO: {refused} (CAP_SYS_NICE or `ulimit -r 1` allows it)"
         return None
@@ -247,6 +247,7 @@ class LoopbackTestbed(NodeTestbed):
             HostError: the program is not built, or there are fewer than two CPUs.
         """
         node_program()
+        remove_stale_folders()  # their files hold hugepages that the plan counts
         if self._most_cores() < 1:
             raise HostError("the loopback testbed needs 2 CPUs: one for the generator and one for the DUT")
 

@@ -70,6 +70,8 @@ def program_refusal(params: Parameters) -> str | None:
     name = params.command[0]
     if shutil.which(name) is None:
         return f"there is no program {name} on this host (install it, or give its path under dut)"
+    if not tied_to_us():
+        return "there is no setpriv on this host, which ends a program with its runner (install util-linux)"
     for plugin in (PLUGIN, DRIVER):
         if not (build_folder() / plugin).is_file():
             return f"{plugin} is not built ({BUILD_COMMAND})"
@@ -128,6 +130,9 @@ class DutProgram:
         self._closing.callback(self._end_process)
         self._connection = self._wait(self._connected, _START_LIMIT_S, "it offers no telemetry socket, as DPDK does")
         self._closing.callback(self._connection.close)
+        if self._connection.pid != self._process.pid:
+            what = f"process {self._connection.pid} polls, not the one that was started"
+            raise self._failed(what, "a script that starts the program has to `exec` it; sudo cannot be used")
         self._port = self._only_port()
         self._generator = self._beside()
         self._wait(self._runs, _PORT_LIMIT_S, "its port does not run")
@@ -167,15 +172,21 @@ class DutProgram:
 
     def pause(self) -> None:
         """Stop the program, so that it leaves its CPUs to other measurements."""
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let the program run on."""
-        self._process.send_signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End the program at once."""
-        self._process.kill()
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the program and the processes that it started, which are of its session."""
+        if self._process.poll() is None:  # otherwise the number of the group may be that of another one
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Set up the generator for a point; return the configuration for the record.
@@ -233,15 +244,26 @@ class DutProgram:
         threads, rates = shares(readings, observer.info), port_rates(readings)
         if not threads:
             raise ProgramFailed(self._with_last_lines("no thread of the program polled its port in the window"))
-        found = [thread_result(readings, thread, threads, rates, observer.info) for thread in threads]
+        self._require_lcores({thread.counts.lcore for thread in threads})
+        window_s = request.window_ns / 1e9
+        found = [thread_result(readings, thread, threads, rates, observer.info, window_s) for thread in threads]
         return {**result, "dut": {"lcores": [lcore for each in found for lcore in each["dut"]["lcores"]]}}
+
+    def _require_lcores(self, polled: set[int | None]) -> None:
+        """Check that exactly the lcores of the DUT polled."""
+        wanted = set(range(1, len(self.roles.dut) + 1))
+        if polled != wanted:
+            seen = ", ".join(sorted(map(str, polled)))
+            what = f"lcores {seen} of the program polled, the point has cores={len(wanted)}, from lcore 1 on"
+            raise ProgramFailed(self._with_last_lines(what), "dut", "for example --nb-cores={cores} for testpmd")
 
     def _readings(self, observer: Observer, request: TrialRequest) -> list[CounterReading]:
         """Return the counters at several moments from the start to the end of the generator's window."""
+        asked_s = time.monotonic()  # readings rather begin in the warm-up than end after the load
         live = self._generator.request("read", _REQUEST_LIMIT_S)
         window = live["window"]
         ahead_s = (window["start_tsc"] - live.get("now_tsc", window["start_tsc"])) / window["tsc_hz"]
-        start_s, window_s = time.monotonic() + ahead_s, request.window_ns / 1e9
+        start_s, window_s = asked_s + ahead_s, request.window_ns / 1e9
         steps = max(_READINGS, int(window_s / _LONGEST_STEP_S))
         readings = []
         for step in range(steps + 1):
@@ -255,6 +277,10 @@ class DutProgram:
         self._closing.close()
 
     def _end_process(self) -> None:
+        self._signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_LIMIT_S)
+        self._signal(signal.SIGKILL)
         end_process(self._process)
         assert self._process.stdin is not None
         with suppress(OSError):

@@ -120,9 +120,11 @@ def _facet(
     ways: Sequence[Choice] = (),
     whole: bool = False,
     greatest: bool = False,
+    among: str = "",
     **how: Any,
 ) -> list[Choice]:
     found = points.data.by_point(of)
+    found = points.only(found, among, max) if among and found else found
     chosen = [each for each in ways or points.choices(found, by, **how) if whole or points.at(found, each[1])]
     return chosen[-1 if greatest else 0 :] or [("", {})]
 
@@ -165,9 +167,10 @@ class _Panel:
         self.up = self._up(**up)
         if swept and not any(swept in each.levels for each in found):
             lines = ({},)
+        self.levels = {**self.levels, **self._greatest(found, greatest)}
         self.lines: list[Line] = []
         for each in lines:
-            self.lines += self._line(len(self.lines), **{"metric": metric, "greatest": greatest, **each})
+            self.lines += self._line(len(self.lines), **{"metric": metric, **each})
         if compared and not any(compared["by"] in {**self.levels, **each.get("at", {})} for each in lines):
             self.lines = self._compared(**compared) or self.lines
         everywhere = self.along.places(found)
@@ -177,11 +180,7 @@ class _Panel:
             self.lines = [replace(line, aside=step * (rank - middle)) for rank, line in enumerate(there)]
         places = draw_lines(self.axes, self.lines, self.along, self.up.unit)
         if not places:
-            base = next((each["base"] for each in lines if "base" in each and found), None)
-            reason = data.absence(metric)
-            if base:
-                reason = f"the run has no point with {levels_text({base['factor']: base.get('level', '')})}"
-            style.absent_panel(self.axes, reason, width)
+            style.absent_panel(self.axes, self._reason(found, metric, lines), width)
             return
         for mark in marks:
             MARKS[mark["mark"]](self, **{key: mark[key] for key in mark if key != "mark"})
@@ -191,6 +190,20 @@ class _Panel:
         _extend(self.axes, least_top, xlim)
         for state in states:
             _state(self.axes, data.row, **state)
+
+    def _greatest(self, found: Sequence[PointValues], factor: str) -> Levels:
+        """Return the greatest level of a factor in this panel; nothing without points or factor."""
+        here = self.points.at(found, self.levels) if factor else []
+        levels = [self.points.level(each, factor) for each in here]
+        return {factor: max(levels, key=level_rank)} if levels else {}
+
+    def _reason(self, found: Sequence[PointValues], metric: str, lines: Sequence[Options]) -> str:
+        """Return why no line has a point."""
+        base = next((each["base"] for each in lines if "level" in each.get("base", {}) and found), None)
+        if base:
+            return f"the run has no point with {levels_text({base['factor']: base['level']})}"
+        held = {**self.levels, **(lines[0].get("at") or {})}
+        return f"no trial with {levels_text(held)} is data" if found and held else self.points.data.absence(metric)
 
     def _along(self, along: Options | Sequence[Options], found: Sequence[PointValues]) -> Along:
         if isinstance(along, Mapping) and "kinds" in along:
@@ -230,13 +243,11 @@ class _Panel:
         dashes: Any = "-",
         base: Levels | None = None,
         lowest: str = "",
-        greatest: str = "",
         **how: Any,
     ) -> list[Line]:
         """Return a line, or one for each level of a factor or group of points."""
         found = self.points.at(self.points.data.by_point(metric), {**self.levels, **(at or {})})
         found = self.points.only(found, lowest, min) if lowest and found else found
-        found = self.points.only(found, greatest, max) if greatest and found else found
         if by == "rest":
             parts = [([words], own) for words, own in groups(found, self.along.factor)]
             parts = parts if len(parts) > 1 else [([""], own) for _, own in parts]

@@ -84,11 +84,13 @@ def draw_cores(data: FigureData, panels: Sequence[Mapping[str, Any]], **options:
             dpdk = human_number(paper["dpdk_pps"] / MPPS, 6)
             said = f"{dpdk} Mpps with DPDK, {', '.join(rates)} and {last} Mpps with 1 to 4 cores{words}"
             # All stars have the same words, so that they are one entry of the legend.
-            for cores, pps in [(1, paper["dpdk_pps"]), *enumerate(paper["corec_pps"], 1)]:
+            for cores, pps in [(_BESIDE_ONE, paper["dpdk_pps"]), *enumerate(paper["corec_pps"], 1)]:
                 stated_point(figure.axes[0], cores, pps / MPPS, f"{short_name('corec')}: {said}")
     return figure
 
 
+# Where the star of DPDK lies, so that it does not hide that of one core with COREC.
+_BESIDE_ONE = 0.93
 # Placement -> words, and the part of the paper's table that it stands for.
 PLACES = {"separate": ("", "same_numa"), "remote-node": (", other NUMA node", "remote_numa")}
 
