@@ -407,7 +407,9 @@ static AGENT_CODE uint32_t send(struct agent_generator *g, uint32_t frames, uint
 		pass_turn(g, own->end - g->turn);
 		return 0;
 	}
-	if (g->frame_bytes > g->frame_bytes_max) {
+	/* After a restart the copied configuration may be older than the ring that was entered. */
+	if (g->frame_bytes > g->frame_bytes_max ||
+	    (batch.frames > 0 && g->frame_bytes > batch.ring->buffer_bytes)) {
 		own->oversize += frames;
 	} else {
 		if (batch.frames > 0)
@@ -582,6 +584,8 @@ AGENT_CODE void agent_run(struct agent_generator *g, struct agent_receiver *rece
 	while (!is_stopped(receiver->stop)) {
 		if (has_frames(g))
 			step(g);
+		else
+			end_generator(g); /* rings that are left stay so */
 		read_all(receiver);
 	}
 	end_generator(g);

@@ -134,8 +134,10 @@ int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry
 			        &port->reta[i],
 			        groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE],
 			        __ATOMIC_RELAXED);
+	if (ret == 0 && port->wire != NULL)
+		filter_changed(port);
 	crossover_control_unlock(port->pair);
-	return ret != 0 ? ret : crossover_republish(port);
+	return ret;
 }
 
 int crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry64 *groups, uint16_t size)

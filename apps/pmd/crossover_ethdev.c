@@ -459,7 +459,9 @@ static bool is_ours(uint16_t port_id)
 	if (!rte_eth_dev_is_valid_port(port_id))
 		return false;
 	dev = &rte_eth_devices[port_id];
-	return dev->rx_pkt_burst != NULL && strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) == 0;
+	/* Without data of its own the port was closed by another process. */
+	return dev->rx_pkt_burst != NULL && dev->data->dev_private != NULL &&
+	       strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) == 0;
 }
 
 static int find_rx_queue(uint16_t port_id, uint16_t queue_id, struct crossover_rx_queue **rxq)
@@ -614,12 +616,14 @@ int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_
 	if (!is_ours(rx_port_id) || !is_ours(tx_port_id))
 		return -ENODEV;
 	port = crossover_port_of(&rte_eth_devices[rx_port_id]);
-	if (port->peer != crossover_port_of(&rte_eth_devices[tx_port_id]))
+	if (port->peer != crossover_port_of(&rte_eth_devices[tx_port_id]) || port->wire != NULL)
 		return -ENOTSUP;
 	ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
-	if (count != 0 && (count != port->nb_rx_queues || !have_senders(port->peer, senders, count)))
+	if (count != 0 && crossover_has_buffer_pool(port))
+		ret = -ENOTSUP;
+	else if (count != 0 && (count != port->nb_rx_queues || !have_senders(port->peer, senders, count)))
 		ret = -EINVAL;
 	else
 		ret = crossover_assign(port, senders, count);

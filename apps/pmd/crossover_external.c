@@ -79,8 +79,10 @@ static uint8_t hash_bytes(const struct crossover_port *port)
 void crossover_external_publish(struct crossover_port *port, bool carrier)
 {
 	struct wire_port *wire = port->wire;
+	const uint32_t changing =
+	        (wire->configuration + 1) | 1; /* odd also after a process that died in here */
 
-	__atomic_store_n(&wire->configuration, wire->configuration + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&wire->configuration, changing, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	wire->rx_rings = port->nb_rx_queues;
 	wire->tx_rings = port->nb_tx_queues;
@@ -93,7 +95,7 @@ void crossover_external_publish(struct crossover_port *port, bool carrier)
 	wire->reta_mask = port->reta_mask;
 	memcpy(wire->reta, port->reta, sizeof(wire->reta));
 	__atomic_store_n(&wire->running, carrier, __ATOMIC_RELAXED);
-	__atomic_store_n(&wire->configuration, wire->configuration + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&wire->configuration, changing + 1, __ATOMIC_RELEASE);
 }
 
 static void open_ring(struct crossover_port *port, struct wire_ring *ring)
@@ -248,12 +250,15 @@ static inline bool is_wrong(const struct crossover_tx_queue *txq, const struct r
 uint16_t crossover_external_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkts)
 {
 	struct crossover_tx_queue *txq = queue;
+	uint32_t wanted = RTE_MAX(txq->free_thresh, (uint32_t)nb_pkts);
 	uint32_t pending;
 	uint16_t sent;
 
 	if (unlikely(!txq->started || __atomic_load_n(&txq->port->wire->running, __ATOMIC_RELAXED) == 0))
 		return 0;
-	if (txq->size - txq->pending < RTE_MAX(txq->free_thresh, (uint32_t)nb_pkts))
+	if (nb_pkts > 0)
+		wanted = RTE_MAX(wanted, (uint32_t)pkts[0]->nb_segs);
+	if (txq->size - txq->pending < wanted)
 		crossover_external_reclaim(txq, txq->pending);
 	pending = txq->pending;
 	for (sent = 0; sent < nb_pkts; sent++) {

@@ -181,6 +181,12 @@ static int check_buffers(const struct rte_eth_dev *dev, const struct crossover_r
 	return -EINVAL;
 }
 
+/* Returns whether an agent is still in the last epoch of a ring. */
+static bool is_held(const struct wire_ring *ring)
+{
+	return ring != NULL && __atomic_load_n(&ring->busy, __ATOMIC_ACQUIRE) != 0;
+}
+
 static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_rx_queue *rxq = crossover_port_of(dev)->rx_queues[queue_id];
@@ -188,6 +194,8 @@ static int start_rx(struct rte_eth_dev *dev, uint16_t queue_id)
 
 	if (rxq->started)
 		return 0;
+	if (is_held(rxq->wire))
+		return -EBUSY;
 	crossover_corec_free(rxq);
 	ret = rxq->infinite ? crossover_feed_init(rxq) : 0;
 	if (ret == 0)
@@ -351,8 +359,8 @@ int crossover_assign(struct crossover_port *port, const uint16_t *senders, uint1
 /*
  * Several senders reserve descriptors, a single one takes them (crossover_ring.h). No sender may take while another one reserves. So all senders learn
  * of the second one, and have left the bursts that they began without knowing, before it starts. The reverse holds when only one is
- * left: it learns so once the others are known to have left. Returns 0 or -EBUSY; then the senders continue to reserve, which is correct for
- * one as well. Either way rings are no longer assigned.
+ * left: it learns so once the others are known to have left. Returns 0, and no ring is assigned any more, or -EBUSY; then the senders continue to
+ * reserve, which is correct for one as well, and assigned rings may stay with their queue.
  */
 static int settle_sharing(struct crossover_port *port, uint32_t senders)
 {
@@ -407,7 +415,9 @@ int crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 	if (ret != 0)
 		return ret;
 	if (!port->tx_queues[queue_id]->started) {
-		ret = settle_sharing(port, count_senders(port) + 1);
+		ret = is_held(port->tx_queues[queue_id]->wire)
+		              ? -EBUSY
+		              : settle_sharing(port, count_senders(port) + 1);
 		if (ret == 0)
 			start_tx(dev, queue_id);
 	}
@@ -426,9 +436,9 @@ int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 	if (ret == 0) {
 		stop_tx(dev, port->tx_queues[queue_id]);
 		if (count_senders(port) == 1)
-			settle_sharing(port, 1);
+			ret = settle_sharing(port, 1);
 		else if (port->wire == NULL)
-			crossover_unassign(port->peer);
+			ret = crossover_unassign(port->peer);
 	}
 	crossover_control_unlock(port->pair);
 	return ret;

@@ -73,10 +73,11 @@ int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_
 /*
  * Assigns RX ring i of the port `rx_port_id` to TX queue senders[i] of its peer `tx_port_id`, for i < count: that queue alone sends there from now
  * on, so its core writes the ring without atomic operations although the port has other senders. Frames for this ring from another TX queue are
- * missed. UINT16_MAX: all TX queues may send. `count` 0 ends all assignments; so does a change of RSS, of the rings, and the start or stop of a TX
- * queue. May be called while the ports run.
+ * missed. UINT16_MAX: all TX queues may send. `count` 0 ends all assignments; so does a change of RSS, and the start or stop of a TX
+ * queue. An RX queue that is set up again has no assignment. May be called while the ports run.
  *
- * -EINVAL for another number of rings than the port has RX queues, or for a TX queue that the peer does not have; -ENOTSUP if the two are not the ends of one pair;
+ * -EINVAL for another number of rings than the port has RX queues, or for a TX queue that the peer does not have; -ENOTSUP if the two are not the ends of one pair, the
+ * pair has feed=external, or the buffers lie in pools;
  * -EBUSY also if a sender does not leave its burst.
  */
 int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_t *senders, uint16_t count);

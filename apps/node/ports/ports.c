@@ -34,9 +34,16 @@ struct port {
 	int timesync; /* 0: its clock runs; otherwise a negative error number */
 };
 
-/* Those with an owner as well: beside a program with net_crossover's ports=a, the node uses a port that the program does not see. */
+/* Beside a program with net_crossover's ports=a, the node uses a port that is owned, so that the program does not see it. */
+static uint16_t next_port(uint16_t port)
+{
+	return (uint16_t)(rte_eal_process_type() == RTE_PROC_SECONDARY
+	                          ? rte_eth_find_next(port)
+	                          : rte_eth_find_next_owned_by(port, RTE_ETH_DEV_NO_OWNER));
+}
+
 #define foreach_port(port)                                                                                   \
-	for ((port) = rte_eth_find_next(0); (port) < RTE_MAX_ETHPORTS; (port) = rte_eth_find_next((port) + 1))
+	for ((port) = next_port(0); (port) < RTE_MAX_ETHPORTS; (port) = next_port((port) + 1))
 
 static struct port ports[RTE_MAX_ETHPORTS];
 static struct ports_plan plan; /* of the present configuration */
