@@ -147,6 +147,23 @@ static void a_second_sender_comes_later(void)
 	send_and_receive_in_order();
 }
 
+/* Sends 50 numbered frames on the second queue, counted in `extra`, and returns how many frames arrived beside that. */
+static unsigned int send_and_receive(unsigned int *extra, uint32_t *last, bool *right)
+{
+	unsigned int received = 0;
+
+	for (uint32_t i = 0; i < 50; i++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+		if (m == NULL)
+			continue;
+		number_frame(m, 1, *extra);
+		*extra += send_one(port_a, 1, m);
+		received += receive_in_order(last, right);
+	}
+	return received;
+}
+
 /* The second queue starts and stops while the first one sends; frames of both are in order, and none is lost. */
 static void a_second_sender_comes_and_goes(void)
 {
@@ -161,15 +178,7 @@ static void a_second_sender_comes_and_goes(void)
 	launch_senders(true);
 	for (uint32_t round = 0; round < 200 && right; round++) {
 		CHECK_EQUAL(rte_eth_dev_tx_queue_start(port_a, 1), 0);
-		for (uint32_t i = 0; i < 50; i++) {
-			struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
-
-			if (m == NULL)
-				continue;
-			number_frame(m, 1, extra);
-			extra += send_one(port_a, 1, m);
-			received += receive_in_order(last, &right);
-		}
+		received += send_and_receive(&extra, last, &right);
 		CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 1), 0);
 	}
 	join_senders();
@@ -187,8 +196,8 @@ static int assign(uint16_t sender)
 }
 
 /*
- * The ring belongs to the first sender and to both by turns, while that one sends. Frames of the other arrive or are missed
- * meanwhile; all that arrive are whole and in order.
+ * The ring belongs to the first sender and to both by turns, while that one sends. Frames of the other arrive or are missed.
+ * All that arrive are whole and in order.
  */
 static void a_ring_is_assigned_under_traffic(void)
 {
@@ -201,15 +210,7 @@ static void a_ring_is_assigned_under_traffic(void)
 	launch_senders(true);
 	for (uint32_t round = 0; round < 200 && right; round++) {
 		CHECK_EQUAL(assign(round % 2 ? 0 : UINT16_MAX), 0);
-		for (uint32_t i = 0; i < 50; i++) {
-			struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
-
-			if (m == NULL)
-				continue;
-			number_frame(m, 1, extra);
-			extra += send_one(port_a, 1, m);
-			received += receive_in_order(last, &right);
-		}
+		received += send_and_receive(&extra, last, &right);
 	}
 	join_senders();
 	for (unsigned int got = 1; got > 0 && right; received += got)

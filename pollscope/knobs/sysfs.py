@@ -438,7 +438,7 @@ class IrqAffinity(FileKnob):
             try:
                 if path.read_text(errors="replace").strip() == "irqbalance":
                     return path.parent.name
-            except OSError:  # it ended meanwhile
+            except OSError:  # it has ended
                 continue
         return ""
 

@@ -52,8 +52,7 @@ def _points(spec: Spec) -> list[Point]:
 def _needed(point: Point) -> int:
     """Return the number of CPUs of a point."""
     params: Parameters = point.params
-    beside = (params.corunner != "none" and params.corunner_place != "dut-cpu") + params.spinning_cores
-    return lcores.dut_lcores(params) + lcores.generator_spins(params) + beside
+    return lcores.dut_lcores(params) + lcores.generator_spins(params) + lcores.spinning_beside(params)
 
 
 def _row(path: Path, row: str, points: list[Point]) -> RowHere:

@@ -82,7 +82,7 @@ class Runner:
         self._writer, self._progress, self._budget, self._stop = writer, progress, budget, stop
         self._kept: dict[str, Kept] = {}
         self._stored_steps: dict[str, TrialRecord] = {}
-        self._cause, self._failed_by_it, self._points_of_it = "", set[str](), set[str]()  # of trials in a row
+        self._cause, self._failed_by_it = "", dict[str, str]()  # of trials in a row: trial -> point
         self._failures_of: dict[str, list[str]] = {}  # point -> reasons, since its last trial that did not fail
         self._traces = SameTraces()
         self._judge_claims = judge_claims
@@ -195,7 +195,7 @@ class Runner:
         """Return the one reason why the last two trials of a point failed; None if other points fail for it as well."""
         reasons = self._failures_of.get(point.id, [])[-2:]
         causes = set(map(_cause, reasons))
-        shared = causes == {self._cause} and self._points_of_it != {point.id}
+        shared = causes == {self._cause} and set(self._failed_by_it.values()) != {point.id}
         return reasons[0] if len(reasons) == 2 and len(causes) == 1 and not shared else None
 
     def _give_up(self, trial: Trial, reason: str) -> None:
@@ -267,10 +267,9 @@ class Runner:
             return
         cause = _cause(record.reason or "") if record.status == "failed" else ""
         if cause != self._cause:
-            self._cause, self._failed_by_it, self._points_of_it = cause, set(), set()
+            self._cause, self._failed_by_it = cause, {}
         if cause:
-            self._failed_by_it.add(record.trial)
-            self._points_of_it.add(record.point)
+            self._failed_by_it[record.trial] = record.point
         if len(self._failed_by_it) >= self.plan.spec.failures.in_a_row:
             remedy = f"remove the cause, then {resume_command(self._writer.folder)}"
             raise TrialError(

@@ -41,3 +41,8 @@ def has_generator(params: Parameters) -> bool:
 def generator_spins(params: Parameters) -> bool:
     """Return whether the generator's lcore needs its own CPU."""
     return has_generator(params) and not params.generator_sleep
+
+
+def spinning_beside(params: Parameters) -> int:
+    """Return how many CPUs other than those of lcores are kept busy."""
+    return (params.corunner != "none" and params.corunner_place != "dut-cpu") + params.spinning_cores

@@ -202,8 +202,7 @@ class LoopbackTestbed(NodeTestbed):
             roles = self._roles(params)
         except HostError as error:
             return error.what
-        beside = (params.corunner != "none" and params.corunner_place != "dut-cpu") + params.spinning_cores
-        if (refused := self._time_refusal(params, len(roles.measuring) + beside)) is not None:
+        if (refused := self._time_refusal(params, len(roles.measuring) + lcores.spinning_beside(params))) is not None:
             return refused
         if params.trace is not None and not (is_made_when_needed(params.trace) or Path(params.trace).is_file()):
             return f"there is no trace {params.trace}; `pollscope trace {params.trace}` makes one"

@@ -33,7 +33,7 @@ from pollscope.host.memory import HUGEPAGE_BYTES, hugepages, hugetlbfs_folder
 from pollscope.host.placement import Roles, room_beside
 from pollscope.host.telemetry_socket import SOCKET_NAME, TelemetrySocket
 from pollscope.knobs.probe import PLUGIN
-from pollscope.node.client import NodeClient, NodeLost, end_process
+from pollscope.node.client import NodeClient, NodeLost
 from pollscope.node.observation import CounterReading, Observer, port_rates, shares, thread_result
 from pollscope.node.probe import Probe
 from pollscope.node.requests import Wiring, generator_request
@@ -49,7 +49,7 @@ _FIRST_LCORE = 64
 _START_LIMIT_S, _PORT_LIMIT_S, _HELLO_LIMIT_S, _REQUEST_LIMIT_S = 30.0, 20.0, 20.0, 5.0
 # Delay of a trial's end after which the generator counts as hung.
 _GRACE_S = 8.0
-_LOOK_S, _END_LIMIT_S = 0.02, 1.0
+_LOOK_S, _END_LIMIT_S = 0.02, 2.0
 # Readings of the counters per window, and the sampling windows of the plug-in: 2 % of the time, 20 or more per window.
 _READINGS, _LONGEST_STEP_S = 8, 0.5
 _SAMPLES, _LONGEST_PERIOD_US, _SHORTEST_SAMPLE_US, _SAMPLED_SHARE = 20, 50_000, 100, 0.02
@@ -277,11 +277,10 @@ class DutProgram:
         self._closing.close()
 
     def _end_process(self) -> None:
-        self._signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_LIMIT_S)
-        self._signal(signal.SIGKILL)
-        end_process(self._process)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self._signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_LIMIT_S)
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()

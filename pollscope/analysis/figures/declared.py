@@ -175,9 +175,7 @@ class _Panel:
             self.lines = self._compared(**compared) or self.lines
         everywhere = self.along.places(found)
         if apart and everywhere:
-            there = [line for line in self.lines if line.found]
-            step, middle = apart * (everywhere[-1] - everywhere[0] or 1.0), (len(there) - 1) / 2
-            self.lines = [replace(line, aside=step * (rank - middle)) for rank, line in enumerate(there)]
+            self._spread(apart * (everywhere[-1] - everywhere[0] or 1.0))
         places = draw_lines(self.axes, self.lines, self.along, self.up.unit)
         if not places:
             style.absent_panel(self.axes, self._reason(found, metric, lines), width)
@@ -190,6 +188,11 @@ class _Panel:
         _extend(self.axes, least_top, xlim)
         for state in states:
             _state(self.axes, data.row, **state)
+
+    def _spread(self, step: float) -> None:
+        """Move the marks of lines with points aside, so that none hides another."""
+        there = [line for line in self.lines if line.found]
+        self.lines = [replace(line, aside=step * (rank - (len(there) - 1) / 2)) for rank, line in enumerate(there)]
 
     def _greatest(self, found: Sequence[PointValues], factor: str) -> Levels:
         """Return the greatest level of a factor in this panel; nothing without points or factor."""
