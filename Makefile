@@ -45,14 +45,14 @@ build: ready users-programs ## the programs that users run, in build/, set-up in
 # The rows of the first run need no PMU, NIC or third CPU. Rings that the virtual NIC keeps full keep the generator out
 # of the measurement, so that a virtual machine gives narrow intervals.
 FULL_RINGS := --quick --set noise.extra_blocks=1
-FIRST_RUN := TAX SANITY
 
 # Exit code 1 (a trial failed, or a check of this machine does not hold) is part of the report and comes back at the end.
 run: opening ready users-programs ## measure the polling tax on this machine and show it (four minutes, set-up included)
 	@mkdir -p results out .cache && touch .cache/run-started && : >out/run.txt
 	@worst=0; \
 	measure() { code=0; $(POLLSCOPE) run "$$@" >>out/run.txt || code=$$?; [ $$code -le 1 ] || exit $$code; [ $$code = 0 ] || worst=1; }; \
-	for spec in $(FIRST_RUN); do measure $$spec; done; \
+	measure TAX; \
+	measure SANITY --set noise.extra_blocks=0; \
 	measure H-F3a $(FULL_RINGS) --set parameters.feed=infinite; \
 	measure S-F10a $(FULL_RINGS) --set repeats.count=16 --set 'factors.feed=[infinite]' --set baseline.point.feed=infinite; \
 	runs=$$(find results -mindepth 2 -maxdepth 2 -type d -newer .cache/run-started | sort -t/ -k3); \

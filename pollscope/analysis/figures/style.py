@@ -25,8 +25,9 @@ WIDTH_INCH = 7.2  # two columns of a printed page
 COLUMN_INCH = 3.5  # one column
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
 _CAPTION_CHARACTERS = 141
-# Numbers of up to four digits that stand side by side below half a figure.
+# Numbers of up to four digits that stand side by side below half a figure, and below an inch of an axis.
 MOST_TICKS = 11
+_TICKS_PER_INCH = 3.5
 # Width of a mark with its margins, as a share of an axis of half a figure.
 _MARK_SHARE = 0.025
 # An axis that spans less than this factor has ticks between its powers of ten as well.
@@ -257,8 +258,9 @@ def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
 def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     """Make a linear axis whose ticks are the measured levels, except those too near the next; centre a single one."""
     shown = list(levels[-1:])
+    most = min(MOST_TICKS, _TICKS_PER_INCH * axes.get_position().width * axes.figure.get_figwidth())
     for level in reversed(levels[:-1]):
-        if (shown[-1] - level) * MOST_TICKS >= levels[-1] - levels[0]:
+        if (shown[-1] - level) * most >= levels[-1] - levels[0]:
             shown.append(level)
     # The first level is the reference: a neighbour too close to it has no tick.
     if len(shown) > 1:
