@@ -263,7 +263,7 @@ def test_peak(repeats: int, noise: float, drop: float, seed: int) -> None:
     assert counted(predicate, lambda rng: drawn(FACTORS, sharp, 5, 0.003, rng), seed)[AGREES] >= 140
 
 
-@pytest.mark.parametrize("groups", [1, 5])
+@pytest.mark.parametrize("groups", [1, pytest.param(5, marks=pytest.mark.thorough)])
 def test_many_groups_refute_no_more_often_than_one(groups: int) -> None:
     """All curves are flat but for a thousandth, and their top is where it is stated."""
     levels, heights = (1, 2, 4, 6, 8, 10), [1.0] * groups

@@ -40,8 +40,8 @@ COVERING = [frozenset(name for name in FEATURES if row in ROWS_OF[name]) for row
 # Number of a start -> fault at that start, in the rows that are resumed.
 CHOSEN = {1: ((3, "SIGKILL"), (6, "nan")), 2: ((4, "SIGINT"), (7, "noisy")), 4: ((2, "refuse"), (5, "SIGTERM"))}
 FAULTS = ("die", "refuse", "give-up", "garbage", "nan", "noisy", "SIGINT", "SIGTERM", "SIGKILL")
-# Each feature is in one of these rows, and not in another; `make test-all` and `make fuzz` take all.
-FEWEST = (2, 4, 5)
+# `make fuzz`, which the CI of a commit runs as well, and `make test-all` take all rows.
+IN_MAKE_TEST = 4
 MOST_RESUMES = 5
 LEAVE_S = 10.0
 
@@ -245,12 +245,12 @@ def test_the_rows_cover_every_pair() -> None:
         assert {(one in row, other in row) for row in COVERING} == {
             (a, b) for a in (True, False) for b in (True, False)
         }
-    assert all({name in COVERING[row] for row in FEWEST} == {True, False} for name in FEATURES)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "row", [row if row in FEWEST else pytest.param(row, marks=pytest.mark.thorough) for row in range(len(COVERING))]
+    "row",
+    [row if row == IN_MAKE_TEST else pytest.param(row, marks=pytest.mark.thorough) for row in range(len(COVERING))],
 )
 def test_every_pair_of_features_meets(row: int, pytestconfig: pytest.Config) -> None:
     further = pytestconfig.getoption("crossings")

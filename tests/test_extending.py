@@ -124,6 +124,7 @@ def test_a_walk_takes_three_files_at_most(title: str) -> None:
     assert sections()[title].count("```") == 2 * (len(steps) + len(COMMANDS.findall(sections()[title])))
 
 
+@pytest.mark.thorough
 @of("A metric")
 def test_a_new_metric_is_derived_and_answered(walk: Walk) -> None:
     _, answer = walk.outputs()

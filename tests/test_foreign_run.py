@@ -203,7 +203,7 @@ def test_a_small_table_with_very_many_rows_is_not_read(run: Path) -> None:
     """A run of equal values takes a few bytes in a file and their full size in the memory."""
     rows = pa.table({"row": pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int8()), ["S-F5"])})
     with pq.ParquetWriter(run / "results.parquet", rows.schema) as writer:
-        for _ in range(400):
+        for _ in range(150):
             writer.write_table(rows)
     os.utime(run / "results.parquet", (1e10, 1e10))
     before = resource.getrlimit(resource.RLIMIT_AS)

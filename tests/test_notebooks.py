@@ -122,6 +122,7 @@ def test_papermill_gives_a_notebook_another_run(tmp_path: Path) -> None:
     assert "useful_share" not in shown
 
 
+@pytest.mark.thorough
 def test_your_sweep_takes_another_run_and_question() -> None:
     sql = "SELECT 40 + 2 AS answer FROM runs LIMIT 1"
     run = str(RUNS / "s-f5-polling-tax")

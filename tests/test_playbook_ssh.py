@@ -120,6 +120,7 @@ def fails(bench: Bench, message: str, name: str = "provision", **variables: Any)
     assert bench.snapshot() == {}, "nothing may stay half-set"
 
 
+@pytest.mark.thorough
 def test_converge_again_restore(bench: Bench) -> None:
     assert bench.play("provision").changes
     assert (bench.folder / "opt/pollscope/current/bin/pollscope-node").stat().st_size > 1000

@@ -178,29 +178,6 @@ def test_cautions_are_one_line_per_topic_with_a_count(tmp_path: Path) -> None:
     assert html.count("<b>noted by the run</b>") == 1
 
 
-def test_everything_from_a_run_is_escaped(tmp_path: Path) -> None:
-    evil = "<script>alert(1)</script>&\"'"
-    trials = tax_trials()
-    trials[0] |= {"status": "failed", "reason": evil}
-    for record in trials:
-        record["result"]["dut"]["lcores"][0]["pmu"] = {"absent": evil}
-    html = page(
-        tmp_path,
-        trials,
-        title=evil,
-        spec_text=evil,
-        host={"cpu_model": evil, "hypervisor": evil},
-        warnings=[evil],
-        left_out=[{"point": evil, "reason": evil}],
-        started_utc=evil,
-        testbed={"name": evil},
-        noise=[{"cpu": evil, "duration_ns": 1e9, "over_100us": 99, "longest_ns": 1e6}],
-    )
-    checker = checked(html)
-    assert scripts(html) == [OWN_SCRIPT]
-    assert evil in "".join(checker.text), "but it is shown as text"
-
-
 def test_numbers_verdicts_and_absences_are_there(tax_page: str) -> None:
     for word in (
         "S-F5.tax-at-full-load",

@@ -54,6 +54,7 @@ def archive(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+@pytest.mark.thorough
 def test_an_archive_without_links_works(archive: Path, tmp_path: Path) -> None:
     command = (sys.executable, "-c", CODE, archive / "data/runs/s-f5-polling-tax")
     shown = output(*command, cwd=tmp_path, PYTHONPATH=str(archive), PATH="/usr/bin:/bin")
@@ -71,6 +72,7 @@ def test_the_editable_install_is_this_checkout(checkout: Path, tmp_path: Path) -
     assert shown == [str(checkout / "pollscope/__init__.py"), str(checkout / "pollscope/analysis/__init__.py")]
 
 
+@pytest.mark.thorough
 def test_a_wheel_of_a_checkout_has_no_file_that_git_does_not_track(archive: Path, tmp_path: Path) -> None:
     tree = tmp_path / "checkout"
     shutil.copytree(archive, tree, ignore=shutil.ignore_patterns("tests", "docs", "notebooks", "__pycache__"))

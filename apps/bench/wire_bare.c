@@ -56,7 +56,7 @@ static uint32_t send_bare(bool whole)
 		memcpy((void *)(uintptr_t)desc[i].buffer, bare->frame, sizeof(bare->frame));
 	}
 	for (uint32_t i = 0; i < count; i++)
-		__atomic_store_n(&desc[i].writeback, CROSSOVER_WB_DD | BENCH_FRAME_BYTES, __ATOMIC_RELEASE);
+		__atomic_store_n(&desc[i].writeback, WIRE_DD | BENCH_FRAME_BYTES, __ATOMIC_RELEASE);
 	crossover_ring_reserve(&bare->ring.nic, head, count, false);
 	return count;
 }
@@ -73,7 +73,7 @@ static void post_bare(uint32_t first, uint32_t count)
 
 static bool is_written(uint32_t position)
 {
-	return (__atomic_load_n(&bare->desc[position].writeback, __ATOMIC_ACQUIRE) & CROSSOVER_WB_DD) != 0;
+	return (__atomic_load_n(&bare->desc[position].writeback, __ATOMIC_ACQUIRE) & WIRE_DD) != 0;
 }
 
 /* Fetches no buffer before its DD is seen: that would take the line from the sender while it writes there. */

@@ -75,7 +75,7 @@ static __rte_always_inline uint16_t queue_poll(struct crossover_rx_queue *rxq, s
 		struct crossover_rx_desc *desc = &rxq->desc[position];
 		const uint64_t writeback = read_writeback(desc);
 
-		if (!(writeback & CROSSOVER_WB_DD))
+		if (!(writeback & WIRE_DD))
 			break;
 		pkts[received] = posted_mbuf(desc);
 		/* Relaxed: TAIL's release follows, and no sender looks before that. */
@@ -183,7 +183,7 @@ static void fill(struct crossover_rx_nic *nic, uint64_t head, const struct chunk
 	crossover_ring_count(nic, count, bytes, true);
 	for (uint32_t i = 0; i < count; i++)
 		__atomic_store_n(&desc[i].writeback,
-		                 chunk->pkts[first + i]->pkt_len | CROSSOVER_WB_DD | CROSSOVER_WB_EOP |
+		                 chunk->pkts[first + i]->pkt_len | WIRE_DD | WIRE_EOP |
 		                         chunk->tags[first + i],
 		                 __ATOMIC_RELEASE);
 }
@@ -309,7 +309,7 @@ int crossover_buffer_pool_init(struct crossover_rx_queue *rxq, const struct rte_
 static void free_deliveries(struct crossover_rx_queue *rxq)
 {
 	for (uint32_t i = 0; i < rxq->size; i++) {
-		if (!(rxq->desc[i].writeback & CROSSOVER_WB_DD))
+		if (!(rxq->desc[i].writeback & WIRE_DD))
 			continue;
 		rxq->flushed++;
 		rte_mbuf_raw_free(posted_mbuf(&rxq->desc[i]));

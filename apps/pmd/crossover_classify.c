@@ -186,7 +186,7 @@ bool crossover_hash_frame(const struct crossover_hash *hash, const uint8_t *fram
 
 #define TYPE_LAYERS (RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK)
 
-_Static_assert(TYPE_LAYERS < 1u << (CROSSOVER_WB_HASH_SHIFT - CROSSOVER_WB_TYPE_SHIFT),
+_Static_assert(TYPE_LAYERS < 1u << (WIRE_HASH_SHIFT - WIRE_TYPE_SHIFT),
                "a type fits its bits of the write-back word");
 
 /* The control lock is held. */
@@ -248,8 +248,7 @@ static bool l4_checked(const struct crossover_port *port, uint32_t type)
 
 uint64_t crossover_describe_type(const struct crossover_port *port, uint32_t type)
 {
-	return (uint64_t)type << CROSSOVER_WB_TYPE_SHIFT |
-	       (l4_checked(port, type) ? CROSSOVER_WB_L4_GOOD : 0);
+	return (uint64_t)type << WIRE_TYPE_SHIFT | (l4_checked(port, type) ? WIRE_L4_GOOD : 0);
 }
 
 /*
@@ -307,7 +306,7 @@ static uint16_t hash_to_queue(const struct crossover_port *port, const uint8_t *
 	if (!crossover_hash_frame(hash, frame, length, &value))
 		return 0;
 	if (port->report_hash)
-		*tag |= CROSSOVER_WB_HASH | (uint64_t)value << CROSSOVER_WB_HASH_SHIFT;
+		*tag |= WIRE_HASH | (uint64_t)value << WIRE_HASH_SHIFT;
 	return port->reta[value & port->reta_mask];
 }
 

@@ -59,7 +59,7 @@ static struct consumer *consumer_of(struct corec_queue *q, unsigned int lcore)
 /* Returns whether all of the next LOOKS descriptors are filled. */
 static __rte_always_inline bool filled_together(const struct crossover_rx_desc *desc)
 {
-	uint64_t all = CROSSOVER_WB_DD;
+	uint64_t all = WIRE_DD;
 
 #pragma GCC unroll 8
 	for (uint32_t i = 0; i < LOOKS; i++)
@@ -72,11 +72,11 @@ static __rte_always_inline uint32_t corec_filled(const struct corec_queue *q, ui
 	const struct crossover_rx_desc *desc = &rxq_of(q)->desc[place];
 	uint32_t found = 0;
 
-	if (n == 0 || (read_writeback(desc) & CROSSOVER_WB_DD) == 0)
+	if (n == 0 || (read_writeback(desc) & WIRE_DD) == 0)
 		return 0;
 	while (found + LOOKS <= n && filled_together(&desc[found]))
 		found += LOOKS;
-	while (found < n && (read_writeback(&desc[found]) & CROSSOVER_WB_DD) != 0)
+	while (found < n && (read_writeback(&desc[found]) & WIRE_DD) != 0)
 		found++;
 	return found;
 }

@@ -164,7 +164,7 @@ static inline void prefetch_later(const struct crossover_rx_desc *desc, uint32_t
 
 static inline uint64_t whole_frame(uint32_t length, const uint64_t *tags, uint32_t i)
 {
-	return length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
+	return length | WIRE_DD | WIRE_EOP | tag_of(tags, i);
 }
 
 /*
@@ -305,8 +305,8 @@ static void copy_scattered(struct crossover_tx_queue *txq, const struct crossove
 		bool end = i == descriptors - 1;
 
 		at = crossover_ring_advance(position, i, nic->size);
-		store_writeback(&nic->desc[at], (end ? last | CROSSOVER_WB_EOP : nic->buffer_bytes) |
-		                                        CROSSOVER_WB_DD | (i == 0 ? tag : 0));
+		store_writeback(&nic->desc[at],
+		                (end ? last | WIRE_EOP : nic->buffer_bytes) | WIRE_DD | (i == 0 ? tag : 0));
 	}
 }
 
@@ -356,7 +356,7 @@ static __rte_noinline uint32_t swap_run(const struct rte_mempool *pool, struct c
 	for (i = 0; i < count && can_change_hands(pool, pkts[i], plain_bytes); i++) {
 		posted[i] = handle_mbuf(desc[i].buffer);
 		desc[i].buffer = (uintptr_t)pkts[i];
-		writebacks[i] = pkts[i]->data_len | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | tag_of(tags, i);
+		writebacks[i] = pkts[i]->data_len | WIRE_DD | WIRE_EOP | tag_of(tags, i);
 	}
 	return i;
 }

@@ -53,11 +53,10 @@ static void fill_template(const struct crossover_rx_queue *rxq, uint16_t flow,
 	udp->src_port = rte_cpu_to_be_16(SOURCE_PORT + flow % (UINT16_MAX - SOURCE_PORT));
 	udp->dst_port = rte_cpu_to_be_16(DESTINATION_PORT);
 	udp->dgram_len = rte_cpu_to_be_16(ip_bytes - sizeof(*ip));
-	template->writeback =
-	        length | CROSSOVER_WB_DD | CROSSOVER_WB_EOP | crossover_describe_type(port, FRAME_TYPE);
+	template->writeback = length | WIRE_DD | WIRE_EOP | crossover_describe_type(port, FRAME_TYPE);
 	if (port->report_hash &&
 	    crossover_hash_frame(&port->hash[port->active_hash], template->head, HEADER_BYTES, &hash))
-		template->writeback |= CROSSOVER_WB_HASH | (uint64_t)hash << CROSSOVER_WB_HASH_SHIFT;
+		template->writeback |= WIRE_HASH | (uint64_t)hash << WIRE_HASH_SHIFT;
 }
 
 int crossover_feed_init(struct crossover_rx_queue *rxq)

@@ -79,7 +79,7 @@ static __rte_noinline uint32_t take_scattered(struct crossover_rx_queue *rxq, ui
 		last = m;
 		position = crossover_ring_advance(position, 1, rxq->size);
 		used++;
-	} while (!(writeback & CROSSOVER_WB_EOP));
+	} while (!(writeback & WIRE_EOP));
 	*packet = head;
 	return used;
 }
@@ -102,7 +102,7 @@ static __rte_always_inline uint32_t whole_frames(const struct crossover_rx_queue
 	uint32_t count = 0;
 
 	limit = RTE_MIN(limit, rxq->size - position);
-	while (count < limit && (~read_writeback(&desc[count]) & (CROSSOVER_WB_DD | CROSSOVER_WB_EOP)) == 0)
+	while (count < limit && (~read_writeback(&desc[count]) & (WIRE_DD | WIRE_EOP)) == 0)
 		count++;
 	return count;
 }
@@ -131,7 +131,7 @@ static __rte_always_inline uint16_t receive(struct crossover_rx_queue *rxq, stru
 	uint32_t position = rxq->position, used = 0;
 	uint16_t received = 0;
 
-	while (received < nb_pkts && (read_writeback(&rxq->desc[position]) & CROSSOVER_WB_DD)) {
+	while (received < nb_pkts && (read_writeback(&rxq->desc[position]) & WIRE_DD)) {
 		/* A taken descriptor keeps its DD until it is posted again: never wrap round to it. */
 		uint32_t posted = rxq->size - rxq->unposted - used, step;
 
@@ -237,7 +237,7 @@ uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq)
 	uint32_t posted, filled = 0, position;
 
 	find_place(rxq, &position, &posted);
-	while (filled < posted && (read_writeback(&rxq->desc[position]) & CROSSOVER_WB_DD)) {
+	while (filled < posted && (read_writeback(&rxq->desc[position]) & WIRE_DD)) {
 		filled++;
 		position = crossover_ring_advance(position, 1, rxq->size);
 	}
@@ -254,7 +254,7 @@ int crossover_rx_descriptor_status(void *queue, uint16_t offset)
 	find_place(rxq, &position, &posted);
 	if (offset >= posted)
 		return RTE_ETH_RX_DESC_UNAVAIL;
-	if (read_writeback(&rxq->desc[crossover_ring_advance(position, offset, rxq->size)]) & CROSSOVER_WB_DD)
+	if (read_writeback(&rxq->desc[crossover_ring_advance(position, offset, rxq->size)]) & WIRE_DD)
 		return RTE_ETH_RX_DESC_DONE;
 	return RTE_ETH_RX_DESC_AVAIL;
 }
@@ -270,7 +270,7 @@ static int wake_on_dd(const uint64_t value, const uint64_t opaque[RTE_POWER_MONI
 	const bool next = rxq->corec != NULL ? crossover_corec_may_halt(rxq, (uint32_t)opaque[1])
 	                                     : rxq->position == opaque[1];
 
-	return next && !(value & CROSSOVER_WB_DD) ? 0 : -1;
+	return next && !(value & WIRE_DD) ? 0 : -1;
 }
 
 int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition)
@@ -334,7 +334,7 @@ void crossover_rx_drain(struct crossover_rx_queue *rxq)
 	for (uint32_t i = 0; i < posted; i++) {
 		struct crossover_rx_desc *desc = &rxq->desc[position];
 
-		if ((desc->writeback & CROSSOVER_WB_EOP) && !rxq->infinite)
+		if ((desc->writeback & WIRE_EOP) && !rxq->infinite)
 			rxq->flushed++;
 		rte_mbuf_raw_free(posted_mbuf(desc));
 		position = crossover_ring_advance(position, 1, rxq->size);

@@ -36,21 +36,21 @@ static inline void fill_header(struct rte_mbuf *m, uint64_t writeback)
 {
 	uint16_t length = (uint16_t)writeback;
 
-	m->ol_flags = (writeback & CROSSOVER_WB_HASH) ? RTE_MBUF_F_RX_RSS_HASH : 0;
+	m->ol_flags = (writeback & WIRE_HASH) ? RTE_MBUF_F_RX_RSS_HASH : 0;
 	m->packet_type = 0;
 	m->pkt_len = length;
 	m->data_len = length;
 	m->vlan_tci = 0;
-	m->hash.rss = (uint32_t)(writeback >> CROSSOVER_WB_HASH_SHIFT);
+	m->hash.rss = (uint32_t)(writeback >> WIRE_HASH_SHIFT);
 }
 
 static __rte_always_inline void fill_description(const struct crossover_port *port, struct rte_mbuf *m,
                                                  uint64_t writeback)
 {
-	uint32_t type = (uint32_t)writeback >> CROSSOVER_WB_TYPE_SHIFT;
+	uint32_t type = (uint32_t)writeback >> WIRE_TYPE_SHIFT;
 
 	m->packet_type = type & port->types;
-	m->ol_flags |= (writeback & CROSSOVER_WB_L4_GOOD) ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : 0;
+	m->ol_flags |= (writeback & WIRE_L4_GOOD) ? RTE_MBUF_F_RX_L4_CKSUM_GOOD : 0;
 	if ((type & RTE_PTYPE_L3_IPV4) && (port->checks & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM))
 		m->ol_flags |= RTE_MBUF_F_RX_IP_CKSUM_GOOD;
 }

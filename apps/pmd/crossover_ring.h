@@ -40,14 +40,6 @@
 #define CROSSOVER_RING_MAX   4096
 #define CROSSOVER_RING_ALIGN 64 /* ring sizes are multiples of this */
 
-/* Write-back word: `word` of wire.h, which external agents write as well. */
-#define CROSSOVER_WB_DD         WIRE_DD
-#define CROSSOVER_WB_EOP        WIRE_EOP
-#define CROSSOVER_WB_HASH       WIRE_HASH
-#define CROSSOVER_WB_L4_GOOD    WIRE_L4_GOOD
-#define CROSSOVER_WB_TYPE_SHIFT WIRE_TYPE_SHIFT
-#define CROSSOVER_WB_HASH_SHIFT WIRE_HASH_SHIFT
-
 /* HEAD: bits 0-15 position of the next descriptor to reserve, 16-63 count of descriptors reserved since start. */
 #define CROSSOVER_HEAD_SHIFT 16
 
@@ -60,7 +52,7 @@
 
 struct crossover_rx_desc {
 	uint64_t buffer;    /* handle (mbuf address) of the posted buffer; dma=swap replaces it */
-	uint64_t writeback; /* 0 while posted or taken back, CROSSOVER_WB_* once filled */
+	uint64_t writeback; /* 0 while posted or taken back, WIRE_* of wire.h once filled */
 };
 
 /* The register line: written by the driver side, read by the NIC side when it has filled all descriptors that it knew of. */

@@ -151,7 +151,8 @@ def _wanted(
 
 def _every_row(paper: str, modelled: Path | None) -> list[tuple[PaperFigure, RunFolder]]:
     """Return the figures of each row of a paper; `modelled` is the folder for runs of the model, None without them."""
-    every, there = paper_rows(paper), measured_runs(None)
+    every = paper_rows(paper)
+    there = measured_runs(None, every)
     rows = [row for row in every if row not in figure_rows() or isinstance(figure_of(row), PaperFigure)]
     by_row = runs_of_rows(rows, there)
     computed, reasons = list["RunFolder"](), dict[str, str]()

@@ -34,8 +34,9 @@ def gallery(
     one figure then shows both, with the model's error. All other rows are absent, with the reason.
     """
     target, chosen = page_out(out), [paper] if paper else list(papers())
-    there = measured_runs(runs)
-    by_row = {row: own for name in chosen for row, own in runs_of_rows(paper_rows(name), there).items()}
+    rows = [row for name in chosen for row in paper_rows(name)]
+    there = measured_runs(runs, rows)
+    by_row = runs_of_rows(rows, there)
     computed, reasons, statements = list[RunFolder](), dict[str, str](), list[dict[str, object]]()
     if model:
         computed, reasons = computed_runs(by_row, target.parent / "modelled")

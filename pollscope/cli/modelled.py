@@ -4,6 +4,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -15,7 +16,7 @@ from pollscope.plan.plan import plan_parts
 from pollscope.run.modelled import modelled_run
 from pollscope.spec import LoadedSpec, Overrides, known_specs, load_file, load_text
 from pollscope.store.find import RESULTS, find_runs, is_run
-from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.run_folder import RunFolder, read_meta, read_run
 from pollscope.testbeds import make_testbed
 
 _KNOWN = YAML(typ="safe").load(data_folder("configs") / "gallery-models.yaml")
@@ -28,8 +29,8 @@ OVERRIDES = Overrides(True, ("trial.window=5 ms", "trial.warmup=1 ms", "repeats=
 Say = Callable[[str], None]
 
 
-def measured_runs(words: Sequence[str] | None) -> list[RunFolder]:
-    """Return the named runs; without names, those in `results`, and recorded runs of rows that are missing there.
+def measured_runs(words: Sequence[str] | None, rows: Collection[str]) -> list[RunFolder]:
+    """Return the named runs; without names, those in `results`, and recorded runs of `rows` that are missing there.
 
     Raises:
         UsageError: a word means no run.
@@ -39,17 +40,17 @@ def measured_runs(words: Sequence[str] | None) -> list[RunFolder]:
     own: list[RunFolder] = []
     with suppress(UsageError):  # nothing was measured here
         own = [read_run(path) for path in find_runs(RESULTS)]
-    known = {row for run in own for row in _rows(run)}
+    missing = set(rows).difference(*(_rows(run.meta) for run in own))
     runs = data_folder("data") / "runs"
     for folder in (runs / "whole", runs):  # an installed wheel has only the small ones
-        recorded = [read_run(path) for path in sorted(folder.glob("*")) if is_run(path)]
-        own += [run for run in recorded if not known & _rows(run)]
-        known |= {row for run in recorded for row in _rows(run)}
+        recorded = {path: _rows(read_meta(path)) for path in sorted(folder.glob("*")) if is_run(path)}
+        own += [read_run(path) for path, shown in recorded.items() if missing & shown]
+        missing = missing.difference(*recorded.values())
     return own
 
 
-def _rows(run: RunFolder) -> set[str]:
-    return set(run.meta.get("rows") or [run.meta["row"]])
+def _rows(meta: Mapping[str, Any]) -> set[str]:
+    return set(meta.get("rows") or [meta["row"]])
 
 
 def computed_runs(by_row: Mapping[str, Sequence[RunFolder]], folder: Path) -> tuple[list[RunFolder], dict[str, str]]:

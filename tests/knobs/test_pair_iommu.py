@@ -158,6 +158,7 @@ def test_the_note_of_a_run_that_goes_on_is_not_taken_for_that_of_a_dead_one(benc
     assert (bench.note.exists(), bench.machine.modes) == (True, [])
 
 
+@pytest.mark.thorough
 def test_modes_are_set_by_few_plays_and_restored(bench: Bench) -> None:
     before = bench.tree.picture()
     sweep = SWEEP.replace("strict]", "strict], knob.governor: [performance, powersave]")

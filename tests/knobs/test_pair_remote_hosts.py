@@ -33,6 +33,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path / "tree")
 
 
+@pytest.mark.thorough
 def test_collectors_run_on_both_hosts_on_the_clock_of_the_run(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path))
     done = cli("run", cli.spec(LONG + LOAD + "  - {name: cpu-settings, ends: [dut]}\n"), "--testbed", testbed)

@@ -258,7 +258,7 @@ def log2_axis(axes: Axes, levels: Sequence[float]) -> None:
 def level_axis(axes: Axes, levels: Sequence[float]) -> None:
     """Make a linear axis whose ticks are the measured levels, except those too near the next; centre a single one."""
     shown = list(levels[-1:])
-    most = min(MOST_TICKS, _TICKS_PER_INCH * axes.get_position().width * axes.figure.get_figwidth())
+    most = min(MOST_TICKS, _TICKS_PER_INCH * axes.get_window_extent().width / axes.figure.dpi)
     for level in reversed(levels[:-1]):
         if (shown[-1] - level) * most >= levels[-1] - levels[0]:
             shown.append(level)
