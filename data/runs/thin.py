@@ -4,8 +4,8 @@
 
     .venv/bin/python data/runs/thin.py data/runs/whole results/s-f9-latency/20261128T052218Z-05f877
 
-Removed are the sums behind the accounting of cycles, the series within each window, the generator's timing, the
-counters of each queue, and trials that were made again. Metrics are no longer derived from such a run: its table,
+Removed are the sums behind the accounting of cycles, the series and the longest gaps within each window, the
+generator's timing and its share of each queue, the counters of each queue, and trials that were made again. Metrics are no longer derived from such a run: its table,
 results.parquet, is kept instead (docs/internals/store-format.md). Paths of the checkout become relative.
 """
 
@@ -21,7 +21,7 @@ from pollscope.base.errors import UsageError
 from pollscope.store.results_table import current_table, last_attempts
 from pollscope.store.run_folder import read_run
 
-REMOVED = {"dut": ("timed_intervals", "series"), "gen": ("lateness_ns", "interdeparture_ns")}
+REMOVED = {"dut": ("timed_intervals", "series", "longest"), "gen": ("lateness_ns", "interdeparture_ns", "shape")}
 QUEUE_COUNTER = re.compile(r"[rt]x_q\d+_")
 CHECKOUT = f"{Path(__file__).resolve().parents[2]}/"
 
@@ -34,6 +34,7 @@ def thinned(record: Any) -> dict[str, Any]:
             for part in parts:
                 lcore.pop(part, None)
     for port in result.get("ports", {}).values():
+        port.pop("rx_queue_packets", None)
         port["xstats"] = {name: n for name, n in port.get("xstats", {}).items() if not QUEUE_COUNTER.match(name)}
     return record
 
