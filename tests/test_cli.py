@@ -126,6 +126,10 @@ def test_a_folder_means_all_its_specs(cli: Cli, checkout: Path) -> None:
     assert len(done.stdout.splitlines()) == len(list((checkout / "experiments").rglob("*.yaml")))
 
 
+def test_shipped_folders_are_found_outside_a_checkout(cli: Cli) -> None:
+    assert cli("validate", "experiments/sanity").returncode == 0
+
+
 def test_schema_is_json_schema_and_knows_the_keys(cli: Cli) -> None:
     schema = json.loads(cli("schema").stdout)
     assert schema["$schema"].startswith("https://json-schema.org/")

@@ -75,9 +75,11 @@ def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder]) -> None
             "rows": [],
             "row": None,
             "spec_name": "mine",
-            "testbed": {"name": "lab"},
+            "testbed": {"name": "lab", "file": "beds/lab.yaml"},
             "overrides": {"quick": False, "set": ["factors.queues=[1, 8]"]},
         },
     )
-    assert run_command(other) == "pollscope run mine.yaml --testbed lab --set 'factors.queues=[1, 8]'"
+    assert run_command(other) == "pollscope run mine.yaml --testbed beds/lab.yaml --set 'factors.queues=[1, 8]'"
+    renamed = dataclasses.replace(run, meta=run.meta | {"rows": ["Q"], "row": "Q", "overrides": None})
+    assert run_command(renamed) == "pollscope run s-f5-polling-tax"
     assert f"<code>{escape(run_command(run))}</code>" in report_html([run])

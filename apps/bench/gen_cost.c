@@ -77,7 +77,7 @@ double gen_queue_polls_count(const struct gen_queue_polls *busy_polls, uint64_t 
 	return 0;
 }
 
-/* Replaces that of trial.c: no main lcore ends the trial. */
+/* Replaces the function of trial.c: no main lcore ends the trial. */
 void trial_wake(const struct trial *over)
 {
 	(void)over;

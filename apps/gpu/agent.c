@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One block of a GPU runs this with many lanes, a thread with one. What is not in a loop over lanes is the same for all of them. */
+/* A GPU block runs this with many lanes, a thread with one. Code outside loops over lanes is the same for all lanes. */
 #include <stddef.h>
 
 #include "agent.h"

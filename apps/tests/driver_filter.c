@@ -82,7 +82,7 @@ static void multicast_by_list_or_all(void)
 	CHECK_EQUAL(rte_eth_dev_set_mc_addr_list(port_b, NULL, 0), 0);
 	CHECK(!arrives(&group), "a group arrived after the list was emptied");
 	CHECK_EQUAL(rte_eth_allmulticast_enable(port_b), 0);
-	CHECK(arrives(&group) && arrives(&list[64]), "all multicast takes not all");
+	CHECK(arrives(&group) && arrives(&list[64]), "all multicast does not take all");
 	CHECK(!arrives(&stranger), "all multicast takes a stranger's frame");
 }
 

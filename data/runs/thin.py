@@ -5,7 +5,8 @@
     .venv/bin/python data/runs/thin.py data/runs/whole results/s-f9-latency/20261128T052218Z-05f877
 
 Removed are the sums behind the accounting of cycles, the series and the longest gaps within each window, the
-generator's timing and its share of each queue, the counters of each queue, and trials that were made again. Metrics are no longer derived from such a run: its table,
+generator's timing and its share of each queue, the counters of each queue, histograms unless the row's figure shows
+distributions, and trials that were made again. Metrics are no longer derived from such a run: its table,
 results.parquet, is kept instead (docs/internals/store-format.md). Paths of the checkout become relative.
 """
 
@@ -17,22 +18,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pollscope.analysis.claims.evaluate import rows_of
+from pollscope.analysis.figures import figure_of
+from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.base.errors import UsageError
+from pollscope.base.names import figure_rows
 from pollscope.store.results_table import current_table, last_attempts
 from pollscope.store.run_folder import read_run
 
 REMOVED = {"dut": ("timed_intervals", "series", "longest"), "gen": ("lateness_ns", "interdeparture_ns", "shape")}
+HISTOGRAMS = {"dut": ("histograms",), "gen": ("latency_ns", "sequence")}
 QUEUE_COUNTER = re.compile(r"[rt]x_q\d+_")
 CHECKOUT = f"{Path(__file__).resolve().parents[2]}/"
 
 
-def thinned(record: Any) -> dict[str, Any]:
-    """Return the record without the parts; changes it."""
+def thinned(record: Any, distributions: bool) -> dict[str, Any]:
+    """Return the record without the parts, and without histograms unless `distributions`; changes it."""
     result = record.get("result") or {}
     for end, parts in REMOVED.items():
         for lcore in result.get(end, {}).get("lcores", []):
-            for part in parts:
+            for part in parts if distributions else (*parts, *HISTOGRAMS[end]):
                 lcore.pop(part, None)
+    if not distributions:
+        record.pop("floor", None)
     for port in result.get("ports", {}).values():
         port.pop("rx_queue_packets", None)
         port["xstats"] = {name: n for name, n in port.get("xstats", {}).items() if not QUEUE_COUNTER.match(name)}
@@ -55,7 +63,10 @@ def thin(folder: Path, out: Path) -> None:
     new.mkdir(parents=True)
     meta = json.dumps({**run.meta, "thinned": True}, indent=1).replace(CHECKOUT, "")
     (new / "run.json").write_text(f"{meta}\n")
-    lines = "".join(f"{json.dumps(thinned(record), separators=(',', ':'))}\n" for record in last_attempts(run.trials))
+    figures = [figure_of(row) for row in rows_of(run) if row in figure_rows()]
+    pools = any(isinstance(figure, PaperFigure) and figure.pools_trials for figure in figures)
+    records = (thinned(record, pools) for record in last_attempts(run.trials))
+    lines = "".join(f"{json.dumps(record, separators=(',', ':'))}\n" for record in records)
     (new / "trials.jsonl.gz").write_bytes(gzip.compress(lines.replace(CHECKOUT, "").encode(), 9, mtime=0))
     table.to_parquet(new / "results.parquet", index=False, compression="zstd", compression_level=19)
     if (states := folder / "host_states.jsonl").exists():

@@ -4,7 +4,9 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -12,8 +14,10 @@ from pollscope.analysis.claims.evaluate import SANITY
 from pollscope.analysis.claims.verdict import Verdict, VerdictKind
 from pollscope.analysis.point_values import PointValues, by_point, factors, groups, measured, places, unfair_samples
 from pollscope.analysis.saturation import saturated_generator_points, unreached_points, unsaturated_points
+from pollscope.base.paths import is_shipped
 from pollscope.base.units import counted, human_number, human_share
 from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec import known_specs
 from pollscope.spec.points import level_text
 from pollscope.stats.estimates import CONFIDENCE, Estimate
 from pollscope.store.results_table import current_table
@@ -93,14 +97,23 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
 
 
 def run_command(run: RunFolder) -> str:
-    """Return the command line that measures the same again."""
-    meta = run.meta
+    """Return the command line that measures the same again; a spec of the user's own is a file of its name."""
+    meta, testbed = run.meta, run.meta["testbed"]
     asked = meta.get("overrides") or {}
-    words = ["pollscope", "run", str((meta.get("rows") or [meta.get("row") or f"{meta['spec_name']}.yaml"])[0])]
-    words += ["--testbed", str(meta["testbed"]["name"])] if meta["testbed"]["name"] != "loopback" else []
+    file = str(testbed.get("file") or testbed["name"])
+    words = ["pollscope", "run", _word_of_spec(meta)]
+    words += ["--testbed", Path(file).stem if is_shipped(file) else file] if testbed["name"] != "loopback" else []
     words += ["--quick"] if asked.get("quick") else []
     words += [word for setting in asked.get("set", ()) for word in ("--set", str(setting))]
     return shlex.join(words)
+
+
+def _word_of_spec(meta: Mapping[str, Any]) -> str:
+    """Return the row or name of a spec that ships with pollscope, or the file of another."""
+    known, name, row = known_specs(), str(meta["spec_name"]), str(meta.get("row"))
+    if name not in known:
+        return f"{name}.yaml"
+    return row if known.get(row) == known[name] else name
 
 
 def findings(runs: Sequence[RunFolder]) -> list[str]:

@@ -82,7 +82,7 @@ def parse(text: str, name: str) -> Document:
     """Read YAML 1.2.
 
     Raises:
-        UsageError: not YAML, a key that is there twice, or no mapping at the top.
+        UsageError: not YAML, a key that is listed twice, or no mapping at the top.
     """
     try:
         tree = YAML(typ="rt").load(io.StringIO(text))
@@ -116,7 +116,7 @@ def _check_size(tree: Any, place: str) -> None:
 def _in_words(problem: str) -> str:
     """Return a clear message for an error of the YAML reader that does not say what to do."""
     if twice := re.match(r'found duplicate key "([^"]*)"', problem):
-        return f"the key '{twice[1]}' is there twice"
+        return f"the key '{twice[1]}' is listed twice"
     if "'\\t'" in problem:
         return "a line is indented with a tab; use spaces"
     if "'<stream end>'" in problem:

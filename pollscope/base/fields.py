@@ -155,7 +155,7 @@ def _read_placement(value: object) -> str:
         raise ValueError(f"{bad[0]!r} is not the number of a CPU")
     twice = [cpu for cpu in value if value.count(cpu) > 1]
     if twice:
-        raise ValueError(f"CPU {twice[0]} is there twice; every lcore needs one of its own")
+        raise ValueError(f"CPU {twice[0]} is listed twice; every lcore needs one of its own")
     return ",".join(map(str, value))
 
 

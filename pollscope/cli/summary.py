@@ -24,8 +24,6 @@ from pollscope.spec.points import level_text
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder, read_run
 
-# Shown as well if claims of the run's rows use them.
-_OF_CLAIMS = ("tx_pps",)
 # More rows would not fit a screen; the report has all.
 MOST_ROWS = 60
 MOST_REASONS = 5
@@ -68,18 +66,16 @@ def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:
 
 
 def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
-    """Return the metrics of the table: those that the spec asks for, those of claims, and the usual ones.
+    """Return the metrics of the table: those that the spec asks for, those of claims and figure, and the usual ones.
 
     The offered rate is added where the generator could not send what was due.
     """
     rows = rows_of(run)
-    claimed = {claim.metric for claim in claims_of(rows)}
+    claimed = [claim.metric for claim in claims_of(rows)]
     asked = [name for show in run.meta["spec"].get("show", []) for name in show["y"]]
     asked += [claim.metric for claim in own_claims(run)]
     offered = ["offered_pps"] if unsent else []
-    return list(
-        dict.fromkeys([*asked, *offered, *(name for name in _OF_CLAIMS if name in claimed), *shown_metrics("summary")])
-    )
+    return list(dict.fromkeys([*asked, *offered, *claimed, *shown_metrics("summary")]))
 
 
 def _show_table(screen: Console, data: pd.DataFrame, title: str, wanted: Sequence[str], all_of_them: bool) -> None:

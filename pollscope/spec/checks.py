@@ -73,7 +73,7 @@ def _repeated_levels(spec: Spec) -> Iterator[Problem]:
     for name, levels in spec.levels.items():
         twice = sorted({str(level) for level in levels if levels.count(level) > 1})
         if twice and not any(name in group for group in spec.zip):
-            yield Problem(("factors", name), f"the level {twice[0]} is there twice")
+            yield Problem(("factors", name), f"the level {twice[0]} is listed twice")
 
 
 def _loads(spec: Spec) -> Iterator[Problem]:
@@ -127,7 +127,7 @@ def _maximum(spec: Spec) -> Iterator[Problem]:
         what = "finds what load_of_max refers to; give `load_of_max: 100 %` to measure at the rate that it finds"
         yield Problem(("maximum", "method"), f"mlrsearch {what}")
     if len(set(maximum.loss_ratios)) < len(maximum.loss_ratios):
-        yield Problem(("maximum", "loss_ratios"), "a loss ratio is there twice")
+        yield Problem(("maximum", "loss_ratios"), "a loss ratio is listed twice")
     window_ns = maximum.window_ns or spec.trial.window_ns
     if maximum.duration_sum_ns is not None and maximum.duration_sum_ns < window_ns:
         yield Problem(("maximum", "duration_sum"), "is shorter than one window")
@@ -215,7 +215,7 @@ def _claims(spec: Spec) -> Iterator[Problem]:
     for index, claim in enumerate(spec.claims):
         path: Path = ("claims", index)
         if claim.id in seen:
-            yield Problem((*path, "id"), f"the claim '{claim.id}' is there twice")
+            yield Problem((*path, "id"), f"the claim '{claim.id}' is listed twice")
         seen.add(claim.id)
         yield from _claimed_factors(spec, claim, path)
 
@@ -297,7 +297,7 @@ def _collectors(spec: Spec) -> Iterator[Problem]:
             what += did_you_mean(use.name, [*COLLECTORS, *QUANTITIES])
             yield Problem(("collectors", index, "name"), what)
         if use.name in seen:
-            yield Problem(("collectors", index, "name"), f"the collector '{use.name}' is there twice")
+            yield Problem(("collectors", index, "name"), f"the collector '{use.name}' is listed twice")
         seen.add(use.name)
     yield from _uncore_owners(spec)
     turns = [use.name for use in spec.collectors if use.rotate]
@@ -394,7 +394,7 @@ def _shape_message(error: Mapping[str, Any]) -> str:
         kinds = str(context["expected_tags"]).replace("'", "").split(", ")
         return f"there is no kind {context['tag']!r}{did_you_mean(str(context['tag']), kinds)}"
     if given is None:
-        return "nothing is given here; write a value behind the key, or leave the key away"
+        return "no value is given; write one after the key, or omit the key"
     if error["type"] in ("model_type", "dict_type"):
         return f"{given!r} is not a mapping of keys to values"
     return f"{given!r}: {str(error['msg']).lower()}"

@@ -664,7 +664,7 @@ class Show(StrictModel):
     @classmethod
     def _each_once(cls, names: Any) -> Any:
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"'{twice[0]}' is there twice")
+            raise ValueError(f"'{twice[0]}' is listed twice")
         return names
 
     @field_validator("by", "at")

@@ -269,11 +269,11 @@ def _judged(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
 def _of_selected(finding: Finding, claim: Claim) -> Finding:
     """Return the finding; it is inconclusive if it compares levels that were selected by their values.
 
-    No interval holds the error of the selection (docs/validity.md, the undisturbed level).
+    No interval includes the error of the selection (docs/validity.md, the undisturbed level).
     """
     if claim.metric not in UNDISTURBED or isinstance(claim.predicate, _NOT_COMPARING) or finding.kind not in _DECIDED:
         return finding
-    text = f"By its intervals it {finding.kind.value}, but these do not hold the error of selecting undisturbed trials."
+    text = f"By its intervals it {finding.kind.value}, but these omit the error of selecting undisturbed trials."
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
 
 

@@ -113,7 +113,7 @@ def _parse_file(text: str, name: str) -> ClaimFile:
     identifiers = [claim.id for claim in file.claims]
     twice = {identifier for identifier in identifiers if identifiers.count(identifier) > 1}
     if twice:
-        raise UsageError(f"the claim '{min(twice)}' is there twice", name)
+        raise UsageError(f"the claim '{min(twice)}' is listed twice", name)
     return file
 
 
