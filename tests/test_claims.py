@@ -285,6 +285,7 @@ def test_a_trend_from_nothing_on(tmp_path: Path, polls: dict[int, int], kind: Ve
     verdict = judged(tmp_path, trials, one)
     assert verdict.kind is kind
     assert "absent" not in verdict.finding.sentence
+    assert json.dumps(verdict.to_json(), allow_nan=False)
 
 
 def test_trend_never_compares_groups(tmp_path: Path) -> None:

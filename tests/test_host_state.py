@@ -17,8 +17,8 @@ from pollscope.analysis.claims.evaluate import _finding
 from pollscope.analysis.claims.model import Claim
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.compare import compare_levels, compare_runs, comparison_text
-from pollscope.analysis.host_state import footing, host_state_table
-from pollscope.analysis.point_values import measured
+from pollscope.analysis.host_state import footing, host_state_table, of_samples
+from pollscope.analysis.point_values import PointValues, measured
 from pollscope.analysis.quality import cautions, drift
 from pollscope.analysis.report import report_html
 from pollscope.base.errors import UsageError
@@ -217,6 +217,29 @@ def test_chance_distributes_host_states_over_points_that_are_measured_by_turns(
     """The other point has 14 of 24 trials in host state A."""
     sides = [("a", ["A"] * first + ["B"] * (24 - first)), ("b", ["A"] * 14 + ["B"] * 10)]
     assert footing(sides, by_turns=by_turns).same is same
+
+
+@pytest.mark.parametrize(
+    ("second", "blocks", "same"),
+    [
+        (["A"] * 5 + ["B"] * 7, "123456abcdef", True),
+        (["A"] * 5 + ["B"] * 7, "12345ABCDEFG", False),
+        ([BETWEEN] * 6 + ["A"] * 6, "123456abcdef", False),
+    ],
+    ids=["blocks in common", "other blocks", "between host states"],
+)
+def test_points_of_the_same_blocks_share_a_host_state_block_by_block(
+    second: list[str], blocks: str, same: bool
+) -> None:
+    """The points of one task were measured in host state A, and those of another also in B."""
+    place = [f"run {block}" for block in "123456abcdef"]
+    found = [
+        PointValues({"task": task, "queues": queues}, (1.0,) * 12, 0.0, tuple(labels), blocks=tuple(own))
+        for task, labels in (("x", ["A"] * 12), ("y", second))
+        for queues, own in ((1, place), (8, [f"run {block}" for block in blocks]))
+    ]
+    assert of_samples(found, {"queues"}).same is same
+    assert of_samples(found).same is False
 
 
 def run_of(folder: Path, lines: Sequence[float], repeats: int = 3, **meta: Any) -> Any:

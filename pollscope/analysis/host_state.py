@@ -2,8 +2,8 @@
 """Find the comparisons that a change of the host state affects, and show the checks (docs/validity.md)."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -91,11 +91,33 @@ def _host_state_text(label: str) -> str:
     return "between host states" if label == BETWEEN else f"host state {label}"
 
 
-def of_samples(found: Iterable[PointValues]) -> Footing:
-    """Return how the points of a finding stand to each other."""
+def of_samples(found: Iterable[PointValues], compared: Set[str] = frozenset()) -> Footing:
+    """Return how the points of a finding stand to each other.
+
+    Args:
+        found: the points.
+        compared: the factors whose levels are compared block by block.
+    """
     samples = list(found)
     sides = [(sample.label() or "all", sample.host_states) for sample in samples]
-    return footing(sides, by_turns=_are_by_turns(samples))
+    stand = footing(sides, by_turns=_are_by_turns(samples))
+    return replace(stand, same=True) if stand.same is False and _in_common_blocks(samples, compared) else stand
+
+
+def _in_common_blocks(samples: Sequence[PointValues], compared: Set[str]) -> bool:
+    """Return whether points that differ in the factors alone share enough blocks, each within one host state.
+
+    What such points are compared by, a ratio in each block, is free of changes between blocks. Few trials may lie
+    between two host states.
+    """
+    groups: dict[frozenset[tuple[str, object]], list[set[str]]] = {}
+    for sample in samples:
+        others = frozenset(level for level in sample.levels.items() if level[0] not in compared)
+        groups.setdefault(others, []).append(set(sample.by_block()))
+    labels = whole_mix(samples)
+    return labels[BETWEEN] <= (1 - _LEAST_OVERLAP) * labels.total() and all(
+        len(blocks) > 1 and len(set.intersection(*blocks)) >= FEWEST_BLOCKS for blocks in groups.values()
+    )
 
 
 def _are_by_turns(samples: Sequence[PointValues]) -> bool:

@@ -34,17 +34,32 @@ from pollscope.metrics.undisturbed import UNDISTURBED
 from pollscope.spec.model import LOADS, Parameters
 from pollscope.spec.point_checks import OF_QWAIT
 from pollscope.spec.points import level_text
-from pollscope.spec.predicates import LOAD, AverageRatio, EveryTrial, Need, OwnClaim, Range, Where, Within
+from pollscope.spec.predicates import (
+    LOAD,
+    AverageRatio,
+    EveryTrial,
+    Need,
+    OwnClaim,
+    Range,
+    Ratio,
+    RatioOfRatios,
+    Where,
+    Within,
+)
 from pollscope.stats.estimates import CONFIDENCE, STOPPED_CONFIDENCE
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
 # If more than this share of all trials are flagged, the others have to give the same verdict, with so many per point.
 _MOST_FLAGGED, _FEWEST_CLEAN = 0.5, 6
+# So large a share of the points of an average hardly moves it.
+_FEW_POINTS = 0.1
 # Most reasons for left-out points that one sentence lists.
 MOST_REASONS = 2
 # Predicates that judge each point by itself; all others compare points.
 _NOT_COMPARING = (Within, EveryTrial)
+# Kinds that compare block by block.
+_BY_BLOCK = (Ratio, AverageRatio, RatioOfRatios)
 # The feed decides what is measured, so its levels stay separate even if the spec zips it with another factor.
 _NEVER_ZIPPED = ("feed",)
 _NEEDS: Mapping[Need, str] = {"line": "a line", "pcie": "PCIe", "ddio": "DDIO"}
@@ -249,7 +264,8 @@ def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
     finding = _judged(claim, selected, confidence)
     # A claim of row SANITY holds on a noisy host as well, so flags do not qualify it.
     if finding.flagged and finding.kind in _DECIDED and claim.row != SANITY:
-        finding = _without_flagged(finding, _judged(claim, selected[selected["status"] != "flagged"], confidence))
+        others = _judged(claim, selected[selected["status"] != "flagged"], confidence)
+        finding = _without_flagged(finding, others, _FEW_POINTS * isinstance(claim.predicate, AverageRatio))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
         finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
     return finding
@@ -282,8 +298,11 @@ def _flagged_text(finding: Finding) -> str:
     return f"{finding.flagged} of {finding.trials} trials {are} flagged"
 
 
-def _without_flagged(finding: Finding, others: Finding) -> Finding:
-    """Return the finding; it is inconclusive if it rests on flagged trials alone or the others contradict it."""
+def _without_flagged(finding: Finding, others: Finding, few: float) -> Finding:
+    """Return the finding; it is inconclusive if it rests on flagged trials alone or the others contradict it.
+
+    Up to the share `few` of its points may consist of flagged trials mostly.
+    """
     if others.kind is VerdictKind.NOT_MEASURABLE:
         disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
         text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
@@ -296,7 +315,7 @@ def _without_flagged(finding: Finding, others: Finding) -> Finding:
         text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
         return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
     most = [each for each in finding.behind if each.flagged > _MOST_FLAGGED * len(each.values)]
-    if others.kind not in _DECIDED and not most:
+    if others.kind not in _DECIDED and len(most) <= few * len(finding.behind):
         return replace(finding, sentence=f"{finding.sentence} {text}.")
     at = "".join(f"; {each.flagged} of {len(each.values)} at {each.label() or 'all'}" for each in most[:1])
     return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}{at}.")
@@ -313,7 +332,9 @@ def _on_its_host_state(finding: Finding, claim: Claim) -> Finding:
 
     Points of different host states may differ for that reason alone, so a claim that compares them stays undecided.
     """
-    footing = of_samples(finding.behind)
+    compares = isinstance(claim.predicate, _BY_BLOCK)
+    compared = {str(getattr(claim.predicate, key, "")) for key in ("factor", "across")} if compares else set[str]()
+    footing = of_samples(finding.behind, compared)
     if not footing.text or footing.same is None or finding.kind is VerdictKind.NOT_MEASURABLE:
         return finding
     mix = counts_text(whole_mix(finding.behind))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hold the verdict on a claim, the numbers behind it, and one sentence."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -26,7 +27,10 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True)
 class Number:
-    """Hold a value behind a verdict, in base units, with its 95 % interval (None if it has none)."""
+    """Hold a value behind a verdict, in base units, with its 95 % interval (None if it has none).
+
+    The value is NaN if it is the relative size of a rise from 0.
+    """
 
     label: str
     value: float
@@ -34,6 +38,10 @@ class Number:
     high: float | None
     n: int
     text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for JSON, which knows no NaN: null."""
+        return asdict(self) | {"value": None if math.isnan(self.value) else self.value}
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ class Verdict:
             "run": self.run_id,
             "verdict": self.kind.value,
             "sentence": self.finding.sentence,
-            "numbers": [asdict(number) for number in self.finding.numbers],
+            "numbers": [number.to_json() for number in self.finding.numbers],
             "trials": self.finding.trials,
             "flagged": self.finding.flagged,
             "why": self.why,
@@ -128,7 +136,7 @@ class Verdict:
             and {
                 "by": self.viewed_by,
                 "verdict": self.view.kind.value,
-                "numbers": [asdict(number) for number in self.view.numbers],
+                "numbers": [number.to_json() for number in self.view.numbers],
             },
         }
 
