@@ -238,7 +238,7 @@ def test_the_command_writes_one_page(tmp_path: Path) -> None:
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '<p class="tally">' in text
     assert all(f'id="row-{row}"' in text for paper in papers() for row in paper_rows(paper))
-    assert re.search(r"\b1\d virtual NIC", text)
+    assert re.search(r"\b2\d virtual NIC", text)
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     refused = pollscope("gallery", "--out", "page.pdf", cwd=tmp_path)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
