@@ -66,7 +66,7 @@ def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:
 
 
 def _metrics_of(run: RunFolder, unsent: bool) -> list[str]:
-    """Return the metrics of the table: those that the spec asks for, those of claims and figure, and the usual ones.
+    """Return the metrics of the table: those that the spec asks for, those of claims, and the usual ones.
 
     The offered rate is added where the generator could not send what was due.
     """
