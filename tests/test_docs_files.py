@@ -87,3 +87,9 @@ def test_the_readme_is_two_screens_with_one_picture(checkout: Path) -> None:
     text = (checkout / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 100
     assert text.count("![") == 1
+
+
+def test_pages_stay_within_their_limits(checkout: Path) -> None:
+    pages = [path for path in tracked(checkout) if path.parent == checkout / "docs" and path.suffix == ".md"]
+    assert len(pages) <= 15
+    assert sum(len(text_of(page).split()) for page in pages) <= 40_000

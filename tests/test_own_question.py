@@ -182,6 +182,16 @@ def test_runs_are_found_by_latest_folder_name_and_id(tmp_path: Path, monkeypatch
     assert [path.resolve() for path in find_runs([str(first), str(first)])] == [first]
 
 
+def test_a_folder_means_the_measured_run_though_a_modelled_one_is_newer(tmp_path: Path) -> None:
+    measured = own_run(tmp_path / "bursts" / "20260101T000000Z-aaaaaa").path
+    model = own_run(tmp_path / "bursts" / "20260102T000000Z-aaaaaa").path
+    meta = json.loads((model / "run.json").read_text())
+    (model / "run.json").write_text(json.dumps(meta | {"testbed": meta["testbed"] | {"kind": "model"}}))
+    assert find_runs(tmp_path) == find_runs(tmp_path / "bursts") == [measured]
+    shutil.rmtree(measured)
+    assert find_runs(tmp_path) == [model]
+
+
 @pytest.mark.thorough
 def test_a_row_means_its_newest_measured_run_and_says_so(tmp_path: Path) -> None:
     """A modelled run that is newer does not replace it; alone it is taken, and named as modelled."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check build/tests-sender, the secondary process that docs/virtual-nic.md lets send to any DPDK program."""
+"""Check build/tests-sender, the secondary process that docs/your-program.md lets send to any DPDK program."""
 
 import os
 import subprocess

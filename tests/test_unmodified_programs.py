@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run each command that docs/virtual-nic.md shows, and check that both ends of the pair count the same.
+"""Run each command that docs/your-program.md shows, and check that both ends of the pair count the same.
 
 The programs are the distribution's: testpmd and Open vSwitch from packages, the examples from DPDK's source.
 """
@@ -20,7 +20,7 @@ import pytest
 from testpmd import remove_leftovers, require_testpmd, totals
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-PAGE = CHECKOUT / "docs/virtual-nic.md"
+PAGE = CHECKOUT / "docs/your-program.md"
 BLOCK = re.compile(r"^```console (programs|ovs)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = ["l2fwd", "l3fwd", "l3fwd-power"]
 OVS_DAEMON = Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Find run folders: by path, by a folder of them (`results`), by spec, row or run id, or as `latest`.
 
-A spec or row means its newest measured run; a modelled one only where nothing was measured. `WORD~1` is the run before
-that one.
+A spec, row or folder means the newest measured run of the spec; a modelled one only where nothing was measured.
+`WORD~1` is the run before that one.
 """
 
 from collections.abc import Sequence
@@ -142,11 +142,17 @@ def _newest_below(folder: Path) -> list[Path]:
 
 
 def _newest(folder: Path) -> list[Path]:
-    """Return the newest run of each spec in a folder; a folder named after a spec holds runs of that spec alone."""
+    """Return the newest run of each spec in a folder, a modelled one only where nothing was measured.
+
+    A folder that is named after a spec holds runs of that spec alone.
+    """
     runs = _runs_in(folder)
     if not runs or _spec_of(runs[-1]) == folder.name:
-        return runs[-1:]
-    return list({_spec_of(run): run for run in runs}.values())
+        return _measured(runs)[-1:]
+    by_spec: dict[str, list[Path]] = {}
+    for run in runs:
+        by_spec.setdefault(_spec_of(run), []).append(run)
+    return [_measured(of_spec)[-1] for of_spec in by_spec.values()]
 
 
 def _spec_of(run: Path) -> str:
