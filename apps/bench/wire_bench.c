@@ -288,7 +288,7 @@ static const struct loop *find_loop(const char *name)
 	return NULL;
 }
 
-/* Read "0", "1" or "01", as far as there are lcores; 0: anything else. */
+/* Returns the workers of "0", "1" or "01" as a mask; 0 if invalid. */
 static unsigned int parse_workers(const char *text)
 {
 	unsigned int workers = 0;

@@ -98,7 +98,7 @@ struct agent_receiver {
 /* Returns NULL, or what is wrong. */
 const char *agent_generator_check(const struct agent_generator *generator);
 
-/* Without carrier it waits, and its schedule as well. */
+/* Without carrier, it and its schedule pause. */
 AGENT_CODE void agent_generate(struct agent_generator *generator);
 
 /* Reads until `stop` is not 0 and, then, the rings are empty. */

@@ -40,7 +40,7 @@ struct probe_gaps {
 	uint64_t before_squares, now_squares, before_now, before_cycles, now_cycles;
 	uint64_t histogram[PROBE_GAP_BUCKETS];
 	uint64_t
-	        limit_cycles; /* a longer gap of no packets is an interruption; written before a window opens */
+	        limit_cycles; /* a longer gap without packets is an interruption; written before a window opens */
 	uint64_t packet_cycles; /* each packet of the two polls adds to the limit; written with it */
 };
 

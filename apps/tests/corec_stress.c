@@ -44,13 +44,13 @@ typedef uint16_t corec_u16;
 #define corec_load_acquire(at)         (maybe_stall(), __atomic_load_n(at, __ATOMIC_ACQUIRE))
 #define corec_store_release(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELEASE))
 #define corec_fence_acquire()          __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#ifdef __SANITIZE_THREAD__ /* TSan knows no fences: an exchange of one variable orders at least as much */
+#ifdef __SANITIZE_THREAD__ /* TSan ignores fences: an exchange of one variable orders at least as much */
 static int corec_fence;
 #define corec_fence_full() (void)__atomic_exchange_n(&corec_fence, 0, __ATOMIC_SEQ_CST)
 #else
 #define corec_fence_full() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #endif
-#ifndef COREC_LATE_CLEAR /* which takes no mark away */
+#ifndef COREC_LATE_CLEAR /* which clears no flag */
 #define corec_exchange_acquire(at, new) (maybe_stall(), __atomic_exchange_n(at, new, __ATOMIC_ACQUIRE))
 #else
 #define corec_store_relaxed(at, value) (maybe_stall(), __atomic_store_n(at, value, __ATOMIC_RELAXED))

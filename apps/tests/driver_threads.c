@@ -468,7 +468,7 @@ static void rss_changes_under_traffic(void)
 
 static int set_up_again_and_again(void *argument __rte_unused)
 {
-	/* A threshold of 32 leaves thousands of sent mbufs to be freed between the queue's going and its last account. */
+	/* A threshold of 32 leaves thousands of sent mbufs to be freed between the queue's release and its last count. */
 	struct rte_eth_txconf conf = {.tx_free_thresh = 32};
 
 	for (unsigned int round = 0; round < SETUPS; round++) {

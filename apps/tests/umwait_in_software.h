@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-/* CPUID says so. Its header does nothing when it is included again. */
+/* Report WAITPKG. cpuid.h does not undo this if it is included again. */
 #define __get_cpuid_count(leaf, subleaf, a, b, c, d) (*(a) = *(b) = *(d) = 0, *(c) = UINT32_C(1) << 5, 1)
 
 #define LINE_BYTES  64

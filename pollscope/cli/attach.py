@@ -96,7 +96,7 @@ def _check(seconds: float | None, out: Path | None, metrics: Path | None, collec
     if out is not None and seconds is None:
         raise UsageError("a run folder needs an end", "--out", "add --seconds N")
     if collectors and out is None:
-        raise UsageError("collectors write into a run folder", "--collect", "add --seconds N --out DIR")
+        raise UsageError("collectors need a run folder", "--collect", "add --seconds N --out DIR")
     for name in collectors:
         if name not in COLLECTORS:
             raise UsageError(f"there is no collector {name!r}", "--collect", "pollscope collect lists them")

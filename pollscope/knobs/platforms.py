@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The platform tables (configs/platforms/registers-*.yaml): which register does what on which processor generation."""
+"""Read the platform tables (configs/platforms/registers-*.yaml): which register does what on which processor generation."""
 
 from functools import cache
 from pathlib import Path
@@ -76,7 +76,7 @@ class CpuId(_PlatformTable):
 
 
 class Platform(_PlatformTable):
-    """One processor generation."""
+    """Hold one processor generation."""
 
     format: Literal[1]
     name: str

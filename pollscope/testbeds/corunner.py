@@ -131,7 +131,7 @@ class CorunnerProgram(ClientOwner):
 
 
 class CorunnerTrial:
-    """The workers of one trial."""
+    """Hold the workers of one trial."""
 
     def __init__(self, client: NodeClient, config: dict[str, Any]) -> None:
         self._client, self._config = client, config

@@ -65,7 +65,7 @@ def _own_mode(inventory: Inventory, host: str) -> str:
     own = "off" if mode is False else str(mode or AS_IT_WAS)
     if own not in (*MODES, AS_IT_WAS):
         raise UsageError(
-            f"iommu_mode of {host} is '{own}': the run must know the mode to restore it", str(inventory.path)
+            f"iommu_mode of {host} is '{own}'", str(inventory.path), f"write one of {', '.join((*MODES, AS_IT_WAS))}"
         )
     return own
 
