@@ -17,6 +17,8 @@ RUNS ?=
 
 # meson compiles through ccache where there is one: tests build these sources again and again.
 export CCACHE_DIR := $(CURDIR)/.cache/ccache
+# Without this, ccache compiles each file that uses the precompiled header again.
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 VENV := .venv/bin
 POLLSCOPE := $(VENV)/pollscope
