@@ -111,7 +111,6 @@ static void reconfigures_with_fewer_and_more(void)
 		        .rx_queues = queues[i], .tx_queues = queues[i], .rx_desc = 64, .rss_types = RSS_UDP};
 
 		pair_up(&setup, &setup);
-		CHECK_SO_FAR();
 		CHECK(send_frames(port_a, queues[i] - 1, 64, FRAME_BYTES), "not sent with %u queues",
 		      queues[i]);
 		for (uint16_t queue = 0; queue < queues[i]; queue++)
@@ -128,7 +127,6 @@ static void one_port_closes_alone(void)
 	struct rte_mbuf *m;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_b, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_close(port_a), 0);
@@ -140,14 +138,13 @@ static void one_port_closes_alone(void)
 }
 
 const struct driver_case driver_configure_cases[] = {
-        {"configure: limits are reported", "", tells_its_limits},
-        {"configure: unsupported offloads are refused", "", refuses_offloads_it_lacks},
-        {"configure: unsupported modes are refused", "", refuses_modes_it_lacks},
-        {"configure: an MTU needs buffers or scattering", "", mtu_needs_buffers_or_scattering},
-        {"configure: a start without buffers fails and keeps none", "", start_fails_without_buffers},
-        {"configure: 1024 RX and TX queues within a second", "", many_queues_come_up_fast},
-        {"configure: again with fewer and more queues", "dma=copy", reconfigures_with_fewer_and_more},
-        {"configure: again with fewer and more queues", "dma=swap", reconfigures_with_fewer_and_more},
-        {"configure: one port closes, the other stays", "", one_port_closes_alone},
-        {NULL, NULL, NULL},
+        CASE(tells_its_limits, ""),
+        CASE(refuses_offloads_it_lacks, ""),
+        CASE(refuses_modes_it_lacks, ""),
+        CASE(mtu_needs_buffers_or_scattering, ""),
+        CASE(start_fails_without_buffers, ""),
+        CASE(many_queues_come_up_fast, ""),
+        CASE(reconfigures_with_fewer_and_more, "dma=copy", "dma=swap"),
+        CASE(one_port_closes_alone, ""),
+        {0},
 };

@@ -22,7 +22,6 @@
 static void frames_arrive_in_order(void)
 {
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
-	CHECK_SO_FAR();
 	for (unsigned int round = 0; round < 50; round++) {
 		const unsigned int count = 1 + round * 7 % 100;
 
@@ -46,7 +45,6 @@ static void frames_arrive_in_order(void)
 static void a_full_ring_misses_frames(void)
 {
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
-	CHECK_SO_FAR();
 	for (unsigned int round = 0; round < 10; round++) {
 		CHECK(send_frames(port_a, 0, RING + 5, FRAME_BYTES), "not sent");
 		CHECK_EQUAL(receive_all(port_b, 0), RING);
@@ -62,7 +60,6 @@ static void an_empty_mempool_loses_nothing(void)
 	unsigned int count = 0;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
-	CHECK_SO_FAR();
 	while ((taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
 		count++;
 	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES), "not sent");
@@ -140,7 +137,6 @@ static void the_mode_changes_between_starts(void)
 	unsigned int received = 0;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	for (unsigned int round = 0; round < 6; round++) {
 		const bool corec = round % 2 == 0;
 
@@ -170,7 +166,6 @@ static void a_core_does_not_halt_where_another_took(void)
 	struct rte_power_monitor_cond stale, now;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_get_monitor_addr(port_b, 0, &stale), 0);
 	for (unsigned int taken = 0; taken < RING; taken += 8) {
 		CHECK_EQUAL(stale.fn(*(const volatile uint64_t *)stale.addr, stale.opaque),
@@ -190,7 +185,6 @@ static void a_core_does_not_halt_where_another_took(void)
 static void polls_of_a_stopped_queue_find_nothing(void)
 {
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
-	CHECK_SO_FAR();
 	for (unsigned int round = 1; round <= 3; round++) {
 		struct rte_mbuf *m;
 
@@ -315,7 +309,6 @@ static void lcores_share_a_queue(void)
 	uint32_t sent;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
-	CHECK_SO_FAR();
 	begin_polling();
 	sent = send_numbered(0, FRAMES);
 	end_polling();
@@ -324,7 +317,6 @@ static void lcores_share_a_queue(void)
 	CHECK_EQUAL(sent, FRAMES);
 	CHECK_EQUAL(rte_eth_rx_descriptor_status(port_b, 0, RING - 1), RTE_ETH_RX_DESC_AVAIL);
 	check_seen(sent, sent - stats_of(port_b).imissed);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(stats_of(port_b).ipackets + stats_of(port_b).imissed, sent);
 	RTE_LCORE_FOREACH (lcore) {
 		const uint64_t *counter;
@@ -348,7 +340,6 @@ static void lcores_share_a_queue_and_few_buffers(void)
 	uint32_t sent;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING, .rx_pool = other_pool});
-	CHECK_SO_FAR();
 	while ((taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
 		count++;
 	rte_pktmbuf_free_bulk(taken + count - 40, 40);
@@ -368,7 +359,6 @@ static void a_port_stops_between_polls(void)
 	uint32_t sent = 0;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
-	CHECK_SO_FAR();
 	begin_polling();
 	for (unsigned int i = 0; i < STOPS; i++) {
 		sent += send_numbered(sent, FRAMES / STOPS);
@@ -385,22 +375,17 @@ static void a_port_stops_between_polls(void)
 }
 
 const struct driver_case driver_corec_cases[] = {
-        {"corec: frames arrive in order", "rx=corec", frames_arrive_in_order},
-        {"corec: frames arrive in order", "rx=corec,dma=swap", frames_arrive_in_order},
-        {"corec: a full ring misses frames", "rx=corec", a_full_ring_misses_frames},
-        {"corec: an empty mempool loses nothing", "rx=corec", an_empty_mempool_loses_nothing},
-        {"corec: unsupported configurations are refused", "rx=corec", what_it_cannot_is_refused},
-        {"corec: a start checks queues that were set up before", "", a_start_checks_what_was_set_up_before},
-        {"corec: a fed pair has no corec", "feed=infinite", a_fed_pair_has_no_corec},
-        {"corec: the mode changes between starts", "", the_mode_changes_between_starts},
-        {"corec: a core does not halt where another took", "rx=corec",
-         a_core_does_not_halt_where_another_took},
-        {"corec: polls of a stopped queue find nothing", "rx=corec", polls_of_a_stopped_queue_find_nothing},
-        {"corec: polls of a stopped queue find nothing", "", polls_of_a_stopped_queue_find_nothing},
-        {"corec: lcores share a queue", "rx=corec", lcores_share_a_queue},
-        {"corec: lcores share a queue", "rx=corec,dma=swap", lcores_share_a_queue},
-        {"corec: lcores share a queue and few buffers", "rx=corec", lcores_share_a_queue_and_few_buffers},
-        {"corec: a port stops between polls", "rx=corec", a_port_stops_between_polls},
-        {"corec: a port stops between polls", "rx=corec,dma=swap", a_port_stops_between_polls},
-        {NULL, NULL, NULL},
+        CASE(frames_arrive_in_order, "rx=corec", "rx=corec,dma=swap"),
+        CASE(a_full_ring_misses_frames, "rx=corec"),
+        CASE(an_empty_mempool_loses_nothing, "rx=corec"),
+        CASE(what_it_cannot_is_refused, "rx=corec"),
+        CASE(a_start_checks_what_was_set_up_before, ""),
+        CASE(a_fed_pair_has_no_corec, "feed=infinite"),
+        CASE(the_mode_changes_between_starts, ""),
+        CASE(a_core_does_not_halt_where_another_took, "rx=corec"),
+        CASE(polls_of_a_stopped_queue_find_nothing, "rx=corec", ""),
+        CASE(lcores_share_a_queue, "rx=corec", "rx=corec,dma=swap"),
+        CASE(lcores_share_a_queue_and_few_buffers, "rx=corec"),
+        CASE(a_port_stops_between_polls, "rx=corec", "rx=corec,dma=swap"),
+        {0},
 };

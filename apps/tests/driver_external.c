@@ -150,7 +150,6 @@ static void frames_arrive_whole_and_in_order(void)
 		uint32_t size = sizes[i % RTE_DIM(sizes)];
 
 		generate(port_a, 90, size);
-		CHECK_SO_FAR();
 		CHECK_EQUAL(poll_checked(port_a, 0, size, &check), 0);
 		CHECK_FRAMES(check, 90);
 		bytes += 90 * size;
@@ -166,7 +165,6 @@ static void missed_frames_are_counted(void)
 
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 64}), 0);
 	generate(port_a, 100, FRAME_BYTES);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(stats_of(port_a).ipackets, 64);
 	CHECK_EQUAL(stats_of(port_a).imissed, 36);
 	CHECK_EQUAL(receive_all(port_a, 0), 64);
@@ -247,14 +245,12 @@ static void rss_spreads_frames(void)
 	for (uint16_t queue = 0; queue < 4; queue++)
 		CHECK(rte_eth_rx_queue_count(port_a, queue) > 0, "queue %u has no frames", queue);
 	check_spread(4, key);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < KEY_BYTES; i++)
 		key[i] = (uint8_t)(key[i] + i);
 	conf.rss_hf = RSS_UDP;
 	CHECK_EQUAL(rte_eth_dev_rss_hash_update(port_a, &conf), 0);
 	generate(port_a, 200, FRAME_BYTES);
 	check_spread(4, key);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(reta); i++) {
 		reta[i].mask = UINT64_MAX;
 		for (unsigned int k = 0; k < RTE_ETH_RETA_GROUP_SIZE; k++)
@@ -495,7 +491,6 @@ static void forwarded_frames_are_read(void)
 	struct agent_check check;
 
 	pair_up(&(struct port_setup){.rx_desc = 128}, &(struct port_setup){.tx_desc = 128});
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < 20; i++) { /* several times round the ring */
 		generate(port_a, 100, LARGE_BYTES);
 		CHECK_EQUAL(forward(port_a, port_b), 100);
@@ -548,7 +543,6 @@ static void segments_are_read_as_one_frame(void)
 	rte_pktmbuf_free(whole);
 	CHECK(cut != NULL && cut->nb_segs == 15 && runt != NULL, "no frame");
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK(send_one(port_a, 0, cut), "not sent");
 	rte_pktmbuf_append(runt, 13);
 	CHECK(send_one(port_a, 0, runt), "a runt is taken, and counted");
@@ -651,7 +645,6 @@ static void come_back(unsigned int threads)
 	uint64_t forwarded;
 
 	pair_up(&two, &two);
-	CHECK_SO_FAR();
 	generator = generator_of(port_a, RUNNING_FRAMES, 200);
 	generator.interval_q16 = 0;
 	generator.stop = &stop_agent;
@@ -765,30 +758,27 @@ static void a_frame_behind_its_descriptor_is_seen(void)
 }
 
 const struct driver_case driver_external_cases[] = {
-        {"external: frames arrive whole and in order", "feed=external", frames_arrive_whole_and_in_order},
-        {"external: frames arrive whole and in order", "feed=external,rx=corec",
-         frames_arrive_whole_and_in_order},
-        {"external: missed frames are counted exactly", "feed=external", missed_frames_are_counted},
-        {"external: frames beyond the MTU are counted", "feed=external", frames_beyond_the_mtu_are_counted},
-        {"external: RSS spreads frames", "feed=external", rss_spreads_frames},
-        {"external: flows go to rings in turn", "feed=external", flows_go_to_rings_in_turn},
-        {"external: types and checksums are described", "feed=external", types_and_checksums_are_described},
-        {"external: a constant rate is kept", "feed=external", a_constant_rate_is_kept},
-        {"external: TAIL and HEAD wrap", "feed=external", counts_wrap},
-        {"external: the link needs one port only", "feed=external", link_needs_one_port_only},
-        {"external: the memzone goes with the pair", "feed=external", the_memzone_goes_with_the_pair},
-        {"external: what an agent cannot do is refused", "feed=external", what_an_agent_cannot_do_is_refused},
-        {"external: odd buffers are refused", "feed=external", odd_buffers_are_refused},
-        {"external: an agent that stays stops the stop", "feed=external", an_agent_that_stays_stops_the_stop},
-        {"external: forwarded frames are read", "feed=external", forwarded_frames_are_read},
-        {"external: a full TX ring takes no more", "feed=external", a_full_ring_takes_no_more},
-        {"external: segments are read as one frame", "feed=external", segments_are_read_as_one_frame},
-        {"external: segments are freed under FAST_FREE", "feed=external", segments_are_freed_fast},
-        {"external: all frames come back", "feed=external", all_frames_come_back},
-        {"external: all frames come back to one thread", "feed=external", all_frames_come_back_to_one_thread},
-        {"external: bad settings of an agent are named", "feed=external", bad_settings_are_named},
-        {"external: stops and starts lose no account", "feed=external", stops_and_starts_lose_no_account},
-        {"external: a frame behind its descriptor is seen", "feed=external",
-         a_frame_behind_its_descriptor_is_seen},
-        {NULL, NULL, NULL},
+        CASE(frames_arrive_whole_and_in_order, "feed=external", "feed=external,rx=corec"),
+        CASE(missed_frames_are_counted, "feed=external"),
+        CASE(frames_beyond_the_mtu_are_counted, "feed=external"),
+        CASE(rss_spreads_frames, "feed=external"),
+        CASE(flows_go_to_rings_in_turn, "feed=external"),
+        CASE(types_and_checksums_are_described, "feed=external"),
+        CASE(a_constant_rate_is_kept, "feed=external"),
+        CASE(counts_wrap, "feed=external"),
+        CASE(link_needs_one_port_only, "feed=external"),
+        CASE(the_memzone_goes_with_the_pair, "feed=external"),
+        CASE(what_an_agent_cannot_do_is_refused, "feed=external"),
+        CASE(odd_buffers_are_refused, "feed=external"),
+        CASE(an_agent_that_stays_stops_the_stop, "feed=external"),
+        CASE(forwarded_frames_are_read, "feed=external"),
+        CASE(a_full_ring_takes_no_more, "feed=external"),
+        CASE(segments_are_read_as_one_frame, "feed=external"),
+        CASE(segments_are_freed_fast, "feed=external"),
+        CASE(all_frames_come_back, "feed=external"),
+        CASE(all_frames_come_back_to_one_thread, "feed=external"),
+        CASE(bad_settings_are_named, "feed=external"),
+        CASE(stops_and_starts_lose_no_account, "feed=external"),
+        CASE(a_frame_behind_its_descriptor_is_seen, "feed=external"),
+        {0},
 };

@@ -58,9 +58,7 @@ static void every_queue_with_frames_is_rung(void)
 	unsigned int frames;
 
 	pair_up(&many, &one);
-	CHECK_SO_FAR();
 	wait_for(port_a);
-	CHECK_SO_FAR();
 	for (int i = 0; i < 3; i++) {
 		CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
 		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
@@ -80,9 +78,7 @@ static void every_queue_with_frames_has_an_event(void)
 	unsigned int frames;
 
 	pair_up(&many, &one);
-	CHECK_SO_FAR();
 	wait_by(port_a, true);
-	CHECK_SO_FAR();
 	for (int i = 0; i < 50; i++) {
 		CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
 		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
@@ -103,9 +99,7 @@ static void several_senders_write_no_events(void)
 	unsigned int frames;
 
 	pair_up(&many, &two);
-	CHECK_SO_FAR();
 	wait_by(port_a, true);
-	CHECK_SO_FAR();
 	for (uint16_t sender = 0; sender < 2; sender++) {
 		CHECK(send_frames(port_b, sender, 256, FRAME_BYTES), "not sent");
 		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
@@ -121,9 +115,7 @@ static void ring_the_only_queue(bool events)
 	unsigned int frames;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	wait_by(port_b, events);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(memory.set.events.posted > 0, events);
 	CHECK_EQUAL(serve(port_b, &frames), 1);
@@ -152,9 +144,7 @@ static void tell_of_what_an_empty_ring_misses(bool events)
 	uint32_t posted;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
-	CHECK_SO_FAR();
 	wait_by(port_b, events);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(qwait_next(&waiter), 0);
 	while (count < POOL_MBUFS && (taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
@@ -195,9 +185,7 @@ static void nobody_rings_who_was_not_asked(void)
 	unsigned int frames;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	wait_for(port_b);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(serve(port_b, &frames), 0);
@@ -212,9 +200,7 @@ static void a_ring_outlives_a_change_of_the_filter(void)
 	unsigned int frames;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	wait_for(port_b);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_a), 0);
@@ -232,9 +218,7 @@ static void queues_that_share_a_bell_ring_it(void)
 	unsigned int frames = 0;
 
 	pair_up(&many, &one);
-	CHECK_SO_FAR();
 	wait_for(port_a);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_notify(port_a, bells, SHARED), 0);
 	CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
 	for (uint32_t bell = 0; bell < SHARED; bell++)
@@ -249,7 +233,6 @@ static void queues_that_share_a_bell_ring_it(void)
 static void without_a_sender_nobody_rings(void)
 {
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_notify(port_a, bells, QUEUES), -ENOTSUP);
 	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 	CHECK_EQUAL(net_crossover_notify(port_a, bells, 0), -EINVAL);
@@ -257,17 +240,16 @@ static void without_a_sender_nobody_rings(void)
 }
 
 const struct driver_case driver_notify_cases[] = {
-        {"notify: every queue with frames is rung", "", every_queue_with_frames_is_rung},
-        {"notify: every queue with frames is rung, swap", "dma=swap", every_queue_with_frames_is_rung},
-        {"notify: every queue with frames has an event", "", every_queue_with_frames_has_an_event},
-        {"notify: several senders write no events", "", several_senders_write_no_events},
-        {"notify: the only queue is rung", "", the_only_queue_is_rung},
-        {"notify: the only queue has an event", "", the_only_queue_has_an_event},
-        {"notify: an empty ring is rung", "", an_empty_ring_is_rung},
-        {"notify: an empty ring has an event", "", an_empty_ring_has_an_event},
-        {"notify: senders ring only on request", "", nobody_rings_who_was_not_asked},
-        {"notify: a ring outlives a change of the filter", "", a_ring_outlives_a_change_of_the_filter},
-        {"notify: queues that share a bell ring it", "", queues_that_share_a_bell_ring_it},
-        {"notify: without a sender nobody rings", "feed=infinite", without_a_sender_nobody_rings},
-        {NULL, NULL, NULL},
+        CASE(every_queue_with_frames_is_rung, "", "dma=swap"),
+        CASE(every_queue_with_frames_has_an_event, ""),
+        CASE(several_senders_write_no_events, ""),
+        CASE(the_only_queue_is_rung, ""),
+        CASE(the_only_queue_has_an_event, ""),
+        CASE(an_empty_ring_is_rung, ""),
+        CASE(an_empty_ring_has_an_event, ""),
+        CASE(nobody_rings_who_was_not_asked, ""),
+        CASE(a_ring_outlives_a_change_of_the_filter, ""),
+        CASE(queues_that_share_a_bell_ring_it, ""),
+        CASE(without_a_sender_nobody_rings, "feed=infinite"),
+        {0},
 };

@@ -106,7 +106,6 @@ static void published_values_hold(void)
 	};
 
 	pair_up(NULL, &rss_port);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(values); i++) {
 		struct flow flow = values[i].flow;
 
@@ -129,7 +128,6 @@ static void hash_is_rte_softrss(void)
 
 	pair_up(NULL, &rss_port);
 	current_key(key);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < 2000; i++) {
 		struct flow flow = {.protocol = i % 3 == 0   ? IPPROTO_TCP
 		                                : i % 3 == 1 ? IPPROTO_UDP
@@ -183,7 +181,6 @@ static void ipv6_is_hashed(void)
 
 	pair_up(NULL, &rss_port);
 	current_key(key);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < 300; i++) {
 		bool ports = i % 3 != 2;
 		struct rte_ipv6_tuple tuple;
@@ -211,7 +208,6 @@ static void other_frames_have_no_hash(void)
 
 	udp_only.rss_types = RTE_ETH_RSS_NONFRAG_IPV4_UDP;
 	pair_up(NULL, &udp_only);
-	CHECK_SO_FAR();
 	m = route(ipv4_frame(&tcp), QUEUES, &queue);
 	CHECK(m != NULL && queue == 0 && m->ol_flags == 0, "TCP was hashed though only UDP is on");
 	rte_pktmbuf_free(m);
@@ -230,7 +226,6 @@ static void broken_headers_do_no_harm(void)
 	uint16_t queue;
 
 	pair_up(NULL, &rss_port);
-	CHECK_SO_FAR();
 	for (uint16_t length = 14; length < 46; length++) {
 		struct rte_mbuf *m = ipv4_frame(&flow);
 
@@ -254,7 +249,6 @@ static void headers_may_lie_in_segments(void)
 	rte_pktmbuf_free(whole);
 	pair_up(&sender, &rss_port);
 	current_key(key);
-	CHECK_SO_FAR();
 	m = route(cut, QUEUES, &queue);
 	CHECK(m != NULL, "did not arrive");
 	CHECK_EQUAL(m->hash.rss, expected_hash(&flow, key, true));
@@ -268,7 +262,6 @@ static void key_changes_while_running(void)
 	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES, .rss_hf = RSS_UDP};
 
 	pair_up(NULL, &rss_port);
-	CHECK_SO_FAR();
 	for (unsigned int round = 0; round < 5; round++) {
 		struct rte_mbuf *m;
 		uint16_t queue;
@@ -298,7 +291,6 @@ static void reta_steers(void)
 	unsigned int on_five = 0;
 
 	pair_up(NULL, &rss_port);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RETA_GROUPS; i++) {
 		reta[i].mask = UINT64_MAX;
 		for (unsigned int j = 0; j < RTE_ETH_RETA_GROUP_SIZE; j++)
@@ -324,7 +316,6 @@ static void reta_is_checked(void)
 	struct rte_eth_rss_reta_entry64 reta[RETA_GROUPS] = {{.mask = 1, .reta = {QUEUES}}};
 
 	pair_up(NULL, &rss_port);
-	CHECK_SO_FAR();
 	CHECK(rte_eth_dev_rss_reta_update(port_b, reta, RETA_SIZE) < 0,
 	      "a queue that is not there was taken");
 	reta[0].reta[0] = QUEUES - 1;
@@ -338,7 +329,6 @@ static void without_rss_all_goes_to_queue_0(void)
 	struct port_setup plain = {.rx_queues = 4};
 
 	pair_up(NULL, &plain);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	for (uint16_t queue = 1; queue < 4; queue++)
 		CHECK_EQUAL(receive_all(port_b, queue), 0);
@@ -355,7 +345,6 @@ static void hash_only_where_asked(void)
 	quiet.rx_offloads = 0;
 	single.rx_queues = 1;
 	pair_up(&single, &quiet);
-	CHECK_SO_FAR();
 	m = route(ipv4_frame(&flow), QUEUES, &queue);
 	CHECK(m != NULL && m->ol_flags == 0, "an unrequested hash");
 	rte_pktmbuf_free(m);
@@ -376,7 +365,6 @@ static void all_1024_queues_are_reached(void)
 	many.rx_pool = large;
 	many.mtu = 100;
 	pair_up(NULL, &many);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 20000, FRAME_BYTES), "not sent");
 	for (uint16_t queue = 0; queue < RTE_MAX_QUEUES_PER_PORT; queue++) {
 		unsigned int got = receive_all(port_b, queue);
@@ -442,13 +430,11 @@ static void mixed_bursts_keep_their_order(void)
 		setup.rx_queues = queues;
 		setup.rx_desc = 704; /* 1000 frames for two queues at least, and all in one pool */
 		pair_up(NULL, &setup);
-		CHECK_SO_FAR();
 		CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
 		CHECK_EQUAL(rte_eth_macaddr_get(port_b, &own), 0);
 		CHECK(send_mixed(flows, other, &own), "not sent");
 		for (uint16_t queue = 0; queue < queues; queue++) {
 			check_queue(queue, queues, flows, &total);
-			CHECK_SO_FAR();
 		}
 		CHECK_EQUAL(total, flows - (flows + other - 1) / other);
 		CHECK_EQUAL(xstat_of(port_b, "rx_filtered_packets"), (flows + other - 1) / other);
@@ -486,21 +472,19 @@ static void no_byte_behind_a_short_frame_is_read(void)
 }
 
 const struct driver_case driver_rss_cases[] = {
-        {"rss: the published values hold", "", published_values_hold},
-        {"rss: the hash is rte_softrss's", "dma=copy", hash_is_rte_softrss},
-        {"rss: the hash is rte_softrss's", "dma=swap", hash_is_rte_softrss},
-        {"rss: IPv6", "", ipv6_is_hashed},
-        {"rss: disabled types have no hash", "", other_frames_have_no_hash},
-        {"rss: broken headers do no harm", "", broken_headers_do_no_harm},
-        {"rss: headers may lie in segments", "", headers_may_lie_in_segments},
-        {"rss: the key changes while running", "", key_changes_while_running},
-        {"rss: the RETA steers", "", reta_steers},
-        {"rss: the RETA is checked", "", reta_is_checked},
-        {"rss: without RSS all frames go to queue 0", "", without_rss_all_goes_to_queue_0},
-        {"rss: a hash is filled in only on request", "", hash_only_where_asked},
-        {"rss: mixed bursts keep their order", "dma=copy", mixed_bursts_keep_their_order},
-        {"rss: mixed bursts keep their order", "dma=swap", mixed_bursts_keep_their_order},
-        {"rss: all 1024 queues are reached", "", all_1024_queues_are_reached},
-        {"rss: no byte behind a short frame is read", "", no_byte_behind_a_short_frame_is_read},
-        {NULL, NULL, NULL},
+        CASE(published_values_hold, ""),
+        CASE(hash_is_rte_softrss, "dma=copy", "dma=swap"),
+        CASE(ipv6_is_hashed, ""),
+        CASE(other_frames_have_no_hash, ""),
+        CASE(broken_headers_do_no_harm, ""),
+        CASE(headers_may_lie_in_segments, ""),
+        CASE(key_changes_while_running, ""),
+        CASE(reta_steers, ""),
+        CASE(reta_is_checked, ""),
+        CASE(without_rss_all_goes_to_queue_0, ""),
+        CASE(hash_only_where_asked, ""),
+        CASE(mixed_bursts_keep_their_order, "dma=copy", "dma=swap"),
+        CASE(all_1024_queues_are_reached, ""),
+        CASE(no_byte_behind_a_short_frame_is_read, ""),
+        {0},
 };

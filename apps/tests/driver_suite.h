@@ -25,9 +25,17 @@
 
 struct driver_case {
 	const char *name;
-	const char *devargs;
 	void (*run)(void);
+	const char *devargs[4]; /* runs with each of these; ends with NULL */
 };
+
+#define CASE(run, ...)                                                                                       \
+	{                                                                                                    \
+		#run, run,                                                                                   \
+		{                                                                                            \
+			__VA_ARGS__                                                                          \
+		}                                                                                            \
+	}
 
 /* A list of cases; ends with a NULL name. */
 extern const struct driver_case driver_configure_cases[], driver_corec_cases[], driver_describe_cases[],
@@ -39,31 +47,21 @@ extern const struct driver_case driver_configure_cases[], driver_corec_cases[], 
 extern uint16_t port_a, port_b;
 extern struct rte_mempool *pool, *small_pool, *other_pool;
 
-void driver_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-bool driver_case_failed(void);
+/* Prints what is wrong and ends the case. On the main lcore only. */
+_Noreturn void driver_fail(const char *file, int line, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
-/* Leaves the function at the first thing that is wrong. */
 #define CHECK(condition, ...)                                                                                \
 	do {                                                                                                 \
-		if (!(condition)) {                                                                          \
+		if (!(condition))                                                                            \
 			driver_fail(__FILE__, __LINE__, #condition "; " __VA_ARGS__);                        \
-			return;                                                                              \
-		}                                                                                            \
 	} while (0)
 #define CHECK_EQUAL(left, right)                                                                             \
 	do {                                                                                                 \
 		long long left_ = (long long)(left), right_ = (long long)(right);                            \
-		if (left_ != right_) {                                                                       \
+		if (left_ != right_)                                                                         \
 			driver_fail(__FILE__, __LINE__, "%s is %lld, %s is %lld", #left, left_, #right,      \
 			            right_);                                                                 \
-			return;                                                                              \
-		}                                                                                            \
-	} while (0)
-/* After a helper that checks things itself. */
-#define CHECK_SO_FAR()                                                                                       \
-	do {                                                                                                 \
-		if (driver_case_failed())                                                                    \
-			return;                                                                              \
 	} while (0)
 
 /* How to set up a port; zero means: 1 queue, 512 descriptors, `pool`, MTU 1500. */

@@ -120,7 +120,6 @@ static void send_and_receive_in_order(void)
 static void senders_share_a_queue(void)
 {
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
 	send_and_receive_in_order();
 }
 
@@ -128,7 +127,6 @@ static void senders_share_a_queue(void)
 static void senders_share_a_small_ring(void)
 {
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
-	CHECK_SO_FAR();
 	send_and_receive_in_order();
 }
 
@@ -138,7 +136,6 @@ static void a_second_sender_comes_later(void)
 	struct rte_eth_conf conf = {0};
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, SENDERS, &conf), 0);
 	for (uint16_t queue = 1; queue < SENDERS; queue++)
@@ -173,7 +170,6 @@ static void a_second_sender_comes_and_goes(void)
 	bool right = true;
 
 	pair_up(&a, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 1), 0);
 	launch_senders(true);
 	for (uint32_t round = 0; round < 200 && right; round++) {
@@ -206,7 +202,6 @@ static void a_ring_is_assigned_under_traffic(void)
 	bool right = true;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
 	launch_senders(true);
 	for (uint32_t round = 0; round < 200 && right; round++) {
 		CHECK_EQUAL(assign(round % 2 ? 0 : UINT16_MAX), 0);
@@ -243,7 +238,6 @@ static void an_assigned_ring_has_one_sender(void)
 	struct rte_eth_rss_conf conf = {.rss_hf = RSS_UDP};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rss_types = RSS_UDP});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(missed_of_both(), 0);
 	CHECK_EQUAL(assign(0), 0);
 	CHECK_EQUAL(missed_of_both(), 10);
@@ -270,7 +264,6 @@ static void impossible_assignments_are_refused(void)
 	const uint16_t senders[] = {0, 1, SENDERS};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(assign(SENDERS), -EINVAL);
 	CHECK_EQUAL(net_crossover_assign(port_b, port_a, senders, 2), -EINVAL);
 	CHECK_EQUAL(net_crossover_assign(port_b, port_b, senders, 1), -ENOTSUP);
@@ -288,7 +281,6 @@ static void scattered_frames_meet_plain_ones(void)
 	unsigned int scattered = 0, plain = 0;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &b);
-	CHECK_SO_FAR();
 	launch_senders(true);
 	/* Most find the ring full; where the host takes a core away, nearly all do. */
 	for (uint32_t round = 0; round < 3000 || (scattered <= 100 && round < 300000); round++) {
@@ -318,7 +310,6 @@ static void ports_stop_under_traffic(void)
 	struct rte_eth_stats stats;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
-	CHECK_SO_FAR();
 	launch_senders(false);
 	for (unsigned int i = 0; i < 40; i++) {
 		receive_all(port_b, 0);
@@ -339,7 +330,6 @@ static void ports_stop_under_traffic(void)
 static void share_buffer_pools(enum net_crossover_buffers buffers, uint16_t buffer_pool)
 {
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 	CHECK_EQUAL(net_crossover_rx_buffers(port_b, buffers, buffer_pool), 0);
 	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
@@ -374,7 +364,6 @@ static void rx_modes_change_under_traffic(void)
 	bool right = true;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
-	CHECK_SO_FAR();
 	launch_senders(false);
 	for (unsigned int i = 0; i < 40 && right; i++) {
 		for (unsigned int poll = 0; poll < 20; poll++)
@@ -425,7 +414,6 @@ static void queues_stop_under_traffic(void)
 	struct rte_eth_stats stats;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	launch_senders(true);
 	for (unsigned int i = 0; i < 100; i++) {
 		received += receive_all(port_b, 0);
@@ -447,7 +435,6 @@ static void rss_changes_under_traffic(void)
 	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = sizeof(key), .rss_hf = RSS_UDP};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &b);
-	CHECK_SO_FAR();
 	launch_senders(false);
 	for (unsigned int i = 0; i < 100; i++) {
 		for (unsigned int j = 0; j < sizeof(key); j++)
@@ -489,7 +476,6 @@ static void accounts_never_shrink(void)
 	uint64_t before = 0, now = 0;
 
 	pair_up(NULL, &(struct port_setup){.mtu = 1000});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eal_remote_launch(set_up_again_and_again, NULL, lcore), 0);
 	while (now >= before && rte_eal_get_lcore_state(lcore) == RUNNING) {
 		before = now;
@@ -551,14 +537,11 @@ static void a_failed_stop_leaves_a_queue_as_it_was(void)
 	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	catch_sender(lcore);
-	CHECK_SO_FAR();
 	log_begin();
 	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), -EBUSY);
 	CHECK(strstr(log_end(), "stays inside a burst") != NULL, "no word about the sender");
 	release_sender(lcore);
-	CHECK_SO_FAR();
 	receive_all(port_b, 0);
 	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(receive_all(port_b, 0), 5);
@@ -574,14 +557,11 @@ static void a_failed_stop_leaves_a_port_as_it_was(void)
 	uint64_t received;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	catch_sender(lcore);
-	CHECK_SO_FAR();
 	log_begin();
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), -EBUSY);
 	log_end();
 	release_sender(lcore);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_link_get_nowait(port_a, &link), 0);
 	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_UP);
 	received = stats_of(port_b).ipackets;
@@ -594,33 +574,23 @@ static void a_failed_stop_leaves_a_port_as_it_was(void)
 }
 
 const struct driver_case driver_threads_cases[] = {
-        {"threads: two senders share an RX queue", "dma=copy", senders_share_a_queue},
-        {"threads: two senders share an RX queue", "dma=swap", senders_share_a_queue},
-        {"threads: two senders share a small ring", "dma=copy", senders_share_a_small_ring},
-        {"threads: two senders share a small ring", "dma=swap", senders_share_a_small_ring},
-        {"threads: a second sender comes later", "dma=copy", a_second_sender_comes_later},
-        {"threads: a second sender comes later", "dma=swap", a_second_sender_comes_later},
-        {"threads: a second sender comes and goes", "dma=copy", a_second_sender_comes_and_goes},
-        {"threads: a second sender comes and goes", "dma=swap", a_second_sender_comes_and_goes},
-        {"threads: a ring is assigned under traffic", "dma=copy", a_ring_is_assigned_under_traffic},
-        {"threads: a ring is assigned under traffic", "dma=swap", a_ring_is_assigned_under_traffic},
-        {"threads: an assigned ring has one sender", "dma=copy", an_assigned_ring_has_one_sender},
-        {"threads: an assigned ring has one sender", "dma=swap", an_assigned_ring_has_one_sender},
-        {"threads: impossible assignments are refused", "", impossible_assignments_are_refused},
-        {"threads: scattered frames meet plain ones", "dma=copy", scattered_frames_meet_plain_ones},
-        {"threads: scattered frames meet plain ones", "dma=swap", scattered_frames_meet_plain_ones},
-        {"threads: accounts never shrink", "", accounts_never_shrink},
-        {"threads: a failed stop leaves a queue as it was", "", a_failed_stop_leaves_a_queue_as_it_was},
-        {"threads: a failed stop leaves a port as it was", "", a_failed_stop_leaves_a_port_as_it_was},
-        {"threads: two senders share a buffer pool", "dma=copy", senders_share_a_buffer_pool},
-        {"threads: two senders take from buffer pools", "dma=copy", senders_take_from_buffer_pools},
-        {"threads: RX modes change under traffic", "dma=copy", rx_modes_change_under_traffic},
-        {"buffer pools: unsupported configurations are refused", "dma=copy",
-         what_buffer_pools_cannot_is_refused},
-        {"threads: a port stops under traffic", "dma=copy", ports_stop_under_traffic},
-        {"threads: a port stops under traffic", "dma=swap", ports_stop_under_traffic},
-        {"threads: a queue stops under traffic", "dma=copy", queues_stop_under_traffic},
-        {"threads: a queue stops under traffic", "dma=swap", queues_stop_under_traffic},
-        {"threads: RSS and filters change under traffic", "", rss_changes_under_traffic},
-        {NULL, NULL, NULL},
+        CASE(senders_share_a_queue, "dma=copy", "dma=swap"),
+        CASE(senders_share_a_small_ring, "dma=copy", "dma=swap"),
+        CASE(a_second_sender_comes_later, "dma=copy", "dma=swap"),
+        CASE(a_second_sender_comes_and_goes, "dma=copy", "dma=swap"),
+        CASE(a_ring_is_assigned_under_traffic, "dma=copy", "dma=swap"),
+        CASE(an_assigned_ring_has_one_sender, "dma=copy", "dma=swap"),
+        CASE(impossible_assignments_are_refused, ""),
+        CASE(scattered_frames_meet_plain_ones, "dma=copy", "dma=swap"),
+        CASE(accounts_never_shrink, ""),
+        CASE(a_failed_stop_leaves_a_queue_as_it_was, ""),
+        CASE(a_failed_stop_leaves_a_port_as_it_was, ""),
+        CASE(senders_share_a_buffer_pool, "dma=copy"),
+        CASE(senders_take_from_buffer_pools, "dma=copy"),
+        CASE(rx_modes_change_under_traffic, "dma=copy"),
+        CASE(what_buffer_pools_cannot_is_refused, "dma=copy"),
+        CASE(ports_stop_under_traffic, "dma=copy", "dma=swap"),
+        CASE(queues_stop_under_traffic, "dma=copy", "dma=swap"),
+        CASE(rss_changes_under_traffic, ""),
+        {0},
 };

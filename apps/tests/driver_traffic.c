@@ -15,7 +15,6 @@ static void frames_arrive_whole(void)
 	static const uint32_t sizes[] = {14, 42, 60, 61, 63, 64, 65, 127, 128, 129, 511, 1500, 1514};
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
 		struct rte_mbuf *sent = frame_make(pool, sizes[i], i), *m;
 
@@ -41,7 +40,6 @@ static void order_holds_round_the_rings(void)
 	uint32_t next = 0;
 
 	pair_up(&small, &small);
-	CHECK_SO_FAR();
 	for (uint32_t round = 0; round < 500; round++) {
 		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
 			burst[i] = frame_make(pool, FRAME_BYTES, round * RTE_DIM(burst) + i);
@@ -62,7 +60,6 @@ static void large_bursts_are_taken(void)
 	struct rte_mbuf *burst[300];
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < RTE_DIM(burst); i++)
 		burst[i] = frame_make(pool, FRAME_BYTES, i);
 	CHECK_EQUAL(rte_eth_tx_burst(port_a, 0, burst, RTE_DIM(burst)), RTE_DIM(burst));
@@ -81,7 +78,6 @@ static void segments_are_gathered(void)
 	} cuts[] = {{60, 14, 20}, {200, 1, 1}, {1000, 13, 77}, {1514, 60, 1454}, {1500, 700, 900}};
 
 	pair_up(&jumbo, NULL);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(cuts); i++) {
 		struct rte_mbuf *whole = frame_make(pool, cuts[i].frame, i);
 		struct rte_mbuf *cut = frame_cut(whole, cuts[i].first, cuts[i].rest), *m;
@@ -103,7 +99,6 @@ static void send_segments_fast(bool received)
 
 	fast.tx_offloads |= RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	pair_up(&fast, NULL);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < 500; i++) {
 		struct rte_mbuf *whole = frame_make(pool, 300, i), *cut = frame_cut(whole, 50, 100);
 
@@ -139,7 +134,6 @@ static void long_frames_are_scattered(void)
 
 	receiver.rx_pool = small_pool;
 	pair_up(&sender, &receiver);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
 		struct rte_mbuf *m;
 
@@ -162,7 +156,6 @@ static void gathers_and_scatters_at_once(void)
 	receiver.rx_pool = small_pool;
 	receiver.rx_desc = 64;
 	pair_up(&jumbo, &receiver);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < 200; i++) {
 		struct rte_mbuf *whole = frame_make(pool, 1400, i), *cut = frame_cut(whole, 333, 333), *m;
 
@@ -185,7 +178,6 @@ static void half_a_frame_is_missed_whole(void)
 	receiver.rx_pool = small_pool;
 	receiver.rx_desc = 64;
 	pair_up(&jumbo, &receiver);
-	CHECK_SO_FAR();
 	/* 10 frames of 6 buffers take 60 of 64 descriptors; the eleventh does not fit, a short one does. */
 	CHECK(send_frames(port_a, 0, 11, 1400), "not sent");
 	CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
@@ -200,7 +192,6 @@ static void missed_frames_are_counted(void)
 	struct rte_eth_stats stats;
 
 	pair_up(NULL, &small);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 1000, FRAME_BYTES), "not sent");
 	stats = stats_of(port_b);
 	CHECK_EQUAL(stats.ipackets, 128);
@@ -216,7 +207,6 @@ static void missed_frames_are_counted(void)
 static void wrong_lengths_are_counted(void)
 {
 	pair_up(&jumbo, &(struct port_setup){.mtu = 1000});
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 3, 1018), "not sent");
 	CHECK(send_frames(port_a, 0, 4, 1019), "not sent");
 	CHECK(send_frames(port_a, 0, 5, 13), "not taken");
@@ -247,7 +237,6 @@ static void failed_refills_are_counted(void)
 	unsigned int count;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_refill_failures(port_b, 0, &failures), 0);
 	count = drain_pool(other_pool, taken, POOL_MBUFS);
 	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES), "not sent");
@@ -286,7 +275,6 @@ static void refill_counter_is_checked(void)
 static void sent_mbufs_wait_for_cleanup(void)
 {
 	pair_up(&(struct port_setup){.tx_desc = 256, .tx_free_thresh = 32}, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 0);
 	CHECK(send_frames(port_a, 0, 32, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(receive_all(port_b, 0), 32);
@@ -301,7 +289,6 @@ static void threshold_holds_sent_mbufs(void)
 	unsigned int posted;
 
 	pair_up(&(struct port_setup){.tx_desc = 256, .tx_free_thresh = 32}, NULL);
-	CHECK_SO_FAR();
 	posted = rte_mempool_in_use_count(pool);
 	for (unsigned int i = 0; i < 20; i++) {
 		CHECK(send_frames(port_a, 0, 32, FRAME_BYTES), "not sent");
@@ -314,33 +301,20 @@ static void threshold_holds_sent_mbufs(void)
 }
 
 const struct driver_case driver_traffic_cases[] = {
-        {"traffic: frames arrive whole", "dma=copy", frames_arrive_whole},
-        {"traffic: frames arrive whole", "dma=swap", frames_arrive_whole},
-        {"traffic: order holds round the rings", "dma=copy", order_holds_round_the_rings},
-        {"traffic: order holds round the rings", "dma=swap", order_holds_round_the_rings},
-        {"traffic: bursts of 300 and of none", "dma=copy", large_bursts_are_taken},
-        {"traffic: bursts of 300 and of none", "dma=swap", large_bursts_are_taken},
-        {"traffic: segments are gathered", "dma=copy", segments_are_gathered},
-        {"traffic: segments are gathered", "dma=swap", segments_are_gathered},
-        {"traffic: segments are freed under FAST_FREE", "dma=copy", segments_are_freed_fast},
-        {"traffic: segments are freed under FAST_FREE", "dma=swap", segments_are_freed_fast},
-        {"traffic: missed segments are freed under FAST_FREE", "dma=copy", missed_segments_are_freed_fast},
-        {"traffic: missed segments are freed under FAST_FREE", "dma=swap", missed_segments_are_freed_fast},
-        {"traffic: missed segments are freed under FAST_FREE", "feed=infinite",
-         missed_segments_are_freed_fast},
-        {"traffic: long frames are scattered", "dma=copy", long_frames_are_scattered},
-        {"traffic: long frames are scattered", "dma=swap", long_frames_are_scattered},
-        {"traffic: segments in, several buffers out", "dma=copy", gathers_and_scatters_at_once},
-        {"traffic: segments in, several buffers out", "dma=swap", gathers_and_scatters_at_once},
-        {"traffic: a frame without room for all of it is missed", "", half_a_frame_is_missed_whole},
-        {"traffic: missed frames are counted exactly", "dma=copy", missed_frames_are_counted},
-        {"traffic: missed frames are counted exactly", "dma=swap", missed_frames_are_counted},
-        {"traffic: runts and frames beyond the MTU are counted", "dma=copy", wrong_lengths_are_counted},
-        {"traffic: runts and frames beyond the MTU are counted", "dma=swap", wrong_lengths_are_counted},
-        {"traffic: failed refills are counted exactly", "dma=copy", failed_refills_are_counted},
-        {"traffic: failed refills are counted exactly", "dma=swap", failed_refills_are_counted},
-        {"traffic: the refill counter is for queues that exist", "", refill_counter_is_checked},
-        {"traffic: sent mbufs wait for tx_done_cleanup", "", sent_mbufs_wait_for_cleanup},
-        {"traffic: tx_free_thresh holds sent mbufs", "", threshold_holds_sent_mbufs},
-        {NULL, NULL, NULL},
+        CASE(frames_arrive_whole, "dma=copy", "dma=swap"),
+        CASE(order_holds_round_the_rings, "dma=copy", "dma=swap"),
+        CASE(large_bursts_are_taken, "dma=copy", "dma=swap"),
+        CASE(segments_are_gathered, "dma=copy", "dma=swap"),
+        CASE(segments_are_freed_fast, "dma=copy", "dma=swap"),
+        CASE(missed_segments_are_freed_fast, "dma=copy", "dma=swap", "feed=infinite"),
+        CASE(long_frames_are_scattered, "dma=copy", "dma=swap"),
+        CASE(gathers_and_scatters_at_once, "dma=copy", "dma=swap"),
+        CASE(half_a_frame_is_missed_whole, ""),
+        CASE(missed_frames_are_counted, "dma=copy", "dma=swap"),
+        CASE(wrong_lengths_are_counted, "dma=copy", "dma=swap"),
+        CASE(failed_refills_are_counted, "dma=copy", "dma=swap"),
+        CASE(refill_counter_is_checked, ""),
+        CASE(sent_mbufs_wait_for_cleanup, ""),
+        CASE(threshold_holds_sent_mbufs, ""),
+        {0},
 };
