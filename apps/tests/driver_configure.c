@@ -72,14 +72,11 @@ static void mtu_needs_buffers_or_scattering(void)
 
 static void start_fails_without_buffers(void)
 {
-	struct rte_eth_link link;
-
 	/* 4 x 4096 descriptors want twice what the pool has. */
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_queues = 4, .rx_desc = 4096}), -ENOMEM);
 	CHECK(rte_mempool_full(pool), "a start that failed keeps %u mbufs", rte_mempool_in_use_count(pool));
 	CHECK_EQUAL(port_up(port_b, NULL), 0);
-	CHECK_EQUAL(rte_eth_link_get_nowait(port_b, &link), 0);
-	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_DOWN);
+	CHECK(link_is(port_b, RTE_ETH_LINK_DOWN), "carrier with one port");
 }
 
 static void many_queues_come_up_fast(void)
@@ -123,15 +120,13 @@ static void reconfigures_with_fewer_and_more(void)
 
 static void one_port_closes_alone(void)
 {
-	struct rte_eth_link link;
 	struct rte_mbuf *m;
 
 	pair_up(NULL, NULL);
 	CHECK(send_frames(port_b, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_close(port_a), 0);
-	CHECK_EQUAL(rte_eth_link_get_nowait(port_b, &link), 0);
-	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_DOWN);
+	CHECK(link_is(port_b, RTE_ETH_LINK_DOWN), "carrier with one port");
 	m = frame_make(pool, FRAME_BYTES, 0);
 	CHECK(!send_one(port_b, 0, m), "sent towards a port that is gone");
 	CHECK_EQUAL(stats_of(port_b).opackets, 100);

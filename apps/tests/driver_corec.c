@@ -14,7 +14,6 @@
 #include "driver_suite.h"
 
 #define FRAMES     200000u
-#define LIMIT_S    60
 #define RING       128
 #define STOPS      30u
 #define MAX_FRAMES (1u << 24)
@@ -57,11 +56,10 @@ static void an_empty_mempool_loses_nothing(void)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
 	const uint64_t *lost;
-	unsigned int count = 0;
+	unsigned int count;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
-	while ((taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
-		count++;
+	count = pool_drain(other_pool, taken);
 	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES), "not sent");
 	for (unsigned int poll = 0; poll < 3; poll++)
 		CHECK(receive_one(port_b, 0) == NULL, "a frame without a buffer in exchange");
@@ -90,9 +88,8 @@ static void what_it_cannot_is_refused(void)
 
 	CHECK_EQUAL(rte_eth_dev_info_get(port_b, &info), 0);
 	CHECK_EQUAL(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER, 0);
-	log_begin();
-	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 192}), -EINVAL);
-	CHECK(strstr(log_end(), "192 descriptors are not a power of two") != NULL, "no reason");
+	CHECK_LOGGED(port_up(port_b, &(struct port_setup){.rx_desc = 192}), -EINVAL,
+	             "192 descriptors are not a power of two");
 	CHECK_EQUAL(port_up(port_b, NULL), 0);
 	CHECK_EQUAL(net_crossover_race_lost(port_b, 0, 0, &lost), 0);
 	CHECK_EQUAL(net_crossover_race_lost(port_b, 1, 0, &lost), -EINVAL);
@@ -106,17 +103,13 @@ static void a_start_checks_what_was_set_up_before(void)
 {
 	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 192, .leave_stopped = true}), 0);
 	CHECK_EQUAL(net_crossover_rx_corec(port_b, true), 0);
-	log_begin();
-	CHECK_EQUAL(rte_eth_dev_start(port_b), -EINVAL);
-	CHECK(strstr(log_end(), "192 descriptors") != NULL, "no reason");
+	CHECK_LOGGED(rte_eth_dev_start(port_b), -EINVAL, "192 descriptors");
 	CHECK_EQUAL(net_crossover_rx_corec(port_b, false), 0);
 	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER,
 	                                                 .leave_stopped = true}),
 	            0);
 	CHECK_EQUAL(net_crossover_rx_corec(port_b, true), 0);
-	log_begin();
-	CHECK_EQUAL(rte_eth_dev_start(port_b), -EINVAL);
-	CHECK(strstr(log_end(), "RTE_ETH_RX_OFFLOAD_SCATTER") != NULL, "no reason");
+	CHECK_LOGGED(rte_eth_dev_start(port_b), -EINVAL, "RTE_ETH_RX_OFFLOAD_SCATTER");
 }
 
 static void a_fed_pair_has_no_corec(void)
@@ -207,24 +200,12 @@ static void polls_of_a_stopped_queue_find_nothing(void)
 /* How often each number came; written by all pollers. */
 static _Atomic uint8_t *seen;
 static atomic_uint received_total, damaged_total;
-static atomic_bool stop_polling;
-
-static void number_frame(struct rte_mbuf *m, uint32_t n)
-{
-	uint32_t *data = (uint32_t *)rte_pktmbuf_append(m, FRAME_BYTES);
-
-	for (unsigned int word = 0; word < FRAME_BYTES / 4; word++)
-		data[word] = n;
-}
 
 static bool note_frame(const struct rte_mbuf *m)
 {
-	const uint32_t *data = rte_pktmbuf_mtod(m, const uint32_t *);
-	bool right = data[0] < MAX_FRAMES && m->pkt_len == FRAME_BYTES && m->nb_segs == 1;
+	const uint32_t number = number_of(m);
 
-	for (unsigned int word = 1; word < FRAME_BYTES / 4; word++)
-		right = right && data[word] == data[0];
-	return right && atomic_fetch_add(&seen[data[0]], 1) == 0;
+	return number < MAX_FRAMES && atomic_fetch_add(&seen[number], 1) == 0;
 }
 
 static unsigned int poll_once(void)
@@ -243,7 +224,7 @@ static unsigned int poll_once(void)
 
 static int poller(void *argument __rte_unused)
 {
-	while (!atomic_load(&stop_polling))
+	while (!lcores_stop())
 		poll_once();
 	return 0;
 }
@@ -253,37 +234,7 @@ static void begin_polling(void)
 	seen = calloc(MAX_FRAMES, sizeof(*seen));
 	atomic_store(&received_total, 0);
 	atomic_store(&damaged_total, 0);
-	atomic_store(&stop_polling, false);
 	rte_eal_mp_remote_launch(poller, NULL, SKIP_MAIN);
-}
-
-static void end_polling(void)
-{
-	atomic_store(&stop_polling, true);
-	rte_eal_mp_wait_lcore();
-}
-
-/* Sends frames numbered from 'from' on; returns how many were sent. */
-static uint32_t send_numbered(uint32_t from, uint32_t count)
-{
-	const uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
-	uint32_t n = 0;
-
-	while (n < count && rte_get_tsc_cycles() < limit) {
-		struct rte_mbuf *burst[8];
-		uint16_t sent;
-
-		if (rte_pktmbuf_alloc_bulk(pool, burst, RTE_DIM(burst)) != 0) {
-			rte_pause();
-			continue;
-		}
-		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
-			number_frame(burst[i], from + n + i);
-		sent = rte_eth_tx_burst(port_a, 0, burst, RTE_DIM(burst));
-		rte_pktmbuf_free_bulk(burst + sent, RTE_DIM(burst) - sent);
-		n += sent;
-	}
-	return n;
 }
 
 static void check_seen(uint32_t numbers, uint64_t expected)
@@ -310,8 +261,8 @@ static void lcores_share_a_queue(void)
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
 	begin_polling();
-	sent = send_numbered(0, FRAMES);
-	end_polling();
+	sent = send_numbered(port_a, 0, 0, FRAMES);
+	join_lcores();
 	while (poll_once() > 0)
 		;
 	CHECK_EQUAL(sent, FRAMES);
@@ -336,17 +287,16 @@ static void lcores_share_a_queue(void)
 static void lcores_share_a_queue_and_few_buffers(void)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
-	unsigned int count = 0;
+	unsigned int count;
 	uint32_t sent;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING, .rx_pool = other_pool});
-	while ((taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
-		count++;
+	count = pool_drain(other_pool, taken);
 	rte_pktmbuf_free_bulk(taken + count - 40, 40);
 	count -= 40;
 	begin_polling();
-	sent = send_numbered(0, FRAMES);
-	end_polling();
+	sent = send_numbered(port_a, 0, 0, FRAMES);
+	join_lcores();
 	rte_pktmbuf_free_bulk(taken, count);
 	while (poll_once() > 0)
 		;
@@ -361,14 +311,13 @@ static void a_port_stops_between_polls(void)
 	pair_up(NULL, &(struct port_setup){.rx_desc = RING});
 	begin_polling();
 	for (unsigned int i = 0; i < STOPS; i++) {
-		sent += send_numbered(sent, FRAMES / STOPS);
-		end_polling();
+		sent += send_numbered(port_a, 0, sent, FRAMES / STOPS);
+		join_lcores();
 		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 		CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
-		atomic_store(&stop_polling, false);
 		rte_eal_mp_remote_launch(poller, NULL, SKIP_MAIN);
 	}
-	end_polling();
+	join_lcores();
 	while (poll_once() > 0)
 		;
 	check_seen(sent, sent - stats_of(port_b).imissed - xstat_of(port_b, "rx_flushed_packets"));

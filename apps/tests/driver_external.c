@@ -23,7 +23,6 @@
 
 #define FLOWS        60
 #define MARK         0x5aa5
-#define LIMIT_S      60
 #define AT_ONCE      1 /* 2^-16 ticks: all frames are due */
 #define LARGE_BYTES  1514
 #define KEY_BYTES    40
@@ -32,7 +31,6 @@
 static struct agent_ring generator_rings[WIRE_RINGS_MAX], receiver_rings[WIRE_RINGS_MAX];
 static struct agent_flow flows[FLOWS];
 static uint64_t next_here[FLOWS], next_there[FLOWS];
-static uint32_t stop_agent;
 static struct agent_generator generator; /* agents of the case, here or on another core */
 static struct agent_receiver receiver;
 
@@ -100,20 +98,6 @@ static struct agent_check read_sent(uint16_t port)
 	return receiver.check;
 }
 
-static bool is_whole(const struct rte_mbuf *m, uint32_t bytes)
-{
-	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
-	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(ether + 1);
-	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
-	struct rte_ether_addr own;
-
-	return m->pkt_len == bytes && m->data_len == bytes && m->nb_segs == 1 &&
-	       rte_eth_macaddr_get(m->port, &own) == 0 && rte_is_same_ether_addr(&own, &ether->dst_addr) &&
-	       rte_ipv4_cksum(ip) == 0 && rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) &&
-	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip) &&
-	       udp->dgram_cksum == 0;
-}
-
 /* Polls until nothing comes, and counts what is wrong with the frames. Returns how many are not whole. */
 static unsigned int poll_checked(uint16_t port, uint16_t queue, uint32_t bytes, struct agent_check *check)
 {
@@ -124,7 +108,7 @@ static unsigned int poll_checked(uint16_t port, uint16_t queue, uint32_t bytes, 
 	while ((got = rte_eth_rx_burst(port, queue, burst, BURST)) > 0) {
 		for (uint16_t i = 0; i < got; i++) {
 			agent_check_frame(check, rte_pktmbuf_mtod(burst[i], void *), burst[i]->data_len);
-			broken += !is_whole(burst[i], bytes);
+			broken += !frame_is_udp(burst[i], bytes);
 		}
 		rte_pktmbuf_free_bulk(burst, got);
 	}
@@ -352,11 +336,8 @@ static void counts_wrap(void)
 
 static void link_needs_one_port_only(void)
 {
-	struct rte_eth_link link;
-
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
-	CHECK_EQUAL(rte_eth_link_get_nowait(port_a, &link), 0);
-	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_UP);
+	CHECK(link_is(port_a, RTE_ETH_LINK_UP), "no carrier");
 	CHECK_EQUAL(wire_of(port_a)->running, 1);
 	CHECK_EQUAL(wire_of(port_b)->running, 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_a), 0);
@@ -388,19 +369,15 @@ static void the_memzone_goes_with_the_pair(void)
 static void what_an_agent_cannot_do_is_refused(void)
 {
 	struct rte_eth_conf scatter = {.rxmode.offloads = RTE_ETH_RX_OFFLOAD_SCATTER};
-	const char *text;
-	int ret;
+	struct qwait_doorbell *bells = (struct qwait_doorbell *)&scatter;
 
 	CHECK(rte_eth_dev_configure(port_a, 1, 1, &scatter) < 0, "scatters");
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &(struct rte_eth_conf){0}), 0);
-	log_begin();
-	ret = rte_eth_rx_queue_setup(port_a, 0, 192, SOCKET_ID_ANY, NULL, pool);
-	text = log_end();
-	CHECK_EQUAL(ret, -EINVAL);
-	CHECK(strstr(text, "192 descriptors; feed=external needs a power of two") != NULL, "log: %s", text);
+	CHECK_LOGGED(rte_eth_rx_queue_setup(port_a, 0, 192, SOCKET_ID_ANY, NULL, pool), -EINVAL,
+	             "192 descriptors; feed=external needs a power of two");
 	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 192, SOCKET_ID_ANY, NULL), -EINVAL);
 	CHECK_EQUAL(net_crossover_rx_buffers(port_a, NET_CROSSOVER_SHARED, 64), -ENOTSUP);
-	CHECK_EQUAL(net_crossover_notify(port_a, (struct qwait_doorbell *)&ret, 1), -ENOTSUP);
+	CHECK_EQUAL(net_crossover_notify(port_a, bells, 1), -ENOTSUP);
 	CHECK_EQUAL(rte_eth_rx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, NULL, pool), 0);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.5, 1), -ENOTSUP);
 }
@@ -408,15 +385,10 @@ static void what_an_agent_cannot_do_is_refused(void)
 static void odd_buffers_are_refused(void)
 {
 	struct rte_mempool *odd = rte_pktmbuf_pool_create("odd", 127, 0, 8, 2048 + RTE_PKTMBUF_HEADROOM, 0);
-	const char *text;
-	int ret;
+	struct port_setup setup = {.rx_desc = 64, .rx_pool = odd};
 
 	CHECK(odd != NULL, "no pool");
-	log_begin();
-	ret = port_up(port_a, &(struct port_setup){.rx_desc = 64, .rx_pool = odd});
-	text = log_end();
-	CHECK_EQUAL(ret, -EINVAL);
-	CHECK(strstr(text, "(mempool 'odd' has others)") != NULL, "log: %s", text);
+	CHECK_LOGGED(port_up(port_a, &setup), -EINVAL, "(mempool 'odd' has others)");
 	CHECK_EQUAL(rte_mempool_in_use_count(odd), 0);
 	pair_remove();
 	rte_mempool_free(odd);
@@ -425,16 +397,10 @@ static void odd_buffers_are_refused(void)
 static void an_agent_that_stays_stops_the_stop(void)
 {
 	struct agent_check check = check_of(next_here);
-	const char *text;
-	int ret;
 
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
 	wire_of(port_a)->rx[0].busy = wire_of(port_a)->rx[0].epoch;
-	log_begin();
-	ret = rte_eth_dev_stop(port_a);
-	text = log_end();
-	CHECK_EQUAL(ret, -EBUSY);
-	CHECK(strstr(text, "the agent stays at RX queue 0; end the agent") != NULL, "log: %s", text);
+	CHECK_LOGGED(rte_eth_dev_stop(port_a), -EBUSY, "the agent stays at RX queue 0; end the agent");
 	wire_of(port_a)->rx[0].busy = 0;
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
@@ -597,13 +563,6 @@ static void launch(lcore_function_t *agent, void *argument, unsigned int nth)
 	rte_eal_remote_launch(agent, argument, lcore);
 }
 
-static void join(void)
-{
-	AGENT_STORE(&stop_agent, 1);
-	rte_eal_mp_wait_lcore();
-	stop_agent = 0;
-}
-
 static bool is_over(uint64_t begin)
 {
 	return rte_rdtsc() - begin > LIMIT_S * rte_get_tsc_hz();
@@ -647,8 +606,8 @@ static void come_back(unsigned int threads)
 	pair_up(&two, &two);
 	generator = generator_of(port_a, RUNNING_FRAMES, 200);
 	generator.interval_q16 = 0;
-	generator.stop = &stop_agent;
-	receiver = receiver_of(port_b, &stop_agent);
+	generator.stop = &stop_lcores;
+	receiver = receiver_of(port_b, &stop_lcores);
 	if (threads == 2) {
 		launch(run_generator, &generator, 0);
 		launch(run_receiver, &receiver, 1);
@@ -656,7 +615,7 @@ static void come_back(unsigned int threads)
 		launch(run_both, NULL, 0);
 	}
 	forwarded = forward_all(2, RUNNING_FRAMES);
-	join();
+	join_lcores();
 	CHECK_EQUAL(forwarded, RUNNING_FRAMES);
 	CHECK_EQUAL(generator.numbered, RUNNING_FRAMES);
 	CHECK_FRAMES(receiver.check, RUNNING_FRAMES);
@@ -690,7 +649,7 @@ static void stops_and_starts_lose_no_account(void)
 	generator = generator_of(port_a, 0, FRAME_BYTES);
 	generator.interval_q16 = (rte_get_tsc_hz() / 2000000) << 16;
 	generator.late_max = rte_get_tsc_hz() / 1000;
-	generator.stop = &stop_agent;
+	generator.stop = &stop_lcores;
 	launch(run_generator, &generator, 0);
 	for (unsigned int i = 0; i < STOPS && ret == 0; i++) {
 		uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 2000;
@@ -704,7 +663,7 @@ static void stops_and_starts_lose_no_account(void)
 			ret = queue < 2 ? rte_eth_dev_rx_queue_start(port_a, queue)
 			                : rte_eth_dev_start(port_a);
 	}
-	join();
+	join_lcores();
 	CHECK_EQUAL(ret, 0);
 	broken += poll_checked(port_a, 0, FRAME_BYTES, &check) + poll_checked(port_a, 1, FRAME_BYTES, &check);
 	CHECK_EQUAL(broken, 0);
@@ -734,7 +693,7 @@ static uint64_t poll_beside(bool descriptors_first)
 
 	generator = generator_of(port_a, 0, LARGE_BYTES);
 	generator.interval_q16 = 0;
-	generator.stop = &stop_agent;
+	generator.stop = &stop_lcores;
 	generator.batch = AGENT_BATCH_MAX;
 	generator.descriptors_first = descriptors_first;
 	launch(run_generator, &generator, 0);
@@ -743,7 +702,7 @@ static uint64_t poll_beside(bool descriptors_first)
 		usleep(CONTROL_US);
 		poll_checked(port_a, 0, LARGE_BYTES, &check);
 	}
-	join();
+	join_lcores();
 	receive_all(port_a, 0);
 	return not_there(&check);
 }

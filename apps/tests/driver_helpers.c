@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_cycles.h>
 #include <rte_ip.h>
+#include <rte_pause.h>
 #include <rte_udp.h>
 
 #include "driver_suite.h"
@@ -76,6 +78,8 @@ int port_up(uint16_t port, const struct port_setup *setup)
 
 void pair_up(const struct port_setup *a, const struct port_setup *b)
 {
+	rte_eth_dev_stop(port_a);
+	rte_eth_dev_stop(port_b);
 	CHECK_EQUAL(port_up(port_a, a), 0);
 	CHECK_EQUAL(port_up(port_b, b), 0);
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_a), 0);
@@ -146,6 +150,22 @@ bool frame_is(const struct rte_mbuf *m, uint32_t bytes, uint32_t flow)
 			if (rte_pktmbuf_mtod(segment, const uint8_t *)[i] != expected_byte(bytes, flow, at))
 				return false;
 	return at == bytes;
+}
+
+bool frame_is_udp(const struct rte_mbuf *m, uint32_t bytes)
+{
+	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
+	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(ether + 1);
+	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
+	struct rte_ether_addr own;
+
+	return m->pkt_len == bytes && m->data_len == bytes && m->nb_segs == 1 &&
+	       ether->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) &&
+	       rte_eth_macaddr_get(m->port, &own) == 0 && rte_is_same_ether_addr(&own, &ether->dst_addr) &&
+	       rte_ipv4_cksum(ip) == 0 && rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) &&
+	       ip->time_to_live > 1 &&
+	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip) &&
+	       udp->dgram_cksum == 0;
 }
 
 static struct rte_mbuf *copy_segment(const struct rte_mbuf *whole, uint32_t at, uint32_t bytes)
@@ -221,6 +241,64 @@ struct rte_mbuf *receive_one(uint16_t port, uint16_t queue)
 	struct rte_mbuf *m = NULL;
 
 	return rte_eth_rx_burst(port, queue, &m, 1) == 1 ? m : NULL;
+}
+
+void number_frame(struct rte_mbuf *m, uint32_t number)
+{
+	uint32_t *data = (uint32_t *)rte_pktmbuf_append(m, FRAME_BYTES);
+
+	for (unsigned int word = 0; word < FRAME_BYTES / 4; word++)
+		data[word] = number;
+}
+
+uint32_t number_of(const struct rte_mbuf *m)
+{
+	const uint32_t *data = rte_pktmbuf_mtod(m, const uint32_t *);
+	bool right = m->pkt_len == FRAME_BYTES && m->nb_segs == 1;
+
+	for (unsigned int word = 1; word < FRAME_BYTES / 4; word++)
+		right = right && data[word] == data[0];
+	return right ? data[0] : UINT32_MAX;
+}
+
+uint32_t send_numbered(uint16_t port, uint16_t queue, uint32_t from, uint32_t count)
+{
+	const uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
+	uint32_t n = 0;
+
+	while (n < count && !lcores_stop() && rte_get_tsc_cycles() < limit) {
+		struct rte_mbuf *burst[8];
+		uint16_t sent;
+
+		if (rte_pktmbuf_alloc_bulk(pool, burst, RTE_DIM(burst)) != 0) {
+			rte_pause();
+			continue;
+		}
+		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
+			number_frame(burst[i], from + n + i);
+		sent = rte_eth_tx_burst(port, queue, burst, RTE_DIM(burst));
+		rte_pktmbuf_free_bulk(burst + sent, RTE_DIM(burst) - sent);
+		n += sent;
+	}
+	return n;
+}
+
+unsigned int pool_drain(struct rte_mempool *from, struct rte_mbuf **taken)
+{
+	unsigned int count = 0;
+
+	while (count < POOL_MBUFS && (taken[count] = rte_pktmbuf_alloc(from)) != NULL)
+		count++;
+	return count;
+}
+
+bool link_is(uint16_t port, int status)
+{
+	struct rte_eth_link link;
+
+	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == status &&
+	       link.link_speed ==
+	               (status == RTE_ETH_LINK_UP ? RTE_ETH_SPEED_NUM_100G : RTE_ETH_SPEED_NUM_NONE);
 }
 
 struct rte_eth_stats stats_of(uint16_t port)

@@ -12,15 +12,6 @@ static int count_event(uint16_t port, enum rte_eth_event_type type, void *argume
 	return 0;
 }
 
-static bool link_is(uint16_t port, int status)
-{
-	struct rte_eth_link link;
-
-	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == status &&
-	       link.link_speed ==
-	               (status == RTE_ETH_LINK_UP ? RTE_ETH_SPEED_NUM_100G : RTE_ETH_SPEED_NUM_NONE);
-}
-
 static bool both(int status)
 {
 	return link_is(port_a, status) && link_is(port_b, status);

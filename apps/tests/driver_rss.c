@@ -438,8 +438,6 @@ static void mixed_bursts_keep_their_order(void)
 		}
 		CHECK_EQUAL(total, flows - (flows + other - 1) / other);
 		CHECK_EQUAL(xstat_of(port_b, "rx_filtered_packets"), (flows + other - 1) / other);
-		CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
-		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 		CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
 		CHECK_EQUAL(rte_eth_xstats_reset(port_b), 0);
 	}

@@ -16,6 +16,7 @@
 
 #include <rte_bus_vdev.h>
 #include <rte_eal.h>
+#include <rte_launch.h>
 #include <rte_log.h>
 
 #include "driver_suite.h"
@@ -25,6 +26,8 @@
 
 uint16_t port_a, port_b;
 struct rte_mempool *pool, *small_pool, *other_pool;
+
+uint32_t stop_lcores;
 
 static bool failed;
 static jmp_buf case_end;
@@ -75,6 +78,13 @@ const char *log_end(void)
 	return log_text;
 }
 
+void join_lcores(void)
+{
+	__atomic_store_n(&stop_lcores, 1, __ATOMIC_RELAXED);
+	rte_eal_mp_wait_lcore();
+	stop_lcores = 0;
+}
+
 int pair_make(const char *devargs)
 {
 	int ret;
@@ -119,6 +129,7 @@ static bool run_case(const char *name, void (*run)(void), const char *devargs)
 		CHECK(pair_make(devargs) == 0, "cannot make a pair with '%s'", devargs);
 		run();
 	}
+	join_lcores();
 	pair_remove();
 	if (setjmp(case_end) == 0)
 		for (unsigned int i = 0; i < RTE_DIM(pools); i++)

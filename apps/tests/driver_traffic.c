@@ -220,16 +220,6 @@ static void wrong_lengths_are_counted(void)
 	CHECK_EQUAL(receive_all(port_b, 0), 1);
 }
 
-/* Takes every mbuf out of a pool; returns how many. */
-static unsigned int drain_pool(struct rte_mempool *from, struct rte_mbuf **taken, unsigned int size)
-{
-	unsigned int count = 0;
-
-	while (count < size && (taken[count] = rte_pktmbuf_alloc(from)) != NULL)
-		count++;
-	return count;
-}
-
 static void failed_refills_are_counted(void)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
@@ -238,7 +228,7 @@ static void failed_refills_are_counted(void)
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
 	CHECK_EQUAL(net_crossover_refill_failures(port_b, 0, &failures), 0);
-	count = drain_pool(other_pool, taken, POOL_MBUFS);
+	count = pool_drain(other_pool, taken);
 	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(*failures, 0);
 	for (unsigned int i = 0; i < 64; i++) {
