@@ -119,14 +119,6 @@ def relacy(folder: Path, *defines: str, optimise: str = "-O1") -> Path:
     return program
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("variant", ["", "-no-look", "-standard"])
-def test_the_cost_of_a_burst_is_printed(build_dir: Path, variant: str) -> None:
-    printed = subprocess.run([build_dir / f"corec-cost{variant}"], capture_output=True, text=True, check=True).stdout
-    assert re.fullmatch(r"\d+\.\d cycles per burst of 32\n", printed)
-    assert float(printed.split()[0]) > 0
-
-
 def wire_bench(build_dir: Path, lines: str) -> list[list[int]]:
     """Return the answers of wire-bench to lines of which it refuses the last."""
     eal = ["--no-huge", "-m", "512", "--no-shconf", "--no-pci", "--no-telemetry", "--lcores", "0@0,1@0"]
