@@ -21,6 +21,9 @@ extern int crossover_logtype;
 #define CROSSOVER_LOG(level, format, ...)                                                                    \
 	rte_log(RTE_LOG_##level, crossover_logtype, "net_crossover: " format "\n", ##__VA_ARGS__)
 
+/* Logs an error; its value is the error. */
+#define CROSSOVER_REFUSE(error, ...) (CROSSOVER_LOG(ERR, __VA_ARGS__), (error))
+
 static inline struct crossover_port *crossover_port_of(const struct rte_eth_dev *dev)
 {
 	return dev->data->dev_private;
@@ -39,6 +42,20 @@ int crossover_control_init(struct crossover_pair *pair);
 /* Returns -EBUSY after CROSSOVER_CONTROL_MAX_S. A holder that died does not block the lock. */
 int crossover_control_lock(struct crossover_pair *pair);
 void crossover_control_unlock(struct crossover_pair *pair);
+
+static inline void crossover_control_let_go(struct crossover_pair *const *held)
+{
+	if (*held != NULL)
+		crossover_control_unlock(*held);
+}
+
+/* Holds the lock to the end of the block, or returns -EBUSY from the function. */
+#define CROSSOVER_HOLD_OR_RETURN(pair)                                                                       \
+	struct crossover_pair *held_ __attribute__((cleanup(crossover_control_let_go))) = (pair);            \
+	if (crossover_control_lock(held_) != 0) {                                                            \
+		held_ = NULL;                                                                                \
+		return -EBUSY;                                                                               \
+	}
 
 /* Registers this process for membarrier(2). Once per process and port; sets port->full_fence where that fails. */
 void crossover_quiesce_register(struct crossover_port *port);

@@ -172,10 +172,8 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 	const struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_tx_counts tx, peer;
 	struct crossover_rx_counts rx;
-	int ret = crossover_control_lock(port->pair);
 
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	rx = sum_rx(port);
 	tx = sum_tx(port);
 	peer = sum_peer(port, &rx);
@@ -188,7 +186,6 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 	stats->obytes = tx.bytes;
 	stats->oerrors = tx.errors;
 	fill_queues(port, CROSSOVER_QUEUE_STATS(stats, queues));
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -212,10 +209,8 @@ static void reset_tx(struct crossover_tx_queue *txq, bool own)
 int crossover_stats_reset(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = crossover_port_of(dev);
-	int ret = crossover_control_lock(port->pair);
 
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
 		if (port->rx_queues[i] != NULL)
 			port->rx_queues[i]->baseline = collect_rx(port->rx_queues[i]);
@@ -225,7 +220,6 @@ int crossover_stats_reset(struct rte_eth_dev *dev)
 			reset_tx(port->peer->tx_queues[i], false);
 	}
 	port->carried = (struct crossover_tx_counts){0};
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -293,13 +287,10 @@ int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, 
 	struct crossover_tx_counts tx, peer;
 	struct crossover_rx_counts rx;
 	unsigned int at = 0;
-	int ret;
 
 	if (xstats == NULL || size < xstats_count(dev))
 		return (int)xstats_count(dev);
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	rx = sum_rx(port);
 	tx = sum_tx(port);
 	peer = sum_peer(port, &rx);
@@ -307,7 +298,6 @@ int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, 
 	at = put_values(xstats, at, port_tx, RTE_DIM(port_tx), &tx);
 	at = put_values(xstats, at, port_peer, RTE_DIM(port_peer), &peer);
 	at = put_queues(dev, xstats, at);
-	crossover_control_unlock(port->pair);
 	return (int)at;
 }
 
