@@ -26,19 +26,29 @@ static clockid_t cpu_clock(int tid)
 	return (clockid_t)(~(unsigned int)tid << 3 | 6);
 }
 
+int probe_read_task(int tid, const char *name, char text[], size_t size)
+{
+	char path[64];
+	size_t length;
+	FILE *file;
+
+	text[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return -errno;
+	length = fread(text, 1, size - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	return 0;
+}
+
 /* Returns 0 if the thread has ended. */
 static uint64_t cpu_ns_by_proc(int tid)
 {
-	char path[64], text[64] = "";
-	FILE *file;
+	char text[64];
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", tid);
-	file = fopen(path, "re");
-	if (file != NULL) {
-		if (fgets(text, sizeof(text), file) == NULL)
-			text[0] = '\0';
-		fclose(file);
-	}
+	probe_read_task(tid, "schedstat", text, sizeof(text));
 	return strtoull(text, NULL, 10);
 }
 
@@ -88,18 +98,11 @@ int probe_grace_begin(void)
 /* True also if the thread has ended. The state follows the name, which is in parentheses and may hold any character. */
 static bool sleeps(int tid)
 {
-	char path[64], line[256];
+	char line[256];
 	const char *after_name;
-	FILE *file;
-	size_t length;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return errno == ENOENT;
-	length = fread(line, 1, sizeof(line) - 1, file);
-	fclose(file);
-	line[length] = '\0';
+	if (probe_read_task(tid, "stat", line, sizeof(line)) == -ENOENT)
+		return true;
 	after_name = strrchr(line, ')');
 	return after_name != NULL && (after_name[1] == ' ') && strchr("SZX", after_name[2]) != NULL;
 }
