@@ -88,8 +88,7 @@ static void expect_all(uint32_t types, uint64_t offloads)
 		struct rte_mbuf *m;
 
 		CHECK(send_one(port_a, 0, make(frame, 100)), "%s: not sent", frame->name);
-		m = receive_one(port_b, 0);
-		CHECK(m != NULL, "%s: did not come", frame->name);
+		m = must_receive(port_b, 0);
 		CHECK(m->packet_type == (frame->type & types), "%s: type %#x", frame->name, m->packet_type);
 		CHECK((m->ol_flags & CHECK_FLAGS) == flags, "%s: flags %#lx", frame->name, m->ol_flags);
 		rte_pktmbuf_free(m);
@@ -222,8 +221,7 @@ static void fed_frames_are_described(void)
 	struct rte_mbuf *m;
 
 	pair_up(NULL, &(struct port_setup){.rx_offloads = IPV4 | UDP});
-	m = receive_one(port_b, 0);
-	CHECK(m != NULL, "no frame");
+	m = must_receive(port_b, 0);
 	CHECK_EQUAL(m->packet_type, 0);
 	CHECK_EQUAL(m->ol_flags & CHECK_FLAGS, IP_GOOD | L4_GOOD);
 	rte_pktmbuf_free(m);
@@ -232,8 +230,7 @@ static void fed_frames_are_described(void)
 	      "filled in without a request");
 	rte_pktmbuf_free(m);
 	CHECK_EQUAL(rte_eth_dev_set_ptypes(port_a, ALL_LAYERS, NULL, 0), 0);
-	m = receive_one(port_a, 0);
-	CHECK(m != NULL, "no frame");
+	m = must_receive(port_a, 0);
 	CHECK_EQUAL(m->packet_type, RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4 | RTE_PTYPE_L4_UDP);
 	CHECK_EQUAL(m->ol_flags & CHECK_FLAGS, 0);
 	rte_pktmbuf_free(m);

@@ -71,9 +71,8 @@ static void hash_fits_the_frame(void)
 	struct rte_mbuf *first, *second;
 
 	pair_up(&hashed, &hashed);
-	first = receive_one(port_a, 0);
-	second = receive_one(port_a, 1);
-	CHECK(first != NULL && second != NULL, "a queue without frames");
+	first = must_receive(port_a, 0);
+	second = must_receive(port_a, 1);
 	CHECK(first->ol_flags == RTE_MBUF_F_RX_RSS_HASH && first->hash.rss != second->hash.rss,
 	      "no hash of its own");
 	rte_pktmbuf_free(first);
@@ -247,11 +246,8 @@ static void bad_queue_polls_are_refused(void)
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 1, 0.5, 1), -EINVAL);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(RTE_MAX_ETHPORTS - 1, 0, 0.5, 1), -ENODEV);
 	CHECK_EQUAL(queue_poll(0, 10).packets, 10 * BURST);
-}
-
-static void a_wire_has_no_queue_polls(void)
-{
-	pair_up(NULL, NULL);
+	CHECK_EQUAL(pair_make("feed=wire"), 0);
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.5, 1), -ENOTSUP);
 }
 
@@ -268,6 +264,5 @@ const struct driver_case driver_feed_cases[] = {
         CASE(queue_polls_hold_over_a_restart, "feed=infinite"),
         CASE(a_cold_queue_outlives_an_empty_pool, "feed=infinite"),
         CASE(bad_queue_polls_are_refused, "feed=infinite"),
-        CASE(a_wire_has_no_queue_polls, "feed=wire"),
         {0},
 };

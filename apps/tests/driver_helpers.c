@@ -243,6 +243,23 @@ struct rte_mbuf *receive_one(uint16_t port, uint16_t queue)
 	return rte_eth_rx_burst(port, queue, &m, 1) == 1 ? m : NULL;
 }
 
+struct rte_mbuf *must_receive(uint16_t port, uint16_t queue)
+{
+	struct rte_mbuf *m = receive_one(port, queue);
+
+	CHECK(m != NULL, "no frame at port %u, queue %u", port, queue);
+	return m;
+}
+
+void expect_frame(uint16_t port, uint16_t queue, uint32_t bytes, uint32_t flow, uint16_t segments)
+{
+	struct rte_mbuf *m = must_receive(port, queue);
+	bool right = frame_is(m, bytes, flow) && m->nb_segs == segments;
+
+	rte_pktmbuf_free(m);
+	CHECK(right, "frame %u of %u bytes is damaged, or another came", flow, bytes);
+}
+
 void number_frame(struct rte_mbuf *m, uint32_t number)
 {
 	uint32_t *data = (uint32_t *)rte_pktmbuf_append(m, FRAME_BYTES);

@@ -101,18 +101,6 @@ static void names_and_values_agree(void)
 	}
 }
 
-/* The peer's accounts must not shrink when the sender takes its queues apart. */
-static void accounts_outlive_the_sender(void)
-{
-	pair_up(NULL, &(struct port_setup){.mtu = 1000});
-	CHECK(send_frames(port_a, 0, 8, 1400), "not sent");
-	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
-	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, NULL), 0);
-	CHECK_EQUAL(stats_of(port_b).ierrors, 8);
-	CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
-	CHECK_EQUAL(stats_of(port_b).ierrors, 0);
-}
-
 static void missed_frames_belong_to_their_queue(void)
 {
 	struct port_setup two = {.tx_queues = 2};
@@ -192,6 +180,5 @@ const struct driver_case driver_stats_cases[] = {
         CASE(reset_begins_at_zero, ""),
         CASE(queues_have_statistics, ""),
         CASE(names_and_values_agree, ""),
-        CASE(accounts_outlive_the_sender, ""),
         {0},
 };

@@ -109,6 +109,10 @@ bool send_one(uint16_t port, uint16_t queue, struct rte_mbuf *m);
 unsigned int receive_all(uint16_t port, uint16_t queue);
 /* One packet or NULL. */
 struct rte_mbuf *receive_one(uint16_t port, uint16_t queue);
+/* One packet, or the case fails. */
+struct rte_mbuf *must_receive(uint16_t port, uint16_t queue);
+/* Checks that the next packet is this frame, in so many segments, and frees it. */
+void expect_frame(uint16_t port, uint16_t queue, uint32_t bytes, uint32_t flow, uint16_t segments);
 
 /* RTE_ETH_LINK_UP or RTE_ETH_LINK_DOWN, with the speed that belongs to it. */
 bool link_is(uint16_t port, int status);

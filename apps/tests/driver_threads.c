@@ -417,6 +417,8 @@ static void accounts_never_shrink(void)
 	CHECK_EQUAL(rte_eal_wait_lcore(lcore), 0);
 	CHECK(now >= before, "%" PRIu64 " oversize frames, and then %" PRIu64, before, now);
 	CHECK_EQUAL(stats_of(port_b).ierrors, SETUPS * 2048);
+	CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
+	CHECK_EQUAL(stats_of(port_b).ierrors, 0);
 }
 
 static atomic_bool freeing, resume;
