@@ -208,7 +208,7 @@ static void check_spread(uint16_t queues, const uint8_t *key)
 				CHECK_EQUAL(burst[i]->ol_flags & RTE_MBUF_F_RX_RSS_HASH,
 				            RTE_MBUF_F_RX_RSS_HASH);
 				CHECK_EQUAL(burst[i]->hash.rss, expected_hash(burst[i], key));
-				CHECK_EQUAL(burst[i]->hash.rss % CROSSOVER_RETA_SIZE % queues, queue);
+				CHECK_EQUAL(burst[i]->hash.rss % RETA_SIZE % queues, queue);
 			}
 			rte_pktmbuf_free_bulk(burst, got);
 		}
@@ -216,7 +216,6 @@ static void check_spread(uint16_t queues, const uint8_t *key)
 
 static void rss_spreads_frames(void)
 {
-	struct rte_eth_rss_reta_entry64 reta[CROSSOVER_RETA_SIZE / RTE_ETH_RETA_GROUP_SIZE];
 	uint8_t key[KEY_BYTES];
 	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES};
 
@@ -235,12 +234,7 @@ static void rss_spreads_frames(void)
 	CHECK_EQUAL(rte_eth_dev_rss_hash_update(port_a, &conf), 0);
 	generate(port_a, 200, FRAME_BYTES);
 	check_spread(4, key);
-	for (unsigned int i = 0; i < RTE_DIM(reta); i++) {
-		reta[i].mask = UINT64_MAX;
-		for (unsigned int k = 0; k < RTE_ETH_RETA_GROUP_SIZE; k++)
-			reta[i].reta[k] = 3;
-	}
-	CHECK_EQUAL(rte_eth_dev_rss_reta_update(port_a, reta, CROSSOVER_RETA_SIZE), 0);
+	CHECK_EQUAL(steer_all(port_a, 3), 0);
 	generate(port_a, 200, FRAME_BYTES);
 	CHECK_EQUAL(receive_all(port_a, 3), 200);
 	CHECK_EQUAL(stats_of(port_a).ipackets, 600);

@@ -86,6 +86,17 @@ void pair_up(const struct port_setup *a, const struct port_setup *b)
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
 }
 
+int steer_all(uint16_t port, uint16_t queue)
+{
+	struct rte_eth_rss_reta_entry64 reta[RETA_SIZE / RTE_ETH_RETA_GROUP_SIZE];
+
+	for (unsigned int i = 0; i < RETA_SIZE; i++)
+		reta[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = queue;
+	for (unsigned int group = 0; group < RTE_DIM(reta); group++)
+		reta[group].mask = UINT64_MAX;
+	return rte_eth_dev_rss_reta_update(port, reta, RETA_SIZE);
+}
+
 static uint8_t pattern(uint32_t flow, uint32_t at)
 {
 	return (uint8_t)(flow * 31 + at * 7 + (at >> 8));

@@ -17,6 +17,7 @@
 #define FRAME_BYTES 60 /* in the mbuf, without FCS */
 #define BURST       32
 #define LIMIT_S     60
+#define RETA_SIZE   512
 
 /* DPDK's own RTE_ETH_RSS_UDP and the like include IPv6 extension headers, which the driver does not look into. */
 #define RSS_UDP (RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP)
@@ -88,6 +89,8 @@ struct port_setup {
 int port_up(uint16_t port, const struct port_setup *setup);
 /* Both ports, which may be up already, with their own set-up and promiscuous, as most cases want it. */
 void pair_up(const struct port_setup *a, const struct port_setup *b);
+/* Writes all entries of a RETA of RETA_SIZE; 0 or the error. */
+int steer_all(uint16_t port, uint16_t queue);
 /* Removes and makes the pair again with other device arguments; 0 or the error. */
 int pair_make(const char *devargs);
 void pair_remove(void);
