@@ -249,7 +249,7 @@ uint16_t crossover_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkt
 int crossover_tx_descriptor_status(void *queue, uint16_t offset);
 int crossover_tx_done_cleanup(void *queue, uint32_t frames);
 
-/* Frees the 'count' (at most pending) oldest frames. */
+/* Frees the 'count' (at most pending) oldest entries of the TX ring. */
 void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count);
 
 /*

@@ -168,26 +168,6 @@ int crossover_external_quiesce(const struct crossover_port *port, uint64_t deadl
 	return ret == 0 ? wait_idle(port, port->wire->tx, "TX", deadline_ns) : ret;
 }
 
-/* Frees the mbufs of descriptors side by side. Under FAST_FREE they were cut from their chains before. */
-static void give_back(const struct crossover_tx_queue *txq, struct rte_mbuf **segments, uint32_t count)
-{
-	if (txq->fast_free && count > 0)
-		rte_mempool_put_bulk(segments[0]->pool, (void *const *)segments, count);
-	else
-		for (uint32_t i = 0; i < count; i++)
-			rte_pktmbuf_free_seg(segments[i]);
-}
-
-static void free_oldest(struct crossover_tx_queue *txq, uint32_t count)
-{
-	uint32_t oldest = crossover_ring_advance(txq->position, txq->size - txq->pending, txq->size);
-	uint32_t first = RTE_MIN(count, txq->size - oldest);
-
-	give_back(txq, &txq->sent[oldest], first);
-	give_back(txq, &txq->sent[0], count - first);
-	txq->pending -= count;
-}
-
 uint32_t crossover_external_unread(const struct crossover_tx_queue *txq)
 {
 	return txq->tail - __atomic_load_n(&txq->wire->head, __ATOMIC_ACQUIRE);
@@ -198,7 +178,7 @@ uint32_t crossover_external_reclaim(struct crossover_tx_queue *txq, uint32_t mos
 	uint32_t unread = crossover_external_unread(txq);
 	uint32_t count = unread < txq->pending ? RTE_MIN(txq->pending - unread, most) : 0;
 
-	free_oldest(txq, count);
+	crossover_sent_free(txq, count);
 	return count;
 }
 
@@ -206,11 +186,11 @@ void crossover_external_flush(struct crossover_tx_queue *txq)
 {
 	uint32_t unread = RTE_MIN(crossover_external_unread(txq), txq->pending), position;
 
-	free_oldest(txq, txq->pending - unread);
+	crossover_sent_free(txq, txq->pending - unread);
 	position = crossover_ring_advance(txq->position, txq->size - unread, txq->size);
 	for (uint32_t i = 0; i < unread; i++, position = crossover_ring_advance(position, 1, txq->size))
 		txq->counts.errors += (txq->descriptors[position].word & WIRE_EOP) != 0;
-	free_oldest(txq, unread);
+	crossover_sent_free(txq, unread);
 }
 
 /* Writes a descriptor per segment. The mbufs of a chain are freed one by one, so under FAST_FREE, which returns them as they are, each is cut off. */
