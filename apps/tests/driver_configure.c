@@ -31,29 +31,24 @@ static void tells_its_limits(void)
 	CHECK(info.dev_capa & RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP, "no run-time TX queue set-up");
 }
 
-static void refuses_offloads_it_lacks(void)
+static void refuses_offloads_and_modes_it_lacks(void)
 {
-	CHECK(port_up(port_a, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_SCTP_CKSUM}) < 0,
-	      "checksum taken");
-	CHECK(port_up(port_a, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP}) < 0,
-	      "VLAN taken");
-	CHECK(port_up(port_a, &(struct port_setup){.tx_offloads = RTE_ETH_TX_OFFLOAD_UDP_CKSUM}) < 0,
-	      "checksum taken");
-	CHECK(port_up(port_a, &(struct port_setup){.rss_types = RTE_ETH_RSS_L2_PAYLOAD}) < 0, "L2 RSS taken");
-}
-
-static void refuses_modes_it_lacks(void)
-{
+	static const struct port_setup lacking[] = {{.rx_offloads = RTE_ETH_RX_OFFLOAD_SCTP_CKSUM},
+	                                            {.rx_offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP},
+	                                            {.tx_offloads = RTE_ETH_TX_OFFLOAD_UDP_CKSUM},
+	                                            {.rss_types = RTE_ETH_RSS_L2_PAYLOAD},
+	                                            {.rx_queues = MANY_QUEUES + 1}};
 	struct rte_eth_conf vmdq = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_VMDQ_ONLY}};
 	struct rte_eth_conf slow = {.link_speeds = RTE_ETH_LINK_SPEED_10G | RTE_ETH_LINK_SPEED_FIXED};
 	struct rte_eth_conf loop = {.lpbk_mode = 1};
 	struct rte_eth_conf fixed = {.link_speeds = RTE_ETH_LINK_SPEED_100G | RTE_ETH_LINK_SPEED_FIXED};
 
+	for (unsigned int i = 0; i < RTE_DIM(lacking); i++)
+		CHECK(port_up(port_a, &lacking[i]) < 0, "port %u was taken", i);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &vmdq), -ENOTSUP);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &slow), -EINVAL);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &loop), -ENOTSUP);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &fixed), 0);
-	CHECK(rte_eth_dev_configure(port_a, MANY_QUEUES + 1, 1, &fixed) < 0, "too many queues taken");
 }
 
 static void mtu_needs_buffers_or_scattering(void)
@@ -134,8 +129,7 @@ static void one_port_closes_alone(void)
 
 const struct driver_case driver_configure_cases[] = {
         CASE(tells_its_limits, ""),
-        CASE(refuses_offloads_it_lacks, ""),
-        CASE(refuses_modes_it_lacks, ""),
+        CASE(refuses_offloads_and_modes_it_lacks, ""),
         CASE(mtu_needs_buffers_or_scattering, ""),
         CASE(start_fails_without_buffers, ""),
         CASE(many_queues_come_up_fast, ""),

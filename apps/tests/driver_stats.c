@@ -165,17 +165,9 @@ static void the_wire_is_sampled(void)
 	CHECK_EQUAL(xstat_of(port_b, "tx_q0_wire_sampled_frames"), 0);
 }
 
-static void an_infinite_feed_has_no_wire(void)
-{
-	pair_up(NULL, NULL);
-	CHECK(send_frames(port_a, 0, 10000, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(xstat_of(port_a, "tx_q0_wire_sampled_frames"), 0);
-}
-
 const struct driver_case driver_stats_cases[] = {
         CASE(missed_frames_belong_to_their_queue, "dma=copy", "dma=swap"),
         CASE(the_wire_is_sampled, "dma=copy"),
-        CASE(an_infinite_feed_has_no_wire, "feed=infinite"),
         CASE(every_frame_has_one_account, "dma=copy", "dma=swap"),
         CASE(reset_begins_at_zero, ""),
         CASE(queues_have_statistics, ""),
