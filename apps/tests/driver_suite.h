@@ -66,7 +66,7 @@ _Noreturn void driver_fail(const char *file, int line, const char *format, ...)
 			            right_);                                                                 \
 	} while (0)
 
-/* What a call returns, and words of its log. */
+/* Checks what a call returns, and words of its log. */
 #define CHECK_LOGGED(call, expected, words)                                                                  \
 	do {                                                                                                 \
 		log_begin();                                                                                 \

@@ -120,7 +120,7 @@ static void both_ready_sets_have_one_order(void)
 	UNIT_CHECK(memcmp(orders[0], orders[1], sizeof(orders[0])) == 0);
 }
 
-/* Whether several waiters are possible or not. */
+/* The case with a single waiter takes queues differently. */
 static void round_robin_is_fair(void)
 {
 	for (int one_waiter = 0; one_waiter < 2; one_waiter++) {
