@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ struct task {
 };
 
 static struct task *tasks; /* not yet seen outside a callback */
-static size_t tasks_count, tasks_max;
+static uint32_t tasks_count, tasks_max;
 
 /* Linux: the clock of a thread's CPU time, by its TID (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED). */
 static clockid_t cpu_clock(int tid)
@@ -62,17 +61,26 @@ static uint64_t cpu_ns(int tid)
 	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
+void *probe_grown(void *array, uint32_t count, uint32_t *max, size_t size)
+{
+	const uint32_t more = *max == 0 ? 256 : 2 * *max;
+	void *larger = array;
+
+	if (count == *max) {
+		larger = realloc(array, more * size);
+		if (larger != NULL)
+			*max = more;
+	}
+	return larger;
+}
+
 static int add_task(int tid)
 {
-	if (tasks_count == tasks_max) {
-		const size_t max = tasks_max == 0 ? 64 : 2 * tasks_max;
-		struct task *more = realloc(tasks, max * sizeof(*tasks));
+	struct task *larger = probe_grown(tasks, tasks_count, &tasks_max, sizeof(*tasks));
 
-		if (more == NULL)
-			return -ENOMEM;
-		tasks = more;
-		tasks_max = max;
-	}
+	if (larger == NULL)
+		return -ENOMEM;
+	tasks = larger;
 	tasks[tasks_count++] = (struct task){.tid = tid, .cpu_ns = cpu_ns(tid)};
 	return 0;
 }
