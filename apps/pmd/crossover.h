@@ -279,7 +279,7 @@ int crossover_rx_descriptor_status(void *queue, uint16_t offset);
 int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition);
 
 /* Returns how many descriptors are filled and not polled yet. */
-uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq);
+crossover_queue_count crossover_rx_queue_count(void *queue);
 
 /*
  * Empties the ring's state and posts a buffer in every descriptor. The NIC side must not run. On -ENOMEM nothing is

@@ -208,11 +208,6 @@ static int tx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused
 	return burst_mode(dev, mode, !wire ? "" : programs[crossover_program_of(port->peer)], "");
 }
 
-static crossover_queue_count rx_queue_count(void *queue)
-{
-	return (crossover_queue_count)crossover_rx_filled(queue);
-}
-
 static const struct eth_dev_ops operations = {
         .dev_configure = configure,
         .dev_start = start,
@@ -265,7 +260,7 @@ static void select_functions(struct rte_eth_dev *dev)
 	crossover_receive_select(dev);
 	dev->tx_pkt_burst =
 	        crossover_port_of(dev)->wire != NULL ? crossover_external_tx_burst : crossover_tx_burst;
-	dev->rx_queue_count = rx_queue_count;
+	dev->rx_queue_count = crossover_rx_queue_count;
 	dev->rx_descriptor_status = crossover_rx_descriptor_status;
 	dev->tx_descriptor_status = crossover_tx_descriptor_status;
 }
