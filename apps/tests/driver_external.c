@@ -123,6 +123,16 @@ static unsigned int poll_checked(uint16_t port, uint16_t queue, uint32_t bytes, 
 		CHECK_EQUAL((check).torn, 0);                                                                \
 	} while (0)
 
+/* Lets an agent send frames to a port, and checks that all arrive. */
+static void pass_frames(uint16_t port, uint64_t frames, uint32_t bytes)
+{
+	struct agent_check check = check_of(next_here);
+
+	generate(port, frames, bytes);
+	CHECK_EQUAL(poll_checked(port, 0, bytes, &check), 0);
+	CHECK_FRAMES(check, frames);
+}
+
 static void frames_arrive_whole_and_in_order(void)
 {
 	static const uint32_t sizes[] = {60, 61, 79, 80, 128, LARGE_BYTES};
@@ -130,13 +140,8 @@ static void frames_arrive_whole_and_in_order(void)
 
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 128}), 0);
 	for (unsigned int i = 0; i < 10 * RTE_DIM(sizes); i++) { /* several times round the ring */
-		struct agent_check check = check_of(next_here);
-		uint32_t size = sizes[i % RTE_DIM(sizes)];
-
-		generate(port_a, 90, size);
-		CHECK_EQUAL(poll_checked(port_a, 0, size, &check), 0);
-		CHECK_FRAMES(check, 90);
-		bytes += 90 * size;
+		pass_frames(port_a, 90, sizes[i % RTE_DIM(sizes)]);
+		bytes += 90 * sizes[i % RTE_DIM(sizes)];
 	}
 	CHECK_EQUAL(stats_of(port_a).ipackets, 90 * 10 * RTE_DIM(sizes));
 	CHECK_EQUAL(stats_of(port_a).ibytes, bytes);
@@ -308,7 +313,6 @@ static void a_constant_rate_is_kept(void)
 static void counts_wrap(void)
 {
 	const uint32_t before = UINT32_MAX - 127;
-	struct agent_check check = check_of(next_here);
 	struct crossover_rx_queue *rxq;
 
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 128}), 0);
@@ -316,12 +320,8 @@ static void counts_wrap(void)
 	rxq->tail += before;
 	rxq->ring.doorbell.tail = rxq->tail;
 	wire_of(port_a)->rx[0].head = before;
-	for (unsigned int i = 0; i < 4; i++) {
-		check = check_of(next_here);
-		generate(port_a, 100, FRAME_BYTES);
-		CHECK_EQUAL(poll_checked(port_a, 0, FRAME_BYTES, &check), 0);
-		CHECK_FRAMES(check, 100);
-	}
+	for (unsigned int i = 0; i < 4; i++)
+		pass_frames(port_a, 100, FRAME_BYTES);
 	CHECK(rxq->tail < 1024, "TAIL is %u and did not wrap", rxq->tail);
 	CHECK_EQUAL(stats_of(port_a).imissed, 0);
 }
@@ -388,17 +388,13 @@ static void odd_buffers_are_refused(void)
 
 static void an_agent_that_stays_stops_the_stop(void)
 {
-	struct agent_check check = check_of(next_here);
-
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
 	wire_of(port_a)->rx[0].busy = wire_of(port_a)->rx[0].epoch;
 	CHECK_LOGGED(rte_eth_dev_stop(port_a), -EBUSY, "the agent stays at RX queue 0; end the agent");
 	wire_of(port_a)->rx[0].busy = 0;
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
-	generate(port_a, 10, FRAME_BYTES);
-	CHECK_EQUAL(poll_checked(port_a, 0, FRAME_BYTES, &check), 0);
-	CHECK_FRAMES(check, 10);
+	pass_frames(port_a, 10, FRAME_BYTES);
 }
 
 static void bad_settings_are_named(void)
