@@ -437,18 +437,16 @@ static struct rte_vdev_driver net_crossover_driver = {
 RTE_PMD_REGISTER_VDEV(net_crossover, net_crossover_driver);
 RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
 
-/* Returns NULL if the port does not belong to this driver. */
+/* Returns NULL if the port does not belong to this driver. Without data of its own it was closed by another process. */
 static struct crossover_port *find_port_by_id(uint16_t port_id)
 {
-	const struct rte_eth_dev *dev;
+	const struct rte_eth_dev *dev = &rte_eth_devices[port_id];
 
-	if (!rte_eth_dev_is_valid_port(port_id))
+	if (!rte_eth_dev_is_valid_port(port_id) || dev->rx_pkt_burst == NULL ||
+	    crossover_port_of(dev) == NULL ||
+	    strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) != 0)
 		return NULL;
-	dev = &rte_eth_devices[port_id];
-	/* Without data of its own the port was closed by another process. */
-	return dev->rx_pkt_burst != NULL && strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) == 0
-	               ? dev->data->dev_private
-	               : NULL;
+	return crossover_port_of(dev);
 }
 
 static int find_rx_queue(uint16_t port_id, uint16_t queue_id, struct crossover_rx_queue **rxq)
