@@ -10,7 +10,6 @@
 
 #define WAITING_WINDOWS 8 /* removed callbacks that may wait, in windows like the last one */
 #define WAITING_MIN     256
-#define ALL_PORTS       UINT16_MAX
 
 typedef const struct rte_eth_rxtx_callback *callback;
 
@@ -114,15 +113,14 @@ static bool remove_callback(const struct installed *it)
 	return status == 0;
 }
 
-/* Of one port, or of all that are usable. */
-static void remove_from(uint16_t port)
+/* Of this port, or of all that are usable. */
+static void remove_from(uint16_t port, bool all)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < installed_count; i++) {
 		const uint16_t its = installed[i].port;
-		const bool chosen =
-		        port == ALL_PORTS ? is_usable(its) : its == port && rte_eth_dev_is_valid_port(port);
+		const bool chosen = all ? is_usable(its) : its == port && rte_eth_dev_is_valid_port(port);
 
 		if (!chosen || !remove_callback(&installed[i]))
 			installed[kept++] = installed[i];
@@ -135,7 +133,7 @@ bool probe_callbacks_add(bool doubled)
 	uint32_t before;
 
 	/* Remove callbacks that stayed on a port that disappeared, if it is back. */
-	remove_from(ALL_PORTS);
+	remove_from(0, true);
 	before = installed_count;
 	if (removed_count > WAITING_WINDOWS * last_count + WAITING_MIN)
 		return false;
@@ -159,7 +157,7 @@ static void begin_grace(void)
 
 void probe_callbacks_remove(void)
 {
-	remove_from(ALL_PORTS);
+	remove_from(0, true);
 	begin_grace();
 }
 
@@ -186,7 +184,7 @@ static int on_port_event(uint16_t port, enum rte_eth_event_type event, void *arg
 	(void)argument, (void)result;
 	pthread_mutex_lock(port_lock);
 	if (event == RTE_ETH_EVENT_DESTROY)
-		remove_from(port);
+		remove_from(port, false);
 	is_gone[port] = event == RTE_ETH_EVENT_DESTROY;
 	pthread_mutex_unlock(port_lock);
 	return 0;
