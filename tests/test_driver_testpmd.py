@@ -137,14 +137,6 @@ def test_queue_start_and_stop_commands_work(four_queues: Testpmd) -> None:
     assert_accounts(four_queues, 0, 1)
 
 
-def test_link_commands_work(four_queues: Testpmd) -> None:
-    assert "Link status: up" in four_queues.tell("show port info 0")
-    four_queues.tell("set link-down port 1")
-    assert "Link status: down" in four_queues.tell("show port info 0")
-    four_queues.tell("set link-up port 1")
-    assert "Link status: up" in four_queues.tell("show port info 0")
-
-
 def test_ports_are_attached_and_detached(build_dir: Path) -> None:
     with running_testpmd(build_dir, "net_crossover0", ["--total-num-mbufs=8192"]) as testpmd:
         for port in (0, 1):
