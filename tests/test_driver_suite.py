@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-CASES_AT_LEAST = 139
+CASES_AT_LEAST = 183
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 
 

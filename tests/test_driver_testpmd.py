@@ -137,14 +137,6 @@ def test_queue_start_and_stop_commands_work(four_queues: Testpmd) -> None:
     assert_accounts(four_queues, 0, 1)
 
 
-def test_link_commands_work(four_queues: Testpmd) -> None:
-    assert "Link status: up" in four_queues.tell("show port info 0")
-    four_queues.tell("set link-down port 1")
-    assert "Link status: down" in four_queues.tell("show port info 0")
-    four_queues.tell("set link-up port 1")
-    assert "Link status: up" in four_queues.tell("show port info 0")
-
-
 def test_ports_are_attached_and_detached(build_dir: Path) -> None:
     with running_testpmd(build_dir, "net_crossover0", ["--total-num-mbufs=8192"]) as testpmd:
         for port in (0, 1):
@@ -165,20 +157,10 @@ def test_infinite_feed_needs_no_generator(build_dir: Path) -> None:
         assert stats["RX-bytes"] == 124 * stats["RX-packets"]
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize(
-    ("devargs", "named"),
-    [
-        ("speed=10", "unknown device argument 'speed'"),
-        ("dma=copy,dma=swap", "'dma' is given twice"),
-        ("dma=none", "'dma': bad value 'none'; allowed: copy, swap"),
-        ("feed=infinite,dma=swap", "'dma' and 'feed=infinite' exclude each other"),
-        ("size=64", "'size' needs 'feed=infinite'"),
-    ],
-)
-def test_bad_devargs_fail_by_name(build_dir: Path, devargs: str, named: str) -> None:
-    with running_testpmd(build_dir, f"net_crossover0,{devargs}") as testpmd:
-        assert named in testpmd.greeting
+def test_bad_devargs_fail_by_name(build_dir: Path) -> None:
+    """Show the reason in the program's log; apps/tests/driver_devargs.c has all refusals."""
+    with running_testpmd(build_dir, "net_crossover0,dma=none") as testpmd:
+        assert "'dma': bad value 'none'; allowed: copy, swap" in testpmd.greeting
         assert "No probed ethernet devices" in testpmd.greeting
 
 

@@ -21,6 +21,9 @@ extern int crossover_logtype;
 #define CROSSOVER_LOG(level, format, ...)                                                                    \
 	rte_log(RTE_LOG_##level, crossover_logtype, "net_crossover: " format "\n", ##__VA_ARGS__)
 
+/* Logs an error; its value is the error. */
+#define CROSSOVER_REFUSE(error, ...) (CROSSOVER_LOG(ERR, __VA_ARGS__), (error))
+
 static inline struct crossover_port *crossover_port_of(const struct rte_eth_dev *dev)
 {
 	return dev->data->dev_private;
@@ -39,6 +42,20 @@ int crossover_control_init(struct crossover_pair *pair);
 /* Returns -EBUSY after CROSSOVER_CONTROL_MAX_S. A holder that died does not block the lock. */
 int crossover_control_lock(struct crossover_pair *pair);
 void crossover_control_unlock(struct crossover_pair *pair);
+
+static inline void crossover_control_let_go(struct crossover_pair *const *held)
+{
+	if (*held != NULL)
+		crossover_control_unlock(*held);
+}
+
+/* Holds the lock to the end of the block, or returns -EBUSY from the function. */
+#define CROSSOVER_HOLD_OR_RETURN(pair)                                                                       \
+	struct crossover_pair *held_ __attribute__((cleanup(crossover_control_let_go))) = (pair);            \
+	if (crossover_control_lock(held_) != 0) {                                                            \
+		held_ = NULL;                                                                                \
+		return -EBUSY;                                                                               \
+	}
 
 /* Registers this process for membarrier(2). Once per process and port; sets port->full_fence where that fails. */
 void crossover_quiesce_register(struct crossover_port *port);
@@ -232,7 +249,7 @@ uint16_t crossover_tx_burst(void *queue, struct rte_mbuf **pkts, uint16_t nb_pkt
 int crossover_tx_descriptor_status(void *queue, uint16_t offset);
 int crossover_tx_done_cleanup(void *queue, uint32_t frames);
 
-/* Frees the 'count' (at most pending) oldest frames. */
+/* Frees the 'count' (at most pending) oldest entries of the TX ring. */
 void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count);
 
 /*
@@ -262,7 +279,7 @@ int crossover_rx_descriptor_status(void *queue, uint16_t offset);
 int crossover_get_monitor_addr(void *queue, struct rte_power_monitor_cond *condition);
 
 /* Returns how many descriptors are filled and not polled yet. */
-uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq);
+crossover_queue_count crossover_rx_queue_count(void *queue);
 
 /*
  * Empties the ring's state and posts a buffer in every descriptor. The NIC side must not run. On -ENOMEM nothing is

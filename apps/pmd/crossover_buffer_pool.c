@@ -231,8 +231,8 @@ uint32_t crossover_buffer_pool_deliver(struct crossover_tx_queue *txq, struct cr
 
 static int refuse(const struct crossover_rx_queue *rxq, const char *reason)
 {
-	CROSSOVER_LOG(ERR, "port %u: RX queue %u: buffers in pools: %s", rxq->port_id, rxq->queue_id, reason);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL, "port %u: RX queue %u: buffers in pools: %s", rxq->port_id,
+	                        rxq->queue_id, reason);
 }
 
 static int check(const struct crossover_rx_queue *rxq, const struct rte_eth_dev *dev)

@@ -221,13 +221,10 @@ CROSSOVER_PTYPES_GET(crossover_ptypes_get)
 int crossover_ptypes_set(struct rte_eth_dev *dev, uint32_t mask)
 {
 	struct crossover_port *port = crossover_port_of(dev);
-	int ret = crossover_control_lock(port->pair);
 
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	port->types_set = 1;
 	want_types(dev, mask);
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 

@@ -13,24 +13,18 @@ static void filter_changed(struct crossover_port *port)
 
 int crossover_republish(struct crossover_port *port)
 {
-	int ret = port->wire == NULL ? 0 : crossover_control_lock(port->pair);
-
-	if (port->wire == NULL || ret != 0)
-		return ret;
+	if (port->wire == NULL)
+		return 0;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	filter_changed(port);
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
 static int set_flag(struct crossover_port *port, uint32_t *flag, uint32_t value)
 {
-	int ret = crossover_control_lock(port->pair);
-
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	__atomic_store_n(flag, value, __ATOMIC_RELAXED);
 	filter_changed(port);
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -77,11 +71,9 @@ int crossover_multicast_set(struct rte_eth_dev *dev, struct rte_ether_addr *macs
 {
 	struct crossover_port *port = crossover_port_of(dev);
 
-	if (count > CROSSOVER_MAX_MULTICAST) {
-		CROSSOVER_LOG(ERR, "port %u: %u multicast addresses; allowed: up to %u", port->port_id, count,
-		              CROSSOVER_MAX_MULTICAST);
-		return -ENOSPC;
-	}
+	if (count > CROSSOVER_MAX_MULTICAST)
+		return CROSSOVER_REFUSE(-ENOSPC, "port %u: %u multicast addresses; allowed: up to %u",
+		                        port->port_id, count, CROSSOVER_MAX_MULTICAST);
 	for (uint32_t i = 0; i < CROSSOVER_MAX_MULTICAST; i++)
 		__atomic_store_n(&port->multicast[i], i < count ? crossover_mac_number(&macs[i]) : 0,
 		                 __ATOMIC_RELAXED);
@@ -97,9 +89,8 @@ static int check_reta_size(const struct crossover_port *port, uint16_t size)
 {
 	if (size == port->reta_mask + 1)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: RETA of %u entries; it has %u", port->port_id, size,
-	              port->reta_mask + 1);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL, "port %u: RETA of %u entries; it has %u", port->port_id, size,
+	                        port->reta_mask + 1);
 }
 
 static int check_reta(const struct crossover_port *port, const struct rte_eth_rss_reta_entry64 *groups,
@@ -108,11 +99,10 @@ static int check_reta(const struct crossover_port *port, const struct rte_eth_rs
 	for (uint16_t i = 0; i < size; i++) {
 		uint16_t queue = groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
 
-		if (group_selects(groups, i) && queue >= port->nb_rx_queues) {
-			CROSSOVER_LOG(ERR, "port %u: RETA entry %u names queue %u; the port has %u RX queues",
-			              port->port_id, i, queue, port->nb_rx_queues);
-			return -EINVAL;
-		}
+		if (group_selects(groups, i) && queue >= port->nb_rx_queues)
+			return CROSSOVER_REFUSE(
+			        -EINVAL, "port %u: RETA entry %u names queue %u; the port has %u RX queues",
+			        port->port_id, i, queue, port->nb_rx_queues);
 	}
 	return 0;
 }
@@ -124,9 +114,7 @@ int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry
 
 	if (check_reta_size(port, size) != 0 || check_reta(port, groups, size) != 0)
 		return -EINVAL;
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	ret = crossover_unassign(port);
 	for (uint16_t i = 0; ret == 0 && i < size; i++)
 		if (group_selects(groups, i))
@@ -136,7 +124,6 @@ int crossover_reta_update(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry
 			        __ATOMIC_RELAXED);
 	if (ret == 0 && port->wire != NULL)
 		filter_changed(port);
-	crossover_control_unlock(port->pair);
 	return ret;
 }
 
@@ -154,16 +141,13 @@ int crossover_reta_query(struct rte_eth_dev *dev, struct rte_eth_rss_reta_entry6
 
 static int check_rss(const struct crossover_port *port, const struct rte_eth_rss_conf *conf)
 {
-	if (conf->rss_key != NULL && conf->rss_key_len != 0 && conf->rss_key_len != CROSSOVER_RSS_KEY_BYTES) {
-		CROSSOVER_LOG(ERR, "port %u: RSS key of %u bytes; it must have %u", port->port_id,
-		              conf->rss_key_len, CROSSOVER_RSS_KEY_BYTES);
-		return -EINVAL;
-	}
-	if (conf->rss_hf & ~crossover_rss_types()) {
-		CROSSOVER_LOG(ERR, "port %u: RSS flow types %#" PRIx64 " include others than %#" PRIx64,
-		              port->port_id, conf->rss_hf, crossover_rss_types());
-		return -EINVAL;
-	}
+	if (conf->rss_key != NULL && conf->rss_key_len != 0 && conf->rss_key_len != CROSSOVER_RSS_KEY_BYTES)
+		return CROSSOVER_REFUSE(-EINVAL, "port %u: RSS key of %u bytes; it must have %u",
+		                        port->port_id, conf->rss_key_len, CROSSOVER_RSS_KEY_BYTES);
+	if (conf->rss_hf & ~crossover_rss_types())
+		return CROSSOVER_REFUSE(-EINVAL,
+		                        "port %u: RSS flow types %#" PRIx64 " include others than %#" PRIx64,
+		                        port->port_id, conf->rss_hf, crossover_rss_types());
 	return 0;
 }
 
@@ -186,16 +170,11 @@ int crossover_rss_update(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)
 {
 	struct crossover_port *port = crossover_port_of(dev);
 	const uint8_t *key = conf->rss_key;
-	int ret;
 
 	if (check_rss(port, conf) != 0)
 		return -EINVAL;
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
-	ret = replace_hash(port, key != NULL ? key : port->hash[port->active_hash].key, conf->rss_hf);
-	crossover_control_unlock(port->pair);
-	return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
+	return replace_hash(port, key != NULL ? key : port->hash[port->active_hash].key, conf->rss_hf);
 }
 
 int crossover_rss_get(struct rte_eth_dev *dev, struct rte_eth_rss_conf *conf)

@@ -74,12 +74,10 @@ bool crossover_wait_until(uint64_t deadline_ns)
 static int wait_idle(const struct crossover_tx_queue *txq, uint64_t deadline_ns)
 {
 	while (__atomic_load_n(&txq->busy, __ATOMIC_ACQUIRE)) {
-		if (!crossover_wait_until(deadline_ns)) {
-			CROSSOVER_LOG(ERR,
-			              "port %u: TX queue %u stays inside a burst; is its process stopped?",
-			              txq->port->port_id, txq->queue_id);
-			return -EBUSY;
-		}
+		if (!crossover_wait_until(deadline_ns))
+			return CROSSOVER_REFUSE(
+			        -EBUSY, "port %u: TX queue %u stays inside a burst; is its process stopped?",
+			        txq->port->port_id, txq->queue_id);
 	}
 	return 0;
 }

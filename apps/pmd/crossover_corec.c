@@ -175,20 +175,19 @@ int crossover_corec_check_size(const struct crossover_port *port, uint16_t queue
 {
 	if ((size & (size - 1)) == 0)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: RX queue %u: %u descriptors are not a power of two (rx=corec needs one)",
-	              port->port_id, queue_id, size);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(
+	        -EINVAL, "port %u: RX queue %u: %u descriptors are not a power of two (rx=corec needs one)",
+	        port->port_id, queue_id, size);
 }
 
 static int check_scatter(const struct crossover_rx_queue *rxq, const struct rte_eth_dev *dev)
 {
 	if (((dev->data->dev_conf.rxmode.offloads | rxq->conf.offloads) & RTE_ETH_RX_OFFLOAD_SCATTER) == 0)
 		return 0;
-	CROSSOVER_LOG(ERR,
-	              "port %u: RX queue %u: rx=corec receives frames of one buffer; leave "
-	              "RTE_ETH_RX_OFFLOAD_SCATTER out and use mbufs of the MTU's size",
-	              rxq->port_id, rxq->queue_id);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL,
+	                        "port %u: RX queue %u: rx=corec receives frames of one buffer; leave "
+	                        "RTE_ETH_RX_OFFLOAD_SCATTER out and use mbufs of the MTU's size",
+	                        rxq->port_id, rxq->queue_id);
 }
 
 int crossover_corec_init(struct crossover_rx_queue *rxq, const struct rte_eth_dev *dev)

@@ -13,18 +13,29 @@ enum key { KEY_DMA, KEY_FEED, KEY_RX, KEY_PORTS, KEY_SIZE, KEY_FLOWS, KEY_MAC_A,
 
 static const char *const key_names[KEYS] = {"dma", "feed", "rx", "ports", "size", "flows", "mac_a", "mac_b"};
 
+/* The words that the first keys take, by the number that they stand for. */
+#define WORDS 3
+static const char *const words[KEY_SIZE][WORDS] = {
+        [KEY_DMA] = {[CROSSOVER_DMA_COPY] = "copy", [CROSSOVER_DMA_SWAP] = "swap"},
+        [KEY_FEED] = {[CROSSOVER_FEED_WIRE] = "wire",
+                      [CROSSOVER_FEED_INFINITE] = "infinite",
+                      [CROSSOVER_FEED_EXTERNAL] = "external"},
+        [KEY_RX] = {[CROSSOVER_RX_STANDARD] = "standard", [CROSSOVER_RX_COREC] = "corec"},
+        [KEY_PORTS] = {[false] = "both", [true] = "a"},
+};
+
 #define DEFAULT_FRAME_BYTES 64
 #define DEFAULT_FLOWS       256
 #define MAX_FLOWS           65535
 
 static int bad_value(const char *key, const char *value, const char *allowed)
 {
-	CROSSOVER_LOG(ERR, "device argument '%s': bad value '%s'; allowed: %s", key, value, allowed);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL, "device argument '%s': bad value '%s'; allowed: %s", key, value,
+	                        allowed);
 }
 
-static int parse_number(const char *key, const char *value, unsigned long low, unsigned long high,
-                        uint16_t *number)
+/* Returns the number, or -EINVAL. */
+static int parse_number(const char *key, const char *value, unsigned long low, unsigned long high)
 {
 	char *end = NULL;
 	unsigned long parsed;
@@ -32,53 +43,25 @@ static int parse_number(const char *key, const char *value, unsigned long low, u
 
 	errno = 0;
 	parsed = strtoul(value, &end, 10);
-	if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || parsed < low || parsed > high) {
-		snprintf(allowed, sizeof(allowed), "a whole number from %lu to %lu", low, high);
-		return bad_value(key, value, allowed);
+	if (value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && parsed >= low &&
+	    parsed <= high)
+		return (int)parsed;
+	snprintf(allowed, sizeof(allowed), "a whole number from %lu to %lu", low, high);
+	return bad_value(key, value, allowed);
+}
+
+/* Returns the number that a word of the key stands for, or -EINVAL. */
+static int parse_word(enum key key, const char *value)
+{
+	char allowed[32] = "";
+
+	for (int i = 0; i < WORDS && words[key][i] != NULL; i++) {
+		if (strcmp(value, words[key][i]) == 0)
+			return i;
+		snprintf(allowed + strlen(allowed), sizeof(allowed) - strlen(allowed), "%s%s",
+		         i == 0 ? "" : ", ", words[key][i]);
 	}
-	*number = (uint16_t)parsed;
-	return 0;
-}
-
-static int parse_dma(const char *value, struct crossover_options *options)
-{
-	if (strcmp(value, "copy") == 0)
-		options->dma = CROSSOVER_DMA_COPY;
-	else if (strcmp(value, "swap") == 0)
-		options->dma = CROSSOVER_DMA_SWAP;
-	else
-		return bad_value("dma", value, "copy, swap");
-	return 0;
-}
-
-static int parse_feed(const char *value, struct crossover_options *options)
-{
-	if (strcmp(value, "wire") == 0)
-		options->feed = CROSSOVER_FEED_WIRE;
-	else if (strcmp(value, "infinite") == 0)
-		options->feed = CROSSOVER_FEED_INFINITE;
-	else if (strcmp(value, "external") == 0)
-		options->feed = CROSSOVER_FEED_EXTERNAL;
-	else
-		return bad_value("feed", value, "wire, infinite, external");
-	return 0;
-}
-
-static int parse_rx(const char *value, struct crossover_options *options)
-{
-	if (strcmp(value, "standard") == 0)
-		options->rx = CROSSOVER_RX_STANDARD;
-	else if (strcmp(value, "corec") == 0)
-		options->rx = CROSSOVER_RX_COREC;
-	else
-		return bad_value("rx", value, "standard, corec");
-	return 0;
-}
-
-static int parse_ports(const char *value, struct crossover_options *options)
-{
-	options->keeps_b = strcmp(value, "a") == 0;
-	return options->keeps_b || strcmp(value, "both") == 0 ? 0 : bad_value("ports", value, "both, a");
+	return bad_value(key_names[key], value, allowed);
 }
 
 /* Accepts six pairs of hexadecimal digits with colons between them, and nothing else; DPDK's own parser accepts more forms. */
@@ -95,24 +78,17 @@ static int parse_mac(const char *key, const char *value, struct rte_ether_addr *
 	return 0;
 }
 
-static int parse_pair(enum key key, const char *value, struct crossover_options *options)
+/* Reads into numbers[key], or a MAC address. */
+static int parse_value(enum key key, const char *value, int numbers[KEYS], struct rte_ether_addr macs[2])
 {
-	switch (key) {
-	case KEY_DMA:
-		return parse_dma(value, options);
-	case KEY_FEED:
-		return parse_feed(value, options);
-	case KEY_RX:
-		return parse_rx(value, options);
-	case KEY_PORTS:
-		return parse_ports(value, options);
-	case KEY_SIZE:
-		return parse_number(key_names[key], value, 64, CROSSOVER_MAX_MTU, &options->frame_bytes);
-	case KEY_FLOWS:
-		return parse_number(key_names[key], value, 1, MAX_FLOWS, &options->flows);
-	default:
-		return parse_mac(key_names[key], value, &options->macs[key - KEY_MAC_A]);
-	}
+	if (key >= KEY_MAC_A)
+		return parse_mac(key_names[key], value, &macs[key - KEY_MAC_A]);
+	if (key < KEY_SIZE)
+		numbers[key] = parse_word(key, value);
+	else
+		numbers[key] = parse_number(key_names[key], value, key == KEY_SIZE ? 64 : 1,
+		                            key == KEY_SIZE ? CROSSOVER_MAX_MTU : MAX_FLOWS);
+	return numbers[key] < 0 ? -EINVAL : 0;
 }
 
 static enum key find_key(const char *name)
@@ -125,62 +101,58 @@ static enum key find_key(const char *name)
 
 static int parse_pairs(const struct rte_kvargs *pairs, struct crossover_options *options, bool given[KEYS])
 {
+	int numbers[KEYS] = {[KEY_SIZE] = DEFAULT_FRAME_BYTES, [KEY_FLOWS] = DEFAULT_FLOWS};
+
 	for (unsigned int i = 0; i < pairs->count; i++) {
 		const char *name = pairs->pairs[i].key, *value = pairs->pairs[i].value;
 		enum key key = find_key(name);
 
-		if (key == KEYS) {
-			CROSSOVER_LOG(ERR, "unknown device argument '%s'; allowed: %s", name,
-			              CROSSOVER_DEVARGS_HELP);
-			return -EINVAL;
-		}
-		if (given[key]) {
-			CROSSOVER_LOG(ERR, "device argument '%s' is given twice; give it once", name);
-			return -EINVAL;
-		}
-		if (value == NULL || value[0] == '\0') {
-			CROSSOVER_LOG(ERR, "device argument '%s' has no value; allowed: %s", name,
-			              CROSSOVER_DEVARGS_HELP);
-			return -EINVAL;
-		}
-		if (parse_pair(key, value, options) != 0)
+		if (key == KEYS)
+			return CROSSOVER_REFUSE(-EINVAL, "unknown device argument '%s'; allowed: %s", name,
+			                        CROSSOVER_DEVARGS_HELP);
+		if (given[key])
+			return CROSSOVER_REFUSE(-EINVAL, "device argument '%s' is given twice; give it once",
+			                        name);
+		if (value == NULL || value[0] == '\0')
+			return CROSSOVER_REFUSE(-EINVAL, "device argument '%s' has no value; allowed: %s",
+			                        name, CROSSOVER_DEVARGS_HELP);
+		if (parse_value(key, value, numbers, options->macs) != 0)
 			return -EINVAL;
 		given[key] = true;
 	}
+	options->dma = (enum crossover_dma)numbers[KEY_DMA];
+	options->feed = (enum crossover_feed)numbers[KEY_FEED];
+	options->rx = (enum crossover_rx_mode)numbers[KEY_RX];
+	options->keeps_b = numbers[KEY_PORTS];
+	options->frame_bytes = (uint16_t)numbers[KEY_SIZE];
+	options->flows = (uint16_t)numbers[KEY_FLOWS];
 	return 0;
 }
 
 static int check_conflicts(const struct crossover_options *options, const bool given[KEYS])
 {
-	if (options->feed == CROSSOVER_FEED_INFINITE && given[KEY_DMA]) {
-		CROSSOVER_LOG(ERR, "device arguments 'dma' and 'feed=infinite' exclude each other: "
-		                   "nothing crosses the wire; leave 'dma' out");
-		return -EINVAL;
-	}
-	if (options->feed == CROSSOVER_FEED_EXTERNAL && given[KEY_DMA]) {
-		CROSSOVER_LOG(ERR, "device arguments 'dma' and 'feed=external' exclude each other: "
-		                   "the agent moves the frames; leave 'dma' out");
-		return -EINVAL;
-	}
-	if (options->feed == CROSSOVER_FEED_INFINITE && options->rx == CROSSOVER_RX_COREC) {
-		CROSSOVER_LOG(ERR, "device arguments 'rx=corec' and 'feed=infinite' exclude each other: "
-		                   "the poller fills the ring itself; leave one out");
-		return -EINVAL;
-	}
+	const char *feed = words[KEY_FEED][options->feed];
+
+	if (options->feed != CROSSOVER_FEED_WIRE && given[KEY_DMA])
+		return CROSSOVER_REFUSE(
+		        -EINVAL,
+		        "device arguments 'dma' and 'feed=%s' exclude each other: %s; leave 'dma' out", feed,
+		        options->feed == CROSSOVER_FEED_INFINITE ? "nothing crosses the wire"
+		                                                 : "the agent moves the frames");
+	if (options->feed == CROSSOVER_FEED_INFINITE && options->rx == CROSSOVER_RX_COREC)
+		return CROSSOVER_REFUSE(-EINVAL,
+		                        "device arguments 'rx=corec' and 'feed=infinite' exclude each other: "
+		                        "the poller fills the ring itself; leave one out");
 	if (given[KEY_MAC_A] && given[KEY_MAC_B] &&
-	    rte_is_same_ether_addr(&options->macs[0], &options->macs[1])) {
-		CROSSOVER_LOG(ERR,
-		              "device arguments 'mac_a' and 'mac_b' are the same; give each port its own");
-		return -EINVAL;
-	}
+	    rte_is_same_ether_addr(&options->macs[0], &options->macs[1]))
+		return CROSSOVER_REFUSE(
+		        -EINVAL, "device arguments 'mac_a' and 'mac_b' are the same; give each port its own");
 	for (enum key key = KEY_SIZE; key <= KEY_FLOWS; key++) {
-		if (options->feed != CROSSOVER_FEED_INFINITE && given[key]) {
-			CROSSOVER_LOG(
-			        ERR,
+		if (options->feed != CROSSOVER_FEED_INFINITE && given[key])
+			return CROSSOVER_REFUSE(
+			        -EINVAL,
 			        "device argument '%s' needs 'feed=infinite': with feed=%s the peer decides",
-			        key_names[key], options->feed == CROSSOVER_FEED_WIRE ? "wire" : "external");
-			return -EINVAL;
-		}
+			        key_names[key], feed);
 	}
 	return 0;
 }
@@ -195,11 +167,10 @@ int crossover_devargs_parse(const char *args, struct crossover_options *options)
 	if (args == NULL || args[0] == '\0')
 		return 0;
 	pairs = rte_kvargs_parse(args, NULL);
-	if (pairs == NULL) {
-		CROSSOVER_LOG(ERR, "device arguments '%s' are not of the form key=value,...; allowed: %s",
-		              args, CROSSOVER_DEVARGS_HELP);
-		return -EINVAL;
-	}
+	if (pairs == NULL)
+		return CROSSOVER_REFUSE(
+		        -EINVAL, "device arguments '%s' are not of the form key=value,...; allowed: %s", args,
+		        CROSSOVER_DEVARGS_HELP);
 	ret = parse_pairs(pairs, options, given);
 	if (ret == 0)
 		ret = check_conflicts(options, given);

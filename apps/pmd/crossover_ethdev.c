@@ -53,20 +53,16 @@ static int check_modes(const struct crossover_port *port, const struct rte_eth_c
 {
 	uint32_t speeds = conf->link_speeds & ~(uint32_t)RTE_ETH_LINK_SPEED_FIXED;
 
-	if (conf->rxmode.mq_mode & ~RTE_ETH_MQ_RX_RSS_FLAG || conf->txmode.mq_mode != RTE_ETH_MQ_TX_NONE) {
-		CROSSOVER_LOG(ERR, "port %u: unsupported multi-queue mode (only RSS is supported)",
-		              port->port_id);
-		return -ENOTSUP;
-	}
-	if (speeds != RTE_ETH_LINK_SPEED_AUTONEG && !(speeds & RTE_ETH_LINK_SPEED_100G)) {
-		CROSSOVER_LOG(ERR, "port %u: link speeds %#x leave out 100G (the only speed)", port->port_id,
-		              conf->link_speeds);
-		return -EINVAL;
-	}
-	if (conf->lpbk_mode != 0) {
-		CROSSOVER_LOG(ERR, "port %u: no loopback mode (send to the peer port)", port->port_id);
-		return -ENOTSUP;
-	}
+	if (conf->rxmode.mq_mode & ~RTE_ETH_MQ_RX_RSS_FLAG || conf->txmode.mq_mode != RTE_ETH_MQ_TX_NONE)
+		return CROSSOVER_REFUSE(-ENOTSUP,
+		                        "port %u: unsupported multi-queue mode (only RSS is supported)",
+		                        port->port_id);
+	if (speeds != RTE_ETH_LINK_SPEED_AUTONEG && !(speeds & RTE_ETH_LINK_SPEED_100G))
+		return CROSSOVER_REFUSE(-EINVAL, "port %u: link speeds %#x leave out 100G (the only speed)",
+		                        port->port_id, conf->link_speeds);
+	if (conf->lpbk_mode != 0)
+		return CROSSOVER_REFUSE(-ENOTSUP, "port %u: no loopback mode (send to the peer port)",
+		                        port->port_id);
 	return 0;
 }
 
@@ -75,17 +71,14 @@ static int configure(struct rte_eth_dev *dev)
 	struct crossover_port *port = crossover_port_of(dev);
 	int ret = check_modes(port, &dev->data->dev_conf);
 
-	if (ret == 0)
-		ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	port->nb_rx_queues = dev->data->nb_rx_queues;
 	port->nb_tx_queues = dev->data->nb_tx_queues;
 	dev->data->scattered_rx = (dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
 	port->checks = (uint32_t)(dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_CHECKSUM);
-	ret = crossover_rss_configure(port, &dev->data->dev_conf);
-	crossover_control_unlock(port->pair);
-	return ret;
+	return crossover_rss_configure(port, &dev->data->dev_conf);
 }
 
 static int start(struct rte_eth_dev *dev)
@@ -215,11 +208,6 @@ static int tx_burst_mode(struct rte_eth_dev *dev, uint16_t queue_id __rte_unused
 	return burst_mode(dev, mode, !wire ? "" : programs[crossover_program_of(port->peer)], "");
 }
 
-static crossover_queue_count rx_queue_count(void *queue)
-{
-	return (crossover_queue_count)crossover_rx_filled(queue);
-}
-
 static const struct eth_dev_ops operations = {
         .dev_configure = configure,
         .dev_start = start,
@@ -272,7 +260,7 @@ static void select_functions(struct rte_eth_dev *dev)
 	crossover_receive_select(dev);
 	dev->tx_pkt_burst =
 	        crossover_port_of(dev)->wire != NULL ? crossover_external_tx_burst : crossover_tx_burst;
-	dev->rx_queue_count = rx_queue_count;
+	dev->rx_queue_count = crossover_rx_queue_count;
 	dev->rx_descriptor_status = crossover_rx_descriptor_status;
 	dev->tx_descriptor_status = crossover_tx_descriptor_status;
 }
@@ -287,8 +275,7 @@ static int port_name(char *name, size_t size, const struct rte_vdev_device *vdev
 
 	if (length < (int)size)
 		return 0;
-	CROSSOVER_LOG(ERR, "device name '%s' is too long for a port name", vdev->device.name);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL, "device name '%s' is too long for a port name", vdev->device.name);
 }
 
 static void init_port(struct crossover_pair *pair, unsigned int side)
@@ -422,10 +409,8 @@ static int attach_port(struct rte_vdev_device *vdev, unsigned int side)
 	if (port_name(name, sizeof(name), vdev, side) != 0)
 		return -EINVAL;
 	dev = rte_eth_dev_attach_secondary(name);
-	if (dev == NULL) {
-		CROSSOVER_LOG(ERR, "the primary process has no port '%s'", name);
-		return -ENODEV;
-	}
+	if (dev == NULL)
+		return CROSSOVER_REFUSE(-ENODEV, "the primary process has no port '%s'", name);
 	dev->device = &vdev->device;
 	crossover_quiesce_register(dev->data->dev_private);
 	select_functions(dev);
@@ -452,28 +437,26 @@ static struct rte_vdev_driver net_crossover_driver = {
 RTE_PMD_REGISTER_VDEV(net_crossover, net_crossover_driver);
 RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
 
-static bool is_ours(uint16_t port_id)
+/* Returns NULL if the port does not belong to this driver. Without data of its own it was closed by another process. */
+static struct crossover_port *find_port_by_id(uint16_t port_id)
 {
-	const struct rte_eth_dev *dev;
+	const struct rte_eth_dev *dev = &rte_eth_devices[port_id];
 
-	if (!rte_eth_dev_is_valid_port(port_id))
-		return false;
-	dev = &rte_eth_devices[port_id];
-	/* Without data of its own the port was closed by another process. */
-	return dev->rx_pkt_burst != NULL && dev->data->dev_private != NULL &&
-	       strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) == 0;
+	if (!rte_eth_dev_is_valid_port(port_id) || dev->rx_pkt_burst == NULL ||
+	    crossover_port_of(dev) == NULL ||
+	    strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) != 0)
+		return NULL;
+	return crossover_port_of(dev);
 }
 
 static int find_rx_queue(uint16_t port_id, uint16_t queue_id, struct crossover_rx_queue **rxq)
 {
-	const struct rte_eth_dev *dev;
+	const struct rte_eth_dev_data *data;
 
-	if (!is_ours(port_id))
+	if (find_port_by_id(port_id) == NULL)
 		return -ENODEV;
-	dev = &rte_eth_devices[port_id];
-	if (queue_id >= dev->data->nb_rx_queues)
-		return -EINVAL;
-	*rxq = dev->data->rx_queues[queue_id];
+	data = rte_eth_devices[port_id].data;
+	*rxq = queue_id < data->nb_rx_queues ? data->rx_queues[queue_id] : NULL;
 	return *rxq == NULL ? -EINVAL : 0;
 }
 
@@ -496,107 +479,72 @@ int net_crossover_feed_queue_polls(uint16_t port_id, uint16_t queue_id, double p
 		return ret;
 	if (!rxq->infinite)
 		return -ENOTSUP;
-	ret = crossover_control_lock(rxq->port->pair);
-	if (ret != 0)
-		return ret;
-	ret = crossover_feed_set_queue_polls(rxq, probability, seed);
-	crossover_control_unlock(rxq->port->pair);
-	return ret;
+	CROSSOVER_HOLD_OR_RETURN(rxq->port->pair);
+	return crossover_feed_set_queue_polls(rxq, probability, seed);
 }
 
 int net_crossover_rx_corec(uint16_t port_id, bool on)
 {
-	struct crossover_port *port;
-	struct rte_eth_dev *dev;
-	int ret;
+	struct crossover_port *port = find_port_by_id(port_id);
 
-	if (!is_ours(port_id))
+	if (port == NULL)
 		return -ENODEV;
-	dev = &rte_eth_devices[port_id];
-	port = crossover_port_of(dev);
 	if (on && port->pair->options.feed == CROSSOVER_FEED_INFINITE)
 		return -ENOTSUP;
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
-	if (port->started) {
-		ret = -EBUSY;
-	} else {
-		port->rx_mode = on ? CROSSOVER_RX_COREC : CROSSOVER_RX_STANDARD;
-		crossover_receive_select(dev);
-	}
-	crossover_control_unlock(port->pair);
-	return ret;
-}
-
-static int set_buffers(struct rte_eth_dev *dev, enum net_crossover_buffers buffers, uint16_t buffer_pool)
-{
-	struct crossover_port *port = crossover_port_of(dev);
-
-	if (port->started || (buffers != NET_CROSSOVER_POSTED && port->notifies))
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
+	if (port->started)
 		return -EBUSY;
-	if (buffers == NET_CROSSOVER_POSTED)
-		port->rx_mode = crossover_has_buffer_pool(port) ? CROSSOVER_RX_STANDARD : port->rx_mode;
-	else
-		port->rx_mode = buffers == NET_CROSSOVER_SHARED ? CROSSOVER_RX_SHARED : CROSSOVER_RX_SPLIT;
-	port->buffer_pool = buffer_pool;
-	crossover_receive_select(dev);
+	port->rx_mode = on ? CROSSOVER_RX_COREC : CROSSOVER_RX_STANDARD;
+	crossover_receive_select(&rte_eth_devices[port_id]);
 	return 0;
 }
 
 int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t buffer_pool)
 {
-	const struct crossover_options *options;
-	struct crossover_port *port;
-	int ret;
+	struct crossover_port *port = find_port_by_id(port_id);
+	bool pools = buffers != NET_CROSSOVER_POSTED;
 
-	if (!is_ours(port_id))
+	if (port == NULL)
 		return -ENODEV;
-	port = rte_eth_devices[port_id].data->dev_private;
-	options = &port->pair->options;
-	if (buffers != NET_CROSSOVER_POSTED &&
-	    (buffer_pool < CROSSOVER_BUFFER_POOL_MIN || buffer_pool > CROSSOVER_RING_MAX))
+	if (pools && (buffer_pool < CROSSOVER_BUFFER_POOL_MIN || buffer_pool > CROSSOVER_RING_MAX))
 		return -EINVAL;
-	if (buffers != NET_CROSSOVER_POSTED &&
-	    (options->feed != CROSSOVER_FEED_WIRE || options->dma == CROSSOVER_DMA_SWAP))
+	if (pools && (port->pair->options.feed != CROSSOVER_FEED_WIRE ||
+	              port->pair->options.dma == CROSSOVER_DMA_SWAP))
 		return -ENOTSUP;
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
-	ret = set_buffers(&rte_eth_devices[port_id], buffers, buffer_pool);
-	crossover_control_unlock(port->pair);
-	return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
+	if (port->started || (pools && port->notifies))
+		return -EBUSY;
+	if (pools)
+		port->rx_mode = buffers == NET_CROSSOVER_SHARED ? CROSSOVER_RX_SHARED : CROSSOVER_RX_SPLIT;
+	else if (crossover_has_buffer_pool(port))
+		port->rx_mode = CROSSOVER_RX_STANDARD;
+	port->buffer_pool = buffer_pool;
+	crossover_receive_select(&rte_eth_devices[port_id]);
+	return 0;
 }
 
 int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count)
 {
-	struct crossover_port *port;
-	int ret;
+	struct crossover_port *port = find_port_by_id(port_id);
 
-	if (!is_ours(port_id))
+	if (port == NULL)
 		return -ENODEV;
-	port = rte_eth_devices[port_id].data->dev_private;
 	if (bells != NULL && count == 0)
 		return -EINVAL;
 	if (bells != NULL &&
 	    (port->pair->options.feed != CROSSOVER_FEED_WIRE || crossover_has_buffer_pool(port)))
 		return -ENOTSUP;
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	port->notifies = 0;
 	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
 	/* A sender that read the old gate may still ring the old doorbells. */
-	if (port->bells != NULL)
-		ret = crossover_quiesce(port);
-	if (ret == 0) {
-		port->bells = bells;
-		port->nb_bells = count;
-		port->notifies = bells != NULL;
-		crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
-	}
-	crossover_control_unlock(port->pair);
-	return ret;
+	if (port->bells != NULL && crossover_quiesce(port) != 0)
+		return -EBUSY;
+	port->bells = bells;
+	port->nb_bells = count;
+	port->notifies = bells != NULL;
+	crossover_gate_update(port, port->gate != CROSSOVER_GATE_DOWN);
+	return 0;
 }
 
 static bool have_senders(const struct crossover_port *port, const uint16_t *senders, uint16_t count)
@@ -610,25 +558,18 @@ static bool have_senders(const struct crossover_port *port, const uint16_t *send
 
 int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_t *senders, uint16_t count)
 {
-	struct crossover_port *port;
-	int ret;
+	struct crossover_port *port = find_port_by_id(rx_port_id), *peer = find_port_by_id(tx_port_id);
 
-	if (!is_ours(rx_port_id) || !is_ours(tx_port_id))
+	if (port == NULL || peer == NULL)
 		return -ENODEV;
-	port = crossover_port_of(&rte_eth_devices[rx_port_id]);
-	if (port->peer != crossover_port_of(&rte_eth_devices[tx_port_id]) || port->wire != NULL)
+	if (port->peer != peer || port->wire != NULL)
 		return -ENOTSUP;
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	if (count != 0 && crossover_has_buffer_pool(port))
-		ret = -ENOTSUP;
-	else if (count != 0 && (count != port->nb_rx_queues || !have_senders(port->peer, senders, count)))
-		ret = -EINVAL;
-	else
-		ret = crossover_assign(port, senders, count);
-	crossover_control_unlock(port->pair);
-	return ret;
+		return -ENOTSUP;
+	if (count != 0 && (count != port->nb_rx_queues || !have_senders(peer, senders, count)))
+		return -EINVAL;
+	return crossover_assign(port, senders, count);
 }
 
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)

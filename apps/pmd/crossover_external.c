@@ -22,9 +22,9 @@ static int zone_name(char name[RTE_MEMZONE_NAMESIZE], const char *port_name)
 {
 	if (snprintf(name, RTE_MEMZONE_NAMESIZE, WIRE_MEMZONE, port_name) < RTE_MEMZONE_NAMESIZE)
 		return 0;
-	CROSSOVER_LOG(ERR, "port name '%s' is too long for a memzone '" WIRE_MEMZONE "' (at most %d bytes)",
-	              port_name, port_name, RTE_MEMZONE_NAMESIZE - 1);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(
+	        -EINVAL, "port name '%s' is too long for a memzone '" WIRE_MEMZONE "' (at most %d bytes)",
+	        port_name, port_name, RTE_MEMZONE_NAMESIZE - 1);
 }
 
 int crossover_external_init(struct crossover_port *port, const char *port_name)
@@ -37,11 +37,9 @@ int crossover_external_init(struct crossover_port *port, const char *port_name)
 	if (zone_name(name, port_name) != 0)
 		return -EINVAL;
 	zone = rte_memzone_reserve(name, sizeof(*port->wire), port->pair->socket_id, 0);
-	if (zone == NULL) {
-		CROSSOVER_LOG(ERR, "no memzone '%s' of %zu bytes: %s", name, sizeof(*port->wire),
-		              rte_strerror(rte_errno));
-		return -ENOMEM;
-	}
+	if (zone == NULL)
+		return CROSSOVER_REFUSE(-ENOMEM, "no memzone '%s' of %zu bytes: %s", name,
+		                        sizeof(*port->wire), rte_strerror(rte_errno));
 	port->wire_zone = zone;
 	port->wire = zone->addr;
 	memset(port->wire, 0, sizeof(*port->wire));
@@ -61,9 +59,9 @@ int crossover_external_check_size(const struct crossover_port *port, const char 
 {
 	if (port->wire == NULL || rte_is_power_of_2(size))
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: %s queue %u: %u descriptors; feed=external needs a power of two",
-	              port->port_id, kind, queue_id, size);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL,
+	                        "port %u: %s queue %u: %u descriptors; feed=external needs a power of two",
+	                        port->port_id, kind, queue_id, size);
 }
 
 /* Returns how much of UDP in IPv4 is hashed, as crossover_hash_frame() does it. */
@@ -109,14 +107,12 @@ static void open_ring(struct crossover_port *port, struct wire_ring *ring)
 int crossover_external_check(const struct crossover_rx_queue *rxq)
 {
 	if (rxq->data_offset == 0 || rxq->data_offset % BUFFER_ALIGN != 0 ||
-	    rxq->buffer_bytes % BUFFER_ALIGN != 0) {
-		CROSSOVER_LOG(
-		        ERR,
+	    rxq->buffer_bytes % BUFFER_ALIGN != 0)
+		return CROSSOVER_REFUSE(
+		        -EINVAL,
 		        "port %u: RX queue %u: feed=external needs mbufs with data inside, at a multiple "
 		        "of %u bytes and of such a size (mempool '%s' has others)",
 		        rxq->port_id, rxq->queue_id, BUFFER_ALIGN, rxq->pool->name);
-		return -EINVAL;
-	}
 	return 0;
 }
 
@@ -156,14 +152,12 @@ static int wait_idle(const struct crossover_port *port, const struct wire_ring *
 {
 	for (unsigned int i = 0; i < WIRE_RINGS_MAX; i++)
 		while (rings[i].epoch == 0 && __atomic_load_n(&rings[i].busy, __ATOMIC_ACQUIRE) != 0)
-			if (!crossover_wait_until(deadline_ns)) {
-				CROSSOVER_LOG(
-				        ERR,
+			if (!crossover_wait_until(deadline_ns))
+				return CROSSOVER_REFUSE(
+				        -EBUSY,
 				        "port %u: the agent stays at %s queue %u; end the agent, then stop "
 				        "again",
 				        port->port_id, kind, i);
-				return -EBUSY;
-			}
 	return 0;
 }
 
@@ -172,26 +166,6 @@ int crossover_external_quiesce(const struct crossover_port *port, uint64_t deadl
 	int ret = wait_idle(port, port->wire->rx, "RX", deadline_ns);
 
 	return ret == 0 ? wait_idle(port, port->wire->tx, "TX", deadline_ns) : ret;
-}
-
-/* Frees the mbufs of descriptors side by side. Under FAST_FREE they were cut from their chains before. */
-static void give_back(const struct crossover_tx_queue *txq, struct rte_mbuf **segments, uint32_t count)
-{
-	if (txq->fast_free && count > 0)
-		rte_mempool_put_bulk(segments[0]->pool, (void *const *)segments, count);
-	else
-		for (uint32_t i = 0; i < count; i++)
-			rte_pktmbuf_free_seg(segments[i]);
-}
-
-static void free_oldest(struct crossover_tx_queue *txq, uint32_t count)
-{
-	uint32_t oldest = crossover_ring_advance(txq->position, txq->size - txq->pending, txq->size);
-	uint32_t first = RTE_MIN(count, txq->size - oldest);
-
-	give_back(txq, &txq->sent[oldest], first);
-	give_back(txq, &txq->sent[0], count - first);
-	txq->pending -= count;
 }
 
 uint32_t crossover_external_unread(const struct crossover_tx_queue *txq)
@@ -204,7 +178,7 @@ uint32_t crossover_external_reclaim(struct crossover_tx_queue *txq, uint32_t mos
 	uint32_t unread = crossover_external_unread(txq);
 	uint32_t count = unread < txq->pending ? RTE_MIN(txq->pending - unread, most) : 0;
 
-	free_oldest(txq, count);
+	crossover_sent_free(txq, count);
 	return count;
 }
 
@@ -212,11 +186,11 @@ void crossover_external_flush(struct crossover_tx_queue *txq)
 {
 	uint32_t unread = RTE_MIN(crossover_external_unread(txq), txq->pending), position;
 
-	free_oldest(txq, txq->pending - unread);
+	crossover_sent_free(txq, txq->pending - unread);
 	position = crossover_ring_advance(txq->position, txq->size - unread, txq->size);
 	for (uint32_t i = 0; i < unread; i++, position = crossover_ring_advance(position, 1, txq->size))
 		txq->counts.errors += (txq->descriptors[position].word & WIRE_EOP) != 0;
-	free_oldest(txq, unread);
+	crossover_sent_free(txq, unread);
 }
 
 /* Writes a descriptor per segment. The mbufs of a chain are freed one by one, so under FAST_FREE, which returns them as they are, each is cut off. */

@@ -65,13 +65,12 @@ int crossover_feed_init(struct crossover_rx_queue *rxq)
 	uint16_t queues = RTE_MAX(rxq->port->nb_rx_queues, (uint16_t)1);
 	uint16_t count = rxq->queue_id < flows ? (flows - rxq->queue_id + queues - 1) / queues : 1;
 
-	if (frame_bytes(rxq) > rxq->buffer_bytes) {
-		CROSSOVER_LOG(ERR,
-		              "queue %u: size=%u does not fit one buffer of %u bytes; feed=infinite does not "
-		              "scatter",
-		              rxq->queue_id, rxq->port->pair->options.frame_bytes, rxq->buffer_bytes);
-		return -EINVAL;
-	}
+	if (frame_bytes(rxq) > rxq->buffer_bytes)
+		return CROSSOVER_REFUSE(
+		        -EINVAL,
+		        "queue %u: size=%u does not fit one buffer of %u bytes; feed=infinite does not "
+		        "scatter",
+		        rxq->queue_id, rxq->port->pair->options.frame_bytes, rxq->buffer_bytes);
 	crossover_feed_release(rxq);
 	rxq->templates =
 	        rte_malloc_socket("crossover_feed", count * sizeof(*rxq->templates) + CROSSOVER_APART_BYTES,

@@ -14,10 +14,10 @@ static int check_size(const struct crossover_port *port, const char *kind, uint1
 	if (nb_desc >= CROSSOVER_RING_MIN && nb_desc <= CROSSOVER_RING_MAX &&
 	    nb_desc % CROSSOVER_RING_ALIGN == 0)
 		return crossover_external_check_size(port, kind, queue_id, nb_desc);
-	CROSSOVER_LOG(ERR, "port %u: %s queue %u: %u descriptors; allowed: multiples of %u from %u to %u",
-	              port->port_id, kind, queue_id, nb_desc, CROSSOVER_RING_ALIGN, CROSSOVER_RING_MIN,
-	              CROSSOVER_RING_MAX);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(
+	        -EINVAL, "port %u: %s queue %u: %u descriptors; allowed: multiples of %u from %u to %u",
+	        port->port_id, kind, queue_id, nb_desc, CROSSOVER_RING_ALIGN, CROSSOVER_RING_MIN,
+	        CROSSOVER_RING_MAX);
 }
 
 static int check_threshold(const struct crossover_port *port, const char *name, uint16_t queue_id,
@@ -25,9 +25,8 @@ static int check_threshold(const struct crossover_port *port, const char *name, 
 {
 	if (value <= high)
 		return 0;
-	CROSSOVER_LOG(ERR, "port %u: queue %u: %s=%u; allowed: 0 (default) to %u", port->port_id, queue_id,
-	              name, value, high);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL, "port %u: queue %u: %s=%u; allowed: 0 (default) to %u",
+	                        port->port_id, queue_id, name, value, high);
 }
 
 static void *allocate_queue(const struct crossover_port *port, const char *kind, size_t bytes,
@@ -78,13 +77,13 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 {
 	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_rx_queue *rxq;
-	int ret;
 
 	if (check_size(port, "RX", queue_id, nb_desc) != 0 ||
 	    (port->rx_mode == CROSSOVER_RX_COREC &&
 	     crossover_corec_check_size(port, queue_id, nb_desc) != 0) ||
 	    check_threshold(port, "rx_free_thresh", queue_id, conf->rx_free_thresh, nb_desc / 2) != 0)
 		return -EINVAL;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	rxq = allocate_queue(port, "crossover_rxq",
 	                     sizeof(*rxq) + nb_desc * sizeof(rxq->descriptors[0]) + CROSSOVER_APART_BYTES,
 	                     socket_id);
@@ -93,16 +92,10 @@ int crossover_rx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	init_rx_queue(rxq, port, nb_desc, conf, pool);
 	rxq->queue_id = queue_id;
 	rxq->wire = port->wire == NULL ? NULL : &port->wire->rx[queue_id];
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0) {
-		rte_free(rxq);
-		return ret;
-	}
 	crossover_stats_begin(rxq);
 	__atomic_store_n(&port->rx_queues[queue_id], rxq, __ATOMIC_RELEASE);
 	dev->data->rx_queues[queue_id] = rxq;
 	crossover_apply_mtu(port, dev->data->mtu);
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -136,13 +129,13 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 {
 	struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_tx_queue *txq;
-	int ret;
 
 	if (check_size(port, "TX", queue_id, nb_desc) != 0 ||
 	    check_threshold(port, "tx_free_thresh", queue_id, conf->tx_free_thresh, nb_desc) != 0 ||
 	    check_threshold(port, "tx_rs_thresh", queue_id, conf->tx_rs_thresh, nb_desc - CROSSOVER_CHUNK) !=
 	            0)
 		return -EINVAL;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	txq = allocate_queue(
 	        port, "crossover_txq",
 	        sizeof(*txq) + nb_desc * sizeof(txq->entries[0]) +
@@ -156,15 +149,9 @@ int crossover_tx_queue_setup(struct rte_eth_dev *dev, uint16_t queue_id, uint16_
 	txq->queue_id = queue_id;
 	txq->wire = port->wire == NULL ? NULL : &port->wire->tx[queue_id];
 	txq->sender = queue_id + 1;
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0) {
-		rte_free(txq);
-		return ret;
-	}
 	crossover_stats_begin_tx(txq);
 	port->tx_queues[queue_id] = txq;
 	dev->data->tx_queues[queue_id] = txq;
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -174,11 +161,11 @@ static int check_buffers(const struct rte_eth_dev *dev, const struct crossover_r
 	if ((dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0 ||
 	    rxq->buffer_bytes >= mtu + CROSSOVER_L2_BYTES)
 		return 0;
-	CROSSOVER_LOG(ERR,
-	              "port %u: MTU %u needs %u bytes, RX queue %u has buffers of %u; enable "
-	              "RTE_ETH_RX_OFFLOAD_SCATTER or use larger mbufs",
-	              rxq->port_id, mtu, mtu + CROSSOVER_L2_BYTES, rxq->queue_id, rxq->buffer_bytes);
-	return -EINVAL;
+	return CROSSOVER_REFUSE(-EINVAL,
+	                        "port %u: MTU %u needs %u bytes, RX queue %u has buffers of %u; enable "
+	                        "RTE_ETH_RX_OFFLOAD_SCATTER or use larger mbufs",
+	                        rxq->port_id, mtu, mtu + CROSSOVER_L2_BYTES, rxq->queue_id,
+	                        rxq->buffer_bytes);
 }
 
 /* Returns whether an agent is still in the last epoch of a ring. */
@@ -255,11 +242,11 @@ static int check_alone(const struct crossover_port *port, uint16_t queue_id)
 {
 	if (!crossover_has_buffer_pool(port))
 		return 0;
-	CROSSOVER_LOG(ERR,
-	              "port %u: RX queue %u: cannot start or stop alone with buffers in pools (start or stop "
-	              "the port)",
-	              port->port_id, queue_id);
-	return -ENOTSUP;
+	return CROSSOVER_REFUSE(
+	        -ENOTSUP,
+	        "port %u: RX queue %u: cannot start or stop alone with buffers in pools (start or stop "
+	        "the port)",
+	        port->port_id, queue_id);
 }
 
 int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
@@ -267,15 +254,11 @@ int crossover_rx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 	struct crossover_port *port = crossover_port_of(dev);
 	int ret = check_alone(port, queue_id);
 
-	if (ret == 0)
-		ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	ret = check_buffers(dev, port->rx_queues[queue_id], dev->data->mtu);
-	if (ret == 0)
-		ret = start_rx(dev, queue_id);
-	crossover_control_unlock(port->pair);
-	return ret;
+	return ret == 0 ? start_rx(dev, queue_id) : ret;
 }
 
 int crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
@@ -284,17 +267,15 @@ int crossover_rx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 	struct crossover_rx_queue *rxq = port->rx_queues[queue_id];
 	int ret = check_alone(port, queue_id);
 
-	if (ret == 0)
-		ret = crossover_control_lock(port->pair);
 	if (ret != 0)
 		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	close_rx(rxq);
 	ret = crossover_quiesce(port);
 	if (ret == 0)
 		empty_rx(dev, rxq);
 	else
 		reopen_rx(rxq);
-	crossover_control_unlock(port->pair);
 	return ret;
 }
 
@@ -410,38 +391,32 @@ static void stop_tx(struct rte_eth_dev *dev, struct crossover_tx_queue *txq)
 int crossover_tx_queue_start(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = crossover_port_of(dev);
-	int ret = crossover_control_lock(port->pair);
+	int ret;
 
-	if (ret != 0)
-		return ret;
-	if (!port->tx_queues[queue_id]->started) {
-		ret = is_held(port->tx_queues[queue_id]->wire)
-		              ? -EBUSY
-		              : settle_sharing(port, count_senders(port) + 1);
-		if (ret == 0)
-			start_tx(dev, queue_id);
-	}
-	crossover_control_unlock(port->pair);
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
+	if (port->tx_queues[queue_id]->started)
+		return 0;
+	if (is_held(port->tx_queues[queue_id]->wire))
+		return -EBUSY;
+	ret = settle_sharing(port, count_senders(port) + 1);
+	if (ret == 0)
+		start_tx(dev, queue_id);
 	return ret;
 }
 
 int crossover_tx_queue_stop(struct rte_eth_dev *dev, uint16_t queue_id)
 {
 	struct crossover_port *port = crossover_port_of(dev);
-	int ret = crossover_control_lock(port->pair);
+	int ret;
 
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
+	ret = close_tx(port->tx_queues[queue_id]);
 	if (ret != 0)
 		return ret;
-	ret = close_tx(port->tx_queues[queue_id]);
-	if (ret == 0) {
-		stop_tx(dev, port->tx_queues[queue_id]);
-		if (count_senders(port) == 1)
-			ret = settle_sharing(port, 1);
-		else if (port->wire == NULL)
-			ret = crossover_unassign(port->peer);
-	}
-	crossover_control_unlock(port->pair);
-	return ret;
+	stop_tx(dev, port->tx_queues[queue_id]);
+	if (count_senders(port) == 1)
+		return settle_sharing(port, 1);
+	return port->wire == NULL ? crossover_unassign(port->peer) : 0;
 }
 
 void crossover_rx_queue_release(struct rte_eth_dev *dev, uint16_t queue_id)

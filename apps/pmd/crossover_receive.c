@@ -232,12 +232,14 @@ static void find_place(const struct crossover_rx_queue *rxq, uint32_t *position,
 	*posted = rxq->size - rxq->unposted;
 }
 
-uint32_t crossover_rx_filled(const struct crossover_rx_queue *rxq)
+crossover_queue_count crossover_rx_queue_count(void *queue)
 {
-	uint32_t posted, filled = 0, position;
+	const struct crossover_rx_queue *rxq = queue;
+	crossover_queue_count filled = 0;
+	uint32_t posted, position;
 
 	find_place(rxq, &position, &posted);
-	while (filled < posted && (read_writeback(&rxq->desc[position]) & WIRE_DD)) {
+	while ((uint32_t)filled < posted && (read_writeback(&rxq->desc[position]) & WIRE_DD)) {
 		filled++;
 		position = crossover_ring_advance(position, 1, rxq->size);
 	}

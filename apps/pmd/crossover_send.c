@@ -96,15 +96,24 @@ static void give_back_sent(const struct crossover_tx_queue *txq, struct rte_mbuf
 		rte_pktmbuf_free_bulk((struct rte_mbuf **)(uintptr_t)frames, count); /* reads them only */
 }
 
+/* The same for entries of the ring. For an external agent each is a segment, cut from its chain under FAST_FREE. */
+static void give_back_entries(const struct crossover_tx_queue *txq, struct rte_mbuf *const *entries,
+                              uint32_t count)
+{
+	if (count > 0 && (txq->wire == NULL || txq->fast_free))
+		give_back_sent(txq, entries, count);
+	else
+		for (uint32_t i = 0; i < count; i++)
+			rte_pktmbuf_free_seg(entries[i]);
+}
+
 void crossover_sent_free(struct crossover_tx_queue *txq, uint32_t count)
 {
 	uint32_t oldest = crossover_ring_advance(txq->position, txq->size - txq->pending, txq->size);
 	uint32_t first = RTE_MIN(count, txq->size - oldest);
 
-	if (first > 0)
-		give_back_sent(txq, &txq->sent[oldest], first);
-	if (count > first)
-		give_back_sent(txq, &txq->sent[0], count - first);
+	give_back_entries(txq, &txq->sent[oldest], first);
+	give_back_entries(txq, &txq->sent[0], count - first);
 	txq->pending -= count;
 }
 

@@ -87,9 +87,12 @@ static struct crossover_rx_counts collect_rx(const struct crossover_rx_queue *rx
 	return counts;
 }
 
+/* Adds nothing if the queue is not set up, as does add_tx(). */
 static void add_rx(struct crossover_rx_counts *sum, const struct crossover_rx_queue *rxq)
 {
-	struct crossover_rx_counts counts = collect_rx(rxq);
+	if (rxq == NULL)
+		return;
+	const struct crossover_rx_counts counts = collect_rx(rxq);
 
 	add_since(sum, &counts, &rxq->baseline, sizeof(counts));
 }
@@ -110,7 +113,9 @@ static struct crossover_tx_counts collect_tx(const struct crossover_tx_queue *tx
 
 static void add_tx(struct crossover_tx_counts *sum, const struct crossover_tx_queue *txq)
 {
-	struct crossover_tx_counts counts = collect_tx(txq);
+	if (txq == NULL)
+		return;
+	const struct crossover_tx_counts counts = collect_tx(txq);
 
 	add_since(sum, &counts, &txq->baseline, sizeof(*sum));
 }
@@ -120,8 +125,7 @@ static struct crossover_rx_counts sum_rx(const struct crossover_port *port)
 	struct crossover_rx_counts sum = {0};
 
 	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++)
-		if (port->rx_queues[i] != NULL)
-			add_rx(&sum, port->rx_queues[i]);
+		add_rx(&sum, port->rx_queues[i]);
 	return sum;
 }
 
@@ -130,8 +134,7 @@ static struct crossover_tx_counts sum_tx(const struct crossover_port *port)
 	struct crossover_tx_counts sum = {0};
 
 	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++)
-		if (port->tx_queues[i] != NULL)
-			add_tx(&sum, port->tx_queues[i]);
+		add_tx(&sum, port->tx_queues[i]);
 	return sum;
 }
 
@@ -149,16 +152,12 @@ static struct crossover_tx_counts sum_peer(const struct crossover_port *port,
 
 static void fill_queues(const struct crossover_port *port, crossover_queue_stats *stats)
 {
-	if (stats == NULL)
-		return;
-	for (unsigned int i = 0; i < RTE_DIM(stats->q_ipackets); i++) {
+	for (unsigned int i = 0; stats != NULL && i < RTE_DIM(stats->q_ipackets); i++) {
 		struct crossover_rx_counts rx = {0};
 		struct crossover_tx_counts tx = {0};
 
-		if (port->rx_queues[i] != NULL)
-			add_rx(&rx, port->rx_queues[i]);
-		if (port->tx_queues[i] != NULL)
-			add_tx(&tx, port->tx_queues[i]);
+		add_rx(&rx, port->rx_queues[i]);
+		add_tx(&tx, port->tx_queues[i]);
 		stats->q_ipackets[i] = rx.packets;
 		stats->q_ibytes[i] = rx.bytes;
 		stats->q_errors[i] = rx.missed;
@@ -172,10 +171,8 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 	const struct crossover_port *port = crossover_port_of(dev);
 	struct crossover_tx_counts tx, peer;
 	struct crossover_rx_counts rx;
-	int ret = crossover_control_lock(port->pair);
 
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	rx = sum_rx(port);
 	tx = sum_tx(port);
 	peer = sum_peer(port, &rx);
@@ -188,7 +185,6 @@ CROSSOVER_STATS_GET(crossover_stats_get)
 	stats->obytes = tx.bytes;
 	stats->oerrors = tx.errors;
 	fill_queues(port, CROSSOVER_QUEUE_STATS(stats, queues));
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -212,10 +208,8 @@ static void reset_tx(struct crossover_tx_queue *txq, bool own)
 int crossover_stats_reset(struct rte_eth_dev *dev)
 {
 	struct crossover_port *port = crossover_port_of(dev);
-	int ret = crossover_control_lock(port->pair);
 
-	if (ret != 0)
-		return ret;
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
 	for (unsigned int i = 0; i < CROSSOVER_MAX_QUEUES; i++) {
 		if (port->rx_queues[i] != NULL)
 			port->rx_queues[i]->baseline = collect_rx(port->rx_queues[i]);
@@ -225,7 +219,6 @@ int crossover_stats_reset(struct rte_eth_dev *dev)
 			reset_tx(port->peer->tx_queues[i], false);
 	}
 	port->carried = (struct crossover_tx_counts){0};
-	crossover_control_unlock(port->pair);
 	return 0;
 }
 
@@ -258,88 +251,68 @@ static unsigned int xstats_count(const struct rte_eth_dev *dev)
 	       dev->data->nb_rx_queues * RTE_DIM(queue_rx) + dev->data->nb_tx_queues * RTE_DIM(queue_tx);
 }
 
-static unsigned int put_values(struct rte_eth_xstat *xstats, unsigned int at, const struct counter *list,
-                               unsigned int size, const void *counts)
+/* Where extended statistics go: their values, or their names if `values` is NULL. */
+struct listing {
+	struct rte_eth_xstat *values;
+	struct rte_eth_xstat_name *names;
+	unsigned int at;
+};
+
+/* Adds the statistics of a port, or of a queue if there is a side. */
+static void list(struct listing *to, const struct counter *counters, unsigned int count, const void *counts,
+                 const char *side, unsigned int queue)
 {
-	for (unsigned int i = 0; i < size; i++, at++)
-		xstats[at] = (struct rte_eth_xstat){.id = at, .value = field(counts, list[i].offset)};
-	return at;
+	for (unsigned int i = 0; i < count; i++, to->at++) {
+		if (to->values != NULL) {
+			to->values[to->at] = (struct rte_eth_xstat){
+			        .id = to->at, .value = field(counts, counters[i].offset)};
+			continue;
+		}
+		char *name = to->names[to->at].name;
+
+		if (side == NULL)
+			snprintf(name, RTE_ETH_XSTATS_NAME_SIZE, "%s", counters[i].name);
+		else
+			snprintf(name, RTE_ETH_XSTATS_NAME_SIZE, "%s_q%u_%s", side, queue, counters[i].name);
+	}
 }
 
-static unsigned int put_queues(const struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int at)
+static int list_all(const struct rte_eth_dev *dev, struct listing to)
 {
 	const struct crossover_port *port = crossover_port_of(dev);
 
+	CROSSOVER_HOLD_OR_RETURN(port->pair);
+	const struct crossover_rx_counts all_rx = sum_rx(port);
+	const struct crossover_tx_counts all_tx = sum_tx(port), peer = sum_peer(port, &all_rx);
+
+	list(&to, port_rx, RTE_DIM(port_rx), &all_rx, NULL, 0);
+	list(&to, port_tx, RTE_DIM(port_tx), &all_tx, NULL, 0);
+	list(&to, port_peer, RTE_DIM(port_peer), &peer, NULL, 0);
 	for (unsigned int i = 0; i < dev->data->nb_rx_queues; i++) {
 		struct crossover_rx_counts rx = {0};
 
-		if (port->rx_queues[i] != NULL)
-			add_rx(&rx, port->rx_queues[i]);
-		at = put_values(xstats, at, queue_rx, RTE_DIM(queue_rx), &rx);
+		add_rx(&rx, port->rx_queues[i]);
+		list(&to, queue_rx, RTE_DIM(queue_rx), &rx, "rx", i);
 	}
 	for (unsigned int i = 0; i < dev->data->nb_tx_queues; i++) {
 		struct crossover_tx_counts tx = {0};
 
-		if (port->tx_queues[i] != NULL)
-			add_tx(&tx, port->tx_queues[i]);
-		at = put_values(xstats, at, queue_tx, RTE_DIM(queue_tx), &tx);
+		add_tx(&tx, port->tx_queues[i]);
+		list(&to, queue_tx, RTE_DIM(queue_tx), &tx, "tx", i);
 	}
-	return at;
+	return (int)to.at;
 }
 
 int crossover_xstats_get(struct rte_eth_dev *dev, struct rte_eth_xstat *xstats, unsigned int size)
 {
-	const struct crossover_port *port = crossover_port_of(dev);
-	struct crossover_tx_counts tx, peer;
-	struct crossover_rx_counts rx;
-	unsigned int at = 0;
-	int ret;
-
 	if (xstats == NULL || size < xstats_count(dev))
 		return (int)xstats_count(dev);
-	ret = crossover_control_lock(port->pair);
-	if (ret != 0)
-		return ret;
-	rx = sum_rx(port);
-	tx = sum_tx(port);
-	peer = sum_peer(port, &rx);
-	at = put_values(xstats, at, port_rx, RTE_DIM(port_rx), &rx);
-	at = put_values(xstats, at, port_tx, RTE_DIM(port_tx), &tx);
-	at = put_values(xstats, at, port_peer, RTE_DIM(port_peer), &peer);
-	at = put_queues(dev, xstats, at);
-	crossover_control_unlock(port->pair);
-	return (int)at;
-}
-
-static unsigned int put_names(struct rte_eth_xstat_name *names, unsigned int at, const struct counter *list,
-                              unsigned int size)
-{
-	for (unsigned int i = 0; i < size; i++, at++)
-		snprintf(names[at].name, sizeof(names[at].name), "%s", list[i].name);
-	return at;
-}
-
-static unsigned int put_queue_names(struct rte_eth_xstat_name *names, unsigned int at,
-                                    const struct counter *list, unsigned int size, const char *side,
-                                    unsigned int queues)
-{
-	for (unsigned int queue = 0; queue < queues; queue++)
-		for (unsigned int i = 0; i < size; i++, at++)
-			snprintf(names[at].name, sizeof(names[at].name), "%s_q%u_%s", side, queue,
-			         list[i].name);
-	return at;
+	return list_all(dev, (struct listing){.values = xstats});
 }
 
 int crossover_xstats_names(struct rte_eth_dev *dev, struct rte_eth_xstat_name *names, unsigned int size)
 {
-	unsigned int at = 0;
-
 	if (names == NULL || size < xstats_count(dev))
 		return (int)xstats_count(dev);
-	at = put_names(names, at, port_rx, RTE_DIM(port_rx));
-	at = put_names(names, at, port_tx, RTE_DIM(port_tx));
-	at = put_names(names, at, port_peer, RTE_DIM(port_peer));
-	at = put_queue_names(names, at, queue_rx, RTE_DIM(queue_rx), "rx", dev->data->nb_rx_queues);
-	at = put_queue_names(names, at, queue_tx, RTE_DIM(queue_tx), "tx", dev->data->nb_tx_queues);
-	return (int)at;
+	return list_all(dev, (struct listing){.names = names});
 }

@@ -4,60 +4,39 @@
 
 #include "net_crossover.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 int net_crossover_refill_failures(uint16_t port_id, uint16_t queue_id, const uint64_t **counter)
 {
-	(void)port_id;
-	(void)queue_id;
-	(void)counter;
 	return -ENODEV;
 }
 
 int net_crossover_feed_queue_polls(uint16_t port_id, uint16_t queue_id, double probability, uint64_t seed)
 {
-	(void)port_id;
-	(void)queue_id;
-	(void)probability;
-	(void)seed;
 	return -ENODEV;
 }
 
 int net_crossover_rx_corec(uint16_t port_id, bool on)
 {
-	(void)port_id;
-	(void)on;
 	return -ENODEV;
 }
 
 int net_crossover_rx_buffers(uint16_t port_id, enum net_crossover_buffers buffers, uint16_t buffer_pool)
 {
-	(void)port_id;
-	(void)buffers;
-	(void)buffer_pool;
 	return -ENODEV;
 }
 
 int net_crossover_notify(uint16_t port_id, struct qwait_doorbell *bells, uint16_t count)
 {
-	(void)port_id;
-	(void)bells;
-	(void)count;
 	return -ENODEV;
 }
 
 int net_crossover_assign(uint16_t rx_port_id, uint16_t tx_port_id, const uint16_t *senders, uint16_t count)
 {
-	(void)rx_port_id;
-	(void)tx_port_id;
-	(void)senders;
-	(void)count;
 	return -ENODEV;
 }
 
 int net_crossover_race_lost(uint16_t port_id, uint16_t queue_id, unsigned int lcore, const uint64_t **counter)
 {
-	(void)port_id;
-	(void)queue_id;
-	(void)lcore;
-	(void)counter;
 	return -ENODEV;
 }

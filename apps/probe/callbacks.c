@@ -49,20 +49,6 @@ static bool there_is_a_port(void)
 	return false;
 }
 
-/* Return the array with room for one more element; NULL without memory, then the array is as before. */
-static void *grown(void *array, uint32_t count, uint32_t *max, size_t size)
-{
-	const uint32_t more = *max == 0 ? 256 : 2 * *max;
-	void *larger = array;
-
-	if (count == *max) {
-		larger = realloc(array, more * size);
-		if (larger != NULL)
-			*max = more;
-	}
-	return larger;
-}
-
 /* DPDK's own calls refuse a queue that the port does not have. */
 static callback add_callback(uint16_t port, uint16_t id, enum probe_direction direction,
                              struct probe_queue *queue)
@@ -95,7 +81,7 @@ static void add_to_port(uint16_t port, enum probe_direction direction)
 		void *larger;
 
 		queue->shadow = direction == PROBE_RX_SHADOW;
-		larger = grown(installed, installed_count, &installed_max, sizeof(*installed));
+		larger = probe_grown(installed, installed_count, &installed_max, sizeof(*installed));
 		if (larger == NULL)
 			return;
 		installed = larger;
@@ -112,7 +98,7 @@ static void add_to_port(uint16_t port, enum probe_direction direction)
 /* Returns false if DPDK does not let go of it. */
 static bool remove_callback(const struct installed *it)
 {
-	void *larger = grown(removed, removed_count, &removed_max, sizeof(*removed));
+	void *larger = probe_grown(removed, removed_count, &removed_max, sizeof(*removed));
 	int status;
 
 	if (larger == NULL)
@@ -127,20 +113,19 @@ static bool remove_callback(const struct installed *it)
 	return status == 0;
 }
 
-static void remove_from(bool (*is_chosen)(const struct installed *it, uint16_t port), uint16_t port)
+/* Of this port, or of all that are usable. */
+static void remove_from(uint16_t port, bool all)
 {
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < installed_count; i++)
-		if (!is_chosen(&installed[i], port) || !remove_callback(&installed[i]))
-			installed[kept++] = installed[i];
-	installed_count = kept;
-}
+	for (uint32_t i = 0; i < installed_count; i++) {
+		const uint16_t its = installed[i].port;
+		const bool chosen = all ? is_usable(its) : its == port && rte_eth_dev_is_valid_port(port);
 
-static bool is_on_usable_port(const struct installed *it, uint16_t port)
-{
-	(void)port;
-	return is_usable(it->port);
+		if (!chosen || !remove_callback(&installed[i]))
+			installed[kept++] = installed[i];
+	}
+	installed_count = kept;
 }
 
 bool probe_callbacks_add(bool doubled)
@@ -148,7 +133,7 @@ bool probe_callbacks_add(bool doubled)
 	uint32_t before;
 
 	/* Remove callbacks that stayed on a port that disappeared, if it is back. */
-	remove_from(is_on_usable_port, 0);
+	remove_from(0, true);
 	before = installed_count;
 	if (removed_count > WAITING_WINDOWS * last_count + WAITING_MIN)
 		return false;
@@ -164,11 +149,6 @@ bool probe_callbacks_add(bool doubled)
 	return true;
 }
 
-static bool is_on(const struct installed *it, uint16_t port)
-{
-	return it->port == port && rte_eth_dev_is_valid_port(port);
-}
-
 static void begin_grace(void)
 {
 	if (in_grace == 0 && removed_count > 0 && probe_grace_begin() == 0)
@@ -177,7 +157,7 @@ static void begin_grace(void)
 
 void probe_callbacks_remove(void)
 {
-	remove_from(is_on_usable_port, 0);
+	remove_from(0, true);
 	begin_grace();
 }
 
@@ -204,7 +184,7 @@ static int on_port_event(uint16_t port, enum rte_eth_event_type event, void *arg
 	(void)argument, (void)result;
 	pthread_mutex_lock(port_lock);
 	if (event == RTE_ETH_EVENT_DESTROY)
-		remove_from(is_on, port);
+		remove_from(port, false);
 	is_gone[port] = event == RTE_ETH_EVENT_DESTROY;
 	pthread_mutex_unlock(port_lock);
 	return 0;

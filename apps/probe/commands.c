@@ -12,6 +12,7 @@
 
 #include "callbacks.h"
 #include "dpdk.h"
+#include "grace.h"
 #include "record.h"
 #include "sessions.h"
 
@@ -186,30 +187,13 @@ static int stop(const char *command, const char *parameters, struct rte_tel_data
 	return answer_session(session, data);
 }
 
-/* Read the start of a file under /proc/self/task/TID. Returns its length, 0 if the thread has ended. */
-static size_t read_task(int tid, const char *name, char text[], size_t size)
-{
-	char path[64];
-	size_t length = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
-	file = fopen(path, "re");
-	if (file != NULL) {
-		length = fread(text, 1, size - 1, file);
-		fclose(file);
-	}
-	text[length] = '\0';
-	return length;
-}
-
 /* Returns -1 if the thread has ended. proc(5): `processor` is field 39; the name in parentheses is field 2. */
 static int cpu_of(int tid)
 {
 	char text[1024];
 	const char *field;
 
-	read_task(tid, "stat", text, sizeof(text));
+	probe_read_task(tid, "stat", text, sizeof(text));
 	field = strrchr(text, ')');
 	for (int number = 2; field != NULL && number < 39; number++)
 		field = strchr(field + 1, ' ');
@@ -228,7 +212,7 @@ static void describe_thread(const struct probe_thread *thread, struct rte_tel_da
 {
 	char name[32], *end;
 
-	read_task(thread->tid, "comm", name, sizeof(name));
+	probe_read_task(thread->tid, "comm", name, sizeof(name));
 	end = strchr(name, '\n');
 	if (end != NULL)
 		*end = '\0';

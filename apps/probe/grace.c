@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ struct task {
 };
 
 static struct task *tasks; /* not yet seen outside a callback */
-static size_t tasks_count, tasks_max;
+static uint32_t tasks_count, tasks_max;
 
 /* Linux: the clock of a thread's CPU time, by its TID (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED). */
 static clockid_t cpu_clock(int tid)
@@ -26,19 +25,29 @@ static clockid_t cpu_clock(int tid)
 	return (clockid_t)(~(unsigned int)tid << 3 | 6);
 }
 
+int probe_read_task(int tid, const char *name, char text[], size_t size)
+{
+	char path[64];
+	size_t length;
+	FILE *file;
+
+	text[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return -errno;
+	length = fread(text, 1, size - 1, file);
+	fclose(file);
+	text[length] = '\0';
+	return 0;
+}
+
 /* Returns 0 if the thread has ended. */
 static uint64_t cpu_ns_by_proc(int tid)
 {
-	char path[64], text[64] = "";
-	FILE *file;
+	char text[64];
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", tid);
-	file = fopen(path, "re");
-	if (file != NULL) {
-		if (fgets(text, sizeof(text), file) == NULL)
-			text[0] = '\0';
-		fclose(file);
-	}
+	probe_read_task(tid, "schedstat", text, sizeof(text));
 	return strtoull(text, NULL, 10);
 }
 
@@ -52,17 +61,26 @@ static uint64_t cpu_ns(int tid)
 	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
+void *probe_grown(void *array, uint32_t count, uint32_t *max, size_t size)
+{
+	const uint32_t more = *max == 0 ? 256 : 2 * *max;
+	void *larger = array;
+
+	if (count == *max) {
+		larger = realloc(array, more * size);
+		if (larger != NULL)
+			*max = more;
+	}
+	return larger;
+}
+
 static int add_task(int tid)
 {
-	if (tasks_count == tasks_max) {
-		const size_t max = tasks_max == 0 ? 64 : 2 * tasks_max;
-		struct task *more = realloc(tasks, max * sizeof(*tasks));
+	struct task *larger = probe_grown(tasks, tasks_count, &tasks_max, sizeof(*tasks));
 
-		if (more == NULL)
-			return -ENOMEM;
-		tasks = more;
-		tasks_max = max;
-	}
+	if (larger == NULL)
+		return -ENOMEM;
+	tasks = larger;
 	tasks[tasks_count++] = (struct task){.tid = tid, .cpu_ns = cpu_ns(tid)};
 	return 0;
 }
@@ -88,18 +106,11 @@ int probe_grace_begin(void)
 /* True also if the thread has ended. The state follows the name, which is in parentheses and may hold any character. */
 static bool sleeps(int tid)
 {
-	char path[64], line[256];
+	char line[256];
 	const char *after_name;
-	FILE *file;
-	size_t length;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	file = fopen(path, "re");
-	if (file == NULL)
-		return errno == ENOENT;
-	length = fread(line, 1, sizeof(line) - 1, file);
-	fclose(file);
-	line[length] = '\0';
+	if (probe_read_task(tid, "stat", line, sizeof(line)) == -ENOENT)
+		return true;
 	after_name = strrchr(line, ')');
 	return after_name != NULL && (after_name[1] == ' ') && strchr("SZX", after_name[2]) != NULL;
 }

@@ -10,11 +10,19 @@
 #define PROBE_GRACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* Begin a grace period for all threads but the caller. Returns 0 or -errno. One period at a time, one thread. */
 int probe_grace_begin(void);
 
 /* Return whether the period is over. */
 bool probe_grace_over(void);
+
+/* Read the start of a file under /proc/self/task/TID. Returns 0, or -errno and an empty text: -ENOENT if the thread has ended. */
+int probe_read_task(int tid, const char *name, char text[], size_t size);
+
+/* Return the array with room for one more element; NULL without memory, then the array is as before. */
+void *probe_grown(void *array, uint32_t count, uint32_t *max, size_t size);
 
 #endif

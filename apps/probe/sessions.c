@@ -211,40 +211,35 @@ int probe_session_start(const struct probe_settings *settings)
 	return number;
 }
 
-static struct session *find(int number)
+/* Returns false if there is no such session. */
+static bool beat_or_stop(int number, bool stops)
 {
+	struct session *session = NULL;
+
+	pthread_mutex_lock(&lock);
 	expire(now_ns());
 	for (int i = 0; i < PROBE_SESSIONS; i++)
 		if (number > 0 && sessions[i].number == number)
-			return &sessions[i];
-	return NULL;
+			session = &sessions[i];
+	if (session != NULL && stops) {
+		session->number = 0;
+		changes++;
+		pthread_cond_signal(&changed);
+	} else if (session != NULL) {
+		session->last_beat_ns = now_ns();
+	}
+	pthread_mutex_unlock(&lock);
+	return session != NULL;
 }
 
 bool probe_session_beat(int number)
 {
-	struct session *session;
-
-	pthread_mutex_lock(&lock);
-	session = find(number);
-	if (session != NULL)
-		session->last_beat_ns = now_ns();
-	pthread_mutex_unlock(&lock);
-	return session != NULL;
+	return beat_or_stop(number, false);
 }
 
 bool probe_session_stop(int number)
 {
-	struct session *session;
-
-	pthread_mutex_lock(&lock);
-	session = find(number);
-	if (session != NULL) {
-		session->number = 0;
-		changes++;
-		pthread_cond_signal(&changed);
-	}
-	pthread_mutex_unlock(&lock);
-	return session != NULL;
+	return beat_or_stop(number, true);
 }
 
 void probe_status(struct probe_status *status)

@@ -295,7 +295,7 @@ static inline bool qwait_takes_many(const struct qwait_config *config)
 
 /*
  * Takes the ready queues of the next leaf. The producer writes the events' lines, so while bits are set the waiter reads them only now and then: at
- * the latest after the queues of a leaf and QWAIT_VISITS_PER_LOOK more.
+ * the latest after the queues of a leaf and QWAIT_POLLS_PER_LOOK more.
  */
 static inline void qwait_hold(struct qwait_waiter *waiter, uint64_t seen)
 {

@@ -24,13 +24,10 @@
 #define STANDSTILL_NS UINT64_C(2000000000) /* of CPU time without a frame */
 #define SHORT_ODDS    64                   /* one request for buffers in this many fails, or gets only one */
 
-#include <stdint.h>
-
 static uint32_t stall_odds = UINT32_C(1) << 17; /* set before threads begin */
 #define STALL_ODDS stall_odds
 
-#include "../lib/argument.h"
-#include "stall.h"
+#include "stress.h"
 
 #define COREC_ATOMICS_H
 #include <stdalign.h>
@@ -84,7 +81,7 @@ struct descriptor {
 static struct world {
 	struct corec_queue queue; /* first: the hooks find the world by it */
 	uint64_t frames;
-	uint32_t threads, places, seed;
+	uint32_t threads, places;
 	uint64_t delivered;
 	uint64_t tail, doorbell;
 	uint64_t rung; /* by whoever moves TAIL */
@@ -94,13 +91,6 @@ static struct world {
 } world;
 
 static _Thread_local struct poller *self;
-
-static void wrong(const char *what, uint64_t number)
-{
-	fprintf(stderr, "corec-stress: %s (frame or count %" PRIu64 ", seed %" PRIu32 ")\n", what, number,
-	        world.seed);
-	_Exit(EXIT_FAILURE);
-}
 
 static struct buffer *new_buffer(void)
 {
@@ -202,7 +192,7 @@ static uint32_t poll(void)
 static void *poll_on(void *argument)
 {
 	self = argument;
-	draws = (world.seed + (uint32_t)(uintptr_t)argument * 2654435761u) | 1;
+	draws = (seed + (uint32_t)(uintptr_t)argument * 2654435761u) | 1;
 	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.frames)
 		self->frames += poll();
 	self->stalls = stalls;
@@ -236,7 +226,7 @@ static void *deliver(void *argument)
 {
 	uint64_t head = 0;
 
-	draws = world.seed | 1;
+	draws = seed | 1;
 	while (head < world.frames) {
 		struct descriptor *descriptor = &world.descriptors[head & world.queue.mask];
 
@@ -310,20 +300,15 @@ static struct poller run(void)
 	return all;
 }
 
-/* Keeps the value if the argument is missing. */
-static bool number(int argc, char **argv, int i, uint64_t least, uint64_t most, uint64_t *value)
-{
-	return i >= argc || argument_number(argv[i], least, most, value);
-}
-
 int main(int argc, char **argv)
 {
-	uint64_t frames = 300000, threads = 8, places = 128, seed = 1, odds = stall_odds;
+	uint64_t frames = 300000, threads = 8, places = 128, first_seed = 1, odds = stall_odds;
 
 	if (argc > 6 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &frames) ||
 	    !number(argc, argv, 2, 1, THREADS_MAX, &threads) ||
 	    !number(argc, argv, 3, 1, PLACES_MAX, &places) || (places & (places - 1)) != 0 ||
-	    !number(argc, argv, 4, 0, UINT32_MAX, &seed) || !number(argc, argv, 5, 1, UINT32_MAX, &odds)) {
+	    !number(argc, argv, 4, 0, UINT32_MAX, &first_seed) ||
+	    !number(argc, argv, 5, 1, UINT32_MAX, &odds)) {
 		fprintf(stderr,
 		        "usage: %s [FRAMES [THREADS (1..%d) [PLACES (a power of two, 1..%d) [SEED "
 		        "[ODDS]]]]]\n",
@@ -333,7 +318,7 @@ int main(int argc, char **argv)
 	world.frames = frames;
 	world.threads = (uint32_t)threads;
 	world.places = (uint32_t)places;
-	world.seed = (uint32_t)seed;
+	seed = (uint32_t)first_seed;
 	stall_odds = (uint32_t)odds;
 	const struct poller all = run();
 

@@ -31,29 +31,24 @@ static void tells_its_limits(void)
 	CHECK(info.dev_capa & RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP, "no run-time TX queue set-up");
 }
 
-static void refuses_offloads_it_lacks(void)
+static void refuses_offloads_and_modes_it_lacks(void)
 {
-	CHECK(port_up(port_a, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_SCTP_CKSUM}) < 0,
-	      "checksum taken");
-	CHECK(port_up(port_a, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP}) < 0,
-	      "VLAN taken");
-	CHECK(port_up(port_a, &(struct port_setup){.tx_offloads = RTE_ETH_TX_OFFLOAD_UDP_CKSUM}) < 0,
-	      "checksum taken");
-	CHECK(port_up(port_a, &(struct port_setup){.rss_types = RTE_ETH_RSS_L2_PAYLOAD}) < 0, "L2 RSS taken");
-}
-
-static void refuses_modes_it_lacks(void)
-{
+	static const struct port_setup lacking[] = {{.rx_offloads = RTE_ETH_RX_OFFLOAD_SCTP_CKSUM},
+	                                            {.rx_offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP},
+	                                            {.tx_offloads = RTE_ETH_TX_OFFLOAD_UDP_CKSUM},
+	                                            {.rss_types = RTE_ETH_RSS_L2_PAYLOAD},
+	                                            {.rx_queues = MANY_QUEUES + 1}};
 	struct rte_eth_conf vmdq = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_VMDQ_ONLY}};
 	struct rte_eth_conf slow = {.link_speeds = RTE_ETH_LINK_SPEED_10G | RTE_ETH_LINK_SPEED_FIXED};
 	struct rte_eth_conf loop = {.lpbk_mode = 1};
 	struct rte_eth_conf fixed = {.link_speeds = RTE_ETH_LINK_SPEED_100G | RTE_ETH_LINK_SPEED_FIXED};
 
+	for (unsigned int i = 0; i < RTE_DIM(lacking); i++)
+		CHECK(port_up(port_a, &lacking[i]) < 0, "port %u was taken", i);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &vmdq), -ENOTSUP);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &slow), -EINVAL);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &loop), -ENOTSUP);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &fixed), 0);
-	CHECK(rte_eth_dev_configure(port_a, MANY_QUEUES + 1, 1, &fixed) < 0, "too many queues taken");
 }
 
 static void mtu_needs_buffers_or_scattering(void)
@@ -72,14 +67,11 @@ static void mtu_needs_buffers_or_scattering(void)
 
 static void start_fails_without_buffers(void)
 {
-	struct rte_eth_link link;
-
 	/* 4 x 4096 descriptors want twice what the pool has. */
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_queues = 4, .rx_desc = 4096}), -ENOMEM);
 	CHECK(rte_mempool_full(pool), "a start that failed keeps %u mbufs", rte_mempool_in_use_count(pool));
 	CHECK_EQUAL(port_up(port_b, NULL), 0);
-	CHECK_EQUAL(rte_eth_link_get_nowait(port_b, &link), 0);
-	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_DOWN);
+	CHECK(link_is(port_b, RTE_ETH_LINK_DOWN), "carrier with one port");
 }
 
 static void many_queues_come_up_fast(void)
@@ -111,7 +103,6 @@ static void reconfigures_with_fewer_and_more(void)
 		        .rx_queues = queues[i], .tx_queues = queues[i], .rx_desc = 64, .rss_types = RSS_UDP};
 
 		pair_up(&setup, &setup);
-		CHECK_SO_FAR();
 		CHECK(send_frames(port_a, queues[i] - 1, 64, FRAME_BYTES), "not sent with %u queues",
 		      queues[i]);
 		for (uint16_t queue = 0; queue < queues[i]; queue++)
@@ -124,30 +115,25 @@ static void reconfigures_with_fewer_and_more(void)
 
 static void one_port_closes_alone(void)
 {
-	struct rte_eth_link link;
 	struct rte_mbuf *m;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_b, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_close(port_a), 0);
-	CHECK_EQUAL(rte_eth_link_get_nowait(port_b, &link), 0);
-	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_DOWN);
+	CHECK(link_is(port_b, RTE_ETH_LINK_DOWN), "carrier with one port");
 	m = frame_make(pool, FRAME_BYTES, 0);
 	CHECK(!send_one(port_b, 0, m), "sent towards a port that is gone");
 	CHECK_EQUAL(stats_of(port_b).opackets, 100);
 }
 
 const struct driver_case driver_configure_cases[] = {
-        {"configure: limits are reported", "", tells_its_limits},
-        {"configure: unsupported offloads are refused", "", refuses_offloads_it_lacks},
-        {"configure: unsupported modes are refused", "", refuses_modes_it_lacks},
-        {"configure: an MTU needs buffers or scattering", "", mtu_needs_buffers_or_scattering},
-        {"configure: a start without buffers fails and keeps none", "", start_fails_without_buffers},
-        {"configure: 1024 RX and TX queues within a second", "", many_queues_come_up_fast},
-        {"configure: again with fewer and more queues", "dma=copy", reconfigures_with_fewer_and_more},
-        {"configure: again with fewer and more queues", "dma=swap", reconfigures_with_fewer_and_more},
-        {"configure: one port closes, the other stays", "", one_port_closes_alone},
-        {NULL, NULL, NULL},
+        CASE(tells_its_limits, ""),
+        CASE(refuses_offloads_and_modes_it_lacks, ""),
+        CASE(mtu_needs_buffers_or_scattering, ""),
+        CASE(start_fails_without_buffers, ""),
+        CASE(many_queues_come_up_fast, ""),
+        CASE(reconfigures_with_fewer_and_more, "dma=copy", "dma=swap"),
+        CASE(one_port_closes_alone, ""),
+        {0},
 };

@@ -88,8 +88,7 @@ static void expect_all(uint32_t types, uint64_t offloads)
 		struct rte_mbuf *m;
 
 		CHECK(send_one(port_a, 0, make(frame, 100)), "%s: not sent", frame->name);
-		m = receive_one(port_b, 0);
-		CHECK(m != NULL, "%s: did not come", frame->name);
+		m = must_receive(port_b, 0);
 		CHECK(m->packet_type == (frame->type & types), "%s: type %#x", frame->name, m->packet_type);
 		CHECK((m->ol_flags & CHECK_FLAGS) == flags, "%s: flags %#lx", frame->name, m->ol_flags);
 		rte_pktmbuf_free(m);
@@ -104,14 +103,6 @@ static void expect_burst(bool described)
 	CHECK((strstr(mode.info, "types and checksums") != NULL) == described, "%s", mode.info);
 }
 
-static void nothing_is_told_unasked(void)
-{
-	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	expect_all(0, 0);
-	expect_burst(false);
-}
-
 static void each_checksum_is_told_alone(void)
 {
 	static const uint64_t choices[] = {IPV4, UDP, TCP, IPV4 | UDP, IPV4 | UDP | TCP};
@@ -119,9 +110,7 @@ static void each_checksum_is_told_alone(void)
 	for (unsigned int i = 0; i < RTE_DIM(choices); i++) {
 		CHECK_EQUAL(pair_make(""), 0);
 		pair_up(NULL, &(struct port_setup){.rx_offloads = choices[i]});
-		CHECK_SO_FAR();
 		expect_all(0, choices[i]);
-		CHECK_SO_FAR();
 		expect_burst(true);
 	}
 }
@@ -129,7 +118,6 @@ static void each_checksum_is_told_alone(void)
 static void checksums_end_with_their_offload(void)
 {
 	pair_up(NULL, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
-	CHECK_SO_FAR();
 	expect_all(0, RTE_ETH_RX_OFFLOAD_CHECKSUM);
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 	CHECK_EQUAL(port_up(port_b, NULL), 0);
@@ -143,25 +131,10 @@ static void types_are_told_once_asked_for(void)
 	int count;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	expect_all(0, 0);
+	expect_burst(false);
 	count = rte_eth_dev_get_supported_ptypes(port_b, RTE_PTYPE_ALL_MASK, types, RTE_DIM(types));
 	CHECK_EQUAL(count, 11);
-	expect_all(ALL_LAYERS, 0);
-	expect_burst(true);
-	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
-	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
-	expect_all(ALL_LAYERS, 0);
-}
-
-static void announced_types_are_those_told(void)
-{
-	uint32_t types[32];
-	int count;
-
-	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	count = rte_eth_dev_get_supported_ptypes(port_b, RTE_PTYPE_ALL_MASK, types, RTE_DIM(types));
 	for (int i = 0; i < count; i++) {
 		bool seen = false;
 
@@ -170,6 +143,11 @@ static void announced_types_are_those_told(void)
 				seen = seen || (frames[j].type & 15u << shift) == types[i];
 		CHECK(seen, "no frame has the announced type %#x", types[i]);
 	}
+	expect_all(ALL_LAYERS, 0);
+	expect_burst(true);
+	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
+	expect_all(ALL_LAYERS, 0);
 }
 
 static void set_ptypes_has_the_last_word(void)
@@ -177,7 +155,6 @@ static void set_ptypes_has_the_last_word(void)
 	uint32_t types[32];
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_set_ptypes(port_b, RTE_PTYPE_L3_MASK, NULL, 0), 0);
 	expect_all(RTE_PTYPE_L3_MASK, 0);
 	CHECK_EQUAL(rte_eth_dev_set_ptypes(port_b, RTE_PTYPE_L2_MASK | RTE_PTYPE_L4_MASK, NULL, 0), 0);
@@ -198,7 +175,6 @@ static void types_checksums_and_hash_go_together(void)
 	pair_up(NULL, &(struct port_setup){.rss_types = RSS_ALL,
 	                                   .rx_offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM |
 	                                                  RTE_ETH_RX_OFFLOAD_RSS_HASH});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_set_ptypes(port_b, ALL_LAYERS, NULL, 0), 0);
 	expect_all(ALL_LAYERS, RTE_ETH_RX_OFFLOAD_CHECKSUM);
 	CHECK(send_one(port_a, 0, frame_make(pool, FRAME_BYTES, 3)), "not sent");
@@ -216,7 +192,6 @@ static void scattered_frames_are_described(void)
 	pair_up(NULL, &(struct port_setup){.rx_pool = small_pool,
 	                                   .rx_offloads =
 	                                           RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_SCATTER});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_set_ptypes(port_b, ALL_LAYERS, NULL, 0), 0);
 	CHECK(send_one(port_a, 0, make(&frames[1], 1000)), "not sent");
 	m = receive_one(port_b, 0);
@@ -231,9 +206,7 @@ static void fed_frames_are_described(void)
 	struct rte_mbuf *m;
 
 	pair_up(NULL, &(struct port_setup){.rx_offloads = IPV4 | UDP});
-	CHECK_SO_FAR();
-	m = receive_one(port_b, 0);
-	CHECK(m != NULL, "no frame");
+	m = must_receive(port_b, 0);
 	CHECK_EQUAL(m->packet_type, 0);
 	CHECK_EQUAL(m->ol_flags & CHECK_FLAGS, IP_GOOD | L4_GOOD);
 	rte_pktmbuf_free(m);
@@ -242,24 +215,19 @@ static void fed_frames_are_described(void)
 	      "filled in without a request");
 	rte_pktmbuf_free(m);
 	CHECK_EQUAL(rte_eth_dev_set_ptypes(port_a, ALL_LAYERS, NULL, 0), 0);
-	m = receive_one(port_a, 0);
-	CHECK(m != NULL, "no frame");
+	m = must_receive(port_a, 0);
 	CHECK_EQUAL(m->packet_type, RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4 | RTE_PTYPE_L4_UDP);
 	CHECK_EQUAL(m->ol_flags & CHECK_FLAGS, 0);
 	rte_pktmbuf_free(m);
 }
 
 const struct driver_case driver_describe_cases[] = {
-        {"describe: only requested fields are filled in", "", nothing_is_told_unasked},
-        {"describe: each checksum offload alone", "", each_checksum_is_told_alone},
-        {"describe: no checksums once the offload is gone", "", checksums_end_with_their_offload},
-        {"describe: types are filled in from the request on, also after a restart", "",
-         types_are_told_once_asked_for},
-        {"describe: each announced type is filled in", "", announced_types_are_those_told},
-        {"describe: rte_eth_dev_set_ptypes() has precedence", "", set_ptypes_has_the_last_word},
-        {"describe: types, checksums and hash together", "", types_checksums_and_hash_go_together},
-        {"describe: the same with dma=swap", "dma=swap", types_checksums_and_hash_go_together},
-        {"describe: scattered frames", "", scattered_frames_are_described},
-        {"describe: feed=infinite", "feed=infinite", fed_frames_are_described},
-        {NULL, NULL, NULL},
+        CASE(each_checksum_is_told_alone, ""),
+        CASE(checksums_end_with_their_offload, ""),
+        CASE(types_are_told_once_asked_for, ""),
+        CASE(set_ptypes_has_the_last_word, ""),
+        CASE(types_checksums_and_hash_go_together, "", "dma=swap"),
+        CASE(scattered_frames_are_described, ""),
+        CASE(fed_frames_are_described, "feed=infinite"),
+        {0},
 };

@@ -164,13 +164,10 @@ static void port_b_is_kept_from_the_program(void)
 }
 
 const struct driver_case driver_devargs_cases[] = {
-        {"devargs: unknown, repeated, bad and conflicting arguments are named", "", refuses_by_name},
-        {"devargs: documented arguments are accepted", "", takes_all_documented},
-        {"devargs: ports have the MAC addresses given, and are found by them", "",
-         ports_have_the_macs_asked_for},
-        {"devargs: frames find a MAC address given", "mac_b=02:02:02:02:02:02",
-         frames_find_the_mac_asked_for},
-        {"devargs: ports=a keeps port b from programs that iterate over ports", "",
-         port_b_is_kept_from_the_program},
-        {NULL, NULL, NULL},
+        CASE(refuses_by_name, ""),
+        CASE(takes_all_documented, ""),
+        CASE(ports_have_the_macs_asked_for, ""),
+        CASE(frames_find_the_mac_asked_for, "mac_b=02:02:02:02:02:02"),
+        CASE(port_b_is_kept_from_the_program, ""),
+        {0},
 };

@@ -23,7 +23,6 @@
 
 #define FLOWS        60
 #define MARK         0x5aa5
-#define LIMIT_S      60
 #define AT_ONCE      1 /* 2^-16 ticks: all frames are due */
 #define LARGE_BYTES  1514
 #define KEY_BYTES    40
@@ -32,7 +31,6 @@
 static struct agent_ring generator_rings[WIRE_RINGS_MAX], receiver_rings[WIRE_RINGS_MAX];
 static struct agent_flow flows[FLOWS];
 static uint64_t next_here[FLOWS], next_there[FLOWS];
-static uint32_t stop_agent;
 static struct agent_generator generator; /* agents of the case, here or on another core */
 static struct agent_receiver receiver;
 
@@ -100,20 +98,6 @@ static struct agent_check read_sent(uint16_t port)
 	return receiver.check;
 }
 
-static bool is_whole(const struct rte_mbuf *m, uint32_t bytes)
-{
-	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
-	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(ether + 1);
-	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
-	struct rte_ether_addr own;
-
-	return m->pkt_len == bytes && m->data_len == bytes && m->nb_segs == 1 &&
-	       rte_eth_macaddr_get(m->port, &own) == 0 && rte_is_same_ether_addr(&own, &ether->dst_addr) &&
-	       rte_ipv4_cksum(ip) == 0 && rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) &&
-	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip) &&
-	       udp->dgram_cksum == 0;
-}
-
 /* Polls until nothing comes, and counts what is wrong with the frames. Returns how many are not whole. */
 static unsigned int poll_checked(uint16_t port, uint16_t queue, uint32_t bytes, struct agent_check *check)
 {
@@ -124,7 +108,7 @@ static unsigned int poll_checked(uint16_t port, uint16_t queue, uint32_t bytes, 
 	while ((got = rte_eth_rx_burst(port, queue, burst, BURST)) > 0) {
 		for (uint16_t i = 0; i < got; i++) {
 			agent_check_frame(check, rte_pktmbuf_mtod(burst[i], void *), burst[i]->data_len);
-			broken += !is_whole(burst[i], bytes);
+			broken += !frame_is_udp(burst[i], bytes);
 		}
 		rte_pktmbuf_free_bulk(burst, got);
 	}
@@ -139,6 +123,16 @@ static unsigned int poll_checked(uint16_t port, uint16_t queue, uint32_t bytes, 
 		CHECK_EQUAL((check).torn, 0);                                                                \
 	} while (0)
 
+/* Lets an agent send frames to a port, and checks that all arrive. */
+static void pass_frames(uint16_t port, uint64_t frames, uint32_t bytes)
+{
+	struct agent_check check = check_of(next_here);
+
+	generate(port, frames, bytes);
+	CHECK_EQUAL(poll_checked(port, 0, bytes, &check), 0);
+	CHECK_FRAMES(check, frames);
+}
+
 static void frames_arrive_whole_and_in_order(void)
 {
 	static const uint32_t sizes[] = {60, 61, 79, 80, 128, LARGE_BYTES};
@@ -146,14 +140,8 @@ static void frames_arrive_whole_and_in_order(void)
 
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 128}), 0);
 	for (unsigned int i = 0; i < 10 * RTE_DIM(sizes); i++) { /* several times round the ring */
-		struct agent_check check = check_of(next_here);
-		uint32_t size = sizes[i % RTE_DIM(sizes)];
-
-		generate(port_a, 90, size);
-		CHECK_SO_FAR();
-		CHECK_EQUAL(poll_checked(port_a, 0, size, &check), 0);
-		CHECK_FRAMES(check, 90);
-		bytes += 90 * size;
+		pass_frames(port_a, 90, sizes[i % RTE_DIM(sizes)]);
+		bytes += 90 * sizes[i % RTE_DIM(sizes)];
 	}
 	CHECK_EQUAL(stats_of(port_a).ipackets, 90 * 10 * RTE_DIM(sizes));
 	CHECK_EQUAL(stats_of(port_a).ibytes, bytes);
@@ -166,7 +154,6 @@ static void missed_frames_are_counted(void)
 
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 64}), 0);
 	generate(port_a, 100, FRAME_BYTES);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(stats_of(port_a).ipackets, 64);
 	CHECK_EQUAL(stats_of(port_a).imissed, 36);
 	CHECK_EQUAL(receive_all(port_a, 0), 64);
@@ -226,7 +213,7 @@ static void check_spread(uint16_t queues, const uint8_t *key)
 				CHECK_EQUAL(burst[i]->ol_flags & RTE_MBUF_F_RX_RSS_HASH,
 				            RTE_MBUF_F_RX_RSS_HASH);
 				CHECK_EQUAL(burst[i]->hash.rss, expected_hash(burst[i], key));
-				CHECK_EQUAL(burst[i]->hash.rss % CROSSOVER_RETA_SIZE % queues, queue);
+				CHECK_EQUAL(burst[i]->hash.rss % RETA_SIZE % queues, queue);
 			}
 			rte_pktmbuf_free_bulk(burst, got);
 		}
@@ -234,7 +221,6 @@ static void check_spread(uint16_t queues, const uint8_t *key)
 
 static void rss_spreads_frames(void)
 {
-	struct rte_eth_rss_reta_entry64 reta[CROSSOVER_RETA_SIZE / RTE_ETH_RETA_GROUP_SIZE];
 	uint8_t key[KEY_BYTES];
 	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = KEY_BYTES};
 
@@ -247,20 +233,13 @@ static void rss_spreads_frames(void)
 	for (uint16_t queue = 0; queue < 4; queue++)
 		CHECK(rte_eth_rx_queue_count(port_a, queue) > 0, "queue %u has no frames", queue);
 	check_spread(4, key);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < KEY_BYTES; i++)
 		key[i] = (uint8_t)(key[i] + i);
 	conf.rss_hf = RSS_UDP;
 	CHECK_EQUAL(rte_eth_dev_rss_hash_update(port_a, &conf), 0);
 	generate(port_a, 200, FRAME_BYTES);
 	check_spread(4, key);
-	CHECK_SO_FAR();
-	for (unsigned int i = 0; i < RTE_DIM(reta); i++) {
-		reta[i].mask = UINT64_MAX;
-		for (unsigned int k = 0; k < RTE_ETH_RETA_GROUP_SIZE; k++)
-			reta[i].reta[k] = 3;
-	}
-	CHECK_EQUAL(rte_eth_dev_rss_reta_update(port_a, reta, CROSSOVER_RETA_SIZE), 0);
+	CHECK_EQUAL(steer_all(port_a, 3), 0);
 	generate(port_a, 200, FRAME_BYTES);
 	CHECK_EQUAL(receive_all(port_a, 3), 200);
 	CHECK_EQUAL(stats_of(port_a).ipackets, 600);
@@ -292,8 +271,7 @@ static void types_and_checksums_are_described(void)
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM}), 0);
 	CHECK(rte_eth_dev_get_supported_ptypes(port_a, UINT32_MAX, NULL, 0) > 0, "no types");
 	generate(port_a, 1, FRAME_BYTES);
-	m = receive_one(port_a, 0);
-	CHECK(m != NULL, "no frame");
+	m = must_receive(port_a, 0);
 	CHECK_EQUAL(m->packet_type, RTE_PTYPE_L2_ETHER | RTE_PTYPE_L3_IPV4 | RTE_PTYPE_L4_UDP);
 	CHECK_EQUAL(m->ol_flags, RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_L4_CKSUM_GOOD);
 	rte_pktmbuf_free(m);
@@ -314,10 +292,9 @@ static void a_constant_rate_is_kept(void)
 	CHECK(took >= (frames - 1) * interval, "%" PRIu64 " frames took %" PRIu64 " cycles", frames, took);
 	CHECK_EQUAL(generator.numbered, frames);
 	for (uint64_t k = 0, first = 0; k < frames; k++) {
-		struct rte_mbuf *m = receive_one(port_a, 0);
+		struct rte_mbuf *m = must_receive(port_a, 0);
 		uint64_t time;
 
-		CHECK(m != NULL, "no frame %" PRIu64, k);
 		memcpy(&time, rte_pktmbuf_mtod_offset(m, void *, 52), sizeof(time));
 		rte_pktmbuf_free(m);
 		time &= (UINT64_C(1) << 48) - 1;
@@ -336,7 +313,6 @@ static void a_constant_rate_is_kept(void)
 static void counts_wrap(void)
 {
 	const uint32_t before = UINT32_MAX - 127;
-	struct agent_check check = check_of(next_here);
 	struct crossover_rx_queue *rxq;
 
 	CHECK_EQUAL(port_up(port_a, &(struct port_setup){.rx_desc = 128}), 0);
@@ -344,23 +320,16 @@ static void counts_wrap(void)
 	rxq->tail += before;
 	rxq->ring.doorbell.tail = rxq->tail;
 	wire_of(port_a)->rx[0].head = before;
-	for (unsigned int i = 0; i < 4; i++) {
-		check = check_of(next_here);
-		generate(port_a, 100, FRAME_BYTES);
-		CHECK_EQUAL(poll_checked(port_a, 0, FRAME_BYTES, &check), 0);
-		CHECK_FRAMES(check, 100);
-	}
+	for (unsigned int i = 0; i < 4; i++)
+		pass_frames(port_a, 100, FRAME_BYTES);
 	CHECK(rxq->tail < 1024, "TAIL is %u and did not wrap", rxq->tail);
 	CHECK_EQUAL(stats_of(port_a).imissed, 0);
 }
 
 static void link_needs_one_port_only(void)
 {
-	struct rte_eth_link link;
-
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
-	CHECK_EQUAL(rte_eth_link_get_nowait(port_a, &link), 0);
-	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_UP);
+	CHECK(link_is(port_a, RTE_ETH_LINK_UP), "no carrier");
 	CHECK_EQUAL(wire_of(port_a)->running, 1);
 	CHECK_EQUAL(wire_of(port_b)->running, 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_a), 0);
@@ -392,19 +361,15 @@ static void the_memzone_goes_with_the_pair(void)
 static void what_an_agent_cannot_do_is_refused(void)
 {
 	struct rte_eth_conf scatter = {.rxmode.offloads = RTE_ETH_RX_OFFLOAD_SCATTER};
-	const char *text;
-	int ret;
+	struct qwait_doorbell *bells = (struct qwait_doorbell *)&scatter;
 
 	CHECK(rte_eth_dev_configure(port_a, 1, 1, &scatter) < 0, "scatters");
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, 1, &(struct rte_eth_conf){0}), 0);
-	log_begin();
-	ret = rte_eth_rx_queue_setup(port_a, 0, 192, SOCKET_ID_ANY, NULL, pool);
-	text = log_end();
-	CHECK_EQUAL(ret, -EINVAL);
-	CHECK(strstr(text, "192 descriptors; feed=external needs a power of two") != NULL, "log: %s", text);
+	CHECK_LOGGED(rte_eth_rx_queue_setup(port_a, 0, 192, SOCKET_ID_ANY, NULL, pool), -EINVAL,
+	             "192 descriptors; feed=external needs a power of two");
 	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 192, SOCKET_ID_ANY, NULL), -EINVAL);
 	CHECK_EQUAL(net_crossover_rx_buffers(port_a, NET_CROSSOVER_SHARED, 64), -ENOTSUP);
-	CHECK_EQUAL(net_crossover_notify(port_a, (struct qwait_doorbell *)&ret, 1), -ENOTSUP);
+	CHECK_EQUAL(net_crossover_notify(port_a, bells, 1), -ENOTSUP);
 	CHECK_EQUAL(rte_eth_rx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, NULL, pool), 0);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.5, 1), -ENOTSUP);
 }
@@ -412,15 +377,10 @@ static void what_an_agent_cannot_do_is_refused(void)
 static void odd_buffers_are_refused(void)
 {
 	struct rte_mempool *odd = rte_pktmbuf_pool_create("odd", 127, 0, 8, 2048 + RTE_PKTMBUF_HEADROOM, 0);
-	const char *text;
-	int ret;
+	struct port_setup setup = {.rx_desc = 64, .rx_pool = odd};
 
 	CHECK(odd != NULL, "no pool");
-	log_begin();
-	ret = port_up(port_a, &(struct port_setup){.rx_desc = 64, .rx_pool = odd});
-	text = log_end();
-	CHECK_EQUAL(ret, -EINVAL);
-	CHECK(strstr(text, "(mempool 'odd' has others)") != NULL, "log: %s", text);
+	CHECK_LOGGED(port_up(port_a, &setup), -EINVAL, "(mempool 'odd' has others)");
 	CHECK_EQUAL(rte_mempool_in_use_count(odd), 0);
 	pair_remove();
 	rte_mempool_free(odd);
@@ -428,23 +388,13 @@ static void odd_buffers_are_refused(void)
 
 static void an_agent_that_stays_stops_the_stop(void)
 {
-	struct agent_check check = check_of(next_here);
-	const char *text;
-	int ret;
-
 	CHECK_EQUAL(port_up(port_a, NULL), 0);
 	wire_of(port_a)->rx[0].busy = wire_of(port_a)->rx[0].epoch;
-	log_begin();
-	ret = rte_eth_dev_stop(port_a);
-	text = log_end();
-	CHECK_EQUAL(ret, -EBUSY);
-	CHECK(strstr(text, "the agent stays at RX queue 0; end the agent") != NULL, "log: %s", text);
+	CHECK_LOGGED(rte_eth_dev_stop(port_a), -EBUSY, "the agent stays at RX queue 0; end the agent");
 	wire_of(port_a)->rx[0].busy = 0;
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
-	generate(port_a, 10, FRAME_BYTES);
-	CHECK_EQUAL(poll_checked(port_a, 0, FRAME_BYTES, &check), 0);
-	CHECK_FRAMES(check, 10);
+	pass_frames(port_a, 10, FRAME_BYTES);
 }
 
 static void bad_settings_are_named(void)
@@ -495,7 +445,6 @@ static void forwarded_frames_are_read(void)
 	struct agent_check check;
 
 	pair_up(&(struct port_setup){.rx_desc = 128}, &(struct port_setup){.tx_desc = 128});
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < 20; i++) { /* several times round the ring */
 		generate(port_a, 100, LARGE_BYTES);
 		CHECK_EQUAL(forward(port_a, port_b), 100);
@@ -548,7 +497,6 @@ static void segments_are_read_as_one_frame(void)
 	rte_pktmbuf_free(whole);
 	CHECK(cut != NULL && cut->nb_segs == 15 && runt != NULL, "no frame");
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK(send_one(port_a, 0, cut), "not sent");
 	rte_pktmbuf_append(runt, 13);
 	CHECK(send_one(port_a, 0, runt), "a runt is taken, and counted");
@@ -603,13 +551,6 @@ static void launch(lcore_function_t *agent, void *argument, unsigned int nth)
 	rte_eal_remote_launch(agent, argument, lcore);
 }
 
-static void join(void)
-{
-	AGENT_STORE(&stop_agent, 1);
-	rte_eal_mp_wait_lcore();
-	stop_agent = 0;
-}
-
 static bool is_over(uint64_t begin)
 {
 	return rte_rdtsc() - begin > LIMIT_S * rte_get_tsc_hz();
@@ -617,9 +558,8 @@ static bool is_over(uint64_t begin)
 
 #define RUNNING_FRAMES 50000u
 
-static int run_both(void *unused)
+static int run_both(void *unused __rte_unused)
 {
-	(void)unused;
 	agent_run(&generator, &receiver);
 	return 0;
 }
@@ -644,42 +584,28 @@ static uint64_t forward_all(uint16_t queues, uint64_t frames)
 	return forwarded;
 }
 
-/* As fast as the rings take them, through a forwarder: no frame is lost between generator and receiver. */
-static void come_back(unsigned int threads)
-{
-	struct port_setup two = {.rx_queues = 2, .tx_queues = 2, .rss_types = RSS_UDP};
-	uint64_t forwarded;
-
-	pair_up(&two, &two);
-	CHECK_SO_FAR();
-	generator = generator_of(port_a, RUNNING_FRAMES, 200);
-	generator.interval_q16 = 0;
-	generator.stop = &stop_agent;
-	receiver = receiver_of(port_b, &stop_agent);
-	if (threads == 2) {
-		launch(run_generator, &generator, 0);
-		launch(run_receiver, &receiver, 1);
-	} else {
-		launch(run_both, NULL, 0);
-	}
-	forwarded = forward_all(2, RUNNING_FRAMES);
-	join();
-	CHECK_EQUAL(forwarded, RUNNING_FRAMES);
-	CHECK_EQUAL(generator.numbered, RUNNING_FRAMES);
-	CHECK_FRAMES(receiver.check, RUNNING_FRAMES);
-	CHECK_EQUAL(stats_of(port_a).imissed, 0);
-	CHECK_EQUAL(stats_of(port_b).opackets, RUNNING_FRAMES);
-	CHECK_EQUAL(stats_of(port_b).oerrors, 0);
-}
-
+/* As fast as the rings take them, through a forwarder, with one thread for both and two: no frame is lost on the way. */
 static void all_frames_come_back(void)
 {
-	come_back(2);
-}
+	struct port_setup two = {.rx_queues = 2, .tx_queues = 2, .rss_types = RSS_UDP};
 
-static void all_frames_come_back_to_one_thread(void)
-{
-	come_back(1);
+	for (unsigned int threads = 1; threads <= 2; threads++) {
+		pair_up(&two, &two);
+		generator = generator_of(port_a, RUNNING_FRAMES, 200);
+		generator.interval_q16 = 0;
+		generator.stop = &stop_lcores;
+		receiver = receiver_of(port_b, &stop_lcores);
+		launch(threads == 1 ? run_both : run_generator, &generator, 0);
+		if (threads == 2)
+			launch(run_receiver, &receiver, 1);
+		CHECK_EQUAL(forward_all(2, RUNNING_FRAMES), RUNNING_FRAMES);
+		join_lcores();
+		CHECK_EQUAL(generator.numbered, RUNNING_FRAMES);
+		CHECK_FRAMES(receiver.check, RUNNING_FRAMES);
+		CHECK_EQUAL(stats_of(port_a).imissed, 0);
+		CHECK_EQUAL(stats_of(port_b).opackets, RUNNING_FRAMES);
+		CHECK_EQUAL(stats_of(port_b).oerrors, 0);
+	}
 }
 
 #define STOPS 100
@@ -697,7 +623,7 @@ static void stops_and_starts_lose_no_account(void)
 	generator = generator_of(port_a, 0, FRAME_BYTES);
 	generator.interval_q16 = (rte_get_tsc_hz() / 2000000) << 16;
 	generator.late_max = rte_get_tsc_hz() / 1000;
-	generator.stop = &stop_agent;
+	generator.stop = &stop_lcores;
 	launch(run_generator, &generator, 0);
 	for (unsigned int i = 0; i < STOPS && ret == 0; i++) {
 		uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 2000;
@@ -711,7 +637,7 @@ static void stops_and_starts_lose_no_account(void)
 			ret = queue < 2 ? rte_eth_dev_rx_queue_start(port_a, queue)
 			                : rte_eth_dev_start(port_a);
 	}
-	join();
+	join_lcores();
 	CHECK_EQUAL(ret, 0);
 	broken += poll_checked(port_a, 0, FRAME_BYTES, &check) + poll_checked(port_a, 1, FRAME_BYTES, &check);
 	CHECK_EQUAL(broken, 0);
@@ -741,7 +667,7 @@ static uint64_t poll_beside(bool descriptors_first)
 
 	generator = generator_of(port_a, 0, LARGE_BYTES);
 	generator.interval_q16 = 0;
-	generator.stop = &stop_agent;
+	generator.stop = &stop_lcores;
 	generator.batch = AGENT_BATCH_MAX;
 	generator.descriptors_first = descriptors_first;
 	launch(run_generator, &generator, 0);
@@ -750,7 +676,7 @@ static uint64_t poll_beside(bool descriptors_first)
 		usleep(CONTROL_US);
 		poll_checked(port_a, 0, LARGE_BYTES, &check);
 	}
-	join();
+	join_lcores();
 	receive_all(port_a, 0);
 	return not_there(&check);
 }
@@ -765,30 +691,26 @@ static void a_frame_behind_its_descriptor_is_seen(void)
 }
 
 const struct driver_case driver_external_cases[] = {
-        {"external: frames arrive whole and in order", "feed=external", frames_arrive_whole_and_in_order},
-        {"external: frames arrive whole and in order", "feed=external,rx=corec",
-         frames_arrive_whole_and_in_order},
-        {"external: missed frames are counted exactly", "feed=external", missed_frames_are_counted},
-        {"external: frames beyond the MTU are counted", "feed=external", frames_beyond_the_mtu_are_counted},
-        {"external: RSS spreads frames", "feed=external", rss_spreads_frames},
-        {"external: flows go to rings in turn", "feed=external", flows_go_to_rings_in_turn},
-        {"external: types and checksums are described", "feed=external", types_and_checksums_are_described},
-        {"external: a constant rate is kept", "feed=external", a_constant_rate_is_kept},
-        {"external: TAIL and HEAD wrap", "feed=external", counts_wrap},
-        {"external: the link needs one port only", "feed=external", link_needs_one_port_only},
-        {"external: the memzone goes with the pair", "feed=external", the_memzone_goes_with_the_pair},
-        {"external: what an agent cannot do is refused", "feed=external", what_an_agent_cannot_do_is_refused},
-        {"external: odd buffers are refused", "feed=external", odd_buffers_are_refused},
-        {"external: an agent that stays stops the stop", "feed=external", an_agent_that_stays_stops_the_stop},
-        {"external: forwarded frames are read", "feed=external", forwarded_frames_are_read},
-        {"external: a full TX ring takes no more", "feed=external", a_full_ring_takes_no_more},
-        {"external: segments are read as one frame", "feed=external", segments_are_read_as_one_frame},
-        {"external: segments are freed under FAST_FREE", "feed=external", segments_are_freed_fast},
-        {"external: all frames come back", "feed=external", all_frames_come_back},
-        {"external: all frames come back to one thread", "feed=external", all_frames_come_back_to_one_thread},
-        {"external: bad settings of an agent are named", "feed=external", bad_settings_are_named},
-        {"external: stops and starts lose no account", "feed=external", stops_and_starts_lose_no_account},
-        {"external: a frame behind its descriptor is seen", "feed=external",
-         a_frame_behind_its_descriptor_is_seen},
-        {NULL, NULL, NULL},
+        CASE(frames_arrive_whole_and_in_order, "feed=external", "feed=external,rx=corec"),
+        CASE(missed_frames_are_counted, "feed=external"),
+        CASE(frames_beyond_the_mtu_are_counted, "feed=external"),
+        CASE(rss_spreads_frames, "feed=external"),
+        CASE(flows_go_to_rings_in_turn, "feed=external"),
+        CASE(types_and_checksums_are_described, "feed=external"),
+        CASE(a_constant_rate_is_kept, "feed=external"),
+        CASE(counts_wrap, "feed=external"),
+        CASE(link_needs_one_port_only, "feed=external"),
+        CASE(the_memzone_goes_with_the_pair, "feed=external"),
+        CASE(what_an_agent_cannot_do_is_refused, "feed=external"),
+        CASE(odd_buffers_are_refused, "feed=external"),
+        CASE(an_agent_that_stays_stops_the_stop, "feed=external"),
+        CASE(forwarded_frames_are_read, "feed=external"),
+        CASE(a_full_ring_takes_no_more, "feed=external"),
+        CASE(segments_are_read_as_one_frame, "feed=external"),
+        CASE(segments_are_freed_fast, "feed=external"),
+        CASE(all_frames_come_back, "feed=external"),
+        CASE(bad_settings_are_named, "feed=external"),
+        CASE(stops_and_starts_lose_no_account, "feed=external"),
+        CASE(a_frame_behind_its_descriptor_is_seen, "feed=external"),
+        {0},
 };

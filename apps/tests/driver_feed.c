@@ -12,21 +12,6 @@
 
 #define FLOWS 7
 
-static bool is_valid(const struct rte_mbuf *m, uint32_t bytes)
-{
-	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
-	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(ether + 1);
-	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
-	struct rte_ether_addr own;
-
-	return m->pkt_len == bytes && m->data_len == bytes && m->nb_segs == 1 &&
-	       ether->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) &&
-	       rte_eth_macaddr_get(m->port, &own) == 0 && rte_is_same_ether_addr(&own, &ether->dst_addr) &&
-	       rte_ipv4_cksum(ip) == 0 && rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) &&
-	       ip->time_to_live > 1 &&
-	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip);
-}
-
 /* Overwrites received frames, as a forwarding application does, so that frames made only once would show. */
 static void poll_and_check(uint32_t bytes, uint64_t *flows_seen)
 {
@@ -40,7 +25,7 @@ static void poll_and_check(uint32_t bytes, uint64_t *flows_seen)
 			struct rte_ipv4_hdr *ip =
 			        rte_pktmbuf_mtod_offset(burst[i], struct rte_ipv4_hdr *, 14);
 
-			CHECK(is_valid(burst[i], bytes), "round %u, frame %u is not valid", round, i);
+			CHECK(frame_is_udp(burst[i], bytes), "round %u, frame %u is not valid", round, i);
 			*flows_seen |= UINT64_C(1) << (rte_be_to_cpu_32(ip->src_addr) % 64);
 			memset(rte_pktmbuf_mtod(burst[i], void *), 0, 60);
 		}
@@ -53,9 +38,7 @@ static void every_poll_is_served(void)
 	uint64_t flows_seen = 0;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	poll_and_check(60, &flows_seen);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(__builtin_popcountll(flows_seen), FLOWS);
 	CHECK_EQUAL(stats_of(port_a).ipackets, 200 * BURST);
 	CHECK_EQUAL(stats_of(port_a).ibytes, 200 * BURST * 60);
@@ -69,16 +52,15 @@ static void sizes_are_as_asked(void)
 	uint64_t flows_seen = 0;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	poll_and_check(1514, &flows_seen);
 }
 
 static void sent_frames_are_counted_and_gone(void)
 {
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	CHECK(send_frames(port_a, 0, 500, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(stats_of(port_a).opackets, 500);
+	CHECK(send_frames(port_a, 0, 10000, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(stats_of(port_a).opackets, 10000);
+	CHECK_EQUAL(xstat_of(port_a, "tx_q0_wire_sampled_frames"), 0);
 	CHECK_EQUAL(stats_of(port_b).ipackets, 0);
 	CHECK_EQUAL(stats_of(port_b).imissed, 0);
 }
@@ -90,10 +72,8 @@ static void hash_fits_the_frame(void)
 	struct rte_mbuf *first, *second;
 
 	pair_up(&hashed, &hashed);
-	CHECK_SO_FAR();
-	first = receive_one(port_a, 0);
-	second = receive_one(port_a, 1);
-	CHECK(first != NULL && second != NULL, "a queue without frames");
+	first = must_receive(port_a, 0);
+	second = must_receive(port_a, 1);
 	CHECK(first->ol_flags == RTE_MBUF_F_RX_RSS_HASH && first->hash.rss != second->hash.rss,
 	      "no hash of its own");
 	rte_pktmbuf_free(first);
@@ -102,14 +82,9 @@ static void hash_fits_the_frame(void)
 
 static void frames_must_fit_a_buffer(void)
 {
-	const char *text;
-	int ret;
+	struct port_setup long_frames = {.mtu = 9000, .rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER};
 
-	log_begin();
-	ret = port_up(port_a, &(struct port_setup){.mtu = 9000, .rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER});
-	text = log_end();
-	CHECK_EQUAL(ret, -EINVAL);
-	CHECK(strstr(text, "size=9000") != NULL, "log says: %s", text);
+	CHECK_LOGGED(port_up(port_a, &long_frames), -EINVAL, "size=9000");
 	CHECK(rte_mempool_full(pool), "a start that failed keeps mbufs");
 }
 
@@ -146,7 +121,6 @@ static void an_empty_pool_ends_it(void)
 	uint16_t got;
 
 	pair_up(&(struct port_setup){.rx_desc = 64, .rx_pool = other_pool}, NULL);
-	CHECK_SO_FAR();
 	while ((got = rte_eth_rx_burst(port_a, 0, taken + count, BURST)) > 0)
 		count += got;
 	CHECK(count > 900, "only %u frames before the pool was empty", count);
@@ -180,7 +154,7 @@ static struct queue_poll_counts queue_poll(uint16_t queue, unsigned int queue_po
 
 		counts.is_spoilt |= waits != (got > 0);
 		for (uint16_t k = 0; k < got; k++)
-			counts.is_spoilt |= !is_valid(burst[k], 60);
+			counts.is_spoilt |= !frame_is_udp(burst[k], 60);
 		rte_pktmbuf_free_bulk(burst, got);
 		counts.busy += got > 0;
 		counts.busy_after_busy += got > 0 && was_busy;
@@ -203,7 +177,6 @@ static void cold_queue_polls_find_packets_by_chance(void)
 	struct queue_poll_counts counts;
 
 	pair_up(&(struct port_setup){.rx_queues = 2}, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 1, PROBABILITY, 7), 0);
 	counts = queue_poll(1, QUEUE_POLLS);
 	CHECK(!counts.is_spoilt, "a frame or a descriptor is wrong");
@@ -222,7 +195,6 @@ static void queue_polls_change_at_once(void)
 	static const double turns[] = {0, 1, 0.5, 1, 0, 0.999, 0.001, 1};
 
 	pair_up(&(struct port_setup){.rx_desc = 64}, NULL);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(turns); i++) {
 		struct queue_poll_counts counts;
 
@@ -241,7 +213,6 @@ static void queue_polls_hold_over_a_restart(void)
 	struct queue_poll_counts counts;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.5, 1), 0);
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_start(port_a), 0);
@@ -259,7 +230,6 @@ static void a_cold_queue_outlives_an_empty_pool(void)
 	unsigned int count = 0;
 
 	pair_up(&(struct port_setup){.rx_desc = 64, .rx_pool = other_pool}, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.9, 3), 0);
 	for (unsigned int i = 0; i < 20000 && count < RTE_DIM(taken) - BURST; i++)
 		count += rte_eth_rx_burst(port_a, 0, taken + count, BURST);
@@ -271,37 +241,29 @@ static void a_cold_queue_outlives_an_empty_pool(void)
 static void bad_queue_polls_are_refused(void)
 {
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, -0.001, 1), -EINVAL);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 1.001, 1), -EINVAL);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, (double)NAN, 1), -EINVAL);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 1, 0.5, 1), -EINVAL);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(RTE_MAX_ETHPORTS - 1, 0, 0.5, 1), -ENODEV);
 	CHECK_EQUAL(queue_poll(0, 10).packets, 10 * BURST);
-}
-
-static void a_wire_has_no_queue_polls(void)
-{
-	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
+	CHECK_EQUAL(pair_make("feed=wire"), 0);
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
 	CHECK_EQUAL(net_crossover_feed_queue_polls(port_a, 0, 0.5, 1), -ENOTSUP);
 }
 
 const struct driver_case driver_feed_cases[] = {
-        {"feed: every poll is served", "feed=infinite,flows=7", every_poll_is_served},
-        {"feed: sizes are as requested", "feed=infinite,size=1518", sizes_are_as_asked},
-        {"feed: sent frames are counted and dropped", "feed=infinite", sent_frames_are_counted_and_gone},
-        {"feed: the hash matches the frame", "feed=infinite", hash_fits_the_frame},
-        {"feed: frames must fit a buffer", "feed=infinite,size=9000", frames_must_fit_a_buffer},
-        {"feed: a start that fails keeps no memory", "feed=infinite", a_failed_start_keeps_no_memory},
-        {"feed: an empty pool ends it", "feed=infinite", an_empty_pool_ends_it},
-        {"feed: polls of a cold queue find packets by chance", "feed=infinite,flows=7",
-         cold_queue_polls_find_packets_by_chance},
-        {"feed: the probability of a packet changes at once", "feed=infinite", queue_polls_change_at_once},
-        {"feed: the probability of a packet holds over a restart", "feed=infinite",
-         queue_polls_hold_over_a_restart},
-        {"feed: a cold queue outlives an empty pool", "feed=infinite", a_cold_queue_outlives_an_empty_pool},
-        {"feed: bad probabilities are refused", "feed=infinite", bad_queue_polls_are_refused},
-        {"feed: a wire has no probability of a packet", "feed=wire", a_wire_has_no_queue_polls},
-        {NULL, NULL, NULL},
+        CASE(every_poll_is_served, "feed=infinite,flows=7"),
+        CASE(sizes_are_as_asked, "feed=infinite,size=1518"),
+        CASE(sent_frames_are_counted_and_gone, "feed=infinite"),
+        CASE(hash_fits_the_frame, "feed=infinite"),
+        CASE(frames_must_fit_a_buffer, "feed=infinite,size=9000"),
+        CASE(a_failed_start_keeps_no_memory, "feed=infinite"),
+        CASE(an_empty_pool_ends_it, "feed=infinite"),
+        CASE(cold_queue_polls_find_packets_by_chance, "feed=infinite,flows=7"),
+        CASE(queue_polls_change_at_once, "feed=infinite"),
+        CASE(queue_polls_hold_over_a_restart, "feed=infinite"),
+        CASE(a_cold_queue_outlives_an_empty_pool, "feed=infinite"),
+        CASE(bad_queue_polls_are_refused, "feed=infinite"),
+        {0},
 };

@@ -19,7 +19,6 @@ static bool arrives(const struct rte_ether_addr *to)
 static void choosy_pair_up(void)
 {
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
 	CHECK_EQUAL(rte_eth_allmulticast_disable(port_b), 0);
 }
@@ -29,7 +28,6 @@ static void own_address_and_broadcast_only(void)
 	struct rte_ether_addr own;
 
 	choosy_pair_up();
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_macaddr_get(port_b, &own), 0);
 	CHECK(arrives(&own) && arrives(&broadcast), "own address or broadcast did not arrive");
 	CHECK(!arrives(&stranger), "a stranger's frame arrived");
@@ -48,7 +46,6 @@ static void addresses_come_and_go(void)
 	struct rte_ether_addr added = stranger, own;
 
 	choosy_pair_up();
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_macaddr_get(port_b, &own), 0);
 	CHECK_EQUAL(rte_eth_dev_mac_addr_add(port_b, &added, 0), 0);
 	CHECK(arrives(&stranger) && arrives(&own), "an added address did not arrive");
@@ -70,7 +67,6 @@ static void multicast_by_list_or_all(void)
 	struct rte_ether_addr list[65];
 
 	choosy_pair_up();
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(list); i++) {
 		list[i] = group;
 		list[i].addr_bytes[4] = (uint8_t)i;
@@ -87,9 +83,8 @@ static void multicast_by_list_or_all(void)
 }
 
 const struct driver_case driver_filter_cases[] = {
-        {"filter: own address and broadcast only", "dma=copy", own_address_and_broadcast_only},
-        {"filter: own address and broadcast only", "dma=swap", own_address_and_broadcast_only},
-        {"filter: addresses are added and removed", "", addresses_come_and_go},
-        {"filter: multicast by list or all", "", multicast_by_list_or_all},
-        {NULL, NULL, NULL},
+        CASE(own_address_and_broadcast_only, "dma=copy", "dma=swap"),
+        CASE(addresses_come_and_go, ""),
+        CASE(multicast_by_list_or_all, ""),
+        {0},
 };

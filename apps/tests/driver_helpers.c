@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_cycles.h>
 #include <rte_ip.h>
+#include <rte_pause.h>
 #include <rte_udp.h>
 
 #include "driver_suite.h"
@@ -76,10 +78,23 @@ int port_up(uint16_t port, const struct port_setup *setup)
 
 void pair_up(const struct port_setup *a, const struct port_setup *b)
 {
+	rte_eth_dev_stop(port_a);
+	rte_eth_dev_stop(port_b);
 	CHECK_EQUAL(port_up(port_a, a), 0);
 	CHECK_EQUAL(port_up(port_b, b), 0);
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_a), 0);
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
+}
+
+int steer_all(uint16_t port, uint16_t queue)
+{
+	struct rte_eth_rss_reta_entry64 reta[RETA_SIZE / RTE_ETH_RETA_GROUP_SIZE];
+
+	for (unsigned int i = 0; i < RETA_SIZE; i++)
+		reta[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = queue;
+	for (unsigned int group = 0; group < RTE_DIM(reta); group++)
+		reta[group].mask = UINT64_MAX;
+	return rte_eth_dev_rss_reta_update(port, reta, RETA_SIZE);
 }
 
 static uint8_t pattern(uint32_t flow, uint32_t at)
@@ -146,6 +161,22 @@ bool frame_is(const struct rte_mbuf *m, uint32_t bytes, uint32_t flow)
 			if (rte_pktmbuf_mtod(segment, const uint8_t *)[i] != expected_byte(bytes, flow, at))
 				return false;
 	return at == bytes;
+}
+
+bool frame_is_udp(const struct rte_mbuf *m, uint32_t bytes)
+{
+	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(m, const struct rte_ether_hdr *);
+	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(ether + 1);
+	const struct rte_udp_hdr *udp = (const struct rte_udp_hdr *)(ip + 1);
+	struct rte_ether_addr own;
+
+	return m->pkt_len == bytes && m->data_len == bytes && m->nb_segs == 1 &&
+	       ether->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) &&
+	       rte_eth_macaddr_get(m->port, &own) == 0 && rte_is_same_ether_addr(&own, &ether->dst_addr) &&
+	       rte_ipv4_cksum(ip) == 0 && rte_be_to_cpu_16(ip->total_length) == bytes - sizeof(*ether) &&
+	       ip->time_to_live > 1 &&
+	       rte_be_to_cpu_16(udp->dgram_len) == bytes - sizeof(*ether) - sizeof(*ip) &&
+	       udp->dgram_cksum == 0;
 }
 
 static struct rte_mbuf *copy_segment(const struct rte_mbuf *whole, uint32_t at, uint32_t bytes)
@@ -221,6 +252,81 @@ struct rte_mbuf *receive_one(uint16_t port, uint16_t queue)
 	struct rte_mbuf *m = NULL;
 
 	return rte_eth_rx_burst(port, queue, &m, 1) == 1 ? m : NULL;
+}
+
+struct rte_mbuf *must_receive(uint16_t port, uint16_t queue)
+{
+	struct rte_mbuf *m = receive_one(port, queue);
+
+	CHECK(m != NULL, "no frame at port %u, queue %u", port, queue);
+	return m;
+}
+
+void expect_frame(uint16_t port, uint16_t queue, uint32_t bytes, uint32_t flow, uint16_t segments)
+{
+	struct rte_mbuf *m = must_receive(port, queue);
+	bool right = frame_is(m, bytes, flow) && m->nb_segs == segments;
+
+	rte_pktmbuf_free(m);
+	CHECK(right, "frame %u of %u bytes is damaged, or another came", flow, bytes);
+}
+
+void number_frame(struct rte_mbuf *m, uint32_t number)
+{
+	uint32_t *data = (uint32_t *)rte_pktmbuf_append(m, FRAME_BYTES);
+
+	for (unsigned int word = 0; word < FRAME_BYTES / 4; word++)
+		data[word] = number;
+}
+
+uint32_t number_of(const struct rte_mbuf *m)
+{
+	const uint32_t *data = rte_pktmbuf_mtod(m, const uint32_t *);
+	bool right = m->pkt_len == FRAME_BYTES && m->nb_segs == 1;
+
+	for (unsigned int word = 1; word < FRAME_BYTES / 4; word++)
+		right = right && data[word] == data[0];
+	return right ? data[0] : UINT32_MAX;
+}
+
+uint32_t send_numbered(uint16_t port, uint16_t queue, uint32_t from, uint32_t count)
+{
+	const uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
+	uint32_t n = 0;
+
+	while (n < count && !lcores_stop() && rte_get_tsc_cycles() < limit) {
+		struct rte_mbuf *burst[8];
+		uint16_t sent;
+
+		if (rte_pktmbuf_alloc_bulk(pool, burst, RTE_DIM(burst)) != 0) {
+			rte_pause();
+			continue;
+		}
+		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
+			number_frame(burst[i], from + n + i);
+		sent = rte_eth_tx_burst(port, queue, burst, RTE_DIM(burst));
+		rte_pktmbuf_free_bulk(burst + sent, RTE_DIM(burst) - sent);
+		n += sent;
+	}
+	return n;
+}
+
+unsigned int pool_drain(struct rte_mempool *from, struct rte_mbuf **taken)
+{
+	unsigned int count = 0;
+
+	while (count < POOL_MBUFS && (taken[count] = rte_pktmbuf_alloc(from)) != NULL)
+		count++;
+	return count;
+}
+
+bool link_is(uint16_t port, int status)
+{
+	struct rte_eth_link link;
+
+	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == status &&
+	       link.link_speed ==
+	               (status == RTE_ETH_LINK_UP ? RTE_ETH_SPEED_NUM_100G : RTE_ETH_SPEED_NUM_NONE);
 }
 
 struct rte_eth_stats stats_of(uint16_t port)

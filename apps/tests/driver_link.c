@@ -12,15 +12,6 @@ static int count_event(uint16_t port, enum rte_eth_event_type type, void *argume
 	return 0;
 }
 
-static bool link_is(uint16_t port, int status)
-{
-	struct rte_eth_link link;
-
-	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == status &&
-	       link.link_speed ==
-	               (status == RTE_ETH_LINK_UP ? RTE_ETH_SPEED_NUM_100G : RTE_ETH_SPEED_NUM_NONE);
-}
-
 static bool both(int status)
 {
 	return link_is(port_a, status) && link_is(port_b, status);
@@ -44,7 +35,6 @@ static void both_ports_must_run(void)
 static void set_down_is_seen_by_the_peer(void)
 {
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 9, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_b), 0);
 	CHECK(both(RTE_ETH_LINK_DOWN), "one end keeps carrier");
@@ -63,7 +53,6 @@ static void changes_call_back(void)
 	events[0] = events[1] = 0;
 	CHECK_EQUAL(rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_INTR_LSC, count_event, NULL), 0);
 	pair_up(&lsc, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_b), 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_b), 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_up(port_b), 0);
@@ -75,8 +64,8 @@ static void changes_call_back(void)
 }
 
 const struct driver_case driver_link_cases[] = {
-        {"link: both ports must run", "", both_ports_must_run},
-        {"link: set down is seen by the peer", "", set_down_is_seen_by_the_peer},
-        {"link: changes call registered callbacks", "", changes_call_back},
-        {NULL, NULL, NULL},
+        CASE(both_ports_must_run, ""),
+        CASE(set_down_is_seen_by_the_peer, ""),
+        CASE(changes_call_back, ""),
+        {0},
 };

@@ -17,7 +17,7 @@ static struct qwait_doorbell bells[QUEUES];
 static struct qwait_waiter waiter;
 
 /* A set of the port's queues, all of them armed. `events`: it takes events from its only sender. */
-static void wait_by(uint16_t port, bool events)
+static void wait_for(uint16_t port, bool events)
 {
 	const struct qwait_config config = {.queues = QUEUES, .one_waiter = events, .one_poster = events};
 
@@ -31,11 +31,6 @@ static void wait_by(uint16_t port, bool events)
 		qwait_rearm(&memory.set, qwait_next(&waiter));
 	CHECK_EQUAL(qwait_next(&waiter), QWAIT_NONE);
 	CHECK_EQUAL(net_crossover_notify(port, bells, QUEUES), 0);
-}
-
-static void wait_for(uint16_t port)
-{
-	wait_by(port, false);
 }
 
 /* Serves each ready queue once; returns the queues' bits, and how many frames were received. */
@@ -52,48 +47,28 @@ static uint32_t serve(uint16_t port, unsigned int *frames)
 	return served;
 }
 
+/* By rings, then by events: at least one per queue, however often it was rung. */
 static void every_queue_with_frames_is_rung(void)
 {
 	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, one = {0};
 	unsigned int frames;
 
-	pair_up(&many, &one);
-	CHECK_SO_FAR();
-	wait_for(port_a);
-	CHECK_SO_FAR();
-	for (int i = 0; i < 3; i++) {
-		CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
-		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
-		CHECK_EQUAL(frames, 256);
-		CHECK_EQUAL(serve(port_a, &frames), 0);
+	for (int events = 0; events < 2; events++) {
+		pair_up(&many, &one);
+		wait_for(port_a, events);
+		for (int i = 0; i < 50; i++) {
+			CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
+			CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
+			CHECK_EQUAL(frames, 256);
+			CHECK_EQUAL(serve(port_a, &frames), 0);
+		}
+		CHECK(memory.set.events.posted >= 50 * QUEUES * (unsigned int)events, "events are missing");
+		CHECK_EQUAL(memory.set.events.posted, memory.set.events.next);
+		CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(__builtin_popcount(serve(port_a, &frames)), 1);
+		CHECK_EQUAL(frames, 1);
+		CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 	}
-	CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(__builtin_popcount(serve(port_a, &frames)), 1);
-	CHECK_EQUAL(frames, 1);
-	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
-}
-
-/* At least one ring per queue, however often it was rung. */
-static void every_queue_with_frames_has_an_event(void)
-{
-	struct port_setup many = {.rx_queues = QUEUES, .rss_types = RSS_UDP}, one = {0};
-	unsigned int frames;
-
-	pair_up(&many, &one);
-	CHECK_SO_FAR();
-	wait_by(port_a, true);
-	CHECK_SO_FAR();
-	for (int i = 0; i < 50; i++) {
-		CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
-		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
-		CHECK_EQUAL(frames, 256);
-		CHECK_EQUAL(serve(port_a, &frames), 0);
-	}
-	CHECK(memory.set.events.posted >= 50 * QUEUES, "events are missing");
-	CHECK_EQUAL(memory.set.events.posted, memory.set.events.next);
-	CHECK(send_frames(port_b, 0, 1, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(__builtin_popcount(serve(port_a, &frames)), 1);
-	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 }
 
 /* Two senders may not write events; both ring the waiter that could read them. */
@@ -103,9 +78,7 @@ static void several_senders_write_no_events(void)
 	unsigned int frames;
 
 	pair_up(&many, &two);
-	CHECK_SO_FAR();
-	wait_by(port_a, true);
-	CHECK_SO_FAR();
+	wait_for(port_a, true);
 	for (uint16_t sender = 0; sender < 2; sender++) {
 		CHECK(send_frames(port_b, sender, 256, FRAME_BYTES), "not sent");
 		CHECK_EQUAL(serve(port_a, &frames), (1u << QUEUES) - 1);
@@ -116,78 +89,55 @@ static void several_senders_write_no_events(void)
 }
 
 /* Frames are not classified here: the other gate. */
-static void ring_the_only_queue(bool events)
+static void the_only_queue_is_rung(void)
 {
 	unsigned int frames;
 
-	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	wait_by(port_b, events);
-	CHECK_SO_FAR();
-	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(memory.set.events.posted > 0, events);
-	CHECK_EQUAL(serve(port_b, &frames), 1);
-	CHECK_EQUAL(frames, 100);
-	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
-}
-
-static void the_only_queue_is_rung(void)
-{
-	ring_the_only_queue(false);
-}
-
-static void the_only_queue_has_an_event(void)
-{
-	ring_the_only_queue(true);
+	for (int events = 0; events < 2; events++) {
+		pair_up(NULL, NULL);
+		wait_for(port_b, events);
+		CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(memory.set.events.posted > 0, events);
+		CHECK_EQUAL(serve(port_b, &frames), 1);
+		CHECK_EQUAL(frames, 100);
+		CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
+	}
 }
 
 /*
  * Nothing comes in, because the pool was empty when the ring was last polled: only a poll can post buffers again. After that poll, a full ring is not
  * announced again.
  */
-static void tell_of_what_an_empty_ring_misses(bool events)
-{
-	static struct rte_mbuf *taken[POOL_MBUFS];
-	unsigned int count = 0, frames;
-	uint32_t posted;
-
-	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
-	CHECK_SO_FAR();
-	wait_by(port_b, events);
-	CHECK_SO_FAR();
-	CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(qwait_next(&waiter), 0);
-	while (count < POOL_MBUFS && (taken[count] = rte_pktmbuf_alloc(other_pool)) != NULL)
-		count++;
-	for (unsigned int i = 0; i < 64; i++) {
-		CHECK((taken[count] = receive_one(port_b, 0)) != NULL, "frame %u did not arrive", i);
-		count++;
-	}
-	qwait_rearm(&memory.set, 0);
-	CHECK_EQUAL(serve(port_b, &frames), 0);
-	rte_pktmbuf_free_bulk(taken, count);
-	CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(stats_of(port_b).imissed, 1);
-	CHECK_EQUAL(serve(port_b, &frames), 1);
-	CHECK_EQUAL(frames, 0);
-	CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
-	posted = memory.set.events.posted;
-	CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(memory.set.events.posted, posted);
-	CHECK_EQUAL(stats_of(port_b).imissed, 2);
-	CHECK_EQUAL(serve(port_b, &frames), 1);
-	CHECK_EQUAL(frames, 64);
-	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
-}
-
 static void an_empty_ring_is_rung(void)
 {
-	tell_of_what_an_empty_ring_misses(false);
-}
+	static struct rte_mbuf *taken[POOL_MBUFS];
+	unsigned int count, frames;
+	uint32_t posted;
 
-static void an_empty_ring_has_an_event(void)
-{
-	tell_of_what_an_empty_ring_misses(true);
+	for (int events = 0; events < 2; events++) {
+		pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
+		wait_for(port_b, events);
+		CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(qwait_next(&waiter), 0);
+		count = pool_drain(other_pool, taken);
+		for (unsigned int i = 0; i < 64; i++)
+			taken[count++] = must_receive(port_b, 0);
+		qwait_rearm(&memory.set, 0);
+		CHECK_EQUAL(serve(port_b, &frames), 0);
+		rte_pktmbuf_free_bulk(taken, count);
+		CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(stats_of(port_b).imissed, 1);
+		CHECK_EQUAL(serve(port_b, &frames), 1);
+		CHECK_EQUAL(frames, 0);
+		CHECK(send_frames(port_a, 0, 64, FRAME_BYTES), "not sent");
+		posted = memory.set.events.posted;
+		CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(memory.set.events.posted, posted);
+		CHECK_EQUAL(stats_of(port_b).imissed, 2);
+		CHECK_EQUAL(serve(port_b, &frames), 1);
+		CHECK_EQUAL(frames, 64);
+		CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
+	}
 }
 
 static void nobody_rings_who_was_not_asked(void)
@@ -195,9 +145,7 @@ static void nobody_rings_who_was_not_asked(void)
 	unsigned int frames;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	wait_for(port_b);
-	CHECK_SO_FAR();
+	wait_for(port_b, false);
 	CHECK_EQUAL(net_crossover_notify(port_b, NULL, 0), 0);
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(serve(port_b, &frames), 0);
@@ -212,9 +160,7 @@ static void a_ring_outlives_a_change_of_the_filter(void)
 	unsigned int frames;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	wait_for(port_b);
-	CHECK_SO_FAR();
+	wait_for(port_b, false);
 	CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
 	CHECK_EQUAL(rte_eth_promiscuous_enable(port_b), 0);
 	CHECK_EQUAL(rte_eth_dev_set_link_down(port_a), 0);
@@ -232,9 +178,7 @@ static void queues_that_share_a_bell_ring_it(void)
 	unsigned int frames = 0;
 
 	pair_up(&many, &one);
-	CHECK_SO_FAR();
-	wait_for(port_a);
-	CHECK_SO_FAR();
+	wait_for(port_a, false);
 	CHECK_EQUAL(net_crossover_notify(port_a, bells, SHARED), 0);
 	CHECK(send_frames(port_b, 0, 256, FRAME_BYTES), "not sent");
 	for (uint32_t bell = 0; bell < SHARED; bell++)
@@ -249,7 +193,6 @@ static void queues_that_share_a_bell_ring_it(void)
 static void without_a_sender_nobody_rings(void)
 {
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(net_crossover_notify(port_a, bells, QUEUES), -ENOTSUP);
 	CHECK_EQUAL(net_crossover_notify(port_a, NULL, 0), 0);
 	CHECK_EQUAL(net_crossover_notify(port_a, bells, 0), -EINVAL);
@@ -257,17 +200,13 @@ static void without_a_sender_nobody_rings(void)
 }
 
 const struct driver_case driver_notify_cases[] = {
-        {"notify: every queue with frames is rung", "", every_queue_with_frames_is_rung},
-        {"notify: every queue with frames is rung, swap", "dma=swap", every_queue_with_frames_is_rung},
-        {"notify: every queue with frames has an event", "", every_queue_with_frames_has_an_event},
-        {"notify: several senders write no events", "", several_senders_write_no_events},
-        {"notify: the only queue is rung", "", the_only_queue_is_rung},
-        {"notify: the only queue has an event", "", the_only_queue_has_an_event},
-        {"notify: an empty ring is rung", "", an_empty_ring_is_rung},
-        {"notify: an empty ring has an event", "", an_empty_ring_has_an_event},
-        {"notify: senders ring only on request", "", nobody_rings_who_was_not_asked},
-        {"notify: a ring outlives a change of the filter", "", a_ring_outlives_a_change_of_the_filter},
-        {"notify: queues that share a bell ring it", "", queues_that_share_a_bell_ring_it},
-        {"notify: without a sender nobody rings", "feed=infinite", without_a_sender_nobody_rings},
-        {NULL, NULL, NULL},
+        CASE(every_queue_with_frames_is_rung, "", "dma=swap"),
+        CASE(the_only_queue_is_rung, ""),
+        CASE(an_empty_ring_is_rung, ""),
+        CASE(several_senders_write_no_events, ""),
+        CASE(nobody_rings_who_was_not_asked, ""),
+        CASE(a_ring_outlives_a_change_of_the_filter, ""),
+        CASE(queues_that_share_a_bell_ring_it, ""),
+        CASE(without_a_sender_nobody_rings, "feed=infinite"),
+        {0},
 };

@@ -14,7 +14,6 @@ static void every_frame_has_one_account(void)
 	struct rte_eth_stats a, b;
 
 	pair_up(NULL, &receiver);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 2), 0);
 	CHECK(send_frames(port_a, 0, 1000, FRAME_BYTES) && send_frames(port_a, 0, 50, 1400), "not sent");
 	CHECK_EQUAL(rte_eth_promiscuous_disable(port_b), 0);
@@ -38,7 +37,6 @@ static void reset_begins_at_zero(void)
 	struct rte_eth_stats stats;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .mtu = 1000});
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES) && send_frames(port_a, 0, 3, 1400), "not sent");
 	CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
 	stats = stats_of(port_b);
@@ -61,7 +59,6 @@ static void queues_have_statistics(void)
 	uint64_t packets = 0, bytes = 0;
 
 	pair_up(&many, &many);
-	CHECK_SO_FAR();
 	for (uint16_t queue = 0; queue < QUEUES; queue++)
 		CHECK(send_frames(port_a, queue, queue, FRAME_BYTES), "not sent");
 	for (uint16_t queue = 0; queue < QUEUES; queue++) {
@@ -90,7 +87,6 @@ static void names_and_values_agree(void)
 	int count;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	count = rte_eth_xstats_get(port_a, NULL, 0);
 	CHECK(count > 10 && count <= MOST_XSTATS, "%d extended statistics", count);
 	CHECK_EQUAL(rte_eth_xstats_get_names(port_a, NULL, 0), count);
@@ -105,25 +101,11 @@ static void names_and_values_agree(void)
 	}
 }
 
-/* The peer's accounts must not shrink when the sender takes its queues apart. */
-static void accounts_outlive_the_sender(void)
-{
-	pair_up(NULL, &(struct port_setup){.mtu = 1000});
-	CHECK_SO_FAR();
-	CHECK(send_frames(port_a, 0, 8, 1400), "not sent");
-	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
-	CHECK_EQUAL(rte_eth_tx_queue_setup(port_a, 0, 64, SOCKET_ID_ANY, NULL), 0);
-	CHECK_EQUAL(stats_of(port_b).ierrors, 8);
-	CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
-	CHECK_EQUAL(stats_of(port_b).ierrors, 0);
-}
-
 static void missed_frames_belong_to_their_queue(void)
 {
 	struct port_setup two = {.tx_queues = 2};
 
 	pair_up(&two, &(struct port_setup){.rx_desc = 64});
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES) && send_frames(port_a, 1, 5, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(xstat_of(port_b, "rx_q0_missed"), 11);
 	/* The sender's queue goes; its account stays. */
@@ -169,7 +151,6 @@ static void the_wire_is_sampled(void)
 	double small_cycles, large_cycles;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	sample_wire(10 * BURST, 1514);
 	small = sample_wire(frames, FRAME_BYTES);
 	large = sample_wire(frames, 1514);
@@ -184,24 +165,12 @@ static void the_wire_is_sampled(void)
 	CHECK_EQUAL(xstat_of(port_b, "tx_q0_wire_sampled_frames"), 0);
 }
 
-static void an_infinite_feed_has_no_wire(void)
-{
-	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	CHECK(send_frames(port_a, 0, 10000, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(xstat_of(port_a, "tx_q0_wire_sampled_frames"), 0);
-}
-
 const struct driver_case driver_stats_cases[] = {
-        {"stats: missed frames belong to their queue", "dma=copy", missed_frames_belong_to_their_queue},
-        {"stats: missed frames belong to their queue", "dma=swap", missed_frames_belong_to_their_queue},
-        {"stats: the wire is sampled", "dma=copy", the_wire_is_sampled},
-        {"stats: an infinite feed has no wire", "feed=infinite", an_infinite_feed_has_no_wire},
-        {"stats: every frame has one account", "dma=copy", every_frame_has_one_account},
-        {"stats: every frame has one account", "dma=swap", every_frame_has_one_account},
-        {"stats: a reset begins at zero", "", reset_begins_at_zero},
-        {"stats: all queues have statistics", "", queues_have_statistics},
-        {"stats: names and values agree", "", names_and_values_agree},
-        {"stats: accounts outlive the sender's queues", "", accounts_outlive_the_sender},
-        {NULL, NULL, NULL},
+        CASE(missed_frames_belong_to_their_queue, "dma=copy", "dma=swap"),
+        CASE(the_wire_is_sampled, "dma=copy"),
+        CASE(every_frame_has_one_account, "dma=copy", "dma=swap"),
+        CASE(reset_begins_at_zero, ""),
+        CASE(queues_have_statistics, ""),
+        CASE(names_and_values_agree, ""),
+        {0},
 };

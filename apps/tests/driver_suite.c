@@ -2,6 +2,7 @@
 /* `tests-driver [--no-membarrier] [CASE-PREFIX...]`. The last line is `N passed, M failed`; exit code 1 if M is not zero. */
 #include <errno.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include <rte_bus_vdev.h>
 #include <rte_eal.h>
+#include <rte_launch.h>
 #include <rte_log.h>
 
 #include "driver_suite.h"
@@ -25,16 +27,26 @@
 uint16_t port_a, port_b;
 struct rte_mempool *pool, *small_pool, *other_pool;
 
+uint32_t stop_lcores;
+
 static bool failed;
+static jmp_buf case_end;
 static char *log_text;
 static size_t log_bytes;
 static FILE *log_stream;
 
-static const struct driver_case *const groups[] = {
-        driver_corec_cases,  driver_devargs_cases, driver_configure_cases, driver_describe_cases,
-        driver_queue_cases,  driver_traffic_cases, driver_swap_cases,      driver_rss_cases,
-        driver_filter_cases, driver_link_cases,    driver_stats_cases,     driver_feed_cases,
-        driver_notify_cases, driver_threads_cases, driver_external_cases,
+static const struct {
+	const char *name;
+	const struct driver_case *cases;
+} groups[] = {
+        {"corec", driver_corec_cases},         {"devargs", driver_devargs_cases},
+        {"configure", driver_configure_cases}, {"describe", driver_describe_cases},
+        {"queue", driver_queue_cases},         {"traffic", driver_traffic_cases},
+        {"swap", driver_swap_cases},           {"rss", driver_rss_cases},
+        {"filter", driver_filter_cases},       {"link", driver_link_cases},
+        {"stats", driver_stats_cases},         {"feed", driver_feed_cases},
+        {"notify", driver_notify_cases},       {"threads", driver_threads_cases},
+        {"external", driver_external_cases},
 };
 
 void driver_fail(const char *file, int line, const char *format, ...)
@@ -48,11 +60,7 @@ void driver_fail(const char *file, int line, const char *format, ...)
 	vprintf(format, args);
 	va_end(args);
 	putchar('\n');
-}
-
-bool driver_case_failed(void)
-{
-	return failed;
+	longjmp(case_end, 1);
 }
 
 void log_begin(void)
@@ -68,6 +76,13 @@ const char *log_end(void)
 	rte_openlog_stream(stderr);
 	fclose(log_stream);
 	return log_text;
+}
+
+void join_lcores(void)
+{
+	__atomic_store_n(&stop_lcores, 1, __ATOMIC_RELAXED);
+	rte_eal_mp_wait_lcore();
+	stop_lcores = 0;
 }
 
 int pair_make(const char *devargs)
@@ -98,12 +113,11 @@ static void check_pool(struct rte_mempool *mempool, unsigned int in_use_before)
 {
 	unsigned int in_use = rte_mempool_in_use_count(mempool);
 
-	if (in_use != in_use_before)
-		driver_fail(__FILE__, __LINE__, "mempool %s: %d of %u mbufs did not come back", mempool->name,
-		            (int)(in_use - in_use_before), mempool->size);
+	CHECK(in_use == in_use_before, "mempool %s: %d of %u mbufs did not come back", mempool->name,
+	      (int)(in_use - in_use_before), mempool->size);
 }
 
-static bool run_case(const struct driver_case *test)
+static bool run_case(const char *name, void (*run)(void), const char *devargs)
 {
 	struct rte_mempool *const pools[] = {pool, small_pool, other_pool};
 	unsigned int in_use[RTE_DIM(pools)];
@@ -111,14 +125,16 @@ static bool run_case(const struct driver_case *test)
 	failed = false;
 	for (unsigned int i = 0; i < RTE_DIM(pools); i++)
 		in_use[i] = rte_mempool_in_use_count(pools[i]);
-	if (pair_make(test->devargs) != 0)
-		driver_fail(__FILE__, __LINE__, "cannot make a pair with '%s'", test->devargs);
-	else
-		test->run();
+	if (setjmp(case_end) == 0) {
+		CHECK(pair_make(devargs) == 0, "cannot make a pair with '%s'", devargs);
+		run();
+	}
+	join_lcores();
 	pair_remove();
-	for (unsigned int i = 0; i < RTE_DIM(pools); i++)
-		check_pool(pools[i], in_use[i]);
-	printf("%s %s [%s]\n", failed ? "FAIL" : "ok  ", test->name, test->devargs);
+	if (setjmp(case_end) == 0)
+		for (unsigned int i = 0; i < RTE_DIM(pools); i++)
+			check_pool(pools[i], in_use[i]);
+	printf("%s %s [%s]\n", failed ? "FAIL" : "ok  ", name, devargs);
 	return !failed;
 }
 
@@ -202,6 +218,7 @@ static void forbid_membarrier(void)
 int main(int argc, char **argv)
 {
 	unsigned int passed = 0, run = 0;
+	char name[128];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc > 1 && strcmp(argv[1], "--no-membarrier") == 0) {
@@ -214,12 +231,14 @@ int main(int argc, char **argv)
 	pool = make_pool("pool", POOL_MBUFS, 2048);
 	small_pool = make_pool("small", POOL_MBUFS, SMALL_DATA_BYTES);
 	other_pool = make_pool("other", 1023, 2048);
-	for (unsigned int group = 0; group < RTE_DIM(groups); group++)
-		for (const struct driver_case *test = groups[group]; test->name != NULL; test++)
-			if (is_selected(test->name, argc, argv)) {
-				passed += run_case(test);
-				run++;
-			}
+	for (unsigned int i = 0; i < RTE_DIM(groups); i++)
+		for (const struct driver_case *test = groups[i].cases; test->name != NULL; test++) {
+			snprintf(name, sizeof(name), "%s: %s", groups[i].name, test->name);
+			if (!is_selected(name, argc, argv))
+				continue;
+			for (const char *const *devargs = test->devargs; *devargs != NULL; devargs++, run++)
+				passed += run_case(name, test->run, *devargs);
+		}
 	rte_mempool_free(pool);
 	rte_mempool_free(small_pool);
 	rte_mempool_free(other_pool);

@@ -38,7 +38,6 @@ static const struct port_setup holding = {.tx_desc = 256, .tx_free_thresh = 32};
 static void plain_buffers_change_hands(void)
 {
 	pair_up(&holding, NULL);
-	CHECK_SO_FAR();
 	expect(frame_make(pool, FRAME_BYTES, 9), true, "plain");
 	CHECK_EQUAL(swapped(), 1);
 	CHECK(send_frames(port_a, 0, 500, FRAME_BYTES), "not sent");
@@ -53,7 +52,6 @@ static void foreign_and_shared_buffers_are_copied(void)
 	struct rte_mbuf *shared, *clone, *original;
 
 	pair_up(&holding, NULL);
-	CHECK_SO_FAR();
 	expect(frame_make(other_pool, FRAME_BYTES, 9), false, "other pool");
 	shared = frame_make(pool, FRAME_BYTES, 9);
 	rte_mbuf_refcnt_update(shared, 1);
@@ -83,7 +81,6 @@ static void external_buffers_are_copied(void)
 	memcpy(rte_pktmbuf_append(m, FRAME_BYTES), rte_pktmbuf_mtod(model, void *), FRAME_BYTES);
 	rte_pktmbuf_free(model);
 	pair_up(&holding, NULL);
-	CHECK_SO_FAR();
 	expect(m, false, "external");
 	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 1);
 	CHECK_EQUAL(external_frees, 1);
@@ -97,7 +94,6 @@ static void headroom_is_kept(void)
 	memmove(rte_pktmbuf_mtod(m, void *), rte_pktmbuf_mtod_offset(m, void *, 32), FRAME_BYTES);
 	rte_pktmbuf_trim(m, 32);
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	expect(m, false, "little headroom");
 	deep = frame_make(pool, FRAME_BYTES, 9);
 	memmove(rte_pktmbuf_mtod_offset(deep, void *, 100), rte_pktmbuf_mtod(deep, void *), FRAME_BYTES);
@@ -113,7 +109,6 @@ static void mixture_is_in_order(void)
 	unsigned int got = 0;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	for (uint32_t round = 0; round < 100; round++) {
 		struct rte_mbuf *burst[BURST], *m;
 
@@ -134,18 +129,16 @@ static void mixture_is_in_order(void)
 static void copying_never_swaps(void)
 {
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	expect(frame_make(pool, FRAME_BYTES, 9), false, "dma=copy");
 	CHECK_EQUAL(swapped(), 0);
 }
 
 const struct driver_case driver_swap_cases[] = {
-        {"swap: plain buffers change hands", "dma=swap", plain_buffers_change_hands},
-        {"swap: foreign, shared and attached ones are copied", "dma=swap",
-         foreign_and_shared_buffers_are_copied},
-        {"swap: external ones are copied", "dma=swap", external_buffers_are_copied},
-        {"swap: received frames keep their headroom", "dma=swap", headroom_is_kept},
-        {"swap: a mixture keeps its order", "dma=swap", mixture_is_in_order},
-        {"swap: never with dma=copy", "dma=copy", copying_never_swaps},
-        {NULL, NULL, NULL},
+        CASE(plain_buffers_change_hands, "dma=swap"),
+        CASE(foreign_and_shared_buffers_are_copied, "dma=swap"),
+        CASE(external_buffers_are_copied, "dma=swap"),
+        CASE(headroom_is_kept, "dma=swap"),
+        CASE(mixture_is_in_order, "dma=swap"),
+        CASE(copying_never_swaps, "dma=copy"),
+        {0},
 };

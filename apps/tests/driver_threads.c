@@ -13,105 +13,74 @@
 
 #define SENDERS     2
 #define FRAMES_EACH 100000u
-#define LIMIT_S     60
 #define SETUPS      100u
 
-static atomic_bool stop_sending;
 static atomic_uint sent_total, senders_done;
 
-static void number_frame(struct rte_mbuf *m, uint16_t queue, uint32_t n)
-{
-	uint32_t *data = (uint32_t *)rte_pktmbuf_append(m, FRAME_BYTES);
-
-	for (unsigned int word = 0; word < FRAME_BYTES / 4; word++)
-		data[word] = (uint32_t)queue << 24 | n;
-}
-
-/* Sends FRAMES_EACH numbered frames, or until it is stopped; the number is (lcore's TX queue << 24) + n. */
+/* Sends FRAMES_EACH frames with the numbers (TX queue << 24) + n, or until it is stopped. */
 static int sender(void *argument)
 {
-	uint16_t queue = (uint16_t)(uintptr_t)argument;
-	uint32_t n = 0;
+	uint32_t queue = (uint32_t)(uintptr_t)argument;
 
-	while (n < FRAMES_EACH && !atomic_load(&stop_sending)) {
-		struct rte_mbuf *burst[8];
-		uint16_t sent;
-
-		if (rte_pktmbuf_alloc_bulk(pool, burst, RTE_DIM(burst)) != 0) {
-			rte_pause();
-			continue;
-		}
-		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
-			number_frame(burst[i], queue, n + i);
-		sent = rte_eth_tx_burst(port_a, queue, burst, RTE_DIM(burst));
-		rte_pktmbuf_free_bulk(burst + sent, RTE_DIM(burst) - sent);
-		n += sent;
-		atomic_fetch_add(&sent_total, sent);
-	}
+	atomic_fetch_add(&sent_total, send_numbered(port_a, (uint16_t)queue, queue << 24, FRAMES_EACH));
 	atomic_fetch_add(&senders_done, 1);
 	return 0;
 }
 
-static void launch_senders(bool all_on_one_queue)
+static void launch_senders(unsigned int senders)
 {
 	unsigned int lcore, launched = 0;
 
-	atomic_store(&stop_sending, false);
 	atomic_store(&sent_total, 0);
 	atomic_store(&senders_done, 0);
 	RTE_LCORE_FOREACH_WORKER (lcore)
-		if (launched < (all_on_one_queue ? 1 : SENDERS))
+		if (launched < senders)
 			rte_eal_remote_launch(sender, (void *)(uintptr_t)launched++, lcore);
 }
 
-static void join_senders(void)
-{
-	atomic_store(&stop_sending, true);
-	rte_eal_mp_wait_lcore();
-}
+static uint32_t next_number[SENDERS];
 
-/* Checks that every word of a frame is its number, and that the numbers of one sender rise. */
-static bool in_order(const struct rte_mbuf *m, uint32_t *last)
-{
-	const uint32_t *data = rte_pktmbuf_mtod(m, const uint32_t *);
-	uint32_t queue = data[0] >> 24, n = data[0] & 0xffffff;
-	bool right = queue < SENDERS && n + 1 > last[queue] && m->pkt_len == FRAME_BYTES;
-
-	for (unsigned int word = 1; word < FRAME_BYTES / 4; word++)
-		right = right && data[word] == data[0];
-	if (right)
-		last[queue] = n + 1;
-	return right;
-}
-
-/* Returns the frames received; stops at the first wrong one. */
-static unsigned int receive_in_order(uint32_t *last, bool *right)
+/* Returns the frames received; the numbers of each sender must rise. */
+static unsigned int receive_in_order(void)
 {
 	struct rte_mbuf *burst[BURST];
 	uint16_t got = rte_eth_rx_burst(port_b, 0, burst, BURST);
+	bool right = true;
 
-	for (uint16_t i = 0; i < got; i++)
-		*right = *right && in_order(burst[i], last);
+	for (uint16_t i = 0; i < got; i++) {
+		uint32_t number = number_of(burst[i]), queue = number >> 24, n = number & 0xffffff;
+
+		right = right && queue < SENDERS && n >= next_number[queue];
+		if (right)
+			next_number[queue] = n + 1;
+	}
 	rte_pktmbuf_free_bulk(burst, got);
+	CHECK(right, "a frame is damaged or out of order");
 	return got;
+}
+
+/* Ends the senders. Returns the frames that were left for the receiver. */
+static unsigned int join_senders(void)
+{
+	unsigned int received = 0, got;
+
+	join_lcores();
+	while ((got = receive_in_order()) > 0)
+		received += got;
+	return received;
 }
 
 /* Both ports are up, the TX queues of port_a started. */
 static void send_and_receive_in_order(void)
 {
 	uint64_t limit = rte_get_tsc_cycles() + LIMIT_S * rte_get_tsc_hz();
-	uint32_t last[SENDERS] = {0};
-	unsigned int received = 0, got;
-	bool right = true, done;
+	unsigned int received = 0;
 
-	launch_senders(false);
-	do {
-		done = atomic_load(&senders_done) == SENDERS;
-		got = receive_in_order(last, &right);
-		received += got;
-	} while (right && rte_get_tsc_cycles() < limit && (!done || got > 0));
-	join_senders();
-	CHECK(right, "a frame is damaged or out of order after %u", received);
+	memset(next_number, 0, sizeof(next_number));
+	launch_senders(SENDERS);
+	while (atomic_load(&senders_done) < SENDERS && rte_get_tsc_cycles() < limit)
+		received += receive_in_order();
+	received += join_senders();
 	CHECK_EQUAL(atomic_load(&sent_total), SENDERS * FRAMES_EACH);
 	CHECK_EQUAL(stats_of(port_a).opackets, SENDERS * FRAMES_EACH);
 	CHECK_EQUAL(received + stats_of(port_b).imissed, SENDERS * FRAMES_EACH);
@@ -120,7 +89,6 @@ static void send_and_receive_in_order(void)
 static void senders_share_a_queue(void)
 {
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
 	send_and_receive_in_order();
 }
 
@@ -128,7 +96,6 @@ static void senders_share_a_queue(void)
 static void senders_share_a_small_ring(void)
 {
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
-	CHECK_SO_FAR();
 	send_and_receive_in_order();
 }
 
@@ -138,7 +105,6 @@ static void a_second_sender_comes_later(void)
 	struct rte_eth_conf conf = {0};
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eth_dev_stop(port_a), 0);
 	CHECK_EQUAL(rte_eth_dev_configure(port_a, 1, SENDERS, &conf), 0);
 	for (uint16_t queue = 1; queue < SENDERS; queue++)
@@ -147,47 +113,9 @@ static void a_second_sender_comes_later(void)
 	send_and_receive_in_order();
 }
 
-/* Sends 50 numbered frames on the second queue, counted in `extra`, and returns how many frames arrived beside that. */
-static unsigned int send_and_receive(unsigned int *extra, uint32_t *last, bool *right)
+static int start_or_stop_the_second(bool sends)
 {
-	unsigned int received = 0;
-
-	for (uint32_t i = 0; i < 50; i++) {
-		struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
-
-		if (m == NULL)
-			continue;
-		number_frame(m, 1, *extra);
-		*extra += send_one(port_a, 1, m);
-		received += receive_in_order(last, right);
-	}
-	return received;
-}
-
-/* The second queue starts and stops while the first one sends; frames of both are in order, and none is lost. */
-static void a_second_sender_comes_and_goes(void)
-{
-	struct port_setup a = {.tx_queues = SENDERS};
-	uint32_t last[SENDERS] = {0};
-	unsigned int received = 0, extra = 0;
-	bool right = true;
-
-	pair_up(&a, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
-	CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 1), 0);
-	launch_senders(true);
-	for (uint32_t round = 0; round < 200 && right; round++) {
-		CHECK_EQUAL(rte_eth_dev_tx_queue_start(port_a, 1), 0);
-		received += send_and_receive(&extra, last, &right);
-		CHECK_EQUAL(rte_eth_dev_tx_queue_stop(port_a, 1), 0);
-	}
-	join_senders();
-	for (unsigned int got = 1; got > 0 && right; received += got)
-		got = receive_in_order(last, &right);
-	CHECK(right, "a frame is damaged or out of order after %u", received);
-	CHECK(extra > 100, "the second queue sent only %u frames", extra);
-	CHECK_EQUAL(received + stats_of(port_b).imissed, atomic_load(&sent_total) + extra);
-	CHECK_EQUAL(stats_of(port_b).ipackets, received);
+	return (sends ? rte_eth_dev_tx_queue_start : rte_eth_dev_tx_queue_stop)(port_a, 1);
 }
 
 static int assign(uint16_t sender)
@@ -195,30 +123,49 @@ static int assign(uint16_t sender)
 	return net_crossover_assign(port_b, port_a, &sender, 1);
 }
 
-/*
- * The ring belongs to the first sender and to both by turns, while that one sends. Frames of the other arrive or are missed.
- * All that arrive are whole and in order.
- */
-static void a_ring_is_assigned_under_traffic(void)
+static int assign_to_both_or_the_first(bool both)
 {
-	uint32_t last[SENDERS] = {0};
+	return assign(both ? UINT16_MAX : 0);
+}
+
+/*
+ * While the first queue sends, the second one sends by turns. Its frames arrive or are missed; all that arrive are whole and in
+ * order, and none is lost.
+ */
+static void send_by_turns(int (*change)(bool both))
+{
 	unsigned int received = 0, extra = 0;
-	bool right = true;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 1024});
-	CHECK_SO_FAR();
-	launch_senders(true);
-	for (uint32_t round = 0; round < 200 && right; round++) {
-		CHECK_EQUAL(assign(round % 2 ? 0 : UINT16_MAX), 0);
-		received += send_and_receive(&extra, last, &right);
+	CHECK_EQUAL(change(false), 0);
+	memset(next_number, 0, sizeof(next_number));
+	launch_senders(1);
+	for (uint32_t i = 0; i < 400 * 50; i++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+		if (i % 50 == 0)
+			CHECK_EQUAL(change(i / 50 % 2 == 0), 0);
+		received += receive_in_order();
+		if (m == NULL)
+			continue;
+		number_frame(m, 1 << 24 | extra);
+		extra += send_one(port_a, 1, m);
 	}
-	join_senders();
-	for (unsigned int got = 1; got > 0 && right; received += got)
-		got = receive_in_order(last, &right);
-	CHECK(right, "a frame is damaged or out of order after %u", received);
+	received += join_senders();
 	CHECK(extra > 100, "the second queue sent only %u frames", extra);
 	CHECK_EQUAL(received + stats_of(port_b).imissed, atomic_load(&sent_total) + extra);
 	CHECK_EQUAL(stats_of(port_b).ipackets, received);
+}
+
+static void a_second_sender_comes_and_goes(void)
+{
+	send_by_turns(start_or_stop_the_second);
+}
+
+/* The ring belongs to the first sender and to both by turns. */
+static void a_ring_is_assigned_under_traffic(void)
+{
+	send_by_turns(assign_to_both_or_the_first);
 }
 
 /* Sends 10 frames on each TX queue. Returns how many were missed: 100 for each of the first queue, 1 for each of the second. */
@@ -243,7 +190,6 @@ static void an_assigned_ring_has_one_sender(void)
 	struct rte_eth_rss_conf conf = {.rss_hf = RSS_UDP};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rss_types = RSS_UDP});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(missed_of_both(), 0);
 	CHECK_EQUAL(assign(0), 0);
 	CHECK_EQUAL(missed_of_both(), 10);
@@ -270,7 +216,6 @@ static void impossible_assignments_are_refused(void)
 	const uint16_t senders[] = {0, 1, SENDERS};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
-	CHECK_SO_FAR();
 	CHECK_EQUAL(assign(SENDERS), -EINVAL);
 	CHECK_EQUAL(net_crossover_assign(port_b, port_a, senders, 2), -EINVAL);
 	CHECK_EQUAL(net_crossover_assign(port_b, port_b, senders, 1), -ENOTSUP);
@@ -288,8 +233,7 @@ static void scattered_frames_meet_plain_ones(void)
 	unsigned int scattered = 0, plain = 0;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &b);
-	CHECK_SO_FAR();
-	launch_senders(true);
+	launch_senders(1);
 	/* Most find the ring full; where the host takes a core away, nearly all do. */
 	for (uint32_t round = 0; round < 3000 || (scattered <= 100 && round < 300000); round++) {
 		uint32_t bytes = 257 + round % 1500; /* the length shows the flow */
@@ -306,7 +250,7 @@ static void scattered_frames_meet_plain_ones(void)
 			scattered += !is_plain;
 		}
 	}
-	join_senders();
+	join_lcores();
 	plain += receive_all(port_b, 0);
 	CHECK(scattered > 100, "only %u scattered frames came", scattered);
 	CHECK_EQUAL(plain + scattered, stats_of(port_b).ipackets);
@@ -318,8 +262,7 @@ static void ports_stop_under_traffic(void)
 	struct rte_eth_stats stats;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
-	CHECK_SO_FAR();
-	launch_senders(false);
+	launch_senders(SENDERS);
 	for (unsigned int i = 0; i < 40; i++) {
 		receive_all(port_b, 0);
 		rte_delay_us_block(200);
@@ -330,32 +273,22 @@ static void ports_stop_under_traffic(void)
 			            0);
 		CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
 	}
-	join_senders();
+	join_lcores();
 	receive_all(port_b, 0);
 	stats = stats_of(port_a);
 	CHECK_EQUAL(stats.opackets, atomic_load(&sent_total));
 }
 
-static void share_buffer_pools(enum net_crossover_buffers buffers, uint16_t buffer_pool)
+static void senders_share_buffer_pools(void)
 {
-	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &(struct port_setup){.rx_desc = 192});
-	CHECK_SO_FAR();
-	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
-	CHECK_EQUAL(net_crossover_rx_buffers(port_b, buffers, buffer_pool), 0);
-	CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
-	send_and_receive_in_order();
-	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
-	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), 0);
-}
+	for (int buffers = NET_CROSSOVER_SHARED; buffers <= NET_CROSSOVER_SPLIT; buffers++) {
+		struct port_setup receiver = {.rx_desc = 192};
 
-static void senders_share_a_buffer_pool(void)
-{
-	share_buffer_pools(NET_CROSSOVER_SHARED, 64);
-}
-
-static void senders_take_from_buffer_pools(void)
-{
-	share_buffer_pools(NET_CROSSOVER_SPLIT, 64);
+		CHECK_EQUAL(net_crossover_rx_buffers(port_b, (enum net_crossover_buffers)buffers, 64), 0);
+		pair_up(&(struct port_setup){.tx_queues = SENDERS}, &receiver);
+		send_and_receive_in_order();
+		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
+	}
 }
 
 static const struct {
@@ -369,28 +302,21 @@ static const struct {
 /* Senders never stop; each delivered frame comes once, in order, or was dropped by a stop. */
 static void rx_modes_change_under_traffic(void)
 {
-	uint32_t last[SENDERS] = {0};
-	unsigned int received = 0, got;
-	bool right = true;
+	unsigned int received = 0;
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, NULL);
-	CHECK_SO_FAR();
-	launch_senders(false);
-	for (unsigned int i = 0; i < 40 && right; i++) {
+	memset(next_number, 0, sizeof(next_number));
+	launch_senders(SENDERS);
+	for (unsigned int i = 0; i < 40; i++) {
 		for (unsigned int poll = 0; poll < 20; poll++)
-			received += receive_in_order(last, &right);
+			received += receive_in_order();
 		CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 		CHECK_EQUAL(net_crossover_rx_corec(port_b, rx_modes[i % RTE_DIM(rx_modes)].corec), 0);
 		CHECK_EQUAL(net_crossover_rx_buffers(port_b, rx_modes[i % RTE_DIM(rx_modes)].buffers, 256),
 		            0);
 		CHECK_EQUAL(rte_eth_dev_start(port_b), 0);
 	}
-	join_senders();
-	do {
-		got = receive_in_order(last, &right);
-		received += got;
-	} while (right && got > 0);
-	CHECK(right, "a frame is damaged or out of order after %u", received);
+	received += join_senders();
 	CHECK_EQUAL(stats_of(port_a).opackets, atomic_load(&sent_total));
 	CHECK_EQUAL(stats_of(port_b).ipackets, received + xstat_of(port_b, "rx_flushed_packets"));
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
@@ -407,14 +333,10 @@ static void what_buffer_pools_cannot_is_refused(void)
 	CHECK_EQUAL(rte_eth_dev_info_get(port_b, &info), 0);
 	CHECK_EQUAL(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER, 0);
 	CHECK_EQUAL(port_up(port_b, &(struct port_setup){.rx_desc = 128, .leave_stopped = true}), 0);
-	log_begin();
-	CHECK_EQUAL(rte_eth_dev_start(port_b), -EINVAL);
-	CHECK(strstr(log_end(), "more buffers in the pool than descriptors") != NULL, "no reason");
+	CHECK_LOGGED(rte_eth_dev_start(port_b), -EINVAL, "more buffers in the pool than descriptors");
 	CHECK_EQUAL(port_up(port_b, NULL), 0);
 	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), -EBUSY);
-	log_begin();
-	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), -ENOTSUP);
-	CHECK(strstr(log_end(), "start or stop the port") != NULL, "no reason");
+	CHECK_LOGGED(rte_eth_dev_rx_queue_stop(port_b, 0), -ENOTSUP, "start or stop the port");
 	CHECK_EQUAL(rte_eth_dev_stop(port_b), 0);
 	CHECK_EQUAL(net_crossover_rx_buffers(port_b, NET_CROSSOVER_POSTED, 0), 0);
 }
@@ -425,14 +347,13 @@ static void queues_stop_under_traffic(void)
 	struct rte_eth_stats stats;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
-	launch_senders(true);
+	launch_senders(1);
 	for (unsigned int i = 0; i < 100; i++) {
 		received += receive_all(port_b, 0);
 		CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), 0);
 		CHECK_EQUAL(rte_eth_dev_rx_queue_start(port_b, 0), 0);
 	}
-	join_senders();
+	join_lcores();
 	received += receive_all(port_b, 0);
 	stats = stats_of(port_b);
 	CHECK_EQUAL(stats.ipackets + stats.imissed, stats_of(port_a).opackets);
@@ -447,8 +368,7 @@ static void rss_changes_under_traffic(void)
 	struct rte_eth_rss_conf conf = {.rss_key = key, .rss_key_len = sizeof(key), .rss_hf = RSS_UDP};
 
 	pair_up(&(struct port_setup){.tx_queues = SENDERS}, &b);
-	CHECK_SO_FAR();
-	launch_senders(false);
+	launch_senders(SENDERS);
 	for (unsigned int i = 0; i < 100; i++) {
 		for (unsigned int j = 0; j < sizeof(key); j++)
 			key[j] = (uint8_t)(i * 7 + j);
@@ -458,7 +378,7 @@ static void rss_changes_under_traffic(void)
 		for (uint16_t queue = 0; queue < 4; queue++)
 			receive_all(port_b, queue);
 	}
-	join_senders();
+	join_lcores();
 	for (uint16_t queue = 0; queue < 4; queue++)
 		receive_all(port_b, queue);
 	CHECK_EQUAL(stats_of(port_b).ipackets + stats_of(port_b).imissed +
@@ -489,7 +409,6 @@ static void accounts_never_shrink(void)
 	uint64_t before = 0, now = 0;
 
 	pair_up(NULL, &(struct port_setup){.mtu = 1000});
-	CHECK_SO_FAR();
 	CHECK_EQUAL(rte_eal_remote_launch(set_up_again_and_again, NULL, lcore), 0);
 	while (now >= before && rte_eal_get_lcore_state(lcore) == RUNNING) {
 		before = now;
@@ -498,6 +417,8 @@ static void accounts_never_shrink(void)
 	CHECK_EQUAL(rte_eal_wait_lcore(lcore), 0);
 	CHECK(now >= before, "%" PRIu64 " oversize frames, and then %" PRIu64, before, now);
 	CHECK_EQUAL(stats_of(port_b).ierrors, SETUPS * 2048);
+	CHECK_EQUAL(rte_eth_stats_reset(port_b), 0);
+	CHECK_EQUAL(stats_of(port_b).ierrors, 0);
 }
 
 static atomic_bool freeing, resume;
@@ -506,7 +427,7 @@ static atomic_bool freeing, resume;
 static void free_slowly(void *buffer __rte_unused, void *opaque __rte_unused)
 {
 	atomic_store(&freeing, true);
-	while (!atomic_load(&resume))
+	while (!atomic_load(&resume) && !lcores_stop())
 		rte_pause();
 }
 
@@ -551,14 +472,9 @@ static void a_failed_stop_leaves_a_queue_as_it_was(void)
 	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	catch_sender(lcore);
-	CHECK_SO_FAR();
-	log_begin();
-	CHECK_EQUAL(rte_eth_dev_rx_queue_stop(port_b, 0), -EBUSY);
-	CHECK(strstr(log_end(), "stays inside a burst") != NULL, "no word about the sender");
+	CHECK_LOGGED(rte_eth_dev_rx_queue_stop(port_b, 0), -EBUSY, "stays inside a burst");
 	release_sender(lcore);
-	CHECK_SO_FAR();
 	receive_all(port_b, 0);
 	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(receive_all(port_b, 0), 5);
@@ -570,20 +486,13 @@ static void a_failed_stop_leaves_a_queue_as_it_was(void)
 static void a_failed_stop_leaves_a_port_as_it_was(void)
 {
 	unsigned int lcore = rte_get_next_lcore(-1, 1, 0);
-	struct rte_eth_link link;
 	uint64_t received;
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	catch_sender(lcore);
-	CHECK_SO_FAR();
-	log_begin();
-	CHECK_EQUAL(rte_eth_dev_stop(port_b), -EBUSY);
-	log_end();
+	CHECK_LOGGED(rte_eth_dev_stop(port_b), -EBUSY, "stays inside a burst");
 	release_sender(lcore);
-	CHECK_SO_FAR();
-	CHECK_EQUAL(rte_eth_link_get_nowait(port_a, &link), 0);
-	CHECK_EQUAL(link.link_status, RTE_ETH_LINK_UP);
+	CHECK(link_is(port_a, RTE_ETH_LINK_UP), "no carrier");
 	received = stats_of(port_b).ipackets;
 	CHECK(send_frames(port_a, 0, 5, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(stats_of(port_b).ipackets, received + 5);
@@ -594,33 +503,22 @@ static void a_failed_stop_leaves_a_port_as_it_was(void)
 }
 
 const struct driver_case driver_threads_cases[] = {
-        {"threads: two senders share an RX queue", "dma=copy", senders_share_a_queue},
-        {"threads: two senders share an RX queue", "dma=swap", senders_share_a_queue},
-        {"threads: two senders share a small ring", "dma=copy", senders_share_a_small_ring},
-        {"threads: two senders share a small ring", "dma=swap", senders_share_a_small_ring},
-        {"threads: a second sender comes later", "dma=copy", a_second_sender_comes_later},
-        {"threads: a second sender comes later", "dma=swap", a_second_sender_comes_later},
-        {"threads: a second sender comes and goes", "dma=copy", a_second_sender_comes_and_goes},
-        {"threads: a second sender comes and goes", "dma=swap", a_second_sender_comes_and_goes},
-        {"threads: a ring is assigned under traffic", "dma=copy", a_ring_is_assigned_under_traffic},
-        {"threads: a ring is assigned under traffic", "dma=swap", a_ring_is_assigned_under_traffic},
-        {"threads: an assigned ring has one sender", "dma=copy", an_assigned_ring_has_one_sender},
-        {"threads: an assigned ring has one sender", "dma=swap", an_assigned_ring_has_one_sender},
-        {"threads: impossible assignments are refused", "", impossible_assignments_are_refused},
-        {"threads: scattered frames meet plain ones", "dma=copy", scattered_frames_meet_plain_ones},
-        {"threads: scattered frames meet plain ones", "dma=swap", scattered_frames_meet_plain_ones},
-        {"threads: accounts never shrink", "", accounts_never_shrink},
-        {"threads: a failed stop leaves a queue as it was", "", a_failed_stop_leaves_a_queue_as_it_was},
-        {"threads: a failed stop leaves a port as it was", "", a_failed_stop_leaves_a_port_as_it_was},
-        {"threads: two senders share a buffer pool", "dma=copy", senders_share_a_buffer_pool},
-        {"threads: two senders take from buffer pools", "dma=copy", senders_take_from_buffer_pools},
-        {"threads: RX modes change under traffic", "dma=copy", rx_modes_change_under_traffic},
-        {"buffer pools: unsupported configurations are refused", "dma=copy",
-         what_buffer_pools_cannot_is_refused},
-        {"threads: a port stops under traffic", "dma=copy", ports_stop_under_traffic},
-        {"threads: a port stops under traffic", "dma=swap", ports_stop_under_traffic},
-        {"threads: a queue stops under traffic", "dma=copy", queues_stop_under_traffic},
-        {"threads: a queue stops under traffic", "dma=swap", queues_stop_under_traffic},
-        {"threads: RSS and filters change under traffic", "", rss_changes_under_traffic},
-        {NULL, NULL, NULL},
+        CASE(senders_share_a_queue, "dma=copy", "dma=swap"),
+        CASE(senders_share_a_small_ring, "dma=copy", "dma=swap"),
+        CASE(a_second_sender_comes_later, "dma=copy", "dma=swap"),
+        CASE(a_second_sender_comes_and_goes, "dma=copy", "dma=swap"),
+        CASE(a_ring_is_assigned_under_traffic, "dma=copy", "dma=swap"),
+        CASE(an_assigned_ring_has_one_sender, "dma=copy", "dma=swap"),
+        CASE(impossible_assignments_are_refused, ""),
+        CASE(scattered_frames_meet_plain_ones, "dma=copy", "dma=swap"),
+        CASE(accounts_never_shrink, ""),
+        CASE(a_failed_stop_leaves_a_queue_as_it_was, ""),
+        CASE(a_failed_stop_leaves_a_port_as_it_was, ""),
+        CASE(senders_share_buffer_pools, "dma=copy"),
+        CASE(rx_modes_change_under_traffic, "dma=copy"),
+        CASE(what_buffer_pools_cannot_is_refused, "dma=copy"),
+        CASE(ports_stop_under_traffic, "dma=copy", "dma=swap"),
+        CASE(queues_stop_under_traffic, "dma=copy", "dma=swap"),
+        CASE(rss_changes_under_traffic, ""),
+        {0},
 };

@@ -15,7 +15,6 @@ static void frames_arrive_whole(void)
 	static const uint32_t sizes[] = {14, 42, 60, 61, 63, 64, 65, 127, 128, 129, 511, 1500, 1514};
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
 		struct rte_mbuf *sent = frame_make(pool, sizes[i], i), *m;
 
@@ -41,7 +40,6 @@ static void order_holds_round_the_rings(void)
 	uint32_t next = 0;
 
 	pair_up(&small, &small);
-	CHECK_SO_FAR();
 	for (uint32_t round = 0; round < 500; round++) {
 		for (uint32_t i = 0; i < RTE_DIM(burst); i++)
 			burst[i] = frame_make(pool, FRAME_BYTES, round * RTE_DIM(burst) + i);
@@ -62,7 +60,6 @@ static void large_bursts_are_taken(void)
 	struct rte_mbuf *burst[300];
 
 	pair_up(NULL, NULL);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < RTE_DIM(burst); i++)
 		burst[i] = frame_make(pool, FRAME_BYTES, i);
 	CHECK_EQUAL(rte_eth_tx_burst(port_a, 0, burst, RTE_DIM(burst)), RTE_DIM(burst));
@@ -81,17 +78,14 @@ static void segments_are_gathered(void)
 	} cuts[] = {{60, 14, 20}, {200, 1, 1}, {1000, 13, 77}, {1514, 60, 1454}, {1500, 700, 900}};
 
 	pair_up(&jumbo, NULL);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(cuts); i++) {
 		struct rte_mbuf *whole = frame_make(pool, cuts[i].frame, i);
-		struct rte_mbuf *cut = frame_cut(whole, cuts[i].first, cuts[i].rest), *m;
+		struct rte_mbuf *cut = frame_cut(whole, cuts[i].first, cuts[i].rest);
 
 		rte_pktmbuf_free(whole);
 		CHECK(cut != NULL && cut->nb_segs > 1, "no segments");
 		CHECK(send_one(port_a, 0, cut), "not sent");
-		m = receive_one(port_b, 0);
-		CHECK(frame_is(m, cuts[i].frame, i) && m->nb_segs == 1, "frame %u is damaged", i);
-		rte_pktmbuf_free(m);
+		expect_frame(port_b, 0, cuts[i].frame, i, 1);
 	}
 	CHECK_EQUAL(stats_of(port_a).obytes, 60 + 200 + 1000 + 1514 + 1500);
 }
@@ -103,7 +97,6 @@ static void send_segments_fast(bool received)
 
 	fast.tx_offloads |= RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	pair_up(&fast, NULL);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < 500; i++) {
 		struct rte_mbuf *whole = frame_make(pool, 300, i), *cut = frame_cut(whole, 50, 100);
 
@@ -139,7 +132,6 @@ static void long_frames_are_scattered(void)
 
 	receiver.rx_pool = small_pool;
 	pair_up(&sender, &receiver);
-	CHECK_SO_FAR();
 	for (unsigned int i = 0; i < RTE_DIM(sizes); i++) {
 		struct rte_mbuf *m;
 
@@ -162,19 +154,14 @@ static void gathers_and_scatters_at_once(void)
 	receiver.rx_pool = small_pool;
 	receiver.rx_desc = 64;
 	pair_up(&jumbo, &receiver);
-	CHECK_SO_FAR();
 	for (uint32_t i = 0; i < 200; i++) {
-		struct rte_mbuf *whole = frame_make(pool, 1400, i), *cut = frame_cut(whole, 333, 333), *m;
+		struct rte_mbuf *whole = frame_make(pool, 1400, i), *cut = frame_cut(whole, 333, 333);
 
 		rte_pktmbuf_free(whole);
 		CHECK(send_one(port_a, 0, frame_make(pool, FRAME_BYTES, i)) && send_one(port_a, 0, cut),
 		      "not sent");
-		m = receive_one(port_b, 0);
-		CHECK(frame_is(m, FRAME_BYTES, i), "short frame %u", i);
-		rte_pktmbuf_free(m);
-		m = receive_one(port_b, 0);
-		CHECK(frame_is(m, 1400, i) && m->nb_segs == 6, "long frame %u", i);
-		rte_pktmbuf_free(m);
+		expect_frame(port_b, 0, FRAME_BYTES, i, 1);
+		expect_frame(port_b, 0, 1400, i, 6);
 	}
 }
 
@@ -185,7 +172,6 @@ static void half_a_frame_is_missed_whole(void)
 	receiver.rx_pool = small_pool;
 	receiver.rx_desc = 64;
 	pair_up(&jumbo, &receiver);
-	CHECK_SO_FAR();
 	/* 10 frames of 6 buffers take 60 of 64 descriptors; the eleventh does not fit, a short one does. */
 	CHECK(send_frames(port_a, 0, 11, 1400), "not sent");
 	CHECK(send_frames(port_a, 0, 1, FRAME_BYTES), "not sent");
@@ -196,27 +182,23 @@ static void half_a_frame_is_missed_whole(void)
 
 static void missed_frames_are_counted(void)
 {
-	struct port_setup small = {.rx_desc = 128};
-	struct rte_eth_stats stats;
-
-	pair_up(NULL, &small);
-	CHECK_SO_FAR();
-	CHECK(send_frames(port_a, 0, 1000, FRAME_BYTES), "not sent");
-	stats = stats_of(port_b);
-	CHECK_EQUAL(stats.ipackets, 128);
-	CHECK_EQUAL(stats.imissed, 1000 - 128);
-	CHECK_EQUAL(xstat_of(port_b, "rx_q0_missed"), 1000 - 128);
-	CHECK_EQUAL(stats_of(port_a).opackets, 1000);
-	CHECK_EQUAL(receive_all(port_b, 0), 128);
+	pair_up(NULL, &(struct port_setup){.rx_desc = 128});
+	for (unsigned int round = 1; round <= 10; round++) {
+		CHECK(send_frames(port_a, 0, 1000, FRAME_BYTES), "not sent");
+		CHECK_EQUAL(stats_of(port_b).ipackets, 128 * round);
+		CHECK_EQUAL(stats_of(port_b).imissed, (1000 - 128) * round);
+		CHECK_EQUAL(xstat_of(port_b, "rx_q0_missed"), (1000 - 128) * round);
+		CHECK_EQUAL(stats_of(port_a).opackets, 1000 * round);
+		CHECK_EQUAL(receive_all(port_b, 0), 128);
+	}
 	CHECK(send_frames(port_a, 0, 100, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(receive_all(port_b, 0), 100);
-	CHECK_EQUAL(stats_of(port_b).imissed, 1000 - 128);
+	CHECK_EQUAL(stats_of(port_b).imissed, (1000 - 128) * 10);
 }
 
 static void wrong_lengths_are_counted(void)
 {
 	pair_up(&jumbo, &(struct port_setup){.mtu = 1000});
-	CHECK_SO_FAR();
 	CHECK(send_frames(port_a, 0, 3, 1018), "not sent");
 	CHECK(send_frames(port_a, 0, 4, 1019), "not sent");
 	CHECK(send_frames(port_a, 0, 5, 13), "not taken");
@@ -230,16 +212,6 @@ static void wrong_lengths_are_counted(void)
 	CHECK_EQUAL(receive_all(port_b, 0), 1);
 }
 
-/* Takes every mbuf out of a pool; returns how many. */
-static unsigned int drain_pool(struct rte_mempool *from, struct rte_mbuf **taken, unsigned int size)
-{
-	unsigned int count = 0;
-
-	while (count < size && (taken[count] = rte_pktmbuf_alloc(from)) != NULL)
-		count++;
-	return count;
-}
-
 static void failed_refills_are_counted(void)
 {
 	static struct rte_mbuf *taken[POOL_MBUFS];
@@ -247,17 +219,14 @@ static void failed_refills_are_counted(void)
 	unsigned int count;
 
 	pair_up(NULL, &(struct port_setup){.rx_desc = 64, .rx_pool = other_pool});
-	CHECK_SO_FAR();
+	CHECK_EQUAL(net_crossover_refill_failures(RTE_MAX_ETHPORTS - 1, 0, &failures), -ENODEV);
+	CHECK_EQUAL(net_crossover_refill_failures(port_b, 1, &failures), -EINVAL);
 	CHECK_EQUAL(net_crossover_refill_failures(port_b, 0, &failures), 0);
-	count = drain_pool(other_pool, taken, POOL_MBUFS);
+	count = pool_drain(other_pool, taken);
 	CHECK(send_frames(port_a, 0, 70, FRAME_BYTES), "not sent");
 	CHECK_EQUAL(*failures, 0);
-	for (unsigned int i = 0; i < 64; i++) {
-		struct rte_mbuf *m = receive_one(port_b, 0);
-
-		CHECK(m != NULL, "frame %u did not arrive", i);
-		taken[count++] = m;
-	}
+	for (unsigned int i = 0; i < 64; i++)
+		taken[count++] = must_receive(port_b, 0);
 	/* From the 32nd frame on every poll asked for what was missing, at most 32 at a time: 32 polls so far, one more now. */
 	CHECK_EQUAL(*failures, 33);
 	CHECK_EQUAL(stats_of(port_b).rx_nombuf, 33 * 32);
@@ -273,35 +242,11 @@ static void failed_refills_are_counted(void)
 	CHECK_EQUAL(stats_of(port_b).imissed, 6);
 }
 
-static void refill_counter_is_checked(void)
-{
-	const uint64_t *failures;
-
-	CHECK_EQUAL(net_crossover_refill_failures(RTE_MAX_ETHPORTS - 1, 0, &failures), -ENODEV);
-	CHECK_EQUAL(port_up(port_a, NULL), 0);
-	CHECK_EQUAL(net_crossover_refill_failures(port_a, 0, &failures), 0);
-	CHECK_EQUAL(net_crossover_refill_failures(port_a, 1, &failures), -EINVAL);
-}
-
 static void sent_mbufs_wait_for_cleanup(void)
-{
-	pair_up(&(struct port_setup){.tx_desc = 256, .tx_free_thresh = 32}, NULL);
-	CHECK_SO_FAR();
-	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 0);
-	CHECK(send_frames(port_a, 0, 32, FRAME_BYTES), "not sent");
-	CHECK_EQUAL(receive_all(port_b, 0), 32);
-	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 5), 5);
-	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 100), 27);
-	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 0);
-	CHECK(rte_eth_tx_done_cleanup(port_a, 1, 0) < 0, "cleans a queue that is not there");
-}
-
-static void threshold_holds_sent_mbufs(void)
 {
 	unsigned int posted;
 
 	pair_up(&(struct port_setup){.tx_desc = 256, .tx_free_thresh = 32}, NULL);
-	CHECK_SO_FAR();
 	posted = rte_mempool_in_use_count(pool);
 	for (unsigned int i = 0; i < 20; i++) {
 		CHECK(send_frames(port_a, 0, 32, FRAME_BYTES), "not sent");
@@ -309,38 +254,28 @@ static void threshold_holds_sent_mbufs(void)
 	}
 	/* 256 entries, freed in 32s once fewer than 32 are free. */
 	CHECK_EQUAL(rte_mempool_in_use_count(pool) - posted, 224);
-	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 224);
+	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 5), 5);
+	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 300), 219);
+	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 0);
 	CHECK_EQUAL(rte_mempool_in_use_count(pool), posted);
+	CHECK(send_frames(port_a, 0, 32, FRAME_BYTES), "not sent");
+	CHECK_EQUAL(rte_eth_tx_done_cleanup(port_a, 0, 0), 32);
+	CHECK(rte_eth_tx_done_cleanup(port_a, 1, 0) < 0, "cleans a queue that is not there");
 }
 
 const struct driver_case driver_traffic_cases[] = {
-        {"traffic: frames arrive whole", "dma=copy", frames_arrive_whole},
-        {"traffic: frames arrive whole", "dma=swap", frames_arrive_whole},
-        {"traffic: order holds round the rings", "dma=copy", order_holds_round_the_rings},
-        {"traffic: order holds round the rings", "dma=swap", order_holds_round_the_rings},
-        {"traffic: bursts of 300 and of none", "dma=copy", large_bursts_are_taken},
-        {"traffic: bursts of 300 and of none", "dma=swap", large_bursts_are_taken},
-        {"traffic: segments are gathered", "dma=copy", segments_are_gathered},
-        {"traffic: segments are gathered", "dma=swap", segments_are_gathered},
-        {"traffic: segments are freed under FAST_FREE", "dma=copy", segments_are_freed_fast},
-        {"traffic: segments are freed under FAST_FREE", "dma=swap", segments_are_freed_fast},
-        {"traffic: missed segments are freed under FAST_FREE", "dma=copy", missed_segments_are_freed_fast},
-        {"traffic: missed segments are freed under FAST_FREE", "dma=swap", missed_segments_are_freed_fast},
-        {"traffic: missed segments are freed under FAST_FREE", "feed=infinite",
-         missed_segments_are_freed_fast},
-        {"traffic: long frames are scattered", "dma=copy", long_frames_are_scattered},
-        {"traffic: long frames are scattered", "dma=swap", long_frames_are_scattered},
-        {"traffic: segments in, several buffers out", "dma=copy", gathers_and_scatters_at_once},
-        {"traffic: segments in, several buffers out", "dma=swap", gathers_and_scatters_at_once},
-        {"traffic: a frame without room for all of it is missed", "", half_a_frame_is_missed_whole},
-        {"traffic: missed frames are counted exactly", "dma=copy", missed_frames_are_counted},
-        {"traffic: missed frames are counted exactly", "dma=swap", missed_frames_are_counted},
-        {"traffic: runts and frames beyond the MTU are counted", "dma=copy", wrong_lengths_are_counted},
-        {"traffic: runts and frames beyond the MTU are counted", "dma=swap", wrong_lengths_are_counted},
-        {"traffic: failed refills are counted exactly", "dma=copy", failed_refills_are_counted},
-        {"traffic: failed refills are counted exactly", "dma=swap", failed_refills_are_counted},
-        {"traffic: the refill counter is for queues that exist", "", refill_counter_is_checked},
-        {"traffic: sent mbufs wait for tx_done_cleanup", "", sent_mbufs_wait_for_cleanup},
-        {"traffic: tx_free_thresh holds sent mbufs", "", threshold_holds_sent_mbufs},
-        {NULL, NULL, NULL},
+        CASE(frames_arrive_whole, "dma=copy", "dma=swap"),
+        CASE(order_holds_round_the_rings, "dma=copy", "dma=swap"),
+        CASE(large_bursts_are_taken, "dma=copy", "dma=swap"),
+        CASE(segments_are_gathered, "dma=copy", "dma=swap"),
+        CASE(segments_are_freed_fast, "dma=copy", "dma=swap"),
+        CASE(missed_segments_are_freed_fast, "dma=copy", "dma=swap", "feed=infinite"),
+        CASE(long_frames_are_scattered, "dma=copy", "dma=swap"),
+        CASE(gathers_and_scatters_at_once, "dma=copy", "dma=swap"),
+        CASE(half_a_frame_is_missed_whole, ""),
+        CASE(missed_frames_are_counted, "dma=copy", "dma=swap", "rx=corec"),
+        CASE(wrong_lengths_are_counted, "dma=copy", "dma=swap"),
+        CASE(failed_refills_are_counted, "dma=copy", "dma=swap"),
+        CASE(sent_mbufs_wait_for_cleanup, ""),
+        {0},
 };

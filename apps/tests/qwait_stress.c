@@ -32,8 +32,7 @@
 
 #define QWAIT_EVENTS 64u /* all unread now and then */
 
-#include "../lib/argument.h"
-#include "stall.h"
+#include "stress.h"
 
 #define QWAIT_ATOMICS_H
 typedef uint64_t qwait_u64;
@@ -66,7 +65,7 @@ struct queue {
 
 static struct {
 	uint64_t items;
-	uint32_t producers, waiters, queues, seed, sets;
+	uint32_t producers, waiters, queues, sets;
 	enum qwait_idle idle;
 	uint64_t delivered;
 	uint64_t unposted; /* by the only producer: rung because all events were unread */
@@ -82,12 +81,6 @@ struct server {
 	uint64_t stolen;
 	uint32_t in_vain;
 };
-
-static void wrong(const char *what, uint64_t number)
-{
-	fprintf(stderr, "qwait-stress: %s (%" PRIu64 ", seed %" PRIu32 ")\n", what, number, world.seed);
-	_Exit(EXIT_FAILURE);
-}
 
 static void *aligned(size_t bytes)
 {
@@ -137,7 +130,7 @@ static void *produce(void *argument)
 	               owned = (world.queues - me - 1) / world.producers + 1;
 	const uint64_t share = world.items / world.producers + (me < world.items % world.producers);
 
-	draws = (world.seed + me * 2654435761u) | 1;
+	draws = (seed + me * 2654435761u) | 1;
 	for (uint64_t i = 0; i < share; i++) {
 		const uint32_t q = me + draw() % owned * world.producers;
 		struct queue *queue = &world.queue[q];
@@ -246,7 +239,7 @@ static void *wait_and_serve(void *argument)
 	struct server *me = argument;
 	uint32_t at;
 
-	draws = (world.seed + (uint32_t)(uintptr_t)argument) | 1;
+	draws = (seed + (uint32_t)(uintptr_t)argument) | 1;
 	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.items) {
 		const uint32_t qid = next(me, &at);
 
@@ -289,7 +282,7 @@ static void remove_and_add(struct qwait *set, uint32_t q)
 
 static void *control(void *argument)
 {
-	draws = world.seed ^ 0x5bd1e995u;
+	draws = seed ^ 0x5bd1e995u;
 	while (__atomic_load_n(&world.delivered, __ATOMIC_RELAXED) < world.items) {
 		const uint32_t q = draw() % world.queues;
 
@@ -310,7 +303,7 @@ static void begin(void)
 {
 	struct qwait_config config = {.idle = world.idle,
 	                              .sleep_after_ns = 1000,
-	                              .ready_set = world.seed % 2,
+	                              .ready_set = seed % 2,
 	                              .one_waiter = world.waiters == 1,
 	                              .one_poster = world.producers == 1};
 
@@ -367,22 +360,16 @@ static void run(void)
 	       world.items, returned, spurious, sleeps, stolen, world.unposted);
 }
 
-/* Keeps the value if the argument is missing. */
-static bool number(int argc, char **argv, int i, uint64_t least, uint64_t most, uint64_t *value)
-{
-	return i >= argc || argument_number(argv[i], least, most, value);
-}
-
 int main(int argc, char **argv)
 {
-	uint64_t items = 300000, producers = 2, waiters = 2, queues = 100, idle = 0, seed = 2, sets = 1;
+	uint64_t items = 300000, producers = 2, waiters = 2, queues = 100, idle = 0, first_seed = 2, sets = 1;
 
 	if (argc > 8 || !number(argc, argv, 1, 1, UINT64_C(1) << 36, &items) ||
 	    !number(argc, argv, 2, 1, THREADS_MAX, &producers) ||
 	    !number(argc, argv, 3, 1, THREADS_MAX, &waiters) ||
 	    !number(argc, argv, 4, producers, QWAIT_QUEUES_MAX, &queues) ||
 	    !number(argc, argv, 5, 0, qwait_has_umwait() ? QWAIT_UMWAIT : QWAIT_SLEEP, &idle) ||
-	    !number(argc, argv, 6, 0, UINT32_MAX, &seed) || !number(argc, argv, 7, 1, waiters, &sets) ||
+	    !number(argc, argv, 6, 0, UINT32_MAX, &first_seed) || !number(argc, argv, 7, 1, waiters, &sets) ||
 	    queues < sets) {
 		fprintf(stderr,
 		        "usage: %s [ITEMS [PRODUCERS (1..%d) [WAITERS (1..%d) [QUEUES (PRODUCERS..%u) [IDLE "
@@ -397,7 +384,7 @@ int main(int argc, char **argv)
 	world.producers = (uint32_t)producers;
 	world.waiters = (uint32_t)waiters;
 	world.queues = (uint32_t)queues;
-	world.seed = (uint32_t)seed;
+	seed = (uint32_t)first_seed;
 	world.sets = (uint32_t)sets;
 	world.idle = (enum qwait_idle)idle;
 	begin();

@@ -41,16 +41,21 @@ static void open_set(struct qwait_config config)
 	qwait_waiter_init(&f.waiter, f.set);
 }
 
-/* Add all queues, with weights 1 + q % weights, and verify away the wake-ups that qwait_add() causes. */
-static void open_full_set(uint32_t queues, enum qwait_policy policy, enum qwait_ready_set ready_set,
-                          uint32_t weights)
+/* Open a set with all queues, of weights 1 + q % weights, and verify away the wake-ups that qwait_add() causes. */
+static void open_full(struct qwait_config config, uint32_t weights)
 {
-	open_set((struct qwait_config){.queues = queues, .policy = policy, .ready_set = ready_set});
-	for (uint32_t q = 0; q < queues; q++)
+	open_set(config);
+	for (uint32_t q = 0; q < config.queues; q++)
 		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1 + q % weights), 0);
 	for (uint32_t q = qwait_next(&f.waiter); q != QWAIT_NONE; q = qwait_next(&f.waiter))
 		UNIT_CHECK(!qwait_verify(&f.waiter, q));
 	qwait_waiter_init(&f.waiter, f.set);
+}
+
+static void open_full_set(uint32_t queues, enum qwait_policy policy, enum qwait_ready_set ready_set,
+                          uint32_t weights)
+{
+	open_full((struct qwait_config){.queues = queues, .policy = policy, .ready_set = ready_set}, weights);
 }
 
 static void close_set(void)
@@ -115,34 +120,23 @@ static void both_ready_sets_have_one_order(void)
 	UNIT_CHECK(memcmp(orders[0], orders[1], sizeof(orders[0])) == 0);
 }
 
+/* The case with a single waiter takes queues differently. */
 static void round_robin_is_fair(void)
 {
-	open_full_set(QUEUES, QWAIT_ROUND_ROBIN, QWAIT_HIERARCHICAL, 1);
-	for (uint32_t q = 0; q < QUEUES; q++)
-		qwait_ring(&f.bells[q], BACKLOG);
-	serve(10 * QUEUES + 7);
-	for (uint32_t q = 0; q < QUEUES; q++)
-		UNIT_EQUAL(f.served[q], 10 + (q < 7));
-	close_set();
+	for (int one_waiter = 0; one_waiter < 2; one_waiter++) {
+		open_full((struct qwait_config){.queues = QUEUES, .one_waiter = one_waiter}, 1);
+		for (uint32_t q = 0; q < QUEUES; q++)
+			qwait_ring(&f.bells[q], BACKLOG);
+		serve(10 * QUEUES + 7);
+		for (uint32_t q = 0; q < QUEUES; q++)
+			UNIT_EQUAL(f.served[q], 10 + (q < 7));
+		close_set();
+	}
 }
 
 /* The queues of a leaf are taken together and returned in the same order; a queue rung meanwhile follows a round later. */
-static void the_only_waiter_is_fair_and_in_order(void)
+static void the_only_waiter_keeps_the_order(void)
 {
-	open_set((struct qwait_config){.queues = QUEUES, .one_waiter = true});
-	for (uint32_t q = 0; q < QUEUES; q++)
-		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1), 0);
-	for (uint32_t q = 0; q < QUEUES; q++) {
-		UNIT_EQUAL(qwait_next(&f.waiter), q);
-		UNIT_CHECK(!qwait_verify(&f.waiter, q));
-	}
-	UNIT_EQUAL(qwait_next(&f.waiter), QWAIT_NONE);
-	for (uint32_t q = 0; q < QUEUES; q++)
-		qwait_ring(&f.bells[q], BACKLOG);
-	serve(10 * QUEUES + 7);
-	for (uint32_t q = 0; q < QUEUES; q++)
-		UNIT_EQUAL(f.served[q], 10 + (q < 7));
-	close_set();
 	open_set((struct qwait_config){.queues = 64, .one_waiter = true});
 	for (uint32_t q = 0; q < 64; q += 2)
 		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1), 0);
@@ -194,13 +188,10 @@ static void a_waiter_steals_when_its_own_set_is_empty(void)
 /* Opens a set of one waiter and one producer that writes events. */
 static void open_events(uint32_t queues, enum qwait_policy policy)
 {
-	open_set((struct qwait_config){
-	        .queues = queues, .policy = policy, .one_waiter = true, .one_poster = true});
-	for (uint32_t q = 0; q < queues; q++)
-		UNIT_EQUAL(qwait_add(f.set, q, &f.bells[q], 1), 0);
-	for (uint32_t q = qwait_next(&f.waiter); q != QWAIT_NONE; q = qwait_next(&f.waiter))
-		UNIT_CHECK(!qwait_verify(&f.waiter, q));
-	qwait_waiter_init(&f.waiter, f.set);
+	open_full(
+	        (struct qwait_config){
+	                .queues = queues, .policy = policy, .one_waiter = true, .one_poster = true},
+	        1);
 }
 
 /* Return false if the bell was rung because all events are unread. */
@@ -230,22 +221,6 @@ static void an_event_makes_its_queue_ready(void)
 		UNIT_EQUAL(serve_one(), QWAIT_NONE);
 	}
 	UNIT_EQUAL(f.waiter.spurious, 0);
-	close_set();
-}
-
-static void what_finds_no_event_is_rung(void)
-{
-	open_events(QUEUES, QWAIT_ROUND_ROBIN);
-	for (uint32_t wrap = 0; wrap < 3; wrap++) {
-		for (uint32_t i = 0; i < QWAIT_EVENTS; i++)
-			UNIT_CHECK(post(i % 500));
-		UNIT_CHECK(!post(500));
-		UNIT_CHECK(!post(0));
-		serve(2 * QWAIT_EVENTS); /* queue 0 was made ready in two ways, so once without an item */
-		for (uint32_t q = 0; q < QUEUES; q++)
-			UNIT_EQUAL(qwait_items(f.set, q), 0);
-		UNIT_EQUAL(serve_one(), QWAIT_NONE);
-	}
 	close_set();
 }
 
@@ -540,33 +515,32 @@ static void a_waiter_that_serves_waits_anew_before_it_sleeps(void)
 	close_set();
 }
 
+#define CASE(run) {#run, run}
+
 static const struct unit_case cases[] = {
-        {"only_what_was_rung_is_returned", only_what_was_rung_is_returned},
-        {"both_ready_sets_have_one_order", both_ready_sets_have_one_order},
-        {"round_robin_is_fair", round_robin_is_fair},
-        {"the_only_waiter_is_fair_and_in_order", the_only_waiter_is_fair_and_in_order},
-        {"a_waiter_steals_when_its_own_set_is_empty", a_waiter_steals_when_its_own_set_is_empty},
-        {"an_event_makes_its_queue_ready", an_event_makes_its_queue_ready},
-        {"what_finds_no_event_is_rung", what_finds_no_event_is_rung},
-        {"an_event_of_a_queue_that_comes_first_comes_first",
-         an_event_of_a_queue_that_comes_first_comes_first},
-        {"other_sets_take_no_events", other_sets_take_no_events},
-        {"weights_are_kept", weights_are_kept},
-        {"a_weight_is_lost_when_its_queue_runs_empty", a_weight_is_lost_when_its_queue_runs_empty},
-        {"strict_priority_starves", strict_priority_starves},
-        {"spurious_wake_ups_are_filtered_and_counted", spurious_wake_ups_are_filtered_and_counted},
-        {"a_disabled_queue_is_kept_for_later", a_disabled_queue_is_kept_for_later},
-        {"a_doorbell_in_use_is_refused", a_doorbell_in_use_is_refused},
-        {"a_queue_that_is_served_is_not_removed", a_queue_that_is_served_is_not_removed},
-        {"a_queue_that_is_being_rung_is_not_removed", a_queue_that_is_being_rung_is_not_removed},
-        {"items_outlast_adding_and_removing", items_outlast_adding_and_removing},
-        {"any_says_when_nothing_is_ready", any_says_when_nothing_is_ready},
-        {"a_removed_doorbell_writes_no_events", a_removed_doorbell_writes_no_events},
-        {"a_doorbell_outlives_its_set", a_doorbell_outlives_its_set},
-        {"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
-        {"a_waiter_is_woken_in_every_idle_state", a_waiter_is_woken_in_every_idle_state},
-        {"a_waiter_that_serves_waits_anew_before_it_sleeps",
-         a_waiter_that_serves_waits_anew_before_it_sleeps},
+        CASE(only_what_was_rung_is_returned),
+        CASE(both_ready_sets_have_one_order),
+        CASE(round_robin_is_fair),
+        CASE(the_only_waiter_keeps_the_order),
+        CASE(a_waiter_steals_when_its_own_set_is_empty),
+        CASE(an_event_makes_its_queue_ready),
+        CASE(an_event_of_a_queue_that_comes_first_comes_first),
+        CASE(other_sets_take_no_events),
+        CASE(weights_are_kept),
+        CASE(a_weight_is_lost_when_its_queue_runs_empty),
+        CASE(strict_priority_starves),
+        CASE(spurious_wake_ups_are_filtered_and_counted),
+        CASE(a_disabled_queue_is_kept_for_later),
+        CASE(a_doorbell_in_use_is_refused),
+        CASE(a_queue_that_is_served_is_not_removed),
+        CASE(a_queue_that_is_being_rung_is_not_removed),
+        CASE(items_outlast_adding_and_removing),
+        CASE(any_says_when_nothing_is_ready),
+        CASE(a_removed_doorbell_writes_no_events),
+        CASE(a_doorbell_outlives_its_set),
+        CASE(what_makes_no_sense_is_refused),
+        CASE(a_waiter_is_woken_in_every_idle_state),
+        CASE(a_waiter_that_serves_waits_anew_before_it_sleeps),
         {NULL, NULL},
 };
 
