@@ -7,10 +7,29 @@ from pathlib import Path
 import pytest
 from collector_samples import read_text, reason, values
 
+from pollscope.collectors.iotlb import derive
+from pollscope.collectors.nic_place import places
 from pollscope.collectors.parsing import Problems
 from pollscope.collectors.processor import Processor
-from pollscope.collectors.sources import perf_events
-from pollscope.collectors.sources.perf import in_base_units
+from pollscope.collectors.recording import Recorder, Recording
+from pollscope.collectors.sample import Reading
+from pollscope.collectors.sources import perf, perf_events
+from pollscope.collectors.sources.pcm import PcmIio
+from pollscope.collectors.sources.perf import PerfCorunner, in_base_units
+from pollscope.collectors.tool import ToolCollector
+from pollscope.testbeds.pair.config import PairHost
+from pollscope.testbeds.pair.remote_host import RemoteHost
+
+
+def recorded(folder: Path, collector: ToolCollector, text: str, *labels: str) -> list[Reading]:
+    """Return what a collector reads from a recording of labels and a text."""
+    recorder = Recorder(folder, collector.name, "stream")
+    for label in labels:
+        recorder.write(b"", label)
+    recorder.write(text.encode())
+    recorder.close()
+    assert recorder.size_bytes > 0
+    return list(collector.parse_recording(Recording.open(recorder.path), Problems()))
 
 
 def test_rapl_zones_are_those_of_their_sockets() -> None:
@@ -70,8 +89,6 @@ def test_uncore_events_are_those_of_the_generation(pmus: Path) -> None:
 
 
 def test_vtd_events_are_those_that_the_unit_offers(pmus: Path) -> None:
-    from pollscope.collectors.iotlb import derive
-
     assert len(perf_events.named_events(pmus, "dmar")) == 3
     rows = "".join(
         f'{{"interval" : 1.0, "counter-value" : "{count}", "unit" : "", "event" : "dmar0/{event}/"}}\n'
@@ -85,27 +102,21 @@ def test_vtd_events_are_those_that_the_unit_offers(pmus: Path) -> None:
 
 
 def test_the_corunner_is_watched_alone(tmp_path: Path) -> None:
-    from pollscope.collectors.recording import Recorder, Recording
-    from pollscope.collectors.sources.perf import PerfCorunner
-
     assert PerfCorunner().probe() == (False, "the run has no co-runner")
     assert "-p 4711" in " ".join(PerfCorunner(pid=4711).arguments(10**8))
     arguments = " ".join(PerfCorunner(cpus=[3, 5]).arguments(10**8))
     assert "-a -C 3,5" in arguments
     assert "-A" not in arguments.split()
-    recorder = Recorder(tmp_path, "perf-corunner", "stream")
-    for event, count in (("instructions", 900), ("cycles", 600)):
-        row = {"interval": 0.1, "counter-value": str(count), "unit": "", "event": event}
-        recorder.write((json.dumps(row) + "\n").encode())
-    recorder.close()
-    readings = list(PerfCorunner(pid=1).parse_recording(Recording.open(recorder.path), Problems()))
+    rows = "".join(
+        f'{{"interval": 0.1, "counter-value": "{count}", "unit": "", "event": "{event}"}}\n'
+        for event, count in (("instructions", 900), ("cycles", 600))
+    )
+    readings = recorded(tmp_path, PerfCorunner(pid=1), rows)
     assert values(readings, "corunner", "instructions") == [900]
     assert values(readings, "corunner", "cycles") == [600]
 
 
 def test_the_amd_iommu_speaks_the_same_vocabulary(tmp_path: Path) -> None:
-    from pollscope.collectors.iotlb import derive
-
     events = tmp_path / "amd_iommu_0" / "events"
     events.mkdir(parents=True)
     for name in ("mem_iommu_tlb_pte_hit", "mem_iommu_tlb_pte_mis", "page_tbl_read_tot", "mem_trans_total"):
@@ -157,8 +168,6 @@ ICE_LAKE = Processor("GenuineIntel", 6, 106, "Ice Lake", False)
 
 
 def test_a_nic_is_found_by_its_root_port_and_the_stack_that_watches_its_bus(two_sockets: Path) -> None:
-    from pollscope.collectors.nic_place import places
-
     found = places((), ICE_LAKE, two_sockets)
     assert "nics 0000:4b:00.0,0000:4b:00.1 at socket0/stack3/part0" in found
     assert "nics 0000:98:00.0 at socket1/stack0/part2" in found
@@ -174,22 +183,19 @@ def test_a_nic_is_found_by_its_root_port_and_the_stack_that_watches_its_bus(two_
 def test_a_nics_own_traffic_is_reported_beside_the_sum_for_every_parser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pollscope.collectors.recording import Recorder, Recording
-    from pollscope.collectors.sources import perf, perf_events
-
     # the host that parses has no such PMU, and another processor
     monkeypatch.setattr(perf_events, "host_uncore_events", lambda *_: [])
     monkeypatch.setattr(perf, "PMUS", tmp_path / "none")
-    recorder = Recorder(tmp_path, "perf-uncore", "stream")
-    recorder.write(b"", "nics 0000:4b:00.0,0000:4b:00.1 at socket0/stack3/part0")
-    recorder.write(b"", "nics 0000:02:00.0 nowhere: it is not below a root port")
+    labels = (
+        "nics 0000:4b:00.0,0000:4b:00.1 at socket0/stack3/part0",
+        "nics 0000:02:00.0 nowhere: it is not below a root port",
+    )
+    rows = ""
     for socket, count in (("S0", 1000), ("S1", 7)):
         for event in ("uncore_iio_3__dma_write_part0", "uncore_iio_3__dma_read_part1"):
             row = {"interval": 1.0, "socket": socket, "counters": 1, "counter-value": f"{count}.000000", "unit": ""}
-            recorder.write((json.dumps({**row, "event": event}) + "\n").encode())
-    recorder.close()
-    assert recorder.size_bytes > 0
-    readings = list(perf.Uncore().parse_recording(Recording.open(recorder.path), Problems()))
+            rows += json.dumps({**row, "event": event}) + "\n"
+    readings = recorded(tmp_path, perf.Uncore(), rows, *labels)
     nic = "nic:0000:4b:00.0,0000:4b:00.1"
     assert values(readings, nic, "nic_dma_write") == [4000]
     assert values(readings, nic, "nic_dma_read") == []
@@ -199,19 +205,10 @@ def test_a_nics_own_traffic_is_reported_beside_the_sum_for_every_parser(
 
 
 def test_pcm_numbers_stacks_as_the_kernel_does(tmp_path: Path) -> None:
-    from pollscope.collectors.recording import Recorder, Recording
-    from pollscope.collectors.sources.pcm import PcmIio
-
-    recorder = Recorder(tmp_path, "pcm-iio", "stream")
-    recorder.write(b"", "nics 0000:4b:00.0 at socket0/stack3/part0")
     header = "Socket,Name,Part,IB write,IB read,OB read,OB write,IOTLB Lookup,IOTLB Miss\n"
-    for part in range(2):
-        row = (
-            f"Socket0,IIO Stack 3 - PCIe2,Part{part} (1st x16/x8/x4),{100 + part},20,3,4{',9,1' if not part else ''}\n"
-        )
-        recorder.write((header if not part else "").encode() + row.encode())
-    recorder.close()
-    readings = list(PcmIio().parse_recording(Recording.open(recorder.path), Problems()))
+    rows = "Socket0,IIO Stack 3 - PCIe2,Part0 (1st x16/x8/x4),100,20,3,4,9,1\n"
+    rows += "Socket0,IIO Stack 3 - PCIe2,Part1 (1st x16/x8/x4),101,20,3,4\n"
+    readings = recorded(tmp_path, PcmIio(), header + rows, "nics 0000:4b:00.0 at socket0/stack3/part0")
     assert values(readings, "nic:0000:4b:00.0", "nic_dma_write") == [100]
     assert values(readings, "nic:0000:4b:00.0", "nic_dma_read") == [20]
     assert values(readings, "socket0/stack3:PCIe2/part1", "dma_write") == [101]
@@ -245,9 +242,6 @@ def test_a_metric_has_one_unit_and_factor_in_all_generations() -> None:
 
 
 def test_a_pair_gets_the_nic_whose_traffic_is_requested() -> None:
-    from pollscope.testbeds.pair.config import PairHost
-    from pollscope.testbeds.pair.remote_host import RemoteHost
-
     host = {"ssh": {"host": "dut"}, "ports": {"rx": "0000:17:00.0", "tx": "0000:17:00.1"}, "main_cpu": 0, "cpus": [1]}
     dut = RemoteHost("dut", PairHost.model_validate(host), "prefix")
     assert dut.options("pcm-iio") == dut.options("perf-uncore") == {"nics": ["0000:17:00.0", "0000:17:00.1"]}
