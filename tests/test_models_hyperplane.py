@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """QWAIT, its monitoring set and HyperPlane's chip: against exact formulas, against each other, and what is refused."""
 
-import math
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -242,22 +241,6 @@ def test_a_slip_on_the_command_line_is_one_line(words: list[str]) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("hyperplane_rows: ")
     assert words[-1].partition("=")[0] in line
-
-
-def test_parameters_that_no_chip_has_are_refused() -> None:
-    with pytest.raises(UsageError, match="colour"):
-        CHIP.having("colour", 1.0)
-    for value in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(UsageError, match="poll_ns"):
-            CHIP.having("poll_ns", value)
-    with pytest.raises(UsageError, match="ready_sets"):
-        QwaitCores(Arrivals(1e6), Service(1.0), cores=4, queues=6, ready_sets=4)
-    with pytest.raises(UsageError, match="one at a time"):
-        QwaitCores(Arrivals(1e6, batch=2), Service(1.0))
-    with pytest.raises(UsageError, match="weights"):
-        QwaitCores(Arrivals(1e6), Service(1.0), queues=2, weights=(1.0,))
-    with pytest.raises(UsageError, match="rate_pps"):
-        QwaitCores(Arrivals(-1.0), Service(1.0))
 
 
 def test_notified_cores_wait_if_no_packets_come() -> None:

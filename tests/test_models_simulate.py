@@ -2,7 +2,6 @@
 """The simulator against the exact formulas, against itself, against another simulator, and what it refuses."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollscope.base.errors import UsageError
 from pollscope.models import queues
 from pollscope.models.polling import CyclicQueues, gated_mean_wait_ns
 from pollscope.models.simulate import Arrivals, Hiccups, Outcome, PollingCores, Service, SharedServers, simulate
@@ -280,47 +278,6 @@ def test_dispatchers_and_rings_bound_each_other() -> None:
     assert sum(core.sent for core in outcome.cores) / 1e7 == pytest.approx(0.02, rel=0.02)
     apart = replace(system, shared=False)
     assert sum(core.sent for core in simulate(apart, 1e7, warmup_ns=1e6).cores) / 1e7 == pytest.approx(0.06, rel=0.02)
-
-
-A = Arrivals(1e6)
-S = Service(100.0)
-BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "negative rate": (
-        lambda: Arrivals(-1.0),
-        "Arrivals: rate_pps: is -1.0: input should be greater than or equal to 0",
-    ),
-    "no number": (lambda: Arrivals(math.nan), "rate_pps: is nan"),
-    "no batch": (lambda: Arrivals(1.0, batch=0), "batch: is 0"),
-    "negative service": (lambda: Service(-1.0), "Service: mean_ns: is -1.0"),
-    "no share": (lambda: Service(1.0, "two-lengths", 2.0, 1.5), "long_probability: is 1.5"),
-    "no length": (lambda: Hiccups(0.1, ()), "lengths_ns: is ()"),
-    "a negative length": (lambda: Hiccups(0.1, (1.0, -2.0)), "lengths_ns[1]: is -2.0"),
-    "no server": (lambda: SharedServers(A, S, 0), "servers: is 0"),
-    "no traffic": (lambda: SharedServers(Arrivals(0.0), S), "SharedServers: rate_pps: is 0"),
-    "servers that fall behind": (
-        lambda: SharedServers(Arrivals(2e6), S, hiccups=Hiccups(0.5, (900.0,))),
-        "SharedServers: utilisation: is 1.1, allowed is below 1",
-    ),
-    "batches for servers": (lambda: SharedServers(Arrivals(1.0, batch=2), S), "PollingCores have batches"),
-    "no core": (lambda: PollingCores(A, S, cores=0), "cores: is 0"),
-    "no queue for a core": (lambda: PollingCores(A, S, cores=2), "queues: is 1, allowed is a number from 2 on"),
-    "free polls": (lambda: PollingCores(A, S, empty_poll_ns=0.0), "empty_poll_ns: is 0.0"),
-    "weights of other queues": (lambda: PollingCores(A, S, weights=(1.0, 1.0)), "weights: are 2 for 1 queues"),
-    "no weight": (lambda: PollingCores(A, S, weights=(0.0,)), "sum_of_weights: is 0"),
-    "no window": (lambda: simulate(waits(0.5), 0.0), "simulate: window_ns: is 0.0"),
-    "negative seed": (lambda: simulate(waits(0.5), 1.0, seed=-1), "seed: is -1"),
-    "no part": (lambda: simulate(waits(0.5), 1.0, parts=0), "parts: is 0"),
-    "conservation without traffic": (lambda: gated_mean_wait_ns([0.0], US, US**2, 1.0), "sum_of_rates: is 0"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_system_that_cannot_be_simulated_is_refused_by_name(name: str) -> None:
-    ask, said = BAD[name]
-    with pytest.raises(UsageError) as refused:
-        ask()
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def hiccups_add_ns(shared: bool, batch: int, burst: int) -> float:
