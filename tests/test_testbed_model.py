@@ -38,19 +38,21 @@ COSTS: dict[str, Any] = {
     "path_ns": cost(500),
     "generator_pps": cost(60e6),
 }
-RINGS = {
-    "dispatch_ns": cost(10),
-    "empty_ring_poll_ns": cost(5),
-    "ring_busy_poll_ns": cost(15),
-    "ring_ns": cost(20),
-    "ring_packet_ns": cost(2),
-}
+RINGS = {"dispatch_ns": 10, "empty_ring_poll_ns": 5, "ring_busy_poll_ns": 15, "ring_ns": 20, "ring_packet_ns": 2}
 FILE: dict[str, Any] = {
     "kind": "model",
     "tsc_hz": 2_000_000_000,
     "workloads": {"io": COSTS},
     "holds_for": {"frame": 64},
 }
+
+
+def costing(**costs: Any) -> dict[str, Any]:
+    """Return FILE with these costs besides COSTS: values, or whole entries."""
+    own = {name: each if isinstance(each, dict) else cost(each) for name, each in costs.items()}
+    return {**FILE, "workloads": {"io": {**COSTS, **own}}}
+
+
 SPEC = """\
 format: 1
 name: modelled
@@ -93,9 +95,9 @@ class ModelCli(Cli):
         assert_complete(run)
         return pd.read_parquet(run.path / "results.parquet")
 
-    def calibrated(self, spec: str, costs: dict[str, Any] = COSTS) -> dict[str, Any]:
+    def calibrated(self, spec: str, **costs: Any) -> dict[str, Any]:
         """Return the file that `calibrate` writes of a run on the model whose trials pass for measured ones."""
-        self.table(spec=spec, file={**FILE, "workloads": {"io": costs}})
+        self.table(spec=spec, file=costing(**costs))
         done = self("calibrate", _pass_for_measured(self.run_folders()[0]), "--out", "again.yaml")
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = YAML(typ="safe").load((self.folder / "again.yaml").read_text())
@@ -304,25 +306,13 @@ def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: Model
         ({"workloads": {}}, "workloads"),
         ({"workloads": {"chess": COSTS}}, "chess is not a workload"),
         ({"holds_for": {"colour": 1}}, "colour is not a parameter of a spec"),
-        ({"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": -1, **GIVEN}}}}, "workloads.io.busy_poll_ns.value"),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "guessed", "source": "x"}}}},
-            "busy_poll_ns.origin",
-        ),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "stated"}}}},
-            "workloads.io.busy_poll_ns: is missing",
-        ),
-        ({"workloads": {"io": {**COSTS, "busy_poll_ns": GIVEN}}}, "needs either `value` or `by_queues`"),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "interval": [2, 1]}}}},
-            "begins with its lower end",
-        ),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "intervals": {"1": [1, 2]}}}}},
-            "interval goes with",
-        ),
-        ({"workloads": {"io": {**COSTS, "empty_poll_ns": cost(0)}}}, "empty_poll_ns is 0"),
+        (costing(busy_poll_ns={"value": -1, **GIVEN}), "workloads.io.busy_poll_ns.value"),
+        (costing(busy_poll_ns={"value": 1, "origin": "guessed", "source": "x"}), "busy_poll_ns.origin"),
+        (costing(busy_poll_ns={"value": 1, "origin": "stated"}), "workloads.io.busy_poll_ns: is missing"),
+        (costing(busy_poll_ns=GIVEN), "needs either `value` or `by_queues`"),
+        (costing(busy_poll_ns={**cost(1), "interval": [2, 1]}), "begins with its lower end"),
+        (costing(busy_poll_ns={**cost(1), "intervals": {"1": [1, 2]}}), "interval goes with"),
+        (costing(empty_poll_ns=0), "empty_poll_ns is 0"),
         ({"workloads": {"io": {"empty_poll_ns": cost(1), "busy_poll_ns": cost(1)}}}, "workloads.io: is missing"),
         ({"colour": "red"}, "colour: unknown key"),
     ],
@@ -407,8 +397,7 @@ def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
 def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "cores: [1, 2]\n  load_pps: [0, 1 Mpps, 30 Mpps]")
     spec = spec.replace("load_pps: 1 Mpps, ", f"queues: 1, organisation: {organisation}, generator_receives: false, ")
-    shared = {"shared_packet_ns": cost(25), "shared_empty_poll_ns": cost(90)}
-    costs = cli.calibrated(spec, {**COSTS, **shared})["workloads"]["io"]
+    costs = cli.calibrated(spec, shared_packet_ns=25, shared_empty_poll_ns=90)["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["shared_packet_ns"]["by_queues"] == pytest.approx({1: 25}, rel=0.06)
     assert ("shared_empty_poll_ns" in costs) == (organisation == "locked")
@@ -421,7 +410,7 @@ def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  LOADS")
     spec = spec.replace("LOADS", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]").replace("load_pps: 1 Mpps, ", "")
     spec += "constraints: [{drop: organisation == 'scale-up' and dispatchers == 0, reason: no ring}]\n"
-    file = cli.calibrated(spec, {**COSTS, **RINGS})
+    file = cli.calibrated(spec, **RINGS)
     costs = file["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["empty_ring_poll_ns"]["by_queues"] == pytest.approx({1: 5}, rel=1e-3)
@@ -438,7 +427,7 @@ def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
     spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
-    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
+    cli.table(spec=spec, file=costing(**RINGS))
     done = cli("calibrate", _pass_for_measured(cli.run_folders()[0]), "--out", "again.yaml")
     assert done.returncode == 2
     assert "costs of a ring need trials of cores that poll for themselves" in done.stderr
@@ -517,12 +506,12 @@ def test_a_model_is_no_source_of_costs(ran: tuple[ModelCli, pd.DataFrame]) -> No
     assert "was modelled: costs of a model come from what was measured" in done.stderr
 
 
-QWAIT: dict[str, Any] = {**COSTS, "qwait_ns": cost(50), "notice_ns": cost(5), "per_ready_ns": cost(2)}
+QWAIT = {"qwait_ns": 50, "notice_ns": 5, "per_ready_ns": 2}
 QWAIT_SPEC = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
 
 
 def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
-    table = cli.table(spec=QWAIT_SPEC, file={**FILE, "workloads": {"io": QWAIT}})
+    table = cli.table(spec=QWAIT_SPEC, file=costing(**QWAIT))
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
     # A core with 110 ns per packet at 1 Mpps is busy for 11 %: M/D/1 waits 6.8 ns on average.
     for queues in (1, 8, 64):
@@ -538,7 +527,7 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
     """Rings hold far more packets than arrive in the window: those that wait in them do not count as taken."""
     spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
     spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": QWAIT}})
+    table = cli.table(spec=spec, file=costing(**QWAIT))
     rate = table.groupby("factor.ready_set")["metric.rx_pps"].mean()
     assert rate["hierarchical"] == pytest.approx(1e9 / 110, rel=0.02)
     assert rate["linear"] == pytest.approx(1e9 / (110 + 64 * 2), rel=0.02)
@@ -587,7 +576,7 @@ def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: Mode
     spec = SPEC.replace("load_pps: 1 Mpps,", "load_pps: 50 kpps, cores: 2,").replace(
         "queues: [1, 8, 64]", "queues: [64]\n  organisation: [scale-out, locked]"
     )
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "shared_empty_poll_ns": cost(40)}}})
+    table = cli.table(spec=spec, file=costing(shared_empty_poll_ns=40))
     mean = table.groupby("factor.organisation")["metric.latency_sent_mean_ns"].mean() - 560
     assert 64 * 40 / 4 < mean["locked"] < 64 * 40 / 2
     assert mean["scale-out"] < 32 * 8 / 2 * 1.2
@@ -597,16 +586,14 @@ def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: Mode
 @pytest.mark.thorough
 def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
     spec = QWAIT_SPEC.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**QWAIT, "wake_up_ns": cost(500)}}})
+    table = cli.table(spec=spec, file=costing(**QWAIT, wake_up_ns=500))
     mean = table.groupby("factor.idle")["metric.latency_sent_mean_ns"].mean()
     assert mean["sleep"] - mean["pause"] == pytest.approx(500, abs=5)
 
 
 def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: ModelCli) -> None:
     spec = SPEC.replace("load_pps: 1 Mpps, ", "").replace("queues: [1, 8, 64]", "load_pps: [200 kpps, 1 Mpps]")
-    table = cli.table(
-        spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(0), "sent_ns": cost(2500)}}}
-    )
+    table = cli.table(spec=spec, file=costing(turn_ns=0, sent_ns=2500))
     for load, sent, unsent in ((2e5, 2e5, 0.0), (1e6, 4e5, 0.6)):
         rows = table[table["factor.load_pps"] == load]
         assert rows["metric.rx_pps"].mean() == pytest.approx(sent, rel=0.05)
@@ -619,22 +606,19 @@ def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> N
     spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
         "queues: [1, 8, 64]", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]"
     )
-    fast = {**COSTS, "busy_poll_ns": cost(1), "packet_ns": cost(1), "turn_ns": cost(200), "sent_ns": cost(100)}
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": fast}})
+    table = cli.table(spec=spec, file=costing(busy_poll_ns=1, packet_ns=1, turn_ns=200, sent_ns=100))
     found = table.groupby("factor.load_pps")[["metric.burst_mean", "metric.rx_pps"]].mean()
     assert found["metric.burst_mean"].to_list() == pytest.approx([2, 8, 32], rel=0.05)
     assert found["metric.rx_pps"].to_list() == pytest.approx([5e6, 8e6, 32e9 / 3400], rel=0.01)
-    alone = cli.testbed({**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(200)}}})
-    assert (
-        "turn_ns and sent_ns are known together or not at all" in cli("plan", cli.spec(SPEC), "--testbed", alone).stderr
-    )
+    alone = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(costing(turn_ns=200)))
+    assert "turn_ns and sent_ns are known together or not at all" in alone.stderr
 
 
 @pytest.mark.thorough
 def test_no_line_is_drawn_from_a_generator_s_rate_to_one_queue(cli: ModelCli) -> None:
     """The rate falls in a step as soon as traffic goes to a second queue; plan and run say so."""
     takes = {"by_queues": {"1": 1e9 / 9e5, "64": 1e9 / 4e5}, **GIVEN}
-    file = {**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(0), "sent_ns": takes}}}
+    file = costing(turn_ns=0, sent_ns=takes)
     table = cli.table(spec=SPEC, file=file)
     sent = table.groupby("factor.queues")["metric.rx_pps"].mean()
     assert sent.to_list() == pytest.approx([9e5, 4e5, 4e5], rel=0.05)
@@ -649,21 +633,14 @@ def test_a_generator_s_rate_to_several_queues_lies_between_known_ones() -> None:
     assert [rate.at(queues) for queues in (1, 2, 4, 8)] == pytest.approx([56e6, 30e6, 25e6, 20e6])
 
 
-ACTIVITY = {
-    "useful_ipc": cost(1.5),
-    "polling_ipc": cost(2.6),
-    "issue_width": cost(8),
-    "corunner_ipc": cost(2),
-    "static_power_w": cost(0.162),
-    "power_w_per_ipc": cost(0.3223),
-    "halted_power_w": cost(0.3),
-}
+ACTIVITY = {"useful_ipc": 1.5, "polling_ipc": 2.6, "issue_width": 8, "corunner_ipc": 2}
+ACTIVITY |= {"static_power_w": 0.162, "power_w_per_ipc": 0.3223, "halted_power_w": 0.3}
 
 
 def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: ModelCli) -> None:
     spec = SPEC.replace("parameters: {", "parameters: {corunner: matmul, ")
     spec = spec.replace("queues: [1, 8, 64]", "queues: [8]\n  corunner_place: [smt-sibling, other-core]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **ACTIVITY}}})
+    table = cli.table(spec=spec, file=costing(**ACTIVITY))
     ipc = 2.6 - 1.1 * table["metric.useful_share"]
     assert table["metric.ipc"].to_list() == pytest.approx(ipc.to_list())
     assert (table["metric.ipc_useful"] == 1.5).all() and (table["metric.ipc_polling"] == 2.6).all()
@@ -679,8 +656,7 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     """Without traffic a core in C1 has only its static power, a halted one more (section V-D: 16.2 %)."""
     spec = QWAIT_SPEC.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
-    file = {**FILE, "workloads": {"io": {**QWAIT, **ACTIVITY, "wake_up_ns": cost(500)}}}
-    table = cli.table(spec=spec, file=file)
+    table = cli.table(spec=spec, file=costing(**QWAIT, **ACTIVITY, wake_up_ns=500))
     assert (table["metric.ipc"] == 0).all(), "a core that waits executes nothing"
     drawn = table.groupby("factor.idle")["metric.package_power_w"].mean()
     spinning = 0.162 + 0.3223 * 2.6
@@ -718,7 +694,7 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
     ],
 )
 def test_points_beyond_the_model_of_notified_cores_are_left_out(change: dict[str, Any], reason: str) -> None:
-    costs = Costs.model_validate(QWAIT if change else COSTS, strict=False)
+    costs = Costs.model_validate(costing(**(QWAIT if change else {}))["workloads"]["io"], strict=False)
     given = {"notification": "qwait", "workload": "io", "burst": 1, "load_pps": 1e6, **change}
     assert reason in str(points.refusal(Parameters.model_validate(given, strict=False), costs, 2e9))
 
