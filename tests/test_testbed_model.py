@@ -53,20 +53,21 @@ def costing(**costs: Any) -> dict[str, Any]:
     return {**FILE, "workloads": {"io": {**COSTS, **own}}}
 
 
-SPEC = """\
+def spec_of(parameters: str, *factors: str) -> str:
+    return f"""\
 format: 1
 name: modelled
 row: S-F9
 title: t
 testbeds: [model]
-parameters: {workload: io, load_pps: 1 Mpps, arrivals: poisson}
-factors:
-  queues: [1, 8, 64]
-trial: {warmup: 1 ms, window: 20 ms, drain: 0 ms}
-repeats: {count: 3}
+parameters: {{workload: io, {parameters}}}
+factors: {{{", ".join(factors)}}}
+trial: {{warmup: 1 ms, window: 20 ms, drain: 0 ms}}
+repeats: {{count: 3}}
 """
 
 
+SPEC = spec_of("load_pps: 1 Mpps, arrivals: poisson", "queues: [1, 8, 64]")
 THEORY = " predicted by cyclic polling (Takagi)"
 
 
@@ -206,9 +207,7 @@ def test_a_row_that_the_costs_come_from_is_consistent_by_construction(cli: Model
 
 
 def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "generator_receives: false").replace(
-        "queues: [1, 8, 64]", "queues: [1]\n  load_of_max: [0 %, 50 %, 100 %]"
-    )
+    spec = spec_of("generator_receives: false", "queues: [1]", "load_of_max: [0 %, 50 %, 100 %]")
     table = cli.table(spec=spec)
     rates = table[table["kind"] == "measure"].groupby("factor.load_of_max")["metric.rx_pps"].mean()
     most_pps = 32 / (40 + 32 * 20) * 1e9
@@ -219,7 +218,7 @@ def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
     """A core takes bursts of 32 in 40 + 32 x 20 ns, 47.06 Mpps; just below that its queue may fill for a while."""
-    spec = SPEC.replace("load_pps: 1 Mpps, ", "load_of_max: 50 %, ").replace("queues: [1, 8, 64]", "queues: [1]")
+    spec = spec_of("load_of_max: 50 %, arrivals: poisson", "queues: [1]")
     search = "maximum: {method: mlrsearch, repeats: 1, loss_ratios: [0.5 %], width: 5 %, duration_sum: 60 ms}\n"
     table = cli.table(spec=spec + search)
     (found,) = [each for each in read_run(cli.run_folders()[0]).trials if each["kind"] == "maximum"]
@@ -374,9 +373,7 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
 
 def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
     """A model run that passes for a measured one: the costs that went in come out."""
-    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1, 64]\n  load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]").replace(
-        "load_pps: 1 Mpps, ", ""
-    )
+    spec = spec_of("arrivals: poisson", "queues: [1, 64]", "load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]")
     costs = cli.calibrated(spec)["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8, 64: 4}, rel=1e-3)
     for queues in (1, 64):
@@ -395,8 +392,8 @@ def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("organisation", ["corec", "locked"])
 def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "cores: [1, 2]\n  load_pps: [0, 1 Mpps, 30 Mpps]")
-    spec = spec.replace("load_pps: 1 Mpps, ", f"queues: 1, organisation: {organisation}, generator_receives: false, ")
+    given = f"queues: 1, organisation: {organisation}, generator_receives: false, arrivals: poisson"
+    spec = spec_of(given, "cores: [1, 2]", "load_pps: [0, 1 Mpps, 30 Mpps]")
     costs = cli.calibrated(spec, shared_packet_ns=25, shared_empty_poll_ns=90)["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["shared_packet_ns"]["by_queues"] == pytest.approx({1: 25}, rel=0.06)
@@ -407,8 +404,8 @@ def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str
 
 @pytest.mark.thorough
 def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  LOADS")
-    spec = spec.replace("LOADS", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]").replace("load_pps: 1 Mpps, ", "")
+    factors = "dispatchers: [0, 1]", "organisation: [scale-out, scale-up]", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]"
+    spec = spec_of("arrivals: poisson", *factors)
     spec += "constraints: [{drop: organisation == 'scale-up' and dispatchers == 0, reason: no ring}]\n"
     file = cli.calibrated(spec, **RINGS)
     costs = file["workloads"]["io"]
@@ -426,8 +423,7 @@ def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
 
 @pytest.mark.thorough
 def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
-    cli.table(spec=spec, file=costing(**RINGS))
+    cli.table(spec=SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]"), file=costing(**RINGS))
     done = cli("calibrate", _pass_for_measured(cli.run_folders()[0]), "--out", "again.yaml")
     assert done.returncode == 2
     assert "costs of a ring need trials of cores that poll for themselves" in done.stderr
@@ -435,9 +431,8 @@ def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
 
 @pytest.mark.thorough
 def test_hiccups_are_not_taken_for_the_cost_of_packets(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1]\n  load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]").replace(
-        "load_pps: 1 Mpps, ", "hiccup_probability: 1 %, hiccup_delay: 1 us, "
-    )
+    given = "hiccup_probability: 1 %, hiccup_delay: 1 us, arrivals: poisson"
+    spec = spec_of(given, "queues: [1]", "load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]")
     costs = cli.calibrated(spec)["workloads"]["io"]
     assert costs["packet_ns"]["by_queues"][1] == pytest.approx(20, rel=0.1)
 
@@ -507,11 +502,11 @@ def test_a_model_is_no_source_of_costs(ran: tuple[ModelCli, pd.DataFrame]) -> No
 
 
 QWAIT = {"qwait_ns": 50, "notice_ns": 5, "per_ready_ns": 2}
-QWAIT_SPEC = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
+NOTIFIED = "notification: qwait, burst: 1, arrivals: poisson"
 
 
 def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
-    table = cli.table(spec=QWAIT_SPEC, file=costing(**QWAIT))
+    table = cli.table(spec=spec_of(f"load_pps: 1 Mpps, {NOTIFIED}", "queues: [1, 8, 64]"), file=costing(**QWAIT))
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
     # A core with 110 ns per packet at 1 Mpps is busy for 11 %: M/D/1 waits 6.8 ns on average.
     for queues in (1, 8, 64):
@@ -525,8 +520,8 @@ def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
     """Rings hold far more packets than arrive in the window: those that wait in them do not count as taken."""
-    spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")
+    given = "saturate: true, feed: wire, rx_desc: 4096, notification: qwait, burst: 1"
+    spec = spec_of(given, "queues: [64]", "ready_set: [hierarchical, linear]")
     table = cli.table(spec=spec, file=costing(**QWAIT))
     rate = table.groupby("factor.ready_set")["metric.rx_pps"].mean()
     assert rate["hierarchical"] == pytest.approx(1e9 / 110, rel=0.02)
@@ -536,9 +531,8 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: ModelCli) -> None:
     """13 hot queues give bursts, 51 cold ones a packet in 5 % of the polls; by hand from the costs."""
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, generator_receives: false")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  shape: [PC, NC]").replace("warmup: 1", "warmup: 3")
-    table = cli.table("parameters.concentrated_queues=13", spec=spec)
+    given = "saturate: true, feed: wire, generator_receives: false, concentrated_queues: 13"
+    table = cli.table("trial.warmup=3 ms", spec=spec_of(given, "queues: [64]", "shape: [PC, NC]"))
     arrive = -math.log(0.95)
     turn_ns = 13 * (40 + 32 * 20) + 51 * (0.05 * 40 + arrive * 20 + 0.95 * 4)
     for shape in ("PC", "NC"):
@@ -573,9 +567,8 @@ def test_hot_queues_that_the_generator_cannot_fill_are_left_out() -> None:
 @pytest.mark.thorough
 def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: ModelCli) -> None:
     """At almost no load a packet waits until the first of two cores comes by: on average a third of a sweep."""
-    spec = SPEC.replace("load_pps: 1 Mpps,", "load_pps: 50 kpps, cores: 2,").replace(
-        "queues: [1, 8, 64]", "queues: [64]\n  organisation: [scale-out, locked]"
-    )
+    given = "load_pps: 50 kpps, cores: 2, arrivals: poisson"
+    spec = spec_of(given, "queues: [64]", "organisation: [scale-out, locked]")
     table = cli.table(spec=spec, file=costing(shared_empty_poll_ns=40))
     mean = table.groupby("factor.organisation")["metric.latency_sent_mean_ns"].mean() - 560
     assert 64 * 40 / 4 < mean["locked"] < 64 * 40 / 2
@@ -585,15 +578,16 @@ def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: Mode
 
 @pytest.mark.thorough
 def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
-    spec = QWAIT_SPEC.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
+    spec = spec_of(f"load_pps: 20 kpps, {NOTIFIED}", "queues: [8]", "idle: [pause, sleep]")
     table = cli.table(spec=spec, file=costing(**QWAIT, wake_up_ns=500))
     mean = table.groupby("factor.idle")["metric.latency_sent_mean_ns"].mean()
     assert mean["sleep"] - mean["pause"] == pytest.approx(500, abs=5)
 
 
 def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: ModelCli) -> None:
-    spec = SPEC.replace("load_pps: 1 Mpps, ", "").replace("queues: [1, 8, 64]", "load_pps: [200 kpps, 1 Mpps]")
-    table = cli.table(spec=spec, file=costing(turn_ns=0, sent_ns=2500))
+    table = cli.table(
+        spec=spec_of("arrivals: poisson", "load_pps: [200 kpps, 1 Mpps]"), file=costing(turn_ns=0, sent_ns=2500)
+    )
     for load, sent, unsent in ((2e5, 2e5, 0.0), (1e6, 4e5, 0.6)):
         rows = table[table["factor.load_pps"] == load]
         assert rows["metric.rx_pps"].mean() == pytest.approx(sent, rel=0.05)
@@ -603,9 +597,7 @@ def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: Mo
 @pytest.mark.thorough
 def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> None:
     """n packets take 200 + 100 n ns, in which n are due: 2 at 5 Mpps, 8 at 8 Mpps, 32 from 9.4 Mpps on."""
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
-        "queues: [1, 8, 64]", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]"
-    )
+    spec = spec_of("arrivals: constant", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]")
     table = cli.table(spec=spec, file=costing(busy_poll_ns=1, packet_ns=1, turn_ns=200, sent_ns=100))
     found = table.groupby("factor.load_pps")[["metric.burst_mean", "metric.rx_pps"]].mean()
     assert found["metric.burst_mean"].to_list() == pytest.approx([2, 8, 32], rel=0.05)
@@ -638,8 +630,8 @@ ACTIVITY |= {"static_power_w": 0.162, "power_w_per_ipc": 0.3223, "halted_power_w
 
 
 def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: ModelCli) -> None:
-    spec = SPEC.replace("parameters: {", "parameters: {corunner: matmul, ")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [8]\n  corunner_place: [smt-sibling, other-core]")
+    given = "corunner: matmul, load_pps: 1 Mpps, arrivals: poisson"
+    spec = spec_of(given, "queues: [8]", "corunner_place: [smt-sibling, other-core]")
     table = cli.table(spec=spec, file=costing(**ACTIVITY))
     ipc = 2.6 - 1.1 * table["metric.useful_share"]
     assert table["metric.ipc"].to_list() == pytest.approx(ipc.to_list())
@@ -655,7 +647,7 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
 @pytest.mark.thorough
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     """Without traffic a core in C1 has only its static power, a halted one more (section V-D: 16.2 %)."""
-    spec = QWAIT_SPEC.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
+    spec = spec_of(f"load_pps: 0 pps, {NOTIFIED}", "queues: [8]", "idle: [pause, sleep]")
     table = cli.table(spec=spec, file=costing(**QWAIT, **ACTIVITY, wake_up_ns=500))
     assert (table["metric.ipc"] == 0).all(), "a core that waits executes nothing"
     drawn = table.groupby("factor.idle")["metric.package_power_w"].mean()
