@@ -113,7 +113,7 @@ class ProbedProgram:
 
 
 class Program(Protocol):
-    """What answers requests."""
+    """Answer requests."""
 
     def reply(self, request: str) -> object: ...
 
