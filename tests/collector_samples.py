@@ -17,7 +17,7 @@ from pollscope.collectors.sample import Reading, Value
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT.parent / "shared" / "fixtures"
 OWN = Path(__file__).resolve().parent / "collectors"
-OWN_SAMPLES = sorted(path for path in OWN.iterdir() if path.suffix not in (".md", ".tsv"))
+OWN_SAMPLES = sorted(path for path in OWN.iterdir() if path.suffix not in (".md", ".tsv", ".cases"))
 
 Parse = Callable[[Iterable[str], Origin], Iterator[Reading]]
 PARSERS: dict[str, Parse] = {name: load(COLLECTORS, name).parser for name in COLLECTORS}

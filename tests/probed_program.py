@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from polling_thread import TSC_HZ, PollingThread
 
@@ -112,8 +112,14 @@ class ProbedProgram:
         return found
 
 
+class Program(Protocol):
+    """Answer requests."""
+
+    def reply(self, request: str) -> object: ...
+
+
 @contextmanager
-def running_program(folder: Path, program: ProbedProgram, pid: int = 1) -> Iterator[Path]:
+def running_program(folder: Path, program: Program, pid: int = 1) -> Iterator[Path]:
     """Yield the telemetry socket of a program in a runtime folder, as EAL makes it for the file prefix `rte`."""
     path = folder / "dpdk" / "rte" / "dpdk_telemetry.v2"
     path.parent.mkdir(parents=True)

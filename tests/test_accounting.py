@@ -110,8 +110,19 @@ def exact(costs: Costs, seed: int = 1, count: int = 3000) -> list[list[TimedInte
 
 
 def determined(found: Classes | NoClasses) -> Classes:
+    """Return classes, which always add up to the window."""
     assert isinstance(found, Classes), found
+    parts = found.empty_poll.value + found.loop + found.instrumentation + found.packets.value
+    assert parts == pytest.approx(found.total, rel=1e-12)
     return found
+
+
+def classed(
+    counts: Counts, blocks: Sequence[Sequence[TimedInterval]] | None = None, more: float = 0.0, **changes: Any
+) -> Classes | NoClasses:
+    """Return the classes of a window with COSTS and so many more cycles."""
+    blocks = exact(COSTS) if blocks is None else blocks
+    return classes(lcore(blocks, counts, window(COSTS, counts) + more, **changes))
 
 
 def reason(found: Classes | NoClasses) -> str:
@@ -122,11 +133,6 @@ def reason(found: Classes | NoClasses) -> str:
 def number(value: MeasuredCycles | str) -> MeasuredCycles:
     assert isinstance(value, MeasuredCycles), value
     return value
-
-
-def add_up(found: Classes) -> None:
-    parts = found.empty_poll.value + found.loop + found.instrumentation + found.packets.value
-    assert parts == pytest.approx(found.total, rel=1e-12)
 
 
 # A transition can have a negative cost, if a busy poll and the empty poll before it overlap.
@@ -150,31 +156,21 @@ def losing(counts: Counts, lost: int, share: float = 0.1) -> dict[str, Any]:
     spent = timed(events, COSTS) + losses * (LOST_CYCLES - COSTS.empty_poll)
     left = iter(losses)
     blocks = [[(*one, float(next(left))) for one in block] for block in in_blocks(events, spent)]
-    polls = {
-        "empty": counts.polls - counts.busy_polls - lost,
-        "partial": counts.busy_polls,
-        "full": 0,
-        "race_lost": lost,
-        "refill_failed": 0,
-    }
-    return lcore(blocks, counts, window(COSTS, counts) + lost * (LOST_CYCLES - COSTS.empty_poll), polls=polls)
+    found = lcore(blocks, counts, window(COSTS, counts) + lost * (LOST_CYCLES - COSTS.empty_poll))
+    found["polls"] |= {"empty": counts.polls - counts.busy_polls - lost, "race_lost": lost}
+    return found
 
 
 def test_lost_polls_are_no_empty_ones() -> None:
     """They cost what timed intervals show, belong to the loop, and leave the costs of empty polls and packets as they
     are."""
     counts, lost = Counts(), 500_000
-    found, alone = (
-        determined(classes(losing(counts, lost))),
-        determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts)))),
-    )
+    found, alone = determined(classes(losing(counts, lost))), determined(classed(counts))
     assert found.empty_poll_cycles == pytest.approx(COSTS.empty_poll, rel=1e-6)
     assert found.loop == pytest.approx(alone.loop + lost * LOST_CYCLES, rel=1e-6)
     assert found.packets.value == pytest.approx(alone.packets.value, rel=1e-6)
-    assert found.empty_poll.value == pytest.approx(
-        (counts.polls - counts.busy_polls - lost) * COSTS.empty_poll, rel=1e-6
-    )
-    add_up(found)
+    empties = counts.polls - counts.busy_polls - lost
+    assert found.empty_poll.value == pytest.approx(empties * COSTS.empty_poll, rel=1e-6)
 
 
 def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
@@ -188,13 +184,10 @@ def test_lost_polls_of_unknown_cost_make_the_tax_absent() -> None:
 @given(costs=TRUE_COSTS, seed=st.integers(0, 1000))
 def test_known_costs_are_recovered(costs: Costs, seed: int) -> None:
     counts = Counts()
-    away = 0.1 * window(
-        costs, counts
-    )  # outside the polling, so the polling is known well enough even with cheap busy polls
+    away = 0.1 * window(costs, counts)  # outside the polling, which is known well enough even with cheap busy polls
     interruptions = {"count": 9, "cycles": away}
-    found = determined(
-        classes(lcore(exact(costs, seed), counts, window(costs, counts) + away, interruptions=interruptions))
-    )
+    known = lcore(exact(costs, seed), counts, window(costs, counts) + away, interruptions=interruptions)
+    found = determined(classes(known))
     empty = (counts.polls - counts.busy_polls) * costs.empty_poll
     busy_polls = costs.busy_poll * counts.busy_polls + costs.packet * counts.packets
     near = 1e-6 * found.total
@@ -205,7 +198,6 @@ def test_known_costs_are_recovered(costs: Costs, seed: int) -> None:
     assert number(found.interaction).value == pytest.approx(costs.switch * counts.transitions, abs=near)
     assert found.packets.value == pytest.approx(busy_polls + costs.switch * counts.transitions, abs=near)
     assert abs(float(found.misfit)) < near
-    add_up(found)
 
 
 def autocorrelated(rng: np.random.Generator, count: int, size: float, memory: float) -> NDArray[np.float64]:
@@ -257,8 +249,6 @@ def test_intervals_cover_the_truth(monkeypatch: pytest.MonkeyPatch, memory: floa
     ]
     for inside in (empty, busy_polls):
         assert 0.88 <= np.mean(inside) <= 0.995
-    for run in runs:
-        add_up(run.found)
 
 
 def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,9 +261,7 @@ def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch
         cycles = timed(events, COSTS, autocorrelated(rng, len(events), 0.05, 0.998))
         shuffled = rng.permutation(len(events))
         errors = [
-            determined(
-                classes(lcore(in_blocks(events[order], cycles[order]), counts, window(COSTS, counts)))
-            ).empty_poll.error
+            determined(classed(counts, in_blocks(events[order], cycles[order]))).empty_poll.error
             for order in (np.arange(len(events)), shuffled)
         ]
         ratios.append(errors[0] / errors[1])
@@ -282,7 +270,7 @@ def test_a_cost_that_drifts_is_known_as_well_as_one_that_holds_still(monkeypatch
 
 def test_the_cost_of_an_empty_poll_holds_what_timed_intervals_have_in_common() -> None:
     counts = Counts()
-    found = determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts))))
+    found = determined(classed(counts))
     assert found.empty_poll.error == pytest.approx(TIMED_INTERVAL_ERROR * found.empty_poll.value, rel=1e-6)
     assert found.packets.error == found.empty_poll.error
 
@@ -291,14 +279,13 @@ def test_busy_polls_that_all_follow_an_empty_poll_are_not_separated_from_the_int
     events = runs_of_polls(np.random.default_rng(2), 3000)
     events[:, 2] = events[:, 1]
     counts = Counts(transitions=Counts().busy_polls)
-    found = determined(classes(lcore(in_blocks(events, timed(events, COSTS)), counts, window(COSTS, counts))))
+    found = determined(classed(counts, in_blocks(events, timed(events, COSTS))))
     for unknown in (found.useful, found.interaction):
         assert isinstance(unknown, str)
         assert "their interaction is not known" in unknown
     # The tax is known nevertheless, and so is the sum of busy polls and interaction.
     assert found.packets.value == pytest.approx(130.0 * counts.busy_polls + 40.0 * counts.packets, rel=1e-6)
     assert abs(float(found.misfit)) < 1e-6 * found.total
-    add_up(found)
 
 
 def test_noise_that_hides_the_interaction_is_a_reason_with_numbers() -> None:
@@ -308,7 +295,7 @@ def test_noise_that_hides_the_interaction_is_a_reason_with_numbers() -> None:
     quiet = events[:, 1] == 0
     cycles[quiet] = timed(events[quiet], COSTS)
     counts = Counts()
-    found = determined(classes(lcore(in_blocks(events, cycles), counts, window(COSTS, counts))))
+    found = determined(classed(counts, in_blocks(events, cycles)))
     assert isinstance(found.useful, str)
     assert "separated only to +-" in found.useful
     assert found.empty_poll.value == pytest.approx(10.0 * (counts.polls - counts.busy_polls), rel=1e-6)
@@ -345,16 +332,13 @@ def test_too_few_timed_intervals_are_a_reason(blocks: list[list[TimedInterval]],
     for unknown in (found.useful, found.misfit, found.interaction):
         assert isinstance(unknown, str)
         assert reason in unknown
-    add_up(found)
 
 
 def test_a_calibrated_cost_has_the_error_of_a_host_state_that_moves() -> None:
     counts = Counts(polls=1_400_000)
-    total = window(COSTS, counts)
-    found = determined(classes(lcore(few_timed_intervals(), counts, total, empty_poll_cycles=11.0)))
+    found = determined(classed(counts, few_timed_intervals(), empty_poll_cycles=11.0))
     assert found.empty_poll.value == 11.0 * 400_000
     assert found.empty_poll.error == pytest.approx(CALIBRATION_ERROR * 11.0 * 400_000)
-    add_up(found)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +351,7 @@ def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
 ) -> None:
     """Busy polls make later empty polls more expensive; the calibrated cost scatters by 1 %."""
     counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
-    found = determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated)))
+    found = determined(classed(counts, empty_poll_cycles=calibrated))
     empty = counts.polls - counts.busy_polls
     assert found.empty_poll.value == pytest.approx(10.0 * empty)
     assert found.empty_poll.error == pytest.approx(
@@ -379,7 +363,7 @@ def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
 def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> None:
     """The few quiet intervals of a busy window took 18 cycles per poll; 10 were calibrated and true (64 queues)."""
     counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
-    found = classes(lcore(exact(COSTS), counts, window(COSTS, counts), empty_poll_cycles=calibrated))
+    found = classed(counts, empty_poll_cycles=calibrated)
     assert "a longer window or a quieter machine would help" in reason(found)
 
 
@@ -388,33 +372,26 @@ def test_busy_polls_of_many_queues_may_leave_more_than_timed_intervals_show(queu
     """At 1000 queues and 10 % load, 7.0 % of the cycles were useful, but timed intervals gave 4.6 +-0.5 %."""
     counts = Counts(polls=10_000_000, busy_polls=1000, transitions=750, packets=7500)
     true = COSTS.of(counts.busy_polls, *counts[1:])
-    found = determined(classes(lcore(exact(COSTS), counts, window(COSTS, counts), queues=queues)))
+    found = determined(classed(counts, queues=queues))
     assert found.packets.value == pytest.approx(true, rel=1e-3)
     assert found.packets.error == pytest.approx(error * true, rel=0.02)
 
 
 def test_a_tax_that_is_not_known_is_absent() -> None:
-    counts = Counts(polls=100_000_000)
-    found = reason(classes(lcore(few_timed_intervals(), counts, window(COSTS, counts), empty_poll_cycles=10.0)))
+    found = reason(classed(Counts(polls=100_000_000), few_timed_intervals(), empty_poll_cycles=10.0))
     assert "known to 10 +-10 cycles only" in found
     assert "limit 1.9 %" in found
 
 
 def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
-    counts = Counts()
-    found = reason(classes(lcore(few_timed_intervals(), counts, window(COSTS, counts))))
+    found = reason(classed(Counts(), few_timed_intervals()))
     assert found == "no timed interval stayed empty, and arriving packets prevented the calibration of an empty poll"
 
 
 def test_so_few_empty_polls_that_their_cost_does_not_matter() -> None:
     counts = Counts(polls=1_000_100)
-    total = window(COSTS, counts)
-    found = determined(classes(lcore(few_timed_intervals(), counts, total)))
-    assert (
-        found.empty_poll.value - found.empty_poll.error <= 100 * 10.0 <= found.empty_poll.value + found.empty_poll.error
-    )
-    assert found.empty_poll.error < 0.002 * total
-    add_up(found)
+    found = determined(classed(counts, few_timed_intervals()))
+    assert abs(found.empty_poll.value - 100 * 10.0) <= found.empty_poll.error < 0.002 * found.total
 
 
 def test_a_mode_without_timed_intervals_is_a_reason() -> None:
@@ -441,13 +418,11 @@ def test_without_a_busy_poll_nothing_is_useful_and_nothing_is_estimated(
     assert found.misfit == 0
     assert found.empty_poll.error == 0
     assert found.empty_poll_cycles * polls == pytest.approx(found.empty_poll.value)
-    add_up(found)
 
 
 def test_a_window_without_a_poll_is_all_loop() -> None:
     found = determined(classes(lcore([[]] * 16, Counts(0, 0, 0, 0), 10**6)))
     assert found.empty_poll == found.packets == MeasuredCycles(0.0, 0.0)
-    add_up(found)
 
 
 @given(
@@ -463,13 +438,13 @@ def test_classes_always_add_up_to_the_window(size: float, seed: int, stretch: fl
     events = runs_of_polls(rng, 1500)
     cycles = timed(events, COSTS, autocorrelated(rng, len(events), size, 0.8).clip(0.01))
     counts = Counts()
-    total = stretch * window(COSTS, counts) + waited + locked
+    more = (stretch - 1) * window(COSTS, counts) + waited + locked
     lock = {"waits": 1, "cycles": locked}
-    found = classes(lcore(in_blocks(events, cycles), counts, total, waited_cycles=waited, lock=lock))
+    found = classed(counts, in_blocks(events, cycles), more, waited_cycles=waited, lock=lock)
     if isinstance(found, NoClasses):
         assert "known to" in found.reason or "exceed the window" in found.reason
         return
-    add_up(found)
+    determined(found)
     assert found.loop == LOOP + locked
     assert found.empty_poll.value == found.empty_poll_cycles * (counts.polls - counts.busy_polls)
     if isinstance(found.useful, MeasuredCycles):
@@ -482,11 +457,9 @@ def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
     counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
     away = 30_000_000.0  # outside the polling, which is thus known to less than 2 % of the window
-    known = lcore(blocks, counts, window(COSTS, counts) + away, interruptions={"count": 9, "cycles": away})
-    found = determined(classes(known))
+    found = determined(classed(counts, blocks, away, interruptions={"count": 9, "cycles": away}))
     assert found.packets.value < 0
     assert abs(found.packets.value) < found.packets.error
-    add_up(found)
 
 
 # 100 million cycles, of which packets take 2 %.
@@ -496,12 +469,11 @@ LIGHT = Counts(polls=10_000_000, busy_polls=4000, transitions=3000, packets=30_0
 def test_at_light_load_timed_intervals_are_preferred_to_the_remainder() -> None:
     """Unseen short interrupts take 0.5 % of the window, a quarter of what packets take, and belong to the loop."""
     true, interrupts = COSTS.of(LIGHT.busy_polls, *LIGHT[1:]), 0.005 * window(COSTS, LIGHT)
-    found = determined(classes(lcore(exact(COSTS), LIGHT, window(COSTS, LIGHT) + interrupts)))
+    found = determined(classed(LIGHT, more=interrupts))
     assert found.packets.value == pytest.approx(true, rel=1e-6)
     assert found.packets.error == pytest.approx(FIT_ERROR * true, rel=1e-3)
     assert found.loop == pytest.approx(LOOP + interrupts, rel=1e-3)
     assert found.misfit == pytest.approx(-interrupts, rel=1e-3), "the unexplained rest is reported"
-    add_up(found)
 
 
 def rarely_polled(seed: int) -> tuple[Classes | NoClasses, float]:
@@ -529,22 +501,19 @@ def test_rare_busy_polls_still_give_a_tax_near_1() -> None:
     for one, _ in given_:
         assert one.packets.error <= MOST_ERROR_SHARE * one.total
         assert one.empty_poll.error <= MOST_ERROR_SHARE * one.total
-        add_up(one)
 
 
 def test_at_light_load_timed_intervals_take_nothing_from_the_loop() -> None:
     """Timed intervals that exceed the remainder contradict the window; then the window counts."""
     short, away = 0.005 * window(COSTS, LIGHT), 0.1 * window(COSTS, LIGHT)
-    total = window(COSTS, LIGHT) - short + away
-    found = determined(classes(lcore(exact(COSTS), LIGHT, total, interruptions={"count": 9, "cycles": away})))
+    found = determined(classed(LIGHT, more=away - short, interruptions={"count": 9, "cycles": away}))
     assert found.loop == LOOP + away
     assert found.packets.value == pytest.approx(COSTS.of(LIGHT.busy_polls, *LIGHT[1:]) - short, rel=1e-6)
-    add_up(found)
 
 
 def test_a_window_that_is_much_too_short_is_a_reason_with_numbers() -> None:
     counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
-    found = reason(classes(lcore(exact(COSTS._replace(empty_poll=11.0)), counts, window(COSTS, counts))))
+    found = reason(classed(counts, exact(COSTS._replace(empty_poll=11.0))))
     assert "empty polls at 11 cycles" in found
     assert "exceed the window by 10.0 %" in found
 

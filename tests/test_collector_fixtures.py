@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check that each file of tool outputs gives the numbers of collectors/golden.tsv, or is refused clearly."""
+"""Check that each text of a tool gives the numbers stated for it in collectors/, or is refused clearly."""
 
+import io
+import json
+import re
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 from collector_samples import (
     FIXTURES,
     OWN,
     OWN_SAMPLES,
+    PARSERS,
     Golden,
     load_golden,
     needs_fixtures,
     read_file,
     read_golden,
+    reason,
     values,
 )
 
-from pollscope.collectors.parsing import ParseError
+from pollscope.collectors.parsing import Origin, ParseError
+from pollscope.collectors.sample import Reading
 
 Refusal = tuple[str, str, str]
 
@@ -93,3 +101,41 @@ def test_every_row_of_the_tables_has_a_file() -> None:
     names = [*files(), *(path.name for path in OWN_SAMPLES)]
     patterns = [one.pattern for one in GOLDEN] + [row[0] for row in REFUSED]
     assert not [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in names)]
+
+
+def forms() -> list[Any]:
+    """Return parser, label, text and outcome of each case of collectors/forms.cases, whose head explains their form."""
+    _, *blocks = re.split(r"^= ", (OWN / "forms.cases").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = []
+    for block in blocks:
+        head, *lines = block.splitlines()
+        source, _, title = head.partition(": ")
+        parser, _, label = source.partition(" ")
+        text = "".join(f"{line}\n" for line in lines if not line.startswith("> ")).removesuffix("\\\n")
+        outcome = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
+        found.append(pytest.param(parser, label, text, outcome, id=f"{parser}: {title}"))
+    return found
+
+
+@pytest.mark.parametrize(("parser", "label", "text", "outcome"), forms())
+def test_a_form_gives_its_numbers_or_is_refused(parser: str, label: str, text: str, outcome: Sequence[str]) -> None:
+    origin, readings, said = Origin("text", label=label), list[Reading](), list[str]()
+    try:
+        readings = list(PARSERS[parser](io.StringIO(text), origin))
+    except ParseError as error:
+        said.append(f"refused {error}")
+    if origin.problems.count:
+        said.append(f"left out {origin.problems.count}")
+    assert said == [line for line in outcome if line.startswith(("refused ", "left out "))]
+    for line in outcome[len(said) :]:
+        unit, _, wanted = line.removeprefix("only ").partition(" ")
+        if not wanted.startswith("{"):
+            metric, _, why = wanted.partition(": ")
+            assert reason(readings, unit, metric) == why
+            continue
+        numbers = json.loads(wanted)
+        assert {metric: values(readings, unit, metric) for metric in numbers} == numbers
+        if line.startswith("only "):
+            assert [(each.unit_path, [metric.name for metric in each.metrics]) for each in readings] == [
+                (unit, list(numbers))
+            ]

@@ -18,7 +18,7 @@ from pollscope.collectors.parsing import ParseError
 from pollscope.collectors.registry import create
 from pollscope.collectors.sources.qemu_vtd import QemuVtd
 
-# Recorded on the DUT of a vm-pair that forwarded 2000 packets per second.
+# Recorded on the DUT of a vm-pair that forwarded 2000 packets per second; the first events of the interval.
 SLICE_NS = "25754947"
 LINES = (OWN / f"qemu-vtd.{SLICE_NS}.txt").read_text()
 

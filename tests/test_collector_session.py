@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Test collectors at work: tools that behave, die, hang, print garbage or do not end; recordings and replay."""
 
-import contextlib
 import errno
 import itertools
-import json
 import os
 import signal
 import socket
@@ -12,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from collector_samples import ROOT, Parse
+from probed_program import running_program
 
 from pollscope.base.errors import HostError, UsageError
 from pollscope.base.names import COLLECTORS
@@ -312,41 +310,34 @@ class Stuck(Failing):
         yield "", b"/a=1\n"
 
 
-def test_a_snapshot_that_fails_or_hangs(tmp_path: Path, impatient: None) -> None:
-    session, samples = run([Failing(), Stuck(), KernelLoad()], tmp_path / "run", 1.5)
-    assert session.outcomes["failing"].status == Status.FAILED
-    assert "gave up after 3 failures" in session.outcomes["failing"].reason
-    assert session.outcomes["stuck"].status == Status.HUNG
-    assert session.outcomes["kernel-load"].status == Status.OK
+class Unstoppable(Failing):
+    name = "unstoppable"
+
+    def stop(self) -> CollectorOutcome:
+        super().stop()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Absent(Failing):
+    name = "absent"
+
+    def probe(self) -> ProbeResult:
+        return ProbeResult(False, "no such hardware")
+
+
+def test_collectors_that_fail_hang_are_absent_or_cannot_be_stopped_say_so(tmp_path: Path, impatient: None) -> None:
+    session, samples = run([Failing(), Stuck(), KernelLoad(), Unstoppable(), Absent()], tmp_path / "run", 1.5)
+    said = {name: (outcome.status, outcome.reason) for name, outcome in session.outcomes.items()}
+    gave_up = "gave up after 3 failures: [Errno 2] No such file or directory: '/nonexistent/file'"
+    assert said == {
+        "failing": (Status.FAILED, gave_up),
+        "stuck": (Status.HUNG, "a read has not returned for 0 s"),
+        "kernel-load": (Status.OK, ""),
+        "unstoppable": (Status.FAILED, "[Errno 28] No space left on device"),
+        "absent": (Status.ABSENT, "no such hardware"),
+    }
     times = times_ns(sample for sample in samples if sample.source == "kernel-load")
     assert max(times) - min(times) > 0.7e9, "it went on without the one that hangs"
-
-
-def test_a_collector_that_cannot_be_stopped_does_not_fail_the_others(tmp_path: Path) -> None:
-    class Unstoppable(Failing):
-        name = "unstoppable"
-
-        def stop(self) -> CollectorOutcome:
-            super().stop()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    session, _ = run([KernelLoad(), Unstoppable()], tmp_path / "run", 0.1)
-    assert session.outcomes["unstoppable"].status == Status.FAILED
-    assert "No space left on device" in session.outcomes["unstoppable"].reason
-    assert session.outcomes["kernel-load"].status == Status.OK
-
-
-def test_an_absent_collector_says_why(tmp_path: Path) -> None:
-    class Absent(Failing):
-        name = "absent"
-
-        def probe(self) -> ProbeResult:
-            return ProbeResult(False, "no such hardware")
-
-    session, samples = run([Absent()], tmp_path / "run", 0.02)
-    assert session.outcomes["absent"].status == Status.ABSENT
-    assert session.outcomes["absent"].reason == "no such hardware"
-    assert samples == []
 
 
 def test_a_recording_replays_with_its_values_and_its_pace(make_tool: MakeTool, tmp_path: Path) -> None:
@@ -389,48 +380,26 @@ def test_a_recording_of_another_format_is_refused(tmp_path: Path, head: str) -> 
         Recording.open(tmp_path / "x.raw")
 
 
-@pytest.fixture
-def telemetry(tmp_path: Path) -> Iterator[Path]:
-    """Run an application that answers like DPDK 22.11; `counts` lets it stop answering."""
-    folder = tmp_path / "dpdk" / "rte"
-    folder.mkdir(parents=True)
-    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    server.bind(str(folder / "dpdk_telemetry.v2"))
-    server.listen(8)
-    packets = itertools.count(1000, 1000)
+class Dpdk:
+    """Answer as DPDK 22.11 does; `ipackets` grows with each request."""
 
-    def answer(connection: socket.socket) -> None:
-        # a probe connects and leaves without a word
-        with connection, contextlib.suppress(OSError):
-            connection.send(json.dumps({"version": "DPDK 22.11.11", "pid": 1, "max_output_len": 16384}).encode())
-            while request := connection.recv(1024).decode():
-                command = request.partition(",")[0]
-                replies = {
-                    "/ethdev/list": [0],
-                    "/ethdev/stats": {"ipackets": next(packets), "imissed": 3, "q_ipackets": [0] * 16},
-                    "/ethdev/xstats": {"rx_q0_packets": 7},
-                }
-                connection.send(json.dumps({command: replies.get(command)}).encode())
+    def __init__(self) -> None:
+        self._packets = itertools.count(1000, 1000)
 
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            threading.Thread(target=answer, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield tmp_path
-    server.shutdown(socket.SHUT_RDWR)
-    server.close()
+    def reply(self, request: str) -> object:
+        return {
+            "/ethdev/list": [0],
+            "/ethdev/stats": {"ipackets": next(self._packets), "imissed": 3, "q_ipackets": [0] * 16},
+            "/ethdev/xstats": {"rx_q0_packets": 7},
+        }.get(request.partition(",")[0])
 
 
-def test_dpdk_telemetry(telemetry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RUNTIME_DIRECTORY", str(telemetry))
-    collector = DpdkTelemetry()
-    assert collector.probe().available
-    session, samples = run([collector], tmp_path / "run", 0.4)
+def test_dpdk_telemetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    with running_program(tmp_path, Dpdk()):
+        collector = DpdkTelemetry()
+        assert collector.probe().available
+        session, samples = run([collector], tmp_path / "run", 0.4)
     assert session.outcomes["dpdk-telemetry"].status == Status.OK
     received = [s.value for s in samples if (s.unit_path, s.metric) == ("port0", "ipackets")]
     assert received == sorted({value for value in received if isinstance(value, int)})

@@ -2,6 +2,7 @@
 """Check the undisturbed level on planted hosts: levels, dips, drifts, and no levels at all."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +27,6 @@ def _noise(chance: np.random.Generator) -> Values:
     return 1 + _NOISE * chance.standard_normal(_VALUES)
 
 
-def _no_levels(chance: np.random.Generator) -> Values:
-    return _noise(chance)
-
-
 def _levels(chance: np.random.Generator, ratio: float = 1.5, share: float = 0.5) -> Values:
     """Return two levels that stay for a few windows; the host is at the upper one for this share of the time."""
     upper = np.empty(_VALUES, bool)
@@ -37,14 +34,6 @@ def _levels(chance: np.random.Generator, ratio: float = 1.5, share: float = 0.5)
     for at in range(1, _VALUES):
         upper[at] = chance.random() < share if chance.random() < 0.6 else upper[at - 1]
     return _noise(chance) * np.where(upper, 1, 1 / ratio)
-
-
-def _mostly_disturbed(chance: np.random.Generator) -> Values:
-    return _levels(chance, share=0.4)
-
-
-def _close_levels(chance: np.random.Generator) -> Values:
-    return _levels(chance, ratio=1.08)
 
 
 def _dips(chance: np.random.Generator) -> Values:
@@ -60,13 +49,14 @@ def _near_dips(chance: np.random.Generator) -> Values:
 @pytest.mark.parametrize(
     ("planted", "most_bias", "least_coverage"),
     [
-        (_no_levels, 0.001, 0.9),
+        (_noise, 0.001, 0.9),
         (_levels, 0.002, 0.9),
-        (_mostly_disturbed, 0.02, 0.85),
-        (_close_levels, 0.004, 0.85),
+        (partial(_levels, share=0.4), 0.02, 0.85),
+        (partial(_levels, ratio=1.08), 0.004, 0.85),
         (_dips, 0.002, 0.85),
         (_near_dips, 0.008, 0.4),
     ],
+    ids=["no levels", "levels", "mostly disturbed", "close levels", "dips", "near dips"],
 )
 def test_the_upper_level_is_found(
     planted: Callable[[np.random.Generator], Values], most_bias: float, least_coverage: float

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PCIe, IOTLB and DDIO against published numbers."""
 
-from collections.abc import Callable
-
 import pytest
 
-from pollscope.base.errors import UsageError
 from pollscope.models.dma_caches import Iotlb, ddio_hits, ring_footprint_bytes
 from pollscope.models.pcie import Descriptors, PcieLink, forwarded_pps, received, sent
 
@@ -121,26 +118,3 @@ def test_many_queues_leave_the_ways() -> None:
     assert footprint == 128 << 20
     assert ddio_hits(footprint, 2, WAY_BYTES).high < 0.04
     assert ddio_hits(1, 2, WAY_BYTES).low == pytest.approx(1)
-
-
-BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "a generation": (lambda: PcieLink(6, 8), "PcieLink: generation: is 6, allowed are 1, 2, 3, 4, 5"),
-    "lanes": (lambda: PcieLink(3, 7), "PcieLink: lanes: is 7"),
-    "a payload": (lambda: PcieLink(3, 8, 100), "max_payload: is 100"),
-    "a boundary": (lambda: PcieLink(3, 8, completion_boundary=32), "completion_boundary: is 32"),
-    "no descriptor": (lambda: Descriptors(fetched=0), "fetched: is 0"),
-    "no packet": (lambda: received(PcieLink(3, 8), 0), "packet: is 0"),
-    "no entry": (lambda: Iotlb(0, 4096, 330.0), "entries: is 0"),
-    "no walk": (lambda: Iotlb(64, 4096, 0.0), "walk_ns: is 0"),
-    "no working set": (lambda: Iotlb(64, 4096, 1.0).miss_share(0.0), "working_set_bytes: is 0"),
-    "no way": (lambda: ddio_hits(1.0, 0, 1.0), "ways: is 0"),
-    "no frame": (lambda: ring_footprint_bytes(1, 1, 0), "frame_bytes: is 0"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_parameters_that_no_machine_has_are_refused_by_name(name: str) -> None:
-    ask, said = BAD[name]
-    with pytest.raises(UsageError) as refused:
-        ask()
-    assert said in str(refused.value)

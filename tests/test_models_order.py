@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from reordering import reordering
 
-from pollscope.base.errors import UsageError
 from pollscope.models import order
 from pollscope.models.order import OneQueue, reordered_share, saturated_exponential
 from pollscope.models.simulate import Service
@@ -63,11 +62,3 @@ def _after_flows(seed: int) -> np.random.Generator:
     random = np.random.Generator(np.random.PCG64(seed))
     random.integers(5, size=300)
     return random
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"cores": 0}, {"load": 0.0}, {"load": 1.2}, {"load": float("nan")}, {"burst": 0}, {"flows": -1}]
-)
-def test_an_invalid_system_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match=f"OneQueue: {next(iter(wrong))}"):
-        OneQueue(**{"cores": 2, "service": EXPONENTIAL, **wrong})  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 """Check that every spec of specs/good.txt loads and every one of specs/bad.txt fails with the message above it."""
 
 import re
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from shipped_specs import EXPERIMENTS, shipped
 from pollscope.analysis.claims.model import Claim, load_claims
 from pollscope.base.errors import UsageError
 from pollscope.spec import Overrides, SpecError, find_specs, load_file, load_text
+from pollscope.spec.advice import advice, offered_load
+from pollscope.spec.model import LOADS, Parameters, Spec
 
 CHECKOUT = Path(__file__).parent.parent
 HEAD = "# five lines, as in a file\nformat: 1\nname: x\nrow: S-F5\ntitle: t\n"
@@ -62,17 +65,13 @@ def test_bad_specs_say_where_and_what(tmp_path: Path, message: str, text: str) -
     assert all("\n" not in line for line in lines)
 
 
-@pytest.mark.parametrize("index", range(len(blocks_of_the_document())))
-def test_examples_of_the_document_load(index: int) -> None:
-    block = blocks_of_the_document()[index]
-    loaded = load_text(block, "docs/reference-spec.md")
-    if loaded.spec.quick is not None:
-        load_text(block, "docs/reference-spec.md", Overrides(quick=True))
+@pytest.mark.parametrize("block", blocks_of_the_document(), ids=count())
+def test_examples_of_the_document_load(tmp_path: Path, block: str) -> None:
+    (tmp_path / "x.yaml").write_text(block)
+    load_both(tmp_path / "x.yaml")
 
 
 def test_the_reference_explains_every_key() -> None:
-    from pollscope.spec.model import LOADS, Parameters, Spec
-
     reference = max(blocks_of_the_document(), key=len)
     keys = [info.alias or name for model in (Spec, Parameters) for name, info in model.model_fields.items()]
     missing = [key for key in keys if not re.search(rf"\b{key}\b", reference)]
@@ -167,10 +166,7 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
             "collectors={rotate: [pcm, pcm-iio, pcm-memory, pcm-pcie, pcm-power, perf-uncore]}",
             "collectors: 6 rotate over 5 repeats: perf-uncore may never run",
         ),
-        (
-            "row=S-F55",
-            "no claim is known of S-F55, so the run has none of it; did you mean S-F5 or S-F5w?",
-        ),
+        ("row=S-F55", "no claim is known of S-F55, so the run has none of it; did you mean S-F5 or S-F5w?"),
         ("rows=[S-F5, H-F3q]", "known of H-F3q, so the run has none of it; did you mean H-F3"),
         ("row=Q-SWEEP", "known of Q-SWEEP, so the run has none of it"),
         ("show=[{x: queues, y: rx_pps, at: {burst: 16}}]", "show[0].at.burst: no level is 16, so this figure"),
@@ -183,8 +179,6 @@ def test_any_spec_has_a_quick_form_that_says_what_it_leaves_out() -> None:
     ],
 )
 def test_a_probable_slip_is_reported(change: str, sentence: str) -> None:
-    from pollscope.spec.advice import advice
-
     two = "factors.queues=[1, 4]"
     (said,) = advice(load_text(OWN, "own.yaml", Overrides(settings=(two, change))).spec)
     assert sentence in said
@@ -205,8 +199,6 @@ def test_a_probable_slip_is_reported(change: str, sentence: str) -> None:
     ],
 )
 def test_levels_that_are_there_are_no_slip(change: str) -> None:
-    from pollscope.spec.advice import advice
-
     settings = ("factors.queues=[1, 4]", *change.split("\n"))
     text = OWN.replace("load_pps: 2 Mpps", "frame: 64 B") if "load_of_max" in change else OWN
     assert advice(load_text(text, "own.yaml", Overrides(settings=settings)).spec) == []
@@ -221,9 +213,7 @@ def test_levels_that_are_there_are_no_slip(change: str) -> None:
     ],
 )
 def test_the_load_is_described_in_words(change: str, text: str) -> None:
-    from pollscope.spec import advice
-
-    assert advice.offered_load(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec) == text
+    assert offered_load(load_text(OWN, "own.yaml", Overrides(settings=(change,))).spec) == text
 
 
 def test_names_and_rows_are_found_in_any_case() -> None:

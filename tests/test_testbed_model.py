@@ -38,34 +38,46 @@ COSTS: dict[str, Any] = {
     "path_ns": cost(500),
     "generator_pps": cost(60e6),
 }
-RINGS = {
-    "dispatch_ns": cost(10),
-    "empty_ring_poll_ns": cost(5),
-    "ring_busy_poll_ns": cost(15),
-    "ring_ns": cost(20),
-    "ring_packet_ns": cost(2),
-}
+RINGS = {"dispatch_ns": 10, "empty_ring_poll_ns": 5, "ring_busy_poll_ns": 15, "ring_ns": 20, "ring_packet_ns": 2}
 FILE: dict[str, Any] = {
     "kind": "model",
     "tsc_hz": 2_000_000_000,
     "workloads": {"io": COSTS},
     "holds_for": {"frame": 64},
 }
-SPEC = """\
+
+
+def costing(**costs: Any) -> dict[str, Any]:
+    """Return FILE with these costs besides COSTS: values, or whole entries."""
+    own = {name: each if isinstance(each, dict) else cost(each) for name, each in costs.items()}
+    return {**FILE, "workloads": {"io": {**COSTS, **own}}}
+
+
+def spec_of(parameters: str, *factors: str) -> str:
+    return f"""\
 format: 1
 name: modelled
 row: S-F9
 title: t
 testbeds: [model]
-parameters: {workload: io, load_pps: 1 Mpps, arrivals: poisson}
-factors:
-  queues: [1, 8, 64]
-trial: {warmup: 1 ms, window: 20 ms, drain: 0 ms}
-repeats: {count: 3}
+parameters: {{workload: io, {parameters}}}
+factors: {{{", ".join(factors)}}}
+trial: {{warmup: 1 ms, window: 20 ms, drain: 0 ms}}
+repeats: {{count: 3}}
 """
 
 
+SPEC = spec_of("load_pps: 1 Mpps, arrivals: poisson", "queues: [1, 8, 64]")
 THEORY = " predicted by cyclic polling (Takagi)"
+
+
+def _pass_for_measured(folder: Path) -> Path:
+    """Return the folder of a run whose trials no longer say that they were modelled."""
+    lines = (folder / "trials.jsonl").read_text().replace('"modelled":true', '"modelled":false')
+    # A node counts lost reservations, without which a mean busy poll is not known.
+    (folder / "trials.jsonl").write_text(re.sub(r'"race_lost":\{[^}]*\}', '"race_lost":0', lines))
+    (folder / "results.parquet").unlink()
+    return folder
 
 
 class ModelCli(Cli):
@@ -83,6 +95,14 @@ class ModelCli(Cli):
         run = self.only_run()
         assert_complete(run)
         return pd.read_parquet(run.path / "results.parquet")
+
+    def calibrated(self, spec: str, **costs: Any) -> dict[str, Any]:
+        """Return the file that `calibrate` writes of a run on the model whose trials pass for measured ones."""
+        self.table(spec=spec, file=costing(**costs))
+        done = self("calibrate", _pass_for_measured(self.run_folders()[0]), "--out", "again.yaml")
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = YAML(typ="safe").load((self.folder / "again.yaml").read_text())
+        return found
 
 
 @pytest.fixture
@@ -187,9 +207,7 @@ def test_a_row_that_the_costs_come_from_is_consistent_by_construction(cli: Model
 
 
 def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "generator_receives: false").replace(
-        "queues: [1, 8, 64]", "queues: [1]\n  load_of_max: [0 %, 50 %, 100 %]"
-    )
+    spec = spec_of("generator_receives: false", "queues: [1]", "load_of_max: [0 %, 50 %, 100 %]")
     table = cli.table(spec=spec)
     rates = table[table["kind"] == "measure"].groupby("factor.load_of_max")["metric.rx_pps"].mean()
     most_pps = 32 / (40 + 32 * 20) * 1e9
@@ -200,7 +218,7 @@ def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
     """A core takes bursts of 32 in 40 + 32 x 20 ns, 47.06 Mpps; just below that its queue may fill for a while."""
-    spec = SPEC.replace("load_pps: 1 Mpps, ", "load_of_max: 50 %, ").replace("queues: [1, 8, 64]", "queues: [1]")
+    spec = spec_of("load_of_max: 50 %, arrivals: poisson", "queues: [1]")
     search = "maximum: {method: mlrsearch, repeats: 1, loss_ratios: [0.5 %], width: 5 %, duration_sum: 60 ms}\n"
     table = cli.table(spec=spec + search)
     (found,) = [each for each in read_run(cli.run_folders()[0]).trials if each["kind"] == "maximum"]
@@ -208,18 +226,6 @@ def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
     assert found["search"]["goals"][0]["throughput_pps"] == pytest.approx(46e6, rel=0.06)
     measured = table[table["kind"] == "measure"]["metric.offered_pps"]
     assert measured.mean() == pytest.approx(found["search"]["goals"][0]["throughput_pps"] / 2, rel=0.02)
-
-
-@pytest.mark.thorough
-def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "organisation: [scale-out, scale-up]").replace(
-        "{workload: io,", "{workload: io, cores: 4, dispatchers: 4, queues: 4,"
-    )
-    table = cli.table("parameters.load_pps=40 Mpps", spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
-    latency = table.groupby("factor.organisation")["metric.latency_mean_ns"].mean()
-    assert latency["scale-out"] > 500
-    assert latency["scale-up"] != latency["scale-out"]
-    assert table["metric.ring_full_share"].notna().all()
 
 
 def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
@@ -299,25 +305,13 @@ def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: Model
         ({"workloads": {}}, "workloads"),
         ({"workloads": {"chess": COSTS}}, "chess is not a workload"),
         ({"holds_for": {"colour": 1}}, "colour is not a parameter of a spec"),
-        ({"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": -1, **GIVEN}}}}, "workloads.io.busy_poll_ns.value"),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "guessed", "source": "x"}}}},
-            "busy_poll_ns.origin",
-        ),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "stated"}}}},
-            "workloads.io.busy_poll_ns: is missing",
-        ),
-        ({"workloads": {"io": {**COSTS, "busy_poll_ns": GIVEN}}}, "needs either `value` or `by_queues`"),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "interval": [2, 1]}}}},
-            "begins with its lower end",
-        ),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "intervals": {"1": [1, 2]}}}}},
-            "interval goes with",
-        ),
-        ({"workloads": {"io": {**COSTS, "empty_poll_ns": cost(0)}}}, "empty_poll_ns is 0"),
+        (costing(busy_poll_ns={"value": -1, **GIVEN}), "workloads.io.busy_poll_ns.value"),
+        (costing(busy_poll_ns={"value": 1, "origin": "guessed", "source": "x"}), "busy_poll_ns.origin"),
+        (costing(busy_poll_ns={"value": 1, "origin": "stated"}), "workloads.io.busy_poll_ns: is missing"),
+        (costing(busy_poll_ns=GIVEN), "needs either `value` or `by_queues`"),
+        (costing(busy_poll_ns={**cost(1), "interval": [2, 1]}), "begins with its lower end"),
+        (costing(busy_poll_ns={**cost(1), "intervals": {"1": [1, 2]}}), "interval goes with"),
+        (costing(empty_poll_ns=0), "empty_poll_ns is 0"),
         ({"workloads": {"io": {"empty_poll_ns": cost(1), "busy_poll_ns": cost(1)}}}, "workloads.io: is missing"),
         ({"colour": "red"}, "colour: unknown key"),
     ],
@@ -379,15 +373,8 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
 
 def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
     """A model run that passes for a measured one: the costs that went in come out."""
-    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1, 64]\n  load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]").replace(
-        "load_pps: 1 Mpps, ", ""
-    )
-    cli.table(spec=spec)
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    spec = spec_of("arrivals: poisson", "queues: [1, 64]", "load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]")
+    costs = cli.calibrated(spec)["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8, 64: 4}, rel=1e-3)
     for queues in (1, 64):
         assert costs["busy_poll_ns"]["by_queues"][queues] == pytest.approx(40, rel=0.05)
@@ -405,18 +392,9 @@ def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("organisation", ["corec", "locked"])
 def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "cores: [1, 2]\n  load_pps: [0, 1 Mpps, 30 Mpps]")
-    spec = spec.replace("load_pps: 1 Mpps, ", f"queues: 1, organisation: {organisation}, generator_receives: false, ")
-    shared = {"shared_packet_ns": cost(25), "shared_empty_poll_ns": cost(90)}
-    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **shared}}})
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    # A node counts lost reservations, without which a mean busy poll is not known.
-    changed = re.sub(r'"race_lost":\{[^}]*\}', '"race_lost":0', (folder / "trials.jsonl").read_text())
-    (folder / "trials.jsonl").write_text(changed)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    given = f"queues: 1, organisation: {organisation}, generator_receives: false, arrivals: poisson"
+    spec = spec_of(given, "cores: [1, 2]", "load_pps: [0, 1 Mpps, 30 Mpps]")
+    costs = cli.calibrated(spec, shared_packet_ns=25, shared_empty_poll_ns=90)["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["shared_packet_ns"]["by_queues"] == pytest.approx({1: 25}, rel=0.06)
     assert ("shared_empty_poll_ns" in costs) == (organisation == "locked")
@@ -426,15 +404,10 @@ def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str
 
 @pytest.mark.thorough
 def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  LOADS")
-    spec = spec.replace("LOADS", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]").replace("load_pps: 1 Mpps, ", "")
+    factors = "dispatchers: [0, 1]", "organisation: [scale-out, scale-up]", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]"
+    spec = spec_of("arrivals: poisson", *factors)
     spec += "constraints: [{drop: organisation == 'scale-up' and dispatchers == 0, reason: no ring}]\n"
-    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    file = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())
+    file = cli.calibrated(spec, **RINGS)
     costs = file["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["empty_ring_poll_ns"]["by_queues"] == pytest.approx({1: 5}, rel=1e-3)
@@ -450,33 +423,18 @@ def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
 
 @pytest.mark.thorough
 def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
-    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
+    cli.table(spec=SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]"), file=costing(**RINGS))
+    done = cli("calibrate", _pass_for_measured(cli.run_folders()[0]), "--out", "again.yaml")
     assert done.returncode == 2
     assert "costs of a ring need trials of cores that poll for themselves" in done.stderr
 
 
 @pytest.mark.thorough
 def test_hiccups_are_not_taken_for_the_cost_of_packets(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1]\n  load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]").replace(
-        "load_pps: 1 Mpps, ", "hiccup_probability: 1 %, hiccup_delay: 1 us, "
-    )
-    cli.table(spec=spec)
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    given = "hiccup_probability: 1 %, hiccup_delay: 1 us, arrivals: poisson"
+    spec = spec_of(given, "queues: [1]", "load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]")
+    costs = cli.calibrated(spec)["workloads"]["io"]
     assert costs["packet_ns"]["by_queues"][1] == pytest.approx(20, rel=0.1)
-
-
-def _pass_for_measured(folder: Path) -> None:
-    lines = (folder / "trials.jsonl").read_text().replace('"modelled":true', '"modelled":false')
-    (folder / "trials.jsonl").write_text(lines)
-    (folder / "results.parquet").unlink()
 
 
 @pytest.mark.one_in(2)
@@ -492,13 +450,10 @@ def test_costs_of_unlike_cores_are_not_put_together(
 ) -> None:
     folder = shutil.copytree(ran[0].run_folders()[0], cli.folder / "run")
     lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
-    lines[0]["params"] |= change
-    if "organisation" in change:
-        for line in lines:
-            line["params"] |= change
+    for line in lines if "organisation" in change else lines[:1]:
+        line["params"] |= change
     (folder / "trials.jsonl").write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "here.yaml")
+    done = cli("calibrate", _pass_for_measured(folder), "--out", "here.yaml")
     assert done.returncode == 2
     assert said in done.stderr
 
@@ -546,12 +501,12 @@ def test_a_model_is_no_source_of_costs(ran: tuple[ModelCli, pd.DataFrame]) -> No
     assert "was modelled: costs of a model come from what was measured" in done.stderr
 
 
-QWAIT: dict[str, Any] = {**COSTS, "qwait_ns": cost(50), "notice_ns": cost(5), "per_ready_ns": cost(2)}
-QWAIT_SPEC = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
+QWAIT = {"qwait_ns": 50, "notice_ns": 5, "per_ready_ns": 2}
+NOTIFIED = "notification: qwait, burst: 1, arrivals: poisson"
 
 
 def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
-    table = cli.table(spec=QWAIT_SPEC, file={**FILE, "workloads": {"io": QWAIT}})
+    table = cli.table(spec=spec_of(f"load_pps: 1 Mpps, {NOTIFIED}", "queues: [1, 8, 64]"), file=costing(**QWAIT))
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
     # A core with 110 ns per packet at 1 Mpps is busy for 11 %: M/D/1 waits 6.8 ns on average.
     for queues in (1, 8, 64):
@@ -563,20 +518,11 @@ def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
 
 
 @pytest.mark.thorough
-def test_packets_waiting_in_filling_queues_do_not_count_as_taken(cli: ModelCli) -> None:
-    """Rings hold far more packets than arrive in the window."""
-    spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
-    table = cli.table(
-        spec=spec.replace("queues: [1, 8, 64]", "queues: [64]"), file={**FILE, "workloads": {"io": QWAIT}}
-    )
-    assert table["metric.rx_pps"].mean() == pytest.approx(1e9 / 110, rel=0.02)
-
-
-@pytest.mark.thorough
 def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
-    spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": QWAIT}})
+    """Rings hold far more packets than arrive in the window: those that wait in them do not count as taken."""
+    given = "saturate: true, feed: wire, rx_desc: 4096, notification: qwait, burst: 1"
+    spec = spec_of(given, "queues: [64]", "ready_set: [hierarchical, linear]")
+    table = cli.table(spec=spec, file=costing(**QWAIT))
     rate = table.groupby("factor.ready_set")["metric.rx_pps"].mean()
     assert rate["hierarchical"] == pytest.approx(1e9 / 110, rel=0.02)
     assert rate["linear"] == pytest.approx(1e9 / (110 + 64 * 2), rel=0.02)
@@ -585,9 +531,8 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: ModelCli) -> None:
     """13 hot queues give bursts, 51 cold ones a packet in 5 % of the polls; by hand from the costs."""
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, generator_receives: false")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  shape: [PC, NC]").replace("warmup: 1", "warmup: 3")
-    table = cli.table("parameters.concentrated_queues=13", spec=spec)
+    given = "saturate: true, feed: wire, generator_receives: false, concentrated_queues: 13"
+    table = cli.table("trial.warmup=3 ms", spec=spec_of(given, "queues: [64]", "shape: [PC, NC]"))
     arrive = -math.log(0.95)
     turn_ns = 13 * (40 + 32 * 20) + 51 * (0.05 * 40 + arrive * 20 + 0.95 * 4)
     for shape in ("PC", "NC"):
@@ -622,10 +567,9 @@ def test_hot_queues_that_the_generator_cannot_fill_are_left_out() -> None:
 @pytest.mark.thorough
 def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: ModelCli) -> None:
     """At almost no load a packet waits until the first of two cores comes by: on average a third of a sweep."""
-    spec = SPEC.replace("load_pps: 1 Mpps,", "load_pps: 50 kpps, cores: 2,").replace(
-        "queues: [1, 8, 64]", "queues: [64]\n  organisation: [scale-out, locked]"
-    )
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "shared_empty_poll_ns": cost(40)}}})
+    given = "load_pps: 50 kpps, cores: 2, arrivals: poisson"
+    spec = spec_of(given, "queues: [64]", "organisation: [scale-out, locked]")
+    table = cli.table(spec=spec, file=costing(shared_empty_poll_ns=40))
     mean = table.groupby("factor.organisation")["metric.latency_sent_mean_ns"].mean() - 560
     assert 64 * 40 / 4 < mean["locked"] < 64 * 40 / 2
     assert mean["scale-out"] < 32 * 8 / 2 * 1.2
@@ -634,28 +578,15 @@ def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: Mode
 
 @pytest.mark.thorough
 def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
-    spec = QWAIT_SPEC.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**QWAIT, "wake_up_ns": cost(500)}}})
+    spec = spec_of(f"load_pps: 20 kpps, {NOTIFIED}", "queues: [8]", "idle: [pause, sleep]")
+    table = cli.table(spec=spec, file=costing(**QWAIT, wake_up_ns=500))
     mean = table.groupby("factor.idle")["metric.latency_sent_mean_ns"].mean()
     assert mean["sleep"] - mean["pause"] == pytest.approx(500, abs=5)
 
 
-@pytest.mark.thorough
-def test_instructions_are_those_of_the_parts_of_a_core_s_time(cli: ModelCli) -> None:
-    known = {"useful_ipc": cost(1.5), "polling_ipc": cost(2.6)}
-    table = cli.table(file={**FILE, "workloads": {"io": {**COSTS, **known}}})
-    useful = table["metric.useful_share"]
-    assert table["metric.ipc"].to_list() == pytest.approx((2.6 - 1.1 * useful).to_list())
-    assert table["metric.ipc_useful"].to_list() == pytest.approx([1.5] * 9)
-    assert table["metric.ipc_polling"].to_list() == pytest.approx([2.6] * 9)
-    assert table["metric.llc_loads_per_s"].isna().all()
-    assert table["modelled"].all()
-
-
 def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: ModelCli) -> None:
-    spec = SPEC.replace("load_pps: 1 Mpps, ", "").replace("queues: [1, 8, 64]", "load_pps: [200 kpps, 1 Mpps]")
     table = cli.table(
-        spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(0), "sent_ns": cost(2500)}}}
+        spec=spec_of("arrivals: poisson", "load_pps: [200 kpps, 1 Mpps]"), file=costing(turn_ns=0, sent_ns=2500)
     )
     for load, sent, unsent in ((2e5, 2e5, 0.0), (1e6, 4e5, 0.6)):
         rows = table[table["factor.load_pps"] == load]
@@ -666,25 +597,20 @@ def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: Mo
 @pytest.mark.thorough
 def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> None:
     """n packets take 200 + 100 n ns, in which n are due: 2 at 5 Mpps, 8 at 8 Mpps, 32 from 9.4 Mpps on."""
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
-        "queues: [1, 8, 64]", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]"
-    )
-    fast = {**COSTS, "busy_poll_ns": cost(1), "packet_ns": cost(1), "turn_ns": cost(200), "sent_ns": cost(100)}
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": fast}})
+    spec = spec_of("arrivals: constant", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]")
+    table = cli.table(spec=spec, file=costing(busy_poll_ns=1, packet_ns=1, turn_ns=200, sent_ns=100))
     found = table.groupby("factor.load_pps")[["metric.burst_mean", "metric.rx_pps"]].mean()
     assert found["metric.burst_mean"].to_list() == pytest.approx([2, 8, 32], rel=0.05)
     assert found["metric.rx_pps"].to_list() == pytest.approx([5e6, 8e6, 32e9 / 3400], rel=0.01)
-    alone = cli.testbed({**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(200)}}})
-    assert (
-        "turn_ns and sent_ns are known together or not at all" in cli("plan", cli.spec(SPEC), "--testbed", alone).stderr
-    )
+    alone = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(costing(turn_ns=200)))
+    assert "turn_ns and sent_ns are known together or not at all" in alone.stderr
 
 
 @pytest.mark.thorough
 def test_no_line_is_drawn_from_a_generator_s_rate_to_one_queue(cli: ModelCli) -> None:
     """The rate falls in a step as soon as traffic goes to a second queue; plan and run say so."""
     takes = {"by_queues": {"1": 1e9 / 9e5, "64": 1e9 / 4e5}, **GIVEN}
-    file = {**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(0), "sent_ns": takes}}}
+    file = costing(turn_ns=0, sent_ns=takes)
     table = cli.table(spec=SPEC, file=file)
     sent = table.groupby("factor.queues")["metric.rx_pps"].mean()
     assert sent.to_list() == pytest.approx([9e5, 4e5, 4e5], rel=0.05)
@@ -699,22 +625,18 @@ def test_a_generator_s_rate_to_several_queues_lies_between_known_ones() -> None:
     assert [rate.at(queues) for queues in (1, 2, 4, 8)] == pytest.approx([56e6, 30e6, 25e6, 20e6])
 
 
-ACTIVITY = {
-    "useful_ipc": cost(1.5),
-    "polling_ipc": cost(2.6),
-    "issue_width": cost(8),
-    "corunner_ipc": cost(2),
-    "static_power_w": cost(0.162),
-    "power_w_per_ipc": cost(0.3223),
-    "halted_power_w": cost(0.3),
-}
+ACTIVITY = {"useful_ipc": 1.5, "polling_ipc": 2.6, "issue_width": 8, "corunner_ipc": 2}
+ACTIVITY |= {"static_power_w": 0.162, "power_w_per_ipc": 0.3223, "halted_power_w": 0.3}
 
 
 def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: ModelCli) -> None:
-    spec = SPEC.replace("parameters: {", "parameters: {corunner: matmul, ")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [8]\n  corunner_place: [smt-sibling, other-core]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **ACTIVITY}}})
+    given = "corunner: matmul, load_pps: 1 Mpps, arrivals: poisson"
+    spec = spec_of(given, "queues: [8]", "corunner_place: [smt-sibling, other-core]")
+    table = cli.table(spec=spec, file=costing(**ACTIVITY))
     ipc = 2.6 - 1.1 * table["metric.useful_share"]
+    assert table["metric.ipc"].to_list() == pytest.approx(ipc.to_list())
+    assert (table["metric.ipc_useful"] == 1.5).all() and (table["metric.ipc_polling"] == 2.6).all()
+    assert table["metric.llc_loads_per_s"].isna().all()
     left = (1 - ipc / 8).where(table["factor.corunner_place"] == "smt-sibling", 1.0)
     assert table["metric.corunner_ipc"].to_list() == pytest.approx((2 * left).to_list())
     assert table["metric.ipc_with_corunner"].to_list() == pytest.approx((ipc + 2 * left).to_list())
@@ -725,9 +647,8 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
 @pytest.mark.thorough
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     """Without traffic a core in C1 has only its static power, a halted one more (section V-D: 16.2 %)."""
-    spec = QWAIT_SPEC.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
-    file = {**FILE, "workloads": {"io": {**QWAIT, **ACTIVITY, "wake_up_ns": cost(500)}}}
-    table = cli.table(spec=spec, file=file)
+    spec = spec_of(f"load_pps: 0 pps, {NOTIFIED}", "queues: [8]", "idle: [pause, sleep]")
+    table = cli.table(spec=spec, file=costing(**QWAIT, **ACTIVITY, wake_up_ns=500))
     assert (table["metric.ipc"] == 0).all(), "a core that waits executes nothing"
     drawn = table.groupby("factor.idle")["metric.package_power_w"].mean()
     spinning = 0.162 + 0.3223 * 2.6
@@ -765,7 +686,7 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
     ],
 )
 def test_points_beyond_the_model_of_notified_cores_are_left_out(change: dict[str, Any], reason: str) -> None:
-    costs = Costs.model_validate(QWAIT if change else COSTS, strict=False)
+    costs = Costs.model_validate(costing(**(QWAIT if change else {}))["workloads"]["io"], strict=False)
     given = {"notification": "qwait", "workload": "io", "burst": 1, "load_pps": 1e6, **change}
     assert reason in str(points.refusal(Parameters.model_validate(given, strict=False), costs, 2e9))
 
@@ -773,26 +694,26 @@ def test_points_beyond_the_model_of_notified_cores_are_left_out(change: dict[str
 def test_hyperplanes_file_has_the_parameters_of_its_chip() -> None:
     machine, costs = chip(), YAML(typ="safe").load(CHECKOUT / "configs/platforms/model-hyperplane.yaml")["workloads"]
     assert set(costs) == set(TASKS)
+    spun = (1 - machine["power_static"]) / machine["ipc_poll"]
+    expected = {
+        "qwait_ns": machine.qwait_ns,
+        "notice_ns": machine.cycles_ns("lookup_cycles"),
+        "per_ready_ns": machine["per_ready_ns"],
+        "wake_up_ns": machine["wake_up_ns"],
+        "useful_ipc": machine["ipc_task"],
+        "polling_ipc": machine["ipc_poll"],
+        "static_power_w": machine["power_static"],
+        "power_w_per_ipc": spun,
+        "halted_power_w": machine["power_halted"],
+    }
     for task, found in costs.items():
         known = Costs.model_validate(found, strict=False)
-        assert known.qwait_ns is not None
-        assert known.notice_ns is not None
-        assert known.per_ready_ns is not None
+        values = {name: getattr(known, name).value for name in expected}
+        assert values == pytest.approx(expected, rel=1e-3)
         for queues in (1, 512, 1000):
             assert known.empty_poll_ns.at(queues) == pytest.approx(machine.poll_ns(queues), rel=1e-3)
             assert known.packet_ns.at(queues) == pytest.approx(machine.task_ns(task, queues))
-        assert known.qwait_ns.value == machine.qwait_ns
-        assert known.notice_ns.value == machine.cycles_ns("lookup_cycles")
-        assert known.per_ready_ns.value == machine["per_ready_ns"]
-        assert known.wake_up_ns is not None
-        assert known.useful_ipc is not None
-        assert known.polling_ipc is not None
-        assert known.shared_empty_poll_ns is not None
-        assert known.wake_up_ns.value == machine["wake_up_ns"]
-        assert (known.useful_ipc.value, known.polling_ipc.value) == (machine["ipc_task"], machine["ipc_poll"])
-        watts = [cost and cost.value for cost in (known.static_power_w, known.power_w_per_ipc, known.halted_power_w)]
-        spun = (1 - machine["power_static"]) / machine["ipc_poll"]
-        assert watts == pytest.approx([machine["power_static"], spun, machine["power_halted"]], rel=1e-3)
         for queues in (200, 400, 1000):
             shared_ns = machine.poll_ns(queues) * machine["shared_poll_factor"]
+            assert known.shared_empty_poll_ns is not None
             assert known.shared_empty_poll_ns.at(queues) == pytest.approx(shared_ns, rel=1e-3)

@@ -75,6 +75,11 @@ class Origin:
     def refuse(self, line: int, what: str, remedy: str = "") -> ParseError:
         return ParseError(what, self.at(line), remedy)
 
+    def refuse_failure(self, line: int, text: str) -> None:
+        """Raise ParseError if the line is a tool's failure message."""
+        if failure := recognise_failure(text):
+            raise self.refuse(line, *failure)
+
     def leave_out(self, line: int, what: str) -> None:
         self.problems.add(f"{self.at(line)}: {what}")
 

@@ -13,6 +13,10 @@ from pollscope.base.units import human, human_number
 from pollscope.collectors.interface import Status
 from pollscope.collectors.window import LcoreCounts, Plausibility, PlausibilityFinding, Series, WindowSeries
 
+# Of one rule: verdict, text, and the numbers behind it.
+Finding = tuple[Plausibility, str, dict[str, float]]
+Findings = Iterator[Finding]
+
 _BUSY_BYTES = 1e6  # a NIC above 1 MB/s carries more than keep-alives
 # Timer ticks and perf's own interrupts change the IPC of a spinning core by a few per cent at most; windows that do
 # not end together (collectors' intervals) add the same amount again.
@@ -29,10 +33,10 @@ _EVENT = re.compile(r"(?:cpu(?:_core)?/)?(instructions|cycles)(?::[a-zA-Z]+|/[a-
 
 def judge(window: WindowSeries) -> list[PlausibilityFinding]:
     """Return all findings of all rules on a window."""
-    return [finding for rule in _RULES for finding in rule(window)]
+    return [PlausibilityFinding(name, *found) for name, rule in _RULES.items() for found in rule(window)]
 
 
-def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _nic_against_iio(window: WindowSeries) -> Findings:
     """Check that DMA writes cover the bytes that the NIC received and did not drop.
 
     Use the NIC's own part of a stack if it is known.
@@ -46,23 +50,16 @@ def _nic_against_iio(window: WindowSeries) -> Iterator[PlausibilityFinding]:
     writer = "the IIO stacks" if own is None else "its part of an IIO stack"
     text = f"the NIC received {nic / 1e6:.1f} MB/s, {writer} wrote {iio / 1e6:.1f} MB/s"
     if iio == 0:
-        yield PlausibilityFinding(
-            "nic_iio",
-            Plausibility.IMPOSSIBLE,
-            f"{text}: no stack carries the NIC's traffic; is the PMU in use?",
-            numbers,
-        )
+        yield Plausibility.IMPOSSIBLE, f"{text}: no stack carries the NIC's traffic; is the PMU in use?", numbers
     elif iio < 0.9 * nic:
         # a tenth: pcm-iio counts each event for a part of the interval only
         verdict = Plausibility.SUSPICIOUS if dropped or iio > 0.5 * nic else Plausibility.IMPOSSIBLE
-        yield PlausibilityFinding(
-            "nic_iio", verdict, f"{text}, less than received ({dropped:.0f} packets/s dropped)", numbers
-        )
+        yield verdict, f"{text}, less than received ({dropped:.0f} packets/s dropped)", numbers
     else:
-        yield PlausibilityFinding("nic_iio", Plausibility.OK, text, numbers)
+        yield Plausibility.OK, text, numbers
 
 
-def _nic_against_dram(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _nic_against_dram(window: WindowSeries) -> Findings:
     """Compare received bytes with DRAM writes when DDIO is off; with DDIO on, bytes may stay in the LLC."""
     nic, dram = window.rate("nic.rx_bytes"), window.rate("dram_write")
     off = [
@@ -74,37 +71,40 @@ def _nic_against_dram(window: WindowSeries) -> Iterator[PlausibilityFinding]:
         return
     verdict = Plausibility.OK if dram >= 0.8 * nic else Plausibility.SUSPICIOUS
     text = f"DDIO is off, the NIC received {nic / 1e6:.1f} MB/s, DRAM was written with {dram / 1e6:.1f} MB/s"
-    yield PlausibilityFinding("ddio_dram", verdict, text, {"nic_rx_bytes_per_s": nic, "dram_write_bytes_per_s": dram})
+    yield verdict, text, {"nic_rx_bytes_per_s": nic, "dram_write_bytes_per_s": dram}
 
 
-def _lookups(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _lookups(window: WindowSeries) -> Findings:
     """Compare lookups with hits and misses; sequential reads of the counters explain less than a factor of 2."""
     for source, path, series in window.units("iotlb_lookups", "iotlb_misses"):
         lookups, misses = (one.total for one in series)
         if misses > lookups:
             verdict = Plausibility.IMPOSSIBLE if misses > 2 * lookups else Plausibility.SUSPICIOUS
             text = f"{source} {path}: {misses:.0f} IOTLB misses in {lookups:.0f} lookups"
-            yield PlausibilityFinding("iotlb", verdict, text, {"misses": misses, "lookups": lookups})
+            yield verdict, text, {"misses": misses, "lookups": lookups}
+
+
+def _iotlb_parts(window: WindowSeries) -> Findings:
     for source, path, series in window.units("iotlb_lookups", "iotlb_hits", "iotlb_misses"):
-        yield from _parts("iotlb_sum", f"{source} {path}: IOTLB", *(one.total for one in series))
+        yield from _parts(f"{source} {path}: IOTLB", *(one.total for one in series))
 
 
-def _llc(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _llc(window: WindowSeries) -> Findings:
     for event in ("pcirdcur", "itom", "itomcachenear", "rfo"):
         for source, path, series in window.units(event, f"{event}_hit", f"{event}_miss"):
-            yield from _parts("llc_sum", f"{source} {path}: {event}", *(one.total for one in series))
+            yield from _parts(f"{source} {path}: {event}", *(one.total for one in series))
 
 
-def _parts(rule: str, what: str, whole: float, hits: float, misses: float) -> Iterator[PlausibilityFinding]:
+def _parts(what: str, whole: float, hits: float, misses: float) -> Findings:
     if whole <= 0:
         return
     off = abs(hits + misses - whole) / whole
     verdict = Plausibility.OK if off <= 0.1 else Plausibility.SUSPICIOUS if off <= 1 else Plausibility.IMPOSSIBLE
     text = f"{what}: {hits:.0f} hits + {misses:.0f} misses against {whole:.0f} in all ({off:.0%} off)"
-    yield PlausibilityFinding(rule, verdict, text, {"whole": whole, "hits": hits, "misses": misses})
+    yield verdict, text, {"whole": whole, "hits": hits, "misses": misses}
 
 
-def _partial_writes(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _partial_writes(window: WindowSeries) -> Findings:
     """Judge more partial writes than lines written as a wrapped counter (2e9 at idle was seen)."""
     for source, path, (partial, written) in window.units("partial_writes", "dram_write"):
         lines = written.total / 64
@@ -112,12 +112,10 @@ def _partial_writes(window: WindowSeries) -> Iterator[PlausibilityFinding]:
             text = (
                 f"{source} {path}: {human_number(partial.total)} partial writes in {human_number(lines)} written lines"
             )
-            yield PlausibilityFinding(
-                "partial_writes", Plausibility.IMPOSSIBLE, text, {"partial": partial.total, "lines": lines}
-            )
+            yield Plausibility.IMPOSSIBLE, text, {"partial": partial.total, "lines": lines}
 
 
-def _channels(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _channels(window: WindowSeries) -> Findings:
     """Check that the tool's socket total is the sum of its channels; otherwise columns were mixed up."""
     for metric in ("dram_read", "dram_write"):
         for source, path, (total,) in window.units(metric):
@@ -133,49 +131,43 @@ def _channels(window: WindowSeries) -> Iterator[PlausibilityFinding]:
             if off > 0.02:
                 amounts = [human(amount, "B/s", 4) for amount in (summed, total.total)]
                 text = f"{source} {path} {metric}: channels {amounts[0]}, socket {amounts[1]} ({off:.0%} off)"
-                yield PlausibilityFinding(
-                    "channel_sum", Plausibility.SUSPICIOUS, text, {"channels": summed, "socket": total.total}
-                )
+                yield Plausibility.SUSPICIOUS, text, {"channels": summed, "socket": total.total}
 
 
-def _wrapped(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _wrapped(window: WindowSeries) -> Findings:
     """Distrust a window with values of 2^47 and above, which the parser has made absent."""
     for (source, path, metric), series in window.series.items():
         if series.wrapped:
             text = f"{source} {path} {metric}: {series.wrapped} wrapped values beside {series.count} good ones"
-            yield PlausibilityFinding(
-                "wrapped", Plausibility.IMPOSSIBLE, text, {"wrapped": series.wrapped, "good": series.count}
-            )
+            yield Plausibility.IMPOSSIBLE, text, {"wrapped": series.wrapped, "good": series.count}
 
 
-def _backwards(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _backwards(window: WindowSeries) -> Findings:
     for (source, path, metric), series in window.series.items():
         # powercap energy wraps by design at energy_range
         if series.backwards and not metric.endswith("energy"):
             text = f"{source} {path} {metric} went backwards {series.backwards} times: reset or wrapped meanwhile"
-            yield PlausibilityFinding("backwards", Plausibility.SUSPICIOUS, text, {"times": series.backwards})
+            yield Plausibility.SUSPICIOUS, text, {"times": series.backwards}
 
 
-def _multiplexed(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _multiplexed(window: WindowSeries) -> Findings:
     """Warn if an event was counted less than nine tenths of the time: the kernel extrapolates the rest."""
     for (source, path, metric), series in window.series.items():
         if metric.endswith(".running_share") and series.count and series.lowest < 0.9:
             event = metric.removesuffix(".running_share")
             text = f"{source} {path} {event} was on a counter {series.lowest:.0%} of the time"
-            yield PlausibilityFinding("multiplexed", Plausibility.SUSPICIOUS, text, {"share": series.lowest})
+            yield Plausibility.SUSPICIOUS, text, {"share": series.lowest}
 
 
-def _instructions(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _instructions(window: WindowSeries) -> Findings:
     """Report more than 8 instructions per cycle: no processor retires so many."""
     for source, path, (instructions, cycles) in window.units("instructions", "cycles"):
         if cycles.total and instructions.total / cycles.total > 8:
             ipc = instructions.total / cycles.total
-            yield PlausibilityFinding(
-                "ipc", Plausibility.IMPOSSIBLE, f"{source} {path}: {ipc:.1f} instructions per cycle", {"ipc": ipc}
-            )
+            yield Plausibility.IMPOSSIBLE, f"{source} {path}: {ipc:.1f} instructions per cycle", {"ipc": ipc}
 
 
-def _zeros(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _zeros(window: WindowSeries) -> Findings:
     """Judge a counting tool that gives only zeros while a NIC is busy: it counts nothing."""
     nic = window.rate("nic.rx_bytes")
     if nic is None or nic < _BUSY_BYTES:
@@ -184,25 +176,23 @@ def _zeros(window: WindowSeries) -> Iterator[PlausibilityFinding]:
         values = [one for (s, _, _), one in window.series.items() if s == source and one.count]
         if values and not any(one.total for one in values):
             text = f"{source}: all {len(values)} series are zero while the NIC receives {nic / 1e6:.1f} MB/s"
-            yield PlausibilityFinding(
-                "zeros", Plausibility.IMPOSSIBLE, text, {"series": len(values), "nic_rx_bytes_per_s": nic}
-            )
+            yield Plausibility.IMPOSSIBLE, text, {"series": len(values), "nic_rx_bytes_per_s": nic}
 
 
 def _owns_uncore(collector: str) -> bool:
     return collector in COLLECTORS and bool(load(COLLECTORS, collector).owns_uncore)
 
 
-def _owners(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _owners(window: WindowSeries) -> Findings:
     """Warn if several collectors that program uncore PMUs ran at once: they overwrite each other."""
     there = [each.collector for each in window.outcomes if each.status is not Status.ABSENT]
     owners = sorted(filter(_owns_uncore, there))
     if len(owners) > 1:
         text = f"{' and '.join(owners)} ran at once and may have programmed the same counters: run one at a time"
-        yield PlausibilityFinding("pmu_in_use", Plausibility.SUSPICIOUS, text, {"owners": len(owners)})
+        yield Plausibility.SUSPICIOUS, text, {"owners": len(owners)}
 
 
-def _node_against_host(window: WindowSeries) -> Iterator[PlausibilityFinding]:
+def _node_against_host(window: WindowSeries) -> Findings:
     """Compare the IPC of each DUT lcore, as the node counted it, with that of other collectors for the same CPU.
 
     The node counts its own thread in user mode; perf, pcm and turbostat count all that runs on the CPU, in kernel mode
@@ -234,7 +224,7 @@ def _ipc(found: dict[str, Series]) -> float | None:
     return gauge.total / gauge.count if gauge else None
 
 
-def _judge_ipc(counts: LcoreCounts, source: str, ipc: float, found: dict[str, Series]) -> PlausibilityFinding:
+def _judge_ipc(counts: LcoreCounts, source: str, ipc: float, found: dict[str, Series]) -> Finding:
     own = counts.instructions / counts.cycles
     numbers = {"lcore": float(counts.lcore), "node_ipc": own, f"{source}_ipc": ipc}
     where = f"lcore {counts.lcore} (CPU {counts.cpu})"
@@ -247,26 +237,25 @@ def _judge_ipc(counts: LcoreCounts, source: str, ipc: float, found: dict[str, Se
             f"; {human_number(per_s)} instructions/s of one thread exceed the {human_number(all_of_cpu)} of its CPU: "
             "is the PMU in use?"
         )
-        return PlausibilityFinding("node_ipc", Plausibility.IMPOSSIBLE, text, numbers)
+        return Plausibility.IMPOSSIBLE, text, numbers
     if abs(own - ipc) > _AGREES_WITHIN * max(own, ipc):
-        return PlausibilityFinding(
-            "node_ipc", Plausibility.SUSPICIOUS, f"{text}: something else ran on this CPU", numbers
-        )
-    return PlausibilityFinding("node_ipc", Plausibility.OK, text, numbers)
+        return Plausibility.SUSPICIOUS, f"{text}: something else ran on this CPU", numbers
+    return Plausibility.OK, text, numbers
 
 
-_RULES: tuple[Callable[[WindowSeries], Iterator[PlausibilityFinding]], ...] = (
-    _nic_against_iio,
-    _nic_against_dram,
-    _lookups,
-    _llc,
-    _partial_writes,
-    _channels,
-    _wrapped,
-    _backwards,
-    _multiplexed,
-    _instructions,
-    _node_against_host,
-    _zeros,
-    _owners,
-)
+_RULES: dict[str, Callable[[WindowSeries], Findings]] = {
+    "nic_iio": _nic_against_iio,
+    "ddio_dram": _nic_against_dram,
+    "iotlb": _lookups,
+    "iotlb_sum": _iotlb_parts,
+    "llc_sum": _llc,
+    "partial_writes": _partial_writes,
+    "channel_sum": _channels,
+    "wrapped": _wrapped,
+    "backwards": _backwards,
+    "multiplexed": _multiplexed,
+    "ipc": _instructions,
+    "node_ipc": _node_against_host,
+    "zeros": _zeros,
+    "pmu_in_use": _owners,
+}

@@ -90,15 +90,9 @@ class PollingCollector(Collector):
             self.release()
         self._recorder.close()
         outcome = CollectorOutcome(
-            self.name,
-            Status.OK,
-            "",
-            self._cpu_ns or None,
-            self._started_ns,
-            time.monotonic_ns(),
-            self._recorder.path,
-            self._problems,
+            self.name, Status.OK, "", self._cpu_ns or None, self._started_ns, time.monotonic_ns()
         )
+        outcome.raw, outcome.problems = self._recorder.path, self._problems
         if hung:
             outcome.status, outcome.reason = Status.HUNG, f"a read has not returned for {_PATIENCE_S:.0f} s"
         elif self._failure and (empty or self._failure.startswith("gave up")):

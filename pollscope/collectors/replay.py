@@ -62,15 +62,8 @@ class Replay(Collector):
         self._over.set()
         self._thread.join(_PATIENCE_S)
         self._recorder.close()
-        return CollectorOutcome(
-            self.name,
-            Status.OK,
-            f"replayed from {self._path}",
-            None,
-            self._started_ns,
-            time.monotonic_ns(),
-            self._recorder.path,
-        )
+        said, now_ns = f"replayed from {self._path}", time.monotonic_ns()
+        return CollectorOutcome(self.name, Status.OK, said, None, self._started_ns, now_ns, self._recorder.path)
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
         return self._replayed.parse_recording(recording, problems)

@@ -119,10 +119,8 @@ def _last_words(*said: Path) -> str:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 8192))
             lines += [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    for line in lines:
-        failure = recognise_failure(line)
-        if failure:
-            return f": {failure[0]} ({failure[1]})"
+    if failure := next(filter(None, map(recognise_failure, lines)), None):
+        return f": {failure[0]} ({failure[1]})"
     return f": {lines[-1][:120]}" if lines else ""
 
 

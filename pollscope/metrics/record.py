@@ -563,27 +563,19 @@ def _probed_classes(lcore: Part) -> ProbedClasses:
     blocks = probe["blocks"].table()
     if blocks.shape[1] != len(COLUMNS):
         raise UsageError(f"is not a list of blocks with {len(COLUMNS)} numbers each", probe["blocks"].path)
-    stamp = probe["callback_cycles"].numbers_of("value", "error")
-    numbers = probe.numbers_of("tx_callback_cycles", "max_burst", "queues", "loaded_queues")
     rate: float | None
     try:
         rate = probe["rx_pps"].number()
     except NotMeasured:
         rate = None
-    return _known(
-        probed_classes(
-            ProbedThread(
-                blocks,
-                positive(probe["tsc_hz"]),
-                SampledValue(stamp["value"], stamp["error"]),
-                numbers["tx_callback_cycles"],
-                numbers["max_burst"],
-                numbers["queues"],
-                numbers["loaded_queues"],
-                rate,
-            )
-        )
+    thread = ProbedThread(
+        blocks,
+        positive(probe["tsc_hz"]),
+        SampledValue(**probe["callback_cycles"].numbers_of("value", "error")),
+        **probe.numbers_of("tx_callback_cycles", "max_burst", "queues", "loaded_queues"),
+        rx_pps=rate,
     )
+    return _known(probed_classes(thread))
 
 
 def _classes_by_probe(lcore: Part) -> Classes:

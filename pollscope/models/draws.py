@@ -25,7 +25,6 @@ class Draws(NamedTuple):
         long_ns: the long one, drawn with long_probability.
         long_probability: share of long services.
         hiccup_probability: that a packet is held up.
-        poll_hiccup_probability: that a poll is, with packets or without.
         hiccup_ns: how long; drawn with equal probability.
         random_hiccups: exponential with that mean.
     """
@@ -37,7 +36,6 @@ class Draws(NamedTuple):
     long_ns: float
     long_probability: float
     hiccup_probability: float
-    poll_hiccup_probability: float
     hiccup_ns: NDArray[np.float64]
     random_hiccups: bool
 
@@ -95,28 +93,6 @@ def next_gap_ns(random: np.random.Generator, draws: Draws) -> float:
 
 
 @compiled
-def hiccup_length_ns(random: np.random.Generator, draws: Draws) -> float:
-    """Draw the length of a hiccup."""
-    length_ns = float(draws.hiccup_ns[int(random.random() * draws.hiccup_ns.size)])
-    return random.standard_exponential() * length_ns if draws.random_hiccups else length_ns
-
-
-@compiled
-def polls_to_hiccup(random: np.random.Generator, draws: Draws) -> float:
-    """Draw the number of polls up to and including the first one with a hiccup (geometric distribution)."""
-    polls = np.ceil(random.standard_exponential() / -np.log1p(-draws.poll_hiccup_probability))
-    return max(1.0, float(polls))
-
-
-@compiled
-def poll_hiccup_ns(random: np.random.Generator, draws: Draws) -> float:
-    """Return the length of this poll's hiccup; 0 where it has none."""
-    if draws.poll_hiccup_probability > 0 and random.random() < draws.poll_hiccup_probability:
-        return hiccup_length_ns(random, draws)
-    return 0.0
-
-
-@compiled
 def next_service_ns(random: np.random.Generator, draws: Draws) -> float:
     """Draw the service time of a packet, with its hiccup if it has one."""
     service_ns = draws.service_ns
@@ -125,5 +101,6 @@ def next_service_ns(random: np.random.Generator, draws: Draws) -> float:
     elif draws.service_kind == TWO_LENGTHS and random.random() < draws.long_probability:
         service_ns = draws.long_ns
     if draws.hiccup_probability > 0 and random.random() < draws.hiccup_probability:
-        service_ns += hiccup_length_ns(random, draws)
+        length_ns = draws.hiccup_ns[int(random.random() * draws.hiccup_ns.size)]
+        service_ns += random.standard_exponential() * length_ns if draws.random_hiccups else length_ns
     return service_ns

@@ -5,7 +5,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -136,12 +138,12 @@ def peak_pps(machine: Chip, task: str, shape: Shape, queues: int, how: Notificat
     return 1e9 / (task_ns + machine.qwait_ns + (packets * machine["per_ready_ns"] if software else 0.0))
 
 
-def light(machine: Chip, task: str, queues: int, how: Notification, seed: int = 1) -> Outcome:
+def light(machine: Chip, task: str, queues: int, how: Notification) -> Outcome:
     """Simulate the time in the system of one core below 1 % load."""
     task_ns = machine.task_ns(task, 1)
     rate_pps = _ZERO_LOAD * 1e9 / task_ns
     system = _system(machine, task_ns, rate_pps, 1, queues, how, 1, None)
-    return simulate(system, PACKETS / rate_pps * 1e9, 10 * queues * machine.poll_ns(queues), seed, PARTS)
+    return simulate(system, PACKETS / rate_pps * 1e9, 10 * queues * machine.poll_ns(queues), parts=PARTS)
 
 
 def _system(
@@ -157,18 +159,9 @@ def _system(
     """Return the model of cores in groups that share the queues; spinning cores of a group share heads."""
     arrivals, service = Arrivals(rate_pps), Service(task_ns)
     if how != "spin":
+        system = QwaitCores(arrivals, service, cores, queues, groups, weights, qwait_ns=machine.qwait_ns)
         wake_up_ns = machine["wake_up_ns"] if how == "c1" else 0.0
-        return QwaitCores(
-            arrivals,
-            service,
-            cores,
-            queues,
-            groups,
-            weights,
-            qwait_ns=machine.qwait_ns,
-            notice_ns=machine.cycles_ns("lookup_cycles"),
-            wake_up_ns=wake_up_ns,
-        )
+        return replace(system, notice_ns=machine.cycles_ns("lookup_cycles"), wake_up_ns=wake_up_ns)
     shared = groups < cores
     poll_ns = machine.poll_ns(queues // groups) * (machine["shared_poll_factor"] if shared else 1.0)
     return PollingCores(arrivals, service, cores, queues, weights, shared=shared, burst=1, empty_poll_ns=poll_ns)
@@ -206,7 +199,7 @@ class Multicore:
         each = MULTICORE_QUEUES // CORES
         return tuple(1.0 if queue % each < hot // CORES else _BACKGROUND for queue in range(MULTICORE_QUEUES))
 
-    def tail(self, how: Notification, groups: int, rate_pps: float, seed: int = 1) -> list[float]:
+    def tail(self, how: Notification, groups: int, rate_pps: float) -> list[float]:
         """Return 99th percentiles of independent simulations, in ns."""
         # All groups are alike, so one is simulated.
         cores, queues = CORES // groups, MULTICORE_QUEUES // groups
@@ -215,7 +208,7 @@ class Multicore:
         each_pps = rate_pps / groups
         system = _system(self.machine, self.task_ns, each_pps, cores, queues, how, 1, weights)
         window_ns = PACKETS / each_pps * 1e9
-        found = [simulate(system, window_ns, window_ns / 10, PARTS * seed + part, 1, 1) for part in range(PARTS)]
+        found = [simulate(system, window_ns, window_ns / 10, PARTS + part, 1, 1) for part in range(PARTS)]
         return [float(each.times.percentile(99)) for each in found]
 
 
@@ -263,13 +256,9 @@ def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
 
 
 def _throughput(machine: Chip) -> float:
-    ratios = [
-        peak_pps(machine, task, shape, queues, "qwait") / peak_pps(machine, task, shape, queues, "spin")
-        for task in TASKS
-        for shape in SHAPES
-        for queues in QUEUES
-    ]
-    return sum(ratios) / len(ratios)
+    return fmean(
+        peak_pps(machine, *each, "qwait") / peak_pps(machine, *each, "spin") for each in product(TASKS, SHAPES, QUEUES)
+    )
 
 
 @cache
@@ -285,15 +274,10 @@ def _zero_load(machine: Chip, task: str, queues: int, how: Notification) -> tupl
 
 
 def _zero_load_ratio(machine: Chip, place: int) -> float:
-    by_task = [
-        sum(
-            _zero_load(machine, task, queues, "spin")[place] / _zero_load(machine, task, queues, "qwait")[place]
-            for queues in QUEUES
-        )
-        / len(QUEUES)
-        for task in TASKS
-    ]
-    return sum(by_task) / len(by_task)
+    return fmean(
+        _zero_load(machine, *each, "spin")[place] / _zero_load(machine, *each, "qwait")[place]
+        for each in product(TASKS, QUEUES)
+    )
 
 
 def _crossover(machine: Chip, how: Notification) -> float:
@@ -309,8 +293,7 @@ def _tail_us(machine: Chip, how: Notification) -> float:
 
 
 def _one_queue(machine: Chip) -> float:
-    ratios = [_zero_load(machine, task, 1, "qwait")[0] / _zero_load(machine, task, 1, "spin")[0] for task in TASKS]
-    return max(ratios)
+    return max(_zero_load(machine, task, 1, "qwait")[0] / _zero_load(machine, task, 1, "spin")[0] for task in TASKS)
 
 
 def _least_improvement(machine: Chip) -> Estimate:
@@ -337,11 +320,10 @@ def _tails(machine: Chip, load: float, above: Notification, below: Notification)
 
 
 def _software(machine: Chip, shape: Shape) -> float:
-    ratios = [
+    return min(
         peak_pps(machine, task, shape, 1000, "qwait", software=True) / peak_pps(machine, task, shape, 1000, "qwait")
         for task in TASKS
-    ]
-    return min(ratios)
+    )
 
 
 def _change(machine: Chip, shape: Shape, first: int, last: int) -> float:
@@ -395,18 +377,10 @@ def judged(machine: Chip, rows: Sequence[str] | None = None) -> list[dict[str, o
 
 
 def _judged(statement: Statement, machine: Chip) -> dict[str, object]:
-    found = statement.of(machine)
-    verdict = statement.verdict(found)
-    allowed = {"from": statement.low, "to": statement.high}
-    numbers = {"chip": found.value, "low": found.low, "high": found.high}
-    lever = {} if statement.comes_out(found) else {"lever": statement.lever, "is": machine[statement.lever]}
-    would = {"would_do": statement.needed(machine)} if lever else {}
-    return {
-        "row": statement.row,
-        "statement": statement.text,
-        **allowed,
-        **numbers,
-        "verdict": verdict,
-        **lever,
-        **would,
-    }
+    found, lever = statement.of(machine), statement.lever
+    row: dict[str, object] = {"row": statement.row, "statement": statement.text}
+    row |= {"from": statement.low, "to": statement.high, "chip": found.value, "low": found.low, "high": found.high}
+    row["verdict"] = statement.verdict(found)
+    if not statement.comes_out(found):
+        row |= {"lever": lever, "is": machine[lever], "would_do": statement.needed(machine)}
+    return row

@@ -21,8 +21,7 @@ class CyclicQueues:
         rate_pps: arrivals at all of them together.
         service_ns: mean service of a packet.
         service_squared_ns2: mean of its square.
-        switch_ns: mean switch-over time between two queues, the cost of a poll.
-        switch_variance_ns2: its variance.
+        switch_ns: switch-over time between two queues, the cost of a poll.
 
     Raises:
         UsageError: a value is negative or no number, E[S^2] is below E[S]^2, or the utilisation is 1 or more.
@@ -33,7 +32,6 @@ class CyclicQueues:
     service_ns: Positive
     service_squared_ns2: NotNegative
     switch_ns: Positive
-    switch_variance_ns2: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         at_least("CyclicQueues", self.service_ns**2 * (1 - 1e-12), service_squared_ns2=self.service_squared_ns2)
@@ -54,20 +52,10 @@ class CyclicQueues:
         return self.rate_pps / NS_PER_S * self.service_squared_ns2
 
     @property
-    def _switch_excess_ns(self) -> float:
-        return self.switch_variance_ns2 / (2 * self.switch_ns)
-
-    @property
-    def exhaustive_wait_ns(self) -> float:
-        """Return the mean wait if a queue is served until it is empty."""
-        moves_ns = self.switch_ns * (self.queues - self.utilisation)
-        return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - self.utilisation))
-
-    @property
     def gated_wait_ns(self) -> float:
         """Return the mean wait if a poll serves the packets that were there at its start (unlimited burst)."""
         moves_ns = self.switch_ns * (self.queues + self.utilisation)
-        return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - self.utilisation))
+        return (self._backlog_ns + moves_ns) / (2 * (1 - self.utilisation))
 
     @property
     def limited_wait_ns(self) -> float:
@@ -78,8 +66,8 @@ class CyclicQueues:
         """
         rate_per_ns = self.rate_pps / NS_PER_S
         load = stable("limited_wait_ns", self.utilisation + rate_per_ns * self.switch_ns)
-        moves_ns = self.switch_ns * (self.queues + self.utilisation) + rate_per_ns * self.switch_variance_ns2
-        return self._switch_excess_ns + (self._backlog_ns + moves_ns) / (2 * (1 - load))
+        moves_ns = self.switch_ns * (self.queues + self.utilisation)
+        return (self._backlog_ns + moves_ns) / (2 * (1 - load))
 
 
 @checked

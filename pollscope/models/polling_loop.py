@@ -16,25 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollscope.models.compiled import compiled
-from pollscope.models.draws import (
-    Draws,
-    Recorded,
-    hiccup_length_ns,
-    next_gap_ns,
-    next_service_ns,
-    poll_hiccup_ns,
-    polls_to_hiccup,
-    record,
-)
+from pollscope.models.draws import Draws, Recorded, next_gap_ns, next_service_ns, record
 
-# Ten years: beyond every simulation, and the number of polls until then fits its integer.
-_NEVER_NS = 3e17
 # Next event of a core.
-FINDS, IS_STRUCK, HANDS_ON, PUBLISHES = range(4)
+FINDS, HANDS_ON, PUBLISHES = range(3)
 # Columns of `events`, one row per core.
 PARTIAL, FULL, TAKEN, SENT, RING_FULL, MISSED, ARRIVED = range(7)
-# Columns of `spent_ns`, one row per core: in empty polls, waiting for a ring, in hiccups of empty polls.
-IDLE, WAITS, STRUCK = range(3)
+# Columns of `spent_ns`, one row per core: in empty polls, waiting for a ring.
+IDLE, WAITS = range(2)
 
 
 class Layout(NamedTuple):
@@ -112,7 +101,7 @@ class Counts(NamedTuple):
 
     Attributes:
         events: numbers, columns PARTIAL to ARRIVED; the last two of the RX queues as a whole, in row 0.
-        spent_ns: times, columns IDLE to STRUCK.
+        spent_ns: times, columns IDLE and WAITS.
     """
 
     events: NDArray[np.int64]
@@ -131,7 +120,7 @@ def _inside(window: Window, now_ns: float) -> bool:
 
 
 @compiled
-def _scan(random: np.random.Generator, layout: Layout, draws: Draws, state: State, core: int, now_ns: float) -> None:
+def _scan(layout: Layout, state: State, core: int, now_ns: float) -> None:
     """Let a core begin to poll: determine the first poll that will find a packet."""
     state.scan_ns[core], state.phase[core] = now_ns, FINDS
     state.next_ns[core] = np.inf
@@ -142,11 +131,6 @@ def _scan(random: np.random.Generator, layout: Layout, draws: Draws, state: Stat
             state.ahead[core] = ahead
             state.next_ns[core] = now_ns + ahead * layout.empty_ns[core]
             break
-    if draws.poll_hiccup_probability > 0 and layout.ring[core] < 0:
-        struck = polls_to_hiccup(random, draws)
-        struck_ns = now_ns + struck * layout.empty_ns[core]
-        if struck_ns <= min(state.next_ns[core], _NEVER_NS):
-            state.ahead[core], state.next_ns[core], state.phase[core] = struck, struck_ns, IS_STRUCK
 
 
 @compiled
@@ -154,7 +138,7 @@ def _notice(layout: Layout, state: State, core: int, queue: int, now_ns: float) 
     """Let a packet arrive at a queue that a core may be scanning: its scan may end earlier."""
     steps = queue - layout.first[core]
     number = layout.number[core]
-    if state.phase[core] > IS_STRUCK or steps < 0 or steps % layout.step[core]:
+    if state.phase[core] != FINDS or steps < 0 or steps % layout.step[core]:
         return
     place = steps // layout.step[core]
     if place >= number:
@@ -164,7 +148,7 @@ def _notice(layout: Layout, state: State, core: int, queue: int, now_ns: float) 
     ahead = done + (place - state.turn[core] - done) % number
     found_ns = state.scan_ns[core] + ahead * empty_ns
     if found_ns < state.next_ns[core]:
-        state.ahead[core], state.next_ns[core], state.phase[core] = ahead, found_ns, FINDS
+        state.ahead[core], state.next_ns[core] = ahead, found_ns
 
 
 @compiled
@@ -198,23 +182,17 @@ def _arrive(
 
 
 @compiled
-def _scanned(layout: Layout, state: State, window: Window, counts: Counts, core: int) -> None:
-    """Count a core's empty polls of a scan, and advance it to the queue of the poll that ends the scan."""
-    _spend(counts, window, core, IDLE, state.scan_ns[core], state.next_ns[core])
-    state.turn[core] = (state.turn[core] + state.ahead[core]) % layout.number[core]
-
-
-@compiled
 def _busy_poll(
     random: np.random.Generator, layout: Layout, draws: Draws, state: State, window: Window, counts: Counts, core: int
 ) -> None:
-    """Make the poll that was to find packets; another core may have taken them first."""
-    _scanned(layout, state, window, counts, core)
+    """End a scan by the poll that was to find packets; another core may have taken them first."""
+    _spend(counts, window, core, IDLE, state.scan_ns[core], state.next_ns[core])
+    state.turn[core] = (state.turn[core] + state.ahead[core]) % layout.number[core]
     now_ns = state.next_ns[core]
     queue = layout.first[core] + state.turn[core] * layout.step[core]
     taken = min(layout.burst, state.length[queue])
     if taken == 0:
-        _scan(random, layout, draws, state, core, now_ns)
+        _scan(layout, state, core, now_ns)
         return
     for place in range(taken):
         state.held[core, place] = state.packets[queue, (state.head[queue] + place) % layout.room[queue]]
@@ -250,7 +228,6 @@ def _work_ns(random: np.random.Generator, layout: Layout, draws: Draws, state: S
     work_ns = float(layout.busy_poll_ns[core] + taken * layout.packet_ns[core])
     if layout.ring[core] >= 0:
         return work_ns
-    work_ns += poll_hiccup_ns(random, draws)
     for place in range(taken):
         service_ns = next_service_ns(random, draws)
         work_ns += service_ns
@@ -298,11 +275,6 @@ def _step(
     phase, now_ns = state.phase[core], state.next_ns[core]
     if phase == FINDS:
         _busy_poll(random, layout, draws, state, window, counts, core)
-    elif phase == IS_STRUCK:
-        _scanned(layout, state, window, counts, core)
-        ends_ns = now_ns + hiccup_length_ns(random, draws)
-        _spend(counts, window, core, STRUCK, now_ns, ends_ns)
-        _scan(random, layout, draws, state, core, ends_ns)
     elif phase == HANDS_ON and layout.ring[core] >= 0:
         state.next_ns[core] = now_ns
         if layout.serial[layout.ring[core]]:
@@ -313,7 +285,7 @@ def _step(
             _publish(layout, state, window, counts, core)
         else:
             _send(layout, state, window, counts, core, stays)
-        _scan(random, layout, draws, state, core, now_ns)
+        _scan(layout, state, core, now_ns)
 
 
 @compiled
@@ -340,7 +312,7 @@ def poll_and_work(
     cores = layout.first.size
     for core in range(cores):
         # Cores do not poll synchronously.
-        _scan(random, layout, draws, state, core, random.random() * layout.empty_ns[core])
+        _scan(layout, state, core, random.random() * layout.empty_ns[core])
     due_ns = next_gap_ns(random, draws)
     sends_ns = due_ns
     while True:
@@ -358,5 +330,5 @@ def poll_and_work(
         else:
             _step(random, layout, draws, state, window, counts, core, stays)
     for core in range(cores):
-        if state.phase[core] <= IS_STRUCK:
+        if state.phase[core] == FINDS:
             _spend(counts, window, core, IDLE, state.scan_ns[core], window.end_ns)

@@ -81,20 +81,18 @@ class Hiccups:
     """Describe hiccups, which delay packets.
 
     Attributes:
-        probability: probability that a packet (with while_idle: a poll) is delayed.
+        probability: probability that a packet is delayed.
         lengths_ns: possible delays, all with equal probability.
         random: draw exponential delays with these means.
-        while_idle: delay polls of a worker, busy or empty, instead of packets (polling cores only).
     """
 
     probability: Share = 0.0
     lengths_ns: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0,)
     random: bool = False
-    while_idle: bool = False
 
     @property
     def average_ns(self) -> float:
-        """Return the mean delay over all packets (or polls), delayed or not."""
+        """Return the mean delay over all packets, delayed or not."""
         return self.probability * sum(self.lengths_ns) / len(self.lengths_ns)
 
 
@@ -145,9 +143,8 @@ class SharedServers:
     def __post_init__(self) -> None:
         if not self.arrivals.rate_pps:
             raise UsageError("is 0, allowed is a number above 0", "SharedServers: rate_pps")
-        if self.arrivals.batch > 1 or self.hiccups.while_idle:
-            what = "serve packets that come one at a time, and hiccups strike packets"
-            raise UsageError(what, "SharedServers", "PollingCores have batches and hiccups of polls")
+        if self.arrivals.batch > 1:
+            raise UsageError("serve packets that come one at a time", "SharedServers", "PollingCores have batches")
         each_ns = self.service.average_ns + self.hiccups.average_ns
         stable("SharedServers", self.arrivals.rate_pps * each_ns / NS_PER_S / self.servers)
 
@@ -275,7 +272,6 @@ class Core:
         ring_full: packets that it dropped because the ring was full.
         idle_ns: time in empty polls.
         waits_ns: time in waits for a ring.
-        struck_ns: time in hiccups of empty polls.
         empty_polls: polls that found nothing.
     """
 
@@ -286,7 +282,6 @@ class Core:
     ring_full: int
     idle_ns: float
     waits_ns: float
-    struck_ns: float
     empty_polls: int
 
 
@@ -382,7 +377,7 @@ def _cores(system: PollingCores, window_ns: float, warmup_ns: float, random: np.
     layout, stays = _layout(system), _empty()
     cores = layout.first.size
     counts = polling_loop.Counts(
-        np.zeros((cores, polling_loop.ARRIVED + 1), np.int64), np.zeros((cores, polling_loop.STRUCK + 1))
+        np.zeros((cores, polling_loop.ARRIVED + 1), np.int64), np.zeros((cores, polling_loop.WAITS + 1))
     )
     draws = _draws(system.arrivals, system.service, system.hiccups)
     window = polling_loop.Window(float(warmup_ns), float(warmup_ns + window_ns))
@@ -445,8 +440,7 @@ def _draws(arrivals: Arrivals, service: Service, hiccups: Hiccups) -> "Draws":
         service_ns=float(service.mean_ns),
         long_ns=float(service.long_ns),
         long_probability=float(service.long_probability),
-        hiccup_probability=0.0 if hiccups.while_idle else float(hiccups.probability),
-        poll_hiccup_probability=float(hiccups.probability) if hiccups.while_idle else 0.0,
+        hiccup_probability=float(hiccups.probability),
         hiccup_ns=np.array(hiccups.lengths_ns, dtype=np.float64),
         random_hiccups=hiccups.random,
     )
@@ -559,8 +553,8 @@ def _cores_of(system: PollingCores, counts: Sequence["loop.Counts"]) -> Sequence
     )
     empty_ns = _both(system, system.worker_empty_poll_ns, system.empty_poll_ns)
     return [
-        Core(partial, full, taken, sent, ring_full, idle_ns, waits_ns, struck_ns, round(idle_ns / poll_ns))
-        for (partial, full, taken, sent, ring_full, *_), (idle_ns, waits_ns, struck_ns), poll_ns in zip(
+        Core(partial, full, taken, sent, ring_full, idle_ns, waits_ns, round(idle_ns / poll_ns))
+        for (partial, full, taken, sent, ring_full, *_), (idle_ns, waits_ns), poll_ns in zip(
             events.tolist(), spent_ns.tolist(), empty_ns.tolist(), strict=True
         )
     ]

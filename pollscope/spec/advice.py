@@ -163,18 +163,17 @@ def _is_level(spec: Spec, factor: str, word: Any) -> bool:
         return False
 
 
+# Key of a predicate, its name in a spec, and the key of the factor whose level it is.
+_LEVELS_OF = ("first", "from", "factor"), ("last", "to", "factor"), ("of", "of", "across"), ("over", "over", "across")
+
+
 def _claimed_levels(spec: Spec, claim: OwnClaim) -> Iterator[_Named]:
     predicate, place, lost = claim.predicate, f"claims '{claim.id}'", "it cannot be judged"
     for name, level in claim.where.items():
         yield from _of_factor(spec, f"{place}, where", name, level, lost)
-    for key, role in (("first", "from"), ("last", "to")):
-        yield from _of_factor(
-            spec, f"{place}, {role}", getattr(predicate, "factor", ""), getattr(predicate, key, None), lost
-        )
-    for key in ("of", "over"):
-        yield from _of_factor(
-            spec, f"{place}, {key}", getattr(predicate, "across", ""), getattr(predicate, key, None), lost
-        )
+    for key, role, of in _LEVELS_OF:
+        named = getattr(predicate, of, ""), getattr(predicate, key, None)
+        yield from _of_factor(spec, f"{place}, {role}", *named, lost)
 
 
 def _of_factor(spec: Spec, place: str, name: str, level: Any, lost: str) -> Iterator[_Named]:

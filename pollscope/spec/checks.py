@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check the keys of a spec against each other."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
 from itertools import combinations, product
@@ -17,37 +16,31 @@ from pollscope.base.names import COLLECTORS, NOT_ALL_ANSWERED, QUANTITIES, did_y
 from pollscope.base.units import DIMENSIONS, human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.spec import expressions
-from pollscope.spec.model import LOADS, ROW_PATTERN, Factors, Parameters, Spec, knob_levels
+from pollscope.spec.arguments import EAL, placeholders
+from pollscope.spec.model import LOADS, ROW_PATTERN, Factors, Maximum, Parameters, Spec, knob_levels
 from pollscope.spec.point_checks import contradictions
 from pollscope.spec.points import number_of_points
 from pollscope.spec.predicates import LOAD, NAME_PATTERN, OwnClaim
-from pollscope.spec.program_checks import program_problems
+
+Found = Iterator[tuple[Path, str]]
 
 # Beyond, a plan alone takes more than 4 GB and minutes (docs/reference-spec.md, many points).
 _MOST_TRIALS = 1_000_000
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Something wrong in a spec: where (path of keys) and what, with what is allowed."""
-
-    path: Path
-    what: str
-
-
-def cross_checks(spec: Spec) -> list[Problem]:
-    """Return all contradictions in a spec whose single keys are valid."""
+def cross_checks(spec: Spec) -> list[tuple[Path, str]]:
+    """Return all contradictions in a spec whose single keys are valid: path of keys, and what is wrong."""
     # The other checks read the levels of knobs, which only good ones have.
     found = list(_knob_values(spec)) or [problem for check in _CHECKS for problem in check(spec)]
     # Points can only be made of a spec whose factors, zips and constraints are good.
     found = found or list(_size(spec))
-    return found or [Problem(_place(spec, name), what) for name, what in contradictions(spec)]
+    return found or [(_place(spec, name), what) for name, what in contradictions(spec)]
 
 
-def _size(spec: Spec) -> Iterator[Problem]:
+def _size(spec: Spec) -> Found:
     points, repeats = number_of_points(spec), spec.repeats.at_least
     if points * repeats > _MOST_TRIALS:
-        yield Problem(
+        yield (
             ("factors",),
             f"{points:,} points, each {repeats} times, are too many for one run (at most {_MOST_TRIALS:,} trials); "
             "give fewer levels, or one run for each part of them (docs/reference-spec.md, many points)",
@@ -61,55 +54,105 @@ def _place(spec: Spec, parameter: str) -> Path:
     return ("parameters", parameter) if parameter in spec.parameters.model_fields_set else ("parameters",)
 
 
-def _fixed_and_swept(spec: Spec) -> Iterator[Problem]:
+def _values(spec: Spec, parameter: str) -> tuple[Any, ...]:
+    return spec.levels.get(parameter, (getattr(spec.parameters, parameter),))
+
+
+# Parameters that the generator, the testbed or the virtual NIC reads. A program has to name the others itself.
+_USED = frozenset(
+    {
+        *LOADS,
+        *("program", "cores", "placement", "queues", "routes"),
+        *("frame", "flows", "trace", "shape", "shape_seed", "arrivals", "arrivals_seed", "burst_packets"),
+        *("on_time", "off_time", "generator_burst", "generator_receives"),
+    }
+)
+# Numbers, after which a text can be repeated.
+_COUNTS = frozenset(name for name, info in Parameters.model_fields.items() if info.annotation is int)
+_NAMED = [name for name in Parameters.model_fields if name not in {*LOADS, "program", "flow_size"}]
+# Shapes whose queues are kept backlogged by the polls of pollscope's own node.
+_SHAPES = {"FB", "SQ"}
+
+
+def _programs(spec: Spec) -> Found:
+    names = _values(spec, "program")
+    if not spec.dut:
+        if names != (None,):
+            yield _place(spec, "program"), "is for a spec with programs under `dut`; this one has none"
+        return
+    for name, arguments in spec.dut.items():
+        yield from _arguments(("dut", name), arguments)
+    for name in names:
+        if name is None and len(spec.dut) > 1:
+            yield ("dut",), f"has {len(spec.dut)} programs: name one in parameters.program, or sweep factors.program"
+        elif name is not None and name not in spec.dut:
+            yield _place(spec, "program"), f"'{name}' is not under dut{did_you_mean(str(name), list(spec.dut))}"
+    if others := [kind for kind in spec.testbeds if kind != "loopback"]:
+        yield ("testbeds",), f"a program under dut runs on loopback only, not on {others[0]}"
+    yield from _unused(spec)
+
+
+def _arguments(path: Path, arguments: tuple[str, ...]) -> Found:
+    if arguments[1:].count(EAL) != 1:
+        yield path, f"needs {EAL} once, as an argument behind the program: pollscope puts EAL's options there"
+    for argument in arguments:
+        for name, repeats in placeholders(argument):
+            if name not in _NAMED:
+                yield path, f"'{argument}': '{name}' is not a parameter{did_you_mean(name, _NAMED)}"
+            elif repeats and name not in _COUNTS:
+                yield path, f"'{argument}': a text is repeated for a number such as queues, not for {name}"
+
+
+def _unused(spec: Spec) -> Found:
+    named = {name for each in spec.dut.values() for argument in each for name, _ in placeholders(argument)}
+    for name in [*spec.parameters.model_fields_set, *spec.levels]:
+        if name in Parameters.model_fields and name not in _USED | named:
+            what = f"no program under dut uses it: put {{{name}}} into its arguments, or remove it"
+            yield _place(spec, name), what
+    for shape in _values(spec, "shape"):
+        if shape not in _SHAPES:
+            yield _place(spec, "shape"), f"{shape} needs the polls of pollscope's own node; with a program use FB or SQ"
+
+
+def _fixed_and_swept(spec: Spec) -> Found:
     for name in spec.levels:
         where = "knobs" if name.startswith(KNOB_PREFIX) else "parameters"
         fixed = spec.knobs if where == "knobs" else spec.parameters.model_fields_set
         if name.removeprefix(KNOB_PREFIX) in fixed:
-            yield Problem(("factors", name), f"'{name}' is also fixed under {where}; a name is either swept or fixed")
+            yield ("factors", name), f"'{name}' is also fixed under {where}; a name is either swept or fixed"
 
 
-def _repeated_levels(spec: Spec) -> Iterator[Problem]:
+def _repeated_levels(spec: Spec) -> Found:
     for name, levels in spec.levels.items():
         twice = sorted({str(level) for level in levels if levels.count(level) > 1})
         if twice and not any(name in group for group in spec.zip):
-            yield Problem(("factors", name), f"the level {twice[0]} is listed twice")
+            yield ("factors", name), f"the level {twice[0]} is listed twice"
 
 
-def _loads(spec: Spec) -> Iterator[Problem]:
+def _loads(spec: Spec) -> Found:
     fixed = [name for name in LOADS if getattr(spec.parameters, name) is not None]
     swept = [name for name in LOADS if name in spec.levels]
     if not fixed and not swept:
         allowed = ", ".join(LOADS)
-        yield Problem(
-            (), f"no offered load: exactly one of {allowed} is a parameter or a factor (load_pps: 0 is no load)"
-        )
+        yield (), f"no offered load: exactly one of {allowed} is a parameter or a factor (load_pps: 0 is no load)"
     for name in (fixed + swept)[1:]:
         path: Path = ("factors" if name in swept else "parameters", name)
-        yield Problem(path, f"'{name}' and '{(fixed + swept)[0]}' both set the offered load; give one of them")
+        yield path, f"'{name}' and '{(fixed + swept)[0]}' both set the offered load; give one of them"
 
 
-def _feed(spec: Spec) -> Iterator[Problem]:
-    feeds = spec.levels.get("feed", (spec.parameters.feed,))
-    without_generator = [feed for feed in ("infinite", "none") if feed in feeds]
+def _feed(spec: Spec) -> Found:
+    without_generator = [feed for feed in ("infinite", "none") if feed in _values(spec, "feed")]
     if without_generator and not spec.parameters.saturate:
         offers = {"infinite": "as much as the DUT takes", "none": "no packet"}[without_generator[0]]
         what = f"feed: {without_generator[0]} offers {offers}, so it needs `saturate: true` in parameters"
-        yield Problem(_place(spec, "feed"), what)
+        yield _place(spec, "feed"), what
 
 
-_SEARCH_KEYS = {
-    "loss_ratios": "loss_ratios",
-    "exceed_ratio": "exceed_ratio",
-    "width": "width",
-    "duration_sum_ns": "duration_sum",
-    "at_most_ns": "at_most",
-    "most_unsent": "most_unsent",
-    "highest_pps": "highest",
-}
+# Keys of `maximum` that both methods read.
+_OF_BOTH_METHODS = {"method", "repeats", "window_ns", "common_to"}
 
 
-def _maximum(spec: Spec) -> Iterator[Problem]:
+def _maximum(spec: Spec) -> Found:
     maximum = spec.maximum
     for name in maximum.common_to:
         if name not in spec.levels or name in LOADS:
@@ -118,56 +161,60 @@ def _maximum(spec: Spec) -> Iterator[Problem]:
                 if name in LOADS
                 else f"'{name}' is not a factor of the spec"
             )
-            yield Problem(("maximum", "common_to"), what)
+            yield ("maximum", "common_to"), what
     if maximum.method != "mlrsearch":
-        for field in maximum.model_fields_set & _SEARCH_KEYS.keys():
-            yield Problem(("maximum", _SEARCH_KEYS[field]), "is used by `method: mlrsearch` only")
+        for name in maximum.model_fields_set - _OF_BOTH_METHODS:
+            yield ("maximum", Maximum.model_fields[name].alias or name), "is used by `method: mlrsearch` only"
         return
     if spec.parameters.load_of_max is None and "load_of_max" not in spec.levels:
         what = "finds what load_of_max refers to; give `load_of_max: 100 %` to measure at the rate that it finds"
-        yield Problem(("maximum", "method"), f"mlrsearch {what}")
+        yield ("maximum", "method"), f"mlrsearch {what}"
     if len(set(maximum.loss_ratios)) < len(maximum.loss_ratios):
-        yield Problem(("maximum", "loss_ratios"), "a loss ratio is listed twice")
+        yield ("maximum", "loss_ratios"), "a loss ratio is listed twice"
     window_ns = maximum.window_ns or spec.trial.window_ns
     if maximum.duration_sum_ns is not None and maximum.duration_sum_ns < window_ns:
-        yield Problem(("maximum", "duration_sum"), "is shorter than one window")
+        yield ("maximum", "duration_sum"), "is shorter than one window"
     yield from _loss_is_seen(spec)
 
 
-def _loss_is_seen(spec: Spec) -> Iterator[Problem]:
+def _loss_is_seen(spec: Spec) -> Found:
     """Check that a search can count losses: the generator must receive all packets."""
-    if False in spec.levels.get("generator_receives", (spec.parameters.generator_receives,)):
+    if False in _values(spec, "generator_receives"):
         what = "mlrsearch needs `generator_receives: true`: what does not come back is lost"
-        yield Problem(_place(spec, "generator_receives"), what)
-    silent = NOT_ALL_ANSWERED & set(spec.levels.get("workload", (spec.parameters.workload,)))
-    if silent:
+        yield _place(spec, "generator_receives"), what
+    if silent := NOT_ALL_ANSWERED.intersection(_values(spec, "workload")):
         what = f"mlrsearch needs a workload that sends all packets back, not '{sorted(silent)[0]}'"
-        yield Problem(_place(spec, "workload"), what)
+        yield _place(spec, "workload"), what
 
 
-def _dut_core(spec: Spec) -> Iterator[Problem]:
-    levels = spec.levels.get("dut_core", (spec.parameters.dut_core,))
-    if set(levels) != {"dut"} and (spec.parameters.load_of_max is not None or "load_of_max" in spec.levels):
+def _dut_core(spec: Spec) -> Found:
+    without_dut = set(_values(spec, "dut_core")) != {"dut"}
+    if without_dut and (spec.parameters.load_of_max is not None or "load_of_max" in spec.levels):
         what = "without the DUT there is no maximum that load_of_max could be a share of"
-        yield Problem(_place(spec, "dut_core"), what)
+        yield _place(spec, "dut_core"), what
 
 
-def _zip_groups(spec: Spec) -> Iterator[Problem]:
+def _no_factors(path: Path, names: Iterable[str], swept: Collection[str]) -> Found:
+    for name in names:
+        if name not in swept:
+            yield path, f"'{name}' is not a factor of this spec{did_you_mean(name, list(swept))}"
+
+
+def _zip_groups(spec: Spec) -> Found:
     seen: set[str] = set()
     for index, group in enumerate(spec.zip):
         unknown = [name for name in group if name not in spec.levels]
         if unknown:
-            what = f"'{unknown[0]}' is not a factor of this spec{did_you_mean(unknown[0], list(spec.levels))}"
-            yield Problem(("zip", index), what)
+            yield from _no_factors(("zip", index), unknown[:1], spec.levels)
         elif len({len(spec.levels[name]) for name in group}) > 1:
             counts = ", ".join(f"{name} has {len(spec.levels[name])}" for name in group)
-            yield Problem(("zip", index), f"zipped factors have equally many levels: {counts}")
+            yield ("zip", index), f"zipped factors have equally many levels: {counts}"
         if doubled := seen & set(group) or {name for name in group if group.count(name) > 1}:
-            yield Problem(("zip", index), f"'{sorted(doubled)[0]}' is zipped twice")
+            yield ("zip", index), f"'{sorted(doubled)[0]}' is zipped twice"
         seen |= set(group)
 
 
-def _constraints(spec: Spec) -> Iterator[Problem]:
+def _constraints(spec: Spec) -> Found:
     known = [*Parameters.model_fields, *(name for name in spec.levels if name.startswith(KNOB_PREFIX))]
     for index, constraint in enumerate(spec.constraints):
         path: Path = ("constraints", index, "drop")
@@ -176,11 +223,11 @@ def _constraints(spec: Spec) -> Iterator[Problem]:
             unknown = sorted(expression.names - set(known))
             for name in unknown:
                 what = "not a factor here" if name.startswith(KNOB_PREFIX) else "not a parameter"
-                yield Problem(path, f"'{name}' is {what}{did_you_mean(name, known)}")
+                yield path, f"'{name}' is {what}{did_you_mean(name, known)}"
             if not unknown:
                 _try_all(expression, spec)
         except ValueError as error:
-            yield Problem(path, str(error))
+            yield path, str(error)
 
 
 def _try_all(expression: expressions.Expression, spec: Spec) -> None:
@@ -191,7 +238,7 @@ def _try_all(expression: expressions.Expression, spec: Spec) -> None:
         expression(dict(zip(names, combination, strict=True)))
 
 
-def _metrics(spec: Spec) -> Iterator[Problem]:
+def _metrics(spec: Spec) -> Found:
     known = sorted(metric_dictionary().metrics)
     named: list[tuple[Path, str]] = []
     for index, claim in enumerate(spec.claims):
@@ -207,71 +254,62 @@ def _metrics(spec: Spec) -> Iterator[Problem]:
         if name not in known:
             close = get_close_matches(name, known, n=3)
             hint = f"did you mean {' or '.join(close)}?" if close else "docs/reference-metrics.md lists them"
-            yield Problem(path, f"'{name}' is not a metric; {hint}")
+            yield path, f"'{name}' is not a metric; {hint}"
 
 
-def _claims(spec: Spec) -> Iterator[Problem]:
+def _claims(spec: Spec) -> Found:
     seen: set[str] = set()
     for index, claim in enumerate(spec.claims):
         path: Path = ("claims", index)
         if claim.id in seen:
-            yield Problem((*path, "id"), f"the claim '{claim.id}' is listed twice")
+            yield (*path, "id"), f"the claim '{claim.id}' is listed twice"
         seen.add(claim.id)
         yield from _claimed_factors(spec, claim, path)
 
 
-def _claimed_factors(spec: Spec, claim: OwnClaim, path: Path) -> Iterator[Problem]:
+def _claimed_factors(spec: Spec, claim: OwnClaim, path: Path) -> Found:
     loads = {name for name in LOADS if name in spec.levels}
     swept = [*spec.levels, *([LOAD] if loads else [])]
-    for name in (getattr(claim.predicate, key, None) for key in ("factor", "across")):
-        if name is not None and name not in swept:
-            yield Problem((*path, "predicate"), f"'{name}' is not a factor of this spec{did_you_mean(name, swept)}")
+    read = (getattr(claim.predicate, key, None) for key in ("factor", "across"))
+    yield from _no_factors((*path, "predicate"), (name for name in read if name is not None), swept)
     known = [*swept, *Parameters.model_fields]
     for name in claim.where:
         if name not in known:
-            yield Problem((*path, "where"), f"'{name}' is neither a factor nor a parameter{did_you_mean(name, known)}")
+            yield (*path, "where"), f"'{name}' is neither a factor nor a parameter{did_you_mean(name, known)}"
 
 
-def _show(spec: Spec) -> Iterator[Problem]:
+def _show(spec: Spec) -> Found:
     for index, show in enumerate(spec.show):
         path: Path = ("show", index)
         for key, names in {"x": (show.x,), "by": show.by, "at": tuple(show.at)}.items():
-            for name in names:
-                if name not in spec.levels:
-                    what = f"'{name}' is not a factor of this spec{did_you_mean(name, list(spec.levels))}"
-                    yield Problem((*path, key), what)
+            yield from _no_factors((*path, key), names, spec.levels)
         if show.x in (*show.by, *show.at):
-            yield Problem((*path, "x"), f"'{show.x}' is along the x axis, so it is not under by or at")
+            yield (*path, "x"), f"'{show.x}' is along the x axis, so it is not under by or at"
 
 
-def _order(spec: Spec) -> Iterator[Problem]:
+def _order(spec: Spec) -> Found:
     swept = [name for name in spec.levels if not name.startswith(KNOB_PREFIX)]
-    for name in spec.order.compared:
-        if name not in swept:
-            what = f"'{name}' is not a factor of this spec{did_you_mean(name, swept)}"
-            yield Problem(("order", "compare"), what)
+    yield from _no_factors(("order", "compare"), spec.order.compared, swept)
 
 
-def _baseline(spec: Spec) -> Iterator[Problem]:
+def _baseline(spec: Spec) -> Found:
     if spec.baseline is None:
         return
     path: Path = ("baseline", "point")
     missing = [name for name in spec.levels if name not in spec.baseline.point]
     if missing:
-        yield Problem(path, f"gives no level for the factor '{missing[0]}'")
+        yield path, f"gives no level for the factor '{missing[0]}'"
     for name, value in spec.baseline.point.items():
         if name not in spec.levels:
-            yield Problem(
-                (*path, name), f"'{name}' is not a factor of this spec{did_you_mean(name, list(spec.levels))}"
-            )
+            yield from _no_factors((*path, name), [name], spec.levels)
             continue
         try:
             read_level(spec, name, value)
         except ValueError as error:
-            yield Problem((*path, name), str(error))
+            yield (*path, name), str(error)
 
 
-def _knob_values(spec: Spec) -> Iterator[Problem]:
+def _knob_values(spec: Spec) -> Found:
     for name, value in spec.knobs.items():
         yield from _knob_value(("knobs", name), name, value)
     for factor, levels in spec.factors.knobs.items():
@@ -279,39 +317,39 @@ def _knob_values(spec: Spec) -> Iterator[Problem]:
             yield from _knob_value(("factors", factor, index), factor.removeprefix(KNOB_PREFIX), level)
 
 
-def _knob_value(path: Path, key: str, value: object) -> Iterator[Problem]:
+def _knob_value(path: Path, key: str, value: object) -> Found:
     try:
         parse_setting(key, value)
     except UsageError as error:
-        yield Problem(path, f"{error.what}{f' ({error.remedy})' if error.remedy else ''}")
+        yield path, f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"
 
 
-def _collectors(spec: Spec) -> Iterator[Problem]:
+def _collectors(spec: Spec) -> Found:
     seen: set[str] = set()
     for index, use in enumerate(spec.collectors):
         if use.name in QUANTITIES and (use.replay is not None or use.rotate):
             what = f"'{use.name}' is a quantity, whose collector the host decides: no replay, and turns by themselves"
-            yield Problem(("collectors", index), what)
+            yield ("collectors", index), what
         elif use.name not in (*COLLECTORS, *QUANTITIES):
             what = f"there is no collector '{use.name}'"
             what += did_you_mean(use.name, [*COLLECTORS, *QUANTITIES])
-            yield Problem(("collectors", index, "name"), what)
+            yield ("collectors", index, "name"), what
         if use.name in seen:
-            yield Problem(("collectors", index, "name"), f"the collector '{use.name}' is listed twice")
+            yield ("collectors", index, "name"), f"the collector '{use.name}' is listed twice"
         seen.add(use.name)
     yield from _uncore_owners(spec)
     turns = [use.name for use in spec.collectors if use.rotate]
     if len(turns) == 1:
-        yield Problem(("collectors",), f"'{turns[0]}' has nothing to rotate with; name two, or leave rotate out")
+        yield ("collectors",), f"'{turns[0]}' has nothing to rotate with; name two, or leave rotate out"
 
 
-def _uncore_owners(spec: Spec) -> Iterator[Problem]:
+def _uncore_owners(spec: Spec) -> Found:
     """Yield collectors that would overwrite each other's uncore counters; those that rotate never run at once."""
     live = [each for each in enumerate(spec.collectors) if each[1].replay is None and each[1].name in COLLECTORS]
     owners = [each for each in live if load(COLLECTORS, each[1].name).owns_uncore] if len(live) > 1 else []
     for (_, first), (index, second) in combinations(owners, 2):
         if set(first.ends) & set(second.ends) and not (first.rotate and second.rotate):
-            yield Problem(
+            yield (
                 ("collectors", index),
                 f"'{first.name}' and '{second.name}' need the same uncore counters and would overwrite each other; "
                 f"rotate them over the repeats: collectors: {{rotate: [{first.name}, {second.name}]}}",
@@ -400,11 +438,7 @@ def _shape_message(error: Mapping[str, Any]) -> str:
     return f"{given!r}: {str(error['msg']).lower()}"
 
 
-def _programs(spec: Spec) -> Iterator[Problem]:
-    return (Problem(path, what) for path, what in program_problems(spec))
-
-
-_CHECKS: tuple[Callable[[Spec], Iterator[Problem]], ...] = (
+_CHECKS: tuple[Callable[[Spec], Found], ...] = (
     _fixed_and_swept,
     _repeated_levels,
     _programs,

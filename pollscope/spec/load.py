@@ -93,7 +93,7 @@ def _check(document: Document) -> Spec:
         raise SpecError([*(_key_error(document, each) for each in shown), *hidden]) from error
     problems = cross_checks(spec)
     if problems:
-        raise SpecError([_at(document, document.locate(each.path), each.what) for each in problems])
+        raise SpecError([_at(document, document.locate(path), what) for path, what in problems])
     return spec
 
 
@@ -107,9 +107,9 @@ def _behind(document: Document, found: Sequence[Any]) -> list[UsageError]:
     except (ValidationError, AttributeError):
         return []
     return [
-        _at(document, document.locate(each.path), each.what)
-        for each in cross_checks(spec)
-        if each.path and each.path[0] not in wrong and each.path[0] in document.data
+        _at(document, document.locate(path), what)
+        for path, what in cross_checks(spec)
+        if path and path[0] not in wrong and path[0] in document.data
     ]
 
 

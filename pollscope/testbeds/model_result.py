@@ -241,9 +241,9 @@ def _queues_of(system: PollingCores, reader: int) -> int:
 
 
 def _cycles(core: Core, window: dict[str, int]) -> dict[str, Any]:
-    """Count waits for a ring and hiccups of empty polls as loop overhead (docs/validity.md)."""
+    """Count waits for a ring as loop overhead (docs/validity.md)."""
     per_ns = window["tsc_hz"] / 1e9
-    empty, loop = core.idle_ns * per_ns, (core.waits_ns + core.struck_ns) * per_ns
+    empty, loop = core.idle_ns * per_ns, core.waits_ns * per_ns
     parts = {"absent": "the model does not separate receiving, processing and sending"}
     return {
         "total": window["end_tsc"],

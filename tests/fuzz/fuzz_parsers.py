@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Mutate outputs of tools (mutations.py) and feed them to their parsers.
 
-    python tests/fuzz/fuzz_parsers.py [PARSER...] --seconds N [--record FILE]
+    python tests/fuzz/fuzz_parsers.py [PARSER...] --seconds N
 
-N are seconds of the fuzzing process's CPU time for each parser, whatever else runs on the machine. With a record, what
-was fuzzed before (by the same command, interrupted, or by another) counts: each parser continues up to N.
+N are seconds of the fuzzing process's CPU time for each parser, whatever else runs on the machine.
 
 A finding is a crash (anything but ParseError), a hang (one text costs more than 2 s of CPU time), an absence without
 a reason, or an invented value: a number in a reading that stands nowhere in the text, in no unit. Prints a line per
@@ -13,7 +12,6 @@ finding.
 """
 
 import argparse
-import json
 import math
 import random
 import re
@@ -34,7 +32,6 @@ from pollscope.collectors.parsing import ParseError
 from pollscope.collectors.sample import SourceSample, tidy
 
 HANG_S = 2
-PIECE_S = 20.0
 SMALL_BYTES, LARGEST_BYTES = 6000, 40_000
 LARGE_SHARE = 0.03
 # Kin collectors have one parser; it goes by the first one's name.
@@ -109,34 +106,10 @@ def _is_printed(value: float, printed: set[str]) -> bool:
     )
 
 
-def fuzz(parser: str, seconds: float, seed: int, record: Path | None) -> Iterator[tuple[str, str]]:
-    """Return texts with findings; the parser's recorded time counts towards the seconds."""
-    done = recorded(parser, record)
-    while (left_s := seconds - done["cpu_s"]) > 0:
-        piece = Counter[str]()
-        began = time.process_time()
-        yield from _fuzz_piece(parser, min(left_s, PIECE_S), random.Random(f"{seed} {parser} {done}"), piece)
-        spent = {"cpu_s": time.process_time() - began, **piece}
-        done.update(spent)
-        if record is not None:
-            with record.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"parser": parser, **spent}) + "\n")
-    print(f"{parser}: {done['texts']} texts, {done['taken']} taken, {done['cpu_s']:.0f} s of CPU time", flush=True)
-
-
-def recorded(parser: str, record: Path | None) -> Counter[str]:
-    """Return the CPU seconds, texts and accepted texts of a parser so far."""
-    done = Counter[str]()
-    if record is not None and record.exists():
-        for line in record.read_text(encoding="utf-8").splitlines():
-            piece = json.loads(line)
-            if piece.pop("parser") == parser:
-                done.update(piece)
-    return done
-
-
-def _fuzz_piece(parser: str, seconds: float, source: random.Random, count: Counter[str]) -> Iterator[tuple[str, str]]:
+def fuzz(parser: str, seconds: float, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield findings and their texts."""
     texts, over = seeds(parser), time.process_time() + seconds
+    source, count = random.Random(f"{seed} {parser}"), Counter[str]()
     while time.process_time() < over:
         size = LARGEST_BYTES if source.random() < LARGE_SHARE else SMALL_BYTES
         text = mutate(source, source.choice(texts)[:size], texts)
@@ -145,6 +118,7 @@ def _fuzz_piece(parser: str, seconds: float, source: random.Random, count: Count
         count["taken"] += finding is not None
         if finding:
             yield finding, text
+    print(f"{parser}: {count['texts']} texts, {count['taken']} taken, {seconds:.0f} s of CPU time", flush=True)
 
 
 def _finding(parser: str, text: str, label: str) -> str | None:
@@ -170,13 +144,12 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parsers", nargs="*", default=DISTINCT, metavar="PARSER")
     arguments.add_argument("--seconds", type=float, default=5.0, help="CPU time for each parser")
-    arguments.add_argument("--record", type=Path, metavar="FILE", help="continue as this file says")
     arguments.add_argument("--seed", type=int, default=int(time.time()))
     given = arguments.parse_args()
     signal.signal(signal.SIGPROF, _too_long)
     print(f"seed {given.seed}")
     for parser in given.parsers:
-        for finding, text in fuzz(parser, given.seconds, given.seed, given.record):
+        for finding, text in fuzz(parser, given.seconds, given.seed):
             path = Path(f"finding-{parser}.txt")
             path.write_text(text, encoding="utf-8")
             print(f"{parser}: {finding} (text in {path})", file=sys.stderr)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pollscope.collectors.counter_names import counter_names
-from pollscope.collectors.parsing import Cell, Column, Origin, by_unit, numbered, parse_cell, recognise_failure, slug
+from pollscope.collectors.parsing import Cell, Column, Origin, by_unit, numbered, parse_cell, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric
 
 _PLACES = ("Package", "Die", "Node", "Core", "CPU")
@@ -65,9 +65,9 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 raise origin.refuse(number, "several rows under one header, and none names its CPU", _NAMELESS)
             found = found or bool(readings)
             yield from readings
-        elif table is None and (failure := recognise_failure(text)):
-            raise origin.refuse(number, *failure)
-        elif table is not None and text.strip():
+        elif table is None:
+            origin.refuse_failure(number, text)
+        elif text.strip():
             origin.leave_out(number, f"neither header nor row: {text[:60]!r}")
     if not found:
         what = "no row below its header is valid" if table else "no turbostat header in it"

@@ -28,10 +28,6 @@ def _cycle_share(*classes: str) -> Compute:
     return lambda trial: sum(trial.cycles[name] for name in classes) / trial.cycles["total"]
 
 
-def _useful_part(name: str) -> Compute:
-    return lambda trial: trial.useful_part_share(name)
-
-
 def _poll_fraction(outcome: str) -> Compute:
     def fraction(trial: TrialObservations) -> float:
         polls = trial.polls.get(outcome)
@@ -59,14 +55,8 @@ def _vain_wakeup_fraction(trial: TrialObservations) -> float:
     return vain / nonzero(trial.dut_sum("waiting", "count"), "no core waited")
 
 
-def _rx_bits(overhead_bytes: int) -> Compute:
-    return lambda trial: (
-        8 * (trial.received("rx_bytes") + overhead_bytes * trial.received("rx_packets")) / trial.window_s
-    )
-
-
-def _tx_bits(overhead_bytes: int) -> Compute:
-    return lambda trial: 8 * (trial.sent("tx_bytes") + overhead_bytes * trial.sent("tx_packets")) / trial.window_s
+def _bits(of: Callable[[TrialObservations, str], float], way: str, overhead_bytes: int) -> Compute:
+    return lambda trial: 8 * (of(trial, f"{way}_bytes") + overhead_bytes * of(trial, f"{way}_packets")) / trial.window_s
 
 
 def _calibrated(name: str) -> Compute:
@@ -231,9 +221,9 @@ DUT: dict[str, Compute] = {
     # Measured completely, so it is known even if the other classes are not.
     "waiting_share": lambda trial: trial.waiting_cycles / trial.total_cycles,
     "useful_share": _cycle_share("useful"),
-    "receive_share": _useful_part("receive"),
-    "process_share": _useful_part("process"),
-    "transmit_share": _useful_part("transmit"),
+    "receive_share": lambda trial: trial.useful_part_share("receive"),
+    "process_share": lambda trial: trial.useful_part_share("process"),
+    "transmit_share": lambda trial: trial.useful_part_share("transmit"),
     "empty_poll_share": _cycle_share("empty_poll"),
     "loop_share": lambda trial: (trial.cycles["loop"] - trial.interrupted_cycles) / trial.cycles["total"],
     "interrupted_share": lambda trial: trial.interrupted_cycles / trial.total_cycles,
@@ -257,20 +247,18 @@ DUT: dict[str, Compute] = {
     "tx_pps": lambda trial: trial.sent("tx_packets") / trial.window_s,
     "moved_pps": _moved_pps,
     "moved_pps_without_tax": _moved_pps_without_tax,
-    "rx_bps": _rx_bits(0),
-    "tx_bps": _tx_bits(0),
-    "rx_line_bps": _rx_bits(_LINE_OVERHEAD_BYTES),
-    "tx_line_bps": _tx_bits(_LINE_OVERHEAD_BYTES),
+    "rx_bps": _bits(TrialObservations.received, "rx", 0),
+    "tx_bps": _bits(TrialObservations.sent, "tx", 0),
+    "rx_line_bps": _bits(TrialObservations.received, "rx", _LINE_OVERHEAD_BYTES),
+    "tx_line_bps": _bits(TrialObservations.sent, "tx", _LINE_OVERHEAD_BYTES),
     "cycles_per_packet_busy": lambda trial: _busy_cycles_testpmd(trial) / trial.packets,
     "cycles_per_packet_useful": lambda trial: trial.cycles["useful"] / trial.packets,
     "cycles_per_packet_useful_error": _cycles_per_packet_useful_error,
     "service_time_ns": lambda trial: NS_PER_S * trial.cycles["useful"] / trial.packets / trial.tsc_hz,
     "service_time_error_ns": lambda trial: NS_PER_S * _cycles_per_packet_useful_error(trial) / trial.tsc_hz,
     "cycles_per_packet_all": lambda trial: trial.total_cycles / trial.packets,
-    "empty_poll_overlapped_cycles": _calibrated("empty_poll_overlapped_cycles"),
-    "empty_poll_serialised_cycles": _calibrated("empty_poll_serialised_cycles"),
-    "idle_iteration_cycles": _calibrated("idle_iteration_cycles"),
-    "sweep_cycles": _calibrated("sweep_cycles"),
+    **{name: _calibrated(name) for name in ("empty_poll_overlapped_cycles", "empty_poll_serialised_cycles")},
+    **{name: _calibrated(name) for name in ("idle_iteration_cycles", "sweep_cycles")},
     "stamp_cycles": _stamp_cycles,
     "ipc": _pmu_ratio("window", "instructions", "cycles"),
     "ipc_useful": _pmu_ratio("useful", "instructions", "cycles"),

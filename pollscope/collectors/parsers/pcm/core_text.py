@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsers.pcm.core import known_column, without_dead_counters
 from pollscope.collectors.parsers.pcm.core import parse as parse_csv
-from pollscope.collectors.parsing import Column, Origin, by_unit, numbered, parse_cell, recognise_failure, slug
+from pollscope.collectors.parsing import Column, Origin, by_unit, numbered, parse_cell, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric
 
 _MOST_PREAMBLE = 512  # lines: the description of the host and the legend
@@ -97,9 +97,9 @@ def _parse_text(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             yield from by_unit(origin.now(None, sample), ((column, parse_cell(share)) for column, share in printed))
         elif table.names and (match := _ROWS.get(table.kind, _ROWS[""]).fullmatch(text)):
             yield from _readings(match["unit"], match["values"], table, origin.now(None, sample), number, origin)
-        elif failure := None if table.names else recognise_failure(text):
-            raise origin.refuse(number, *failure)
-        elif table.names and not _BESIDE.fullmatch(text):
+        elif not table.names:
+            origin.refuse_failure(number, text)
+        elif not _BESIDE.fullmatch(text):
             origin.leave_out(number, f"no row of pcm: {text.strip()[:60]!r}")
 
 

@@ -4,17 +4,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pollscope.collectors.parsing import (
-    Column,
-    Origin,
-    Stamps,
-    by_unit,
-    clean,
-    is_ended,
-    parse_cell,
-    recognise_failure,
-    without_mark,
-)
+from pollscope.collectors.parsing import Column, Origin, Stamps, by_unit, clean, is_ended, parse_cell, without_mark
 from pollscope.collectors.sample import Reading
 
 _DELIMITERS = ",;\t"
@@ -73,9 +63,7 @@ def parse_two_headers(lines: Iterable[str], meaning: Meaning, origin: Origin) ->
                 return
             yield from rows.read(text, header, number, origin)
         elif text.strip():
-            failure = recognise_failure(text)
-            if failure:
-                raise origin.refuse(number, *failure)
+            origin.refuse_failure(number, text)
     rows.refuse_if_all_are_short(origin)
     if header is None:
         raise origin.refuse(0, f"no pair of {meaning.tool} header rows in it", f"record with: {meaning.tool} 1.0 -csv")

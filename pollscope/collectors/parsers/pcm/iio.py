@@ -15,14 +15,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from pollscope.collectors.counter_names import counter_names
-from pollscope.collectors.parsing import (
-    Origin,
-    Stamps,
-    numbered,
-    parse_cell,
-    recognise_failure,
-    slug,
-)
+from pollscope.collectors.parsing import Origin, Stamps, numbered, parse_cell, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading, row
 
 _NAMES = counter_names("pcm-iio")
@@ -55,8 +48,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         if text.startswith("|IIO Stack") or _SOCKET_LINE.fullmatch(text):
             yield from _parse_boxes(chain([(number, text)], rows), origin)
             return
-        if failure := recognise_failure(text):
-            raise origin.refuse(number, *failure)
+        origin.refuse_failure(number, text)
     raise origin.refuse(0, "no pcm-iio header in it", "record with: pcm-iio 1.0 -csv=FILE")
 
 

@@ -12,17 +12,7 @@ from itertools import chain
 
 from pollscope.collectors.counter_names import counter_names
 from pollscope.collectors.parsers.pcm.csv import Meaning, parse_two_headers
-from pollscope.collectors.parsing import (
-    Cell,
-    Column,
-    Origin,
-    numbered,
-    parse_cell,
-    recognise_failure,
-    scaled,
-    slug,
-    without_mark,
-)
+from pollscope.collectors.parsing import Cell, Column, Origin, numbered, parse_cell, scaled, slug, without_mark
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading
 
 _UPPER = re.compile(r"SKT\s*(\d+)|(System)")
@@ -147,11 +137,10 @@ def _parse_boxes(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 yield reading(t_ns, path, [(metric, *cell)])
             elif _VALUE.search(box):
                 origin.leave_out(number, f"not understood: {box[:60]!r}")
-        failure = None if boxes else recognise_failure(text)
-        if failure:
-            raise origin.refuse(number, *failure)
-        if not boxes and not _BESIDE.fullmatch(text):
-            origin.leave_out(number, f"no box: {text.strip()[:60]!r}")
+        if not boxes:
+            origin.refuse_failure(number, text)
+            if not _BESIDE.fullmatch(text):
+                origin.leave_out(number, f"no box: {text.strip()[:60]!r}")
 
 
 def _box(box: str, side: _Side | None) -> _Found | None:

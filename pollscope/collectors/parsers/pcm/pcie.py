@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, recognise_failure, slug
+from pollscope.collectors.parsing import Cell, Origin, numbered, parse_cell, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, row
 
 _HEADER = re.compile(r"Skt\s*([|,;])")
@@ -39,9 +39,7 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
             table, sample = header, sample + 1
             t_ns = origin.now(None, sample)
         elif table is None:
-            failure = recognise_failure(line)
-            if failure:
-                raise origin.refuse(number, *failure)
+            origin.refuse_failure(number, line)
         elif line and not line.startswith("--"):
             found = _row(line, table, number, origin)
             if found:

@@ -14,7 +14,7 @@ from itertools import chain, islice
 
 from pollscope.collectors.counter_names import counter_metrics
 from pollscope.collectors.parsers.pcm.csv import Meaning, parse_two_headers
-from pollscope.collectors.parsing import Cell, Column, Origin, numbered, parse_cell, recognise_failure, scaled, slug
+from pollscope.collectors.parsing import Cell, Column, Origin, numbered, parse_cell, scaled, slug
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading
 
 _UNIT = re.compile(r"S(\d+)(?:(CH|P|M2M|D|U)(\d+))?")
@@ -72,9 +72,9 @@ def _parse_text(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
         elif open_interval and text.startswith("----"):
             sample, open_interval = sample + 1, False
             t_ns = origin.now(None, sample)
-        elif not found and (failure := recognise_failure(text)):
-            raise origin.refuse(number, *failure)
-        elif found and not _BESIDE.match(line):
+        elif not found:
+            origin.refuse_failure(number, text)
+        elif not _BESIDE.match(line):
             origin.leave_out(number, f"no line of pcm-power: {line[:60]!r}")
     if not found:
         raise origin.refuse(0, "no line of a socket (S0; ...) in it", "record with: pcm-power 1.0")

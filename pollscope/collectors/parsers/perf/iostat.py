@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pollscope.collectors.counter_names import counter_names
-from pollscope.collectors.parsing import Origin, numbered, parse_cell, recognise_failure, scaled
+from pollscope.collectors.parsing import Origin, numbered, parse_cell, scaled
 from pollscope.collectors.sample import Kind, Reading, SourceMetric, reading
 
 _COLUMNS = counter_names("perf-iostat")
@@ -23,7 +23,6 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
     for number, text in numbered(lines, origin):
         names = _NAME.findall(text)
         row = re.fullmatch(r"\s*(\d+\.\d+)?\s*([0-9a-f]{4}:[0-9a-f]{2})\s+(.*?)\s*", text)
-        failure = None if columns else recognise_failure(text)
         if names:
             columns = names
         elif row and not columns and all(map(_VALUE.fullmatch, row[3].split())):
@@ -39,9 +38,9 @@ def parse(lines: Iterable[str], origin: Origin) -> Iterator[Reading]:
                 for name, cell in zip(columns, row[3].split(), strict=True)
             )
             yield reading(origin.now(stamp), f"rootport:{row[2]}", cells)
-        elif failure:
-            raise origin.refuse(number, *failure)
-        elif text.strip() and not text.startswith("#") and columns:
+        elif not columns:
+            origin.refuse_failure(number, text)
+        elif text.strip() and not text.startswith("#"):
             origin.leave_out(number, f"no row of perf iostat: {text[:60]!r}")
     if not columns:
         raise origin.refuse(0, "no header of perf iostat in it", "record with: perf iostat -I 1000")
