@@ -2,7 +2,8 @@
 """Compare intervals with stated bounds, one or several together, and put the result into words, for all predicates."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import Level, PointValues, groups
@@ -95,6 +96,27 @@ def how_decided(
     found, end = min(held, key=lambda each: abs(each[0].value - each[1]) / (each[0].high - each[0].low))
     interval = f"{share} interval from {text(found.low)} to {text(found.high)}"
     return f" The stated end {exactly(end)} lies inside the {interval}: {more_values(found, end)}."
+
+
+@dataclass
+class GroupFindings:
+    """Collect what a predicate finds in each group of points; `judges` take the level of intervals (each_group)."""
+
+    numbers: list[Number] = field(default_factory=list)
+    behind: list[PointValues] = field(default_factory=list)
+    judges: list[Callable[[float], VerdictKind]] = field(default_factory=list)
+
+    def add(
+        self, judge: Callable[[float], VerdictKind], behind: Iterable[PointValues], numbers: Iterable[Number]
+    ) -> None:
+        """Add a group: its judge, the points behind its verdict, and its numbers."""
+        self.judges.append(judge)
+        self.behind += behind
+        self.numbers += numbers
+
+    def together(self, sentence: str, confidence: float) -> Finding:
+        """Return the finding of all groups."""
+        return Finding(together(each_group(self.judges, confidence)), sentence, self.numbers, self.behind)
 
 
 def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
