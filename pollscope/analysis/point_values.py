@@ -94,7 +94,9 @@ class PointValues:
         wide = ratio.widened(errors / abs(sum(other.values) / len(other.values)))
         if min(self.limits[0], other.limits[0]) < 0:
             return wide
-        return wide.clipped((0.0, self._most_over(other.at(confidence), wide)))
+        # A share is at most 1, over the least value that the other one may have.
+        least = other.at(confidence).low if math.isfinite(self.limits[1]) and ratio.has_interval else 0.0
+        return wide.clipped((0.0, self.limits[1] / least if least > 0 else math.inf))
 
     def by_block(self) -> dict[str, list[float]]:
         """Return the values of each block; nothing where the plan does not compare within blocks."""
@@ -161,12 +163,6 @@ class PointValues:
     def relative_to(self, one: "PointValues") -> Estimate:
         """Return `over`; relative to itself a value is 1 by definition and has no interval."""
         return Estimate(1.0, 1.0, 1.0, len(one.values), "by definition") if self is one else self.over(one)
-
-    def _most_over(self, other: Estimate, ratio: Estimate) -> float:
-        """Return the largest possible ratio: a share is at most 1, over the least value that the other one may have."""
-        if not (math.isfinite(self.limits[1]) and ratio.has_interval):
-            return math.inf
-        return self.limits[1] / other.low if other.low > 0 else math.inf
 
     @property
     def own_error(self) -> float:
