@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import synthetic_run as synthetic
-from chromium import Chromium, chromium_or_skip, pages_of
+from chromium import Chromium, pages_of
 from test_figures import poll_trials, tax_trials
 
 from pollscope.analysis import report
@@ -50,11 +50,6 @@ CONTRASTS = """
 """
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
-    return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
-
-
 def _runs(folder: Path, count: int) -> list[RunFolder]:
     """Write runs of two rows, with points that were left out and host metadata without a place to break a line."""
     found = []
@@ -74,7 +69,7 @@ def _runs(folder: Path, count: int) -> list[RunFolder]:
             "host": {"cpu_model": "y" * 150},
             "spec_text": "z" * 300,
         }
-        found.append(read_run(synthetic.write_run(folder / f"{number}", trials, **meta)))
+        found.append(synthetic.run_of(folder / f"{number}", trials, **meta))
     return found
 
 
