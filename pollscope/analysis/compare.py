@@ -17,7 +17,6 @@ from pollscope.analysis.point_values import (
     error_column,
     factors,
     groups,
-    levels_text,
     measured,
     measured_levels,
 )
@@ -126,21 +125,17 @@ def missing_levels(run: RunFolder, factor: str, metrics: Sequence[str]) -> list[
     table = current_table(run)
     factor = _swept(factor, factors(table), run)
     data = measured(table)
-    word, every = factor.removeprefix(KNOB_PREFIX), measured_levels(table, factors(data))
+    word = factor.removeprefix(KNOB_PREFIX)
+    every = [PointValues(levels, ()) for levels in measured_levels(table, factors(data))]
     found = []
     for metric in metrics:
         there = by_point(data, metric)
         known = {sample.label() for sample in there}
         for group in dict.fromkeys(sample.label(factor) for sample in there if factor in sample.levels):
-            of_group = [
-                levels
-                for levels in every
-                if factor in levels and levels_text({name: levels[name] for name in levels if name != factor}) == group
-            ]
             found += [
-                Missing(metric, group or "all", f"{word} {level_text(factor, levels[factor])} has no {metric}")
-                for levels in of_group
-                if levels_text(levels) not in known
+                Missing(metric, group or "all", f"{word} {level_text(factor, each.levels[factor])} has no {metric}")
+                for each in every
+                if factor in each.levels and each.label(factor) == group and each.label() not in known
             ]
     return found
 

@@ -59,18 +59,12 @@ def scaling(points: Sequence[TxPoint], request_bytes: float, tag_limit: int) -> 
     first = points[0]
     if not (first.tx_rate_pps > 0 and first.latency_ns > 0):
         raise ValueError("rate and latency of the first point have to be above 0 to compare others with them")
-    return [_at(point, first, request_bytes, tag_limit) for point in points]
-
-
-def _at(point: TxPoint, first: TxPoint, request_bytes: float, tag_limit: int) -> Outstanding:
-    reads = outstanding_requests(point.rate_bits_per_s, point.latency_ns, request_bytes)
-    return Outstanding(
-        point,
-        reads,
-        reads / tag_limit,
-        point.tx_rate_pps / first.tx_rate_pps,
-        point.latency_ns / first.latency_ns - 1,
-    )
+    found = []
+    for point in points:
+        reads = outstanding_requests(point.rate_bits_per_s, point.latency_ns, request_bytes)
+        ratios = point.tx_rate_pps / first.tx_rate_pps, point.latency_ns / first.latency_ns - 1
+        found.append(Outstanding(point, reads, reads / tag_limit, *ratios))
+    return found
 
 
 def paper_points() -> list[TxPoint]:

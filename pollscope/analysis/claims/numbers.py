@@ -201,13 +201,17 @@ def placed(label: str, place: str) -> str:
 
 
 def ratios_finding(
-    bounds: StatedBounds, what: str, ratios: Mapping[str, AtLevel], behind: list[PointValues], confidence: float
+    bounds: StatedBounds,
+    what: str,
+    ratios: Mapping[str, AtLevel],
+    behind: list[PointValues],
+    confidence: float,
+    included: str = " (tolerance included)",
 ) -> Finding:
     """Return the finding of ratios that all have to lie in the stated range; the sentence begins with `what`."""
     numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
-    kinds = each_inside(bounds, list(ratios.values()), confidence)
-    kind = together(kinds)
-    sentence = f"{what} {spread(numbers)}; stated {stated(bounds)} (tolerance included)."
+    kind = together(each_inside(bounds, list(ratios.values()), confidence))
+    sentence = f"{what} {spread(numbers)}; stated {stated(bounds)}{included}."
     sentence += how_decided(bounds, list(ratios.values()), kind, confidence)
     return Finding(kind, sentence, numbers, behind)
 
