@@ -14,6 +14,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from chromium import Chromium, chromium_or_skip
 from dut_node import LCORES, Node, running_node
 from gen_node import Generator, running_generator
 from run_helpers import Cli
@@ -143,6 +144,12 @@ def generator(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """Return a node whose generator sends from one end of a virtual NIC pair to the other."""
     with running_generator(build_dir, tmp_path_factory.mktemp("gen") / "node.log") as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
+    """Return a browser, or skip the test where there is none."""
+    return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.fixture(scope="module")

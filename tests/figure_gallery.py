@@ -108,10 +108,6 @@ FACTORS: dict[str, dict[str, list[Any]]] = {
 }
 
 
-def crossed(levels: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(levels, each, strict=True)) for each in product(*levels.values())]
-
-
 def _rate(levels: Levels) -> float:
     """Return a rate that rises with cores and falls with queues; words shift it, so that no two lines coincide."""
     rate = 1e6 * levels.get("load_pps", 4e6) / 4e6 * levels.get("load_of_max", 1.0)
@@ -171,7 +167,10 @@ def _corunner(record: dict[str, Any], levels: Levels, repeat: int, pmu: bool) ->
 
 
 def trials_of(row: str, repeats: int = 3, spread: float = 0.01, pmu: bool = True) -> list[dict[str, Any]]:
-    return [trial(levels, repeat, spread, pmu) for levels, repeat in product(crossed(FACTORS[row]), range(repeats))]
+    return [
+        trial(levels, repeat, spread, pmu)
+        for levels, repeat in product(synthetic.crossed(FACTORS[row]), range(repeats))
+    ]
 
 
 def one_wild_point(row: str) -> list[dict[str, Any]]:
@@ -192,7 +191,7 @@ STATES: dict[str, Callable[[str], Iterable[dict[str, Any]]]] = {
 
 def gallery_run(folder: Path, row: str, state: str, **meta: Any) -> RunFolder:
     """Write a run of the row in one of STATES."""
-    return read_run(synthetic.write_run(folder, STATES[state](row), row=row, rows=[row], **meta))
+    return synthetic.run_of(folder, STATES[state](row), row=row, rows=[row], **meta)
 
 
 RECORDED = Path(__file__).parents[1] / "data" / "runs"

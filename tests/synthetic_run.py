@@ -8,12 +8,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
+
+from pollscope.store.run_folder import RunFolder, read_run
 
 TSC_HZ = 2_000_000_000
 WINDOW_CYCLES = 1_000_000_000  # half a second at 2 GHz
@@ -340,6 +343,22 @@ def trial(
     }
 
 
+def repeated(
+    levels: Mapping[str, Any], repeats: int = 3, pps: float = 1e6, spread: float = 0.0, **more: Any
+) -> list[dict[str, Any]]:
+    """Return the trials of one point, in each of which the share `spread` of packets is added to the one before."""
+    point = ",".join(f"{name}={level}" for name, level in levels.items()) or "p"
+    return [
+        trial(f"{point}:{repeat}", point, repeat, levels, pps=pps * (1 + spread * repeat), **more)
+        for repeat in range(repeats)
+    ]
+
+
+def crossed(levels: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Return the points of factors of which every level meets every other one."""
+    return [dict(zip(levels, each, strict=True)) for each in product(*levels.values())]
+
+
 def disturbed(record: dict[str, Any], waited: float = 0.25) -> dict[str, Any]:
     """Return the record of a trial whose DUT lcore waited for its CPU for a share of the trial."""
     window_ns = round(1e9 * WINDOW_CYCLES / TSC_HZ)
@@ -415,3 +434,10 @@ def write_run(
     if host_state := "".join(json.dumps(each) + "\n" for each in host_checks):
         (folder / "host_states.jsonl").write_text(host_state, encoding="utf-8")
     return folder
+
+
+def run_of(
+    folder: Path, trials: Iterable[Mapping[str, Any]], host_checks: Iterable[Mapping[str, Any]] = (), **meta: Any
+) -> RunFolder:
+    """Write a run folder and read it."""
+    return read_run(write_run(folder, trials, host_checks, **meta))

@@ -8,7 +8,7 @@ also shown to be able to decide.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -49,11 +49,12 @@ MOST_WRONG = 20
 STOPS = 1200
 MOST_STOPS_OUTSIDE = 80
 METRIC = metric_dictionary()["tx_pps"]
-REPEATS = st.integers(3, 7)
-NOISE = st.sampled_from([0.003, 0.02, 0.08])
-SEEDS = st.integers(0, 2**31)
+# Of as many data sets, those of which a plain case decides.
+LEAST_RIGHT = 140
 
 Truth = Mapping[tuple[Level, ...], float]
+FACTORS, SHAPES = ("queues", "cores"), ("queues", "shape")
+LEVELS = (1, 2, 4, 8)
 
 
 def some(test: Callable[..., None]) -> Callable[..., None]:
@@ -91,14 +92,46 @@ def counted(
     return {kind: kinds.count(kind) for kind in VerdictKind}
 
 
+class Situation(NamedTuple):
+    """Say how often each point was measured and with which noise."""
+
+    repeats: int
+    noise: float
+    seed: int
+
+    def of(
+        self, predicate: Predicate, truth: Truth, names: Sequence[str] = FACTORS, beside: Truth | None = None
+    ) -> dict[VerdictKind, int]:
+        return counted(predicate, lambda rng: drawn(names, truth, self.repeats, self.noise, rng, beside), self.seed)
+
+    def never(
+        self, predicate: Predicate, truth: Truth, *wrong: VerdictKind, names: Sequence[str] = FACTORS, **more: Truth
+    ) -> None:
+        """Check that these verdicts come out no more often than is allowed."""
+        found = self.of(predicate, truth, names, **more)
+        assert max(found[kind] for kind in wrong) <= MOST_WRONG
+
+    def plain(
+        self, predicate: Predicate, truth: Truth, right: VerdictKind = AGREES, names: Sequence[str] = FACTORS,
+        noise: float = 0.003, **more: Truth,
+    ) -> None:  # fmt: skip
+        """Check that with little noise this verdict comes out."""
+        assert self._replace(noise=noise).of(predicate, truth, names, **more)[right] >= LEAST_RIGHT
+
+
 def over(levels: Sequence[Level], value: Callable[[float], float], groups: Sequence[float] = (1.0,)) -> Truth:
     """Return the truth over queues in groups of cores, each at its own height."""
     return {(level, core): height * value(float(level)) for core, height in enumerate(groups) for level in levels}
 
 
-FACTORS = ("queues", "cores")
-LEVELS = (1, 2, 4, 8)
+def shapes(values: Mapping[str, Callable[[float], float]], levels: Sequence[int] = LEVELS) -> Truth:
+    return {(level, shape): value(level) for shape, value in values.items() for level in levels}
+
+
+NOISE, SEEDS = st.sampled_from([0.003, 0.02, 0.08]), st.integers(0, 2**31)
+SITUATION = st.builds(Situation, st.integers(3, 7), NOISE, SEEDS)
 HEIGHTS = st.lists(st.sampled_from([0.3, 1.0, 5.0]), min_size=1, max_size=5)
+BOTH = (AGREES, DISAGREES)
 
 
 def test_every_kind_has_its_truths_here() -> None:
@@ -108,178 +141,151 @@ def test_every_kind_has_its_truths_here() -> None:
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, HEIGHTS, st.sampled_from(["rises", "falls"]), SEEDS)
-def test_no_trend(repeats: int, noise: float, heights: list[float], direction: str, seed: int) -> None:
+@given(SITUATION, HEIGHTS, st.sampled_from(["rises", "falls"]))
+def test_no_trend(situation: Situation, heights: list[float], direction: str) -> None:
     """TrendOver: data without a trend agree with none."""
     predicate = TrendOver.model_validate({"kind": "trend", "factor": "queues", "direction": direction})
-    truth = over(LEVELS, lambda _: 1e6, heights)
-    assert counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    situation.never(predicate, over(LEVELS, lambda _: 1e6, heights), AGREES)
+
+
+FALLS = TrendOver(kind="trend", factor="queues", direction="falls")
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, SEEDS)
-def test_a_trend_of_one_group_in_four(repeats: int, noise: float, seed: int) -> None:
+@given(SITUATION)
+def test_a_trend_of_one_group_in_four(situation: Situation) -> None:
     """One group that falls by half does not speak for three that do not move."""
-    truth: Truth = {
-        (level, core): 1e6 * (1 - 0.06 * (level - 1) if core == 0 else 1) for core in range(4) for level in LEVELS
-    }
-    predicate = TrendOver(kind="trend", factor="queues", direction="falls")
-    assert counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
+    falling = over(LEVELS, lambda level: 1e6 * (1 - 0.06 * (level - 1)))
+    situation.never(FALLS, {**over(LEVELS, lambda _: 1e6, [1.0] * 4), **falling}, AGREES)
 
 
 @some
-@given(REPEATS, NOISE, HEIGHTS, st.floats(0.05, 0.6), SEEDS)
-def test_a_trend(repeats: int, noise: float, heights: list[float], change: float, seed: int) -> None:
+@given(SITUATION, HEIGHTS, st.floats(0.05, 0.6))
+def test_a_trend(situation: Situation, heights: list[float], change: float) -> None:
     """An existing trend is not denied, and is found if it stands out."""
-    truth = over(LEVELS, lambda level: 1e6 * (1 - change * math.log2(level) / 3), heights)
-    predicate = TrendOver(kind="trend", factor="queues", direction="falls")
-    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
+    found = situation.of(FALLS, over(LEVELS, lambda level: 1e6 * (1 - change * math.log2(level) / 3), heights))
     assert found[DISAGREES] <= MOST_WRONG
-    if change > 10 * noise:
-        assert found[AGREES] >= DATA_SETS - MOST_WRONG
+    assert found[AGREES] >= DATA_SETS - MOST_WRONG or change <= 10 * situation.noise
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, HEIGHTS, SEEDS)
-def test_within(repeats: int, noise: float, heights: list[float], seed: int) -> None:
+@given(SITUATION, HEIGHTS)
+def test_within(situation: Situation, heights: list[float]) -> None:
     """Within: means on the bound are not outside however many there are, one beyond it is not inside."""
     truth = over(LEVELS, lambda _: 1e6, [1.0] * len(heights))
-    on_it = Within(kind="within", low=1e6, high=3e6)
-    assert counted(on_it, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
-    assert counted(on_it, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-    inside = Within(kind="within", low=2e5, high=3e6)
-    assert counted(inside, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[AGREES] >= 140
+    situation.never(Within(kind="within", low=1e6, high=3e6), truth, *BOTH)
+    situation.plain(Within(kind="within", low=2e5, high=3e6), truth)
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, SEEDS)
-def test_every_trial(repeats: int, noise: float, seed: int) -> None:
+@given(SITUATION)
+def test_every_trial(situation: Situation) -> None:
     """EveryTrial: accept exactly the value of the trials."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(situation.seed)
     for _ in range(20):
-        found = drawn(FACTORS, over(LEVELS, lambda _: 1e6), repeats, noise, rng)
+        found = drawn(FACTORS, over(LEVELS, lambda _: 1e6), situation.repeats, situation.noise, rng)
         least = min(value for sample in found for value in sample.values)
         assert judge(EveryTrial(kind="every_trial", low=least), found, METRIC).kind is AGREES
         assert judge(EveryTrial(kind="every_trial", low=least * 1.0000001), found, METRIC).kind is DISAGREES
 
 
 @some
-@given(REPEATS, NOISE, HEIGHTS, st.floats(0.3, 3), SEEDS)
-def test_ratio(repeats: int, noise: float, heights: list[float], ratio: float, seed: int) -> None:
+@given(SITUATION, HEIGHTS, st.floats(0.3, 3))
+def test_ratio(situation: Situation, heights: list[float], ratio: float) -> None:
     """Ratio: one that is the bound itself is neither inside nor outside, in however many groups."""
     truth = over((1, 8), lambda level: 1e6 * (ratio if level == 8 else 1), heights)
-    predicate = Ratio(kind="ratio", factor="queues", first=1, last=8, low=ratio)
-    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
-    assert found[DISAGREES] <= MOST_WRONG
-    assert found[AGREES] <= MOST_WRONG
+    situation.never(Ratio(kind="ratio", factor="queues", first=1, last=8, low=ratio), truth, *BOTH)
     clear = Ratio(kind="ratio", factor="queues", first=1, last=8, low=ratio * 0.9, high=ratio * 1.1)
-    assert counted(clear, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[AGREES] >= 140
+    situation.plain(clear, truth)
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, st.integers(2, 10), SEEDS)
-def test_largest_fall(repeats: int, noise: float, groups: int, seed: int) -> None:
+@given(SITUATION, st.integers(2, 10))
+def test_largest_fall(situation: Situation, groups: int) -> None:
     """LargestFall: choosing the largest of many equal falls makes it no larger."""
     truth = over((0, 1), lambda level: 1e6 * (1 - 0.2 * level), [1.0] * groups)
-
-    def make(rng: np.random.Generator) -> list[PointValues]:
-        return drawn(FACTORS, truth, repeats, noise, rng)
-
     # The truth is 20 % everywhere: a claim of more is wrong, and one of 20 % at least is not.
-    assert counted(LargestFall(kind="largest_fall", factor="queues", low=0.2001), make, seed)[AGREES] <= MOST_WRONG
-    assert counted(LargestFall(kind="largest_fall", factor="queues", high=0.2), make, seed)[DISAGREES] <= MOST_WRONG
-    assert counted(LargestFall(kind="largest_fall", factor="queues", low=0.2), make, seed)[DISAGREES] <= MOST_WRONG
+    situation.never(LargestFall(kind="largest_fall", factor="queues", low=0.2001), truth, AGREES)
+    situation.never(LargestFall(kind="largest_fall", factor="queues", high=0.2), truth, DISAGREES)
+    situation.never(LargestFall(kind="largest_fall", factor="queues", low=0.2), truth, DISAGREES)
 
 
 def test_largest_fall_decides() -> None:
     truth = over((0, 1), lambda level: 1e6 * (1 - 0.2 * level), [1.0] * 3)
     predicate = LargestFall(kind="largest_fall", factor="queues", low=0.15, high=0.25)
-    assert counted(predicate, lambda rng: drawn(FACTORS, truth, 5, 0.005, rng), 1)[AGREES] >= 140
+    Situation(5, 0.005, 1).plain(predicate, truth, noise=0.005)
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, SEEDS)
-def test_rises_above(repeats: int, noise: float, seed: int) -> None:
+@given(SITUATION)
+def test_rises_above(situation: Situation) -> None:
     """RisesAbove: flat data do not rise, rising ones are not denied, though the highest below was chosen."""
     predicate = RisesAbove(kind="rises_above", factor="queues", level=8)
     levels = (1, 2, 4, 8, 16, 32)
-    flat = over(levels, lambda _: 1e6)
+    situation.never(predicate, over(levels, lambda _: 1e6), AGREES)
     rising = over(levels, lambda level: 1e6 * (1 if level <= 8 else 1 + 0.01 * level / 16))
-    assert counted(predicate, lambda rng: drawn(FACTORS, flat, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-    assert counted(predicate, lambda rng: drawn(FACTORS, rising, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
-    earlier = over(levels, lambda level: 1e6 * (2 if level == 2 else max(1.0, level / 20)))
-    assert counted(predicate, lambda rng: drawn(FACTORS, earlier, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-    steep = over(levels, lambda level: 1e6 * max(1.0, level / 8))
-    assert counted(predicate, lambda rng: drawn(FACTORS, steep, repeats, 0.003, rng), seed)[AGREES] >= 140
+    situation.never(predicate, rising, DISAGREES)
+    situation.never(predicate, over(levels, lambda level: 1e6 * (2 if level == 2 else max(1.0, level / 20))), AGREES)
+    situation.plain(predicate, over(levels, lambda level: 1e6 * max(1.0, level / 8)))
 
 
 @pytest.mark.thorough
 @some
-@given(st.integers(4, 7), NOISE, SEEDS)
-def test_linear(repeats: int, noise: float, seed: int) -> None:
+@given(st.builds(Situation, st.integers(4, 7), NOISE, SEEDS))
+def test_linear(situation: Situation) -> None:
     """Linear: a straight line is not denied, a flat one or a knee does not pass for one."""
     levels = (1, 100, 200, 300, 400, 500)
     predicate = Linear(kind="linear", factor="queues", r_squared=0.95)
     straight = over(levels, lambda level: 1e6 * (1 + level / 250))
-    knee = over(levels, lambda level: 1e6 * (1 if level < 500 else 3))
-    flat = over(levels, lambda _: 1e6)
-    assert counted(predicate, lambda rng: drawn(FACTORS, straight, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
-    assert counted(predicate, lambda rng: drawn(FACTORS, knee, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-    assert counted(predicate, lambda rng: drawn(FACTORS, flat, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-    assert counted(predicate, lambda rng: drawn(FACTORS, straight, repeats, 0.003, rng), seed)[AGREES] >= 140
+    situation.never(predicate, straight, DISAGREES)
+    situation.never(predicate, over(levels, lambda level: 1e6 * (1 if level < 500 else 3)), AGREES)
+    situation.never(predicate, over(levels, lambda _: 1e6), AGREES)
+    situation.plain(predicate, straight)
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, HEIGHTS, SEEDS)
-def test_growth(repeats: int, noise: float, heights: list[float], seed: int) -> None:
+@given(SITUATION, HEIGHTS)
+def test_growth(situation: Situation, heights: list[float]) -> None:
     """Growth: accept neither less nor more than the bound where the growth equals it."""
     truth = over((1, 2, 8), lambda level: 1e6 * level * (0.95 if level == 8 else 1), heights)
     predicate = Growth(kind="growth", factor="queues", high=0.95)
-    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
-    assert found[AGREES] <= MOST_WRONG
-    assert found[DISAGREES] <= MOST_WRONG
-    less = over((1, 2, 8), lambda level: 1e6 * level**0.8, heights)
-    assert counted(predicate, lambda rng: drawn(FACTORS, less, repeats, 0.003, rng), seed)[AGREES] >= 140
+    situation.never(predicate, truth, *BOTH)
+    situation.plain(predicate, over((1, 2, 8), lambda level: 1e6 * level**0.8, heights))
+
+
+AT_FOUR = Peak(kind="peak", factor="queues", low=4, high=4)
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, st.floats(0.001, 0.3), SEEDS)
-def test_peak(repeats: int, noise: float, drop: float, seed: int) -> None:
+@given(SITUATION, st.floats(0.001, 0.3))
+def test_peak(situation: Situation, drop: float) -> None:
     """Peak: at another level it does not agree, at the stated one it does not disagree, however flat the top is."""
     levels = (1, 2, 4, 6, 8, 10)
-    predicate = Peak(kind="peak", factor="queues", low=4, high=4)
-    there = over(levels, lambda level: 1e6 * (1 - drop * abs(level - 4) / 4))
-    elsewhere = over(levels, lambda level: 1e6 * (1 - drop * abs(level - 6) / 4))
-    assert counted(predicate, lambda rng: drawn(FACTORS, there, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
-    assert counted(predicate, lambda rng: drawn(FACTORS, elsewhere, repeats, noise, rng), seed)[AGREES] <= MOST_WRONG
-    sharp = over(levels, lambda level: 1e6 * (1 - 0.1 * abs(level - 4)))
-    assert counted(predicate, lambda rng: drawn(FACTORS, sharp, 5, 0.003, rng), seed)[AGREES] >= 140
+    situation.never(AT_FOUR, over(levels, lambda level: 1e6 * (1 - drop * abs(level - 4) / 4)), DISAGREES)
+    situation.never(AT_FOUR, over(levels, lambda level: 1e6 * (1 - drop * abs(level - 6) / 4)), AGREES)
+    situation._replace(repeats=5).plain(AT_FOUR, over(levels, lambda level: 1e6 * (1 - 0.1 * abs(level - 4))))
 
 
 @pytest.mark.parametrize("groups", [1, pytest.param(5, marks=pytest.mark.thorough)])
 def test_many_groups_refute_no_more_often_than_one(groups: int) -> None:
     """All curves are flat but for a thousandth, and their top is where it is stated."""
-    levels, heights = (1, 2, 4, 6, 8, 10), [1.0] * groups
-    there = over(levels, lambda level: 1e6 * (1 - 0.001 * abs(level - 4) / 4), heights)
-    peak = Peak(kind="peak", factor="queues", low=4, high=4)
-    assert counted(peak, lambda rng: drawn(FACTORS, there, 5, 0.02, rng), 3)[DISAGREES] <= MOST_WRONG
-    ends = {"NC": 0.9999, "SQ": 1.0}
+    levels, situation = (1, 2, 4, 6, 8, 10), Situation(5, 0.02, 3)
+    there = over(levels, lambda level: 1e6 * (1 - 0.001 * abs(level - 4) / 4), [1.0] * groups)
+    situation.never(AT_FOUR, there, DISAGREES)
     crossing: dict[tuple[Level, ...], float] = {
         (level, shape, group): 1e6 * (end if level == 1 else 2 - end)
         for group in range(groups)
-        for shape, end in ends.items()
+        for shape, end in {"NC": 0.9999, "SQ": 1.0}.items()
         for level in (1, 8)
     }
-    crosses = Crosses(kind="crosses", factor="queues", across="shape", of="NC", over="SQ")
-    names = ("queues", "shape", "cores")
-    assert counted(crosses, lambda rng: drawn(names, crossing, 5, 0.02, rng), 3)[DISAGREES] <= MOST_WRONG
+    situation.never(CROSSES, crossing, DISAGREES, names=(*SHAPES, "cores"))
 
 
 # A power of the level of which a straight line explains 89.5 % of the variance over the levels below.
@@ -291,98 +297,72 @@ def test_a_line_that_explains_too_little_does_not_pass_by_luck(noise: float) -> 
     """The line explains 89.5 % of the variance, and 90 % are stated."""
     levels = (1, 100, 200, 300, 400, 500)
     curve = over(levels, lambda level: 1e6 * (1 + (level / 500) ** LINE_OF_895))
-    predicate = Linear(kind="linear", factor="queues", r_squared=0.9)
-    assert counted(predicate, lambda rng: drawn(FACTORS, curve, 5, noise, rng), 4)[AGREES] <= MOST_WRONG
+    Situation(5, noise, 4).never(Linear(kind="linear", factor="queues", r_squared=0.9), curve, AGREES)
 
 
-def test_a_peak_at_the_end_of_the_sweep_is_none() -> None:
-    found = drawn(FACTORS, over((1, 2, 4), lambda level: 1e6 * level), 5, 0.01, np.random.default_rng(1))
-    predicate = Peak(kind="peak", factor="queues", low=4, high=4)
-    assert judge(predicate, found, METRIC).kind is VerdictKind.NOT_MEASURABLE
-
-
-def test_a_peak_whose_level_was_not_measured_is_none() -> None:
-    found = drawn(FACTORS, over((1, 2, 6, 10), lambda level: 1e6 * level), 5, 0.01, np.random.default_rng(1))
-    predicate = Peak(kind="peak", factor="queues", low=4, high=4)
-    assert judge(predicate, found, METRIC).kind is VerdictKind.NOT_MEASURABLE
+@pytest.mark.parametrize("levels", [(1, 2, 4), (1, 2, 6, 10)], ids=["at the end", "not measured"])
+def test_a_peak_that_the_sweep_does_not_enclose_is_none(levels: tuple[int, ...]) -> None:
+    found = drawn(FACTORS, over(levels, lambda level: 1e6 * level), 5, 0.01, np.random.default_rng(1))
+    assert judge(AT_FOUR, found, METRIC).kind is VerdictKind.NOT_MEASURABLE
 
 
 @some
-@given(REPEATS, NOISE, st.integers(1, 5), SEEDS)
-def test_dips(repeats: int, noise: float, between: int, seed: int) -> None:
+@given(SITUATION, st.integers(1, 5))
+def test_dips(situation: Situation, between: int) -> None:
     """Dips: a flat course and a mere fall are no dip, a dip is not denied, whichever level is the lowest by chance."""
     levels = (64, *np.linspace(100, 300, between).round().astype(int).tolist(), 320)
     predicate = Dips(kind="dips", factor="queues", first=64, last=320)
-    flat = over(levels, lambda _: 1e6)
-    falling = over(levels, lambda level: 1e6 - level)
-    dip = over(levels, lambda level: 1e6 if level in (64, 320) else 0.99e6)
-    for truth in (flat, falling):
-        make = partial(drawn, FACTORS, truth, repeats, noise)
-        assert counted(predicate, make, seed)[AGREES] <= MOST_WRONG
-    assert counted(predicate, lambda rng: drawn(FACTORS, dip, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    situation.never(predicate, over(levels, lambda _: 1e6), AGREES)
+    situation.never(predicate, over(levels, lambda level: 1e6 - level), AGREES)
+    situation.never(predicate, over(levels, lambda level: 1e6 if level in (64, 320) else 0.99e6), DISAGREES)
     deep = over(levels, lambda level: 1e6 if level in (64, 320) else 0.8e6)
-    assert counted(predicate, lambda rng: drawn(FACTORS, deep, 5, 0.003, rng), seed)[AGREES] >= 140
+    situation._replace(repeats=5).plain(predicate, deep)
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, st.sampled_from([0.003, 0.02]), st.floats(0.3, 0.8), SEEDS)
-def test_rise_share(repeats: int, noise: float, share: float, seed: int) -> None:
+@given(st.builds(Situation, st.integers(3, 7), st.sampled_from([0.003, 0.02]), SEEDS), st.floats(0.3, 0.8))
+def test_rise_share(situation: Situation, share: float) -> None:
     """RiseShare: a rise that is the bound's share of the other's is neither less nor more."""
     sweeps = over((1, 512), lambda level: 10.0 + 6 * level)
     latency = {at: 1000 + share * sweep for at, sweep in sweeps.items()}
     predicate = RiseShare(kind="rise_share", factor="queues", first=1, last=512, beside="sweep_time_ns", low=share)
-    found = counted(predicate, lambda rng: drawn(FACTORS, latency, repeats, noise, rng, sweeps), seed)
-    assert found[AGREES] <= MOST_WRONG
-    assert found[DISAGREES] <= MOST_WRONG
+    situation.never(predicate, latency, *BOTH, beside=sweeps)
     near = predicate.model_copy(update={"low": share - 0.05, "high": share + 0.05})
-    assert counted(near, lambda rng: drawn(FACTORS, latency, 5, 0.003, rng, sweeps), seed)[AGREES] >= 140
+    situation._replace(repeats=5).plain(near, latency, beside=sweeps)
 
     def bound(rng: np.random.Generator) -> list[PointValues]:
         """Return two metrics that move together from trial to trial, so that their rises agree in spite of noise."""
-        drifting = drawn(FACTORS, sweeps, 5, 0.08, rng)
         return [
             PointValues(one.levels, tuple(1000 + share * sweep for sweep in one.values), beside=one.values)
-            for one in drifting
+            for one in drawn(FACTORS, sweeps, 5, 0.08, rng)
         ]
 
-    assert counted(near, bound, seed)[AGREES] >= 140
-
-
-SHAPES = ("queues", "shape")
-
-
-def shapes(values: Mapping[str, Callable[[float], float]], levels: Sequence[int] = LEVELS) -> Truth:
-    return {(level, shape): value(level) for shape, value in values.items() for level in levels}
+    assert counted(near, bound, situation.seed)[AGREES] >= LEAST_RIGHT
 
 
 @some
-@given(REPEATS, NOISE, st.floats(0.2, 1), SEEDS)
-def test_ratio_of_ratios(repeats: int, noise: float, fall: float, seed: int) -> None:
+@given(SITUATION, st.floats(0.2, 1))
+def test_ratio_of_ratios(situation: Situation, fall: float) -> None:
     """RatioOfRatios: two equal falls are equal, whatever their heights."""
-    alike = shapes({"NC": lambda q: 3e6 * fall**q, "SQ": lambda q: 1e6 * fall**q}, (0, 1))
     given_ = {"kind": "ratio_of_ratios", "factor": "queues", "from": 0, "to": 1, "across": "shape"}
     predicate = RatioOfRatios.model_validate({**given_, "of": "NC", "over": "SQ", "low": 1.0})
-    found = counted(predicate, lambda rng: drawn(SHAPES, alike, repeats, noise, rng), seed)
-    assert found[AGREES] <= MOST_WRONG
-    assert found[DISAGREES] <= MOST_WRONG
+    alike = shapes({"NC": lambda q: 3e6 * fall**q, "SQ": lambda q: 1e6 * fall**q}, (0, 1))
+    situation.never(predicate, alike, *BOTH, names=SHAPES)
     milder = shapes({"NC": lambda q: 3e6 * 0.9**q, "SQ": lambda q: 1e6 * 0.5**q}, (0, 1))
-    assert counted(predicate, lambda rng: drawn(SHAPES, milder, repeats, 0.01, rng), seed)[AGREES] >= 140
+    situation.plain(predicate, milder, names=SHAPES, noise=0.01)
 
 
 @pytest.mark.thorough
 @some
-@given(REPEATS, NOISE, st.lists(st.sampled_from([0.3, 1.0, 5.0]), min_size=1, max_size=5), SEEDS)
-def test_average_ratio(repeats: int, noise: float, heights: list[float], seed: int) -> None:
+@given(SITUATION, HEIGHTS)
+def test_average_ratio(situation: Situation, heights: list[float]) -> None:
     """AverageRatio: a mean at the stated end is neither confirmed nor refuted too often; one beyond it is seen."""
     truth = over((1, 4), lambda level: 1e6 * level, heights)
     predicate = AverageRatio.model_validate({"kind": "average_ratio", "factor": "queues", "from": 1, "to": 4, "low": 4})
-    found = counted(predicate, lambda rng: drawn(FACTORS, truth, repeats, noise, rng), seed)
-    assert found[AGREES] <= MOST_WRONG
-    assert found[DISAGREES] <= MOST_WRONG
+    situation.never(predicate, truth, *BOTH)
     for low, verdict in ((3.8, AGREES), (4.2, DISAGREES)):
-        clear = predicate.model_copy(update={"low": low})
-        assert counted(clear, lambda rng: drawn(FACTORS, truth, repeats, 0.003, rng), seed)[verdict] >= 140
+        situation.plain(predicate.model_copy(update={"low": low}), truth, verdict)
 
 
 def test_average_ratio_says_which_mean_and_over_what() -> None:
@@ -398,20 +378,19 @@ def test_average_ratio_says_which_mean_and_over_what() -> None:
     assert geometric.value == pytest.approx(4, rel=0.01)
 
 
+CROSSES = Crosses(kind="crosses", factor="queues", across="shape", of="NC", over="SQ")
+
+
 @some
-@given(REPEATS, NOISE, SEEDS)
-def test_crosses(repeats: int, noise: float, seed: int) -> None:
+@given(SITUATION)
+def test_crosses(situation: Situation) -> None:
     """Crosses: curves that touch at an end or never part do not cross, and those that do are not denied."""
-    predicate = Crosses(kind="crosses", factor="queues", across="shape", of="NC", over="SQ")
-    touching = shapes({"NC": lambda q: 1e6 * (0.8 if q == 1 else 1.0), "SQ": lambda _: 1e6})
-    together = shapes({"NC": lambda _: 1e6, "SQ": lambda _: 1e6})
+    for ends in ({"NC": lambda q: 1e6 * (0.8 if q == 1 else 1.0)}, {"NC": lambda _: 1e6}):
+        situation.never(CROSSES, shapes({**ends, "SQ": lambda _: 1e6}), AGREES, names=SHAPES)
     crossing = shapes({"NC": lambda q: 1e6 * (0.99 + 0.02 * (q - 1) / 7), "SQ": lambda _: 1e6})
-    for truth in (touching, together):
-        make = partial(drawn, SHAPES, truth, repeats, noise)
-        assert counted(predicate, make, seed)[AGREES] <= MOST_WRONG
-    assert counted(predicate, lambda rng: drawn(SHAPES, crossing, repeats, noise, rng), seed)[DISAGREES] <= MOST_WRONG
+    situation.never(CROSSES, crossing, DISAGREES, names=SHAPES)
     clear = shapes({"NC": lambda q: 1e6 * (0.5 if q == 1 else 2), "SQ": lambda _: 1e6})
-    assert counted(predicate, lambda rng: drawn(SHAPES, clear, repeats, 0.02, rng), seed)[AGREES] >= 140
+    situation.plain(CROSSES, clear, names=SHAPES, noise=0.02)
 
 
 def test_of_the_claims_that_disagree_few_do_by_chance() -> None:
@@ -454,19 +433,15 @@ def knees(sharp: float, gradual: float) -> tuple[Truth, Truth]:
 
 
 @some
-@given(REPEATS, NOISE, SEEDS)
-def test_steeper_knee(repeats: int, noise: float, seed: int) -> None:
+@given(SITUATION)
+def test_steeper_knee(situation: Situation) -> None:
     """SteeperKnee: of two alike none is steeper, and the order of two that differ is not reversed."""
     predicate = SteeperKnee(kind="steeper_knee", factor="queues", across="shape", of="NC", over="SQ")
-
-    def often(sharp: float, gradual: float, kind: VerdictKind, own_noise: float = noise) -> int:
+    for sharp, gradual, wrong in ((3, 3, AGREES), (1.5, 6, AGREES), (20, 1.5, DISAGREES)):
         latency, loss = knees(sharp, gradual)
-        return counted(predicate, lambda rng: drawn(SHAPES, latency, repeats, own_noise, rng, loss), seed)[kind]
-
-    assert often(3, 3, AGREES) <= MOST_WRONG
-    assert often(1.5, 6, AGREES) <= MOST_WRONG
-    assert often(20, 1.5, DISAGREES) <= MOST_WRONG
-    assert often(20, 1.5, AGREES, 0.003) >= 140
+        situation.never(predicate, latency, wrong, names=SHAPES, beside=loss)
+    latency, loss = knees(20, 1.5)
+    situation.plain(predicate, latency, names=SHAPES, beside=loss)
 
 
 @pytest.mark.thorough

@@ -61,18 +61,35 @@ def record(
 
 
 def explained(folder: Path, records: Sequence[Mapping[str, Any]], **meta: Any) -> list[Diagnosis]:
-    run = read_run(synthetic.write_run(folder, records, **meta))
+    run = synthetic.run_of(folder, records, **meta)
     return explain_run(run, derive_table(run))
 
 
+def three(params: Mapping[str, Any], **changes: Any) -> list[dict[str, Any]]:
+    return [record(f"t{repeat}", params, **changes) for repeat in range(3)]
+
+
 def alone(folder: Path, params: Mapping[str, Any], **changes: Any) -> Diagnosis:
-    [found] = explained(folder, [record(f"t{repeat}", params, **changes) for repeat in range(3)])
+    [found] = explained(folder, three(params, **changes))
     return found
+
+
+def worker(busy: float, cpu: int = 1, error: float = 0.0) -> CoreLoad:
+    return CoreLoad(f"worker on CPU {cpu}", "worker", busy, 0.0, error)
+
+
+def at(
+    values: Mapping[str, float], *cores: CoreLoad, params: Mapping[str, Any] | None = None, **more: Any
+) -> Diagnosis:
+    """Return the diagnosis of a point with these numbers, cores, and changes to PARAMS."""
+    known = {name: [value] for name, value in values.items()}
+    loads = [cores] if cores else ()
+    return diagnose(PointObservations("p", {**PARAMS, **(params or {})}, known, loads=loads, **more))
 
 
 @pytest.mark.parametrize("lcores", [1, 2])
 def test_a_core_that_waits_for_a_ready_queue_is_not_busy(tmp_path: Path, lcores: int) -> None:
-    records = [record(f"t{repeat}", {"notification": "qwait", "load_of_max": 1.0}, missed=0.1) for repeat in range(3)]
+    records = three({"notification": "qwait", "load_of_max": 1.0}, missed=0.1)
     for each in records:
         (lcore,) = each["result"]["dut"]["lcores"]
         timed = {"samples": 1000, "cycles": 1e6, "squared_cycles": 1e3}
@@ -104,6 +121,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         ["host takes the core"],
     ),
     "no generator": ({"feed": "infinite"}, {"busy": 0.98}, ["core cycles"]),
+    "nothing is sent": ({"saturate": None, "load_pps": 0.0}, {"busy": 0.0, "pps": 0.0}, ["offered load"]),
 }
 
 
@@ -136,14 +154,8 @@ def test_a_busy_core_that_misses_nothing_may_carry_more_in_larger_bursts(tmp_pat
     assert limits(alone(tmp_path / "whole", {**load, "load_of_max": 1.0}, busy=0.98)) == ["core cycles"]
 
 
-def test_idle_means_that_no_load_was_requested(tmp_path: Path) -> None:
-    found = alone(tmp_path / "run", {"saturate": None, "load_pps": 0.0}, busy=0.0, pps=0.0)
-    assert limits(found) == ["offered load"]
-    assert of(found, "offered load").evidence[0].startswith("nothing is sent")
-
-
 def test_a_late_generator_limits_a_dut_with_time_left(tmp_path: Path) -> None:
-    records = [record(f"t{repeat}", {"saturate": None, "load_pps": 1e6}, busy=0.3) for repeat in range(3)]
+    records = three({"saturate": None, "load_pps": 1e6}, busy=0.3)
     for each in records:
         generator = each["result"]["gen"]["lcores"][0]
         generator["intended"], generator["unsent"] = 2 * generator["sent"], generator["sent"]
@@ -154,7 +166,7 @@ def test_a_late_generator_limits_a_dut_with_time_left(tmp_path: Path) -> None:
 
 def test_a_generator_whose_cpu_the_host_takes_is_not_called_slow(tmp_path: Path) -> None:
     """Seen on a busy host: at 20 kpps 4 % were not sent, while the generator's CPU was away for as long."""
-    records = [record(f"t{repeat}", {"saturate": None, "load_pps": 2e4}, busy=0.1) for repeat in range(3)]
+    records = three({"saturate": None, "load_pps": 2e4}, busy=0.1)
     for each in records:
         generator = each["result"]["gen"]["lcores"][0]
         generator["intended"], generator["unsent"] = generator["sent"] / 0.96, generator["sent"] / 24
@@ -167,7 +179,7 @@ def test_a_generator_whose_cpu_the_host_takes_is_not_called_slow(tmp_path: Path)
 
 def test_waits_for_a_lock_are_no_work(tmp_path: Path) -> None:
     shared = {"organisation": "locked", "cores": 2}
-    records = [record(f"t{repeat}", shared, missed=0.3, busy=0.98) for repeat in range(3)]
+    records = three(shared, missed=0.3, busy=0.98)
     for each in records:
         lcore = each["result"]["dut"]["lcores"][0]
         lcore["lock"] = {"waits": 1000, "cycles": synthetic.WINDOW_CYCLES // 2}
@@ -178,7 +190,7 @@ def test_waits_for_a_lock_are_no_work(tmp_path: Path) -> None:
 
 def test_the_core_that_an_unfair_lock_favours_is_not_said_to_limit(tmp_path: Path) -> None:
     shared = {"organisation": "locked", "cores": 2}
-    records = [record(f"t{repeat}", shared, missed=0.3, busy=0.98) for repeat in range(3)]
+    records = three(shared, missed=0.3, busy=0.98)
     for each in records:
         favoured = each["result"]["dut"]["lcores"][0]
         starved = {**favoured, "cpu": favoured["cpu"] + 1}
@@ -190,7 +202,7 @@ def test_the_core_that_an_unfair_lock_favours_is_not_said_to_limit(tmp_path: Pat
 
 
 def test_few_mbufs_and_a_full_tx_queue_are_named(tmp_path: Path) -> None:
-    records = [record(f"t{repeat}", {}, missed=0.0, busy=0.3) for repeat in range(3)]
+    records = three({}, missed=0.0, busy=0.3)
     for each in records:
         each["result"]["ports"][RX]["stats"]["rx_nombuf"] = 100_000
         each["result"]["dut"]["lcores"][0]["tx_dropped"] = 100_000
@@ -199,31 +211,24 @@ def test_few_mbufs_and_a_full_tx_queue_are_named(tmp_path: Path) -> None:
 
 
 def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() -> None:
-    loads = [
-        [CoreLoad("worker on CPU 1", "worker", 0.99, 0.0), CoreLoad("dispatcher on CPU 2", "dispatcher", 1.0, 0.0)]
-    ]
-    values = {"ring_full_share": [0.9], "imissed_share": [0.0], "rx_pps": [1e7], "tx_dropped_share": [0.0]}
-    params = {**PARAMS, "organisation": "scale-up", "dispatchers": 1, "feed": "infinite", "extra_cycles": 2000}
-    known = {"interrupted_share": [0.0], "rx_nombuf_share": [0.0], **values}
-    found = diagnose(PointObservations("p", params, known, loads=loads, busy_polls_filled=[1.0]))
+    values = {"ring_full_share": 0.9, "imissed_share": 0.0, "rx_pps": 1e7, "tx_dropped_share": 0.0}
+    values |= {"interrupted_share": 0.0, "rx_nombuf_share": 0.0}
+    params = {"organisation": "scale-up", "dispatchers": 1, "feed": "infinite", "extra_cycles": 2000}
+    more: dict[str, Any] = {"params": params, "busy_polls_filled": [1.0]}
+    dispatcher = CoreLoad("dispatcher on CPU 2", "dispatcher", 1.0, 0.0)
+    found = at(values, worker(0.99), dispatcher, **more)
     assert limits(found) == ["core cycles"]
     assert of(found, "core cycles").evidence[0].startswith("worker on CPU 1 is busy for 99 %")
-    idle = [[CoreLoad("worker on CPU 1", "worker", 0.5, 0.0), *loads[0][1:]]]
-    found = diagnose(PointObservations("p", params, known, loads=idle, busy_polls_filled=[1.0]))
-    assert limits(found) == ["ring between cores"]
+    assert limits(at(values, worker(0.5), dispatcher, **more)) == ["ring between cores"]
 
 
+# Windows of two clocks may differ by a twentieth.
 @pytest.mark.parametrize(
-    ("known", "evidence"),
-    [
-        ({"imissed_share": [0.0], "rx_pps": [2e6]}, "80 % of the sent packets did not reach the DUT's port"),
-        ({"imissed_share": [0.0], "rx_pps": [9.5e6]}, ""),  # windows of two clocks may differ by this much
-    ],
+    ("came", "evidence"), [(2e6, "80 % of the sent packets did not reach the DUT's port"), (9.5e6, "")]
 )
-def test_packets_lost_on_the_path_are_not_the_generators_limit(known: dict[str, list[float]], evidence: str) -> None:
+def test_packets_lost_on_the_path_are_not_the_generators_limit(came: float, evidence: str) -> None:
     """The generator receives nothing, so that nobody knows of a loss but by what came to the DUT."""
-    idle = [CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]
-    found = diagnose(PointObservations("p", PARAMS, {"offered_pps": [1e7], **known}, loads=[idle]))
+    found = at({"offered_pps": 1e7, "imissed_share": 0.0, "rx_pps": came}, worker(0.3))
     assert ("generator" in limits(found)) == (not evidence)
     assert evidence in " ".join(of(found, "generator").evidence)
 
@@ -239,7 +244,7 @@ def test_packets_lost_on_the_path_are_not_the_generators_limit(known: dict[str, 
 def test_a_saturated_generator_is_the_wire_of_the_virtual_nic(
     tmp_path: Path, params: Mapping[str, Any], lifted: str
 ) -> None:
-    records = [record(f"t{repeat}", params, busy=0.3) for repeat in range(3)]
+    records = three(params, busy=0.3)
     for each in records:
         generator = each["result"]["gen"]["lcores"][0]
         generator["intended"], generator["unsent"] = 2 * generator["sent"], generator["sent"]
@@ -256,19 +261,17 @@ def test_a_saturated_generator_is_the_wire_of_the_virtual_nic(
 @pytest.mark.parametrize(("sent", "slower"), [(4e7, True), (2e7, False)])
 def test_a_wire_that_more_receiving_cores_slow_down_is_said_to(sent: float, slower: bool) -> None:
     """Seen on 16 CPUs: 15.8 Mpps into one core, 12.7 into two."""
-    idle = [[CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]]
-    params = {**PARAMS, "cores": 4}
     alone = PointObservations("one", PARAMS, {"offered_pps": [sent]})
-    values = {"imissed_share": [0.0], "offered_pps": [3e7], "rx_pps": [3e7]}
-    four = PointObservations("four", params, values, loads=idle, wire_lcores=2, before=alone)
-    evidence = " ".join(of(diagnose(four), "generator").evidence)
+    values = {"imissed_share": 0.0, "offered_pps": 3e7, "rx_pps": 3e7}
+    four = at(values, worker(0.3), params={"cores": 4}, wire_lcores=2, before=alone)
+    evidence = " ".join(of(four, "generator").evidence)
     assert "2 generator lcores write all frames" in evidence
     assert ("with 1 DUT core it sent more (" in evidence) == slower
 
 
 def test_a_real_nic_has_no_such_wire(tmp_path: Path) -> None:
     hello = {"ports": [{"name": RX, "driver": "mlx5_pci"}]}
-    records = [record(f"t{repeat}", {}, busy=0.3) for repeat in range(3)]
+    records = three({}, busy=0.3)
     [found] = explained(tmp_path / "run", records, node_hello=hello)
     assert limits(found) == ["generator"]
     assert "wire" not in " ".join(of(found, "generator").evidence)
@@ -277,16 +280,14 @@ def test_a_real_nic_has_no_such_wire(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("away", "limit"), [(0.9, ["core cycles", "host takes the core"]), (0.1, ["core cycles"])])
 def test_a_sending_core_is_limited_by_a_host_that_takes_most_of_its_time(away: float, limit: list[str]) -> None:
     """Seen on emulated machines of a busy host: 88 % away, and the host was said not to limit."""
-    busy = [CoreLoad("worker on CPU 1", "worker", 1.0, 0.0)]
-    known = {"interrupted_share": [away], "tx_pps": [1e5], "tx_dropped_share": [0.0], "rx_nombuf_share": [0.0]}
-    found = diagnose(PointObservations("p", {**PARAMS, "workload": "tx"}, known, loads=[busy]))
-    assert limits(found) == limit
+    values = {"interrupted_share": away, "tx_pps": 1e5, "tx_dropped_share": 0.0, "rx_nombuf_share": 0.0}
+    assert limits(at(values, worker(1.0), params={"workload": "tx"})) == limit
 
 
 @pytest.mark.parametrize("queues", [1, 2])
 def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -> None:
     """Those of real NICs give null (node-protocol.md); of several queues the fullest is then not known."""
-    records = [record(f"t{repeat}", {"queues": queues}, missed=0.3, busy=0.3) for repeat in range(3)]
+    records = three({"queues": queues}, missed=0.3, busy=0.3)
     [counted] = explained(tmp_path / "counted", records)
     for each in records:
         each["result"]["ports"][RX]["rx_queue_packets"] = [None] * queues
@@ -295,10 +296,12 @@ def test_a_driver_need_not_count_packets_by_queue(tmp_path: Path, queues: int) -
     assert (sweep == known) == (queues == 1)
 
 
-def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
-    loads = [[CoreLoad(f"worker on CPU {cpu}", "worker", busy, 0.0) for cpu, busy in ((1, 0.2), (2, 0.99), (3, 0.2))]]
-    values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
-    found = diagnose(PointObservations("p", {**PARAMS, "cores": 3}, values, loads=loads, busy_polls_filled=[0.9]))
+LOSING = {"imissed_share": 0.2, "offered_pps": 1e7, "rx_pps": 8e6, "interrupted_share": 0.0}
+
+
+def test_the_busiest_core_decides_not_the_mean() -> None:
+    cores = worker(0.2), worker(0.99, cpu=2), worker(0.2, cpu=3)
+    found = at(LOSING, *cores, params={"cores": 3}, busy_polls_filled=[0.9])
     assert limits(found) == ["core cycles"]
     assert "CPU 2" in of(found, "core cycles").evidence[0]
 
@@ -307,9 +310,7 @@ def test_the_busiest_core_decides_not_the_mean(tmp_path: Path) -> None:
     ("busy", "kind"), [(0.97, RuleOutcome.LIMITS), (0.91, RuleOutcome.ABSENT), (0.5, RuleOutcome.CLEAR)]
 )
 def test_a_core_whose_cycles_are_not_known_well_is_judged_by_both_ends(busy: float, kind: RuleOutcome) -> None:
-    loads = [[CoreLoad("worker on CPU 1", "worker", busy, 0.0, error=0.03)]]
-    values = {"imissed_share": [0.2], "offered_pps": [1e7], "rx_pps": [8e6], "interrupted_share": [0.0]}
-    finding = of(diagnose(PointObservations("p", PARAMS, values, loads=loads, busy_polls_filled=[0.5])), "core cycles")
+    finding = of(at(LOSING, worker(busy, error=0.03), busy_polls_filled=[0.5]), "core cycles")
     assert finding.kind is kind
     if kind is RuleOutcome.ABSENT:
         assert finding.evidence == (f"cycles are known to +-3 % of the time only, which decides: {WOULD_TELL}",)
@@ -321,7 +322,7 @@ def test_timed_intervals_that_miss_the_window_invalidate_only_dependent_findings
     tmp_path: Path, lcores: int, busy: float, kind: RuleOutcome
 ) -> None:
     """A core that always has work is busy whatever a busy poll costs: 2.2 % were seen in runs of 200 ms."""
-    records = [record(f"t{repeat}", {}, missed=0.3, busy=0.6) for repeat in range(3)]
+    records = three({}, missed=0.3, busy=0.6)
     for each in records:
         (lcore,) = each["result"]["dut"]["lcores"]
         # Empty polls become rarer, and their cycles go to the loop, except 3 % that no timed interval contains.
@@ -337,44 +338,39 @@ def test_timed_intervals_that_miss_the_window_invalidate_only_dependent_findings
 def test_a_core_with_unknown_tax_is_judged_by_bounds_of_its_empty_polls(
     tmp_path: Path, idle: float, kind: RuleOutcome
 ) -> None:
-    records = [record(f"t{repeat}", {}, missed=0.3, busy=0.6) for repeat in range(3)]
+    records = three({}, missed=0.3, busy=0.6)
     for each in records:
         (lcore,) = each["result"]["dut"]["lcores"]
         lcore["polls"]["empty"] = round(lcore["polls"]["empty"] * idle / (0.7 * 0.4))
         lcore["empty_poll_cycles"] *= 0.4  # timed intervals give 2.5 times that; it is unknown which value is right
-    run = read_run(synthetic.write_run(tmp_path / "run", records))
+    run = synthetic.run_of(tmp_path / "run", records)
     table = derive_table(run)
     assert all(str(reason).endswith(WOULD_TELL) for reason in table["absent.tax_share"])
     assert of(explain_run(run, table)[0], "core cycles").kind is kind
 
 
-def test_a_full_line_is_distinguished_from_a_slow_generator(tmp_path: Path) -> None:
-    values = {"rx_line_bps": [9.9e9], "tx_line_bps": [1e9], "imissed_share": [0.0], "offered_pps": [1.4e7]}
-    known = PointObservations(
-        "p", PARAMS, values, links=[("the RX line", "rx_line_bps", 1e10), ("TX", "tx_line_bps", 1e10)]
-    )
-    assert "line" in limits(diagnose(known))
-    assert "99 %" in of(diagnose(known), "line").evidence[0]
+def test_a_full_line_is_distinguished_from_a_slow_generator() -> None:
+    values = {"rx_line_bps": 9.9e9, "tx_line_bps": 1e9, "imissed_share": 0.0, "offered_pps": 1.4e7}
+    found = at(values, links=[("the RX line", "rx_line_bps", 1e10), ("TX", "tx_line_bps", 1e10)])
+    assert "line" in limits(found)
+    assert "99 %" in of(found, "line").evidence[0]
 
 
 def test_packets_lost_outside_the_dut_do_not_count_as_received() -> None:
-    values = {"imissed_share": [0.0], "offered_pps": [1e7], "rx_pps": [1e7], "loss_share": [0.2]}
+    values = {"imissed_share": 0.0, "offered_pps": 1e7, "rx_pps": 1e7, "loss_share": 0.2}
     load = {"saturate": None, "load_pps": 1e7}
-    busy = [[CoreLoad("worker on CPU 1", "worker", 0.3, 0.0)]]
     for params, stage in ((load, "offered load"), ({}, "generator")):
-        found = diagnose(PointObservations("p", {**PARAMS, **params}, values, loads=busy))
+        found = at(values, worker(0.3), params=params)
         assert limits(found) == []
         assert of(found, stage).kind is RuleOutcome.OPEN
         assert "Loss, end to end 20 %, which no counter of the DUT shows" in of(found, stage).evidence[0]
-    drops = diagnose(PointObservations("p", {**PARAMS, **load, "workload": "drop"}, values, loads=busy))
-    assert limits(drops) == ["offered load"]
-    discards = {**values, "nic_rx_port_discards_per_s": [2e6]}
-    assert "NIC port" in limits(diagnose(PointObservations("p", {**PARAMS, **load}, discards, loads=busy)))
+    assert limits(at(values, worker(0.3), params={**load, "workload": "drop"})) == ["offered load"]
+    assert "NIC port" in limits(at({**values, "nic_rx_port_discards_per_s": 2e6}, worker(0.3), params=load))
 
 
 def test_a_modelled_point_is_marked(tmp_path: Path) -> None:
     records = [{**record(f"t{repeat}", {}, missed=0.3, busy=0.98), "modelled": True} for repeat in range(2)]
-    run = read_run(synthetic.write_run(tmp_path / "run", records, testbed={"name": "model", "kind": "model"}))
+    run = synthetic.run_of(tmp_path / "run", records, testbed={"name": "model", "kind": "model"})
     [found] = explain_run(run, derive_table(run))
     assert found.summary == "modelled, limited by: core cycles"
     assert found.to_json()["modelled"] is True
@@ -382,7 +378,7 @@ def test_a_modelled_point_is_marked(tmp_path: Path) -> None:
 
 
 def test_an_empty_feed_is_no_load() -> None:
-    assert limits(diagnose(PointObservations("p", {**PARAMS, "feed": "none"}, {"rx_pps": [0.0]}))) == ["offered load"]
+    assert limits(at({"rx_pps": 0.0}, params={"feed": "none"})) == ["offered load"]
 
 
 def test_contradicting_trials_give_no_finding(tmp_path: Path) -> None:
@@ -415,24 +411,19 @@ def test_a_loss_is_not_explained_by_the_longest_of_sampled_gaps(tmp_path: Path) 
 
 
 def test_copying_of_the_virtual_nic_is_a_stage_of_its_own() -> None:
-    rates = dict.fromkeys(("offered_pps", "rx_pps"), [1e6] * 3)
-    values = rates | {"wire_share": [0.69] * 3, "imissed_share": [0.3] * 3, "cycles_per_packet_useful": [53.1] * 3}
-    loads = [[CoreLoad("worker on CPU 2", "worker", 0.98, 0.0)]] * 3
-    found = diagnose(PointObservations("p", PARAMS, values, loads=loads, trial_count=3))
+    values = {"offered_pps": 1e6, "rx_pps": 1e6, "imissed_share": 0.3, "cycles_per_packet_useful": 53.1}
+    found = at({**values, "wire_share": 0.69}, worker(0.98))
     assert limits(found) == ["copying of the virtual NIC"]
     said = " ".join(of(found, "copying of the virtual NIC").evidence)
     assert "dma: swap" in said and "feed: infinite" in said
     assert of(found, "core cycles").kind is RuleOutcome.CLEAR
-    few = diagnose(PointObservations("p", PARAMS, {**values, "wire_share": [0.2] * 3}, loads=loads, trial_count=3))
-    assert limits(few) == ["core cycles"]
+    assert limits(at({**values, "wire_share": 0.2}, worker(0.98))) == ["core cycles"]
 
 
 def test_a_busy_core_that_loses_nothing_says_how_much_is_left() -> None:
-    params = {**PARAMS, "saturate": None, "load_pps": 1e6}
+    values = {"imissed_share": 0.0, "offered_pps": 1e6, "rx_pps": 1e6}
     for busy, left in ((0.95, "5 % of its time is left"), (0.4, "60 % of its time is left")):
-        loads = [[CoreLoad("worker on CPU 2", "worker", busy, 0.0)]] * 3
-        values = {"imissed_share": [0.0] * 3, "offered_pps": [1e6] * 3, "rx_pps": [1e6] * 3}
-        found = diagnose(PointObservations("p", params, values, loads=loads, trial_count=3))
+        found = at(values, worker(busy), params={"saturate": None, "load_pps": 1e6})
         assert left in of(found, "core cycles").evidence[0]
 
 
@@ -446,14 +437,11 @@ def test_unmeasured_values_are_absent_with_their_reason(tmp_path: Path) -> None:
 
 
 def test_without_cycles_few_empty_polls_show_a_busy_core() -> None:
-    values = {"imissed_share": [0.2], "offered_pps": [1e7], "empty_poll_fraction": [0.01]}
-    counted = PointObservations("p", PARAMS, values, no_loads="accounting count has no cycles")
-    assert limits(diagnose(counted)) == ["core cycles"]
-    many = PointObservations(
-        "p", PARAMS, {**values, "empty_poll_fraction": [0.9]}, no_loads="accounting count has no cycles"
-    )
-    assert of(diagnose(many), "core cycles").evidence == ("accounting count has no cycles",)
-    assert limits(diagnose(many)) == []
+    values, why = {"imissed_share": 0.2, "offered_pps": 1e7}, "accounting count has no cycles"
+    assert limits(at({**values, "empty_poll_fraction": 0.01}, no_loads=why)) == ["core cycles"]
+    many = at({**values, "empty_poll_fraction": 0.9}, no_loads=why)
+    assert of(many, "core cycles").evidence == (why,)
+    assert limits(many) == []
 
 
 def test_the_papers_own_numbers_lead_to_its_four_findings() -> None:
@@ -486,11 +474,13 @@ def host_network(label: str = "2", before: PointObservations | None = None, **va
     return PointObservations(label, {"workload": "tx"}, known, before=before)
 
 
-def test_tags_limit_where_reads_wait_for_a_completion_buffer() -> None:
-    assert "PCIe tags" in limits(diagnose(host_network(nic_pcie_no_completion_clocks=5.0, outstanding_reads_nic=40.0)))
-    assert "PCIe tags" in limits(diagnose(host_network(nic_pcie_no_completion_clocks=0.0, outstanding_reads_nic=250.0)))
-    half = host_network(nic_pcie_no_completion_clocks=0.0, outstanding_reads_nic=160.0)
-    assert of(diagnose(half), "PCIe tags").kind is RuleOutcome.OPEN
+@pytest.mark.parametrize(
+    ("clocks", "reads", "kind"),
+    [(5.0, 40.0, RuleOutcome.LIMITS), (0.0, 250.0, RuleOutcome.LIMITS), (0.0, 160.0, RuleOutcome.OPEN)],
+)
+def test_tags_limit_where_reads_wait_for_a_completion_buffer(clocks: float, reads: float, kind: RuleOutcome) -> None:
+    point = host_network(nic_pcie_no_completion_clocks=clocks, outstanding_reads_nic=reads)
+    assert of(diagnose(point), "PCIe tags").kind is kind
 
 
 def test_a_point_without_iommu_decides_about_walks() -> None:
@@ -582,7 +572,7 @@ def test_collectors_of_a_run_show_link_tags_and_work_requests(tmp_path: Path) ->
     records = [record("t0", {"frame": 64}, busy=0.3) | {"collectors": kept}]
     text = json.dumps(records).replace(RX, "0000:4b:00.0").replace(TX, "0000:4b:00.1").replace("net_crossover", "mlx5")
     ports = [{"name": "0000:4b:00.0", "driver": "mlx5_pci", "link_bps": None}]
-    run = read_run(synthetic.write_run(tmp_path / "run", json.loads(text), node_hello={"ports": ports}))
+    run = synthetic.run_of(tmp_path / "run", json.loads(text), node_hello={"ports": ports})
     [found] = explain_run(run, derive_table(run))
     assert of(found, "PCIe link").evidence[0].endswith("read requests 512 B)")
     assert "97.4 reads, 38 % of 256 tags" in of(found, "PCIe tags").evidence[0]

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +14,6 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 import synthetic_run as synthetic
-from command_line import pollscope
 
 from pollscope.analysis.figures import Target, figure_of, figures_of, save_figure
 from pollscope.analysis.figures.data import figure_data
@@ -21,7 +21,7 @@ from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.socc19 import OTHER_DEFINITIONS
 from pollscope.analysis.figures.style import PARTS, new_figure, spread_axis
 from pollscope.base.names import figure_rows
-from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.run_folder import RunFolder
 
 RUN_ID = "20260101T000000Z-abcdef"
 
@@ -29,30 +29,20 @@ RUN_ID = "20260101T000000Z-abcdef"
 def tax_trials(loads: Sequence[float] = (0.0, 0.5, 1.0), queues: Sequence[int] = (1, 2)) -> list[dict[str, Any]]:
     return [
         synthetic.trial(
-            f"{count}-{load}-{repeat}",
-            f"{count}-{load}",
-            repeat,
-            {"queues": count, "load_of_max": load},
-            pps=1e6 * load,
-            queues=count,
-            useful_share=0.7 * load + 0.01 * repeat * load,
+            f"{count}-{load}-{repeat}", f"{count}-{load}", repeat, {"queues": count, "load_of_max": load},
+            pps=1e6 * load, queues=count, useful_share=0.7 * load + 0.01 * repeat * load,
         )
-        for count in queues
-        for load in loads
-        for repeat in range(3)
-    ]
+        for count, load, repeat in product(queues, loads, range(3))
+    ]  # fmt: skip
 
 
 def poll_trials() -> list[dict[str, Any]]:
-    return [
-        synthetic.trial(f"{2**power}-{repeat}", f"{2**power}", repeat, {"queues": 2**power}, pps=0, queues=2**power)
-        for power in range(11)
-        for repeat in range(3)
-    ]
+    queues = [2**power for power in range(11)]
+    return [trial for each in queues for trial in synthetic.repeated({"queues": each}, pps=0, queues=each)]
 
 
 def run_of(folder: Path, row: str, trials: Sequence[dict[str, Any]], **meta: Any) -> RunFolder:
-    return read_run(synthetic.write_run(folder, trials, row=row, rows=[row], **meta))
+    return synthetic.run_of(folder, trials, row=row, rows=[row], **meta)
 
 
 def drawn(row: str) -> PaperFigure:
@@ -63,6 +53,11 @@ def drawn(row: str) -> PaperFigure:
 
 def svg_of(run: RunFolder, row: str, out: Path) -> str:
     return save_figure(drawn(row), run, Target(out, row, ("svg",)))[0].read_text(encoding="utf-8")
+
+
+def text_of(folder: Path, row: str, trials: Sequence[dict[str, Any]], **meta: Any) -> str:
+    """Return the words of a row's figure of these trials."""
+    return words(svg_of(run_of(folder / "run", row, trials, **meta), row, folder / "out"))
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +103,7 @@ def test_an_svg_is_self_contained_and_its_text_is_text(tax_svg: str) -> None:
     assert not re.search(r'(href|src)="(?!#)', tax_svg), "no reference leaves the file"
     assert not re.search(r"url\((?!#|data:)", tax_svg)
     text = words(tax_svg)
-    for word in (
-        "1 queue",
-        "2 queues",
-        "Empty polls",
-        "Receiving",
-        "Cycles (%)",
-        "Open vSwitch",
-        "testpmd",
-    ):
+    for word in ("1 queue", "2 queues", "Empty polls", "Receiving", "Cycles (%)", "Open vSwitch", "testpmd"):
         assert word in text
 
 
@@ -141,59 +128,6 @@ def test_time_taken_away_does_not_move_the_bars(tax_run: RunFolder, tmp_path: Pa
             assert second.values == pytest.approx(first.values, abs=1e-6), metric
     assert "Other work on the DUT's CPU, 33.3 % of the time" in noisy.caption
     assert "Other work" not in quiet.caption
-
-
-@pytest.mark.thorough
-def test_heavier_work_has_a_panel_of_its_own_and_no_bar(tax_svg: str, tmp_path: Path) -> None:
-    trials = [
-        record
-        | {"trial": f"{record['trial']}-{lookups}", "point": f"{record['point']}-{lookups}"}
-        | {"factors": record["factors"] | {"lookups": lookups}}
-        for lookups in (1, 16)
-        for record in tax_trials()
-        if lookups == 1 or record["factors"]["load_of_max"] == 1.0
-    ]
-    text = words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
-    assert "Full load, by work" in text
-    assert "Look-ups of a packet" in text
-    assert "Full load, by work" not in words(tax_svg)
-
-
-@pytest.mark.thorough
-def test_rings_of_several_sizes_are_lines_of_their_own(tmp_path: Path) -> None:
-    trials = [
-        record
-        | {"trial": f"{record['trial']}-{size}", "point": f"{record['point']}-{size}"}
-        | {"factors": record["factors"] | {"rx_desc": size}}
-        for size in (64, 512)
-        for record in poll_trials()
-    ]
-    text = words(svg_of(run_of(tmp_path / "run", "S-F8", trials), "S-F8", tmp_path / "out"))
-    assert "64 descriptors" in text
-    assert "512 descriptors" in text
-
-
-@pytest.mark.thorough
-def test_a_load_whose_tax_is_absent_has_no_bar_and_no_marks(tmp_path: Path) -> None:
-    """Busy polls timed one by one are known nevertheless, but testpmd's definition has no bar to mark."""
-    trials = tax_trials()
-    lost = trials[-1]["factors"]["load_of_max"]
-    for record in trials:
-        if record["factors"]["load_of_max"] == lost:
-            lcore = record["result"]["dut"]["lcores"][0]
-            lcore["empty_poll_cycles"] = {"absent": "packets came while it was calibrated"}
-            lcore["timed_intervals"]["quiet"] = [[0] * len(block) for block in lcore["timed_intervals"]["quiet"]]
-    run = run_of(tmp_path / "run", "S-F5", trials)
-    data = figure_data("S-F5", run)
-    assert lost not in {sample.levels["load_of_max"] for sample in data.by_point("tax_share")}
-    assert lost in {sample.levels["load_of_max"] for sample in data.by_point("tax_share_testpmd")}
-    assert "Useful cycles" in words(svg_of(run, "S-F5", tmp_path / "out"))
-
-
-def test_a_modelled_run_is_marked(tmp_path: Path) -> None:
-    trials = [record | {"modelled": True} for record in tax_trials()]
-    text = words(svg_of(run_of(tmp_path / "run", "S-F5", trials), "S-F5", tmp_path / "out"))
-    assert text.count("MODELLED") == 2, "in the caption, and as a watermark that is not lost with it"
 
 
 def test_the_caption_says_what_a_run_leaves_out_of_its_spec(tmp_path: Path) -> None:
@@ -221,23 +155,6 @@ def test_the_papers_value_is_drawn_where_it_is_stated_and_no_other(poll_svg: str
     assert text.count("SoCC'19") == 1, "nothing is stated for the panels of absolute values"
 
 
-def test_absent_data_is_a_panel_with_the_reason(poll_svg: str, tmp_path: Path) -> None:
-    assert synthetic.NO_PMU in words(poll_svg)
-    ipc = run_of(tmp_path / "ipc", "S-F6", tax_trials())
-    assert f"absent, because {synthetic.NO_PMU}" in words(svg_of(ipc, "S-F6", tmp_path / "out"))
-
-
-@pytest.mark.thorough
-def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
-    trials = tax_trials()
-    for record in trials:
-        counts = {"instructions": 2_000_000, "cycles": 1_000_000}
-        record["result"]["dut"]["lcores"][0]["pmu"] = {"window": counts, "multiplexed_share": 0.0}
-    text = words(svg_of(run_of(tmp_path / "run", "S-F6", trials), "S-F6", tmp_path / "out"))
-    assert "1 queue" in text
-    assert "SoCC'19: average, 2 to 2.6" in text
-
-
 @pytest.mark.parametrize(
     "row",
     [
@@ -248,14 +165,7 @@ def test_ipc_is_drawn_where_there_is_a_pmu(tmp_path: Path) -> None:
 )
 def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: Path, row: str) -> None:
     trials = [record | {"status": "failed", "reason": "the node hung"} for record in tax_trials()]
-    assert "no valid trial" in words(svg_of(run_of(tmp_path / "run", row, trials), row, tmp_path / "out"))
-
-
-@pytest.mark.thorough
-def test_a_single_trial_has_no_interval_but_a_figure(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", "S-F8", [record for record in poll_trials() if record["repeat"] == 0])
-    svg_of(run, "S-F8", tmp_path / "out")
-    assert "Means of 1 trials" not in figure_data("S-F8", run).caption
+    assert "no valid trial" in text_of(tmp_path, row, trials)
 
 
 @pytest.mark.thorough
@@ -265,43 +175,19 @@ def test_the_same_data_give_the_same_file(poll_run: RunFolder, tmp_path: Path) -
 
 
 def test_figures_follow_rows_and_paper(tmp_path: Path) -> None:
-    run = read_run(synthetic.write_run(tmp_path / "run", tax_trials(), rows=["S-F5", "S-F6", "SANITY"]))
+    run = synthetic.run_of(tmp_path / "run", tax_trials(), rows=["S-F5", "S-F6", "SANITY"])
     assert [figure.row for figure in figures_of(run)] == ["S-F5", "S-F6"]
     assert figures_of(run, "corec") == []
-
-
-def test_command_prints_the_files(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "results" / "s" / RUN_ID, "S-F8", poll_trials())
-    done = pollscope("figures", run.path, "--out", "drawn", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == [f"drawn/S-F8.{kind}" for kind in ("svg", "pdf", "png", "csv")]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["figures", "nowhere"], "there is no such run"),
-        (["figures"], "holds no run folder"),
-        (["figures", "--paper", "nature"], "nature"),
-    ],
-)
-def test_bad_usage_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], complaint: str) -> None:
-    done = pollscope(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert complaint in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.thorough
 def test_of_several_pairs_one_is_drawn_and_the_others_are_named(tmp_path: Path) -> None:
     trials = [
-        synthetic.trial(f"{pair}{repeat}", "queues=1", repeat, {"queues": 1}, pps=0, polls=polls + repeat)
-        | {"pair": pair}
+        record | {"pair": pair, "trial": f"{pair}:{record['trial']}"}
         for pair, polls in (("first", 10_000_000), ("second", 20_000_000))
-        for repeat in range(3)
+        for record in synthetic.repeated({"queues": 1}, pps=0, polls=polls)
     ]
-    run = read_run(synthetic.write_run(tmp_path / "run", trials, row="S-F8", rows=["S-F8"]))
-    data = figure_data("S-F8", run)
+    data = figure_data("S-F8", run_of(tmp_path / "run", "S-F8", trials))
     (sample,) = data.by_point("poll_rate_hz")
     assert len(sample.values) == 3
     assert max(sample.values) < 1.1 * min(sample.values)
@@ -342,16 +228,8 @@ def test_the_first_figure_of_a_machine_says_nothing_on_standard_error(tmp_path: 
 def test_a_matplotlibrc_in_the_current_folder_has_no_effect(tax_run: RunFolder, tmp_path: Path) -> None:
     # Otherwise a stranger's folder could run LaTeX, whose preamble can read the user's files.
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\ntext.latex.preamble: \\input{/etc/passwd}\n")
-    command = [
-        sys.executable,
-        "-P",
-        "-c",
-        "from pollscope.cli import main; main()",
-        "figures",
-        str(tax_run.path),
-        "--out",
-        "drawn",
-    ]
+    words = ["figures", str(tax_run.path), "--out", "drawn"]
+    command = [sys.executable, "-P", "-c", "from pollscope.cli import main; main()", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "drawn/S-F5.svg").exists(), done.stdout

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import synthetic_run as synthetic
 from command_line import pollscope
-from figure_gallery import FACTORS, STATES, crossed, gallery_run, trials_of
+from figure_gallery import FACTORS, STATES, gallery_run, trials_of
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pollscope.analysis.figures import Target, asked_figure, figure_of, save_figure
+from pollscope.analysis.figures import asked_figure, figure_of
 from pollscope.analysis.figures.data import FigureData
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.finish import MARKS, finish
@@ -25,7 +25,6 @@ from pollscope.analysis.figures.points import name_marks
 from pollscope.analysis.figures.style import (
     CUT,
     FLOOR,
-    HOLLOW,
     WHISKER,
     absent_reason,
     interval_line,
@@ -36,7 +35,7 @@ from pollscope.analysis.figures.style import (
 from pollscope.analysis.figures.sweep import default_figure
 from pollscope.base.names import figure_rows
 from pollscope.stats.estimates import Estimate
-from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.run_folder import RunFolder
 
 NAMES_OF_MARKS = {words: label for label, (_, words) in MARKS.items()}
 
@@ -124,8 +123,10 @@ def test_the_gallery_has_every_figure_of_a_run() -> None:
 # Each row in one of the states in turn; rows of many points with one trial each (figure_gallery.py draws all).
 MANY_POINTS = 40
 TURNS = cycle(STATES)
-ROW_STATE = {row: "single" if len(crossed(levels)) > MANY_POINTS else next(TURNS) for row, levels in FACTORS.items()}
-# Figures that other tests draw (test_figures_rows.py, test_figures_scaling.py, test_figures_corunner.py).
+ROW_STATE = {
+    row: "single" if len(synthetic.crossed(levels)) > MANY_POINTS else next(TURNS) for row, levels in FACTORS.items()
+}
+# Figures that other tests draw (test_figures_rows.py).
 ELSEWHERE = (
     *("S-F7a", "S-F7b", "S-T4.2", "S-F9", "S-F10b", "S-F13", "S-F16", "S-F17a", "S-F17b", "S-F18"),
     *("C-T2", "C-T3", "C-F5", "C-F6", "C-T4", "C-RIVALS", "H-F3a"),
@@ -249,26 +250,6 @@ def test_intervals_without_overlap_stay_at_their_marks() -> None:
     assert xs == {round(float(axes.transData.transform((1.0, 1.0))[0]), 6)} or not xs
 
 
-@pytest.mark.thorough
-def test_one_wild_interval_is_cut_and_marked(tmp_path: Path) -> None:
-    figure, _ = finished(paper_figure("I-F5"), gallery_run(tmp_path / "run", "I-F5", "wild"))
-    assert NAMES_OF_MARKS.keys() & set(legend_names(figure)) == {MARKS[CUT][1]}
-    (axes,) = figure.axes
-    highest = max(
-        float(np.max(np.asarray(line.get_ydata()))) for line in axes.lines if line.get_label() == "_nolegend_"
-    )
-    assert axes.get_ylim()[1] == pytest.approx(2 * highest)
-
-
-def test_hollow_markers_are_explained(tmp_path: Path) -> None:
-    single, _ = finished(paper_figure("S-F8"), gallery_run(tmp_path / "single", "S-F8", "single"))
-    whole, _ = finished(paper_figure("S-F8"), gallery_run(tmp_path / "whole", "S-F8", "whole"))
-    assert MARKS[HOLLOW][1] in legend_names(single)
-    for figure in (single, whole):
-        hollow = any(line.get_label() == HOLLOW for axes in figure.axes for line in axes.lines)
-        assert (MARKS[HOLLOW][1] in legend_names(figure)) is hollow
-
-
 def test_absent_panels_become_a_sentence(tmp_path: Path) -> None:
     run = gallery_run(tmp_path / "run", "S-F8", "without-pmu")
     figure, data = finished(paper_figure("S-F8"), run)
@@ -278,12 +259,6 @@ def test_absent_panels_become_a_sentence(tmp_path: Path) -> None:
     kept, data = finished(paper_figure("S-F8"), run, keeps_absent=True)
     assert [absent_reason(axes) for axes in kept.axes] == ["", "", "", synthetic.NO_PMU]
     assert "Absent" not in data.caption
-
-
-@pytest.mark.thorough
-def test_a_frontier_without_power_says_why(tmp_path: Path) -> None:
-    _, data = finished(paper_figure("H-FRONTIER"), gallery_run(tmp_path / "run", "H-FRONTIER", "whole"))
-    assert "Absent, so not drawn: Power of all packages, because " in data.caption
 
 
 @pytest.mark.thorough
@@ -335,7 +310,7 @@ def pairs_run(folder: Path) -> RunFolder:
         for pair in ("first", "second")
         for record in trials_of("H-F3b")
     ]
-    return read_run(synthetic.write_run(folder, trials, row=None, rows=[]))
+    return synthetic.run_of(folder, trials, row=None, rows=[])
 
 
 @pytest.mark.thorough
@@ -371,12 +346,3 @@ def test_values_stated_by_a_paper_do_not_compress_the_data(tmp_path: Path) -> No
     assert "SoCC'19: 1.6 Mpps at 512 queues" in legend_names(near)
     assert "beyond the axis" not in data.caption
     assert near.axes[0].get_ylim()[1] > 1.6
-
-
-def test_files_say_the_same_as_the_figure(tmp_path: Path) -> None:
-    paths = save_figure(
-        paper_figure("S-F5"), gallery_run(tmp_path / "run", "S-F5", "whole"), Target(tmp_path, "f", ("svg",))
-    )
-    text = paths[0].read_text(encoding="utf-8")
-    assert "Useful, parts overlap" not in text and "Wire (virtual NIC)" not in text
-    assert "Empty polls" in text

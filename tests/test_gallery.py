@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import synthetic_run as synthetic
-from chromium import Chromium, chromium_or_skip
+from chromium import Chromium
 from command_line import pollscope
 from test_figures import poll_trials, tax_trials
 from test_report_browser import CONTRASTS, CUT, LEAST_CONTRAST, UNFOLD, WIDTHS_PX
@@ -23,7 +23,7 @@ from pollscope.cli import modelled
 from pollscope.cli.modelled import NO_MODEL, NOT_MODELLED, measured_runs, modelled_runs, models_of
 from pollscope.models.hyperplane import chip, judged
 from pollscope.spec import Overrides, known_specs, load_file
-from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.run_folder import RunFolder
 
 AS_GIVEN: dict[str, Any] = {"overrides": {"quick": False, "set": []}}
 REASONS = {"S-F12": "The model cannot compute it: `tx` has no <costs>."}
@@ -34,7 +34,7 @@ def _say_nothing(_text: str) -> None:
 
 
 def run_of(folder: Path, row: str, trials: list[dict[str, Any]], **meta: Any) -> RunFolder:
-    return read_run(synthetic.write_run(folder, trials, run_id=f"run-{folder.name}", row=row, rows=[row], **meta))
+    return synthetic.run_of(folder, trials, run_id=f"run-{folder.name}", row=row, rows=[row], **meta)
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def test_models_are_held_against_the_points_of_measured_runs(tmp_path: Path, mon
     # The measured run has more queues than the model knows costs for.
     assert queues[1] <= queues[0]
     assert max(queues[1]) >= 512
-    old = read_run(synthetic.write_run(tmp_path / "old", poll_trials(), row="S-F8", spec_text="format: 0", **AS_GIVEN))
+    old = synthetic.run_of(tmp_path / "old", poll_trials(), row="S-F8", spec_text="format: 0", **AS_GIVEN)
     assert models_of([old], tmp_path, _say_nothing) == []
 
 
@@ -257,11 +257,6 @@ def test_a_paper_is_drawn_row_by_row(tmp_path: Path) -> None:
     recorded -= {"S-F5w"}  # which has no figure of the paper
     assert set(absent) == set(paper_rows("socc19")) - recorded
     assert all(reason.startswith("absent. ") for reason in absent.values())
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
-    return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
 
 
 @pytest.mark.one_in(3)

@@ -3,6 +3,7 @@
 
 import math
 import re
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -103,12 +104,9 @@ def test_of_many_points_at_the_bound_hardly_any_comparison_fails() -> None:
 
 
 def a_run(folder: Path, pps: float, repeats: int = 3, missing: float = 1.0) -> Path:
-    trials = [
-        synthetic.trial(f"{frame}:{r}", f"{frame}", r, {"frame": frame}, pps=pps * share * (1 + r / 1000))
-        for frame, share in ((64, 1.0), (256, missing))
-        for r in range(repeats)
-    ]
-    return synthetic.write_run(folder, trials)
+    shares = {64: 1.0, 256: missing}
+    points = [synthetic.repeated({"frame": at}, repeats, pps * share, 0.001) for at, share in shares.items()]
+    return synthetic.write_run(folder, chain.from_iterable(points))
 
 
 def test_the_command_ends_with_1_when_the_interval_says_so(tmp_path: Path) -> None:
@@ -174,13 +172,14 @@ def test_one_trial_per_point_can_show_nothing(tmp_path: Path, text: str, reason:
     assert reason in done.stdout
 
 
+LOST = {"status": "failed", "reason": "the node was lost", "result": None}
+
+
 @pytest.mark.thorough
 def test_a_point_that_only_the_first_run_has_is_reported_as_undecided(tmp_path: Path) -> None:
-    before, after = a_run(tmp_path / "before", 1e6), tmp_path / "after"
-    lost = {"status": "failed", "reason": "the node was lost", "result": None}
-    trials = [synthetic.trial(f"64:{r}", "64", r, {"frame": 64}, pps=1e6) for r in range(3)]
-    trials += [synthetic.trial(f"256:{r}", "256", r, {"frame": 256}) | lost for r in range(3)]
-    synthetic.write_run(after, trials)
+    before = a_run(tmp_path / "before", 1e6)
+    lost = [trial | LOST for trial in synthetic.repeated({"frame": 256})]
+    after = synthetic.write_run(tmp_path / "after", [*synthetic.repeated({"frame": 64}), *lost])
     done = compared(before, after, "--fail-if", "rx_pps < -2 %", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (4, "")
     *_, head, where = done.stdout.splitlines()
@@ -190,12 +189,10 @@ def test_a_point_that_only_the_first_run_has_is_reported_as_undecided(tmp_path: 
 
 def test_a_level_without_the_metric_is_reported_as_undecided(tmp_path: Path) -> None:
     """All trials of the third level failed; the second shows no drop."""
-    lost = {"status": "failed", "reason": "the node was lost", "result": None}
     trials = [
-        synthetic.trial(f"{queues}:{r}", f"{queues}", r, {"queues": queues}, pps=1e6 * (1 + r / 1000))
-        | (lost if queues == 4 else {})
+        trial | (LOST if queues == 4 else {})
         for queues in (1, 2, 4)
-        for r in range(3)
+        for trial in synthetic.repeated({"queues": queues}, spread=0.001)
     ]
     run = synthetic.write_run(tmp_path / "run", trials)
     done = compared(run, "--by", "queues", "--fail-if", "rx_pps < -2 %", cwd=tmp_path)
@@ -206,7 +203,7 @@ def test_a_level_without_the_metric_is_reported_as_undecided(tmp_path: Path) -> 
 
 
 def with_missed(folder: Path, missed: int) -> Path:
-    trials = [synthetic.trial(f"{r}", "p", r) for r in range(3)]
+    trials = synthetic.repeated({})
     for number, each in enumerate(trials):
         each["result"]["ports"]["net_crossover0_b"]["stats"]["imissed"] = missed and missed + number
     return synthetic.write_run(folder, trials)

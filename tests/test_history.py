@@ -2,6 +2,7 @@
 """Test the history of runs: changes of level are found where they are, and none is invented."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def results(folder: Path, rates: Sequence[float]) -> Path:
     """Write one run per rate, of two trials each; the first is the oldest."""
     for day, pps in enumerate(rates, 1):
         run_id = f"202601{day:02}T000000Z-abcdef"
-        trials = [synthetic.trial(f"t{r}", "p", r, pps=pps * (1 + (7 * day + r) % 5 / 1000)) for r in range(2)]
+        trials = synthetic.repeated({}, 2, pps * (1 + 7 * day % 5 / 1000), spread=0.01)
         synthetic.write_run(folder / "results" / "synthetic" / run_id, trials, run_id=run_id)
     return folder
 
@@ -119,3 +120,18 @@ def test_input_without_a_history_is_one_line_and_exit_code_2(tmp_path: Path) -> 
     other = cwd / "results" / "synthetic" / "20260131T000000Z-abcdef"
     synthetic.write_run(other, [synthetic.trial()], run_id=other.name, host={"cpu_model": "ANOTHER"})
     assert f"{other.relative_to(cwd)}: is a run of another processor than" in refused("synthetic")
+
+
+def test_runs_are_put_together(tmp_path: Path) -> None:
+    cwd = results(tmp_path, [1.00e6, 1.10e6, 0.90e6])
+    done = pollscope("history", "synthetic", "--together", "--metric", "rx_pps", cwd=cwd)
+    assert (done.returncode, done.stderr) == (0, "")
+    line, costs = done.stdout.splitlines()
+    assert re.match(r"rx_pps, all: 1\.01 Mpps \(.* over 3 runs; runs scatter by 10\.1 %", line), line
+    assert line.endswith(": 1 trial per run instead of 2 would use the time best")
+    assert costs.startswith("The recommended trials per run")
+    both = pollscope("history", "synthetic", "--together", "--fail-on-change", cwd=cwd)
+    assert both.returncode == 2
+    assert "--together: shows no change of level" in both.stderr
+    alone = pollscope("history", "synthetic", "--together", "--metric", "rx_pps", cwd=results(tmp_path / "one", [1e6]))
+    assert alone.stdout == "rx_pps, all: one run has it, and an interval over runs needs two\n"

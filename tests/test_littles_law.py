@@ -14,7 +14,6 @@ from test_figures import words
 from pollscope.analysis.littles_law import (
     TxPoint,
     in_flight,
-    limit_shares,
     paper_scaling,
     paper_walk_share,
     points_of_run,
@@ -26,7 +25,6 @@ from pollscope.analysis.papers import stated
 from pollscope.analysis.tables import law_table
 from pollscope.base.errors import UsageError
 from pollscope.stats.littles_law import outstanding_requests
-from pollscope.store.run_folder import read_run
 
 
 def test_the_papers_numbers_follow_from_its_table() -> None:
@@ -50,28 +48,25 @@ def test_the_table_agrees_with_itself() -> None:
 
 
 def test_the_columns_of_a_run_are_its_numbers_of_cores(tmp_path: Path) -> None:
-    trials = []
-    for cores in (1, 2):
-        for repeat in range(2):
-            record = synthetic.trial(f"{cores}:{repeat}", f"cores={cores}", repeat, {"cores": cores}, pps=cores * 1e6)
-            counted = {"pcie_latency_mean": 1e-6 * cores, "dma_read": 64e6 * cores}
-            record["collectors"] = {
-                name: {
-                    "status": "ok",
-                    "reason": "",
-                    "means": {metric: {"value": counted[metric], "unit": "", "units": 1}},
-                }
-                for name, metric in (("neohost", "pcie_latency_mean"), ("pcm-iio", "dma_read"))
+    trials = [trial for cores in (1, 2) for trial in synthetic.repeated({"cores": cores}, 2, cores * 1e6)]
+    for record in trials:
+        counted = (("neohost", "pcie_latency_mean", 1e-6), ("pcm-iio", "dma_read", 64e6))
+        record["collectors"] = {
+            name: {
+                "status": "ok",
+                "reason": "",
+                "means": {metric: {"value": value * record["factors"]["cores"], "unit": "", "units": 1}},
             }
-            trials.append(record)
-    one, two = points_of_run(read_run(synthetic.write_run(tmp_path / "run", trials)))
+            for name, metric, value in counted
+        }
+    one, two = points_of_run(synthetic.run_of(tmp_path / "run", trials))
     assert (one.tx_cores, one.rate_bits_per_s) == (1, 8 * 64e6)
     assert (two.tx_cores, two.tx_rate_pps) == (2, 2e6)
     assert (one.latency_ns, two.latency_ns) == pytest.approx((1000, 2000))
     with pytest.raises(
         UsageError, match="no trial has pcie_dma_read_bytes_per_s at these levels, because no collector"
     ):
-        points_of_run(read_run(synthetic.write_run(tmp_path / "bare", [each | {"collectors": {}} for each in trials])))
+        points_of_run(synthetic.run_of(tmp_path / "bare", [each | {"collectors": {}} for each in trials]))
 
 
 def test_any_measured_table() -> None:
@@ -127,16 +122,6 @@ def test_three_ways_stand_side_by_side() -> None:
 @given(st.floats(1, 1e12), st.floats(1, 1e9), st.integers(1, 4096))
 def test_counts_and_bytes_agree(rate: float, time_ns: float, size: int) -> None:
     assert in_flight(rate, time_ns) == pytest.approx(outstanding_requests(8 * size * rate, time_ns, size))
-
-
-def test_shares_of_limits() -> None:
-    assert limit_shares(96, {"tags": 256, "wqes": 128, "credits": 96}) == {"tags": 0.375, "wqes": 0.75, "credits": 1.0}
-    with pytest.raises(ValueError, match="the limit of tags is 0"):
-        limit_shares(1, {"tags": 0})
-    with pytest.raises(ValueError, match="the limit of wqes is nan"):
-        limit_shares(1, {"wqes": math.nan})
-    with pytest.raises(ValueError, match="outstanding is -1"):
-        limit_shares(-1, {"tags": 1})
 
 
 def test_walks_explain_what_they_can() -> None:

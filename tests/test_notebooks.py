@@ -19,6 +19,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 FOLDER = CHECKOUT / "notebooks"
 RUNS = CHECKOUT / "data" / "runs"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+OUT = object()  # a folder of the test
 # Warnings of the libraries that start a kernel; none concerns a notebook's results.
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
 
@@ -66,39 +67,99 @@ def test_a_notebook_is_thin_and_has_no_outputs(path: Path) -> None:
     assert len(source.splitlines()) < 40
 
 
-@pytest.mark.one_in(5)  # test_your_sweep_takes_another_run_and_question and others run more notebooks
+# Name, parameters, what it shows and what not. The made table of one row has 8 Gb/s in reads of 100 B, which are 10 M
+# reads per second; at 1 us each, 10 are in progress. The made table of cores is Amdahl's law with a serial share of
+# 0.1; the whole loss comes from cycles per packet. Two rings of 512 descriptors with a line and 16 B each are 81,920 B,
+# as much as two of the ways.
+AMDAHL = [[n, 10e6 * n / (1 + 0.1 * (n - 1)), 1.0, 200 * (1 + 0.1 * (n - 1)), 2e9] for n in (1, 2, 3, 4, 6, 8)]
+QUICK = [
+    ("polling_tax", {}, "tax_share_running | S-F5.tax-at-full-load | Testbed loopback | <svg", ""),
+    (
+        "littles_law",
+        {"columns": [[1, 10e6, 8e9, 1000.0]], "request_bytes": 100, "tag_limit": 32},
+        "From the given columns. | limit: 32 tags | 31 % of the tags",
+        "",
+    ),
+    (
+        "ddio_iommu",
+        {"rings": [[2, 512, 64]], "llc_bytes": 11 * 40960},
+        "No run is given | 19000000 | walk_ns_needed | 81920 | 1.0 | hits_at_least | 0.406",
+        "",
+    ),
+]
+SLOW: list[tuple[str, dict[str, Any], str, str]] = [
+    ("queue_scaling", {}, "poll_rate_running_hz | S-F8.poll-rate-falls | S-F10a.falls-from-64 | <svg", ""),
+    ("littles_law", {}, "50.8 | 96.3 | From the paper's table | 256 tags | IOTLB look-ups | walk_ns_needed", ""),
+    (
+        "your_sweep",
+        {},
+        "name: s-f10a-single-flow | limited by: sweep over the queues | the fullest queue gives 100 % | "
+        "S-F10a.falls-from-64 | s-f8-poll-rate | <svg",
+        "",
+    ),
+    (
+        "your_sweep",
+        {
+            "run": str(RUNS / "s-f5-polling-tax"),
+            "x": "load_of_max",
+            "metrics": ["useful_share"],
+            "sql": "SELECT 40 + 2 AS answer FROM runs LIMIT 1",
+        },
+        "name: s-f5 | limited by: offered load | answer | 42",
+        "imissed_share",
+    ),
+    (
+        "core_scaling",
+        {},
+        "MODELLED S-F16: absent, because the table holds rates alone | Universal Scalability Law | peak_cores | "
+        "C-T2 same_numa: no law is fitted: 3 free points and 1 at the limit of 37 Mpps | <svg",
+        "",
+    ),
+    (
+        "core_scaling",
+        {"rows": AMDAHL},
+        "cycles per useful packet | Universal Scalability Law | kappa may be 0 | 0.588235",
+        "",
+    ),
+    (
+        "scale_up",
+        {"out": OUT, "workers": 2, "load_pps": [1e6, 3e6], "window": "3 ms"},
+        "MODELLED | S-F17a | ratio_value | cores 2, dispatchers 2 | a queue each | <svg",
+        "",
+    ),
+    (
+        "corec_reordering",
+        {"out": OUT, "loads": ["50 %"], "window": "3 ms", "cores": [1, 2], "flows": [1]},
+        "MODELLED | C-T2. | C-F3. | constant, up to 32 | 0.25 | <svg",
+        "",
+    ),
+    (
+        "hyperplane",
+        {
+            "out": OUT,
+            "windows": {"H-F8": "3 ms"},
+            "queues": [1, 500],
+            "statements": ["H-F8", "H-F13"],
+            "changed": {"poll_ns": 130},
+        },
+        "MODELLED | H-F8. | agrees | consistent by construction | <svg",
+        "would_do",  # with polls of 130 ns the throughput comes out
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "wanted"),
-    [
-        ("polling_tax", ("tax_share_running", "S-F5.tax-at-full-load", "Testbed loopback", "<svg")),
-        ("queue_scaling", ("poll_rate_running_hz", "S-F8.poll-rate-falls", "S-F10a.falls-from-64", "<svg")),
-        ("littles_law", ("50.8", "96.3", "From the paper's table", "256 tags", "IOTLB look-ups", "walk_ns_needed")),
-        (
-            "your_sweep",
-            (
-                "name: s-f10a-single-flow",
-                "limited by: sweep over the queues",
-                "the fullest queue gives 100 %",
-                "S-F10a.falls-from-64",
-                "s-f8-poll-rate",
-                "<svg",
-            ),
-        ),
-        (
-            "core_scaling",
-            (
-                "MODELLED S-F16: absent, because the table holds rates alone",
-                "Universal Scalability Law",
-                "peak_cores",
-                "C-T2 same_numa: no law is fitted: 3 free points and 1 at the limit of 37 Mpps",
-                "<svg",
-            ),
-        ),
-    ],
+    ("name", "parameters", "wanted", "unwanted"),
+    [*QUICK, *(pytest.param(*each, marks=pytest.mark.thorough) for each in SLOW)],
 )
-def test_a_notebook_runs_on_what_is_recorded(name: str, wanted: tuple[str, ...]) -> None:
-    shown = execute(FOLDER / f"{name}.ipynb")
-    assert [word for word in wanted if word not in shown] == []
+def test_a_notebook_shows(name: str, parameters: dict[str, Any], wanted: str, unwanted: str, tmp_path: Path) -> None:
+    given = {key: str(tmp_path / "runs") if value is OUT else value for key, value in parameters.items()}
+    shown = execute(FOLDER / f"{name}.ipynb", **given)
+    assert [word for word in wanted.split(" | ") if word not in shown] == []
+    assert not unwanted or unwanted not in shown
+    if name == "scale_up":
+        made = {path.name for path in (tmp_path / "runs" / "model-skylake").iterdir()}
+        assert made == {"s-f17a-latency-no-hiccup", "s-f17b-latency-hiccup"}
 
 
 @pytest.mark.thorough
@@ -123,78 +184,9 @@ def test_papermill_gives_a_notebook_another_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_your_sweep_takes_another_run_and_question() -> None:
-    sql = "SELECT 40 + 2 AS answer FROM runs LIMIT 1"
-    run = str(RUNS / "s-f5-polling-tax")
-    shown = execute(FOLDER / "your_sweep.ipynb", run=run, x="load_of_max", metrics=["useful_share"], sql=sql)
-    assert [word for word in ("name: s-f5", "limited by: offered load", "answer", "42") if word not in shown] == []
-    assert "imissed_share" not in shown
-
-
-def test_littles_law_takes_another_table() -> None:
-    # 8 Gb/s in reads of 100 B are 10 M reads per second; at 1 us each, 10 are in progress.
-    columns = [[1, 10e6, 8e9, 1000.0]]
-    shown = execute(FOLDER / "littles_law.ipynb", columns=columns, request_bytes=100, tag_limit=32)
-    assert "From the given columns." in shown
-    assert "limit: 32 tags" in shown
-    assert "31 % of the tags" in shown
-
-
-@pytest.mark.thorough
-def test_core_scaling_takes_a_table() -> None:
-    # Amdahl's law with a serial share of 0.1 and 2 GHz; the whole loss comes from cycles per packet.
-    rows = [[n, 10e6 * n / (1 + 0.1 * (n - 1)), 1.0, 200 * (1 + 0.1 * (n - 1)), 2e9] for n in (1, 2, 3, 4, 6, 8)]
-    shown = execute(FOLDER / "core_scaling.ipynb", rows=rows)
-    for word in ("cycles per useful packet", "Universal Scalability Law", "kappa may be 0", "0.588235"):
-        assert word in shown
-
-
-@pytest.mark.thorough
-def test_scale_up_is_computed_by_the_model(tmp_path: Path) -> None:
-    small: dict[str, Any] = {"workers": 2, "load_pps": [1e6, 3e6], "window": "3 ms"}
-    shown = execute(FOLDER / "scale_up.ipynb", out=str(tmp_path / "runs"), **small)
-    words = ("MODELLED", "S-F17a", "ratio_value", "cores 2, dispatchers 2", "a queue each", "<svg")
-    assert [word for word in words if word not in shown] == []
-    assert {path.name for path in (tmp_path / "runs" / "model-skylake").iterdir()} == {
-        "s-f17a-latency-no-hiccup",
-        "s-f17b-latency-hiccup",
-    }
-
-
-@pytest.mark.thorough
-def test_corec_and_reordering_are_computed_by_models(tmp_path: Path) -> None:
-    small: dict[str, Any] = {"loads": ["50 %"], "window": "3 ms", "cores": [1, 2], "flows": [1]}
-    shown = execute(FOLDER / "corec_reordering.ipynb", out=str(tmp_path / "runs"), **small)
-    words = ("MODELLED", "C-T2.", "C-F3.", "constant, up to 32", "0.25", "<svg")
-    assert [word for word in words if word not in shown] == []
-
-
-@pytest.mark.thorough
-def test_hyperplane_is_computed_by_the_model(tmp_path: Path) -> None:
-    small: dict[str, Any] = {"windows": {"H-F8": "3 ms"}, "queues": [1, 500], "statements": ["H-F8", "H-F13"]}
-    shown = execute(FOLDER / "hyperplane.ipynb", out=str(tmp_path / "runs"), changed={"poll_ns": 130}, **small)
-    words = ("MODELLED", "H-F8.", "agrees", "consistent by construction", "<svg")
-    assert [word for word in words if word not in shown] == []
-    assert "would_do" not in shown, "with polls of 130 ns the throughput comes out"
-
-
-def test_ddio_and_iommu_say_what_is_missing() -> None:
-    shown = execute(FOLDER / "ddio_iommu.ipynb", rings=[[2, 512, 64]], llc_bytes=11 * 40960)
-    # 2 rings of 512 descriptors with a line and 16 B each are 81,920 B, as much as two of the ways.
-    assert [
-        word
-        for word in ("No run is given", "19000000", "walk_ns_needed", "81920", "1.0", "hits_at_least", "0.406")
-        if word not in shown
-    ] == []
-
-
-@pytest.mark.thorough
 def test_ddio_and_iommu_compare_the_sides_of_a_knob(tmp_path: Path) -> None:
-    trials = [
-        synthetic.trial(f"{side}:{repeat}", side, repeat, {"knob.ddio": side}, pps=pps + repeat)
-        for side, pps in (("on", 16e6), ("off", 8e6))
-        for repeat in range(3)
-    ]
+    sides = (("on", 16e6), ("off", 8e6))
+    trials = [trial for side, pps in sides for trial in synthetic.repeated({"knob.ddio": side}, 3, pps, 1e-6)]
     run = synthetic.write_run(tmp_path / "run", trials, row="I-F7", rows=["I-F7"], run_id="of-two-sides")
     shown = execute(FOLDER / "ddio_iommu.ipynb", runs=[str(run)])
     assert [word for word in ("of-two-sides: ddio", "I-F7.", "rx_pps", "0.5", "<svg") if word not in shown] == []

@@ -20,7 +20,8 @@ from pollscope.analysis.figures.files import Target
 from pollscope.base.errors import UsageError
 from pollscope.base.names import figure_rows
 from pollscope.store.find import find_run, find_runs
-from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder
 
 SPEC_TEXT = "factors: {burst: [1, 8, 32], queues: [1, 2]}\n"
 RISES = {
@@ -33,17 +34,9 @@ RISES = {
 
 def burst_trials(bursts: Sequence[int] = (1, 8, 32), queues: Sequence[int] = (1, 2)) -> list[dict[str, Any]]:
     return [
-        synthetic.trial(
-            f"{burst}-{count}-{repeat}",
-            f"{burst}-{count}",
-            repeat,
-            {"queues": count, "burst": burst},
-            pps=1e5 * burst * count + 100 * repeat,
-            queues=count,
-        )
-        for burst in bursts
-        for count in queues
-        for repeat in range(4)
+        trial
+        for at in synthetic.crossed({"queues": queues, "burst": bursts})
+        for trial in synthetic.repeated(at, 4, 1e5 * at["burst"] * at["queues"], 1e-4, queues=at["queues"])
     ]
 
 
@@ -51,7 +44,7 @@ def own_run(folder: Path, row: str | None = None, claims: Sequence[Any] = (), **
     spec = {"name": "bursts", "claims": list(claims), **meta.pop("spec", {})}
     rows = [] if row is None else [row]
     described = {"row": row, "rows": rows, "paper": None, "spec": spec, "spec_name": "bursts", "spec_text": SPEC_TEXT}
-    return read_run(synthetic.write_run(folder, burst_trials(), **{**described, **meta}))
+    return synthetic.run_of(folder, burst_trials(), **{**described, **meta})
 
 
 def numbers(path: Path) -> list[dict[str, str]]:
@@ -60,7 +53,9 @@ def numbers(path: Path) -> list[dict[str, str]]:
 
 
 def test_a_run_without_a_row_has_a_figure_of_its_first_factor(tmp_path: Path) -> None:
-    (figure,) = figures_of(own_run(tmp_path))
+    run = own_run(tmp_path)
+    assert current_table(run)["row"].isna().all()
+    (figure,) = figures_of(run)
     assert figure.row == "rx_pps-tax_share_running-by-burst"
     assert figure.title == "Received by the DUT and polling tax while running against burst, by queues"
 
@@ -130,19 +125,14 @@ def test_claims_of_the_spec_are_judged(tmp_path: Path) -> None:
 
 def test_a_report_shows_own_figure_and_claims(tmp_path: Path) -> None:
     run = own_run(tmp_path / "run", claims=[RISES])
+    (found,) = json.loads(pollscope("claims", run.path, "--json", cwd=tmp_path).stdout)
+    assert (found["claim"], found["row"], found["verdict"]) == ("bursts.rises", None, "agrees")
     done = pollscope("report", run.path, "--out", "page.html", cwd=tmp_path)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert done.returncode == 0
     assert "Received by the DUT and polling tax while running against burst, by queues" in page
     assert "Larger bursts carry more." in page
     assert "None" not in page.replace("NoneType", "").split("<h2>Host")[0]
-
-
-def test_a_table_without_a_row_has_none(tmp_path: Path) -> None:
-    from pollscope.store.results_table import current_table
-
-    own_run(tmp_path / "run")
-    assert current_table(read_run(tmp_path / "run"))["row"].isna().all()
 
 
 def test_figures_that_differ_in_lines_or_held_levels_are_different_files(tmp_path: Path) -> None:
@@ -234,12 +224,6 @@ def test_a_claim_in_run_json_that_no_spec_could_state_is_an_error(tmp_path: Path
     assert "run.json: spec.claims: cannot be read" in done.stderr
 
 
-def test_claims_as_json_name_the_claim(tmp_path: Path) -> None:
-    run = own_run(tmp_path / "run", claims=[RISES])
-    (found,) = json.loads(pollscope("claims", run.path, "--json", cwd=tmp_path).stdout)
-    assert (found["claim"], found["row"], found["verdict"]) == ("bursts.rises", None, "agrees")
-
-
 @pytest.mark.thorough
 def test_a_quick_run_without_a_shown_level_still_has_a_report(tmp_path: Path) -> None:
     show = [
@@ -268,7 +252,7 @@ def zipped_run(folder: Path, **spec: Any) -> RunFolder:
     ]
     described = {"name": "bursts", "zip": [["burst", "rx_desc"]], **spec}
     meta: dict[str, Any] = {"row": None, "rows": [], "paper": None, "spec": described, "spec_text": SPEC_TEXT}
-    return read_run(synthetic.write_run(folder, trials, **meta))
+    return synthetic.run_of(folder, trials, **meta)
 
 
 def test_a_ratio_along_zipped_factors_has_every_point(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import synthetic_run as synthetic
-from chromium import Chromium, chromium_or_skip
+from chromium import Chromium
 from test_figures import tax_trials
 
 from pollscope.analysis.figures import figures_of, save_figure
@@ -119,11 +119,6 @@ def page(run: RunFolder, run_of_a_hostile_spec: RunFolder) -> str:
     return report_html([run, run_of_a_hostile_spec])
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
-    return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
-
-
 def test_no_text_of_a_run_becomes_active_in_its_report(page: str) -> None:
     assert active(page) == ["script"], "the figures' own"
     assert "Levels of" in page
@@ -139,7 +134,7 @@ def test_no_text_of_a_run_becomes_a_part_of_an_id(page: str) -> None:
 
 def test_no_text_of_a_run_becomes_active_in_the_gallery(tmp_path: Path) -> None:
     hostile: dict[str, Any] = {"run_id": ATTACK, "host": {"cpu_model": ATTACK}, "testbed": {"name": ATTACK}}
-    run = read_run(synthetic.write_run(tmp_path / "run", tax_trials(), **hostile))
+    run = synthetic.run_of(tmp_path / "run", tax_trials(), **hostile)
     html = gallery_html([paper_gallery("socc19", [run], {"S-F8": ATTACK})])
     assert "<svg" in html
     assert active(html) == ["script"]

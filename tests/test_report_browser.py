@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import synthetic_run as synthetic
-from chromium import Chromium, chromium_or_skip, pages_of
-from test_figures import poll_trials, tax_trials
+from chromium import Chromium, pages_of
+from test_figures import poll_trials, run_of, tax_trials
 
 from pollscope.analysis import report
 from pollscope.analysis.run_section import run_section
-from pollscope.store.run_folder import RunFolder, read_run
+from pollscope.store.run_folder import read_run
 
 WIDTHS_PX = (390, 768, 1280)
 PAPER_PX = 688  # of A4 between margins of 14 mm
@@ -51,36 +50,17 @@ CONTRASTS = """
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
-    return chromium_or_skip(tmp_path_factory.mktemp("chromium"))
-
-
-def _runs(folder: Path, count: int) -> list[RunFolder]:
-    """Write runs of two rows, with points that were left out and host metadata without a place to break a line."""
-    found = []
-    for number in range(count):
-        row = ("S-F5", "S-F8")[number % 2]
-        trials = (tax_trials, poll_trials)[number % 2]()
-        for trial in trials:
-            polls = trial["result"]["dut"]["lcores"][0]["polls"]
-            polls["empty"] = round(
-                polls["empty"] * (1 + trial["repeat"] / 1e6)
-            )  # equal repeats have no bounded interval
-        meta: dict[str, Any] = {
-            "run_id": f"run-{number}",
-            "row": row,
-            "rows": [row],
-            "left_out": [{"point": "queues=4096,load_of_max=1.0", "reason": "x" * 120}],
-            "host": {"cpu_model": "y" * 150},
-            "spec_text": "z" * 300,
-        }
-        found.append(read_run(synthetic.write_run(folder / f"{number}", trials, **meta)))
-    return found
-
-
-@pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return report.report_html(_runs(tmp_path_factory.mktemp("runs"), 2))
+    """Return the page of two rows, with points that were left out and texts without a place to break a line."""
+    folder, runs = tmp_path_factory.mktemp("runs"), []
+    left_out = [{"point": "queues=4096,load_of_max=1.0", "reason": "x" * 120}]
+    meta: dict[str, Any] = {"left_out": left_out, "host": {"cpu_model": "y" * 150}, "spec_text": "z" * 300}
+    for row, trials in {"S-F5": tax_trials(), "S-F8": poll_trials()}.items():
+        for trial in trials:
+            polls = trial["result"]["dut"]["lcores"][0]["polls"]  # equal repeats have no bounded interval
+            polls["empty"] = round(polls["empty"] * (1 + trial["repeat"] / 1e6))
+        runs.append(run_of(folder / row, row, trials, run_id=f"run-{row}", **meta))
+    return report.report_html(runs)
 
 
 def altered(page: str, old: str, new: str) -> str:
@@ -190,6 +170,7 @@ def test_every_figure_is_drawn_and_has_named_buttons(chromium: Chromium, page: s
        [...figure.querySelectorAll('.tools button')].map(each => each.ariaLabel),
        figure.querySelectorAll('use').length]);"""
     found = chromium.measured(page, WIDTHS_PX[2], script)
+    assert page.count("</title></use>") > 10, "without the script marks have titles"
     assert len(found) == page.count("<figure ") == 2
     for height, name, buttons, marks in found:
         assert height > 100
@@ -229,17 +210,6 @@ def test_pointing_near_a_mark_shows_its_values(chromium: Chromium, page: str) ->
     assert "n = " in chromium.measured(page, WIDTHS_PX[2], script)
 
 
-def test_without_the_script_marks_have_titles(page: str) -> None:
-    assert page.count("</title></use>") > 10
-
-
-@pytest.mark.thorough
-def test_buttons_are_not_printed(chromium: Chromium, page: str) -> None:
-    on_paper = altered(page, "@media print", "@media all")
-    script = "return [...document.querySelectorAll('.tools')].map(each => window.getComputedStyle(each).display);"
-    assert chromium.measured(on_paper, PAPER_PX, script) == ["none", "none"]
-
-
 @pytest.mark.thorough
 def test_headings_go_down_one_level_at_a_time(chromium: Chromium, page: str) -> None:
     script = "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(each => Number(each.tagName[1]));"
@@ -250,10 +220,12 @@ def test_headings_go_down_one_level_at_a_time(chromium: Chromium, page: str) -> 
 
 
 @pytest.mark.thorough
-def test_no_table_is_cut_on_paper(chromium: Chromium, page: str) -> None:
+def test_on_paper_no_table_is_cut_and_buttons_are_missing(chromium: Chromium, page: str) -> None:
     assert "@media print" in page
     on_paper = altered(page, "@media print", "@media all")
     assert chromium.measured(on_paper, PAPER_PX, UNFOLD + CUT % ".skip") == []
+    script = "return [...document.querySelectorAll('.tools')].map(each => window.getComputedStyle(each).display);"
+    assert chromium.measured(on_paper, PAPER_PX, script) == ["none", "none"]
 
 
 @pytest.mark.thorough

@@ -26,7 +26,7 @@ from pollscope.analysis.scaling import (
     scaling_of_run,
 )
 from pollscope.base.errors import UsageError
-from pollscope.stats.scaling_laws import ScalingLaw, fit_amdahl, fit_usl
+from pollscope.stats.scaling_laws import fit_amdahl, fit_usl
 from pollscope.store.run_folder import RunFolder, read_run
 
 CORES = [1, 2, 4, 6, 8, 12, 16, 24]
@@ -125,7 +125,9 @@ def test_a_peak_is_stated_only_where_kappa_is_not_zero() -> None:
     assert noisy.kappa.low == 0 < noisy.kappa.high
     assert noisy.peak_cores is None
     assert noisy.no_peak.startswith("kappa may be 0")
-    plain = laws(law_table(error=0.01))[USL]
+    amdahl, plain = laws(law_table(error=0.01)).values()
+    assert (amdahl.free, amdahl.censored) == (len(CORES), 0)
+    assert amdahl.residual > 0.01, "kappa is missing from it"
     assert plain.kappa is not None
     assert plain.peak_cores is not None
     assert plain.kappa.low > 0
@@ -222,14 +224,9 @@ def test_tables_that_lack_something_are_refused() -> None:
 
 
 def swept(folder: Path, more: dict[str, list[Any]] | None = None) -> RunFolder:
-    sizes = (more or {"frame": [64]})["frame"]
-    trials = [
-        synthetic.trial(f"{n},{size}:{r}", f"{n},{size}", r, {"cores": n, **({"frame": size} if more else {})}, pps=1e6)
-        for n in (1, 2)
-        for size in sizes
-        for r in range(2)
-    ]
-    return read_run(synthetic.write_run(folder, trials, row="S-F13", rows=["S-F13"]))
+    points = synthetic.crossed({"cores": (1, 2), **(more or {})})
+    trials = [trial for at in points for trial in synthetic.repeated(at, 2)]
+    return synthetic.run_of(folder, trials, row="S-F13", rows=["S-F13"])
 
 
 def test_a_run_that_swept_cores_is_a_table(tmp_path: Path) -> None:
@@ -270,15 +267,4 @@ def test_both_figures_are_drawn() -> None:
     assert USL in drawn
     assert any(np.asarray(line.get_xdata())[0] == pytest.approx(21.79, abs=0.01) for line in figure.axes[0].lines), "N*"
     assert "at the limit" in [text.get_text() for text in few.legends[0].get_texts()]
-
-
-def test_a_law_knows_what_it_was_fitted_to() -> None:
-    found: ScalingLaw = laws(law_table(error=0.01))["Amdahl"]
-    assert (found.free, found.censored) == (len(CORES), 0)
-    assert found.residual > 0.01, "kappa is missing from it"
-
-
-def test_cores_under_a_scaling_law_are_whole() -> None:
-    points = pd.DataFrame({"cores": [1, 2, 3], "rate_pps": [1e6, 2e6, 2.5e6], "censored": False})
-    [axes] = draw_laws(points, {}).axes
-    assert sorted(each.get_text() for each in axes.get_xticklabels()) == ["1", "2", "3"]
+    assert sorted(each.get_text() for each in few.axes[0].get_xticklabels()) == ["1", "2", "3", "4"], "cores are whole"

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pollscope.plan.search import TRIES, Found, SearchCounts, Settings, expected_trials, search
+from pollscope.plan.search import TRIES, Found, GoalFound, SearchCounts, Settings, expected_trials, search
+from pollscope.run.search_trials import hidden_overload
+from pollscope.spec.model import Parameters
 
 SECOND = 1_000_000_000
 
@@ -227,3 +229,21 @@ def test_a_generator_barely_faster_than_the_dut_is_reported() -> None:
     found = search(settings(), MadeUp(1e6, 1.0125e6))
     assert found.outcome == "generator-bound"
     assert found.reason.startswith("1.01 Mpps, all that the generator can send, is too little more; the DUT took 1 M")
+
+
+WIDE = settings(loss_ratios=(0.005,), width=0.01, duration_sum_ns=SECOND)
+
+
+def found_at(pps: float | None) -> Found:
+    return Found("found", (GoalFound(0.005, pps, pps, pps),))
+
+
+@pytest.mark.parametrize(("descriptors", "warned"), [(1000, False), (1001, True)])
+def test_rings_that_hold_more_than_the_search_width_are_reported(descriptors: int, warned: bool) -> None:
+    warning = hidden_overload(Parameters(rx_desc=descriptors), WIDE, found_at(100e3))
+    assert (warning is not None) is warned
+    assert warning is None or ("1001 packets" in warning and "maximum.window" in warning)
+
+
+def test_without_a_rate_there_is_nothing_to_compare_with() -> None:
+    assert hidden_overload(Parameters(rx_desc=4096), WIDE, found_at(None)) is None

@@ -100,45 +100,6 @@ def record(empty: int, busy: int, gaps_ns: int = 0, **changes: Any) -> dict[str,
     }
 
 
-def test_a_trial_of_the_right_shape_is_not_flagged() -> None:
-    found = polls_of_shape(TrialObservations(record(7600, 2400)))
-    assert (found.polls, found.empty, found.expected) == pytest.approx((10_000, 7600, 7600))
-    assert shape_flags(TrialObservations(record(7600, 2400))) == []
-    assert shape_flags(TrialObservations(record(7990, 2010))) == []
-
-
-def test_a_generator_that_falls_short_is_named() -> None:
-    (flag,) = shape_flags(TrialObservations(record(9000, 1000, hot_sent=30_000)))
-    assert flag["name"] == "shape"
-    for part in ("PC: 90.0 % of the polls were empty where the shape has 76.0 %", "generator was the limit"):
-        assert part in flag["text"]
-    assert "60 kpps" in flag["text"] and "128 kpps" in flag["text"]
-
-
-def test_a_window_that_ran_dry_for_a_while_is_distinguished() -> None:
-    (flag,) = shape_flags(TrialObservations(record(9000, 1000)))
-    assert flag["text"].endswith("a part of the window only")  # and no gap
-    (flag,) = shape_flags(TrialObservations(record(9000, 1000, gaps_ns=2_000_000)))
-    assert "took the generator's core away for 2 ms" in flag["text"]
-
-
-def test_cold_packets_that_were_late_are_named_whatever_the_polls_say() -> None:
-    (flag,) = shape_flags(TrialObservations(record(7600, 2400, cold_unsent=100)))
-    assert "gave up 100 packets for cold queues" in flag["text"]
-
-
-def test_more_cold_packets_than_queue_polls_asked_for_are_named() -> None:
-    (flag,) = shape_flags(TrialObservations(record(6000, 4000, cold_sent=900)))
-    assert "60.0 % of the polls were empty where the shape has 76.0 %; cold queues got 900 packets" in flag["text"]
-    (flag,) = shape_flags(TrialObservations(record(6000, 4000)))
-    assert flag["text"] == "PC: 60.0 % of the polls were empty where the shape has 76.0 %"
-
-
-def test_unknown_queue_polls_are_named() -> None:
-    (flag,) = shape_flags(TrialObservations(record(7900, 2100, queue_polls={"absent": "not reported"})))
-    assert flag["text"] == "cold queues got no packets: not reported"
-
-
 def notified(empty: int, waited: float) -> dict[str, Any]:
     """Return a trial of a notified core that waited for this share of its cycles."""
     changed = record(empty, 10_000 - empty)
@@ -148,13 +109,36 @@ def notified(empty: int, waited: float) -> dict[str, Any]:
     return changed
 
 
-def test_a_notified_core_is_not_flagged_for_polling_no_empty_queue() -> None:
-    assert shape_flags(TrialObservations(notified(0, 0.01))) == []
+EMPTIER = "PC: 90.0 % of the polls were empty where the shape has 76.0 %"
+FULLER = "PC: 60.0 % of the polls were empty where the shape has 76.0 %"
 
 
-def test_a_notified_core_that_waits_shows_the_generators_limit() -> None:
-    (flag,) = shape_flags(TrialObservations(notified(0, 0.4)))
-    assert flag["name"] == "shape" and "the cores waited in 40.0 % of the cycles" in flag["text"]
+@pytest.mark.parametrize(
+    ("trial", "said"),
+    [
+        (record(7600, 2400), ()),
+        (record(7990, 2010), ()),
+        (record(9000, 1000, hot_sent=30_000), (EMPTIER, "generator was the limit", "60 kpps", "128 kpps")),
+        (record(9000, 1000), (EMPTIER, "a part of the window only")),  # and no gap
+        (record(9000, 1000, gaps_ns=2_000_000), ("took the generator's core away for 2 ms",)),
+        # Late cold packets are named whatever the polls say.
+        (record(7600, 2400, cold_unsent=100), ("gave up 100 packets for cold queues",)),
+        (record(6000, 4000, cold_sent=900), (f"{FULLER}; cold queues got 900 packets",)),
+        (record(6000, 4000), (FULLER,)),
+        (record(7900, 2100, queue_polls={"absent": "not reported"}), ("cold queues got no packets: not reported",)),
+        (notified(0, 0.01), ()),  # it polls no empty queue
+        (notified(0, 0.4), ("the cores waited in 40.0 % of the cycles",)),
+    ],
+)
+def test_a_trial_of_another_shape_is_flagged_with_the_cause(trial: dict[str, Any], said: tuple[str, ...]) -> None:
+    flags = shape_flags(TrialObservations(trial))
+    assert [flag["name"] for flag in flags] == ["shape"] * bool(said)
+    assert all(part in flags[0]["text"] for part in said)
+
+
+def test_polls_are_held_against_those_of_the_shape() -> None:
+    found = polls_of_shape(TrialObservations(record(7600, 2400)))
+    assert (found.polls, found.empty, found.expected) == pytest.approx((10_000, 7600, 7600))
 
 
 def test_fed_packets_count_and_each_lcore_has_its_own_queues() -> None:

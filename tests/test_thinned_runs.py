@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Thinned runs give the same verdicts as whole ones, and say where they cannot."""
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -23,9 +25,7 @@ def thinned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs")
     script = [sys.executable, str(CHECKOUT / "data" / "runs" / "thin.py"), str(out)]
     source = out / "of" / "s-f10a-single-flow" / "1"
-    source.mkdir(parents=True)
-    for file in WHOLE.iterdir():
-        (source / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(WHOLE, source)
     subprocess.run([*script, str(source)], check=True, cwd=CHECKOUT, timeout=120)
     return out / "s-f10a-single-flow"
 
@@ -47,8 +47,7 @@ def test_a_thinned_run_is_smaller_and_cannot_be_resumed(thinned: Path) -> None:
 
 
 def test_a_metric_that_is_newer_than_the_table_is_absent(thinned: Path, tmp_path: Path) -> None:
-    for file in thinned.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(thinned, tmp_path, dirs_exist_ok=True)
     table = pd.read_parquet(thinned / "results.parquet").drop(columns=["metric.tax_share", "absent.tax_share"])
     table.to_parquet(tmp_path / "results.parquet", index=False)
     found = current_table(read_run(tmp_path))
@@ -56,29 +55,29 @@ def test_a_metric_that_is_newer_than_the_table_is_absent(thinned: Path, tmp_path
     assert set(found["absent.tax_share"]) == {"the run was thinned before this metric existed"}
 
 
-@pytest.mark.parametrize("damage", [b"", b"PAR1 but not a table"])
-def test_a_damaged_table_is_named(thinned: Path, tmp_path: Path, damage: bytes) -> None:
-    for file in thinned.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "results.parquet").write_bytes(damage)
-    with pytest.raises(UsageError, match="table of a thinned run cannot be read"):
-        current_table(read_run(tmp_path))
+Change = Callable[[pd.DataFrame], pd.DataFrame | bytes]
+UNREADABLE = "table of a thinned run cannot be read"
 
 
-@pytest.mark.parametrize(("column", "value"), [("flags", 5), ("flags", "rubbish"), ("repeat", "many")])
-def test_a_table_with_other_types_is_refused(thinned: Path, tmp_path: Path, column: str, value: int | str) -> None:
-    for file in thinned.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    pd.read_parquet(thinned / "results.parquet").assign(**{column: value}).to_parquet(tmp_path / "results.parquet")
-    with pytest.raises(UsageError, match="table of a thinned run cannot be read"):
-        current_table(read_run(tmp_path))
-
-
-def test_a_table_of_other_trials_is_refused(thinned: Path, tmp_path: Path) -> None:
-    for file in thinned.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    pd.read_parquet(thinned / "results.parquet").iloc[1:].to_parquet(tmp_path / "results.parquet", index=False)
-    with pytest.raises(UsageError, match="rows for"):
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda _table: b"", UNREADABLE),
+        (lambda _table: b"PAR1 but not a table", UNREADABLE),
+        (lambda table: table.assign(flags=5), UNREADABLE),
+        (lambda table: table.assign(flags="rubbish"), UNREADABLE),
+        (lambda table: table.assign(repeat="many"), UNREADABLE),
+        (lambda table: table.iloc[1:], "rows for"),
+    ],
+)
+def test_a_damaged_table_is_refused(thinned: Path, tmp_path: Path, change: Change, complaint: str) -> None:
+    shutil.copytree(thinned, tmp_path, dirs_exist_ok=True)
+    damaged = change(pd.read_parquet(thinned / "results.parquet"))
+    if isinstance(damaged, bytes):
+        (tmp_path / "results.parquet").write_bytes(damaged)
+    else:
+        damaged.to_parquet(tmp_path / "results.parquet", index=False)
+    with pytest.raises(UsageError, match=complaint):
         current_table(read_run(tmp_path))
 
 

@@ -136,13 +136,11 @@ def _table(run: RunFolder, only: Mapping[str, frozenset[str]]) -> list[Trial]:
     return [
         _trial(records[row["trial"]], row)
         for row in data.to_dict("records")
-        if all(_is_at(row, factor, levels) for factor, levels in only.items())
+        if all(
+            {str(row[f"factor.{factor}"]), level_text(factor, row[f"factor.{factor}"])} & levels
+            for factor, levels in only.items()
+        )
     ]
-
-
-def _is_at(row: Mapping[Any, Any], factor: str, levels: frozenset[str]) -> bool:
-    level = row[f"factor.{factor}"]
-    return bool({str(level), level_text(factor, level)} & levels)
 
 
 def _trial(record: Trial, row: Mapping[Any, Any]) -> Trial:
@@ -210,13 +208,12 @@ def _costs(trials: Sequence[Trial], where: str, testbed: str) -> dict[str, Any]:
         raise UsageError("the cost of sharing a queue needs trials of one core alone", where, remedy)
     source = f"{testbed} run {where}" if len(where) < 60 else f"{testbed} runs {where}"
     found = {"empty_poll_ns": _empty_poll(alone, where, source), **_busy_polls(alone, where, source)}
-    found |= _optional("generator_pps", _generator(trials, source))
+    found |= _generator(trials, source)
     found |= _turns(trials, source)
     costs = Costs.model_validate(found, strict=False)
     found |= _shared(together, costs, where, source)
     found |= _rings(handing, costs, source)
-    found |= _optional("path_ns", _path(alone, costs, source))
-    return found
+    return found | _path(alone, costs, source)
 
 
 def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> dict[str, Any]:
@@ -231,8 +228,8 @@ def _shared(trials: Sequence[Trial], costs: Costs, where: str, source: str) -> d
             more.setdefault(queues, []).append(max(0.0, left_ns))
     if not more:
         return {}
-    origin = {"origin": "measured", "source": f"{source}, several cores: useful cycles and the wire beyond one core's"}
-    found = {"shared_packet_ns": {**_by_queues(more), **origin}}
+    source_of = f"{source}, several cores: useful cycles and the wire beyond one core's"
+    found = {"shared_packet_ns": _measured(more, source_of)}
     idle = [trial for trial in trials if trial["params"].organisation == "locked" and _tells_empty_polls(trial)]
     return found | ({"shared_empty_poll_ns": _empty_poll(idle, where, source)} if idle else {})
 
@@ -251,8 +248,8 @@ def _rings(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]
         costs_of[name].setdefault(queues, []).append(value)
         if not end.dispatches and end.empty_poll_ns is not None:
             costs_of["empty_ring_poll_ns"].setdefault(queues, []).append(end.empty_poll_ns)
-    origin = {"origin": "measured", "source": f"{source}, dispatchers and workers with a ring each"}
-    found: dict[str, Any] = {name: {**_by_queues(values), **origin} for name, values in costs_of.items() if values}
+    alone = f"{source}, dispatchers and workers with a ring each"
+    found: dict[str, Any] = {name: _measured(values, alone) for name, values in costs_of.items() if values}
     pairs = [trial for trial in trials if trial["params"].cores == dispatchers(trial["params"]) == 1]
     rows: dict[int, list[tuple[float, float]]] = {}
     for queues, end, beyond_ns in _beyond_own_work(pairs, costs, "scale-up"):
@@ -282,10 +279,6 @@ def _beyond_own_work(trials: Sequence[Trial], costs: Costs, organisation: str) -
             for end in trial["ring_ends"]:
                 own_ns = costs.busy_poll_ns.at(queues) if end.dispatches else end.packets * packet_ns
                 yield queues, end, max(0.0, end.busy_poll_ns - own_ns)
-
-
-def _optional(name: str, cost: dict[str, Any] | None) -> dict[str, Any]:
-    return {} if cost is None else {name: cost}
 
 
 def _by_queues(values: Mapping[int, Sequence[float]]) -> dict[str, Any]:
@@ -321,7 +314,7 @@ def _empty_poll(trials: Sequence[Trial], where: str, source: str) -> dict[str, A
             values.setdefault(points.queues_of_a_core(trial["params"]), []).append(running / polls_per_s * 1e9)
     if not values:
         raise UsageError("no trial shows the cost of an empty poll", where, "give a run with little traffic")
-    return {**_by_queues(values), "origin": "measured", "source": f"{source}, empty polls"}
+    return _measured(values, f"{source}, empty polls")
 
 
 def _tells_empty_polls(trial: Trial) -> bool:
@@ -391,15 +384,17 @@ def _fit_intervals(rows: Sequence[tuple[float, float]]) -> tuple[Interval, Inter
     return _ends(fits[:, 0]), _ends(fits[:, 1])
 
 
-def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any] | None:
+def _measured(values: Mapping[int, Sequence[float]], source: str) -> dict[str, Any]:
+    return {**_by_queues(values), "origin": "measured", "source": source}
+
+
+def _generator(trials: Sequence[Trial], source: str) -> dict[str, Any]:
     """Return the generator's rate in the trials in which it sent as fast as it could."""
     values: dict[int, list[float]] = {}
     for trial in trials:
         if trial["params"].saturate and trial.get("offered_pps"):
             values.setdefault(points.queues_of_a_core(trial["params"]), []).append(trial["offered_pps"])
-    if not values:
-        return None
-    return {**_by_queues(values), "origin": "measured", "source": f"{source}, saturating trials"}
+    return {"generator_pps": _measured(values, f"{source}, saturating trials")} if values else {}
 
 
 def _turns(trials: Sequence[Trial], source: str) -> dict[str, Any]:
@@ -432,7 +427,7 @@ def _fits(
     }
 
 
-def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any] | None:
+def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any]:
     """Return the median latency at the lightest loads minus the time in a simulated DUT: the cost of the path."""
     beyond: list[float] = []
     for trial in trials:
@@ -446,8 +441,8 @@ def _path(trials: Sequence[Trial], costs: Costs, source: str) -> dict[str, Any] 
         times = simulate(system, _SIMULATED_PACKETS / params.load_pps * 1e9, workers=1).times
         beyond.append(trial["latency_sent_p50_ns"] - times.percentile(50))
     if not beyond:
-        return None
+        return {}
     text = f"{source}, median latency of the fewest queues less the simulated time in the DUT, {len(beyond)} trials"
     interval = _of_median([max(0.0, each) for each in beyond])
     found = {"value": float(f"{max(0.0, median(beyond)):.4g}"), "origin": "fitted", "source": text}
-    return found if interval is None else {**found, "interval": interval}
+    return {"path_ns": found if interval is None else {**found, "interval": interval}}

@@ -17,7 +17,6 @@ from pollscope.analysis.point_values import (
     error_column,
     factors,
     groups,
-    levels_text,
     measured,
     measured_levels,
 )
@@ -106,12 +105,10 @@ def compare_runs(first: RunFolder, second: RunFolder, metrics: Sequence[str] | N
         unknown = why
     if unknown:
         found = [replace(each, footing=Footing(None, unknown)) for each in found]
-    if not found:
-        swept = [", ".join(factors(current_table(run))) or "nothing" for run in runs]
-        unlike = f": A swept {swept[0]}, B {swept[1]}" if swept[0] != swept[1] else ""
-        remedy = "give runs of one spec, or choose others with --metric"
-        raise UsageError(f"the runs have no point with a common metric{unlike}", remedy=remedy)
-    return _moving(found, metrics)
+    swept = [", ".join(factors(current_table(run))) or "nothing" for run in runs]
+    unlike = f": A swept {swept[0]}, B {swept[1]}" if swept[0] != swept[1] else ""
+    remedy = "give runs of one spec, or choose others with --metric"
+    return _moving(found, metrics, f"the runs have no point with a common metric{unlike}", remedy)
 
 
 def missing_in_second(first: RunFolder, second: RunFolder, metrics: Sequence[str]) -> list[Missing]:
@@ -128,21 +125,17 @@ def missing_levels(run: RunFolder, factor: str, metrics: Sequence[str]) -> list[
     table = current_table(run)
     factor = _swept(factor, factors(table), run)
     data = measured(table)
-    word, every = factor.removeprefix(KNOB_PREFIX), measured_levels(table, factors(data))
+    word = factor.removeprefix(KNOB_PREFIX)
+    every = [PointValues(levels, ()) for levels in measured_levels(table, factors(data))]
     found = []
     for metric in metrics:
         there = by_point(data, metric)
         known = {sample.label() for sample in there}
         for group in dict.fromkeys(sample.label(factor) for sample in there if factor in sample.levels):
-            of_group = [
-                levels
-                for levels in every
-                if factor in levels and levels_text({name: levels[name] for name in levels if name != factor}) == group
-            ]
             found += [
-                Missing(metric, group or "all", f"{word} {level_text(factor, levels[factor])} has no {metric}")
-                for levels in of_group
-                if levels_text(levels) not in known
+                Missing(metric, group or "all", f"{word} {level_text(factor, each.levels[factor])} has no {metric}")
+                for each in every
+                if factor in each.levels and each.label(factor) == group and each.label() not in known
             ]
     return found
 
@@ -173,7 +166,7 @@ def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -
     """
     table = measured(current_table(run))
     factor = _swept(factor, factors(table), run)
-    return _not_empty(_of_levels(table, factor, metrics), f"no metric was measured at two levels of {factor}", metrics)
+    return _moving(_of_levels(table, factor, metrics), metrics, f"no metric was measured at two levels of {factor}")
 
 
 def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
@@ -219,7 +212,7 @@ def compare_pairs(run: RunFolder, metrics: Sequence[str] | None) -> list[Differe
             names = f"pair {pairs[0]}", f"pair {pair}"
             both = [label for label in sides[0] if label in other]
             found += [replace(_difference(metric, at, names, sides[0][at], other[at]), relative=True) for at in both]
-    return _not_empty(found, "no metric was measured on two pairs and in their baselines", metrics)
+    return _moving(found, metrics, "no metric was measured on two pairs and in their baselines")
 
 
 def _shares_of_baseline(table: pd.DataFrame, pair: str, metric: str) -> list[PointValues]:
@@ -285,14 +278,16 @@ def _chosen(metrics: Sequence[str] | None) -> list[str]:
     return [metric_dictionary()[name].name for name in metrics or shown_metrics("comparison")]
 
 
-def _not_empty(found: list[Difference], complaint: str, metrics: Sequence[str] | None) -> list[Difference]:
+def _moving(
+    found: list[Difference], metrics: Sequence[str] | None, complaint: str, remedy: str = "choose others with --metric"
+) -> list[Difference]:
+    """Return the adjusted differences; leave constants out unless their metric was asked for.
+
+    Raises:
+        UsageError: there is none.
+    """
     if not found:
-        raise UsageError(complaint, remedy="choose others with --metric")
-    return _moving(found, metrics)
-
-
-def _moving(found: list[Difference], metrics: Sequence[str] | None) -> list[Difference]:
-    """Return the adjusted differences; leave constants out unless their metric was asked for."""
+        raise UsageError(complaint, remedy=remedy)
     moving = [each for each in found if metrics or not each.is_constant]
     return _adjusted(moving or found)
 

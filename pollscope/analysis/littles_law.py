@@ -59,18 +59,12 @@ def scaling(points: Sequence[TxPoint], request_bytes: float, tag_limit: int) -> 
     first = points[0]
     if not (first.tx_rate_pps > 0 and first.latency_ns > 0):
         raise ValueError("rate and latency of the first point have to be above 0 to compare others with them")
-    return [_at(point, first, request_bytes, tag_limit) for point in points]
-
-
-def _at(point: TxPoint, first: TxPoint, request_bytes: float, tag_limit: int) -> Outstanding:
-    reads = outstanding_requests(point.rate_bits_per_s, point.latency_ns, request_bytes)
-    return Outstanding(
-        point,
-        reads,
-        reads / tag_limit,
-        point.tx_rate_pps / first.tx_rate_pps,
-        point.latency_ns / first.latency_ns - 1,
-    )
+    found = []
+    for point in points:
+        reads = outstanding_requests(point.rate_bits_per_s, point.latency_ns, request_bytes)
+        ratios = point.tx_rate_pps / first.tx_rate_pps, point.latency_ns / first.latency_ns - 1
+        found.append(Outstanding(point, reads, reads / tag_limit, *ratios))
+    return found
 
 
 def paper_points() -> list[TxPoint]:
@@ -132,24 +126,6 @@ def paper_arithmetic() -> list[Recomputed]:
     ]
 
 
-def limit_shares(outstanding: float, limits: Mapping[str, float]) -> dict[str, float]:
-    """Return the share of each limit in use: tags of a PCIe function, WQEs of the NIC, credits.
-
-    Args:
-        outstanding: requests under way, each of which takes one of everything.
-        limits: how many there are of each, by name.
-
-    Raises:
-        ValueError: a limit below 1, or a number that is no quantity.
-    """
-    if not (math.isfinite(outstanding) and outstanding >= 0):
-        raise ValueError(f"outstanding is {outstanding}; it must be a number of at least 0")
-    for name, limit in limits.items():
-        if not limit >= 1:
-            raise ValueError(f"the limit of {name} is {limit}; it has to be at least 1")
-    return {name: outstanding / limit for name, limit in limits.items()}
-
-
 def three_ways() -> pd.DataFrame:
     """Return the outstanding reads of table 1 of the intra-host paper from three rates of reads, side by side.
 
@@ -170,7 +146,7 @@ def three_ways() -> pd.DataFrame:
     for way, rates in ways.items():
         for cores, rate, latency_ns in zip(table["tx_cores"], rates, table["pcie_latency_mean_ns"], strict=True):
             reads = in_flight(rate, latency_ns)
-            shares = {f"{name}_share": share for name, share in limit_shares(reads, limits).items()}
+            shares = {f"{name}_share": reads / limit for name, limit in limits.items()}
             known = {"way": way, "tx_cores": cores, "reads_per_s": rate, "latency_ns": latency_ns}
             lines.append({**known, "outstanding_reads": reads, **shares})
     return pd.DataFrame(lines)

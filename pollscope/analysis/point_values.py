@@ -2,10 +2,10 @@
 """Samples of a metric from the results table: which trials count, at which levels, and how levels are written."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import scipy  # its parts are loaded when they are first needed: that takes a second
@@ -94,7 +94,9 @@ class PointValues:
         wide = ratio.widened(errors / abs(sum(other.values) / len(other.values)))
         if min(self.limits[0], other.limits[0]) < 0:
             return wide
-        return wide.clipped((0.0, self._most_over(other.at(confidence), wide)))
+        # A share is at most 1, over the least value that the other one may have.
+        least = other.at(confidence).low if math.isfinite(self.limits[1]) and ratio.has_interval else 0.0
+        return wide.clipped((0.0, self.limits[1] / least if least > 0 else math.inf))
 
     def by_block(self) -> dict[str, list[float]]:
         """Return the values of each block; nothing where the plan does not compare within blocks."""
@@ -161,12 +163,6 @@ class PointValues:
     def relative_to(self, one: "PointValues") -> Estimate:
         """Return `over`; relative to itself a value is 1 by definition and has no interval."""
         return Estimate(1.0, 1.0, 1.0, len(one.values), "by definition") if self is one else self.over(one)
-
-    def _most_over(self, other: Estimate, ratio: Estimate) -> float:
-        """Return the largest possible ratio: a share is at most 1, over the least value that the other one may have."""
-        if not (math.isfinite(self.limits[1]) and ratio.has_interval):
-            return math.inf
-        return self.limits[1] / other.low if other.low > 0 else math.inf
 
     @property
     def own_error(self) -> float:
@@ -290,7 +286,7 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     statistic: Statistic = table.attrs.get(STATISTIC, "mean")
     found = []
     for levels, rows in every.groupby(columns, sort=True, dropna=False) if names else [((), every)]:
-        known = {name: _plain(level) for name, level in zip(names, levels, strict=True) if not _is_missing(level)}
+        known = _known_levels(names, levels)
         present = rows.dropna(subset=metrics)
         if not present.empty:
             sample = _sample(known, present, metric, beside)
@@ -301,10 +297,12 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
 def measured_levels(table: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Level]]:
     """Return the levels of these factors at every point that has a measured trial, whether it failed or not."""
     rows = table.loc[table["kind"] == "measure", [f"factor.{name}" for name in names]].drop_duplicates()
-    return [
-        {name: _plain(level) for name, level in zip(names, row, strict=True) if not _is_missing(level)}
-        for row in rows.itertuples(index=False)
-    ]
+    return [_known_levels(names, row) for row in rows.itertuples(index=False)]
+
+
+def _known_levels(names: Sequence[str], levels: Iterable[Any]) -> dict[str, Level]:
+    there = ((name, level) for name, level in zip(names, levels, strict=True) if level is not None)
+    return {name: _plain(level) for name, level in there if not (isinstance(level, float) and math.isnan(level))}
 
 
 def error_column(table: pd.DataFrame, metric: str) -> list[str]:
@@ -327,10 +325,6 @@ def _sample(levels: Mapping[str, Level], rows: pd.DataFrame, metric: str, beside
     blocks = tuple(f"{run} {block}" if block else "" for run, block in zip(rows["run_id"], rows["block"], strict=True))
     error = _error(rows, metric)
     return PointValues(levels, values, error, host_states, other, known.limits, flagged, blocks, resolution)
-
-
-def _is_missing(level: object) -> bool:
-    return level is None or (isinstance(level, float) and math.isnan(level))
 
 
 def _plain(level: object) -> Level:

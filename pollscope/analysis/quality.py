@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from statistics import median
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -426,8 +425,3 @@ def rules_text(run: RunFolder) -> str:
     """Return the rules that judge trials here (store-format.md), and those that the run used to repeat trials."""
     decided = run.meta.get("rules", 1)
     return f"{RULES}" if decided == RULES else f"{RULES}; {decided} when the run decided which trials to repeat"
-
-
-def left_out(run: RunFolder) -> list[dict[str, Any]]:
-    """Return points that the testbed could not host, with the reason."""
-    return [dict(entry) for entry in run.meta.get("left_out", [])]

@@ -31,7 +31,7 @@ from pollscope.analysis.point_values import (
     levels_text,
     measured,
 )
-from pollscope.analysis.quality import Caution, cautions, left_out, rules_text
+from pollscope.analysis.quality import Caution, cautions, rules_text
 from pollscope.analysis.searches import Throughput, throughputs
 from pollscope.metrics.dictionary import metric_dictionary, report_tables
 from pollscope.metrics.formulas.searched import SEARCHED
@@ -127,7 +127,7 @@ def run_section(run: RunFolder, number: int) -> RunSection:
         collectors=deliveries(run),
         collected=means_tables(run),
         host_state=host_state_table(run),
-        left_out=left_out(run),
+        left_out=list(run.meta.get("left_out", [])),
         bad_trials=[
             {str(key): value for key, value in row.items()}
             for row in bad[["trial", "status", "reason"]].to_dict("records")
@@ -190,7 +190,11 @@ def _points(table: pd.DataFrame, title: str, metrics: Sequence[str]) -> PointTab
     for name in present:
         for sample in by_point(data, name):
             row = rows.setdefault(tuple(sample.levels.items()), {"n": len(sample.values), "cells": {}})
-            row["cells"][name] = _cell(name, sample.estimate.value, sample.estimate.low, sample.estimate.high)
+            found, text = sample.estimate, metric_dictionary()[name].text
+            interval = (
+                f"{text(found.low)} to {text(found.high)}" if found.has_interval and found.low != found.high else ""
+            )
+            row["cells"][name] = {"value": text(found.value), "interval": interval}
 
     def rank(levels: tuple[tuple[str, Level], ...]) -> list[tuple[bool, tuple[float, str]]]:
         known = dict(levels)  # points without a level of a factor come first
@@ -201,12 +205,6 @@ def _points(table: pd.DataFrame, title: str, metrics: Sequence[str]) -> PointTab
     texts = ({name: level_text(name, level) for name, level in levels} for levels in ranked)
     shown = [rows[levels] | {"levels": text} for levels, text in zip(ranked, texts, strict=True)]
     return PointTable(title, several, levels_text(constants), present, shown)
-
-
-def _cell(name: str, value: float, low: float, high: float) -> dict[str, str]:
-    text = metric_dictionary()[name].text
-    interval = f"{text(low)} to {text(high)}" if low != high and low > -float("inf") else ""
-    return {"value": text(value), "interval": interval}
 
 
 def _absences(table: pd.DataFrame, collected: bool) -> list[tuple[str, str]]:

@@ -133,6 +133,10 @@ def _worth(sample: Values) -> float:
     return n * (1 - lag) / (1 + lag)
 
 
+def _student(degrees: float, confidence: float) -> float:
+    return float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
+
+
 def _mean_variance(sample: Values) -> tuple[float, float]:
     """Return the variance of a mean and its degrees of freedom."""
     n, worth = len(sample), _worth(sample)
@@ -169,15 +173,11 @@ def mean_estimate(
         found = of_independent(sample, drawn).stretched(beyond * math.sqrt(n / _worth(sample)))
         return found.clipped(limits) if limits[0] <= sample.min() <= sample.max() <= limits[1] else found
     variance, degrees = _mean_variance(sample)
-    half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
+    half = _student(degrees, confidence) * math.sqrt(variance)
     plain = Estimate(mean, mean - half, mean + half, n, "Student t")
     if not limits[0] <= sample.min() <= sample.max() <= limits[1]:
         return plain
     return _inside(plain, half, limits) if n >= _TRANSFORMED_MIN_N else plain.clipped(limits)
-
-
-def _student(degrees: float, confidence: float) -> float:
-    return float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
 
 
 def _inside(plain: Estimate, half: float, limits: tuple[float, float]) -> Estimate:
@@ -266,12 +266,22 @@ def ratio_estimate(
     if spread == 0:
         return _of_equal(ratio, n, confidence)
     degrees = spread**2 / (of_above**2 / degrees_above + (ratio**2 * of_below) ** 2 / degrees_below)
-    t = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
-    g = t**2 * of_below / below.mean() ** 2
-    if g >= 1:
-        return Estimate(ratio, -math.inf, math.inf, n, "Fieller, unbounded")
-    half = t / abs(below.mean()) * math.sqrt((1 - g) * of_above + ratio**2 * of_below)
-    return Estimate(ratio, (ratio - half) / (1 - g), (ratio + half) / (1 - g), n, "Fieller")
+    means = float(above.mean()), float(below.mean())
+    return _fieller(means, (of_above, of_below), 0.0, _student(degrees, confidence), n)
+
+
+def _fieller(
+    means: tuple[float, float], variances: tuple[float, float], covariance: float, t: float, n: int
+) -> Estimate:
+    """Return the first mean over the second; the interval is infinite if the second may be zero."""
+    (a, b), (of_a, of_b) = means, variances
+    least = b**2 - t**2 * of_b
+    if least <= 0:
+        return Estimate(a / b, -math.inf, math.inf, n, "Fieller, unbounded")
+    middle = (a * b - t**2 * covariance) / least
+    spread = b**2 * of_a - 2 * a * b * covariance + a**2 * of_b - t**2 * (of_a * of_b - covariance**2)
+    half = t * math.sqrt(max(0.0, spread)) / least
+    return Estimate(a / b, middle - half, middle + half, n, "Fieller")
 
 
 def block_ratio_estimate(
@@ -303,7 +313,7 @@ def block_ratio_estimate(
     if np.ptp(logs) <= _ROUNDING * max(1.0, abs(mean)):
         return _of_equal(math.exp(mean), n, confidence)
     variance, degrees = _mean_variance(logs)
-    half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
+    half = _student(degrees, confidence) * math.sqrt(variance)
     return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n, "Student t of logarithms by block")
 
 
@@ -362,7 +372,7 @@ def difference_estimate(
     apart, deviation, degrees = _welch(first, second, error)
     if deviation == 0:
         return _of_equal(apart, n, confidence, error)
-    half = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * deviation
+    half = _student(degrees, confidence) * deviation
     return Estimate(apart, apart - half, apart + half, n, "Welch")
 
 
@@ -401,7 +411,7 @@ def product_estimate(
     if sum(parts) == 0:
         return _of_equal(value, n, confidence)
     degrees = sum(parts) ** 2 / sum(part**2 / own for part, (_, own) in zip(parts, known, strict=True))
-    spread = math.exp(float(scipy.special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(sum(parts)))
+    spread = math.exp(_student(degrees, confidence) * math.sqrt(sum(parts)))
     return Estimate(value, value / spread, value * spread, n, "delta method on logarithms")
 
 
@@ -426,14 +436,8 @@ def rise_ratio_estimate(
     if not np.any(covariance):
         return _of_equal(rise / other, n, confidence)
     degrees = n - 1  # degrees of freedom of the smaller side: Welch's lower bound, valid for every contrast of both
-    t = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
-    a = other**2 - t**2 * float(covariance[1, 1])
-    b = rise * other - t**2 * float(covariance[0, 1])
-    c = rise**2 - t**2 * float(covariance[0, 0])
-    if a <= 0:
-        return Estimate(rise / other, -math.inf, math.inf, n, "Fieller, unbounded")
-    half = math.sqrt(max(0.0, b * b - a * c)) / a
-    return Estimate(rise / other, b / a - half, b / a + half, n, "Fieller")
+    variances = float(covariance[0, 0]), float(covariance[1, 1])
+    return _fieller((rise, other), variances, float(covariance[0, 1]), _student(degrees, confidence), n)
 
 
 @dataclass(frozen=True)
@@ -486,21 +490,14 @@ def _kendall_variance(x: Sequence[float], y: Sequence[float]) -> float:
     n = len(x)
     if n < 2:
         return 0.0
-    ties_x, ties_y = (np.unique(np.asarray(v), return_counts=True)[1].astype(np.float64) for v in (x, y))
-
-    def first(ties: Values) -> float:
-        return float((ties * (ties - 1) * (2 * ties + 5)).sum())
-
-    def second(ties: Values) -> float:
-        return float((ties * (ties - 1) * (ties - 2)).sum())
-
-    def third(ties: Values) -> float:
-        return float((ties * (ties - 1)).sum())
-
-    variance = (n * (n - 1) * (2 * n + 5) - first(ties_x) - first(ties_y)) / 18
+    ties = [np.unique(np.asarray(each), return_counts=True)[1].astype(np.float64) for each in (x, y)]
+    pairs = [each * (each - 1) for each in ties]
+    variance = n * (n - 1) * (2 * n + 5) / 18
+    variance -= sum(float((two * (2 * each + 5)).sum()) for two, each in zip(pairs, ties, strict=True)) / 18
     if n > 2:  # of two values no three can be tied
-        variance += second(ties_x) * second(ties_y) / (9 * n * (n - 1) * (n - 2))
-    variance += third(ties_x) * third(ties_y) / (2 * n * (n - 1))
+        triples = (float((two * (each - 2)).sum()) for two, each in zip(pairs, ties, strict=True))
+        variance += math.prod(triples) / (9 * n * (n - 1) * (n - 2))
+    variance += math.prod(float(two.sum()) for two in pairs) / (2 * n * (n - 1))
     return max(0.0, variance)
 
 
@@ -517,7 +514,7 @@ class FittedLine:
 def line(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> FittedLine:
     """Fit a straight line to at least three points with at least two different x."""
     fit = scipy.stats.linregress(x, y)
-    half = float(scipy.special.stdtrit(len(x) - 2, (1 + confidence) / 2) * fit.stderr)
+    half = _student(len(x) - 2, confidence) * float(fit.stderr)
     return FittedLine(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, float(fit.intercept))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pollscope.stats.estimates import CONFIDENCE, NO_LIMITS, Estimate, Values, mean_estimate
+from pollscope.stats.estimates import CONFIDENCE, NO_LIMITS, Estimate, mean_estimate
 
 FEWEST_RUNS = 2
 
@@ -36,51 +36,32 @@ class Hierarchy:
     optimal_trials: int | None
 
 
-def hierarchy(
-    runs: Sequence[Sequence[float]],
-    run_over_trial_time: float = 1.0,
-    limits: tuple[float, float] = NO_LIMITS,
-) -> Hierarchy:
+def hierarchy(runs: Sequence[Sequence[float]], limits: tuple[float, float] = NO_LIMITS) -> Hierarchy:
     """Estimate the mean and the parts of the scatter.
 
-    All runs have the same weight, however many trials they have.
+    All runs have the same weight, however many trials they have. To start a run takes the time of a trial.
 
     Args:
         runs: the trials of each run; at least two runs with at least one finite value each.
-        run_over_trial_time: time to start a run, as a multiple of the time of a trial.
         limits: range of values that the quantity can have.
 
     Raises:
-        ValueError: fewer than two runs, a run without trials, a value that is no number, or a time that is not above 0.
+        ValueError: fewer than two runs, a run without trials, or a value that is no number.
     """
     samples = [np.asarray(run, dtype=float) for run in runs]
     if len(samples) < FEWEST_RUNS or not all(len(each) for each in samples):
         raise ValueError(f"needs {FEWEST_RUNS} runs and a trial in each, not {[len(each) for each in samples]} trials")
-    if not all(np.isfinite(each).all() for each in samples) or not 0 < run_over_trial_time < math.inf:
-        raise ValueError("needs finite values, and a time above 0")
+    if not all(np.isfinite(each).all() for each in samples):
+        raise ValueError("needs finite values")
     means = np.array([each.mean() for each in samples])
     of_means = float(means.var(ddof=1))
     trials = len(samples) / sum(1 / len(each) for each in samples)
-    within = _within(samples)
-    between = of_means - (0.0 if math.isnan(within) else within / trials)
-    return Hierarchy(
-        mean_estimate(means.tolist(), CONFIDENCE, limits),
-        math.sqrt(max(0.0, between)),
-        math.sqrt(within),
-        trials,
-        _optimal(within, between, run_over_trial_time),
-    )
-
-
-def _within(samples: Sequence[Values]) -> float:
-    """Return the variance of the trials of one run, pooled over runs; nan if no run has two."""
+    # The variance of the trials of one run, pooled over runs; nan if no run has two.
     freedom = sum(len(each) - 1 for each in samples)
-    squares = sum(float(((each - each.mean()) ** 2).sum()) for each in samples)
-    return squares / freedom if freedom else math.nan
-
-
-def _optimal(within: float, between: float, run_over_trial_time: float) -> int | None:
-    """Return the square root of cost ratio x variance ratio, rounded up (section 6.2 of the source)."""
-    if math.isnan(within) or between <= 0:
-        return None
-    return max(1, math.ceil(math.sqrt(run_over_trial_time * within / between)))
+    within = sum(float(((each - each.mean()) ** 2).sum()) for each in samples) / freedom if freedom else math.nan
+    between = of_means - (0.0 if math.isnan(within) else within / trials)
+    optimal = None
+    if not math.isnan(within) and between > 0:  # the variance ratio, at a cost ratio of 1 (section 6.2 of the source)
+        optimal = max(1, math.ceil(math.sqrt(within / between)))
+    mean = mean_estimate(means.tolist(), CONFIDENCE, limits)
+    return Hierarchy(mean, math.sqrt(max(0.0, between)), math.sqrt(within), trials, optimal)

@@ -6,24 +6,19 @@ HdrHistogram's V2 compressed form (store-format.md). The meaning of a counts-arr
 come from the `hdrh` package, so that any HdrHistogram tool reads what is stored.
 """
 
-import base64
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from hdrh.codec import (
-    V2_COMPRESSION_COOKIE_BASE,
-    ExternalHeader,
     HdrCookieException,
+    HdrHistogramEncoder,
     HdrHistogramSettingsException,
     HdrLengthException,
-    HdrPayload,
-    ext_header_size,
-    get_cookie_base,
 )
 from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
@@ -59,11 +54,6 @@ class BucketLayout:
     lowest: int
     highest: int
     significant_digits: int
-
-
-@lru_cache(maxsize=1000)  # a run has a handful
-def _layout(lowest: int, highest: int, significant_digits: int) -> BucketLayout:
-    return BucketLayout(lowest, highest, significant_digits)
 
 
 @cache
@@ -190,7 +180,7 @@ def parse_histogram(raw: object, place: str) -> Histogram:
     if not isinstance(raw, Mapping):
         raise UsageError("is not a histogram object", place)
     lowest, highest, digits = [_positive(raw, key, place) for key in ("lowest", "highest", "significant_digits")]
-    layout = _layout(lowest, highest, digits)
+    layout = BucketLayout(lowest, highest, digits)
     if layout.significant_digits > 5 or layout.highest < 2 * layout.lowest:
         raise UsageError(f"impossible histogram layout {layout}", place)
     indices, counts = _decoded(raw["hdr"], layout, place) if "hdr" in raw else _counts(raw.get("counts"), layout, place)
@@ -275,27 +265,20 @@ def _right_counts(raw: Sequence[Any], length: int) -> dict[int, int] | None:
     return counts if inside and min(counts.values()) > 0 and max(counts.values()) <= LARGEST_VALUE else None
 
 
-def _payload(text: str) -> HdrPayload:
-    """Return the payload of a text, as the package's decode() does, without a whole histogram around it."""
-    packed = base64.b64decode(text)
-    header = ExternalHeader.from_buffer_copy(packed)
-    if get_cookie_base(header.cookie) != V2_COMPRESSION_COOKIE_BASE or header.length != len(packed) - ext_header_size:
-        raise HdrCookieException("its header is not a V2 header, or has another length")
-    return HdrPayload(8, compressed_payload=packed[ext_header_size:])
-
-
 def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, Integers]:
     if not isinstance(text, str):
         raise UsageError(f"hdr is {type(text).__name__}, not a text", place)
     try:
-        read = _payload(text)
+        read = HdrHistogramEncoder.decode(text)
         head = read.payload
         found = BucketLayout(head.lowest_trackable_value, head.highest_trackable_value, head.significant_figures)
         if found != layout:
             raise UsageError(f"hdr has the layout {found}, but the object says {layout}", place)
         ends = read.init_counts(_empty(layout).counts_len)
     except _UNREADABLE as error:
-        raise UsageError(f"hdr is not a HdrHistogram in V2 compressed form: {error}", place) from error
+        raise UsageError(
+            f"hdr is not a HdrHistogram in V2 compressed form: {str(error) or 'its header is another'}", place
+        ) from error
     first, last = ends["min_nonzero_index"], ends["max_nonzero_index"]
     if first < 0:
         return NOTHING

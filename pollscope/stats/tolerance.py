@@ -6,7 +6,6 @@ that is more. The effect of a ratio is its distance from 1. So the bounds contai
 effect nor the opposite. docs/validity.md states the rule for readers.
 """
 
-import math
 import re
 from typing import NamedTuple
 
@@ -112,8 +111,4 @@ def _half_digit(text: str) -> float:
 
 
 def _rounded(low: float | None, high: float | None) -> Bounds:
-    return Bounds(*(None if end is None else _with_digits(end) for end in (low, high)))
-
-
-def _with_digits(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else value
+    return Bounds(*(None if end is None else float(f"{end:.{_DIGITS}g}") for end in (low, high)))

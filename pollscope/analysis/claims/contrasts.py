@@ -2,17 +2,18 @@
 """Judge predicates that compare changes: of two metrics, or of two levels of a factor over another factor."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from pollscope.analysis.claims.numbers import (
     AGREES,
     DISAGREES,
     INCONCLUSIVE,
     AtLevel,
+    GroupFindings,
     at_level,
-    each_group,
     ends,
     how_decided,
     inside,
@@ -24,9 +25,8 @@ from pollscope.analysis.claims.numbers import (
     spread,
     stated,
     times,
-    together,
 )
-from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
+from pollscope.analysis.claims.verdict import Finding, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups
 from pollscope.base.units import counted
 from pollscope.metrics.dictionary import Metric, metric_dictionary
@@ -164,10 +164,9 @@ def _double_ratio(four: Sequence[PointValues], confidence: float) -> Estimate:
     Where the plan compares within blocks, both ratios are estimated block by block; the squares of their errors add up.
     """
     of_last, of_first, over_last, over_first = four
-    if not all(sample.by_block() for sample in four):
-        return product_estimate([of_last.values, over_first.values], [of_first.values, over_last.values], confidence)
     of, over = of_last.over(of_first, confidence), over_last.over(over_first, confidence)
-    if not (of.has_interval and over.has_interval and min(of.low, over.low) > 0):
+    known = of.has_interval and over.has_interval and min(of.low, over.low) > 0
+    if not (known and all(sample.by_block() for sample in four)):
         return product_estimate([of_last.values, over_first.values], [of_first.values, over_last.values], confidence)
     below = math.hypot(math.log(of.value / of.low), math.log(over.high / over.value))
     above = math.hypot(math.log(of.high / of.value), math.log(over.value / over.low))
@@ -178,22 +177,17 @@ def _double_ratio(four: Sequence[PointValues], confidence: float) -> Estimate:
 
 def crosses(predicate: Crosses, found: Sequence[PointValues], _metric: Metric, confidence: float) -> Finding:
     """Judge a crossing: below at one end of the sweep, above at the other. The ends do not depend on the data."""
-    numbers: list[Number] = []
-    judges: list[Callable[[float], VerdictKind]] = []
-    behind: list[PointValues] = []
+    every, factor = GroupFindings(), predicate.factor
     for label, of, over in _pairs(predicate, found):
-        common = [(one, two) for one in of if (two := at_level(over, predicate.factor, one.levels[predicate.factor]))]
-        if len(common) < 2:
-            continue
-        judges.append(partial(_crossing, [common[0], common[-1]]))
-        for one, two in common:
-            place = placed(label, f"{predicate.factor} {level_text(predicate.factor, one.levels[predicate.factor])}")
-            numbers.append(number(place, one.over(two, confidence), times))
-            behind += [one, two]
-    if not numbers:
+        common = [(one, two) for one in of if (two := at_level(over, factor, one.levels[factor]))]
+        if len(common) > 1:
+            places = [placed(label, f"{factor} {level_text(factor, one.levels[factor])}") for one, _ in common]
+            ratios = [one.over(two, confidence) for one, two in common]
+            numbers = [number(place, ratio, times) for place, ratio in zip(places, ratios, strict=True)]
+            every.add(partial(_crossing, [common[0], common[-1]]), chain.from_iterable(common), numbers)
+    if not every.numbers:
         return _no_pair(predicate, "at two common levels")
-    sentence = f"Ratio of {predicate.of} to {predicate.over}: {spread(numbers)}."
-    return Finding(together(each_group(judges, confidence)), sentence, numbers, behind)
+    return every.together(f"Ratio of {predicate.of} to {predicate.over}: {spread(every.numbers)}.", confidence)
 
 
 def _crossing(ends: Sequence[tuple[PointValues, PointValues]], confidence: float) -> VerdictKind:
@@ -233,23 +227,19 @@ def steeper_knee(predicate: SteeperKnee, found: Sequence[PointValues], metric: M
 
     The sweep has fixed levels, so equal shares are rare; the comparison always errs against the claim.
     """
-    numbers: list[Number] = []
-    judges: list[Callable[[float], VerdictKind]] = []
-    behind: list[PointValues] = []
+    every = GroupFindings()
     for label, of, over in _pairs(predicate, found):
-        curves = _curve(of, predicate.factor), _curve(over, predicate.factor)
-        if curves[0] is None or curves[1] is None:
-            continue
-        judges.append(partial(_knee, curves[0], curves[1]))
-        compared = _compared_growths(curves[0], curves[1], confidence)
-        behind += [*of, *over]
-        for level, (share, ratio) in zip((predicate.of, predicate.over), compared, strict=True):
-            place = placed(label, f"{level} up to {share:.0%} of what it can carry")
-            numbers.append(number(place, ratio, times))
-    if not numbers:
+        first, second = _curve(of, predicate.factor), _curve(over, predicate.factor)
+        if first is not None and second is not None:
+            compared = zip((predicate.of, predicate.over), _compared_growths(first, second, confidence), strict=True)
+            numbers = [
+                number(placed(label, f"{level} up to {share:.0%} of what it can carry"), ratio, times)
+                for level, (share, ratio) in compared
+            ]
+            every.add(partial(_knee, first, second), [*of, *over], numbers)
+    if not every.numbers:
         return _no_pair(predicate, "that reaches saturation after two levels or more")
-    kind = together(each_group(judges, confidence))
-    return Finding(kind, f"{metric.title} grows before saturation: {spread(numbers)}.", numbers, behind)
+    return every.together(f"{metric.title} grows before saturation: {spread(every.numbers)}.", confidence)
 
 
 def _compared_growths(of: _Curve, over: _Curve, confidence: float) -> list[tuple[float, Estimate]]:

@@ -78,7 +78,8 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     rows = rows_of(run)
     chosen = claims_of(rows) if claims is None else [claim for claim in claims if claim.row in rows]
     chosen += own_claims(run) if claims is None else []
-    confidence = _confidence(run)
+    # That of the rule which ended the repeats.
+    confidence = STOPPED_CONFIDENCE if _stopped(run) else _looks(run)[1]
     judged = [Verdict(claim, run.run_id, _finding(claim, run, table, confidence), [], run.modelled) for claim in chosen]
     found = _controlled(judged, lambda number, level: _finding(chosen[number], run, table, level), confidence)
     return [
@@ -106,7 +107,7 @@ def _controlled(judged: Sequence[Verdict], again: Callable[[int, float], Finding
     text = f"By itself this would disagree, but it does not stand out among the {tested} claims tested"
     text += f" (false discovery rate {human_share(1 - CONFIDENCE)})."
     return [
-        replace(verdict.finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{verdict.finding.sentence} {text}")
+        verdict.finding.saying(text, VerdictKind.INCONCLUSIVE)
         if number in alone and number not in kept
         else verdict.finding
         for number, verdict in enumerate(judged)
@@ -119,8 +120,7 @@ def _by_construction(claim: Claim, run: RunFolder, finding: Finding) -> Finding:
     source, what = (fitted.get(claim.id), "claim") if claim.id in fitted else (fitted.get(claim.row), "row")
     if finding.kind is not VerdictKind.AGREES or source is None:
         return finding
-    text = f"The model's costs come from this {what} ({source})."
-    return replace(finding, kind=VerdictKind.CONSISTENT, sentence=f"{finding.sentence} {text}")
+    return finding.saying(f"The model's costs come from this {what} ({source}).", VerdictKind.CONSISTENT)
 
 
 def rows_of(run: RunFolder) -> list[str]:
@@ -161,24 +161,21 @@ def _finding(claim: Claim, run: RunFolder, table: pd.DataFrame, confidence: floa
     if selected.empty:
         return _not_measurable(f"no point is suitable for a judgement: {next(iter(unfit.values()))}")
     finding = _of_all(claim, _without_zipped(selected, claim, run), confidence)
-    if without := _without_metric(claim, selected):
+    there = selected[f"metric.{claim.metric}"].notna().groupby(places(selected), sort=False).any()
+    if there.any() and (without := [str(place) for place, known in there.items() if not known]):
         more = f" and at {counted(len(without) - 1, 'further point')}" if without[1:] else ""
         why = absence(selected[places(selected).isin(without)], claim.metric)
-        text = f"Left out: no trial has the metric at {without[0]}{more}, because {why}."
-        finding = replace(finding, sentence=f"{finding.sentence} {text}")
+        finding = finding.saying(f"Left out: no trial has the metric at {without[0]}{more}, because {why}.")
     if unfit:
-        finding = replace(finding, sentence=f"{finding.sentence} Left out: {next(iter(unfit.values()))}.")
-    if finding.numbers:
-        finding = replace(finding, sentence=finding.sentence + _stopping_text(run, confidence))
+        finding = finding.saying(f"Left out: {next(iter(unfit.values()))}.")
+    if finding.numbers and (text := _stopping_text(run, confidence)):
+        finding = finding.saying(text)
     finding = _of_all_levels(claim, run, selected, finding)
     if several_pairs(table) and not several_pairs(selected):
-        finding = replace(
-            finding, sentence=f"{finding.sentence} Only pair {selected[f'factor.{PAIR}'].iloc[0]} has it."
-        )
-    if finding.kind is not VerdictKind.NOT_MEASURABLE:
-        return finding
+        finding = finding.saying(f"Only pair {selected[f'factor.{PAIR}'].iloc[0]} has it.")
     # Levels that the predicate needs are missing, perhaps because the testbed has no room for them.
-    return replace(finding, sentence=" ".join([finding.sentence, *_left_out(claim, run)]))
+    missing = _left_out(claim, run) if finding.kind is VerdictKind.NOT_MEASURABLE else []
+    return finding.saying(" ".join(missing)) if missing else finding
 
 
 def _unfit(claim: Claim, run: RunFolder, table: pd.DataFrame, selected: pd.DataFrame) -> dict[str, str]:
@@ -188,12 +185,6 @@ def _unfit(claim: Claim, run: RunFolder, table: pd.DataFrame, selected: pd.DataF
     if claim.needs_load:
         unfit |= unsaturated_points(table) | unreached_points(run, table) | saturated_generator_points(run, table)
     return {str(place): unfit[place] for place in places(selected).unique() if place in unfit}
-
-
-def _without_metric(claim: Claim, selected: pd.DataFrame) -> list[str]:
-    """Return the places at which no trial has the metric; nothing where that is so at all of them."""
-    there = selected[f"metric.{claim.metric}"].notna().groupby(places(selected), sort=False).any()
-    return [str(place) for place, known in there.items() if not known] if there.any() else []
 
 
 def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding: Finding) -> Finding:
@@ -210,7 +201,7 @@ def _of_all_levels(claim: Claim, run: RunFolder, selected: pd.DataFrame, finding
     if not lacks:
         return finding
     text = f"The claim states an average over all levels, and these were not measured: {lacks}."
-    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
+    return finding.saying(text, VerdictKind.INCONCLUSIVE)
 
 
 def _lacking(claim: Claim, run: RunFolder) -> str:
@@ -246,17 +237,12 @@ def _looks(run: RunFolder) -> tuple[int, float]:
     return len(list(entry["made"].items())), entry["confidence"].number()
 
 
-def _confidence(run: RunFolder) -> float:
-    """Return the level of the intervals that claims are judged by: that of the rule which ended the repeats."""
-    return STOPPED_CONFIDENCE if _stopped(run) else _looks(run)[1]
-
-
 def _stopping_text(run: RunFolder, confidence: float) -> str:
     """Return a sentence on the rule that ended the repeats; empty if their number was fixed."""
     level, (looks, _) = human_share(confidence), _looks(run)
     if _stopped(run):
-        return f" Trials were repeated until an interval was narrow, so intervals have the level {level}."
-    return f" The run looked at its claims {counted(looks, 'time')}, so intervals have the level {level}." * bool(looks)
+        return f"Trials were repeated until an interval was narrow, so intervals have the level {level}."
+    return f"The run looked at its claims {counted(looks, 'time')}, so intervals have the level {level}." * bool(looks)
 
 
 def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
@@ -267,7 +253,7 @@ def _of_all(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
         others = _judged(claim, selected[selected["status"] != "flagged"], confidence)
         finding = _without_flagged(finding, others, _FEW_POINTS * isinstance(claim.predicate, AverageRatio))
     elif finding.flagged and finding.kind is VerdictKind.INCONCLUSIVE:
-        finding = replace(finding, sentence=f"{finding.sentence} {_flagged_text(finding)}.")
+        finding = finding.saying(f"{_flagged_text(finding)}.")
     return finding
 
 
@@ -277,8 +263,7 @@ def _judged(claim: Claim, selected: pd.DataFrame, confidence: float) -> Finding:
         metric = claim.metric if selected[f"metric.{claim.metric}"].isna().all() else claim.beside or claim.metric
         title = metric_dictionary()[metric].title
         return _not_measurable(f"{title} ({metric}) is absent, because {absence(selected, metric)}")
-    metric_of = metric_dictionary()[claim.metric]
-    finding = judge(claim.predicate, found, metric_of, confidence)
+    finding = judge(claim.predicate, found, metric_dictionary()[claim.metric], confidence)
     return _of_selected(_on_its_host_state(finding, claim), claim)
 
 
@@ -290,7 +275,7 @@ def _of_selected(finding: Finding, claim: Claim) -> Finding:
     if claim.metric not in UNDISTURBED or isinstance(claim.predicate, _NOT_COMPARING) or finding.kind not in _DECIDED:
         return finding
     text = f"By its intervals it {finding.kind.value}, but these omit the error of selecting undisturbed trials."
-    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}")
+    return finding.saying(text, VerdictKind.INCONCLUSIVE)
 
 
 def _flagged_text(finding: Finding) -> str:
@@ -303,28 +288,24 @@ def _without_flagged(finding: Finding, others: Finding, few: float) -> Finding:
 
     Up to the share `few` of its points may consist of flagged trials mostly.
     """
+    disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
     if others.kind is VerdictKind.NOT_MEASURABLE:
-        disturbed = f"{finding.flagged} of {finding.trials} trials disturbed"
-        text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone"
-        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
+        text = f"{disturbed}, and the verdict ({finding.kind.value}) rests on those alone."
+        return finding.saying(text, VerdictKind.INCONCLUSIVE)
     text = f"{_flagged_text(finding)}; without them: {others.kind.value}"
     most_are = finding.flagged > _MOST_FLAGGED * finding.trials
-    if others.kind is finding.kind and (not most_are or _stands_alone(others, finding)):
-        return replace(finding, sentence=f"{finding.sentence} {text}.")
+    # The trials that are not flagged suffice by themselves if there are enough of them, at every point.
+    least = min((len(each.values) for each in others.behind), default=0)
+    alone = least >= _FEWEST_CLEAN and len(others.behind) == len(finding.behind)
+    if others.kind is finding.kind and (alone or not most_are):
+        return finding.saying(f"{text}.")
     if most_are:
-        text = f"{finding.flagged} of {finding.trials} trials disturbed; without them: {others.kind.value}"
-        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}.")
+        return finding.saying(f"{disturbed}; without them: {others.kind.value}.", VerdictKind.INCONCLUSIVE)
     most = [each for each in finding.behind if each.flagged > _MOST_FLAGGED * len(each.values)]
     if others.kind not in _DECIDED and len(most) <= few * len(finding.behind):
-        return replace(finding, sentence=f"{finding.sentence} {text}.")
+        return finding.saying(f"{text}.")
     at = "".join(f"; {each.flagged} of {len(each.values)} at {each.label() or 'all'}" for each in most[:1])
-    return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=f"{finding.sentence} {text}{at}.")
-
-
-def _stands_alone(others: Finding, finding: Finding) -> bool:
-    """Return whether the trials that are not flagged suffice by themselves: enough of them, at every point."""
-    least = min((len(each.values) for each in others.behind), default=0)
-    return least >= _FEWEST_CLEAN and len(others.behind) == len(finding.behind)
+    return finding.saying(f"{text}{at}.", VerdictKind.INCONCLUSIVE)
 
 
 def _on_its_host_state(finding: Finding, claim: Claim) -> Finding:
@@ -339,13 +320,12 @@ def _on_its_host_state(finding: Finding, claim: Claim) -> Finding:
         return finding
     mix = counts_text(whole_mix(finding.behind))
     if footing.same:
-        return replace(finding, sentence=f"{finding.sentence} Its trials are pooled over several host states ({mix}).")
+        return finding.saying(f"Its trials are pooled over several host states ({mix}).")
     text = f"Its points were measured in different host states ({mix})"
     # A claim of row SANITY must hold in any host state.
     if not isinstance(claim.predicate, _NOT_COMPARING) and finding.kind in _DECIDED and claim.row != SANITY:
-        sentence = f"{finding.sentence} {text}, which alone can cause or hide such a difference."
-        return replace(finding, kind=VerdictKind.INCONCLUSIVE, sentence=sentence)
-    return replace(finding, sentence=f"{finding.sentence} {text}.")
+        return finding.saying(f"{text}, which alone can cause or hide such a difference.", VerdictKind.INCONCLUSIVE)
+    return finding.saying(f"{text}.")
 
 
 def _not_measurable(reason: str, why: Sequence[str] = ()) -> Finding:
@@ -355,18 +335,17 @@ def _not_measurable(reason: str, why: Sequence[str] = ()) -> Finding:
 def _left_out(claim: Claim, run: RunFolder) -> list[str]:
     """Return a sentence on why points of the claim were left out of the run; nothing if none were."""
     every = run.meta.get("left_out", [])
-    entries = [entry for entry in every if _speaks_of(claim, entry.get("factors"))] or ([] if run.trials else every)
+    entries = [
+        entry
+        for entry in every
+        if (levels := entry.get("factors")) is not None
+        and all(name in levels and _fits(levels[name], condition) for name, condition in claim.where.items())
+    ] or ([] if run.trials else every)
     if not entries:
         return []
     reasons = list(dict.fromkeys(str(entry["reason"]) for entry in entries))
     more = f"; {len(reasons) - MOST_REASONS} further reasons" if len(reasons) > MOST_REASONS else ""
     return [f"{counted(len(entries), 'point')} left out: {'; '.join(reasons[:MOST_REASONS])}{more}."]
-
-
-def _speaks_of(claim: Claim, levels: Mapping[str, object] | None) -> bool:
-    if levels is None:
-        return False
-    return all(name in levels and _fits(levels[name], condition) for name, condition in claim.where.items())
 
 
 def _with_real_load(claim: Claim, present: list[str]) -> Claim:

@@ -95,16 +95,6 @@ def parse_claims(text: str, name: str) -> list[Claim]:
     Raises:
         UsageError: the first thing that is wrong, with file, line and key.
     """
-    file = _parse_file(text, name)
-    return [claim.model_copy(update={"paper": file.paper}) for claim in file.claims]
-
-
-def _parse_file(text: str, name: str) -> ClaimFile:
-    """Read a file of claims from YAML text.
-
-    Raises:
-        UsageError: the first error, with file, line and key.
-    """
     document = documents.parse(text, name)
     try:
         file = ClaimFile.model_validate(document.data)
@@ -114,7 +104,7 @@ def _parse_file(text: str, name: str) -> ClaimFile:
     twice = {identifier for identifier in identifiers if identifiers.count(identifier) > 1}
     if twice:
         raise UsageError(f"the claim '{min(twice)}' is listed twice", name)
-    return file
+    return [claim.model_copy(update={"paper": file.paper}) for claim in file.claims]
 
 
 def _one_line(document: documents.Document, error: ValidationError) -> UsageError:

@@ -2,7 +2,8 @@
 """Compare intervals with stated bounds, one or several together, and put the result into words, for all predicates."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import Level, PointValues, groups
@@ -97,6 +98,27 @@ def how_decided(
     return f" The stated end {exactly(end)} lies inside the {interval}: {more_values(found, end)}."
 
 
+@dataclass
+class GroupFindings:
+    """Collect what a predicate finds in each group of points; `judges` take the level of intervals (each_group)."""
+
+    numbers: list[Number] = field(default_factory=list)
+    behind: list[PointValues] = field(default_factory=list)
+    judges: list[Callable[[float], VerdictKind]] = field(default_factory=list)
+
+    def add(
+        self, judge: Callable[[float], VerdictKind], behind: Iterable[PointValues], numbers: Iterable[Number]
+    ) -> None:
+        """Add a group: its judge, the points behind its verdict, and its numbers."""
+        self.judges.append(judge)
+        self.behind += behind
+        self.numbers += numbers
+
+    def together(self, sentence: str, confidence: float) -> Finding:
+        """Return the finding of all groups."""
+        return Finding(together(each_group(self.judges, confidence)), sentence, self.numbers, self.behind)
+
+
 def together(kinds: Sequence[VerdictKind]) -> VerdictKind:
     """Combine the verdicts of several points: one refutes a claim, and all together confirm it."""
     if DISAGREES in kinds:
@@ -179,13 +201,17 @@ def placed(label: str, place: str) -> str:
 
 
 def ratios_finding(
-    bounds: StatedBounds, what: str, ratios: Mapping[str, AtLevel], behind: list[PointValues], confidence: float
+    bounds: StatedBounds,
+    what: str,
+    ratios: Mapping[str, AtLevel],
+    behind: list[PointValues],
+    confidence: float,
+    included: str = " (tolerance included)",
 ) -> Finding:
     """Return the finding of ratios that all have to lie in the stated range; the sentence begins with `what`."""
     numbers = [number(place, ratio(confidence), times) for place, ratio in ratios.items()]
-    kinds = each_inside(bounds, list(ratios.values()), confidence)
-    kind = together(kinds)
-    sentence = f"{what} {spread(numbers)}; stated {stated(bounds)} (tolerance included)."
+    kind = together(each_inside(bounds, list(ratios.values()), confidence))
+    sentence = f"{what} {spread(numbers)}; stated {stated(bounds)}{included}."
     sentence += how_decided(bounds, list(ratios.values()), kind, confidence)
     return Finding(kind, sentence, numbers, behind)
 

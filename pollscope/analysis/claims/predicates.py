@@ -24,7 +24,6 @@ from pollscope.analysis.claims.numbers import (
     spread,
     stated,
     swept,
-    times,
     together,
 )
 from pollscope.analysis.claims.verdict import Finding
@@ -149,12 +148,8 @@ def _growth(predicate: Growth, found: Sequence[PointValues], _metric: Metric, co
         behind += [first, last]
     if not growths:
         return not_swept(predicate.factor)
-    numbers = [number(place, growth(confidence), times) for place, growth in growths.items()]
-    kinds = each_inside(predicate, list(growths.values()), confidence)
-    sentence = f"Growth over that in proportion to {predicate.factor}: {spread(numbers)}; "
-    kind = together(kinds)
-    sentence += f"stated {stated(predicate)}.{how_decided(predicate, list(growths.values()), kind, confidence)}"
-    return Finding(kind, sentence, numbers, behind)
+    what = f"Growth over that in proportion to {predicate.factor}:"
+    return ratios_finding(predicate, what, growths, behind, confidence, "")
 
 
 def _scaled_ratio(last: PointValues, first: PointValues, share: float, confidence: float) -> Estimate:

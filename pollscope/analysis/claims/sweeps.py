@@ -2,7 +2,7 @@
 """Judge how a metric changes over a factor: trends, lines, rises, peaks, dips."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +11,7 @@ from pollscope.analysis.claims.numbers import (
     DISAGREES,
     INCONCLUSIVE,
     NOT_MEASURABLE,
-    each_group,
+    GroupFindings,
     none_of,
     not_swept,
     number,
@@ -19,7 +19,6 @@ from pollscope.analysis.claims.numbers import (
     spread,
     sweep_text,
     swept,
-    together,
 )
 from pollscope.analysis.claims.verdict import Finding, Number, VerdictKind
 from pollscope.analysis.point_values import PointValues, groups
@@ -73,7 +72,8 @@ def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metri
     numbers, kinds = [], []
     by_kind: dict[VerdictKind, list[str]] = {AGREES: [], DISAGREES: []}
     for label, members in by_group.items():
-        change = _shifted(members[-1].over(members[0], confidence), -1.0)
+        ratio = members[-1].over(members[0], confidence)
+        change = replace(ratio, value=ratio.value - 1, low=ratio.low - 1, high=ratio.high - 1)
         numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
         own = trend(_by_block(members, predicate.factor)).direction(confidence)
         kinds.append(_trend_kind(predicate, own, change, wanted))
@@ -128,10 +128,6 @@ def _trend_verdict(kinds: Sequence[VerdictKind], whole: int, wanted: int) -> Ver
     return INCONCLUSIVE
 
 
-def _shifted(estimate: Estimate, by: float) -> Estimate:
-    return replace(estimate, value=estimate.value + by, low=estimate.low + by, high=estimate.high + by)
-
-
 def _change_number(label: str, members: Sequence[PointValues], change: Estimate, metric: Metric) -> Number:
     interval = f" ({human_share(change.low)} to {human_share(change.high)})" if change.has_interval else ""
     first, last = members[0].estimate.value, members[-1].estimate.value
@@ -143,25 +139,20 @@ def _change_number(label: str, members: Sequence[PointValues], change: Estimate,
 
 def rises_above(predicate: RisesAbove, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge whether the metric's last value lies above every value up to a level."""
-    numbers: list[Number] = []
-    judges: list[Callable[[float], VerdictKind]] = []
-    behind: list[PointValues] = []
+    every = GroupFindings()
     for label, members in groups(found, predicate.factor):
         below = [sample for sample in members if float(sample.levels[predicate.factor]) <= predicate.level]
         above = [sample for sample in members if float(sample.levels[predicate.factor]) > predicate.level]
         if below and above:
-            judges.append(partial(_rise, predicate, below, above))
             # The highest was selected, so it is shown, and only joint intervals refute by it.
             highest = max(below, key=lambda sample: sample.estimate.value)
             ratio = above[-1].over(highest, confidence)
             last = level_text(predicate.factor, above[-1].levels[predicate.factor])
             place = placed(label, f"{predicate.factor} {last} over the highest up to {predicate.level}")
-            numbers.append(number(place, ratio, human_number))
-            behind += members
-    if not numbers:
+            every.add(partial(_rise, predicate, below, above), members, [number(place, ratio, human_number)])
+    if not every.numbers:
         return none_of(f"no points with {predicate.factor} on both sides of {predicate.level}")
-    kind = together(each_group(judges, confidence))
-    return Finding(kind, f"{metric.title}: ratio {spread(numbers)}.", numbers, behind)
+    return every.together(f"{metric.title}: ratio {spread(every.numbers)}.", confidence)
 
 
 def _rise(
@@ -170,41 +161,33 @@ def _rise(
     """Compare the last value with those below; one of them refutes, so the intervals that refute hold together."""
     ratios = [above[-1].over(sample, confidence) for sample in below]
     wide = together_confidence(confidence, len(below))
-    not_above = any(_reaches(above[-1].over(sample, wide)) for sample in below)
+    joint = [above[-1].over(sample, wide) for sample in below]
+    not_above = any(ratio.has_interval and ratio.high <= 1 for ratio in joint)
     rising = trend(_by_block([below[-1], *above], predicate.factor)).direction(confidence)
     if rising == 1 and all(ratio.has_interval and ratio.low > 1 for ratio in ratios):
         return AGREES
     return DISAGREES if rising == -1 or not_above else INCONCLUSIVE
 
 
-def _reaches(ratio: Estimate) -> bool:
-    return ratio.has_interval and ratio.high <= 1
-
-
 def linear(predicate: Linear, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge whether the metric rises and a straight line explains enough of the variance of its levels."""
-    numbers: list[Number] = []
-    judges: list[Callable[[float], VerdictKind]] = []
-    behind: list[PointValues] = []
+    every = GroupFindings()
     for label, members in groups(found, predicate.factor):
         if len(members) > 2:
-            behind += members
             fitted = line(*_xy(members, predicate.factor), confidence)
-            explained = _explained(members, predicate.factor, fitted)
-            error = _explained_error(members, predicate.factor, fitted, confidence)
-            judges.append(partial(_linear_kind, predicate, members))
+            explained, error = _explained(members, predicate.factor, fitted, confidence)
             ends = f"{metric.text(fitted.low)} to {metric.text(fitted.high)}"
             text = f"{metric.text(fitted.slope)} ({ends}) per unit of {predicate.factor}"
             known = f" ± {human_share(error, 2)}" if math.isfinite(error) else ""
             text += f", {human_share(explained)}{known} of the variance of the means explained"
             place = sweep_text(label, members, predicate.factor)
             count = sum(len(sample.values) for sample in members)
-            numbers.append(Number(place, fitted.slope, fitted.low, fitted.high, count, text))
-    if not numbers:
+            slope = Number(place, fitted.slope, fitted.low, fitted.high, count, text)
+            every.add(partial(_linear_kind, predicate, members), members, [slope])
+    if not every.numbers:
         return none_of(f"fewer than three levels of {predicate.factor} to compare")
     wanted = f"a straight line has to explain {human_share(predicate.r_squared)}"
-    kind = together(each_group(judges, confidence))
-    return Finding(kind, f"{metric.title}: {spread(numbers)}; {wanted}.", numbers, behind)
+    return every.together(f"{metric.title}: {spread(every.numbers)}; {wanted}.", confidence)
 
 
 def _linear_kind(predicate: Linear, members: Sequence[PointValues], confidence: float) -> VerdictKind:
@@ -212,71 +195,56 @@ def _linear_kind(predicate: Linear, members: Sequence[PointValues], confidence: 
     fitted = line(*_xy(members, predicate.factor), confidence)
     if fitted.low <= 0:
         return DISAGREES if fitted.high <= 0 else INCONCLUSIVE
-    explained = _explained(members, predicate.factor, fitted)
+    explained, error = _explained(members, predicate.factor, fitted, confidence)
     if explained >= predicate.r_squared:
-        error = _explained_error(members, predicate.factor, fitted, confidence)
         return AGREES if explained - error >= predicate.r_squared else INCONCLUSIVE
     wide = together_confidence(confidence, len(members))
-    missed = [sample for sample in members if not _meets(sample.at(wide), _on_line(sample, predicate.factor, fitted))]
-    return DISAGREES if missed else INCONCLUSIVE
-
-
-def _meets(estimate: Estimate, value: float) -> bool:
-    return estimate.low <= value <= estimate.high
+    means = [(sample.at(wide), _on_line(sample, predicate.factor, fitted)) for sample in members]
+    return INCONCLUSIVE if all(mean.low <= value <= mean.high for mean, value in means) else DISAGREES
 
 
 def _on_line(sample: PointValues, factor: str, fitted: FittedLine) -> float:
     return fitted.intercept + fitted.slope * float(sample.levels[factor])
 
 
-def _explained(members: Sequence[PointValues], factor: str, fitted: FittedLine) -> float:
-    """Return the share of the variance of the levels' means that the line explains; negative for a bad line."""
-    means = [sample.estimate.value for sample in members]
-    middle = sum(means) / len(means)
-    rest = sum((mean - _on_line(sample, factor, fitted)) ** 2 for mean, sample in zip(means, members, strict=True))
-    whole = sum((mean - middle) ** 2 for mean in means)
-    return 1 - rest / whole if whole else 0.0
+def _explained(
+    members: Sequence[PointValues], factor: str, fitted: FittedLine, confidence: float
+) -> tuple[float, float]:
+    """Return the share of the variance of the levels' means that the line explains, and how much less it may be.
 
-
-def _explained_error(members: Sequence[PointValues], factor: str, fitted: FittedLine, confidence: float) -> float:
-    """Return how much less than that the line may explain, by the errors of the means (delta method; one-sided)."""
-    means = [sample.estimate.value for sample in members]
-    halves = [_half(sample.at(equivalence(confidence))) for sample in members]
-    middle = sum(means) / len(means)
-    apart = [mean - _on_line(sample, factor, fitted) for mean, sample in zip(means, members, strict=True)]
-    whole, rest = sum((mean - middle) ** 2 for mean in means), sum(each**2 for each in apart)
-    if not whole or math.inf in halves:
-        return math.inf
-    slopes = [rest / whole * (mean - middle) - each for mean, each in zip(means, apart, strict=True)]
-    return 2 / whole * math.hypot(*(slope * half for slope, half in zip(slopes, halves, strict=True)))
-
-
-def _half(estimate: Estimate) -> float:
-    return max(estimate.value - estimate.low, estimate.high - estimate.value)
+    The share is negative for a bad line. Its error is that of the means (delta method; one-sided).
+    """
+    found = [sample.at(equivalence(confidence)) for sample in members]
+    middle = sum(each.value for each in found) / len(found)
+    apart = [each.value - _on_line(sample, factor, fitted) for each, sample in zip(found, members, strict=True)]
+    whole, rest = sum((each.value - middle) ** 2 for each in found), sum(each**2 for each in apart)
+    if not whole:
+        return 0.0, math.inf
+    halves = [max(each.value - each.low, each.high - each.value) for each in found]
+    slopes = [rest / whole * (each.value - middle) - off for each, off in zip(found, apart, strict=True)]
+    parts = (slope * half for slope, half in zip(slopes, halves, strict=True))
+    return 1 - rest / whole, math.inf if math.inf in halves else 2 / whole * math.hypot(*parts)
 
 
 def peak(predicate: Peak, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge where the metric is highest: the levels that no other clearly exceeds (Hsu 1984)."""
-    numbers: list[Number] = []
-    judges: list[Callable[[float], VerdictKind]] = []
-    behind: list[PointValues] = []
+    every = GroupFindings()
     for label, members in groups(found, predicate.factor):
         levels = [float(sample.levels[predicate.factor]) for sample in members]
         if min(levels) >= predicate.low or max(levels) <= predicate.high:
             continue  # no level before the peak, or none beyond it: the highest measured one is not a peak
         if not any(predicate.low <= level <= predicate.high for level in levels):
             continue  # the stated level may still be the highest
-        behind += members
         at = _may_be_highest(members, predicate.factor, confidence)
         highest = max(members, key=lambda sample: sample.estimate.value)
-        judges.append(partial(_peak_kind, predicate, members))
         top = float(highest.levels[predicate.factor])
         text = f"highest at {predicate.factor} {human_number(top)} ({human_number(min(at))} to {human_number(max(at))})"
-        numbers.append(Number(label, top, min(at), max(at), len(highest.values), text))
-    if not numbers:
+        place = Number(label, top, min(at), max(at), len(highest.values), text)
+        every.add(partial(_peak_kind, predicate, members), members, [place])
+    if not every.numbers:
         wanted = f"{human_number(predicate.low)} to {human_number(predicate.high)}"
         return none_of(f"no levels of {predicate.factor} at and on both sides of {wanted}")
-    return Finding(together(each_group(judges, confidence)), f"{metric.title}: {spread(numbers)}.", numbers, behind)
+    return every.together(f"{metric.title}: {spread(every.numbers)}.", confidence)
 
 
 def _peak_kind(predicate: Peak, members: Sequence[PointValues], confidence: float) -> VerdictKind:
@@ -302,25 +270,22 @@ def _is_above(one: PointValues, other: PointValues, limit: float) -> bool:
 
 def dips(predicate: Dips, found: Sequence[PointValues], metric: Metric, confidence: float) -> Finding:
     """Judge whether a level between the two lies below both; the test accounts for the choice of the deepest."""
-    numbers: list[Number] = []
-    judges: list[Callable[[float], VerdictKind]] = []
-    behind: list[PointValues] = []
+    every = GroupFindings()
     for label, members in groups(found, predicate.factor):
         parts = _valley(predicate, members)
         if parts is None:
             continue
         before, between, after = parts
-        behind += [before, *between, after]
         lowest = min(between, key=lambda sample: sample.estimate.value)
-        judges.append(partial(_dip_kind, before, between, after))
         place = placed(label, f"{predicate.factor} {level_text(predicate.factor, lowest.levels[predicate.factor])}")
         ends = [f"{metric.text(end.estimate.value)} at {end.levels[predicate.factor]}" for end in (before, after)]
         shown = number(place, lowest.at(confidence), metric.text)
-        numbers.append(replace(shown, text=f"{shown.text} against {' and '.join(ends)}"))
-    if not numbers:
+        shown = replace(shown, text=f"{shown.text} against {' and '.join(ends)}")
+        every.add(partial(_dip_kind, before, between, after), [before, *between, after], [shown])
+    if not every.numbers:
         wanted = f"{human_number(predicate.first)} and {human_number(predicate.last)}, or none between them"
         return Finding(NOT_MEASURABLE, f"The run does not have {predicate.factor} {wanted}.")
-    return Finding(together(each_group(judges, confidence)), f"{metric.title}: {spread(numbers)}.", numbers, behind)
+    return every.together(f"{metric.title}: {spread(every.numbers)}.", confidence)
 
 
 def _dip_kind(

@@ -53,6 +53,10 @@ class Finding:
     numbers: list[Number] = field(default_factory=list)
     behind: Sequence[PointValues] = ()
 
+    def saying(self, text: str, kind: VerdictKind | None = None) -> "Finding":
+        """Return the finding with a further sentence, and as another verdict if one is given."""
+        return replace(self, kind=kind or self.kind, sentence=f"{self.sentence} {text}")
+
     @property
     def trials(self) -> int:
         """Return the number of trials behind the finding."""

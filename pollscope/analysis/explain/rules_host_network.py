@@ -37,15 +37,9 @@ STALLED_SHARE, FEW_STALLS_SHARE = 0.1, 0.01
 WALK_NS = 100.0
 
 
-def _reads(point: PointObservations) -> tuple[str, float]:
-    for metric in OUTSTANDING:
-        if (reads := point.known(metric)) is not None:
-            return metric, reads
-    return OUTSTANDING[0], point.mean(OUTSTANDING[0])
-
-
 def _in_use(point: PointObservations, what: str, limit: float) -> tuple[float, str]:
-    metric, reads = _reads(point)
+    metric = next((name for name in OUTSTANDING if point.known(name) is not None), OUTSTANDING[0])
+    reads = point.mean(metric)
     return reads / limit, f"{point.text(metric)}, {human_share(reads / limit)} of {human_number(limit)} {what}"
 
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from pollscope.analysis.explain.finding import RuleJudgement, RuleOutcome, judged
+from pollscope.analysis.explain.finding import CLEAR, LIMITS, OPEN, RuleJudgement, judged
 from pollscope.analysis.explain.observations import PointObservations
 from pollscope.analysis.saturation import UNSENT_LIMIT
 from pollscope.base.units import counted, human, human_share
@@ -26,25 +26,25 @@ def _has_time_left(point: PointObservations) -> bool:
 
 def _generator(point: PointObservations) -> RuleJudgement:
     if not point.has_generator:
-        return judged(RuleOutcome.CLEAR, "nothing is sent to the DUT")
+        return judged(CLEAR, "nothing is sent to the DUT")
     if point.backlogged:
-        return judged(RuleOutcome.CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
+        return judged(CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
     if not _sends(point):
-        return judged(RuleOutcome.CLEAR, "no load was requested")
+        return judged(CLEAR, "no load was requested")
     unsent, sent = point.text_if_known("unsent_share"), point.text_if_known("offered_pps")
     late = (point.known("unsent_share") or 0.0) > UNSENT_LIMIT
     whole = bool(point.param("saturate")) or (point.param("load_of_max") == 1 and bool(point.not_its_maximum))
     if not late and not whole:
-        return judged(RuleOutcome.CLEAR, unsent or sent)
+        return judged(CLEAR, unsent or sent)
     if not _has_time_left(point):
-        return judged(RuleOutcome.OPEN, unsent, "the DUT has no time left either")
+        return judged(OPEN, unsent, "the DUT has no time left either")
     if not whole and _generator_is_away(point):
-        return judged(RuleOutcome.OPEN, unsent, f"{point.text('generator_away_share')}: the host has its CPU then")
+        return judged(OPEN, unsent, f"{point.text('generator_away_share')}: the host has its CPU then")
     if whole and point.lost_elsewhere > SATURATED_MISSED_SHARE:
-        return judged(RuleOutcome.OPEN, _elsewhere(point), sent)
+        return judged(OPEN, _elsewhere(point), sent)
     why = "it sends as much as it can, and the DUT misses none of it" if whole else "it sends less than was due"
     missed = point.text_if_known("imissed_share")
-    return judged(RuleOutcome.LIMITS, f"{why}: {sent}", unsent, missed, point.not_its_maximum, *_wire(point))
+    return judged(LIMITS, f"{why}: {sent}", unsent, missed, point.not_its_maximum, *_wire(point))
 
 
 def _wire(point: PointObservations) -> Iterator[str]:
@@ -73,27 +73,26 @@ def _sends(point: PointObservations) -> bool:
 
 def _offered_load(point: PointObservations) -> RuleJudgement:
     if point.param("feed") == "none":
-        return judged(RuleOutcome.LIMITS, "nothing is sent (feed: none)")
+        return judged(LIMITS, "nothing is sent (feed: none)")
     if not point.has_generator:
-        return judged(RuleOutcome.CLEAR, "there is no load to choose: the DUT works without a generator")
+        return judged(CLEAR, "there is no load to choose: the DUT works without a generator")
     if not _sends(point):
-        return judged(RuleOutcome.LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
+        return judged(LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
     load = point.text_if_known("offered_pps") or point.text("rx_pps")
     if point.backlogged:
-        return judged(RuleOutcome.CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
-    slow = _generator(point).kind is not RuleOutcome.CLEAR and not _generator_is_away(point)
+        return judged(CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
+    slow = _generator(point).kind is not CLEAR and not _generator_is_away(point)
     if point.param("saturate") or slow or not _has_time_left(point):
-        return judged(RuleOutcome.CLEAR, load)
+        return judged(CLEAR, load)
     if point.lost_elsewhere > SATURATED_MISSED_SHARE:
-        return judged(RuleOutcome.OPEN, _elsewhere(point), load)
-    return judged(RuleOutcome.LIMITS, f"the DUT takes all packets: {load}", _left(point), point.not_its_maximum)
+        return judged(OPEN, _elsewhere(point), load)
+    return judged(LIMITS, f"the DUT takes all packets: {load}", _left(point), point.not_its_maximum)
 
 
 def _elsewhere(point: PointObservations) -> str:
     if point.not_arrived is not None:
-        return (
-            f"{human_share(point.not_arrived)} of the sent packets did not reach the DUT's port: lost on the way to it"
-        )
+        lost = human_share(point.not_arrived)
+        return f"{lost} of the sent packets did not reach the DUT's port: lost on the way to it"
     return f"{point.text('loss_share')}, which no counter of the DUT shows: in the NIC, or where the generator receives"
 
 
@@ -101,11 +100,7 @@ def _nic_port(point: PointObservations) -> RuleJudgement:
     discards = point.text("nic_rx_port_discards_per_s")
     sent = point.known("offered_pps") or 0.0
     full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
-    return judged(
-        RuleOutcome.LIMITS if full else RuleOutcome.CLEAR,
-        discards,
-        "its own buffer was full: PCIe, or memory behind it",
-    )
+    return judged(LIMITS if full else CLEAR, discards, "its own buffer was full: PCIe, or memory behind it")
 
 
 def _left(point: PointObservations) -> str:
@@ -124,7 +119,7 @@ def _line(point: PointObservations) -> RuleJudgement:
     used = {name: (point.mean(metric) / speed, metric, speed) for name, metric, speed in point.links}
     name, (share, metric, speed) = max(used.items(), key=lambda each: each[1][0])
     said = f"{point.text(metric)} of {human(speed, 'bit/s')} on {name}: {human_share(share)}"
-    return judged(RuleOutcome.LIMITS if share >= _LINE_SHARE else RuleOutcome.CLEAR, said)
+    return judged(LIMITS if share >= _LINE_SHARE else CLEAR, said)
 
 
 JUDGES = {

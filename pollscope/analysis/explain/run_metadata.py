@@ -102,20 +102,16 @@ def _levels(record: Record) -> dict[str, Any]:
 
 def _of_point(run: RunFolder, record: Record) -> dict[str, Any]:
     links, no_link = _links(run, record)
+    # The sending of the generator is the virtual NIC's DMA.
+    senders = ((record.get("config") or {}).get("gen") or {}).get("lcores", ())
     label = levels_text({name: level for name, level in _levels(record).items() if level is not None})
     return {
         "label": label or "all",
         "params": {**(record.get("params") or {}), **record["factors"]},
         "links": links,
         "nic_link": _nic_link(record),
-        "wire_lcores": _wire_lcores(run, record),
+        "wire_lcores": len(senders) if HostMetadata(run.meta).virtual_nic else 0,
     } | no_link
-
-
-def _wire_lcores(run: RunFolder, record: Record) -> int:
-    """Return the number of generator lcores whose sending is the virtual NIC's DMA."""
-    generator = (record.get("config") or {}).get("gen") or {}
-    return len(generator.get("lcores", ())) if HostMetadata(run.meta).virtual_nic else 0
 
 
 def _nic_link(record: Record) -> PcieLink | None:
@@ -145,10 +141,7 @@ def _observations(known: PointObservations, trials: Sequence[_Trial]) -> PointOb
     values: dict[str, list[float]] = {}
     for trial in trials:
         for name, value in trial.metrics.items():
-            if name in values:
-                values[name].append(value)
-            else:
-                values[name] = [value]
+            values.setdefault(name, []).append(value)
     known_loads = [trial.loads for trial in trials if not isinstance(trial.loads, str)]
     loads = [each for each in known_loads if max(core.error for core in each) <= _MOST_ERROR] or known_loads
     reasons = [trial.loads for trial in trials if isinstance(trial.loads, str)]

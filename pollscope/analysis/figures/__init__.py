@@ -137,20 +137,22 @@ def inline_svg(figure: PaperFigure, run: RunFolder) -> InlineFigure:
 def inline_model_error(error: ModelError) -> InlineFigure:
     """Return the comparison of a model with a measurement for a page; caption and words state the error."""
     with look():
-        drawn = error.draw()
-        finish(drawn, keeps_absent=False)
-        svg = files.svg_text(drawn, opaque=False)
+        svg = files.svg_text(_error_figure(error), opaque=False)
     return InlineFigure(svg, error.words(), error.words())
+
+
+def _error_figure(error: ModelError) -> Figure:
+    drawn = error.draw()
+    finish(drawn, keeps_absent=False)
+    return drawn
 
 
 def save_model_error(error: ModelError, runs: Sequence[RunFolder], target: Target) -> list[Path]:
     """Draw a model against measurement into files, with its numbers as CSV beside them."""
+    names = " ".join(dict.fromkeys(f"Run {run.run_id}." for run in runs))
+    words = f"{error.heading}.\n{error.words()} {names}"
     with look():
-        drawn = error.draw()
-        finish(drawn, keeps_absent=False)
-        names = " ".join(dict.fromkeys(f"Run {run.run_id}." for run in runs))
-        words = f"{error.heading}.\n{error.words()} {names}"
-        return files.save(drawn, words, _origins(error.differences, runs), target)
+        return files.save(_error_figure(error), words, _origins(error.differences, runs), target)
 
 
 def inline_table(figure: TableFigure) -> InlineFigure:

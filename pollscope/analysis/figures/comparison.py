@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from pollscope.analysis.compare import Difference, change_text
 from pollscope.analysis.figures.style import INK, LINES, MARKERS, MUTED, PAPER, absent_panel, amount_axis, new_figure
 from pollscope.base.units import human_number
-from pollscope.metrics.dictionary import Metric, metric_dictionary
+from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import Estimate
 
 LEGEND_INCH, PANEL_INCH, SIDE_INCH = 0.5, 0.62, 0.145
@@ -91,15 +91,10 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
     if found[0].relative:
         axes.set_xlabel("Share of its own baseline")
     elif not _log_where_wide(axes, ends, _WIDE_AMOUNTS, described.text):
-        _amounts(axes, described)
-
-
-def _amounts(axes: Axes, metric: Metric) -> None:
-    least, most = metric.limits
-    low, high = axes.get_xlim()
-    margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
-    axes.set_xlim(max(low, least - margin), min(high, most + margin))
-    amount_axis(axes.xaxis, metric, TICKS)
+        (least, most), (low, high) = described.limits, axes.get_xlim()
+        margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
+        axes.set_xlim(max(low, least - margin), min(high, most + margin))
+        amount_axis(axes.xaxis, described, TICKS)
 
 
 def _draw_ratios(axes: Axes, found: Sequence[Difference], ranks: dict[str, int]) -> None:

@@ -321,7 +321,10 @@ def _limits(panel: _Panel, metric: str, at: Levels | None = None) -> None:
     limited = panel.points.at(limited, {**panel.levels, **(at or {})})
     aside = {key_of(each): line.aside for line in panel.lines for each in line.found}
     x = [panel.along.place(each) + aside.get(key_of(each), 0.0) for each in limited]
-    style.ring_generator_limits(panel.axes, x, [each.estimate.value / panel.up.unit for each in limited])
+    if limited:  # the DUT can do at least so much
+        y = [each.estimate.value / panel.up.unit for each in limited]
+        look: Any = {"ms": 9, "mfc": "none", "mec": style.MUTED, "mew": 0.9, "ls": "", "zorder": 5}
+        panel.axes.plot(x, y, "o", label="ring: limit of the generator, not of the DUT", **look)
 
 
 def _latency(panel: _Panel, shapes: Sequence[str]) -> None:

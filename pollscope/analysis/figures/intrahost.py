@@ -56,10 +56,14 @@ def draw_law(found: Sequence[Outstanding], tag_limit: int) -> Figure:
     figure = new_figure(2.9)
     rate, latency, reads = figure.subplots(1, 3)
     rate.set_title("Packet rate")
-    _bars(rate, found, [each.point.tx_rate_pps / MILLION for each in found], [_ratio(each) for each in found])
+    mpps = [each.point.tx_rate_pps / MILLION for each in found]
+    ratios = [f"\n{each.rate_ratio:.3f} x" if each.rate_ratio != 1 else "" for each in found]
+    _bars(rate, found, mpps, [f"{height:.2f}{text}" for height, text in zip(mpps, ratios, strict=True)])
     rate.set_ylabel("Sent (Mpps)")
     latency.set_title("Latency of a PCIe read")
-    _bars(latency, found, [each.point.latency_ns * US_PER_NS for each in found], [_growth(each) for each in found])
+    times_us = [each.point.latency_ns * US_PER_NS for each in found]
+    growths = [f"\n{100 * each.latency_growth:+.0f} %" if each.latency_growth else "" for each in found]
+    _bars(latency, found, times_us, [f"{height:.3f}{text}" for height, text in zip(times_us, growths, strict=True)])
     latency.set_ylabel("Latency (µs)")
     reads.set_title("Outstanding reads")
     words = [f"{each.reads:.0f}\n{100 * each.tag_share:.0f} % of the tags" for each in found]
@@ -69,16 +73,6 @@ def draw_law(found: Sequence[Outstanding], tag_limit: int) -> Figure:
     reads.set_ylim(0, 1.05 * tag_limit)
     reads.set_ylabel("Reads under way")
     return figure
-
-
-def _ratio(each: Outstanding) -> str:
-    return f"{each.point.tx_rate_pps / MILLION:.2f}" + (f"\n{each.rate_ratio:.3f} x" if each.rate_ratio != 1 else "")
-
-
-def _growth(each: Outstanding) -> str:
-    return f"{each.point.latency_ns * US_PER_NS:.3f}" + (
-        f"\n{100 * each.latency_growth:+.0f} %" if each.latency_growth else ""
-    )
 
 
 def _bars(axes: Axes, found: Sequence[Outstanding], heights: Sequence[float], words: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 """Draw distributions of latencies over all packets of all trials of a point."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -29,19 +30,13 @@ def pooled_latencies(data: FigureData, factors: Sequence[str]) -> dict[Levels, H
     counted = set(measured(data.table)["trial"])
     parts: dict[Levels, list[Histogram]] = {}
     for record in last_attempts(data.run.trials):
-        histogram = _latencies(record) if record["trial"] in counted else None
         levels: Any = record["factors"]
-        if histogram is not None and set(factors) <= set(levels):
-            parts.setdefault(tuple(levels[name] for name in factors), []).append(histogram)
+        if record["trial"] in counted and set(factors) <= set(levels):
+            with suppress(NotMeasured):
+                histogram = TrialObservations(record).gen_histogram(*LATENCY)
+                parts.setdefault(tuple(levels[name] for name in factors), []).append(histogram)
     return {at: merged(parts[at], ", ".join(f"{level} {name}" for name, level in zip(factors, at, strict=True)))
             for at in sorted(parts)}  # fmt: skip
-
-
-def _latencies(record: dict[str, object]) -> Histogram | None:
-    try:
-        return TrialObservations(record).gen_histogram(*LATENCY)
-    except NotMeasured:
-        return None
 
 
 def draw(

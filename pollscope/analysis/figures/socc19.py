@@ -70,7 +70,8 @@ def draw_tax(data: FigureData, with_paper: bool = True) -> Figure:
         axes.tick_params(labelleft=False)
     if heavier:
         _work(panels[len(queues)], tax)
-    _labels(figure)
+    figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
+    figure.supylabel("Cycles (%)", fontsize=8)
     return figure
 
 
@@ -166,11 +167,6 @@ def _load_ticks(axes: Axes, places: dict[float, int]) -> None:
     axes.set_xticks([place for _, place in shown], [human_number(100 * load) for load, _ in shown])
     axes.set_xlim(-0.6, max(places.values(), default=0) + 0.85)
     axes.set_ylim(0, 100)
-
-
-def _labels(figure: Figure) -> None:
-    figure.supxlabel("Offered load (% of the maximum with that many queues)", fontsize=8)
-    figure.supylabel("Cycles (%)", fontsize=8)
 
 
 PLACES = {"smt-sibling": "the SMT sibling", "same-llc": "a core behind the same LLC", "other-core": "another core"}

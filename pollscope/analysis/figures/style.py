@@ -59,7 +59,6 @@ DASHES: Any = (
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++")
 # Labels of artists that finish.py looks for; matplotlib omits labels that begin with _ from legends.
 WHISKER, HOLLOW, CUT = "_interval", "_no interval", "_cut interval"
-_GENERATOR_LIMIT = "ring: limit of the generator, not of the DUT"
 FLOOR = "path alone: one crossing, no DUT (median)"
 ABSENT = "absent: "  # of axes: the reason
 STATED = "stated: "  # what a paper states beside the data; the words behind it are for the legend
@@ -189,12 +188,6 @@ def floor_line(axes: Axes, floor_ns: float | None, along: str = "y") -> None:
         return
     draw = axes.axhline if along == "y" else axes.axvline
     draw(floor_ns / 1e3, color=MUTED, lw=1.0, ls=(0, (4, 3)), zorder=2, label=FLOOR)
-
-
-def ring_generator_limits(axes: Axes, x: Sequence[float], y: Sequence[float]) -> None:
-    """Ring the points at which the generator was the limit: the DUT can do at least so much."""
-    if x:
-        axes.plot(x, y, "o", ms=9, mfc="none", mec=MUTED, mew=0.9, ls="", zorder=5, label=_GENERATOR_LIMIT)
 
 
 def stated_point(axes: Axes, x: float, y: float, words: str) -> None:
