@@ -66,7 +66,7 @@ def test_bad_input(tree: Tree, key: str, value: object, kind: type[PollscopeErro
 
 def assert_refused(tree: Tree, key: str, value: object, kind: type[PollscopeError], reason: str) -> None:
     before = tree.picture()
-    with KnobSession("test", tree.host) as session, pytest.raises(kind, match=reason) as error:
+    with KnobSession("test", tree.host) as session, pytest.raises(kind, match=reason or ".") as error:
         session.apply({key: value})
     assert len(str(error.value).splitlines()) == 1
     assert tree.picture() == before
