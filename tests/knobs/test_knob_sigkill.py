@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from knob_tree import PORT, Command, Tree, wait_until
+from knob_tree import PORT, Command, Tree
 
 from pollscope.host.lock import HostLock
 from pollscope.knobs import Knob, KnobSession, LeftBehind, NotRestored, Policy, knobs_of, restore_all
@@ -43,8 +43,10 @@ class Sweeper:
         self.forker.stdin.write(f"{seed}\n")
         self.forker.stdin.flush()
         pid = int(self.forker.stdout.readline())
-        if seed % 5:
-            wait_until(run_journal(self.tree.host).exists)
+        deadline = time.monotonic() + 60
+        while seed % 5 and not run_journal(self.tree.host).exists():
+            assert time.monotonic() < deadline, "the sweep does not begin"
+            time.sleep(0.001)
         time.sleep(random.Random(seed).uniform(0.0, LATEST_S))
         os.kill(pid, signal.SIGKILL)
         assert int(self.forker.stdout.readline()) == -signal.SIGKILL
