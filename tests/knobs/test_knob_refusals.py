@@ -73,7 +73,7 @@ def assert_refused(tree: Tree, key: str, value: object, kind: type[PollscopeErro
 
 
 # These are refused already where a spec is read, without a host.
-BAD_VALUES = {
+BAD_VALUES: dict[str, list[object]] = {
     "core_freq": ["3000000-2000000", "2 GHz"],
     "epp": [256, True, "a b"],
     "epb": [16, True, "eco"],
