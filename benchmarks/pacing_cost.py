@@ -12,39 +12,27 @@ most 2 (constant), 2.6 (Poisson). Ends with 1 when one is missed.
 import subprocess
 import sys
 
-from ratio import Goal, options, print_ratio
-
-from pollscope.base.errors import HostError, PollscopeError
-from pollscope.base.paths import node_program
+from eal import built
+from ratio import Goal, main_of
 
 RUNS = 15
-GOALS = {"constant": Goal(most=2.0), "poisson": Goal(most=2.6)}
+GOALS = {"pacing_cost_constant": Goal(most=2.0), "pacing_cost_poisson": Goal(most=2.6)}
 LIMIT_S = 120.0
 
 
 def cycles_per_packet() -> dict[str, float]:
     """Return cycles per packet by the kind of sending."""
-    program = node_program().with_name("gen-cost")
-    if not program.is_file():
-        raise HostError("the program is not built", str(program), "make build")
-    output = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+    output = subprocess.run([built("gen-cost")], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
     found = {name: float(cycles) for name, cycles in (line.split() for line in output.splitlines())}
     print("  ".join(f"{name} {cycles:.1f}" for name, cycles in found.items()), file=sys.stderr)
     return found
 
 
-def main() -> int:
-    options(__doc__).parse_args()
+def measure() -> dict[str, list[float]]:
     runs = [cycles_per_packet() for _ in range(RUNS)]
-    medians = {
-        name: print_ratio(f"pacing_cost_{name}", [run[name] / run["saturated"] for run in runs], goal).value
-        for name, goal in GOALS.items()
-    }
-    return 0 if all(goal.is_met(medians[name]) for name, goal in GOALS.items()) else 1
+    kinds = ("constant", "poisson")
+    return {f"pacing_cost_{kind}": [run[kind] / run["saturated"] for run in runs] for kind in kinds}
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"pacing_cost: {error}")
+    main_of(__doc__, measure, GOALS)

@@ -21,28 +21,21 @@ Ends with 1 when the goal is missed.
 """
 
 import statistics
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ratio import Goal, options, print_ratio
+from corec import rate
+from ratio import Goal, options, print_ratio, run_main
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
-
-from pollscope.base.errors import PollscopeError
 
 ROUNDS = 11
 FLOWS = ("even", "skewed", "one")
 EACH = ("rss", "rebalanced", "shared", "split")
 TOGETHER = ("corec-hashed", "locked-hashed", "trylock-hashed")
 GOAL = Goal(least=1.3)
-
-
-def rate(done: Sequence[Done]) -> float:
-    """Return the packets per second of both workers together."""
-    return sum(each.per_cpu_s for each in done)
 
 
 def imbalance(done: Sequence[Done]) -> float:
@@ -87,7 +80,4 @@ def print_details(found: Mapping[str, list[list[Done]]]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"rivals: {error}")
+    run_main(main)

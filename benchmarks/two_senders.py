@@ -25,10 +25,9 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from ratio import Goal, options, print_ratio
+from corec import together
+from ratio import Goal, main_of
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
-
-from pollscope.base.errors import PollscopeError
 
 ROUNDS = 11
 LOOPS = {
@@ -43,13 +42,6 @@ GOALS = {"two_senders_drop": Goal(1.7), "two_senders_home": Goal(1.7), "two_feed
 Measure = Callable[[], list[Done]]
 
 
-def together(first: WireBench, second: WireBench, loop: str) -> list[Done]:
-    """Run both processes at once; their windows overlap except for the time of a request."""
-    for each in (first, second):
-        each.start(loop, "0")
-    return first.finish() + second.finish()
-
-
 def gain(undisturbed: Undisturbed, both: Measure, alone: tuple[Measure, Measure], name: str) -> float:
     """Return the rate of both over the mean of their rates alone."""
     one = [undisturbed(measure)[0].per_cpu_s for measure in alone]
@@ -59,12 +51,13 @@ def gain(undisturbed: Undisturbed, both: Measure, alone: tuple[Measure, Measure]
     return sum(two) / (sum(one) / len(one))
 
 
-def measure_rounds(log: Path) -> Mapping[str, list[float]]:
+def measure() -> Mapping[str, list[float]]:
     """Return the gains of all rounds by name."""
     gains: dict[str, list[float]] = {name: [] for name in (*LOOPS, "two_processes")}
     undisturbed = Undisturbed()
     cpus = two_cpus()
-    with ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        log = Path(folder) / "stderr.log"
         pair = stack.enter_context(WireBench(cpus, log))
         first, second = (stack.enter_context(WireBench([cpu], log)) for cpu in cpus)
         for _ in range(ROUNDS):
@@ -77,16 +70,5 @@ def measure_rounds(log: Path) -> Mapping[str, list[float]]:
     return gains
 
 
-def main() -> int:
-    options(__doc__).parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        gains = measure_rounds(Path(folder) / "stderr.log")
-    medians = {name: print_ratio(name, values, GOALS.get(name)).value for name, values in gains.items()}
-    return 0 if all(goal.is_met(medians[name]) for name, goal in GOALS.items()) else 1
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"two_senders: {error}")
+    main_of(__doc__, measure, GOALS)

@@ -1,44 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has."""
+"""Ansible module: return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has.
+
+- Returns `words`, the boot parameters of the mode. The table of the firmware decides (DMAR, Intel; IVRS, AMD).
+- With `verify`, fails unless the kernel has the mode according to /sys/class/iommu and the types of the IOMMU groups.
+  Nothing is changed.
+- `devices`: PCI addresses that must have an IOMMU group.
+- `root`: Folder that holds sys.
+"""
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError
-
-DOCUMENTATION = r"""
-module: pollscope_iommu
-short_description: Return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has
-description:
-  - Returns C(words), the boot parameters of the mode. The table of the firmware decides (DMAR, Intel; IVRS, AMD).
-  - With C(verify), fails unless the kernel has the mode according to /sys/class/iommu and the types of the IOMMU
-    groups. Nothing is changed.
-options:
-  mode: {type: str, choices: ['off', passthrough, lazy, strict], required: true, description: The wanted mode.}
-  verify: {type: bool, default: false, description: Fail unless the kernel has the mode.}
-  devices: {type: list, elements: str, default: [], description: PCI addresses that must have an IOMMU group.}
-  root: {type: path, default: /, description: Folder that holds sys.}
-author: [pollscope]
-"""
-
-# Documentation/admin-guide/kernel-parameters.txt; a later parameter overrides an earlier one.
-WORDS = {
-    "intel": {
-        "off": ["intel_iommu=off"],
-        "passthrough": ["intel_iommu=on", "iommu=pt"],
-        "lazy": ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=0"],
-        "strict": ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=1"],
-    },
-    "amd": {
-        "off": ["amd_iommu=off"],
-        "passthrough": ["iommu=pt"],
-        "lazy": ["iommu.passthrough=0", "iommu.strict=0"],
-        "strict": ["iommu.passthrough=0", "iommu.strict=1"],
-    },
-}
-# Type of a group's default domain (Documentation/ABI/testing/sysfs-kernel-iommu_groups) -> mode.
-MODES = {"identity": "passthrough", "DMA-FQ": "lazy", "DMA": "strict"}
+from ansible.module_utils.pollscope.host.iommu import WORDS, has_iommu, mode_of
 
 
 def make_of(root: Path) -> str | None:
@@ -81,11 +56,8 @@ def group_types(root: Path, devices: list[str]) -> list[str]:
 
 
 def found_mode(root: Path, devices: list[str]) -> str:
-    """Return the mode of the kernel, several joined by `+`. Groups that a program holds do not count."""
-    units = root / "sys/class/iommu"
-    if not units.is_dir() or not any(units.iterdir()):
-        return "off"
-    return "+".join(sorted({MODES[kind] for kind in group_types(root, devices) if kind in MODES})) or "unknown"
+    """Return the mode of the kernel."""
+    return mode_of(group_types(root, devices)) if has_iommu(root / "sys") else "off"
 
 
 def verify(mode: str, found: str) -> None:
