@@ -54,7 +54,8 @@ static bool is_listed(unsigned int lcore, const unsigned int lcores[], int n)
 	return false;
 }
 
-int lcore_worker(const json_t *value, unsigned int *lcore)
+/* Read the number of a worker lcore of this process. Returns 0, or -1 if it is none. */
+static int read_worker(const json_t *value, unsigned int *lcore)
 {
 	const json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
 
@@ -65,7 +66,7 @@ int lcore_worker(const json_t *value, unsigned int *lcore)
 	return 0;
 }
 
-int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct node_error *err)
+int lcore_list(const json_t *list, const char *where, unsigned int lcores[], struct node_error *err)
 {
 	json_t *item;
 	size_t i;
@@ -77,7 +78,7 @@ int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct no
 	{
 		unsigned int lcore;
 
-		if (lcore_worker(item, &lcore))
+		if (read_worker(item, &lcore))
 			return node_fail(err, where, "item %zu is not a worker lcore of this process", i);
 		if (is_listed(lcore, lcores, n))
 			return node_fail(err, where, "lcore %u is listed twice", lcore);

@@ -62,11 +62,11 @@ void host_state_close(void)
 
 static int parse(json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "lcores", NULL};
+	static const struct field fields[] = {FIELDS_OF_REQUEST, {.key = "lcores", .required = true}, {0}};
 	unsigned int lcores[RTE_MAX_LCORE];
 
 	host_state_work.n = 0;
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err))
+	if (fields_read(request, "", fields, NULL, err))
 		return -1;
 	const int n = lcore_list(json_object_get(request, "lcores"), "lcores", lcores, err);
 

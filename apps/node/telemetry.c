@@ -11,13 +11,24 @@
 
 #include "dut/dut.h"
 #include "runner.h"
-#include "state_lock.h"
 
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
 #define add_dict_unsigned rte_tel_data_add_dict_uint
 #else
 #define add_dict_unsigned rte_tel_data_add_dict_u64 /* its name before DPDK 23.03 */
 #endif
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void state_lock(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void state_unlock(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
 
 static int list_lcores(const char *command, const char *parameters, struct rte_tel_data *data)
 {
