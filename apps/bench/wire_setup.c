@@ -155,13 +155,6 @@ static struct rte_mbuf *make_routed_frame(uint32_t route)
 	return m;
 }
 
-static bool send_routed(unsigned int side, uint32_t route)
-{
-	struct rte_mbuf *m = make_routed_frame(route);
-
-	return m != NULL && rte_eth_tx_burst(bench_ports[side], 0, &m, 1) == 1;
-}
-
 bool bench_fill_flows(enum bench_flows flows, unsigned int frames)
 {
 	uint32_t routes[BENCH_RING], found = 0; /* keys and RETAs are the same on both sides */
@@ -172,8 +165,11 @@ bool bench_fill_flows(enum bench_flows flows, unsigned int frames)
 	if (found < frames)
 		return false;
 	for (unsigned int side = 0; side < 2; side++)
-		for (unsigned int i = 0; i < frames; i++)
-			if (!send_routed(side, routes[flows == BENCH_ONE ? 0 : i]))
+		for (unsigned int i = 0; i < frames; i++) {
+			struct rte_mbuf *m = make_routed_frame(routes[flows == BENCH_ONE ? 0 : i]);
+
+			if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
 				return false;
+		}
 	return true;
 }

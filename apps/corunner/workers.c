@@ -187,15 +187,6 @@ static json_t *describe(const struct worker *worker)
 	                 worker->stress.stressor);
 }
 
-static json_t *describe_all(void)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < workers.n; i++)
-		json_array_append_new(list, describe(&workers.worker[i]));
-	return json_pack("{s:o}", "workers", list);
-}
-
 /* If the new workers are refused, the present ones stay. */
 json_t *workers_configure(json_t *request, struct node_error *err)
 {
@@ -225,7 +216,11 @@ json_t *workers_configure(json_t *request, struct node_error *err)
 	workers.worker = fresh;
 	workers.n = n;
 	workers.phase = PHASE_IDLE;
-	return describe_all();
+	json_t *described = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(described, describe(&fresh[i]));
+	return json_pack("{s:o}", "workers", described);
 }
 
 static int start_one(size_t i, struct node_error *err)

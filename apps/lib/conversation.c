@@ -67,13 +67,6 @@ static json_t *set_heartbeat_timeout(struct conversation *c, const json_t *reque
 	return json_object();
 }
 
-static bool wants_heartbeat(const json_t *request)
-{
-	const char *const name = json_string_value(json_object_get(request, "cmd"));
-
-	return name && strcmp(name, HEARTBEAT_TIMEOUT) == 0;
-}
-
 static const struct conversation_command *find_command(const struct conversation_program *program,
                                                        json_t *request, struct node_error *err)
 {
@@ -134,8 +127,9 @@ static json_t *handle(struct conversation *c, json_t *request)
 {
 	struct node_error err = {"internal error", ""};
 	json_t *id = json_object_get(request, "id");
-	json_t *reply =
-	        wants_heartbeat(request) ? set_heartbeat_timeout(c, request, &err) : obey(c, request, &err);
+	const char *const name = json_string_value(json_object_get(request, "cmd"));
+	json_t *reply = name && strcmp(name, HEARTBEAT_TIMEOUT) == 0 ? set_heartbeat_timeout(c, request, &err)
+	                                                             : obey(c, request, &err);
 
 	if (!reply)
 		reply = json_pack("{s:b,s:s+,s:s+}", "ok", 0, "error", err.text, "", "where", err.where, "");

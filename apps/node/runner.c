@@ -256,12 +256,6 @@ bool runner_busy(void)
 	return runner.launched;
 }
 
-/* Return whether the lcore did not close its window or, after that, did not return. */
-static bool hangs(unsigned int lcore)
-{
-	return runner.state == RUNNER_RUNNING ? !atomic_load(&runner.closed[lcore]) : lcore_is_out(lcore);
-}
-
 /* Tell the lcores to return, in case they ever look. */
 static json_t *fail(void)
 {
@@ -272,7 +266,9 @@ static json_t *fail(void)
 	for (unsigned int i = 0; i < runner.lcores_n; i++) {
 		const unsigned int lcore = runner.lcores[i];
 
-		if (!hangs(lcore))
+		/* it closed its window or, after that, returned */
+		if (runner.state == RUNNER_RUNNING ? atomic_load(&runner.closed[lcore])
+		                                   : !lcore_is_out(lcore))
 			continue;
 		json_array_append_new(hung, json_integer(lcore));
 		if (length < sizeof(names))

@@ -96,11 +96,6 @@ static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
 	                               rte_eth_dev_socket_id(config.tx_port));
 }
 
-static uint32_t largest_frame(void)
-{
-	return trace != NULL ? trace->largest_bytes : frame_sizes_largest(&config.frame);
-}
-
 static double mean_frame(void)
 {
 	return trace != NULL ? trace->mean_bytes : frame_sizes_mean(&config.frame);
@@ -108,7 +103,8 @@ static double mean_frame(void)
 
 static int prepare_pool(struct node_error *err)
 {
-	uint32_t room = RTE_MAX(largest_frame(), 2048u);
+	const uint32_t largest = trace != NULL ? trace->largest_bytes : frame_sizes_largest(&config.frame);
+	uint32_t room = RTE_MAX(largest, 2048u);
 	const uint32_t mbufs = pool_mbufs();
 
 	if (pool != NULL &&

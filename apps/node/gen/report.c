@@ -248,12 +248,6 @@ static void add_shape(const struct gen_config *config, const struct gen_engine *
 	json_object_set_new(report, "shape", shape);
 }
 
-static void add_stamps(const struct gen_engine *e, json_t *report)
-{
-	if (e->stamps.every_ns != 0)
-		json_object_set_new(report, "nic_stamps", gen_stamps_report(&e->stamps));
-}
-
 /* Report what is replayed, and how often it was repeated. */
 static void add_trace(const struct gen_engine *e, json_t *report)
 {
@@ -299,7 +293,8 @@ json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *con
 	add_reception(config, engines, place, report);
 	add_departures(e, report);
 	add_shape(config, e, &counts, report);
-	add_stamps(e, report);
+	if (e->stamps.every_ns != 0)
+		json_object_set_new(report, "nic_stamps", gen_stamps_report(&e->stamps));
 	add_trace(e, report);
 	return report;
 }
