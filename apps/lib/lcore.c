@@ -46,9 +46,9 @@ int lcore_cpu(unsigned int lcore)
 	return -1;
 }
 
-static bool is_listed(unsigned int lcore, const unsigned int lcores[], int n)
+bool lcore_is_listed(unsigned int lcore, const unsigned int lcores[], unsigned int n)
 {
-	for (int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++)
 		if (lcores[i] == lcore)
 			return true;
 	return false;
@@ -80,7 +80,7 @@ int lcore_list(const json_t *list, const char *where, unsigned int lcores[], str
 
 		if (read_worker(item, &lcore))
 			return node_fail(err, where, "item %zu is not a worker lcore of this process", i);
-		if (is_listed(lcore, lcores, n))
+		if (lcore_is_listed(lcore, lcores, (unsigned int)n))
 			return node_fail(err, where, "lcore %u is listed twice", lcore);
 		lcores[n++] = lcore;
 	}

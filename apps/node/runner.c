@@ -123,13 +123,6 @@ static int parse_start(json_t *request, struct start_request *start, struct node
 	return rate ? parse_rate(rate, &start->rate, err) : 0;
 }
 
-static void set_load(struct trial *trial, const struct start_request *start)
-{
-	snprintf(trial->name, sizeof(trial->name), "%s", start->name);
-	trial->rate = start->rate;
-	trial->tsc_hz = clock_tsc_hz();
-}
-
 static void set_times(struct trial *trial, const struct start_request *start)
 {
 	/* after all preparations, which take longer with more queues */
@@ -203,7 +196,9 @@ int runner_start(json_t *request, struct node_error *err)
 	runner.hold = start.hold;
 	if (read(runner.trial.wake_fd, &left_over, sizeof(left_over)) < 0 && errno != EAGAIN)
 		return node_fail(err, "", "eventfd: %s", strerror(errno));
-	set_load(&runner.trial, &start);
+	snprintf(runner.trial.name, sizeof(runner.trial.name), "%s", start.name);
+	runner.trial.rate = start.rate;
+	runner.trial.tsc_hz = clock_tsc_hz();
 	dut_start(&runner.trial);
 	ports_mark();
 	set_times(&runner.trial, &start);

@@ -112,17 +112,10 @@ static const struct field fields[] = {
         {0},
 };
 
-static bool is_listed(const struct lcore_list *list, unsigned int lcore)
-{
-	for (unsigned int i = 0; i < list->n; i++)
-		if (list->lcores[i] == lcore)
-			return true;
-	return false;
-}
-
 bool dut_config_has_lcore(const struct dut_config *config, unsigned int lcore)
 {
-	return is_listed(&config->workers, lcore) || is_listed(&config->dispatchers, lcore);
+	return lcore_is_listed(lcore, config->workers.lcores, config->workers.n) ||
+	       lcore_is_listed(lcore, config->dispatchers.lcores, config->dispatchers.n);
 }
 
 static int read_lcores(const json_t *list, const char *at, struct lcore_list *lcores, struct node_error *err)
@@ -147,7 +140,7 @@ static int read_roles(const json_t *object, struct dut_config *config, struct no
 	if (read_lcores(dispatchers, at, &config->dispatchers, err))
 		return -1;
 	for (unsigned int i = 0; i < config->dispatchers.n; i++)
-		if (is_listed(&config->workers, config->dispatchers.lcores[i]))
+		if (lcore_is_listed(config->dispatchers.lcores[i], config->workers.lcores, config->workers.n))
 			return node_fail(err, at, "lcore %u is listed twice", config->dispatchers.lcores[i]);
 	return 0;
 }
