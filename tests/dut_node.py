@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -20,32 +20,13 @@ PAIRS = ("net_crossover0", "net_crossover1")
 LIMIT_S = 60.0
 
 
-class Node:
-    """One process that takes raw lines, including those that a client would never send."""
+class Program:
+    """A process that takes raw lines, including those that a client would never send."""
 
-    def __init__(
-        self,
-        build_dir: Path,
-        log: Path,
-        vdevs: Sequence[str] = PAIRS,
-        mib: int = 1024,
-        lcores: str = LCORES,
-        preload: Path | None = None,
-        program: str = "pollscope-node",
-    ) -> None:
-        command = [str(build_dir / program), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-huge"]
-        command += ["-m", str(mib), "--no-shconf", "--file-prefix", f"pollscope-dut-{os.getpid()}"]
-        for vdev in vdevs:
-            command += ["--vdev", vdev]
-        with log.open("ab") as stderr:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                bufsize=0,
-                env=os.environ | ({"LD_PRELOAD": str(preload)} if preload else {}),
-            )
+    def __init__(self, command: Sequence[str | Path], stderr: int | IO[bytes] = subprocess.DEVNULL, **env: str) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0, env=os.environ | env
+        )
         self._tail = b""
         self.hello = self.line()
 
@@ -54,13 +35,13 @@ class Node:
         self.process.stdin.write(line)
 
     def line(self, limit_s: float = LIMIT_S) -> dict[str, Any]:
-        """Return the next line of the node."""
+        """Return the next line of the process."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._tail:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             chunk = os.read(self.process.stdout.fileno(), 1 << 16) if ready else b""
-            assert chunk, f"no line from the node (status {self.process.poll()})"
+            assert chunk, f"no line from the process (status {self.process.poll()})"
             self._tail += chunk
         line, self._tail = self._tail.split(b"\n", 1)
         message = json.loads(line)
@@ -78,6 +59,35 @@ class Node:
         assert reply["ok"] is True, reply
         return reply
 
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+class Node(Program):
+    """A node between virtual NIC pairs."""
+
+    def __init__(
+        self,
+        build_dir: Path,
+        log: Path,
+        vdevs: Sequence[str] = PAIRS,
+        mib: int = 1024,
+        lcores: str = LCORES,
+        preload: Path | None = None,
+        program: str = "pollscope-node",
+    ) -> None:
+        command = [str(build_dir / program), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--no-huge"]
+        command += ["-m", str(mib), "--no-shconf", "--file-prefix", f"pollscope-dut-{os.getpid()}"]
+        for vdev in vdevs:
+            command += ["--vdev", vdev]
+        with log.open("ab") as stderr:
+            super().__init__(command, stderr, **({"LD_PRELOAD": str(preload)} if preload else {}))
+
     def trial(self, window_s: float = 0.1, warmup_s: float = 0.02, **fields: Any) -> dict[str, Any]:
         """Run a trial to its end and read the result."""
         times = {"warmup_ns": int(warmup_s * 1e9), "window_ns": int(window_s * 1e9)}
@@ -94,17 +104,14 @@ class Node:
                 return result
         raise AssertionError("the DUT received fewer than 100 packets in each of 60 trials")
 
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
-
 
 def configuration(
-    queues: int = 1, rx_desc: int = 512, generator: bool = True, gen: Mapping[str, Any] | None = None, **dut: Any
+    queues: int = 1,
+    rx_desc: int = 512,
+    generator: bool = True,
+    gen: Mapping[str, Any] | None = None,
+    mtu: int = 1500,
+    **dut: Any,
 ) -> dict[str, Any]:
     """Return a `configure` request without `cmd`: generator to DUT to generator."""
     lcores = len(dut.get("lcores", [DUT_LCORE]))
@@ -115,7 +122,7 @@ def configuration(
         {"name": DUT_TX, "tx_queues": lcores},
         {"name": GEN_RX, "rx_queues": senders},
     ]
-    whole: dict[str, Any] = {"ports": ports}
+    whole: dict[str, Any] = {"ports": [port | {"mtu": mtu} for port in ports]}
     whole["dut"] = {"lcores": [DUT_LCORE], "rx_port": DUT_RX, "tx_port": DUT_TX, "workload": "io", **dut}
     if generator:
         ends = {"lcores": [GENERATOR_LCORE], "tx_port": GEN_TX, "rx_port": GEN_RX, "target_port": DUT_RX}

@@ -20,11 +20,13 @@ class Generator:
     def __init__(self, client: NodeClient) -> None:
         self.client = client
 
-    def configure(self, queues: int = 1, mtu: int = 1500, tx_queues: int = 1, **gen: Any) -> None:
-        """Configure `queues` RX queues at the far end; `gen` replaces keys of the "gen" object."""
+    def configure(
+        self, queues: int = 1, mtu: int = 1500, tx_queues: int = 1, far: Mapping[str, Any] | None = None, **gen: Any
+    ) -> None:
+        """Configure `queues` RX queues at the far end; `far` adds keys to its port, `gen` replaces those of "gen"."""
         ports = [
             {"name": SENDS, "rx_queues": 1, "tx_queues": tx_queues, "mtu": mtu},
-            {"name": RECEIVES, "rx_queues": queues, "tx_queues": 1, "mtu": mtu},
+            {"name": RECEIVES, "rx_queues": queues, "tx_queues": 1, "mtu": mtu, **(far or {})},
         ]
         whole = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, **gen}
         self.client.request("configure", LIMIT_S, ports=ports, gen=whole)

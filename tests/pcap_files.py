@@ -27,6 +27,13 @@ def frame(destination: str, ttl: int, ether_type: int, padding: int = 0) -> byte
     return b"\xff" * 6 + b"\x02" * 6 + struct.pack("!H", ether_type) + header + bytes(range(26))
 
 
+def forwarded(packet: bytes) -> bytes:
+    """Return the IPv4 packet one hop further, without what follows it in its frame."""
+    header = packet[:8] + bytes([packet[8] - 1]) + packet[9:10] + b"\x00\x00" + packet[12:20]
+    header = header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:]
+    return header + packet[20 : struct.unpack_from("!H", packet, 2)[0]]
+
+
 def write_pcap(path: Path, frames: Sequence[bytes]) -> None:
     records = [struct.pack("<IIII", 1, 0, len(one), len(one)) + one for one in frames]
     path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"".join(records))

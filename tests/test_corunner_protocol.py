@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dut_node import Program
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,53 +20,15 @@ CPU = min(os.sched_getaffinity(0))
 NEEDS_STRESS_NG = pytest.mark.skipif(shutil.which("stress-ng") is None, reason="stress-ng is not installed")
 
 
-class Corunner:
-    """Run the program."""
-
-    def __init__(self, program: Path) -> None:
-        self.process = subprocess.Popen(
-            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        self.hello = self.line()
-
-    def line(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        found = json.loads(self.process.stdout.readline())
-        assert isinstance(found, dict)
-        return found
-
-    def send(self, line: bytes) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + b"\n")
-        self.process.stdin.flush()
-        return self.line()
-
-    def ask(self, command: str, **fields: Any) -> dict[str, Any]:
-        return self.send(json.dumps({"cmd": command, **fields}).encode())
-
-    def good(self, command: str, **fields: Any) -> dict[str, Any]:
-        reply = self.ask(command, **fields)
-        assert reply["ok"], reply
-        return reply
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-
 @pytest.fixture
-def corunner(build_dir: Path) -> Iterator[Corunner]:
-    program = Corunner(build_dir / "pollscope-corunner")
+def corunner(build_dir: Path) -> Iterator[Program]:
+    program = Program([build_dir / "pollscope-corunner"])
     yield program
     program.end()
 
 
-def test_a_silent_client_ends_the_program(corunner: Corunner) -> None:
-    corunner.good("heartbeat_timeout", silent_s=1)
+def test_a_silent_client_ends_the_program(corunner: Program) -> None:
+    corunner.get("heartbeat_timeout", silent_s=1)
     assert corunner.process.wait(60) == 0
 
 
@@ -73,15 +36,15 @@ def worker(work: str = "matmul", **more: Any) -> dict[str, Any]:
     return {"name": "corunner", "cpu": CPU, "work": work, **more}
 
 
-def measured(corunner: Corunner, *workers: dict[str, Any]) -> dict[str, Any]:
+def measured(corunner: Program, *workers: dict[str, Any]) -> dict[str, Any]:
     """Return the result of a short trial with its own window."""
-    corunner.good("configure", workers=list(workers))
-    corunner.good("start", trial="t", warmup_ns=20_000_000, window_ns=100_000_000)
+    corunner.get("configure", workers=list(workers))
+    corunner.get("start", trial="t", warmup_ns=20_000_000, window_ns=100_000_000)
     assert corunner.line() == {"event": "done", "trial": "t"}
-    return corunner.good("read")
+    return corunner.get("read")
 
 
-def test_hello_says_what_is_missing_and_why(corunner: Corunner) -> None:
+def test_hello_says_what_is_missing_and_why(corunner: Program) -> None:
     hello = corunner.hello
     assert (hello["event"], hello["protocol"], hello["program"]) == ("hello", 3, "pollscope-corunner")
     assert set(hello["cpus"]) == os.sched_getaffinity(0)
@@ -101,7 +64,7 @@ def test_hello_says_what_is_missing_and_why(corunner: Corunner) -> None:
         (worker("spin"), "polls", 64),
     ],
 )
-def test_each_work_is_counted_in_its_unit(corunner: Corunner, work: dict[str, Any], unit: str, footprint: int) -> None:
+def test_each_work_is_counted_in_its_unit(corunner: Program, work: dict[str, Any], unit: str, footprint: int) -> None:
     result = measured(corunner, work)
     (found,) = result["workers"]
     assert (found["name"], found["cpu"], found["work"]) == ("corunner", CPU, work["work"])
@@ -117,17 +80,17 @@ def test_each_work_is_counted_in_its_unit(corunner: Corunner, work: dict[str, An
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("more", "policy"), [({}, os.SCHED_OTHER), ({"scheduling": "idle"}, os.SCHED_IDLE)])
-def test_a_worker_may_wait_until_its_cpu_is_idle(corunner: Corunner, more: dict[str, Any], policy: int) -> None:
-    (made,) = corunner.good("configure", workers=[worker("spin", **more)])["workers"]
+def test_a_worker_may_wait_until_its_cpu_is_idle(corunner: Program, more: dict[str, Any], policy: int) -> None:
+    (made,) = corunner.get("configure", workers=[worker("spin", **more)])["workers"]
     assert made["scheduling"] == more.get("scheduling", "normal")
-    corunner.good("start")
+    corunner.get("start")
     threads = {int(thread.name) for thread in Path(f"/proc/{corunner.process.pid}/task").iterdir()}
     (thread,) = threads - {corunner.process.pid}
     assert os.sched_getscheduler(thread) == policy
-    corunner.good("stop")
+    corunner.get("stop")
 
 
-def test_windows_that_lie_side_by_side_add_up(corunner: Corunner) -> None:
+def test_windows_that_lie_side_by_side_add_up(corunner: Program) -> None:
     result = measured(corunner, worker())
     start, end, whole = result["window"]["start_tsc"], result["window"]["end_tsc"], result["workers"][0]["done"]
 
@@ -135,19 +98,19 @@ def test_windows_that_lie_side_by_side_add_up(corunner: Corunner) -> None:
     @given(st.integers(min_value=start + 1, max_value=end - 1))
     def check(middle: int) -> None:
         parts = [(start, middle), (middle, end)]
-        done = [corunner.good("read", start_tsc=a, end_tsc=b)["workers"][0]["done"] for a, b in parts]
+        done = [corunner.get("read", start_tsc=a, end_tsc=b)["workers"][0]["done"] for a, b in parts]
         assert min(done) >= 0
         assert sum(done) == pytest.approx(whole, rel=1e-9)
 
     check()
 
 
-def test_a_window_of_another_program_is_cut_afterwards(corunner: Corunner) -> None:
-    corunner.good("configure", workers=[worker("spin")])
-    corunner.good("start")
-    assert corunner.good("read")["state"] == "running"
+def test_a_window_of_another_program_is_cut_afterwards(corunner: Program) -> None:
+    corunner.get("configure", workers=[worker("spin")])
+    corunner.get("start")
+    assert corunner.get("read")["state"] == "running"
     assert corunner.ask("configure", workers=[])["error"] == "configure is refused while a trial is running"
-    corunner.good("stop")
+    corunner.get("stop")
     no_window = corunner.ask("read")
     assert (no_window["ok"], no_window["where"]) == (False, "start_tsc")
     outside = corunner.ask("read", start_tsc=1, end_tsc=2)
@@ -176,13 +139,13 @@ def test_a_window_of_another_program_is_cut_afterwards(corunner: Corunner) -> No
         ([worker("stress-ng", stressor="cpu; ls")], "workers[0].stressor", "must be made of a-z"),
     ],
 )
-def test_bad_workers_are_refused_by_place(corunner: Corunner, workers: Any, where: str, error: str) -> None:
-    corunner.good("configure", workers=[worker("spin")])
+def test_bad_workers_are_refused_by_place(corunner: Program, workers: Any, where: str, error: str) -> None:
+    corunner.get("configure", workers=[worker("spin")])
     reply = corunner.ask("configure", workers=workers)
     assert (reply["ok"], reply["where"]) == (False, where)
     assert error in reply["error"]
-    corunner.good("start")  # the workers before are still there
-    (found,) = corunner.good("read")["workers"]
+    corunner.get("start")  # the workers before are still there
+    (found,) = corunner.get("read")["workers"]
     assert found["work"] == "spin"
 
 
@@ -205,8 +168,9 @@ def test_bad_workers_are_refused_by_place(corunner: Corunner, workers: Any, wher
         ).map(lambda request: json.dumps(request).encode()),
     )
 )
-def test_any_line_has_exactly_one_reply(corunner: Corunner, line: bytes) -> None:
-    reply = corunner.send(line)
+def test_any_line_has_exactly_one_reply(corunner: Program, line: bytes) -> None:
+    corunner.send(line + b"\n")
+    reply = corunner.line()
     assert isinstance(reply["ok"], bool)
     assert reply["ok"] or reply["error"]
     assert corunner.ask("nothing", id=41)["id"] == 41
@@ -243,19 +207,18 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("work", ["matmul", pytest.param("stress-ng", marks=NEEDS_STRESS_NG)])
-def test_it_ends_at_the_end_of_input(corunner: Corunner, work: str) -> None:
-    corunner.good("configure", workers=[worker(work)])
-    corunner.good("start")
+def test_it_ends_at_the_end_of_input(corunner: Program, work: str) -> None:
+    corunner.get("configure", workers=[worker(work)])
+    corunner.get("start")
     beneath = children(corunner.process.pid)
     assert corunner.process.stdin is not None
     corunner.process.stdin.close()
     assert corunner.process.wait(20) == 0
     assert all(gone(pid) for pid in beneath)
-    corunner.process.stdin = None
 
 
 @NEEDS_STRESS_NG
-def test_stress_ng_counts_bogo_operations(corunner: Corunner) -> None:
+def test_stress_ng_counts_bogo_operations(corunner: Program) -> None:
     (found,) = measured(corunner, worker("stress-ng"))["workers"]
     assert (found["unit"], found["stressor"]) == ("bogo_ops", "cpu")
     assert found["bogo_ops_per_s"] == pytest.approx(found["bogo_ops"] / found["run_s"], rel=0.01)
@@ -264,9 +227,9 @@ def test_stress_ng_counts_bogo_operations(corunner: Corunner) -> None:
 @pytest.mark.one_in(2)
 @NEEDS_STRESS_NG
 @pytest.mark.parametrize("after_s", [0, 1])
-def test_stress_ng_is_ended_with_a_killed_corunner(corunner: Corunner, after_s: float) -> None:
-    corunner.good("configure", workers=[worker("stress-ng")])
-    corunner.good("start")
+def test_stress_ng_is_ended_with_a_killed_corunner(corunner: Program, after_s: float) -> None:
+    corunner.get("configure", workers=[worker("stress-ng")])
+    corunner.get("start")
     time.sleep(after_s)  # at once: while it starts; later: with its own child at work
     (stress,) = children(corunner.process.pid)
     beneath = [stress, *children(stress)]
@@ -276,9 +239,9 @@ def test_stress_ng_is_ended_with_a_killed_corunner(corunner: Corunner, after_s: 
 
 
 @NEEDS_STRESS_NG
-def test_a_stress_ng_that_dies_is_reported(corunner: Corunner) -> None:
-    corunner.good("configure", workers=[worker("stress-ng")])
-    corunner.good("start", trial="t9")
+def test_a_stress_ng_that_dies_is_reported(corunner: Program) -> None:
+    corunner.get("configure", workers=[worker("stress-ng")])
+    corunner.get("start", trial="t9")
     (stress,) = children(corunner.process.pid)
     os.kill(stress, signal.SIGKILL)
     assert corunner.line() == {"event": "failed", "trial": "t9", "error": "stress-ng was ended by signal 9"}

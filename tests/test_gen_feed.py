@@ -167,27 +167,6 @@ def test_queue_polls_of_a_dut_elsewhere_come_by_request(wired: NodeClient) -> No
     assert reported["cold_asked"] == pytest.approx(40 * -math.log(0.95) * reported["queue_polls"])
 
 
-BAD_FEEDS: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "feed.port", "required"),
-    ({"port": "nope"}, "feed.port", "nope"),
-    ({"port": C}, "feed.port", "feed=infinite"),
-    ({"port": B, "shape": "pc"}, "feed.shape", "FB, PC, NC, SQ"),
-    ({"port": B, "background_probability": 1.5}, "feed.background_probability", "1"),
-    ({"port": B, "background_probability": -0.5}, "feed.background_probability", "0"),
-    ({"port": B, "concentrated_queues": 0}, "feed.concentrated_queues", "1"),
-    ({"port": B, "flows": 7}, "feed.flows", "unknown key"),
-    ({"port": B, "seed": -1}, "feed.seed", "0"),
-]
-
-
-@pytest.mark.parametrize(("feed", "where", "text"), BAD_FEEDS, ids=[f"{where}-{text}" for _, where, text in BAD_FEEDS])
-def test_a_bad_feed_is_refused(fed: NodeClient, feed: dict[str, Any], where: str, text: str) -> None:
-    with pytest.raises(NodeRefused) as refused:
-        fed.request("configure", LIMIT_S, **configured(4, feed=feed))
-    assert refused.value.where == where
-    assert text in refused.value.what
-
-
 def test_bad_queue_polls_are_refused(fed: NodeClient, wired: NodeClient) -> None:
     fed.request("configure", LIMIT_S, **configured(4, feed={"port": B}))
     with pytest.raises(NodeRefused, match="no generator"):

@@ -11,7 +11,6 @@ import synthetic_run as synthetic
 from gen_node import RECEIVES, SENDS, WINDOW_S, Generator, running_generator
 
 from pollscope.metrics.derive import derive_trial
-from pollscope.node.client import NodeRefused
 
 EVERY_NS = 1_000_000
 PPS = 20_000
@@ -85,12 +84,6 @@ def test_a_real_driver_without_a_clock(build_dir: Path, tmp_path: Path) -> None:
         assert lcore["nic_stamps"]["absent"].endswith("gives no time stamps: Operation not supported")
         generator.configure()
         assert "nic_stamps" not in generator.trial({"pps": PPS})[0]
-        for wrong, said in (
-            ({"nic_stamps_ns": 99_999}, "at least 100000"),
-            ({"nic_stamps_ns": 10**6, "rx_port": None}, "needs rx_port"),
-        ):
-            with pytest.raises(NodeRefused, match=said):
-                generator.configure(**wrong)
 
 
 def stamped(**changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gen_node import RECEIVES, SENDS, Generator, running_generator
+from gen_node import RECEIVES, Generator, running_generator
 
 from pollscope.node.client import NodeRefused
 
@@ -42,11 +42,15 @@ def test_single_queue(generator: Generator) -> None:
     assert sorted(counts)[:-1] == [0] * 15
 
 
-def test_proportionally_concentrated(generator: Generator) -> None:
-    counts = sorted(queue_counts(generator, 20, shape="PC", background_probability=0.05))
-    hot, cold = counts[16:], counts[:16]
-    assert sum(cold) / sum(counts) == pytest.approx(16 * COLD / (4 + 16 * COLD), rel=0.2)
-    assert min(hot) > 10 * max(cold) and min(cold) > 0
+@pytest.mark.parametrize(
+    ("shape", "queues", "hot", "more"),
+    [("PC", 20, 4, {"background_probability": 0.05}), ("NC", 16, 3, {"concentrated_queues": 3})],
+)
+def test_concentrated(generator: Generator, shape: str, queues: int, hot: int, more: dict[str, Any]) -> None:
+    counts = sorted(queue_counts(generator, queues, shape=shape, **more))
+    cold = counts[:-hot]
+    assert sum(cold) / sum(counts) == pytest.approx(len(cold) * COLD / (hot + len(cold) * COLD), rel=0.2)
+    assert counts[-hot] > 10 * cold[-1] and cold[0] > 0
 
 
 @pytest.mark.thorough
@@ -61,13 +65,6 @@ def test_share_without_background(generator: Generator) -> None:
     assert sum(count > 0 for count in counts) == 10
 
 
-def test_nonproportionally_concentrated(generator: Generator) -> None:
-    counts = sorted(queue_counts(generator, 16, shape="NC", concentrated_queues=3))
-    hot, cold = counts[13:], counts[:13]
-    assert min(hot) > 10 * max(cold) and min(cold) > 0
-    assert sum(cold) / sum(counts) == pytest.approx(13 * COLD / (3 + 13 * COLD), rel=0.2)
-
-
 @pytest.mark.thorough
 def test_more_hot_queues_than_queues_is_balanced(generator: Generator) -> None:
     counts = queue_counts(generator, 8, shape="NC", concentrated_queues=100)
@@ -77,12 +74,7 @@ def test_more_hot_queues_than_queues_is_balanced(generator: Generator) -> None:
 @pytest.mark.thorough
 def test_every_one_of_1024_queues_is_reached(build_dir: Path, tmp_path: Path) -> None:
     with running_generator(build_dir, tmp_path / "node.log") as generator:
-        ports = [
-            {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
-            {"name": RECEIVES, "rx_queues": 1024, "tx_queues": 1, "rx_desc": 64},
-        ]
-        gen = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES, "flows": 2048}
-        generator.client.request("configure", 30, ports=ports, gen=gen)
+        generator.configure(queues=1024, far={"rx_desc": 64}, flows=2048)
         _, counters = generator.trial({"pps": 500_000}, window_s=0.5)
         counts = counters[RECEIVES]["rx_queue_packets"]
         assert len(counts) == 1024
@@ -91,25 +83,15 @@ def test_every_one_of_1024_queues_is_reached(build_dir: Path, tmp_path: Path) ->
 
 def test_another_key_is_inverted_as_well(generator: Generator) -> None:
     key = bytes((i * 73 + 41) % 256 for i in range(40)).hex()
-    ports = [
-        {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
-        {"name": RECEIVES, "rx_queues": 16, "tx_queues": 1, "rss": {"key": key, "reta": "round-robin"}},
-    ]
-    gen = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
-    generator.client.request("configure", 30, ports=ports, gen=gen)
+    generator.configure(queues=16, far={"rss": {"key": key, "reta": "round-robin"}})
     _, counters = generator.trial({"pps": 1e6})
     counts = counters[RECEIVES]["rx_queue_packets"]
     assert min(counts) > 0.9 * max(counts)
 
 
 def test_key_that_hides_the_flow_is_refused(generator: Generator) -> None:
-    ports = [
-        {"name": SENDS, "rx_queues": 1, "tx_queues": 1},
-        {"name": RECEIVES, "rx_queues": 16, "tx_queues": 1, "rss": {"key": "00" * 40, "reta": "round-robin"}},
-    ]
-    gen = {"lcores": [1], "tx_port": SENDS, "rx_port": RECEIVES, "target_port": RECEIVES}
     with pytest.raises(NodeRefused, match="RSS key reaches only 0 of the bits") as refused:
-        generator.client.request("configure", 30, ports=ports, gen=gen)
+        generator.configure(queues=16, far={"rss": {"key": "00" * 40, "reta": "round-robin"}})
     assert refused.value.where == "gen.target_port"
 
 

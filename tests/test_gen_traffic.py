@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check the generator's traffic: rate, schedule, sizes, loss, and its report of what it could not send."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy
-from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator
+from gen_node import RECEIVES, WARMUP_S, WINDOW_S, Generator, running_generator
 from hdrh.histogram import HdrHistogram
 
 from pollscope.node.client import NodeRefused
@@ -21,16 +22,6 @@ def value_counts(histogram: dict[str, Any]) -> dict[int, int]:
     return dict(histogram["values"])
 
 
-def host_took(gen: dict[str, Any]) -> float:
-    """Return the share of the window for which the generator's core was away, more than 100 us at a time."""
-    return float(gen["host_gaps"]["in_over_100us_ns"] / (WINDOW_S * 1e9))
-
-
-def explained_by_host(gen: dict[str, Any], pps: float) -> float:
-    """Return the most packets that can be late because the host took the core for more than late_max_ns (100 us)."""
-    return float(0.002 * gen["intended"] + pps * gen["host_gaps"]["in_over_100us_ns"] / 1e9)
-
-
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("pps", [1e5, 1e6, 3e6])
 def test_constant_rate_is_intended_exactly_and_accounted_for(generator: Generator, pps: float) -> None:
@@ -38,8 +29,9 @@ def test_constant_rate_is_intended_exactly_and_accounted_for(generator: Generato
     gen, ports = generator.trial({"pps": pps})
     assert gen["intended"] == pytest.approx(pps * WINDOW_S, abs=1)
     assert gen["sent"] + gen["unsent"] == gen["intended"]
-    if host_took(gen) < 0.05:  # beyond it other work of the machine also slows the loop between its gaps
-        assert gen["unsent"] <= explained_by_host(gen, pps)
+    away_s = gen["host_gaps"]["in_over_100us_ns"] / 1e9
+    if away_s < 0.05 * WINDOW_S:  # beyond it other work of the machine also slows the loop between its gaps
+        assert gen["unsent"] <= 0.002 * gen["intended"] + pps * away_s
     assert gen["tx_bytes"] == 60 * gen["sent"]
     assert gen["lateness_ns"]["total"] == gen["sent"]
     assert gen["lateness_ns"]["max"] <= 100_000
@@ -57,16 +49,6 @@ def test_nothing_is_lost_duplicated_or_reordered(generator: Generator) -> None:
     assert order["flows"] == {"sent": 64, "lossy": 0, "duplicated": 0, "reordered": 0}
     assert gen["rx_foreign"] == 0
     assert ports[RECEIVES]["stats"]["imissed"] == 0
-
-
-@pytest.mark.thorough
-def test_several_queues_keep_the_order_of_each_flow(generator: Generator) -> None:
-    """RSS puts a flow into one queue: packets overtake each other between flows, never within one."""
-    generator.configure(queues=8, flows=64)
-    gen, _ = generator.trial({"pps": 2_000_000})
-    assert gen["sequence"]["reordered_in_total"] > 0
-    assert gen["sequence"]["reordered"] == gen["sequence"]["extent"]["total"] == 0
-    assert gen["sequence"]["flows"]["reordered"] == 0
 
 
 def test_loss_is_reported_by_flow(generator: Generator) -> None:
@@ -91,14 +73,6 @@ def test_every_packet_of_the_window_has_a_latency(generator: Generator) -> None:
     assert 10 < from_sent["min"] < 5_000
 
 
-def test_poisson_rate(generator: Generator) -> None:
-    generator.configure(arrivals="poisson", seed=3)
-    gen, _ = generator.trial({"pps": 1e6})
-    expected = 1e6 * WINDOW_S
-    assert gen["intended"] == pytest.approx(expected, abs=5 * expected**0.5)
-    assert gen["sent"] + gen["unsent"] == gen["intended"]
-
-
 def test_poisson_interdepartures_are_exponential(generator: Generator) -> None:
     """Kolmogorov-Smirnov at 0.1 Mpps over 10000 scheduled departures; the real ones are those and their lateness.
 
@@ -109,7 +83,7 @@ def test_poisson_interdepartures_are_exponential(generator: Generator) -> None:
     sent, lateness = np.array(gen["departures"], dtype=float).T / generator.client.hello["tsc_hz"]
     if gen["unsent"]:
         pytest.skip(f"the host kept {gen['unsent']} packets from leaving: they are missing in the list")
-    assert ks_of_exponential(np.diff(sent - lateness)[:10_000], 1e-5) > 0.001
+    assert scipy.stats.kstest(np.diff(sent - lateness)[:10_000], "expon", args=(0, 1e-5)).pvalue > 0.001
     assert np.median(lateness) < 1e-6
 
 
@@ -143,11 +117,6 @@ def test_arrivals_switch_on_and_off(generator: Generator) -> None:
     with pytest.raises(NodeRefused, match=r"in a period of 0\.004 s"):
         generator.trial({"pps": 10})
     assert generator.trial({"pps": 1e5})[0]["sent"] > 0
-
-
-def ks_of_exponential(values: np.ndarray, mean: float) -> float:
-    """Return the p value of a Kolmogorov-Smirnov test against an exponential distribution with this mean."""
-    return float(scipy.stats.kstest(values, "expon", args=(0, mean)).pvalue)
 
 
 def test_constant_departures_keep_their_distance(generator: Generator) -> None:
@@ -232,14 +201,24 @@ def test_saturated_generator_has_no_schedule(generator: Generator) -> None:
     assert stats_["ipackets"] + stats_["imissed"] == gen["total"]["sent"]
 
 
-@pytest.mark.thorough
-def test_saturated_generator_receives_too(generator: Generator) -> None:
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("size", [64, 9000])
+def test_buffers_that_change_hands_come_back(build_dir: Path, tmp_path: Path, size: int) -> None:
+    """With dma=swap the generator's buffers wait in the receiver's rings; its pool must not run dry."""
+    with running_generator(build_dir, tmp_path / "node.log", "net_crossover0,dma=swap") as generator:
+        for _ in range(3):
+            generator.configure(queues=4, mtu=max(1500, size - 18), frame=[{"bytes": size}])
+            gen, _ = generator.trial({"saturate": True}, window_s=0.1)
+            assert gen["no_mbuf"] == 0
+            assert gen["total"]["rx_packets"] > 0
+
+
+def test_trial_too_long_for_the_stamp_is_refused(generator: Generator) -> None:
     generator.configure()
-    gen, ports = generator.trial({"saturate": True})
-    missed = ports[RECEIVES]["stats"]["imissed"]
-    assert gen["total"]["rx_packets"] + missed == gen["total"]["sent"]
-    assert gen["sequence"]["lost"] == missed
-    assert gen["sequence"]["duplicated"] == 0
+    times = {"warmup_ns": 0, "window_ns": 24 * 3600 * 10**9, "drain_max_ns": 0}
+    with pytest.raises(NodeRefused, match="too long") as refused:
+        generator.client.request("start", 10, trial="t", rate={"saturate": True}, **times)
+    assert refused.value.where == "window_ns"
 
 
 def test_silence(generator: Generator) -> None:

@@ -102,6 +102,7 @@ SENDERS: dict[str, dict[str, Any]] = {
     "qwait": {"queues": 4, "notification": "qwait", "lcores": [2, 3], "gen": {"lcores": [1, 7]}},
 }
 TASKS = ("encap", "crypto", "steer", "rs", "raid", "dispatch")
+TRANSFORMS = ("aes-cbc-sha1", "aes-gcm")
 LARGE = {"frame": [{"bytes": 128}, {"bytes": 200}]}
 
 
@@ -144,6 +145,9 @@ def by_workload() -> Iterator[tuple[str, Case]]:
         for workload in ("rx", "drop"):
             asked = {"queues": 2, "workload": workload, "tx_port": None, "accounting": mode}
             yield f"{workload}-{mode}", Case(asked, drops="all")
+        for transform in TRANSFORMS:
+            asked = {"queues": 2, "workload": "ipsec", "transform": transform, "accounting": mode}
+            yield f"{transform}-{mode}", Case(asked, drops="some", grows=None)
         for task in TASKS:
             own: dict[str, Any] = {"queues": 8, "workload": task, "gen": LARGE | {"shape": "FB"}, "accounting": mode}
             if mode in ("sampled", "full"):
@@ -156,12 +160,15 @@ def by_sharing() -> Iterator[tuple[str, Case]]:
     for routes, mode in ((1, "full"), (1000, "count"), (16384, "sampled")):
         asked = {"queues": 2, "workload": "l3fwd-lpm", "routes": routes, "lookups": 20, "gen": {"routes": routes}}
         yield f"lookups-{routes}", Case({**asked, "accounting": mode})
-    yield "too-few-routes", Case({"workload": "l3fwd-lpm", "routes": 4096}, drops="some")
+    for size in (1518, 9000):
+        asked = {"workload": "l3fwd-lpm", "queues": 4, "mtu": size - 18, "gen": {"frame": [{"bytes": size}]}}
+        for wire, vdevs in (("copy", PAIRS), ("swap", SWAP)):
+            yield f"{size}-bytes-{wire}", Case(asked, grows=None, vdevs=vdevs)
     for organisation in ("locked", "corec", "trylock", "rebalanced"):
         asked = {"lcores": [2, 3], "organisation": organisation, "queues": 2}
         for task in TASKS:
             yield f"{task}-{organisation}", Case({**asked, "workload": task, "gen": LARGE}, in_order=False, grows=None)
-        for transform in ("aes-cbc-sha1", "aes-gcm"):
+        for transform in TRANSFORMS:
             dut = {"workload": "ipsec", "transform": transform}
             yield f"{transform}-{organisation}", Case({**asked, **dut}, in_order=False, drops="some", grows=None)
         yield f"drop-{organisation}", Case({**asked, "workload": "drop"}, drops="all")
@@ -174,7 +181,7 @@ CASES = dict([*by_queues(), *by_senders(), *by_workload(), *by_sharing()])
 def nodes(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, ...], Node]]:
     """Run one node per sort of wire; it takes its configurations one after the other."""
     log = tmp_path_factory.mktemp("node") / "log"
-    with running_node(build_dir, log, lcores=LCORES) as copy, running_node(build_dir, log, SWAP, 512, LCORES) as swap:
+    with running_node(build_dir, log, lcores=LCORES) as copy, running_node(build_dir, log, SWAP, 1024, LCORES) as swap:
         yield {PAIRS: copy, SWAP: swap}
 
 
@@ -210,6 +217,16 @@ def test_every_packet_and_cycle_is_accounted_for(nodes: dict[tuple[str, ...], No
     if workload == "io" and mode == "sampled" and "notification" not in case.asked:
         costs = node.get("calibrate")["costs"]
         assert costs["empty_poll_overlapped_cycles"]["median"] > 0 < costs["idle_iteration_cycles"]["median"]
+
+
+@pytest.mark.thorough
+def test_routes_beyond_the_table_are_dropped_by_the_workload(nodes: dict[tuple[str, ...], Node]) -> None:
+    """The generator uses twice the DUT's table."""
+    nodes[PAIRS].get("configure", **configuration(workload="l3fwd-lpm", gen={"routes": 32768}))
+    result = nodes[PAIRS].busy_trial(rate={"pps": 20_000})
+    check_conservation(result, True, "some")
+    (dut,) = result["dut"]["lcores"]
+    assert dut["workload_dropped"] == pytest.approx(dut["rx_packets"] / 2, rel=0.2)
 
 
 def rings_of(dut: dict[str, Any]) -> list[dict[str, Any]]:

@@ -126,13 +126,6 @@ def test_every_trial_restarts_the_streams(node: Node) -> None:
     assert [cycles for _, cycles in by_packets] == sorted(cycles for _, cycles in by_packets)
 
 
-def test_probability_0_is_no_hiccup_and_1_is_all(node: Node) -> None:
-    (lcore,) = measured(node, hiccup={"probability": 0, "delay": FIXED})
-    assert (lcore["hiccups"]["count"], lcore["hiccups"]["cycles"]) == (0, 0)
-    (lcore,) = measured(node, hiccup={"probability": 1, "delay": FIXED}, pps=2000)
-    assert lcore["hiccups"]["count"] == lcore["rx_packets"] > 0
-
-
 def test_a_hiccup_delays_its_packet(node: Node) -> None:
     hiccup = {"probability": 0.1, "delay": {"kind": "fixed", "ns": 5_000_000}}
     node.get("configure", **configuration(burst=1, hiccup=hiccup))

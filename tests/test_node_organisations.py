@@ -18,6 +18,7 @@ pytestmark = pytest.mark.measure
 
 LCORES = "0@0,1@0,2@1,3@1,4@1,5@1,6@1"  # main, generator, and five for the DUT
 QUEUES = 5
+ONE_OF_EACH: dict[str, Any] = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3]}
 
 
 def whole_trial(node: Node, pps: int = 20_000, window_s: float = 0.05, **dut: Any) -> dict[str, Any]:
@@ -33,31 +34,16 @@ def by_role(result: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str
 
 def test_all_workers_of_a_shared_ring_work(node: Node) -> None:
     """Each worker takes its part if a switch on their one CPU takes longer than the work of a packet."""
-    dut: dict[str, Any] = {
-        "organisation": "scale-up",
-        "lcores": [2, 3],
-        "dispatchers": [4],
-        "burst": 4,
-        "extra_cycles": 400_000,
-    }
-    workers, _ = by_role(whole_trial(node, pps=5_000, window_s=0.4, **dut))
+    dut: dict[str, Any] = {"organisation": "scale-up", "lcores": [2, 3], "dispatchers": [4]}
+    workers, _ = by_role(whole_trial(node, pps=5_000, window_s=0.4, burst=4, extra_cycles=400_000, **dut))
     assert all(worker["rx_packets"] > 0 for worker in workers)
     assert all(worker["service"]["count"] == worker["rx_packets"] for worker in workers)
 
 
 def test_full_rings_are_counted(node: Node) -> None:
     """Workers are far too slow: packets that the ring refuses count as `ring_full`, and none is lost uncounted."""
-    dut: dict[str, Any] = {
-        "organisation": "scale-up",
-        "lcores": [2],
-        "dispatchers": [3],
-        "ring_size": 8,
-        "extra_cycles": 3_000_000,
-    }
-    node.get("configure", **configuration(queues=2, rx_desc=4096, burst=4, **dut))
-    node.get("start", trial="t", warmup_ns=0, window_ns=400_000_000, rate={"pps": 20_000}, drain_max_ns=3 * 10**9)
-    assert node.line()["event"] == "done"
-    result = node.get("read")
+    slow: dict[str, Any] = {"burst": 4, "ring_size": 8, "extra_cycles": 3_000_000}
+    result = whole_trial(node, window_s=0.4, queues=2, **ONE_OF_EACH, **slow)
     (worker,), (dispatcher,) = by_role(result)
     assert dispatcher["ring_full"] > 0
     assert dispatcher["rx_packets"] == dispatcher["handed_packets"] + dispatcher["ring_full"]
@@ -71,18 +57,14 @@ def test_full_rings_are_counted(node: Node) -> None:
 @pytest.mark.thorough
 def test_a_drain_that_is_too_short_leaves_packets_behind(node: Node) -> None:
     """They are counted and freed, and the next trial does not find them."""
-    dut: dict[str, Any] = {"organisation": "scale-up", "lcores": [2], "dispatchers": [3], "extra_cycles": 20_000_000}
-    node.get("configure", **configuration(queues=1, rx_desc=4096, burst=1, **dut))
-    node.get("start", trial="t", warmup_ns=0, window_ns=200_000_000, rate={"pps": 2_000}, drain_max_ns=0)
-    assert node.line()["event"] == "done"
-    result = node.get("read")
+    slow: dict[str, Any] = {"rx_desc": 4096, "burst": 1, "extra_cycles": 20_000_000}
+    node.get("configure", **configuration(**ONE_OF_EACH, **slow))
+    result = node.trial(window_s=0.2, warmup_s=0, rate={"pps": 2_000}, drain_max_ns=0)
     left, (generator,) = result["dut"]["rings"][0]["left"], result["gen"]["lcores"]
     assert left > 0
     still_queued = generator["total"]["sent"] - generator["total"]["rx_packets"] - left
     assert still_queued >= 0
-    node.get("start", trial="t", warmup_ns=0, window_ns=50_000_000, rate={"pps": 0}, drain_max_ns=10**9)
-    assert node.line()["event"] == "done"
-    (worker,), (dispatcher,) = by_role(node.get("read"))
+    (worker,), (dispatcher,) = by_role(node.trial(window_s=0.05, warmup_s=0, rate={"pps": 0}, drain_max_ns=10**9))
     assert worker["rx_packets"] <= dispatcher["rx_packets"] <= still_queued
 
 
@@ -112,14 +94,8 @@ def test_locked_sweeps_begin_at_different_queues(build_dir: Path, tmp_path: Path
         hiccup = {"probability": 1, "delay": {"kind": "fixed", "ns": 1_000_000_000}}
         vdevs = ("net_crossover0,feed=infinite", "net_crossover1")
         with running_node(build_dir, tmp_path / "log", vdevs, lcores=LCORES) as node:
-            dut: dict[str, Any] = {
-                "organisation": "locked",
-                "lcores": workers,
-                "burst": 1,
-                "workload": "drop",
-                "hiccup": hiccup,
-            }
-            node.get("configure", **configuration(queues=queues, generator=False, **dut))
+            dut: dict[str, Any] = {"organisation": "locked", "lcores": workers, "workload": "drop", "hiccup": hiccup}
+            node.get("configure", **configuration(queues=queues, generator=False, burst=1, **dut))
             node.get("start", trial="t", warmup_ns=0, window_ns=10**9)
             time.sleep(0.4)
             taken = node.get("read")["ports"][DUT_RX]["rx_queue_packets"]
@@ -144,17 +120,9 @@ def test_lock_waits_are_part_of_the_tax(node: Node) -> None:
 @pytest.mark.thorough
 def test_a_ring_larger_than_the_ports_pools(node: Node) -> None:
     """The pools grow with the rings; otherwise the receiving port would run dry when one fills up."""
-    dut: dict[str, Any] = {
-        "organisation": "scale-up",
-        "lcores": [2],
-        "dispatchers": [3],
-        "ring_size": 1 << 14,
-        "extra_cycles": 2_000_000,
-    }
-    node.get("configure", **configuration(queues=1, rx_desc=512, burst=1, **dut))
-    node.get("start", trial="t", warmup_ns=0, window_ns=10**9, rate={"pps": 15_000}, drain_max_ns=0)
-    assert node.line()["event"] == "done"
-    result = node.get("read")
+    slow: dict[str, Any] = {"burst": 1, "ring_size": 1 << 14, "extra_cycles": 2_000_000}
+    node.get("configure", **configuration(**ONE_OF_EACH, **slow))
+    result = node.trial(window_s=1, warmup_s=0, rate={"pps": 15_000}, drain_max_ns=0)
     (_,), (dispatcher,) = by_role(result)
     assert dispatcher["handed_packets"] > 0
     assert dispatcher["ring_full"] == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check which configurations of a DUT a node refuses: the place of the key, one line, and the words that help."""
+"""Check which configurations of DUT, generator or feed a node refuses: the place of the key, and words that help."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +24,11 @@ def with_buffers(buffers: str, buffer_pool: int = 256, **dut: Any) -> dict[str, 
     return asked
 
 
+def generator(**gen: Any) -> dict[str, Any]:
+    asked = configuration()
+    return asked | {"gen": asked["gen"] | gen}
+
+
 # A configuration that is accepted.
 BASES: dict[str, Callable[..., dict[str, Any]]] = {
     "two queues": lambda **dut: configuration(**{"queues": 2, "lcores": [2, 3], **dut}),
@@ -35,6 +40,8 @@ BASES: dict[str, Callable[..., dict[str, Any]]] = {
     "ipsec": lambda **dut: configuration(**{"workload": "ipsec", **dut}),
     "transmitter": transmitter,
     "buffers": with_buffers,
+    "generator": generator,
+    "feed": lambda **feed: configuration(generator=False) | {"feed": feed},
 }
 # Changes of it that are refused, `where` of the refusal, and words of its text.
 REFUSED: dict[str, list[tuple[Any, ...]]] = {
@@ -187,6 +194,66 @@ REFUSED: dict[str, list[tuple[Any, ...]]] = {
         ({"buffers": "posted"}, "ports[1].buffer_pool", "leave it out with posted"),
         ({"buffers": "shared", "organisation": "corec"}, "dut.organisation", "posted buffers"),
         ({"buffers": "split", "notification": "interrupt"}, "dut.notification", "posted buffers"),
+    ],
+    "generator": [
+        ({"frames": []}, "gen.frames", "unknown key"),
+        ({"lcores": [0]}, "gen.lcores", "worker"),
+        ({"lcores": [77]}, "gen.lcores", "worker"),
+        ({"lcores": ["one"]}, "gen.lcores", "worker"),
+        ({"lcores": 1}, "gen.lcores", "array"),
+        ({"lcores": [1, 1]}, "gen.lcores", "twice"),
+        ({"tx_port": "net_crossover9_a"}, "gen.tx_port", "net_crossover9_a"),
+        ({"tx_port": None}, "gen.tx_port", "required"),
+        ({"rx_port": "nope"}, "gen.rx_port", "nope"),
+        ({"target_port": 3}, "gen.target_port", "string"),
+        ({"frame": []}, "gen.frame", "1..16"),
+        ({"frame": 64}, "gen.frame", "array"),
+        ({"frame": [{"bytes": 63}]}, "gen.frame[0].bytes", "64"),
+        ({"frame": [{"bytes": 64}, {"bytes": 9001}]}, "gen.frame[1].bytes", "9000"),
+        ({"frame": [{"weight": 1}]}, "gen.frame[0].bytes", "required"),
+        ({"frame": [{"bytes": 64, "weight": 0}]}, "gen.frame[0].weight", "1"),
+        ({"frame": [{"bytes": 64, "size": 1}]}, "gen.frame[0].size", "unknown key"),
+        ({"frame": [{"bytes": 1519}]}, "gen.frame", "MTU 1500"),
+        ({"flows": 0}, "gen.flows", "1"),
+        ({"flows": 65537}, "gen.flows", "65536"),
+        ({"routes": 0}, "gen.routes", "1"),
+        ({"shape": "fb"}, "gen.shape", "FB, PC, NC, SQ"),
+        ({"concentrated_share": 1.5}, "gen.concentrated_share", "1"),
+        ({"concentrated_queues": 0}, "gen.concentrated_queues", "1"),
+        ({"background_probability": -0.1}, "gen.background_probability", "0"),
+        ({"background_probability": 1.1}, "gen.background_probability", "1"),
+        ({"busy_poll_packets": 0}, "gen.busy_poll_packets", "1"),
+        ({"busy_poll_packets": 513}, "gen.busy_poll_packets", "512"),
+        ({"arrivals": "bursty"}, "gen.arrivals", "constant, poisson, trace, bursts, on-off"),
+        ({"arrivals": "bursts", "burst_packets": 0}, "gen.burst_packets", "1"),
+        ({"arrivals": "on-off", "on_ns": 0}, "gen.on_ns", "1"),
+        ({"burst": 0}, "gen.burst", "1"),
+        ({"burst": 257}, "gen.burst", "256"),
+        ({"late_max_ns": 3000001}, "gen.late_max_ns", "3000000"),
+        ({"departures": -1}, "gen.departures", "0"),
+        ({"sleep_ns": 10000001}, "gen.sleep_ns", "10000000"),
+        ({"seed": 1.5}, "gen.seed", "integer"),
+        ({"trace": 7}, "gen.trace", "string"),
+        ({"trace": "t.pcap", "flows": 5}, "gen.trace", "flows"),
+        ({"trace": "t.pcap", "frame": [{"bytes": 64}]}, "gen.trace", "frame"),
+        ({"trace": "t.pcap", "shape": "SQ"}, "gen.shape", "FB"),
+        ({"arrivals": "trace"}, "gen.arrivals", "needs a trace"),
+        ({"nic_stamps_ns": 99_999}, "gen.nic_stamps_ns", "at least 100000"),
+        ({"nic_stamps_ns": 10**6, "rx_port": None}, "gen.nic_stamps_ns", "needs rx_port"),
+    ],
+    "feed": [
+        ({}, "feed.port", "required"),
+        ({"port": "nope"}, "feed.port", "nope"),
+        ({"port": DUT_TX}, "feed.port", "feed=infinite"),
+        ({"port": DUT_RX, "shape": "pc"}, "feed.shape", "FB, PC, NC, SQ"),
+        ({"port": DUT_RX, "background_probability": 1.5}, "feed.background_probability", "1"),
+        ({"port": DUT_RX, "background_probability": -0.5}, "feed.background_probability", "0"),
+        ({"port": DUT_RX, "background_probability": "5 %"}, "feed.background_probability", "number"),
+        ({"port": DUT_RX, "concentrated_share": 1.5}, "feed.concentrated_share", "1"),
+        ({"port": DUT_RX, "concentrated_queues": 0}, "feed.concentrated_queues", "1"),
+        ({"port": DUT_RX, "shape_seed": -1}, "feed.shape_seed", "0"),
+        ({"port": DUT_RX, "flows": 7}, "feed.flows", "unknown key"),
+        ({"port": DUT_RX, "seed": -1}, "feed.seed", "0"),
     ],
 }
 

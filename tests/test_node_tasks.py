@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.padding import PKCS7
-from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration, skip_without
+from dut_node import DUT_LCORE, SECOND_DUT_LCORE, Node, configuration
 from galois import cauchy_row, combined, recovered
 from pcap_files import frame, packed
 from pcap_node import sent_frames
@@ -28,7 +28,7 @@ def sent_by_task(
     build_dir: Path, folder: Path, frames: Sequence[bytes], **dut: Any
 ) -> tuple[list[bytes], dict[str, Any]]:
     """Return the packets that leave, and the lcore's counters."""
-    sent, result = sent_frames(build_dir, folder, frames, skip_without, **dut)
+    sent, result = sent_frames(build_dir, folder, frames, **dut)
     (lcore,) = result["lcores"]
     assert len(sent) >= len(frames)
     return sent, lcore

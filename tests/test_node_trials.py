@@ -183,7 +183,8 @@ def telemetry(connection: socket.socket, command: str) -> Any:
 
 def test_telemetry_serves_live_counters(node: Node) -> None:
     node.get("configure", **configuration())
-    path = f"/var/run/dpdk/{prefix_of(node)}/dpdk_telemetry.v2"
+    arguments = Path(f"/proc/{node.process.pid}/cmdline").read_text().split("\0")
+    path = f"/var/run/dpdk/{arguments[arguments.index('--file-prefix') + 1]}/dpdk_telemetry.v2"
     if not Path(path).exists():
         pytest.skip(f"no telemetry socket at {path}: not root, or EAL without telemetry")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
@@ -200,8 +201,3 @@ def test_telemetry_serves_live_counters(node: Node) -> None:
         assert telemetry(connection, "/pollscope/lcore,77") is None
         node.get("stop")
         assert node.line()["event"] == "done"
-
-
-def prefix_of(node: Node) -> str:
-    arguments = Path(f"/proc/{node.process.pid}/cmdline").read_text().split("\0")
-    return arguments[arguments.index("--file-prefix") + 1]

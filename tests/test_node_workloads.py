@@ -10,17 +10,8 @@ from typing import Any
 
 import pytest
 from accounted import MODES, check_cycles
-from dut_node import (
-    DUT_LCORE,
-    DUT_TX,
-    GEN_RX,
-    LIMIT_S,
-    PAIRS,
-    SECOND_DUT_LCORE,
-    Node,
-    running_node,
-)
-from pcap_files import folded, frame, read_pcap
+from dut_node import DUT_LCORE, DUT_TX, GEN_RX, LIMIT_S, PAIRS, SECOND_DUT_LCORE, Node, running_node
+from pcap_files import folded, forwarded, frame, read_pcap
 from pcap_node import sent_frames
 
 LCORES = "0@0,1@0,2@1,3@1,4@1"
@@ -60,13 +51,6 @@ def gre_ipv6(inner: bytes, flow_label: int) -> bytes:
         + b"\x00\x00\x08\x00"
         + inner
     )
-
-
-def forwarded(packet: bytes) -> bytes:
-    """Return the packet one hop further: TTL and checksum."""
-    length = struct.unpack_from("!H", packet, 2)[0]
-    header = packet[:8] + bytes([packet[8] - 1]) + packet[9:10] + b"\x00\x00" + packet[12:20]
-    return header[:10] + struct.pack("!H", 0xFFFF - folded(header)) + header[12:] + packet[20:length]
 
 
 @pytest.mark.one_in(2)
@@ -112,9 +96,9 @@ def test_router_rewrites_what_it_forwards(build_dir: Path, tmp_path: Path) -> No
     expected = [one for one, (*_, comes_out) in zip(frames, ROUTED, strict=True) if comes_out]
     share_dropped = 1 - len(expected) / len(frames)
     assert lcore["workload_dropped"] == pytest.approx(share_dropped * lcore["rx_packets"], rel=0.01, abs=len(frames))
-    forwarded = sorted(set(sent), key=lambda one: one[30:34])
-    assert len(forwarded) == len(expected)
-    for out, into in zip(forwarded, sorted(expected, key=lambda one: one[30:34]), strict=True):
+    left = sorted(set(sent), key=lambda one: one[30:34])
+    assert len(left) == len(expected)
+    for out, into in zip(left, sorted(expected, key=lambda one: one[30:34]), strict=True):
         assert out[:6] == bytes([2, 0, 0, 0, 0, 1])
         assert out[6:12] not in (into[6:12], bytes(6))
         assert out[22] == into[22] - 1

@@ -206,12 +206,6 @@ static void start_eal(char *program)
 	tsc_hz = (double)rte_get_tsc_hz();
 }
 
-static void print_all(void)
-{
-	for (unsigned int k = 0; k < RTE_DIM(kinds); k++)
-		printf("%s %.2f\n", kinds[k].name, tenth_percentile(&kinds[k]));
-}
-
 int main(int argc, char **argv)
 {
 	const struct kind *kind = argc == 3 ? kind_of(argv[1]) : NULL;
@@ -226,7 +220,8 @@ int main(int argc, char **argv)
 	start_eal(argv[0]);
 	make_engine();
 	if (kind == NULL) {
-		print_all();
+		for (unsigned int k = 0; k < RTE_DIM(kinds); k++)
+			printf("%s %.2f\n", kinds[k].name, tenth_percentile(&kinds[k]));
 		return EXIT_SUCCESS;
 	}
 	for (unsigned long i = 0; i < trials; i++)

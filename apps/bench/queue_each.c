@@ -6,6 +6,7 @@
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
 
+#include "ports/reta.h"
 #include "rebalance.h"
 #include "wire_bench.h"
 
@@ -13,7 +14,6 @@
 #define LOOK_STEPS    256
 #define PERIODS_PER_S 100 /* ten times as often as by default, because windows are short */
 #define THRESHOLD     0.02
-#define GROUPS        (ENTRIES / RTE_ETH_RETA_GROUP_SIZE)
 #define COUNTS_APART  64 /* lines between the counts of two workers */
 
 static struct {
@@ -49,18 +49,6 @@ uint32_t bench_each_step(unsigned int worker)
 	return done;
 }
 
-static void write_reta(unsigned int port)
-{
-	struct rte_eth_rss_reta_entry64 groups[GROUPS];
-
-	for (unsigned int i = 0; i < ENTRIES; i++) {
-		groups[i / RTE_ETH_RETA_GROUP_SIZE].mask = UINT64_MAX;
-		groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = reta[port][i];
-	}
-	if (rte_eth_dev_rss_reta_update(bench_ports[port], groups, ENTRIES) != 0)
-		fprintf(stderr, "wire-bench: the RETA is refused\n");
-}
-
 /* Relaxed: each count has one writer, and an approximate value is enough. */
 static void rebalance_port(unsigned int port)
 {
@@ -74,8 +62,9 @@ static void rebalance_port(unsigned int port)
 		loads[i] = sum - seen[port][i];
 		seen[port][i] = sum;
 	}
-	if (rebalance(loads, reta[port], ENTRIES, BENCH_QUEUES, THRESHOLD) > 0)
-		write_reta(port);
+	if (rebalance(loads, reta[port], ENTRIES, BENCH_QUEUES, THRESHOLD) > 0 &&
+	    port_reta_write(bench_ports[port], reta[port], ENTRIES) != 0)
+		fprintf(stderr, "wire-bench: the RETA is refused\n");
 }
 
 static void rebalance_when_due(void)

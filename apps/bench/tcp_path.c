@@ -115,13 +115,6 @@ static bool connect_ports(unsigned int workers, bool shares)
 	return true;
 }
 
-static void print_counts(unsigned int workers)
-{
-	for (unsigned int i = 0; i <= workers; i++)
-		printf("%s received %" PRIu64 " dropped %" PRIu64 "\n", i == 0 ? "pump" : "worker",
-		       forwarders[i].received, forwarders[i].dropped);
-}
-
 static void run(unsigned int workers)
 {
 	unsigned int lcore, i = 0;
@@ -134,7 +127,9 @@ static void run(unsigned int workers)
 		;
 	atomic_store(&is_over, true);
 	rte_eal_mp_wait_lcore();
-	print_counts(workers);
+	for (i = 0; i <= workers; i++)
+		printf("%s received %" PRIu64 " dropped %" PRIu64 "\n", i == 0 ? "pump" : "worker",
+		       forwarders[i].received, forwarders[i].dropped);
 }
 
 int main(int argc, char **argv)

@@ -262,9 +262,8 @@ static bool do_loop(const struct loop *loop, uint64_t window_ms, unsigned int wo
 	rte_mempool_obj_iter(bench_pools[1], make_frame, NULL);
 	if (loop->one_pool)
 		bench_pools[1] = bench_pools[0];
-	if (loop->hashed ? bench_make_pair_of(loop->devargs, loop->rx_queues, loop->tx_queues, loop->buffers,
-	                                      loop->buffer_pool)
-	                 : bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues)) {
+	if (bench_make_pair(loop->devargs, loop->rx_queues, loop->tx_queues, loop->hashed, loop->buffers,
+	                    loop->buffer_pool)) {
 		done = fill_rings(loop, workers, longer_cycles);
 		if (done)
 			run_workers(loop->step, window_ms, workers);

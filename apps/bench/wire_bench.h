@@ -25,12 +25,12 @@
 /* One call of a worker's loop; returns the frames that it handled. */
 typedef uint32_t (*bench_step)(unsigned int worker);
 
-/* Make the pair with `devargs`; false with a line on stderr. RX queue i takes its mbufs from pool i. */
-bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues);
-
-/* The same with RSS hashes, and buffers where net_crossover_rx_buffers() puts them. */
-bool bench_make_pair_of(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, unsigned int buffers,
-                        uint16_t buffer_pool);
+/*
+ * Make the pair with `devargs`, with or without RSS hashes, and buffers where net_crossover_rx_buffers() puts them; false with a
+ * line on stderr. RX queue i takes its mbufs from pool i.
+ */
+bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, bool hashes,
+                     unsigned int buffers, uint16_t buffer_pool);
 void bench_remove_pair(void);
 extern uint16_t bench_ports[2];
 extern struct rte_mempool *bench_pools[BENCH_QUEUES];

@@ -40,8 +40,8 @@ static bool set_up_port(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, b
 	return ret == 0 && rte_eth_promiscuous_enable(port) == 0;
 }
 
-static bool make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, bool hashes,
-                      unsigned int buffers, uint16_t buffer_pool)
+bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, bool hashes,
+                     unsigned int buffers, uint16_t buffer_pool)
 {
 	bool made = rte_vdev_init(PAIR_NAME, devargs) == 0 &&
 	            rte_eth_dev_get_port_by_name(PAIR_NAME "_a", &bench_ports[0]) == 0 &&
@@ -56,17 +56,6 @@ static bool make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queue
 		fprintf(stderr, "wire-bench: no pair with '%s', %u RX and %u TX queues\n", devargs, rx_queues,
 		        tx_queues);
 	return made;
-}
-
-bool bench_make_pair(const char *devargs, uint16_t rx_queues, uint16_t tx_queues)
-{
-	return make_pair(devargs, rx_queues, tx_queues, false, NET_CROSSOVER_POSTED, 0);
-}
-
-bool bench_make_pair_of(const char *devargs, uint16_t rx_queues, uint16_t tx_queues, unsigned int buffers,
-                        uint16_t buffer_pool)
-{
-	return make_pair(devargs, rx_queues, tx_queues, true, buffers, buffer_pool);
 }
 
 void bench_remove_pair(void)
@@ -166,13 +155,6 @@ static struct rte_mbuf *make_routed_frame(uint32_t route)
 	return m;
 }
 
-static bool send_routed(unsigned int side, uint32_t route)
-{
-	struct rte_mbuf *m = make_routed_frame(route);
-
-	return m != NULL && rte_eth_tx_burst(bench_ports[side], 0, &m, 1) == 1;
-}
-
 bool bench_fill_flows(enum bench_flows flows, unsigned int frames)
 {
 	uint32_t routes[BENCH_RING], found = 0; /* keys and RETAs are the same on both sides */
@@ -183,8 +165,11 @@ bool bench_fill_flows(enum bench_flows flows, unsigned int frames)
 	if (found < frames)
 		return false;
 	for (unsigned int side = 0; side < 2; side++)
-		for (unsigned int i = 0; i < frames; i++)
-			if (!send_routed(side, routes[flows == BENCH_ONE ? 0 : i]))
+		for (unsigned int i = 0; i < frames; i++) {
+			struct rte_mbuf *m = make_routed_frame(routes[flows == BENCH_ONE ? 0 : i]);
+
+			if (m == NULL || rte_eth_tx_burst(bench_ports[side], 0, &m, 1) != 1)
 				return false;
+		}
 	return true;
 }

@@ -9,18 +9,13 @@
 #include "stop_signals.h"
 #include "workers.h"
 
-static json_t *do_quit(json_t *request, struct node_error *err)
-{
-	return conversation_bare(request, err) ? NULL : json_object();
-}
-
 static const struct conversation_command commands[] = {
-        {"configure", workers_configure, false, false},
-        {"start", workers_start, false, false},
-        {"read", workers_read, true, false},
-        {"stop", workers_stop, true, false},
-        {"quit", do_quit, true, true},
-        {NULL, NULL, false, false},
+        {.name = "configure", .handle = workers_configure},
+        {.name = "start", .handle = workers_start},
+        {"read", workers_read, .while_running = true},
+        {"stop", workers_stop, .bare = true, .while_running = true},
+        CONVERSATION_QUIT,
+        {0},
 };
 
 static const struct conversation_program corunner = {

@@ -34,13 +34,6 @@ const char *stress_ng_absent(void)
 	return PROGRAM " is not installed";
 }
 
-static void give_default_signals(void)
-{
-	struct sigaction usual = {.sa_handler = SIG_DFL};
-
-	sigaction(SIGPIPE, &usual, NULL);
-}
-
 /* Become stress-ng in the child: bound to its CPU, ended with its parent, silent on the parent's protocol. Does not return. */
 static void become(const struct stress_ng *stress, pid_t parent)
 {
@@ -55,7 +48,7 @@ static void become(const struct stress_ng *stress, pid_t parent)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
 	    sched_setaffinity(0, sizeof(set), &set) < 0)
 		_exit(126);
-	give_default_signals();
+	signal(SIGPIPE, SIG_DFL);
 	const int nothing = open("/dev/null", O_RDONLY);
 
 	if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)

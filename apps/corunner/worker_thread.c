@@ -123,18 +123,11 @@ static int open_schedstat(void)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static void note_switches(struct worker_thread *worker)
-{
-	struct rusage usage;
-
-	if (getrusage(RUSAGE_THREAD, &usage) == 0)
-		worker->involuntary_switches = usage.ru_nivcsw;
-}
-
 static void *run(void *argument)
 {
 	struct worker_thread *worker = argument;
 	const struct sched_param none = {0};
+	struct rusage usage;
 
 	worker->pinned =
 	        pin(worker->cpu) == 0 && (!worker->idle || sched_setscheduler(0, SCHED_IDLE, &none) == 0);
@@ -146,7 +139,8 @@ static void *run(void *argument)
 	frequency_open(&worker->frequency, worker->cpu);
 	worker->schedstat = open_schedstat();
 	work_on(worker);
-	note_switches(worker);
+	if (getrusage(RUSAGE_THREAD, &usage) == 0)
+		worker->involuntary_switches = usage.ru_nivcsw;
 	if (worker->schedstat >= 0)
 		close(worker->schedstat);
 	frequency_close(&worker->frequency);
@@ -214,23 +208,18 @@ static json_t *frequency_json(const struct worker_thread *worker, const struct m
 	return json_real((double)clock_tsc_hz() * window->count[MARK_CORE] / window->count[MARK_BASE]);
 }
 
-static json_t *waited_json(const struct worker_thread *worker, const struct marks_window *window)
-{
-	return worker->schedstat < 0 ? absent("the kernel does not count waiting (no schedstat)")
-	                             : json_real(window->count[MARK_WAITED]);
-}
-
 static json_t *window_json(const struct worker_thread *worker, const struct marks_window *window)
 {
 	const double per_unit = (double)worker->work.per_unit, longest = (double)window->longest_cycles;
+	json_t *waited = worker->schedstat < 0 ? absent("the kernel does not count waiting (no schedstat)")
+	                                       : json_real(window->count[MARK_WAITED]);
 
 	return json_pack("{s:f,s:f,s:I,s:o,s:o,s:s,s:o,s:I}", "done", window->count[MARK_DONE] / per_unit,
 	                 "longest_step_ns", longest / (double)clock_tsc_hz() * 1e9, "marks",
 	                 (json_int_t)window->marks, "pmu", pmu_json(worker, window), "frequency_hz",
 	                 frequency_json(worker, window), "frequency_source",
-	                 frequency_sources[worker->frequency.source], "waited_ns",
-	                 waited_json(worker, window), "involuntary_switches",
-	                 (json_int_t)worker->involuntary_switches);
+	                 frequency_sources[worker->frequency.source], "waited_ns", waited,
+	                 "involuntary_switches", (json_int_t)worker->involuntary_switches);
 }
 
 json_t *worker_thread_result(const struct worker_thread *worker, uint64_t start_tsc, uint64_t end_tsc,

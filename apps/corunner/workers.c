@@ -86,92 +86,50 @@ bool workers_busy(void)
 	return workers.phase == PHASE_OPEN || workers.phase == PHASE_WARMUP || workers.phase == PHASE_WINDOW;
 }
 
-/* The keys of each kind of work besides name, cpu and work. */
-static int check_keys(const json_t *object, const char *at, enum work_kind kind, struct node_error *err)
+/* An element of `workers` as requested. */
+struct asked {
+	const char *name, *stressor;
+	unsigned int cpu, scheduling;
+	struct work_request work;
+};
+
+#define OF(member) FIELD_OF(struct asked, member)
+#define WORKER_FIELDS                                                                                        \
+	{"name", FIELD_STRING, OF(name), .max = WORKER_NAME_MAX, .required = true},                          \
+	        {"cpu", FIELD_NUMBER, OF(cpu), .max = CPU_SETSIZE - 1, .required = true}, {.key = "work"}
+#define THREAD_FIELDS                                                                                        \
+	WORKER_FIELDS, {"scheduling", FIELD_CHOICE, OF(scheduling), .names = worker_schedulings},            \
+	{                                                                                                    \
+		"footprint_bytes", FIELD_NUMBER, OF(work.footprint_bytes), .min = 1, .max = FOOTPRINT_MOST   \
+	}
+
+static const struct field fields_of[WORK_KINDS][7] = {
+        [WORK_MATMUL] = {THREAD_FIELDS},
+        [WORK_POINTER_CHASE] = {THREAD_FIELDS, {"seed", FIELD_NUMBER, OF(work.seed), .max = INT64_MAX}},
+        [WORK_MEMORY_STREAM] = {THREAD_FIELDS,
+                                {"operation", FIELD_CHOICE, OF(work.operation), .names = stream_operations}},
+        [WORK_SPIN] = {THREAD_FIELDS},
+        [WORK_STRESS_NG] = {WORKER_FIELDS,
+                            {"stressor", FIELD_STRING, OF(stressor), .max = STRESSOR_NAME_MAX}},
+};
+
+static int check_cpu(unsigned int cpu, const char *at, struct node_error *err)
 {
-	static const char *const keys[WORK_KINDS][7] = {
-	        [WORK_MATMUL] = {"name", "cpu", "work", "scheduling", "footprint_bytes"},
-	        [WORK_POINTER_CHASE] = {"name", "cpu", "work", "scheduling", "footprint_bytes", "seed"},
-	        [WORK_MEMORY_STREAM] = {"name", "cpu", "work", "scheduling", "footprint_bytes", "operation"},
-	        [WORK_SPIN] = {"name", "cpu", "work", "scheduling", "footprint_bytes"},
-	        [WORK_STRESS_NG] = {"name", "cpu", "work", "stressor"},
-	};
-
-	return fields_only(object, at, keys[kind], err);
-}
-
-static int read_name(const json_t *object, const char *at, struct worker *worker, struct node_error *err)
-{
-	const char *name = NULL;
-
-	if (fields_require(object, at, "name", err) ||
-	    fields_string(object, at, "name", WORKER_NAME_MAX, &name, err))
-		return -1;
-	snprintf(worker->thread.name, sizeof(worker->thread.name), "%s", name);
-	return 0;
-}
-
-static int read_cpu(const json_t *object, const char *at, struct worker *worker, struct node_error *err)
-{
-	uint64_t cpu = 0;
 	cpu_set_t allowed;
 	char path[160];
 
-	if (fields_require(object, at, "cpu", err) ||
-	    fields_u64(object, at, "cpu", 0, CPU_SETSIZE - 1, &cpu, err))
-		return -1;
-	node_where(path, sizeof(path), at, "cpu");
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || !CPU_ISSET((int)cpu, &allowed))
-		return node_fail(err, path, "there is no CPU %u here, or it may not be used",
-		                 (unsigned int)cpu);
-	worker->thread.cpu = worker->stress.cpu = (unsigned int)cpu;
-	return 0;
-}
-
-static int read_kind(const json_t *object, const char *at, enum work_kind *kind, struct node_error *err)
-{
-	unsigned int choice = 0;
-
-	if (fields_require(object, at, "work", err) ||
-	    fields_choice(object, at, "work", work_names, &choice, err))
-		return -1;
-	*kind = (enum work_kind)choice;
-	return check_keys(object, at, *kind, err);
-}
-
-static int read_scheduling(const json_t *object, const char *at, struct worker *worker,
-                           struct node_error *err)
-{
-	unsigned int idle = 0;
-
-	if (fields_choice(object, at, "scheduling", worker_schedulings, &idle, err))
-		return -1;
-	worker->thread.idle = idle;
-	return 0;
-}
-
-static int read_work(const json_t *object, const char *at, struct work_request *work, struct node_error *err)
-{
-	uint64_t bytes = 0;
-	unsigned int operation = STREAM_COPY;
-
-	if (fields_u64(object, at, "footprint_bytes", 1, FOOTPRINT_MOST, &bytes, err) ||
-	    fields_u64(object, at, "seed", 0, INT64_MAX, &work->seed, err) ||
-	    fields_choice(object, at, "operation", stream_operations, &operation, err))
-		return -1;
-	work->footprint_bytes = bytes;
-	work->operation = (enum stream_operation)operation;
-	return 0;
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_ISSET(cpu, &allowed))
+		return 0;
+	return node_fail(err, node_where(path, sizeof(path), at, "cpu"),
+	                 "there is no CPU %u here, or it may not be used", cpu);
 }
 
 /* It becomes an option of stress-ng, so it must look like the name of a stressor. */
-static int read_stressor(const json_t *object, const char *at, struct worker *worker, struct node_error *err)
+static int set_stressor(struct worker *worker, const char *stressor, const char *at, struct node_error *err)
 {
-	const char *absent = stress_ng_absent(), *stressor = "cpu";
+	const char *absent = stress_ng_absent();
 	char path[160];
 
-	if (fields_string(object, at, "stressor", STRESSOR_NAME_MAX, &stressor, err))
-		return -1;
 	node_where(path, sizeof(path), at, "stressor");
 	if (stressor[strspn(stressor, "abcdefghijklmnopqrstuvwxyz0123456789-")] || *stressor == '-')
 		return node_fail(err, path,
@@ -197,23 +155,27 @@ static int check_alone(const struct worker *list, size_t i, const char *at, stru
 
 static int open_one(struct worker *list, size_t i, const json_t *object, struct node_error *err)
 {
-	struct work_request work = {.seed = 1};
+	struct asked asked = {.stressor = "cpu", .work = {.seed = 1, .operation = STREAM_COPY}};
 	struct worker *worker = &list[i];
+	unsigned int kind = 0;
 	char at[32];
 
 	snprintf(at, sizeof(at), "workers[%zu]", i);
 	if (!json_is_object(object))
 		return node_fail(err, at, "must be an object");
-	if (read_kind(object, at, &worker->kind, err) || read_name(object, at, worker, err) ||
-	    read_cpu(object, at, worker, err) || check_alone(list, i, at, err))
+	if (fields_require(object, at, "work", err) ||
+	    fields_choice(object, at, "work", work_names, &kind, err) ||
+	    fields_read(object, at, fields_of[kind], &asked, err) || check_cpu(asked.cpu, at, err))
+		return -1;
+	worker->kind = asked.work.kind = (enum work_kind)kind;
+	snprintf(worker->thread.name, sizeof(worker->thread.name), "%s", asked.name);
+	worker->thread.cpu = worker->stress.cpu = asked.cpu;
+	worker->thread.idle = asked.scheduling;
+	if (check_alone(list, i, at, err))
 		return -1;
 	if (worker->kind == WORK_STRESS_NG)
-		return read_stressor(object, at, worker, err);
-	work.kind = worker->kind;
-	return read_scheduling(object, at, worker, err) || read_work(object, at, &work, err) ||
-	                       worker_thread_open(&worker->thread, &work, at, err)
-	               ? -1
-	               : 0;
+		return set_stressor(worker, asked.stressor, at, err);
+	return worker_thread_open(&worker->thread, &asked.work, at, err);
 }
 
 static json_t *describe(const struct worker *worker)
@@ -225,23 +187,14 @@ static json_t *describe(const struct worker *worker)
 	                 worker->stress.stressor);
 }
 
-static json_t *describe_all(void)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < workers.n; i++)
-		json_array_append_new(list, describe(&workers.worker[i]));
-	return json_pack("{s:o}", "workers", list);
-}
-
 /* If the new workers are refused, the present ones stay. */
 json_t *workers_configure(json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "workers", NULL};
+	static const struct field fields[] = {FIELDS_OF_REQUEST, {.key = "workers", .required = true}, {0}};
 	const json_t *list = json_object_get(request, "workers");
 	const size_t n = json_array_size(list);
 
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "workers", err))
+	if (fields_read(request, "", fields, NULL, err))
 		return NULL;
 	if (!json_is_array(list) || n > WORKERS_MOST) {
 		node_fail(err, "workers", "must be a list of at most %d", WORKERS_MOST);
@@ -263,7 +216,11 @@ json_t *workers_configure(json_t *request, struct node_error *err)
 	workers.worker = fresh;
 	workers.n = n;
 	workers.phase = PHASE_IDLE;
-	return describe_all();
+	json_t *described = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(described, describe(&fresh[i]));
+	return json_pack("{s:o}", "workers", described);
 }
 
 static int start_one(size_t i, struct node_error *err)
@@ -287,30 +244,36 @@ static int arm(uint64_t ns)
 	return timerfd_settime(workers.timer, 0, &when, NULL);
 }
 
-static int read_start(const json_t *request, uint64_t *warmup_ns, uint64_t *window_ns, struct node_error *err)
-{
-	static const char *const keys[] = {"cmd", "id", "trial", "warmup_ns", "window_ns", NULL};
-	const char *trial = "";
+struct start {
+	const char *trial;
+	uint64_t warmup_ns, window_ns;
+};
 
-	if (fields_only(request, "", keys, err) ||
-	    fields_string(request, "", "trial", TRIAL_NAME_MAX, &trial, err) ||
-	    fields_u64(request, "", "warmup_ns", 1, TIME_MOST_NS, warmup_ns, err) ||
-	    fields_u64(request, "", "window_ns", 1, TIME_MOST_NS, window_ns, err))
+static int read_start(const json_t *request, struct start *start, struct node_error *err)
+{
+	static const struct field fields[] = {
+	        FIELDS_OF_REQUEST,
+	        {"trial", FIELD_STRING, FIELD_OF(struct start, trial), .max = TRIAL_NAME_MAX},
+	        {"warmup_ns", FIELD_NUMBER, FIELD_OF(struct start, warmup_ns), .min = 1, .max = TIME_MOST_NS},
+	        {"window_ns", FIELD_NUMBER, FIELD_OF(struct start, window_ns), .min = 1, .max = TIME_MOST_NS},
+	        {0}};
+
+	if (fields_read(request, "", fields, start, err))
 		return -1;
-	snprintf(workers.trial, sizeof(workers.trial), "%s", trial);
-	if (*warmup_ns && !*window_ns)
+	snprintf(workers.trial, sizeof(workers.trial), "%s", start->trial);
+	if (start->warmup_ns && !start->window_ns)
 		return node_fail(err, "window_ns", "is required beside warmup_ns");
 	return 0;
 }
 
 json_t *workers_start(json_t *request, struct node_error *err)
 {
-	uint64_t warmup_ns = 0, window_ns = 0;
+	struct start start = {.trial = ""};
 
-	if (read_start(request, &warmup_ns, &window_ns, err) < 0)
+	if (read_start(request, &start, err) < 0)
 		return NULL;
 	workers.start_tsc = workers.end_tsc = 0;
-	workers.window_ns = window_ns;
+	workers.window_ns = start.window_ns;
 	for (size_t i = 0; i < workers.n; i++) {
 		if (start_one(i, err) == 0)
 			continue;
@@ -321,7 +284,8 @@ json_t *workers_start(json_t *request, struct node_error *err)
 		if (workers.worker[i].kind != WORK_STRESS_NG)
 			worker_thread_wait_begun(&workers.worker[i].thread);
 	/* 1 ns, because a timer of 0 never fires */
-	workers.phase = window_ns && arm(warmup_ns ? warmup_ns : 1) == 0 ? PHASE_WARMUP : PHASE_OPEN;
+	workers.phase = start.window_ns && arm(start.warmup_ns ? start.warmup_ns : 1) == 0 ? PHASE_WARMUP
+	                                                                                   : PHASE_OPEN;
 	return json_object();
 }
 
@@ -336,8 +300,7 @@ static void end_trial(void)
 
 json_t *workers_stop(json_t *request, struct node_error *err)
 {
-	if (conversation_bare(request, err))
-		return NULL;
+	(void)request;
 	if (!workers_busy()) {
 		node_fail(err, "cmd", "no trial is running");
 		return NULL;
@@ -445,12 +408,16 @@ static json_t *results(uint64_t start_tsc, uint64_t end_tsc, struct node_error *
 
 json_t *workers_read(json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "start_tsc", "end_tsc", NULL};
-	uint64_t start_tsc = workers.start_tsc, end_tsc = workers.end_tsc;
+	struct window {
+		uint64_t start_tsc, end_tsc;
+	} window = {workers.start_tsc, workers.end_tsc};
+	static const struct field fields[] = {
+	        FIELDS_OF_REQUEST,
+	        {"start_tsc", FIELD_NUMBER, FIELD_OF(struct window, start_tsc), .min = 1, .max = INT64_MAX},
+	        {"end_tsc", FIELD_NUMBER, FIELD_OF(struct window, end_tsc), .min = 1, .max = INT64_MAX},
+	        {0}};
 
-	if (fields_only(request, "", keys, err) ||
-	    fields_u64(request, "", "start_tsc", 1, INT64_MAX, &start_tsc, err) ||
-	    fields_u64(request, "", "end_tsc", 1, INT64_MAX, &end_tsc, err))
+	if (fields_read(request, "", fields, &window, err))
 		return NULL;
 	if (workers_busy())
 		return live();
@@ -458,11 +425,11 @@ json_t *workers_read(json_t *request, struct node_error *err)
 		node_fail(err, "cmd", "there was no trial yet");
 		return NULL;
 	}
-	if (!start_tsc || !end_tsc || end_tsc <= start_tsc) {
+	if (!window.start_tsc || window.end_tsc <= window.start_tsc) {
 		node_fail(
 		        err, "start_tsc",
 		        "the trial had no window of its own, so start_tsc and a later end_tsc are required");
 		return NULL;
 	}
-	return results(start_tsc, end_tsc, err);
+	return results(window.start_tsc, window.end_tsc, err);
 }

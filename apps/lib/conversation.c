@@ -26,13 +26,6 @@ struct conversation {
 	bool quit;
 };
 
-int conversation_bare(const json_t *request, struct node_error *err)
-{
-	static const char *const keys[] = {"cmd", "id", NULL};
-
-	return fields_only(request, "", keys, err);
-}
-
 static uint64_t now_ms(void)
 {
 	struct timespec now;
@@ -62,21 +55,16 @@ static int say(struct conversation *c, json_t *message)
 /* {"cmd":"heartbeat_timeout","silent_s":N}: from now on the client sends something at least every N seconds, or it is considered gone. */
 static json_t *set_heartbeat_timeout(struct conversation *c, const json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "silent_s", NULL};
-	uint64_t silent_s = 0;
+	static const struct field fields[] = {FIELDS_OF_REQUEST,
+	                                      {"silent_s", FIELD_NUMBER, 0, sizeof(int), .min = 1,
+	                                       .max = HEARTBEAT_TIMEOUT_MAX_S, .required = true},
+	                                      {0}};
+	int silent_s = 0;
 
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "silent_s", err) ||
-	    fields_u64(request, "", "silent_s", 1, HEARTBEAT_TIMEOUT_MAX_S, &silent_s, err))
+	if (fields_read(request, "", fields, &silent_s, err))
 		return NULL;
-	c->heartbeat_timeout_ms = (int)silent_s * 1000;
+	c->heartbeat_timeout_ms = silent_s * 1000;
 	return json_object();
-}
-
-static bool wants_heartbeat(const json_t *request)
-{
-	const char *const name = json_string_value(json_object_get(request, "cmd"));
-
-	return name && strcmp(name, HEARTBEAT_TIMEOUT) == 0;
 }
 
 static const struct conversation_command *find_command(const struct conversation_program *program,
@@ -110,6 +98,17 @@ static void unlock(const struct conversation_program *program)
 		program->unlock();
 }
 
+static json_t *call(const struct conversation_command *command, json_t *request, struct node_error *err)
+{
+	static const struct field bare[] = {FIELDS_OF_REQUEST, {0}};
+
+	if (command->bare && fields_read(request, "", bare, NULL, err))
+		return NULL;
+	json_t *const reply = command->handle ? command->handle(request, err) : json_object();
+
+	return reply && command->key ? json_pack("{s:o}", command->key, reply) : reply;
+}
+
 static json_t *obey(struct conversation *c, json_t *request, struct node_error *err)
 {
 	const struct conversation_command *const command = find_command(c->program, request, err);
@@ -118,7 +117,7 @@ static json_t *obey(struct conversation *c, json_t *request, struct node_error *
 	if (!command)
 		return NULL;
 	lock(c->program);
-	reply = command->handle(request, err);
+	reply = call(command, request, err);
 	unlock(c->program);
 	c->quit = reply && command->quits;
 	return reply;
@@ -128,8 +127,9 @@ static json_t *handle(struct conversation *c, json_t *request)
 {
 	struct node_error err = {"internal error", ""};
 	json_t *id = json_object_get(request, "id");
-	json_t *reply =
-	        wants_heartbeat(request) ? set_heartbeat_timeout(c, request, &err) : obey(c, request, &err);
+	const char *const name = json_string_value(json_object_get(request, "cmd"));
+	json_t *reply = name && strcmp(name, HEARTBEAT_TIMEOUT) == 0 ? set_heartbeat_timeout(c, request, &err)
+	                                                             : obey(c, request, &err);
 
 	if (!reply)
 		reply = json_pack("{s:b,s:s+,s:s+}", "ok", 0, "error", err.text, "", "where", err.where, "");

@@ -14,11 +14,15 @@
 
 struct conversation_command {
 	const char *name;
-	/* Returns a reply without `id` and `ok` (new reference), or NULL with err. */
+	/* Returns a reply without `id` and `ok` (new reference), or NULL with err; itself NULL: the reply is empty. */
 	json_t *(*handle)(json_t *request, struct node_error *err);
+	const char *key;    /* under which the reply has what `handle` returns; NULL: that is the reply */
+	bool bare;          /* the request has no key besides `cmd` and `id` */
 	bool while_running; /* allowed while a trial is running */
 	bool quits;         /* the last reply, if it is good */
 };
+
+#define CONVERSATION_QUIT {"quit", NULL, .bare = true, .while_running = true, .quits = true}
 
 struct conversation_program {
 	const struct conversation_command *commands; /* ends with a command without a name */
@@ -37,8 +41,5 @@ struct conversation_program {
  */
 int conversation_run(int in, int out, const struct conversation_program *program,
                      const volatile sig_atomic_t *stop);
-
-/* Return 0 if a request has no key besides `cmd` and `id`, or -1 with err. */
-int conversation_bare(const json_t *request, struct node_error *err);
 
 #endif

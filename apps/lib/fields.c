@@ -4,33 +4,30 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PATH_MAX_BYTES 160
+#define PATH_MAX_BYTES   160
+#define CHOICE_MAX_BYTES 64
 
-static const char *path_of(char *path, const char *at, const char *key)
+static bool is_listed(const char *key, const struct field *fields)
 {
-	return node_where(path, PATH_MAX_BYTES, at, key);
-}
-
-static bool is_listed(const char *key, const char *const keys[])
-{
-	for (; *keys; keys++)
-		if (strcmp(key, *keys) == 0)
+	for (; fields->key; fields++)
+		if (strcmp(key, fields->key) == 0)
 			return true;
 	return false;
 }
 
-static void join_names(char *text, size_t size, const char *const names[])
+/* Append `name` to the list in `text`. Returns the new length. */
+static size_t join(char *text, size_t size, size_t used, const char *name)
 {
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (; *names && used < size; names++)
-		used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", *names);
+	if (used >= size)
+		return used;
+	return used + (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
 }
 
-int fields_only(const json_t *object, const char *at, const char *const keys[], struct node_error *err)
+static int check_keys(const json_t *object, const char *at, const struct field *fields,
+                      struct node_error *err)
 {
-	char path[PATH_MAX_BYTES], allowed[160];
+	char path[PATH_MAX_BYTES], allowed[160] = "";
+	size_t used = 0;
 	const char *key;
 	json_t *value;
 
@@ -38,10 +35,12 @@ int fields_only(const json_t *object, const char *at, const char *const keys[], 
 		return node_fail(err, at, "must be an object");
 	json_object_foreach((json_t *)(uintptr_t)object, key, value)
 	{
-		if (is_listed(key, keys))
+		if (is_listed(key, fields))
 			continue;
-		join_names(allowed, sizeof(allowed), keys);
-		return node_fail(err, path_of(path, at, key), "unknown key; allowed: %s", allowed);
+		for (; fields->key; fields++)
+			used = join(allowed, sizeof(allowed), used, fields->key);
+		return node_fail(err, node_where(path, sizeof(path), at, key), "unknown key; allowed: %s",
+		                 allowed);
 	}
 	return 0;
 }
@@ -51,46 +50,83 @@ int fields_require(const json_t *object, const char *at, const char *key, struct
 	char path[PATH_MAX_BYTES];
 
 	if (!json_object_get(object, key))
-		return node_fail(err, path_of(path, at, key), "is required");
+		return node_fail(err, node_where(path, sizeof(path), at, key), "is required");
 	return 0;
 }
 
-int fields_u64(const json_t *object, const char *at, const char *key, uint64_t min, uint64_t max,
-               uint64_t *value, struct node_error *err)
+/* The members of a struct are little-endian, so that the low bytes of a number fit one of any size. */
+static int read_number(const json_t *value, const char *path, const struct field *field, void *member,
+                       struct node_error *err)
 {
-	const json_t *field = json_object_get(object, key);
+	const json_int_t number = json_integer_value(value);
+
+	if (!json_is_integer(value))
+		return node_fail(err, path, "must be an integer");
+	if (number < 0 || (uint64_t)number < field->min || (uint64_t)number > field->max)
+		return node_fail(err, path,
+		                 "must be from %" PRIu64 " to %" PRIu64 ", not %" JSON_INTEGER_FORMAT,
+		                 field->min, field->max, number);
+	memcpy(member, &number, field->size);
+	return 0;
+}
+
+static int read_real(const json_t *value, const char *path, const struct field *field, void *member,
+                     struct node_error *err)
+{
+	const double number = json_number_value(value);
+
+	if (!json_is_number(value))
+		return node_fail(err, path, "must be a number");
+	if (!(number >= 0 && number <= field->most))
+		return node_fail(err, path, "must be from 0 to %g, not %g", field->most, number);
+	memcpy(member, &number, field->size);
+	return 0;
+}
+
+static int read_bool(const json_t *value, const char *path, bool *member, struct node_error *err)
+{
+	if (!json_is_boolean(value))
+		return node_fail(err, path, "must be true or false");
+	*member = json_is_true(value);
+	return 0;
+}
+
+static int read_field(const json_t *object, const char *at, const struct field *field, void *member,
+                      struct node_error *err)
+{
+	const json_t *const value = json_object_get(object, field->key);
 	char path[PATH_MAX_BYTES];
 
-	if (!field)
+	node_where(path, sizeof(path), at, field->key);
+	if (!value)
+		return field->required ? node_fail(err, path, "is required") : 0;
+	if (field->nullable && json_is_null(value))
 		return 0;
-	if (!json_is_integer(field))
-		return node_fail(err, path_of(path, at, key), "must be an integer");
-	const json_int_t number = json_integer_value(field);
-
-	if (number < 0 || (uint64_t)number < min || (uint64_t)number > max)
-		return node_fail(err, path_of(path, at, key),
-		                 "must be from %" PRIu64 " to %" PRIu64 ", not %" JSON_INTEGER_FORMAT, min,
-		                 max, number);
-	*value = (uint64_t)number;
+	switch (field->kind) {
+	case FIELD_NUMBER:
+		return read_number(value, path, field, member, err);
+	case FIELD_REAL:
+		return read_real(value, path, field, member, err);
+	case FIELD_CHOICE:
+		return fields_choice(object, at, field->key, field->names, member, err);
+	case FIELD_STRING:
+		return fields_string(object, at, field->key, field->max, member, err);
+	case FIELD_BOOL:
+		return read_bool(value, path, member, err);
+	case FIELD_OTHER:
+		break;
+	}
 	return 0;
 }
 
-int fields_real(const json_t *object, const char *at, const char *key, double min, double max, double *value,
+int fields_read(const json_t *object, const char *at, const struct field fields[], void *into,
                 struct node_error *err)
 {
-	const json_t *field = json_object_get(object, key);
-	char path[PATH_MAX_BYTES];
-
-	if (!field)
-		return 0;
-	if (!json_is_number(field))
-		return node_fail(err, path_of(path, at, key), "must be a number");
-	const double number = json_number_value(field);
-
-	if (!(number >= min && number <= max))
-		return node_fail(err, path_of(path, at, key), "must be from %g to %g, not %g", min, max,
-		                 number);
-	*value = number;
+	if (check_keys(object, at, fields, err))
+		return -1;
+	for (; fields->key; fields++)
+		if (read_field(object, at, fields, (char *)into + fields->offset, err))
+			return -1;
 	return 0;
 }
 
@@ -102,13 +138,13 @@ int fields_string(const json_t *object, const char *at, const char *key, size_t 
 
 	if (!field)
 		return 0;
+	node_where(path, sizeof(path), at, key);
 	if (!json_is_string(field))
-		return node_fail(err, path_of(path, at, key), "must be a string");
+		return node_fail(err, path, "must be a string");
 	const size_t length = json_string_length(field);
 
 	if (length == 0 || length > max_length || strlen(json_string_value(field)) != length)
-		return node_fail(err, path_of(path, at, key), "must have 1 to %zu bytes and no NUL",
-		                 max_length);
+		return node_fail(err, path, "must have 1 to %zu bytes and no NUL", max_length);
 	*value = json_string_value(field);
 	return 0;
 }
@@ -116,19 +152,20 @@ int fields_string(const json_t *object, const char *at, const char *key, size_t 
 int fields_choice(const json_t *object, const char *at, const char *key, const char *const names[],
                   unsigned int *value, struct node_error *err)
 {
-	char path[PATH_MAX_BYTES], allowed[160];
+	char path[PATH_MAX_BYTES], allowed[160] = "";
 	const char *name = NULL;
+	size_t used = 0;
 
-	if (fields_string(object, at, key, 64, &name, err) < 0)
+	if (fields_string(object, at, key, CHOICE_MAX_BYTES, &name, err) < 0)
 		return -1;
 	if (!name)
 		return 0;
 	for (unsigned int i = 0; names[i]; i++) {
-		if (strcmp(name, names[i]) != 0)
-			continue;
-		*value = i;
-		return 0;
+		if (strcmp(name, names[i]) == 0) {
+			*value = i;
+			return 0;
+		}
+		used = join(allowed, sizeof(allowed), used, names[i]);
 	}
-	join_names(allowed, sizeof(allowed), names);
-	return node_fail(err, path_of(path, at, key), "must be one of: %s", allowed);
+	return node_fail(err, node_where(path, sizeof(path), at, key), "must be one of: %s", allowed);
 }

@@ -12,15 +12,14 @@
 
 static int read_size(const json_t *object, const char *at, struct frame_size *size, struct node_error *err)
 {
-	static const char *const keys[] = {"bytes", "weight", NULL};
-	uint64_t bytes = 0, weight = 1;
+	static const struct field fields[] = {
+	        {"bytes", FIELD_NUMBER, FIELD_OF(struct frame_size, bytes), .min = PACKET_FRAME_BYTES_MIN,
+	         .max = PACKET_FRAME_BYTES_MAX, .required = true},
+	        {"weight", FIELD_NUMBER, FIELD_OF(struct frame_size, weight), .min = 1, .max = WEIGHT_MAX},
+	        {0}};
 
-	if (fields_only(object, at, keys, err) || fields_require(object, at, "bytes", err) ||
-	    fields_u64(object, at, "bytes", PACKET_FRAME_BYTES_MIN, PACKET_FRAME_BYTES_MAX, &bytes, err) ||
-	    fields_u64(object, at, "weight", 1, WEIGHT_MAX, &weight, err))
-		return -1;
-	*size = (struct frame_size){.bytes = (uint32_t)bytes, .weight = (uint32_t)weight};
-	return 0;
+	size->weight = 1;
+	return fields_read(object, at, fields, size, err);
 }
 
 int frame_sizes_read(const json_t *list, const char *at, struct frame_sizes *sizes, struct node_error *err)

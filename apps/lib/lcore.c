@@ -46,15 +46,16 @@ int lcore_cpu(unsigned int lcore)
 	return -1;
 }
 
-static bool is_listed(unsigned int lcore, const unsigned int lcores[], int n)
+bool lcore_is_listed(unsigned int lcore, const unsigned int lcores[], unsigned int n)
 {
-	for (int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++)
 		if (lcores[i] == lcore)
 			return true;
 	return false;
 }
 
-int lcore_worker(const json_t *value, unsigned int *lcore)
+/* Read the number of a worker lcore of this process. Returns 0, or -1 if it is none. */
+static int read_worker(const json_t *value, unsigned int *lcore)
 {
 	const json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
 
@@ -65,7 +66,7 @@ int lcore_worker(const json_t *value, unsigned int *lcore)
 	return 0;
 }
 
-int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct node_error *err)
+int lcore_list(const json_t *list, const char *where, unsigned int lcores[], struct node_error *err)
 {
 	json_t *item;
 	size_t i;
@@ -77,9 +78,9 @@ int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct no
 	{
 		unsigned int lcore;
 
-		if (lcore_worker(item, &lcore))
+		if (read_worker(item, &lcore))
 			return node_fail(err, where, "item %zu is not a worker lcore of this process", i);
-		if (is_listed(lcore, lcores, n))
+		if (lcore_is_listed(lcore, lcores, (unsigned int)n))
 			return node_fail(err, where, "lcore %u is listed twice", lcore);
 		lcores[n++] = lcore;
 	}

@@ -24,13 +24,12 @@ bool lcore_is_out(unsigned int lcore);
 /* Return the CPU that the lcore is bound to (the first of several): as in `--lcores`, not the lcore's number. */
 int lcore_cpu(unsigned int lcore);
 
-/* Read the number of a worker lcore of this process. Returns 0, or -1 if it is none. */
-int lcore_worker(const json_t *value, unsigned int *lcore);
+bool lcore_is_listed(unsigned int lcore, const unsigned int lcores[], unsigned int n);
 
 /*
  * Read the array `list` of a request at `where`: worker lcores of this process, each once. Returns how many were written to
  * lcores[] (RTE_MAX_LCORE at most), or -1 with err.
  */
-int lcore_list(json_t *list, const char *where, unsigned int lcores[], struct node_error *err);
+int lcore_list(const json_t *list, const char *where, unsigned int lcores[], struct node_error *err);
 
 #endif

@@ -32,11 +32,13 @@ struct configuration {
 /* Parse each part alone, against lcores and devices of this process, which do not change. */
 static int parse(json_t *request, struct configuration *c, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "ports", "dut", "gen", "feed", NULL};
+	static const struct field fields[] = {FIELDS_OF_REQUEST, {.key = "ports", .required = true},
+	                                      {.key = "dut"},    {.key = "gen"},
+	                                      {.key = "feed"},   {0}};
 	json_t *dut = json_object_get(request, "dut"), *gen = json_object_get(request, "gen"),
 	       *feed = json_object_get(request, "feed");
 
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "ports", err))
+	if (fields_read(request, "", fields, NULL, err))
 		return -1;
 	c->has_dut = dut != NULL;
 	c->has_gen = gen != NULL;

@@ -14,26 +14,17 @@
 #include "ports/ports.h"
 #include "runner.h"
 #include "loop/selftest.h"
-#include "state_lock.h"
-
-static json_t *wrap(const char *key, json_t *value)
-{
-	return value ? json_pack("{s:o}", key, value) : NULL;
-}
+#include "telemetry.h"
 
 static json_t *do_calibrate(json_t *request, struct node_error *err)
 {
-	return wrap("costs", calibrate(dut_rx_poller(), gen_spinning_lcore(), request, err));
+	return calibrate(dut_rx_poller(), gen_spinning_lcore(), request, err);
 }
 
 static json_t *do_selftest(json_t *request, struct node_error *err)
 {
-	return conversation_bare(request, err) ? NULL : wrap("rows", selftest(err));
-}
-
-static json_t *do_noise(json_t *request, struct node_error *err)
-{
-	return wrap("noise", noise(request, err));
+	RTE_SET_USED(request);
+	return selftest(err);
 }
 
 static json_t *do_queue_polls(json_t *request, struct node_error *err)
@@ -41,14 +32,11 @@ static json_t *do_queue_polls(json_t *request, struct node_error *err)
 	return gen_set_queue_polls(request, err) ? NULL : json_object();
 }
 
-static json_t *do_host_state(json_t *request, struct node_error *err)
-{
-	return wrap("host_state", host_state(request, err));
-}
-
 static json_t *do_links(json_t *request, struct node_error *err)
 {
-	return conversation_bare(request, err) ? NULL : wrap("links", ports_links());
+	RTE_SET_USED(request);
+	RTE_SET_USED(err);
+	return ports_links();
 }
 
 static json_t *do_start(json_t *request, struct node_error *err)
@@ -58,33 +46,30 @@ static json_t *do_start(json_t *request, struct node_error *err)
 
 static json_t *do_read(json_t *request, struct node_error *err)
 {
-	return conversation_bare(request, err) ? NULL : runner_read(err);
+	RTE_SET_USED(request);
+	return runner_read(err);
 }
 
 static json_t *do_stop(json_t *request, struct node_error *err)
 {
-	return conversation_bare(request, err) || runner_stop(err) < 0 ? NULL : json_object();
-}
-
-static json_t *do_quit(json_t *request, struct node_error *err)
-{
-	return conversation_bare(request, err) ? NULL : json_object();
+	RTE_SET_USED(request);
+	return runner_stop(err) < 0 ? NULL : json_object();
 }
 
 static struct conversation_command commands[] = {
-        {"configure", configure, false, false},
-        {"calibrate", do_calibrate, false, false},
-        {"selftest", do_selftest, false, false},
-        {"noise", do_noise, false, false},
-        {"host_state", do_host_state, false, false},
-        {"start", do_start, false, false},
-        {"read", do_read, true, false},
-        {"stop", do_stop, true, false},
-        {"quit", do_quit, true, true},
-        {"links", do_links, false, false},
-        {"queue_polls", do_queue_polls, true, false},
-        {NULL, NULL, false, false}, /* place of `own` */
-        {NULL, NULL, false, false},
+        {.name = "configure", .handle = configure},
+        {"calibrate", do_calibrate, .key = "costs"},
+        {"selftest", do_selftest, .bare = true, .key = "rows"},
+        {"noise", noise, .key = "noise"},
+        {"host_state", host_state, .key = "host_state"},
+        {.name = "start", .handle = do_start},
+        {"read", do_read, .bare = true, .while_running = true},
+        {"stop", do_stop, .bare = true, .while_running = true},
+        CONVERSATION_QUIT,
+        {"links", do_links, .bare = true, .key = "links"},
+        {"queue_polls", do_queue_polls, .while_running = true},
+        {0}, /* place of `own` */
+        {0},
 };
 
 static const struct conversation_program node = {

@@ -62,11 +62,11 @@ void host_state_close(void)
 
 static int parse(json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "lcores", NULL};
+	static const struct field fields[] = {FIELDS_OF_REQUEST, {.key = "lcores", .required = true}, {0}};
 	unsigned int lcores[RTE_MAX_LCORE];
 
 	host_state_work.n = 0;
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err))
+	if (fields_read(request, "", fields, NULL, err))
 		return -1;
 	const int n = lcore_list(json_object_get(request, "lcores"), "lcores", lcores, err);
 
@@ -151,14 +151,11 @@ static int run_cores(struct node_error *err)
 	return status;
 }
 
-static bool is_pair(unsigned int index)
+/* Return whether a line between this place and the next has two CPUs, which no other line has taken. */
+static bool has_cpus(unsigned int index, const bool *taken)
 {
-	return index + 1 < host_state_work.n && PLACES[index].cpu != PLACES[index + 1].cpu;
-}
-
-static bool is_free(unsigned int index, const bool *taken)
-{
-	return !taken[PLACES[index].cpu] && !taken[PLACES[index + 1].cpu];
+	return index + 1 < host_state_work.n && PLACES[index].cpu != PLACES[index + 1].cpu &&
+	       !taken[PLACES[index].cpu] && !taken[PLACES[index + 1].cpu];
 }
 
 /*
@@ -175,7 +172,7 @@ static int run_some_lines(struct node_error *err)
 	for (unsigned int i = 0; i < host_state_work.n && status == 0; i++) {
 		struct place *place = &PLACES[i];
 
-		if (!is_pair(i) || place->line_done || !is_free(i, taken))
+		if (place->line_done || !has_cpus(i, taken))
 			continue;
 		taken[place->cpu] = taken[place[1].cpu] = place->line_done = true;
 		place->begin_tsc = begin;

@@ -51,14 +51,17 @@ static int run_spin(void *arg)
 
 static int parse(json_t *request, uint64_t *duration_ns, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "lcores", "duration_ns", NULL};
+	static const struct field fields[] = {
+	        FIELDS_OF_REQUEST,
+	        {.key = "lcores", .required = true},
+	        {"duration_ns", FIELD_NUMBER, 0, sizeof(uint64_t), .min = 1000, .max = DURATION_MAX_NS},
+	        {0}};
 	unsigned int lcores[RTE_MAX_LCORE], lcore;
 
 	RTE_LCORE_FOREACH (lcore)
 		spins[lcore] = (struct spin){0};
 	*duration_ns = 1000000000;
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "lcores", err) ||
-	    fields_u64(request, "", "duration_ns", 1000, DURATION_MAX_NS, duration_ns, err))
+	if (fields_read(request, "", fields, duration_ns, err))
 		return -1;
 	const int n = lcore_list(json_object_get(request, "lcores"), "lcores", lcores, err);
 

@@ -68,24 +68,25 @@ int runner_wake_fd(void)
 
 static int parse_rate(json_t *rate, struct trial_rate *parsed, struct node_error *err)
 {
-	static const char *const keys[] = {"pps", "line_share", "trace_share", "saturate", NULL};
-	json_t *saturate;
+	static const struct field fields[] = {
+	        {"pps", FIELD_REAL, FIELD_OF(struct trial_rate, value), .most = RATE_PPS_MAX},
+	        {"line_share", FIELD_REAL, FIELD_OF(struct trial_rate, value), .most = 1},
+	        {"trace_share", FIELD_REAL, FIELD_OF(struct trial_rate, value), .most = RATE_PPS_MAX},
+	        {.key = "saturate"},
+	        {0}};
+	const json_t *saturate = json_object_get(rate, "saturate");
 
-	if (fields_only(rate, "rate", keys, err))
+	if (fields_read(rate, "rate", fields, parsed, err))
 		return -1;
 	if (json_object_size(rate) != 1)
 		return node_fail(err, "rate", "needs exactly one of pps, line_share, trace_share, saturate");
-	saturate = json_object_get(rate, "saturate");
-	if (saturate) {
-		parsed->kind = TRIAL_RATE_SATURATE;
-		return json_is_true(saturate) ? 0 : node_fail(err, "rate.saturate", "must be true");
-	}
-	parsed->kind = json_object_get(rate, "pps")          ? TRIAL_RATE_PPS
+	if (saturate && !json_is_true(saturate))
+		return node_fail(err, "rate.saturate", "must be true");
+	parsed->kind = saturate                              ? TRIAL_RATE_SATURATE
+	               : json_object_get(rate, "pps")        ? TRIAL_RATE_PPS
 	               : json_object_get(rate, "line_share") ? TRIAL_RATE_LINE_SHARE
 	                                                     : TRIAL_RATE_TRACE_SHARE;
-	return fields_real(rate, "rate", "pps", 0, RATE_PPS_MAX, &parsed->value, err) ||
-	       fields_real(rate, "rate", "line_share", 0, 1, &parsed->value, err) ||
-	       fields_real(rate, "rate", "trace_share", 0, RATE_PPS_MAX, &parsed->value, err);
+	return 0;
 }
 
 struct start_request {
@@ -97,34 +98,29 @@ struct start_request {
 	bool hold;
 };
 
+#define OF(member) FIELD_OF(struct start_request, member)
+
 static int parse_start(json_t *request, struct start_request *start, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd",          "id",   "trial", "warmup_ns", "window_ns",
-	                                   "drain_max_ns", "rate", "hold",  NULL};
+	static const struct field fields[] = {
+	        FIELDS_OF_REQUEST,
+	        {"trial", FIELD_STRING, OF(name), .max = TRIAL_NAME_MAX, .required = true},
+	        {"warmup_ns", FIELD_NUMBER, OF(warmup_ns), .max = NS_MAX},
+	        {"window_ns", FIELD_NUMBER, OF(window_ns), .min = WINDOW_MIN_NS, .max = NS_MAX,
+	         .required = true},
+	        {"drain_max_ns", FIELD_NUMBER, OF(drain_max_ns), .max = NS_MAX},
+	        {.key = "rate"},
+	        {"hold", FIELD_BOOL, OF(hold)},
+	        {0},
+	};
 	json_t *rate = json_object_get(request, "rate");
-	json_t *hold = json_object_get(request, "hold");
 
 	*start = (struct start_request){.warmup_ns = 100000000, .drain_max_ns = 100000000};
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "trial", err) ||
-	    fields_require(request, "", "window_ns", err) ||
-	    fields_string(request, "", "trial", TRIAL_NAME_MAX, &start->name, err) ||
-	    fields_u64(request, "", "warmup_ns", 0, NS_MAX, &start->warmup_ns, err) ||
-	    fields_u64(request, "", "window_ns", WINDOW_MIN_NS, NS_MAX, &start->window_ns, err) ||
-	    fields_u64(request, "", "drain_max_ns", 0, NS_MAX, &start->drain_max_ns, err))
+	if (fields_read(request, "", fields, start, err))
 		return -1;
 	if (gen_lcore() != LCORE_ID_ANY && fields_require(request, "", "rate", err))
 		return -1;
-	if (hold && !json_is_boolean(hold))
-		return node_fail(err, "hold", "must be true or false");
-	start->hold = json_is_true(hold);
 	return rate ? parse_rate(rate, &start->rate, err) : 0;
-}
-
-static void set_load(struct trial *trial, const struct start_request *start)
-{
-	snprintf(trial->name, sizeof(trial->name), "%s", start->name);
-	trial->rate = start->rate;
-	trial->tsc_hz = clock_tsc_hz();
 }
 
 static void set_times(struct trial *trial, const struct start_request *start)
@@ -200,7 +196,9 @@ int runner_start(json_t *request, struct node_error *err)
 	runner.hold = start.hold;
 	if (read(runner.trial.wake_fd, &left_over, sizeof(left_over)) < 0 && errno != EAGAIN)
 		return node_fail(err, "", "eventfd: %s", strerror(errno));
-	set_load(&runner.trial, &start);
+	snprintf(runner.trial.name, sizeof(runner.trial.name), "%s", start.name);
+	runner.trial.rate = start.rate;
+	runner.trial.tsc_hz = clock_tsc_hz();
 	dut_start(&runner.trial);
 	ports_mark();
 	set_times(&runner.trial, &start);
@@ -253,12 +251,6 @@ bool runner_busy(void)
 	return runner.launched;
 }
 
-/* Return whether the lcore did not close its window or, after that, did not return. */
-static bool hangs(unsigned int lcore)
-{
-	return runner.state == RUNNER_RUNNING ? !atomic_load(&runner.closed[lcore]) : lcore_is_out(lcore);
-}
-
 /* Tell the lcores to return, in case they ever look. */
 static json_t *fail(void)
 {
@@ -269,7 +261,9 @@ static json_t *fail(void)
 	for (unsigned int i = 0; i < runner.lcores_n; i++) {
 		const unsigned int lcore = runner.lcores[i];
 
-		if (!hangs(lcore))
+		/* it closed its window or, after that, returned */
+		if (runner.state == RUNNER_RUNNING ? atomic_load(&runner.closed[lcore])
+		                                   : !lcore_is_out(lcore))
 			continue;
 		json_array_append_new(hung, json_integer(lcore));
 		if (length < sizeof(names))

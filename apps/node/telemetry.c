@@ -11,13 +11,24 @@
 
 #include "dut/dut.h"
 #include "runner.h"
-#include "state_lock.h"
 
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
 #define add_dict_unsigned rte_tel_data_add_dict_uint
 #else
 #define add_dict_unsigned rte_tel_data_add_dict_u64 /* its name before DPDK 23.03 */
 #endif
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void state_lock(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void state_unlock(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
 
 static int list_lcores(const char *command, const char *parameters, struct rte_tel_data *data)
 {
@@ -43,20 +54,13 @@ static void add_value(struct rte_tel_data *data, const char *key, json_t *value)
 		rte_tel_data_add_dict_string(data, key, json_string_value(value));
 }
 
-static void add_poller(const struct poller *poller, struct rte_tel_data *data)
-{
-	json_t *live = dut_live(poller), *value;
-	const char *key;
-
-	json_object_foreach(live, key, value) add_value(data, key, value);
-	json_decref(live);
-}
-
 static int show_lcore(const char *command, const char *parameters, struct rte_tel_data *data)
 {
 	struct poller **pollers;
-	char *end;
 	int status = -ENOENT;
+	json_t *value;
+	const char *key;
+	char *end;
 
 	RTE_SET_USED(command);
 	if (!parameters)
@@ -72,7 +76,10 @@ static int show_lcore(const char *command, const char *parameters, struct rte_te
 	for (unsigned int i = 0; i < n; i++) {
 		if (pollers[i]->lcore != lcore)
 			continue;
-		add_poller(pollers[i], data);
+		json_t *live = dut_live(pollers[i]);
+
+		json_object_foreach(live, key, value) add_value(data, key, value);
+		json_decref(live);
 		status = 0;
 	}
 	state_unlock();

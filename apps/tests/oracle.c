@@ -52,6 +52,7 @@ struct script {
 	uint64_t packets;        /* of all polls */
 	uint32_t chunks;         /* runs of the script per pass: no timed interval is longer than one */
 	uint32_t passes;         /* of each kind */
+	uint32_t queues;         /* that the script polls */
 	uint64_t *cycles[KINDS]; /* of each pass, without time set aside and without interruptions */
 	double *step_cycles;     /* of the chain, timed after each pass with all polls */
 	uint64_t work_cycles;    /* per packet */
@@ -331,12 +332,9 @@ static void add_poll(enum kind kind, struct entry entry)
 static int read_script(const json_t *request, const struct poller *p, struct node_error *err)
 {
 	const json_t *bursts = json_object_get(request, "burst"), *each;
-	uint64_t queues = p->queues;
-	size_t i;
-
-	if (fields_u64(request, "", "queues", 1, p->queues, &queues, err))
-		return -1;
+	const uint32_t queues = script.queues;
 	const bool bystanders = 2 * queues <= p->queues;
+	size_t i;
 
 	if (!json_is_array(bursts) || json_array_size(bursts) < 1 || json_array_size(bursts) > POLLS_MAX)
 		return node_fail(err, "burst", "must be an array of 1 to %u numbers", POLLS_MAX);
@@ -363,14 +361,18 @@ static int read_script(const json_t *request, const struct poller *p, struct nod
 
 static int prepare(json_t *request, const struct poller *p, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "burst", "queues", "passes", "work_cycles", NULL};
-	uint64_t passes = 1;
+	const struct field fields[] = {
+	        FIELDS_OF_REQUEST,
+	        {.key = "burst"},
+	        {"queues", FIELD_NUMBER, FIELD_OF(struct script, queues), .min = 1, .max = p->queues},
+	        {"passes", FIELD_NUMBER, FIELD_OF(struct script, passes), .min = 1, .max = PASSES_MAX},
+	        {"work_cycles", FIELD_NUMBER, FIELD_OF(struct script, work_cycles), .max = WORK_MAX},
+	        {0}};
 
-	if (fields_only(request, "", keys, err) ||
-	    fields_u64(request, "", "passes", 1, PASSES_MAX, &passes, err) ||
-	    fields_u64(request, "", "work_cycles", 0, WORK_MAX, &script.work_cycles, err))
+	script.passes = 1;
+	script.queues = p->queues;
+	if (fields_read(request, "", fields, &script, err))
 		return -1;
-	script.passes = (uint32_t)passes;
 	if (read_script(request, p, err) || make_flows(p->rx_port, err))
 		return -1;
 	script.chunks = PASS_POLLS / script.lengths[KIND_ALL] + 1;

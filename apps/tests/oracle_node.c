@@ -5,7 +5,7 @@
 
 int main(int argc, char *argv[])
 {
-	static const struct conversation_command own = {"oracle", oracle, false, false};
+	static const struct conversation_command own = {.name = "oracle", .handle = oracle};
 
 	return node_main(argc, argv, &own);
 }

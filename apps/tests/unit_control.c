@@ -1,122 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Check the parts of the node's conversation: lines, strict fields, errors, medians, the list of the longest, counters. */
+/* Check the parts of the node's conversation: errors, medians, the list of the longest, counters. */
 #include "unit.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "fields.h"
-#include "jsonline.h"
 #include "longest.h"
 #include "median.h"
+#include "node_error.h"
 #include "pmu.h"
-
-struct pipe_reader {
-	int write_end;
-	struct jsonline_reader reader;
-};
-
-static struct pipe_reader open_pipe(void)
-{
-	int ends[2];
-	struct pipe_reader p;
-
-	if (pipe(ends) < 0 || jsonline_open(&p.reader, ends[0]) < 0)
-		abort();
-	p.write_end = ends[1];
-	return p;
-}
-
-static void feed(struct pipe_reader *p, const char *text, size_t length)
-{
-	while (length) {
-		const size_t part = length < 4096 ? length : 4096;
-
-		UNIT_EQUAL(write(p->write_end, text, part), part);
-		UNIT_EQUAL(jsonline_fill(&p->reader), 0);
-		text += part;
-		length -= part;
-	}
-}
-
-static void close_pipe(struct pipe_reader *p)
-{
-	close(p->reader.fd);
-	jsonline_close(&p->reader);
-}
-
-static void lines_come_whole(void)
-{
-	struct pipe_reader p = open_pipe();
-	size_t length;
-	char *line;
-
-	feed(&p, "{\"a\"", 4);
-	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_NONE);
-	feed(&p, ":1}\n\n{}\n{", 9);
-	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_LINE);
-	UNIT_CHECK(strcmp(line, "{\"a\":1}") == 0 && length == 7);
-	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_LINE);
-	UNIT_EQUAL(length, 0);
-	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_LINE);
-	UNIT_CHECK(strcmp(line, "{}") == 0);
-	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_NONE);
-	close(p.write_end);
-	UNIT_EQUAL(jsonline_fill(&p.reader), 0);
-	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_END);
-	close_pipe(&p);
-}
-
-static void too_long_line_is_reported_once_and_skipped(void)
-{
-	struct pipe_reader p = open_pipe();
-	char chunk[4096];
-	unsigned int reported = 0;
-	size_t length;
-	char *line;
-
-	memset(chunk, 'x', sizeof(chunk));
-	for (size_t sent = 0; sent < 3 * (size_t)JSONLINE_MAX_BYTES; sent += sizeof(chunk)) {
-		feed(&p, chunk, sizeof(chunk));
-		reported += jsonline_next(&p.reader, &line, &length) == JSONLINE_TOO_LONG;
-	}
-	UNIT_EQUAL(reported, 1);
-	feed(&p, "rest\nnext\n", 10);
-	UNIT_EQUAL(jsonline_next(&p.reader, &line, &length), JSONLINE_LINE);
-	UNIT_CHECK(strcmp(line, "next") == 0);
-	close(p.write_end);
-	close_pipe(&p);
-}
-
-static void fields_are_strict(void)
-{
-	static const char *const keys[] = {"n", "x", "s", "c", NULL}, *const choices[] = {"one", "two", NULL};
-	json_t *o = json_pack("{s:i,s:f,s:s,s:s}", "n", 7, "x", 2.5, "s", "text", "c", "two");
-	struct node_error err;
-	const char *text = NULL;
-	unsigned int choice = 0;
-	uint64_t n = 0;
-	double x = 0;
-
-	UNIT_EQUAL(fields_only(o, "", keys, &err), 0);
-	UNIT_CHECK(fields_u64(o, "", "n", 0, 7, &n, &err) == 0 && n == 7);
-	UNIT_CHECK(fields_real(o, "", "x", 0, 3, &x, &err) == 0 && x == 2.5);
-	UNIT_CHECK(fields_string(o, "", "s", 4, &text, &err) == 0 && strcmp(text, "text") == 0);
-	UNIT_CHECK(fields_choice(o, "", "c", choices, &choice, &err) == 0 && choice == 1);
-	UNIT_CHECK(fields_u64(o, "", "absent", 0, 7, &n, &err) == 0 && n == 7);
-	UNIT_EQUAL(fields_only(o, "", keys + 1, &err), -1);
-	UNIT_CHECK(strcmp(err.where, "n") == 0);
-	UNIT_EQUAL(fields_u64(o, "dut", "n", 8, 9, &n, &err), -1);
-	UNIT_CHECK(strcmp(err.where, "dut.n") == 0);
-	UNIT_EQUAL(fields_u64(o, "", "x", 0, 9, &n, &err), -1);
-	UNIT_EQUAL(fields_real(o, "", "x", 3, 4, &x, &err), -1);
-	UNIT_EQUAL(fields_real(o, "", "s", 0, 4, &x, &err), -1);
-	UNIT_EQUAL(fields_string(o, "", "s", 3, &text, &err), -1);
-	UNIT_EQUAL(fields_choice(o, "", "s", choices, &choice, &err), -1);
-	UNIT_EQUAL(fields_require(o, "", "absent", &err), -1);
-	json_decref(o);
-}
 
 static void errors_stay_utf8_when_cut(void)
 {
@@ -216,9 +107,6 @@ static void multiplexed_counters_are_scaled(void)
 }
 
 static const struct unit_case cases[] = {
-        {"lines come whole", lines_come_whole},
-        {"too long line is reported once and skipped", too_long_line_is_reported_once_and_skipped},
-        {"fields are strict", fields_are_strict},
         {"errors stay UTF-8 when cut", errors_stay_utf8_when_cut},
         {"median has its interval", median_has_its_interval},
         {"longest keeps the longest", longest_keeps_the_longest},

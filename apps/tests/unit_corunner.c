@@ -168,23 +168,6 @@ static void a_spinner_finds_nothing(void)
 	work_close(&work);
 }
 
-static void too_small_and_too_large_is_refused(void)
-{
-	struct work_request request = {WORK_MATMUL, 1535, 1, STREAM_READ};
-	struct node_error err;
-	struct work work;
-
-	UNIT_EQUAL(work_open(&work, &request, "workers[3]", &err), -1);
-	UNIT_CHECK(strcmp(err.where, "workers[3].footprint_bytes") == 0);
-	request.kind = WORK_POINTER_CHASE;
-	request.footprint_bytes = 127;
-	UNIT_EQUAL(work_open(&work, &request, "", &err), -1);
-	if (memory_available_bytes() != UINT64_MAX) {
-		request.footprint_bytes = memory_available_bytes();
-		UNIT_EQUAL(work_open(&work, &request, "", &err), -1);
-	}
-}
-
 static struct mark mark_of(uint64_t tsc, uint64_t done, uint64_t longest)
 {
 	return (struct mark){
@@ -247,7 +230,6 @@ static const struct unit_case cases[] = {
         {"streams count the bytes that they touch", streams_count_the_bytes_that_they_touch},
         {"a copy fills the first half from the second", a_copy_fills_the_first_half_from_the_second},
         {"a spinner finds nothing", a_spinner_finds_nothing},
-        {"too small and too large is refused", too_small_and_too_large_is_refused},
         {"windows are cut between marks", windows_are_cut_between_marks},
         {"a full list is thinned out", a_full_list_is_thinned_out},
         {NULL, NULL},

@@ -143,24 +143,6 @@ static void values_are_those_of_the_distribution(void)
 	UNIT_NEAR(seen[1], PACKETS * 0.5, 5 * sqrt(PACKETS * 0.5 * 0.5));
 }
 
-/* The share of exponential values above k means is exp(-k). */
-static void exponential_has_its_tail(void)
-{
-	uint64_t above[6] = {0};
-	struct rng rng;
-
-	rng_seed(&rng, 9);
-	for (int i = 0; i < PACKETS; i++) {
-		const double means = (double)delay_draw(&exponential, &rng) / 2000;
-
-		for (int k = 1; k < 6; k++)
-			above[k] += means > k;
-	}
-	for (int k = 1; k < 6; k++)
-		UNIT_NEAR(above[k], PACKETS * exp(-k),
-		          5 * sqrt(PACKETS * exp(-k) * (1 - exp(-k))) + PACKETS * 3e-4);
-}
-
 static void streams_are_apart(void)
 {
 	const struct delays_config plain = with_hiccups(P, &exponential);
@@ -200,7 +182,6 @@ static const struct unit_case cases[] = {
         {"probability 0 and 1", probability_0_and_1},
         {"service has its mean", service_has_its_mean},
         {"values are those of the distribution", values_are_those_of_the_distribution},
-        {"exponential has its tail", exponential_has_its_tail},
         {"streams are apart", streams_are_apart},
         {"expected delay of a packet", expected_delay_of_a_packet},
         {NULL, NULL},

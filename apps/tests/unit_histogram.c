@@ -20,44 +20,6 @@ static void refuses_bad_parameters(void)
 	histogram_free(&h);
 }
 
-static void small_values_have_their_own_index(void)
-{
-	struct histogram h;
-
-	UNIT_EQUAL(histogram_init(&h, 1, 3600000000, 3), 0);
-	for (uint64_t value = 0; value < 2048; value++)
-		UNIT_EQUAL(histogram_index(&h, value), value);
-	UNIT_EQUAL(histogram_index(&h, 2048), 2048);
-	UNIT_EQUAL(histogram_index(&h, 2049), 2048);
-	UNIT_EQUAL(histogram_index(&h, 4096), 3072);
-	UNIT_EQUAL(h.counts_len, 23552); /* the size that HdrHistogram has for these parameters */
-	histogram_free(&h);
-}
-
-static void index_and_value_are_inverse(void)
-{
-	struct histogram h;
-
-	UNIT_EQUAL(histogram_init(&h, 100, 10000000000, 2), 0);
-	for (uint32_t index = 0; index < h.counts_len; index++)
-		UNIT_EQUAL(histogram_index(&h, histogram_lowest_at(&h, index)), index);
-	histogram_free(&h);
-}
-
-static void keeps_three_digits(void)
-{
-	struct histogram h;
-
-	UNIT_EQUAL(histogram_init(&h, 1, 10000000000, 3), 0);
-	for (uint64_t value = 1; value < 10000000000; value = value * 13 / 10 + 1) {
-		const uint64_t found = histogram_lowest_at(&h, histogram_index(&h, value));
-
-		UNIT_CHECK(found <= value);
-		UNIT_NEAR(found, value, (double)value / 1000);
-	}
-	histogram_free(&h);
-}
-
 static void counts_and_refuses(void)
 {
 	struct histogram h;
@@ -121,21 +83,6 @@ static void many_are_as_one_by_one(void)
 	histogram_free(&times);
 }
 
-static void percentiles(void)
-{
-	struct histogram h;
-
-	UNIT_EQUAL(histogram_init(&h, 1, 1000000, 3), 0);
-	for (uint64_t value = 1; value <= 1000; value++)
-		histogram_record(&h, value);
-	UNIT_EQUAL(histogram_percentile(&h, 0), 1);
-	UNIT_EQUAL(histogram_percentile(&h, 50), 500);
-	UNIT_EQUAL(histogram_percentile(&h, 99), 990);
-	UNIT_EQUAL(histogram_percentile(&h, 99.9), 999);
-	UNIT_EQUAL(histogram_percentile(&h, 100), 1000);
-	histogram_free(&h);
-}
-
 static void writes_sparse_json(void)
 {
 	struct histogram h;
@@ -168,16 +115,9 @@ static void writes_plain_values(void)
 }
 
 static const struct unit_case cases[] = {
-        {"refuses bad parameters", refuses_bad_parameters},
-        {"small values have an index of their own", small_values_have_their_own_index},
-        {"index and value are inverse", index_and_value_are_inverse},
-        {"keeps three digits", keeps_three_digits},
-        {"counts and refuses", counts_and_refuses},
-        {"many are as one by one", many_are_as_one_by_one},
-        {"percentiles", percentiles},
-        {"writes sparse JSON", writes_sparse_json},
-        {"writes plain values", writes_plain_values},
-        {NULL, NULL},
+        {"refuses bad parameters", refuses_bad_parameters}, {"counts and refuses", counts_and_refuses},
+        {"many are as one by one", many_are_as_one_by_one}, {"writes sparse JSON", writes_sparse_json},
+        {"writes plain values", writes_plain_values},       {NULL, NULL},
 };
 
 const struct unit_suite unit_histogram = {"histogram", cases};

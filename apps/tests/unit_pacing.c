@@ -68,26 +68,6 @@ static void recorded_gaps_come_again_and_again(void)
 	}
 }
 
-static void one_recorded_gap_is_a_constant_rate(void)
-{
-	static const uint32_t gaps_ns[] = {1000};
-	struct pacer pacer;
-
-	pacer_gaps(&pacer, BEGIN, gaps_ns, 1, 0.5 * HZ / 1e9, LATE_MAX);
-	UNIT_NEAR(pacer_skip_until(&pacer, BEGIN + HZ), 2000000, 1);
-}
-
-static void constant_slots_do_not_drift(void)
-{
-	struct pacer pacer;
-
-	pacer_constant(&pacer, BEGIN, (long double)HZ / 3e6L, LATE_MAX);
-	for (uint64_t i = 0; i < 30000000; i++)
-		pacer_advance(&pacer);
-	UNIT_NEAR((double)(pacer_next(&pacer) - BEGIN), 10.0 * HZ,
-	          1); /* 30 M slots later: 10 s, to the cycle */
-}
-
 static void takes_what_is_due_and_no_more(void)
 {
 	struct pacer pacer;
@@ -298,25 +278,6 @@ static void poisson_distances_are_exponential(void)
 	UNIT_NEAR((double)above / (double)n, exp(-1), 0.012); /* rounding moves the limit by half a cycle */
 }
 
-static void silence_has_no_slots(void)
-{
-	struct pacer pacer;
-	uint64_t intended[BURST], skipped = 0;
-
-	pacer_silent(&pacer);
-	UNIT_EQUAL(pacer_take(&pacer, BEGIN + HZ, BEGIN + 2 * HZ, intended, BURST, &skipped), 0);
-	UNIT_EQUAL(pacer_skip_until(&pacer, BEGIN + 100 * HZ), 0);
-}
-
-static void poisson_rate_is_right(void)
-{
-	struct pacer pacer;
-
-	pacer_poisson(&pacer, BEGIN, HZ / 1e6, LATE_MAX, 1);
-	/* 10^7 expected in 10 s, standard deviation 3162 */
-	UNIT_NEAR(pacer_skip_until(&pacer, BEGIN + 10 * HZ), 1e7, 5 * 3162.0);
-}
-
 static void poisson_counts_are_dispersed_like_poisson(void)
 {
 	double sum = 0, squares = 0;
@@ -330,20 +291,6 @@ static void poisson_counts_are_dispersed_like_poisson(void)
 		squares += n * n;
 	}
 	UNIT_NEAR(squares / 10000 - sum / 10000 * (sum / 10000), 100, 5 * 100 * sqrt(2.0 / 10000));
-}
-
-static void poisson_seed_decides(void)
-{
-	struct pacer a, b, c;
-
-	pacer_poisson(&a, BEGIN, 2600, LATE_MAX, 1);
-	pacer_poisson(&b, BEGIN, 2600, LATE_MAX, 1);
-	pacer_poisson(&c, BEGIN, 2600, LATE_MAX, 2);
-	pacer_skip_until(&a, BEGIN + HZ / 100);
-	pacer_skip_until(&b, BEGIN + HZ / 100);
-	pacer_skip_until(&c, BEGIN + HZ / 100);
-	UNIT_EQUAL(pacer_next(&a), pacer_next(&b));
-	UNIT_CHECK(pacer_next(&a) != pacer_next(&c));
 }
 
 static void a_held_process_goes_on_with_another_mean(void)
@@ -371,8 +318,6 @@ static void a_held_process_goes_on_with_another_mean(void)
 static const struct unit_case cases[] = {
         {"constant rate is exact", constant_rate_is_exact},
         {"recorded gaps come again and again", recorded_gaps_come_again_and_again},
-        {"one recorded gap is a constant rate", one_recorded_gap_is_a_constant_rate},
-        {"constant slots do not drift", constant_slots_do_not_drift},
         {"takes what is due and no more", takes_what_is_due_and_no_more},
         {"one burst at most per turn", one_burst_at_most_per_turn},
         {"too late is skipped and counted", too_late_is_skipped_and_counted},
@@ -382,10 +327,7 @@ static const struct unit_case cases[] = {
         {"constant slots have a closed form", constant_slots_have_a_closed_form},
         {"portions do not change the schedule", portions_do_not_change_the_schedule},
         {"shares make up the schedule", shares_make_up_the_schedule},
-        {"silence has no slots", silence_has_no_slots},
-        {"Poisson rate is right", poisson_rate_is_right},
         {"Poisson counts are dispersed", poisson_counts_are_dispersed_like_poisson},
-        {"Poisson seed decides", poisson_seed_decides},
         {"Poisson distances are exponential", poisson_distances_are_exponential},
         {"a stopped process continues with another mean", a_held_process_goes_on_with_another_mean},
         {NULL, NULL},

@@ -5,17 +5,6 @@
 
 #include <string.h>
 
-static void in_order_is_clean(void)
-{
-	struct sequence *s = sequence_new(4);
-
-	for (uint64_t i = 0; i < 3 * SEQUENCE_WINDOW; i++)
-		sequence_record(s, i, i % 4);
-	UNIT_EQUAL(s->unique, 3 * SEQUENCE_WINDOW);
-	UNIT_EQUAL(s->duplicated + s->reordered + s->reordered_in_flow + s->too_old, 0);
-	sequence_free(s);
-}
-
 static void holes_are_no_duplicates(void)
 {
 	struct sequence *s = sequence_new(1);
@@ -32,48 +21,6 @@ static void holes_are_no_duplicates(void)
 	sequence_free(s);
 }
 
-static void duplicates_are_nothing_else(void)
-{
-	struct sequence *s = sequence_new(1);
-
-	for (uint64_t i = 0; i < 1000; i++) {
-		sequence_record(s, i, 0);
-		sequence_record(s, i, 0);
-		sequence_record(s, i / 2, 0);
-	}
-	UNIT_EQUAL(s->unique, 1000);
-	UNIT_EQUAL(s->duplicated, 2000);
-	UNIT_EQUAL(s->reordered, 0);
-	sequence_free(s);
-}
-
-/* RFC 4737 section 3 with packets 1 2 3 7 8 9 10 4 5 6 11: the three late ones are reordered. */
-static void reordering_of_rfc_4737(void)
-{
-	static const uint64_t arrivals[] = {1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11};
-	struct sequence *s = sequence_new(1);
-
-	for (unsigned int i = 0; i < 11; i++)
-		sequence_record(s, arrivals[i], 0);
-	UNIT_EQUAL(s->reordered, 3);
-	UNIT_EQUAL(s->reordered_in_flow, 3);
-	UNIT_EQUAL(s->unique, 11);
-	sequence_free(s);
-}
-
-static void flows_are_ordered_apart(void)
-{
-	struct sequence *s = sequence_new(2);
-
-	sequence_record(s, 1, 1); /* flow 1 overtakes flow 0 */
-	sequence_record(s, 3, 1);
-	sequence_record(s, 0, 0);
-	sequence_record(s, 2, 0);
-	UNIT_EQUAL(s->reordered, 2);
-	UNIT_EQUAL(s->reordered_in_flow, 0);
-	sequence_free(s);
-}
-
 static void very_late_arrivals_are_told(void)
 {
 	struct sequence *s = sequence_new(1);
@@ -85,24 +32,6 @@ static void very_late_arrivals_are_told(void)
 	UNIT_EQUAL(s->reordered, 2);
 	UNIT_EQUAL(s->unique, 3);
 	UNIT_EQUAL(s->duplicated, 0);
-	sequence_free(s);
-}
-
-/* Packet 4 of 1 2 3 7 8 9 10 4 5 6 11 comes 4 arrivals after packet 7, and is late by all of them; 6 comes 6 after it. */
-static void extent_distance_and_degree(void)
-{
-	static const uint64_t arrivals[] = {1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11};
-	struct sequence *s = sequence_new(1);
-
-	for (unsigned int i = 0; i < 11; i++)
-		sequence_record(s, arrivals[i], 0);
-	UNIT_EQUAL(s->extent.min, 4);
-	UNIT_EQUAL(s->extent.max, 6);
-	UNIT_EQUAL(s->extent.total, 3);
-	UNIT_EQUAL(s->distance.min, 4);
-	UNIT_EQUAL(s->distance.max, 4);
-	UNIT_EQUAL(s->degree.max, 4);
-	UNIT_EQUAL(s->degree.sum, 4); /* only packet 4 itself lies between the later ones and packet 5 */
 	sequence_free(s);
 }
 
@@ -203,13 +132,8 @@ static void reset_forgets(void)
 }
 
 static const struct unit_case cases[] = {
-        {"packets in order count as nothing", in_order_is_clean},
         {"holes are no duplicates", holes_are_no_duplicates},
-        {"duplicates are nothing else", duplicates_are_nothing_else},
-        {"reordering of RFC 4737", reordering_of_rfc_4737},
-        {"flows are ordered apart", flows_are_ordered_apart},
         {"very late arrivals are counted", very_late_arrivals_are_told},
-        {"extent, distance and degree", extent_distance_and_degree},
         {"extents beyond the window are refused", extents_beyond_the_window_are_refused},
         {"lags beyond an entry are refused", lags_beyond_an_entry_are_refused},
         {"faults are kept by flow", faults_are_kept_by_flow},

@@ -111,34 +111,6 @@ static void arrivals_leave_a_queue_poll_empty_as_often_as_they_should(void)
 		UNIT_NEAR(1 - exp(-gen_shape_arrivals(i / 64.0)), i / 64.0, 1e-12);
 }
 
-static void reads_all_keys_and_refuses_bad_values(void)
-{
-	static const struct {
-		const char *text, *where; /* NULL: good */
-	} rows[] = {
-	        {"{}", NULL},
-	        {"{\"shape\":\"PC\",\"background_probability\":0}", NULL},
-	        {"{\"shape\":\"XX\"}", "feed.shape"},
-	        {"{\"background_probability\":1.01}", "feed.background_probability"},
-	        {"{\"background_probability\":-0.01}", "feed.background_probability"},
-	        {"{\"background_probability\":\"5 %\"}", "feed.background_probability"},
-	        {"{\"concentrated_share\":1.5}", "feed.concentrated_share"},
-	        {"{\"concentrated_queues\":0}", "feed.concentrated_queues"},
-	        {"{\"shape_seed\":-1}", "feed.shape_seed"},
-	};
-
-	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct gen_shape shape = gen_shape_defaults;
-		struct node_error err = {0};
-		json_t *spec = json_loads(rows[i].text, 0, NULL);
-
-		UNIT_EQUAL(gen_shape_read(spec, "feed", &shape, &err), rows[i].where ? -1 : 0);
-		if (rows[i].where)
-			UNIT_CHECK(strcmp(err.where, rows[i].where) == 0);
-		json_decref(spec);
-	}
-}
-
 static const struct unit_case cases[] = {
         {"hot and cold queues are as many as asked for", hot_and_cold_queues_are_as_many_as_asked_for},
         {"every queue is drawn once", every_queue_is_drawn_once},
@@ -146,7 +118,6 @@ static const struct unit_case cases[] = {
         {"hot queues are reported in order", hot_queues_are_told_in_order},
         {"arrivals leave a poll empty as often as they should",
          arrivals_leave_a_queue_poll_empty_as_often_as_they_should},
-        {"reads all keys and refuses bad values", reads_all_keys_and_refuses_bad_values},
         {NULL, NULL},
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
+#include <string.h>
+
 #include <rte_ethdev.h>
 
 #include "delay_config.h"
@@ -48,78 +50,98 @@ static const char *const transforms[] = {"aes-cbc-sha1", "aes-gcm", NULL}; /* as
 static const char *const tx_pools[] = {"per-core", "shared", NULL};
 static const char *const checksums[] = {"none", "udp", NULL}; /* as in enum checksum */
 
-static bool is_listed(const struct lcore_list *list, unsigned int lcore)
-{
-	for (unsigned int i = 0; i < list->n; i++)
-		if (list->lcores[i] == lcore)
-			return true;
-	return false;
-}
+static const struct dut_config defaults = {
+        .accounting = ACCOUNTING_SAMPLED,
+        .workload = WORKLOAD_l3fwd_lpm, /* the application of SoCC'19 */
+        .ring_slots = RING_SLOTS_DEFAULT,
+        .wait_after_ns = WAIT_AFTER_DEFAULT_NS,
+        .rebalance_period_ns = REBALANCE_PERIOD_DEFAULT_NS,
+        .rebalance_threshold = REBALANCE_THRESHOLD_DEFAULT,
+        .work = {.frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
+                 .flows = FLOWS_DEFAULT,
+                 .routes = ROUTES_DEFAULT,
+                 .lookups = 1,
+                 .sessions = SESSIONS_DEFAULT,
+                 .task_buffers = 4,
+                 .parity_buffers = 2},
+        .burst = 32,
+        .sample_every = 4,
+        .longest = 16,
+};
+
+#define OF(member) FIELD_OF(struct dut_config, member)
+
+static const struct field fields[] = {
+        {.key = "lcores", .required = true},
+        {.key = "dispatchers"},
+        {"rx_port", FIELD_STRING, OF(rx_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
+        {"tx_port", FIELD_STRING, OF(tx_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
+        {"organisation", FIELD_CHOICE, OF(organisation), .names = organisations},
+        {"ring_sync", FIELD_CHOICE, OF(ring_sync), .names = ring_syncs},
+        {"ring_size", FIELD_NUMBER, OF(ring_slots), .min = HANDOFF_SLOTS_MIN, .max = HANDOFF_SLOTS_MAX},
+        {"workload", FIELD_CHOICE, OF(workload), .names = workload_names},
+        {"encapsulation", FIELD_CHOICE, OF(work.encapsulation), .names = encapsulations},
+        {.key = "frame"},
+        {"flows", FIELD_NUMBER, OF(work.flows), .min = 1, .max = PACKET_FLOWS_MAX},
+        {"routes", FIELD_NUMBER, OF(work.routes), .min = 1, .max = ROUTES_MAX},
+        {"burst", FIELD_NUMBER, OF(burst), .min = 1, .max = ACCOUNT_BURST_MAX},
+        {"notification", FIELD_CHOICE, OF(notification), .names = notifications},
+        {.key = "service"},
+        {"extra_cycles", FIELD_NUMBER, OF(extra_cycles), .max = DELAY_CYCLES_MAX},
+        {.key = "hiccup"},
+        {"longest", FIELD_NUMBER, OF(longest), .max = LONGEST_MAX},
+        {"accounting", FIELD_CHOICE, OF(accounting), .names = accounting_names},
+        {"sample_every", FIELD_NUMBER, OF(sample_every), .min = 1, .max = SAMPLE_EVERY_MAX},
+        {"lookups", FIELD_NUMBER, OF(work.lookups), .min = 1, .max = LOOKUPS_MAX},
+        {"checksum", FIELD_CHOICE, OF(work.checksum), .names = checksums},
+        {"tx_pool", FIELD_CHOICE, OF(tx_pool), .names = tx_pools},
+        {"transform", FIELD_CHOICE, OF(work.transform), .names = transforms},
+        {"sessions", FIELD_NUMBER, OF(work.sessions), .min = SESSIONS_MIN, .max = SESSIONS_MAX},
+        {"task_buffers", FIELD_NUMBER, OF(work.task_buffers), .min = CODER_DATA_MIN, .max = CODER_DATA_MAX},
+        {"parity_buffers", FIELD_NUMBER, OF(work.parity_buffers), .min = 1, .max = CODER_PARITY_MAX},
+        {"task_data", FIELD_NUMBER, OF(work.task_data), .max = QUEUE_DATA_BYTES_MAX},
+        {"service_order", FIELD_CHOICE, OF(service_order), .names = service_orders},
+        {.key = "queue_weights"},
+        {"ready_set", FIELD_CHOICE, OF(ready_set), .names = ready_sets},
+        {"idle", FIELD_CHOICE, OF(idle), .names = idles},
+        {"wait_after_ns", FIELD_NUMBER, OF(wait_after_ns), .max = WAIT_AFTER_MAX_NS},
+        {"ready_set_sharing", FIELD_CHOICE, OF(sharing), .names = sharings},
+        {"rebalance_period_ns", FIELD_NUMBER, OF(rebalance_period_ns), .min = REBALANCE_PERIOD_MIN_NS,
+         .max = REBALANCE_PERIOD_MAX_NS},
+        {"rebalance_threshold", FIELD_REAL, OF(rebalance_threshold), .most = 1},
+        {0},
+};
 
 bool dut_config_has_lcore(const struct dut_config *config, unsigned int lcore)
 {
-	return is_listed(&config->workers, lcore) || is_listed(&config->dispatchers, lcore);
+	return lcore_is_listed(lcore, config->workers.lcores, config->workers.n) ||
+	       lcore_is_listed(lcore, config->dispatchers.lcores, config->dispatchers.n);
 }
 
-static int read_lcore(const json_t *item, size_t i, const char *at, const struct dut_config *config,
-                      struct lcore_list *list, struct node_error *err)
+static int read_lcores(const json_t *list, const char *at, struct lcore_list *lcores, struct node_error *err)
 {
-	unsigned int lcore;
+	const int n = lcore_list(list, at, lcores->lcores, err);
 
-	if (lcore_worker(item, &lcore))
-		return node_fail(err, at, "item %zu is not a worker lcore of this process", i);
-	if (dut_config_has_lcore(config, lcore))
-		return node_fail(err, at, "lcore %u is listed twice", lcore);
-	list->lcores[list->n++] = lcore;
+	if (n < 0)
+		return -1;
+	lcores->n = (unsigned int)n;
 	return 0;
 }
 
-static int read_lcores(const json_t *list, size_t min, const char *at, const struct dut_config *config,
-                       struct lcore_list *lcores, struct node_error *err)
+static int read_roles(const json_t *object, struct dut_config *config, struct node_error *err)
 {
-	if (!json_is_array(list) || json_array_size(list) < min || json_array_size(list) > RTE_MAX_LCORE)
-		return node_fail(err, at, "must be an array of at least %zu lcores", min);
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (read_lcore(json_array_get(list, i), i, at, config, lcores, err))
-			return -1;
-	return 0;
-}
-
-static int read_roles(json_t *object, struct dut_config *config, struct node_error *err)
-{
+	static const char at[] = "dut.dispatchers";
 	const json_t *dispatchers = json_object_get(object, "dispatchers");
 
-	if (fields_require(object, "dut", "lcores", err) ||
-	    read_lcores(json_object_get(object, "lcores"), 1, "dut.lcores", config, &config->workers, err))
+	if (read_lcores(json_object_get(object, "lcores"), "dut.lcores", &config->workers, err))
 		return -1;
-	if (!dispatchers)
+	if (!dispatchers || (json_is_array(dispatchers) && json_array_size(dispatchers) == 0))
 		return 0;
-	return read_lcores(dispatchers, 0, "dut.dispatchers", config, &config->dispatchers, err);
-}
-
-static int read_composition(json_t *object, struct dut_config *config, struct node_error *err)
-{
-	unsigned int organisation = config->organisation, accounting = config->accounting,
-	             sync = config->ring_sync, notification = 0;
-
-	if (fields_choice(object, "dut", "organisation", organisations, &organisation, err) ||
-	    fields_choice(object, "dut", "ring_sync", ring_syncs, &sync, err) ||
-	    fields_choice(object, "dut", "notification", notifications, &notification, err) ||
-	    fields_choice(object, "dut", "service_order", service_orders, &config->service_order, err) ||
-	    fields_choice(object, "dut", "ready_set", ready_sets, &config->ready_set, err) ||
-	    fields_choice(object, "dut", "idle", idles, &config->idle, err) ||
-	    fields_choice(object, "dut", "ready_set_sharing", sharings, &config->sharing, err) ||
-	    fields_choice(object, "dut", "workload", workload_names, &config->workload, err) ||
-	    fields_choice(object, "dut", "accounting", accounting_names, &accounting, err) ||
-	    fields_choice(object, "dut", "encapsulation", encapsulations, &config->encapsulation, err) ||
-	    fields_choice(object, "dut", "transform", transforms, &config->transform, err) ||
-	    fields_choice(object, "dut", "checksum", checksums, &config->checksum, err) ||
-	    fields_choice(object, "dut", "tx_pool", tx_pools, &config->tx_pool, err))
+	if (read_lcores(dispatchers, at, &config->dispatchers, err))
 		return -1;
-	config->organisation = (enum organisation)organisation;
-	config->accounting = (enum accounting)accounting;
-	config->ring_sync = (enum handoff_sync)sync;
-	config->notification = (enum notification)notification;
+	for (unsigned int i = 0; i < config->dispatchers.n; i++)
+		if (lcore_is_listed(config->dispatchers.lcores[i], config->workers.lcores, config->workers.n))
+			return node_fail(err, at, "lcore %u is listed twice", config->dispatchers.lcores[i]);
 	return 0;
 }
 
@@ -146,23 +168,10 @@ static int read_weights(const json_t *object, struct dut_config *config, struct 
 	return 0;
 }
 
-/* Read the name of a port; null and an absent key leave *name unchanged. */
-static int read_port(json_t *object, const char *key, const char **name, struct node_error *err)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (!value || json_is_null(value))
-		return 0;
-	return fields_string(object, "dut", key, RTE_ETH_NAME_MAX_LEN - 1, name, err);
-}
-
-static int read_ports(json_t *object, struct dut_config *config, struct node_error *err)
+static int check_ports(const struct dut_config *config, struct node_error *err)
 {
 	const struct workload *workload = workloads[config->workload];
 
-	if (read_port(object, "rx_port", &config->rx_name, err) ||
-	    read_port(object, "tx_port", &config->tx_name, err))
-		return -1;
 	if (workload->receives && !config->rx_name)
 		return node_fail(err, "dut.rx_port", "is required: workload %s receives",
 		                 workload_names[config->workload]);
@@ -173,41 +182,6 @@ static int read_ports(json_t *object, struct dut_config *config, struct node_err
 		return node_fail(err, "dut.tx_port", "is required: workload %s sends",
 		                 workload_names[config->workload]);
 	return 0;
-}
-
-static int read_ring_slots(json_t *object, struct dut_config *config, struct node_error *err)
-{
-	uint64_t slots = config->ring_slots;
-
-	if (fields_u64(object, "dut", "ring_size", HANDOFF_SLOTS_MIN, HANDOFF_SLOTS_MAX, &slots, err))
-		return -1;
-	if (slots & (slots - 1))
-		return node_fail(err, "dut.ring_size", "must be a power of two, not %u", (unsigned int)slots);
-	config->ring_slots = (uint32_t)slots;
-	return 0;
-}
-
-static int read_numbers(json_t *object, struct dut_config *config, struct node_error *err)
-{
-	return read_ring_slots(object, config, err) ||
-	       fields_u64(object, "dut", "routes", 1, ROUTES_MAX, &config->routes, err) ||
-	       fields_u64(object, "dut", "lookups", 1, LOOKUPS_MAX, &config->lookups, err) ||
-	       fields_u64(object, "dut", "sessions", SESSIONS_MIN, SESSIONS_MAX, &config->sessions, err) ||
-	       fields_u64(object, "dut", "task_buffers", CODER_DATA_MIN, CODER_DATA_MAX,
-	                  &config->task_buffers, err) ||
-	       fields_u64(object, "dut", "parity_buffers", 1, CODER_PARITY_MAX, &config->parity_buffers,
-	                  err) ||
-	       fields_u64(object, "dut", "task_data", 0, QUEUE_DATA_BYTES_MAX, &config->task_data, err) ||
-	       fields_u64(object, "dut", "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
-	       frame_sizes_read(json_object_get(object, "frame"), "dut.frame", &config->frame, err) ||
-	       fields_u64(object, "dut", "burst", 1, ACCOUNT_BURST_MAX, &config->burst, err) ||
-	       fields_u64(object, "dut", "sample_every", 1, SAMPLE_EVERY_MAX, &config->sample_every, err) ||
-	       fields_u64(object, "dut", "wait_after_ns", 0, WAIT_AFTER_MAX_NS, &config->wait_after_ns,
-	                  err) ||
-	       fields_u64(object, "dut", "rebalance_period_ns", REBALANCE_PERIOD_MIN_NS,
-	                  REBALANCE_PERIOD_MAX_NS, &config->rebalance_period_ns, err) ||
-	       fields_real(object, "dut", "rebalance_threshold", 0, 1, &config->rebalance_threshold, err) ||
-	       fields_u64(object, "dut", "longest", 0, LONGEST_MAX, &config->longest, err);
 }
 
 unsigned int dut_config_rings(const struct dut_config *config)
@@ -275,58 +249,73 @@ static int check_organisation(const struct dut_config *config, struct node_error
 		return node_fail(err, "dut.ring_sync",
 		                 "applies only to the shared ring of scale-up (leave it out with %s)",
 		                 organisations[config->organisation]);
+	if (config->ring_slots & (config->ring_slots - 1))
+		return node_fail(err, "dut.ring_size", "must be a power of two, not %u", config->ring_slots);
 	if (dut_config_rings(config) == 0 && config->ring_slots != RING_SLOTS_DEFAULT)
 		return node_fail(err, "dut.ring_size",
 		                 "applies only to rings (leave it out without dispatchers)");
 	return 0;
 }
 
-static bool is_of(const struct workload *workload, const struct workload *const *of)
+static int only_with(const char *key, const char *with, const char *without, struct node_error *err)
 {
-	while (*of && *of != workload)
-		of++;
-	return *of;
+	char path[64];
+
+	return node_fail(err, node_where(path, sizeof(path), "dut", key),
+	                 "applies only to %s (leave it out with %s)", with, without);
 }
 
-/* Keys of organisation rebalanced are refused with others. */
-static int check_rebalancing(const json_t *object, const struct dut_config *config, struct node_error *err)
+/* Refuse keys of one organisation or notification with others. */
+static int check_options(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
-	static const struct {
-		const char *key, *where;
-	} own[] = {{"rebalance_period_ns", "dut.rebalance_period_ns"},
-	           {"rebalance_threshold", "dut.rebalance_threshold"}};
+	static const char *const of_rebalanced[] = {"rebalance_period_ns", "rebalance_threshold"};
+	static const char *const of_qwait[] = {"service_order", "queue_weights", "ready_set",
+	                                       "ready_set_sharing", "idle"};
 
-	for (unsigned int i = 0; config->organisation != REBALANCED && i < RTE_DIM(own); i++)
-		if (json_object_get(object, own[i].key))
-			return node_fail(err, own[i].where,
-			                 "applies only to organisation rebalanced (leave it out with %s)",
-			                 organisations[config->organisation]);
+	for (unsigned int i = 0; config->organisation != REBALANCED && i < RTE_DIM(of_rebalanced); i++)
+		if (json_object_get(object, of_rebalanced[i]))
+			return only_with(of_rebalanced[i], "organisation rebalanced",
+			                 organisations[config->organisation], err);
+	for (unsigned int i = 0; config->notification != NOTIFICATION_QWAIT && i < RTE_DIM(of_qwait); i++)
+		if (json_object_get(object, of_qwait[i]))
+			return only_with(of_qwait[i], "notification qwait",
+			                 notifications[config->notification], err);
 	return 0;
 }
 
-/* Keys of some workloads are refused with others. */
-static int check_own_keys(const json_t *object, const struct dut_config *config, struct node_error *err)
+static bool is_key_of(const char *key, unsigned int workload)
 {
-	static const struct {
-		const char *key, *where, *words;
-		const struct workload *of[7]; /* ends with NULL */
-	} own[] = {
-	        {"encapsulation", "dut.encapsulation", "workload encap", {&workload_encap}},
-	        {"transform", "dut.transform", "workload ipsec", {&workload_ipsec}},
-	        {"sessions", "dut.sessions", "workload steer", {&workload_steer}},
-	        {"task_buffers", "dut.task_buffers", "workloads rs and raid", {&workload_rs, &workload_raid}},
-	        {"parity_buffers", "dut.parity_buffers", "workload rs", {&workload_rs}},
-	        {"task_data",
-	         "dut.task_data",
-	         "workloads encap, crypto, steer, rs, raid and dispatch",
-	         {&workload_encap, &workload_crypto, &workload_steer, &workload_rs, &workload_raid,
-	          &workload_dispatch}},
-	};
+	const char *const *keys = workload_keys[workload];
 
-	for (unsigned int i = 0; i < RTE_DIM(own); i++)
-		if (json_object_get(object, own[i].key) && !is_of(workloads[config->workload], own[i].of))
-			return node_fail(err, own[i].where, "applies only to %s (leave it out with %s)",
-			                 own[i].words, workload_names[config->workload]);
+	while (*keys && strcmp(*keys, key) != 0)
+		keys++;
+	return *keys;
+}
+
+/* Return the workloads that have the key, as "workload NAME, NAME"; NULL: all have it. */
+static const char *owners_of(const char *key, char *text, size_t size)
+{
+	size_t used = 0;
+
+	for (unsigned int w = 0; workloads[w] && used < size; w++)
+		if (is_key_of(key, w))
+			used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "workload ",
+			                         workload_names[w]);
+	return used ? text : NULL;
+}
+
+static int check_own_keys(json_t *object, const struct dut_config *config, struct node_error *err)
+{
+	char owners[128];
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(
+	        object, key,
+	        value) if (!is_key_of(key, config->workload) &&
+	                   owners_of(key, owners,
+	                             sizeof(owners))) return only_with(key, owners,
+	                                                               workload_names[config->workload], err);
 	return 0;
 }
 
@@ -347,23 +336,11 @@ static int check_halt(const struct dut_config *config, struct node_error *err)
 	return 0;
 }
 
-/* A notified worker reads RX queues of its own, and options of notification are refused with spin. */
+/* A notified worker reads RX queues of its own. */
 static int check_notification(const json_t *object, const struct dut_config *config, struct node_error *err)
 {
-	static const struct {
-		const char *key, *where;
-	} of_qwait[] = {{"service_order", "dut.service_order"},
-	                {"queue_weights", "dut.queue_weights"},
-	                {"ready_set", "dut.ready_set"},
-	                {"ready_set_sharing", "dut.ready_set_sharing"},
-	                {"idle", "dut.idle"}};
-
 	const char *name = notifications[config->notification];
 
-	for (unsigned int i = 0; config->notification != NOTIFICATION_QWAIT && i < RTE_DIM(of_qwait); i++)
-		if (json_object_get(object, of_qwait[i].key))
-			return node_fail(err, of_qwait[i].where,
-			                 "applies only to notification qwait (leave it out with %s)", name);
 	if (json_object_get(object, "wait_after_ns") && config->notification != NOTIFICATION_ADAPTIVE &&
 	    (config->notification != NOTIFICATION_QWAIT || config->idle != QWAIT_SLEEP))
 		return node_fail(
@@ -386,34 +363,22 @@ static int check_notification(const json_t *object, const struct dut_config *con
 /* Return whether there is more work than the look-up that routes a packet. */
 static bool works_further(const struct dut_config *config)
 {
-	return config->lookups > 1 || config->checksum != CHECKSUM_NONE;
+	return config->work.lookups > 1 || config->work.checksum != CHECKSUM_NONE;
 }
 
-static int check_workload(const json_t *object, const struct dut_config *config, struct node_error *err)
+static int check_workload(json_t *object, const struct dut_config *config, struct node_error *err)
 {
 	const struct workload *workload = workloads[config->workload];
-	static const struct {
-		const char *key, *where;
-	} of_tx[] = {{"frame", "dut.frame"}, {"flows", "dut.flows"}, {"tx_pool", "dut.tx_pool"}};
 
 	if (!workload->receives && (config->organisation != SCALE_OUT || config->dispatchers.n))
 		return node_fail(err, "dut.organisation",
 		                 "workload %s receives nothing (use scale-out without dispatchers)",
 		                 workload_names[config->workload]);
-	for (unsigned int i = 0; workload->receives && i < RTE_DIM(of_tx); i++)
-		if (json_object_get(object, of_tx[i].key))
-			return node_fail(err, of_tx[i].where,
-			                 "applies only to workload tx (leave it out with %s)",
-			                 workload_names[config->workload]);
-	if (!workload->process_further && works_further(config))
-		return node_fail(err, config->checksum ? "dut.checksum" : "dut.lookups",
-		                 "applies only to workload l3fwd-lpm (leave it out with %s)",
-		                 workload_names[config->workload]);
 	if (check_own_keys(object, config, err))
 		return -1;
-	if (workload == &workload_ipsec && config->routes < ROUTING_HOPS)
+	if (workload == &workload_ipsec && config->work.routes < ROUTING_HOPS)
 		return node_fail(err, "dut.routes", "workload ipsec needs at least %u routes, not %u",
-		                 ROUTING_HOPS, (unsigned int)config->routes);
+		                 ROUTING_HOPS, config->work.routes);
 	return 0;
 }
 
@@ -479,7 +444,7 @@ static int check_loop(const struct dut_config *config, struct node_error *err)
 static int check_frames(const struct dut_config *config, const struct ports_plan *plan,
                         struct node_error *err)
 {
-	const uint32_t largest = frame_sizes_largest(&config->frame);
+	const uint32_t largest = frame_sizes_largest(&config->work.frame);
 
 	if (workloads[config->workload]->receives)
 		return 0;
@@ -518,69 +483,14 @@ static int check_queues(const struct dut_config *config, const struct ports_plan
 
 int dut_config_parse(json_t *object, struct dut_config *config, struct node_error *err)
 {
-	static const char *const keys[] = {"lcores",
-	                                   "dispatchers",
-	                                   "rx_port",
-	                                   "tx_port",
-	                                   "organisation",
-	                                   "ring_sync",
-	                                   "ring_size",
-	                                   "workload",
-	                                   "encapsulation",
-	                                   "frame",
-	                                   "flows",
-	                                   "routes",
-	                                   "burst",
-	                                   "notification",
-	                                   "service",
-	                                   "extra_cycles",
-	                                   "hiccup",
-	                                   "longest",
-	                                   "accounting",
-	                                   "sample_every",
-	                                   "lookups",
-	                                   "checksum",
-	                                   "tx_pool",
-	                                   "transform",
-	                                   "sessions",
-	                                   "task_buffers",
-	                                   "parity_buffers",
-	                                   "task_data",
-	                                   "service_order",
-	                                   "queue_weights",
-	                                   "ready_set",
-	                                   "idle",
-	                                   "wait_after_ns",
-	                                   "ready_set_sharing",
-	                                   "rebalance_period_ns",
-	                                   "rebalance_threshold",
-	                                   NULL};
-
-	*config = (struct dut_config){
-	        .accounting = ACCOUNTING_SAMPLED,
-	        .workload = WORKLOAD_l3fwd_lpm, /* the application of SoCC'19 */
-	        .ring_slots = RING_SLOTS_DEFAULT,
-	        .wait_after_ns = WAIT_AFTER_DEFAULT_NS,
-	        .rebalance_period_ns = REBALANCE_PERIOD_DEFAULT_NS,
-	        .rebalance_threshold = REBALANCE_THRESHOLD_DEFAULT,
-	        .frame = {.sizes = {{.bytes = PACKET_FRAME_BYTES_MIN, .weight = 1}}, .count = 1},
-	        .flows = FLOWS_DEFAULT,
-	        .routes = ROUTES_DEFAULT,
-	        .lookups = 1,
-	        .sessions = SESSIONS_DEFAULT,
-	        .task_buffers = 4,
-	        .parity_buffers = 2,
-	        .burst = 32,
-	        .sample_every = 4,
-	        .longest = 16,
-	};
-	if (fields_only(object, "dut", keys, err) || read_roles(object, config, err) ||
-	    read_composition(object, config, err) || read_ports(object, config, err) ||
-	    read_numbers(object, config, err) || delay_config_read(object, config, err))
+	*config = defaults;
+	if (fields_read(object, "dut", fields, config, err) || read_roles(object, config, err) ||
+	    frame_sizes_read(json_object_get(object, "frame"), "dut.frame", &config->work.frame, err) ||
+	    check_ports(config, err) || delay_config_read(object, config, err))
 		return -1;
 	config->source = source_of(config);
-	return check_organisation(config, err) || check_rebalancing(object, config, err) ||
-	       check_workload(object, config, err) || check_notification(object, config, err) ||
+	return check_organisation(config, err) || check_workload(object, config, err) ||
+	       check_options(object, config, err) || check_notification(object, config, err) ||
 	       read_weights(object, config, err) || check_loop(config, err);
 }
 
@@ -630,7 +540,7 @@ int dut_config_resolve(struct dut_config *config, struct ports_plan *plan, struc
 		return -1;
 	if (config->organisation == COREC && config->rx_port != NO_PORT)
 		plan->ports[config->rx_port].spec.corec = true;
-	if (config->task_data && config->rx_port != NO_PORT &&
+	if (config->work.task_data && config->rx_port != NO_PORT &&
 	    ask_for_hashes(config, "dut.task_data", plan, err))
 		return -1;
 	if (config->source == SOURCE_COUNTED && config->rx_port != NO_PORT &&

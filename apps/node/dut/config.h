@@ -9,11 +9,11 @@
 #include <rte_lcore.h>
 
 #include "delays.h"
-#include "frame_sizes.h"
 #include "handoff.h"
 #include "loop/poller.h"
 #include "node_error.h"
 #include "ports/plan.h"
+#include "workload/workload.h"
 
 enum organisation { SCALE_OUT, SCALE_UP, LOCKED, TRYLOCK, COREC, REBALANCED, ORGANISATIONS };
 /* How workers learn of packets. All but SPIN and QWAIT poll all queues, and wait after sweeps without a packet (loop/quiet.h). */
@@ -43,7 +43,6 @@ enum ready_set_sharing {
 };
 
 enum tx_pool { TX_POOL_PER_CORE, TX_POOL_SHARED };
-enum checksum { CHECKSUM_NONE, CHECKSUM_UDP };
 
 extern const char *const handoff_sync_names[]; /* by enum handoff_sync */
 
@@ -77,21 +76,12 @@ struct dut_config {
 	uint32_t ring_slots;
 	unsigned int workload; /* index of workloads[] */
 	enum accounting accounting;
-	unsigned int encapsulation; /* enum encapsulation */
-	unsigned int transform;     /* enum esp_transform */
-	struct frame_sizes frame;
-	uint64_t flows;
-	uint64_t routes;
-	uint64_t lookups;
-	unsigned int checksum; /* enum checksum */
-	uint64_t sessions;
-	uint64_t task_buffers;
-	uint64_t parity_buffers;
-	uint64_t task_data;
-	unsigned int tx_pool; /* enum tx_pool */
-	uint64_t burst;
-	uint64_t sample_every;
-	uint64_t longest;
+	struct workload_spec work; /* as far as the request says */
+	unsigned int tx_pool;      /* enum tx_pool */
+	uint16_t burst;
+	uint32_t sample_every;
+	uint32_t longest;
+	uint32_t extra_cycles;
 	bool has_service; /* true also if all added delays are 0 */
 	bool has_hiccup;
 	enum poller_source source; /* source of the workers' packets; follows from the above */

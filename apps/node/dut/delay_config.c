@@ -4,7 +4,6 @@
 #include "clock.h"
 #include "fields.h"
 
-#define CYCLES_MAX   1e8
 #define DELAY_NS_MAX 1e9
 #define NS_OF_A_S    1e9
 
@@ -13,49 +12,40 @@ static double cycles_of(double ns)
 	return ns * (double)clock_tsc_hz() / NS_OF_A_S;
 }
 
-static int require_real(const json_t *object, const char *at, const char *key, double max, double *value,
-                        struct node_error *err)
-{
-	return fields_require(object, at, key, err) || fields_real(object, at, key, 0, max, value, err);
-}
+#define OF(member)          FIELD_OF(struct delays_config, member)
+#define CYCLES(key, member) {key, FIELD_REAL, OF(member), .most = DELAY_CYCLES_MAX, .required = true}
+#define SHARE(key, member)  {key, FIELD_REAL, OF(member), .most = 1, .required = true}
+#define SEED(member)        {"seed", FIELD_NUMBER, OF(member), .max = INT64_MAX}
 
-static int read_seed(const json_t *object, const char *at, uint64_t *seed, struct node_error *err)
+static int read_kind(const json_t *object, const char *at, const char *const kinds[], unsigned int *kind,
+                     struct node_error *err)
 {
-	*seed = 1;
-	return fields_u64(object, at, "seed", 0, INT64_MAX, seed, err);
-}
-
-static int read_bimodal(const json_t *object, const char *at, struct delay_distribution *d,
-                        struct node_error *err)
-{
-	return require_real(object, at, "short_cycles", CYCLES_MAX, &d->cycles, err) ||
-	       require_real(object, at, "long_cycles", CYCLES_MAX, &d->long_cycles, err) ||
-	       require_real(object, at, "long_probability", 1, &d->long_probability, err);
+	return fields_require(object, at, "kind", err) || fields_choice(object, at, "kind", kinds, kind, err);
 }
 
 static int read_service(const json_t *object, struct dut_config *config, struct node_error *err)
 {
 	static const char at[] = "dut.service";
 	static const char *const kinds[] = {"fixed", "exponential", "bimodal", NULL};
-	static const char *const keys[][6] = {
-	        {"kind", "seed", "cycles", NULL},
-	        {"kind", "seed", "mean_cycles", NULL},
-	        {"kind", "seed", "short_cycles", "long_cycles", "long_probability", NULL}};
 	static const enum delay_kind kind_of[] = {DELAY_FIXED, DELAY_EXPONENTIAL, DELAY_BIMODAL};
-	struct delay_distribution *d = &config->delays.service;
+	static const struct field fields[][6] = {
+	        {{.key = "kind"}, SEED(service_seed), CYCLES("cycles", service.cycles)},
+	        {{.key = "kind"}, SEED(service_seed), CYCLES("mean_cycles", service.cycles)},
+	        {{.key = "kind"},
+	         SEED(service_seed),
+	         CYCLES("short_cycles", service.cycles),
+	         CYCLES("long_cycles", service.long_cycles),
+	         SHARE("long_probability", service.long_probability)}};
 	unsigned int kind = 0;
 
 	if (!json_is_object(object))
 		return node_fail(err, at, "must be null or an object");
-	if (fields_require(object, at, "kind", err) || fields_choice(object, at, "kind", kinds, &kind, err) ||
-	    fields_only(object, at, keys[kind], err) ||
-	    read_seed(object, at, &config->delays.service_seed, err))
+	if (read_kind(object, at, kinds, &kind, err))
 		return -1;
-	d->kind = kind_of[kind];
+	config->delays.service.kind = kind_of[kind];
+	config->delays.service_seed = 1;
 	config->has_service = true;
-	if (d->kind == DELAY_BIMODAL)
-		return read_bimodal(object, at, d, err);
-	return require_real(object, at, keys[kind][2], CYCLES_MAX, &d->cycles, err);
+	return fields_read(object, at, fields[kind], &config->delays, err);
 }
 
 static int read_list(const json_t *delay, const char *at, struct delay_distribution *d,
@@ -81,57 +71,53 @@ static int read_list(const json_t *delay, const char *at, struct delay_distribut
 	return 0;
 }
 
-static int read_delay(const json_t *delay, struct delay_distribution *d, struct node_error *err)
+static int read_delay(const json_t *delay, struct delays_config *config, struct node_error *err)
 {
 	static const char at[] = "dut.hiccup.delay";
 	static const char *const kinds[] = {"fixed", "exponential", "list", NULL};
-	static const char *const keys[][3] = {
-	        {"kind", "ns", NULL}, {"kind", "mean_ns", NULL}, {"kind", "ns", NULL}};
 	static const enum delay_kind kind_of[] = {DELAY_FIXED, DELAY_EXPONENTIAL, DELAY_LIST};
+	static const struct field fields[][3] = {
+	        {{.key = "kind"},
+	         {"ns", FIELD_REAL, OF(hiccup.cycles), .most = DELAY_NS_MAX, .required = true}},
+	        {{.key = "kind"},
+	         {"mean_ns", FIELD_REAL, OF(hiccup.cycles), .most = DELAY_NS_MAX, .required = true}},
+	        {{.key = "kind"}, {.key = "ns"}}};
 	unsigned int kind = 0;
-	double ns = 0;
 
 	if (!json_is_object(delay))
 		return node_fail(err, at, "must be an object");
-	if (fields_require(delay, at, "kind", err) || fields_choice(delay, at, "kind", kinds, &kind, err) ||
-	    fields_only(delay, at, keys[kind], err))
+	if (read_kind(delay, at, kinds, &kind, err) || fields_read(delay, at, fields[kind], config, err))
 		return -1;
-	d->kind = kind_of[kind];
-	if (d->kind == DELAY_LIST)
-		return read_list(delay, at, d, err);
-	if (require_real(delay, at, keys[kind][1], DELAY_NS_MAX, &ns, err))
-		return -1;
-	d->cycles = cycles_of(ns);
-	return 0;
+	config->hiccup.kind = kind_of[kind];
+	config->hiccup.cycles = cycles_of(config->hiccup.cycles);
+	return kind_of[kind] == DELAY_LIST ? read_list(delay, at, &config->hiccup, err) : 0;
 }
 
 static int read_hiccup(const json_t *object, struct dut_config *config, struct node_error *err)
 {
 	static const char at[] = "dut.hiccup";
-	static const char *const keys[] = {"probability", "delay", "seed", NULL};
+	static const struct field fields[] = {SHARE("probability", hiccup_probability),
+	                                      {.key = "delay", .required = true},
+	                                      SEED(hiccup_seed),
+	                                      {0}};
 
 	if (!json_is_object(object))
 		return node_fail(err, at, "must be null or an object");
 	config->has_hiccup = true;
-	return fields_only(object, at, keys, err) ||
-	       require_real(object, at, "probability", 1, &config->delays.hiccup_probability, err) ||
-	       fields_require(object, at, "delay", err) ||
-	       read_delay(json_object_get(object, "delay"), &config->delays.hiccup, err) ||
-	       read_seed(object, at, &config->delays.hiccup_seed, err);
+	config->delays.hiccup_seed = 1;
+	return fields_read(object, at, fields, &config->delays, err) ||
+	       read_delay(json_object_get(object, "delay"), &config->delays, err);
 }
 
-static int read_extra(const json_t *dut, struct dut_config *config, struct node_error *err)
+static int add_extra(struct dut_config *config, struct node_error *err)
 {
-	uint64_t cycles = 0;
-
-	if (fields_u64(dut, "dut", "extra_cycles", 0, (uint64_t)CYCLES_MAX, &cycles, err))
-		return -1;
-	if (cycles == 0)
+	if (config->extra_cycles == 0)
 		return 0;
 	if (config->has_service)
 		return node_fail(err, "dut.extra_cycles",
 		                 "is the short form of a fixed service (leave it out with `service`)");
-	config->delays.service = (struct delay_distribution){.kind = DELAY_FIXED, .cycles = (double)cycles};
+	config->delays.service =
+	        (struct delay_distribution){.kind = DELAY_FIXED, .cycles = config->extra_cycles};
 	config->has_service = true;
 	return 0;
 }
@@ -149,5 +135,5 @@ int delay_config_read(const json_t *dut, struct dut_config *config, struct node_
 		return -1;
 	if (is_given(hiccup) && read_hiccup(hiccup, config, err))
 		return -1;
-	return read_extra(dut, config, err);
+	return add_extra(config, err);
 }

@@ -7,7 +7,9 @@
 
 #include "config.h"
 
-/* Fill config->delays, has_service and has_hiccup from the keys of `dut`. Returns 0, or -1 with err. */
+#define DELAY_CYCLES_MAX 100000000
+
+/* Fill config->delays, has_service and has_hiccup from config->extra_cycles and the keys of `dut`. Returns 0, or -1 with err. */
 int delay_config_read(const json_t *dut, struct dut_config *config, struct node_error *err);
 
 #endif

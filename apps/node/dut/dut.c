@@ -94,7 +94,7 @@ static int make_locks(const struct dut_config *config, struct node_error *err)
 static int32_t packets_per_event(const struct dut_config *config)
 {
 	const double guess =
-	        CYCLES_PER_PACKET_GUESS + CYCLES_PER_LOOKUP_GUESS * (double)(config->lookups - 1);
+	        CYCLES_PER_PACKET_GUESS + CYCLES_PER_LOOKUP_GUESS * (double)(config->work.lookups - 1);
 	const double packets = CYCLES_PER_EVENT_LOADED / (guess + delays_mean(&config->delays));
 
 	return (int32_t)(RTE_MAX(packets, 1.0) *
@@ -142,10 +142,10 @@ static void assign(struct poller *p, unsigned int i, const struct dut_config *co
 {
 	p->rx_port = config->rx_port;
 	p->tx_port = config->tx_port;
-	p->burst = (uint16_t)config->burst;
+	p->burst = config->burst;
 	p->accounting = config->accounting;
-	p->sample_every = (uint32_t)config->sample_every;
-	p->longest = (uint32_t)config->longest;
+	p->sample_every = config->sample_every;
+	p->longest = config->longest;
 	p->packets_per_event = packets_per_event(config);
 	p->delays.config = NULL;
 	p->ring = dut_ring(i);
@@ -206,25 +206,13 @@ static int prepare_workload(const struct dut_config *config, struct poller *p, s
 {
 	const struct workload *workload = workloads[config->workload];
 	const bool shares = config->tx_pool == TX_POOL_SHARED && p != dut.pollers[0];
-	const struct workload_spec spec = {
-	        .routes = (uint32_t)config->routes,
-	        .lookups = (uint32_t)config->lookups,
-	        .checksum = config->checksum == CHECKSUM_UDP,
-	        .shared_by = config->tx_pool == TX_POOL_SHARED ? config->workers.n : 1,
-	        .pools_of = shares ? dut.pollers[0]->sender : NULL,
-	        .flows = (uint32_t)config->flows,
-	        .frame = config->frame,
-	        .encapsulation = (enum encapsulation)config->encapsulation,
-	        .transform = (enum esp_transform)config->transform,
-	        .sessions = (uint32_t)config->sessions,
-	        .task_buffers = (uint32_t)config->task_buffers,
-	        .parity_buffers = (uint32_t)config->parity_buffers,
-	        .task_data = (uint32_t)config->task_data,
-	        .rx_port = config->rx_port,
-	        .tx_port = config->tx_port,
-	        .socket = (int)rte_lcore_to_socket_id(config->workers.lcores[0]),
-	};
+	struct workload_spec spec = config->work;
 
+	spec.shared_by = config->tx_pool == TX_POOL_SHARED ? config->workers.n : 1;
+	spec.pools_of = shares ? dut.pollers[0]->sender : NULL;
+	spec.rx_port = config->rx_port;
+	spec.tx_port = config->tx_port;
+	spec.socket = (int)rte_lcore_to_socket_id(config->workers.lcores[0]);
 	return workload->prepare ? workload->prepare(&spec, p, err) : 0;
 }
 

@@ -58,12 +58,6 @@ static struct qwait_config set_of_queues(const struct dut_config *config, const 
 	};
 }
 
-/* A worker that is woken has a set of one queue, which only says that something came; it has spun before it sleeps. */
-static struct qwait_config set_of_one(void)
-{
-	return (struct qwait_config){.queues = 1, .idle = QWAIT_SLEEP};
-}
-
 static struct qwait *make_set(const struct qwait_config *wanted, const struct poller *p)
 {
 	struct qwait *set = rte_zmalloc_socket("qwait", qwait_bytes(wanted->queues), RTE_CACHE_LINE_SIZE,
@@ -145,9 +139,10 @@ static int make_sets_of_groups(const struct dut_config *config, struct poller *c
 	return config->sharing == SHARING_STEALING ? add_victims(pollers, n, err) : 0;
 }
 
+/* A worker that is woken has a set of one queue, which only says that something came; it has spun before it sleeps. */
 static int make_sets_of_one(struct poller *const *pollers, unsigned int n, struct node_error *err)
 {
-	const struct qwait_config wanted = set_of_one();
+	const struct qwait_config wanted = {.queues = 1, .idle = QWAIT_SLEEP};
 
 	for (unsigned int i = 0; i < n; i++) {
 		notify.sets[i] = make_set(&wanted, pollers[i]);
@@ -255,18 +250,14 @@ int dut_notify_make(const struct dut_config *config, struct poller *const *polle
 	return -1;
 }
 
-/* A queue that is armed and ready at once could be rung while it is served, and be given to two workers. */
-static void make_ready(struct qwait *set, uint32_t qid)
-{
-	qwait_take_back(set, qid);
-	qwait_activate(set, qid);
-}
-
 void dut_notify_begin(struct poller *const *pollers, unsigned int n)
 {
 	for (unsigned int i = 0; i < n && notify.n > 0 && notify.notified; i++)
 		pollers[i]->waiter.held = 0;
 	for (unsigned int i = 0; i < notify.n && notify.notified; i++)
-		for (uint32_t qid = 0; qid < notify.sets[i]->config.queues; qid++)
-			make_ready(notify.sets[i], qid);
+		for (uint32_t qid = 0; qid < notify.sets[i]->config.queues; qid++) {
+			/* one that is armed and ready at once could be rung while it is served, and be given to two */
+			qwait_take_back(notify.sets[i], qid);
+			qwait_activate(notify.sets[i], qid);
+		}
 }

@@ -17,17 +17,11 @@ static enum handoff_sync needed_sync(const struct dut_config *config)
 	return config->organisation == SCALE_UP ? config->ring_sync : HANDOFF_SINGLE;
 }
 
-static bool suit(const struct dut_config *config)
-{
-	return rings.n == dut_config_rings(config) && rings.slots == config->ring_slots &&
-	       rings.sync == needed_sync(config);
-}
-
 int dut_rings_make(const struct dut_config *config, struct node_error *err)
 {
 	const unsigned int n = dut_config_rings(config);
 
-	if (suit(config))
+	if (rings.n == n && rings.slots == config->ring_slots && rings.sync == needed_sync(config))
 		return 0;
 	dut_rings_free();
 	rings.slots = config->ring_slots;

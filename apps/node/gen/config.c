@@ -39,64 +39,49 @@ static const struct gen_config defaults = {
         .late_max_ns = LATE_MAX_NS_DEFAULT,
 };
 
-static const char *const gen_keys[] = {"lcores",        "tx_port",
-                                       "rx_port",       "target_port",
-                                       "target",        "frame",
-                                       "flows",         "routes",
-                                       GEN_SHAPE_KEYS,  "busy_poll_packets",
-                                       "arrivals",      "seed",
-                                       "burst",         "late_max_ns",
-                                       "departures",    "trace",
-                                       "burst_packets", "on_ns",
-                                       "off_ns",        "sleep_ns",
-                                       "nic_stamps_ns", NULL};
 static const char *const arrival_names[] = {
         [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace",
         [GEN_BURSTS] = "bursts",     [GEN_ON_OFF] = "on-off",   NULL};
 
-static int read_u32(const json_t *spec, const char *key, uint32_t min, uint32_t max, uint32_t *value,
-                    struct node_error *err)
-{
-	uint64_t wide = *value;
+#define OF(member) FIELD_OF(struct gen_config, member)
 
-	if (fields_u64(spec, "gen", key, min, max, &wide, err))
-		return -1;
-	*value = (uint32_t)wide;
-	return 0;
-}
+static const struct field fields[] = {
+        {.key = "lcores", .required = true},
+        {"tx_port", FIELD_STRING, OF(tx_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
+        {"rx_port", FIELD_STRING, OF(rx_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
+        {"target_port", FIELD_STRING, OF(target_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
+        {.key = "target"},
+        {.key = "frame"},
+        {"flows", FIELD_NUMBER, OF(flows), .min = 1, .max = PACKET_FLOWS_MAX},
+        {"routes", FIELD_NUMBER, OF(routes), .min = 1, .max = ROUTES_MAX},
+        GEN_SHAPE_FIELDS(struct gen_config, shape),
+        {"busy_poll_packets", FIELD_NUMBER, OF(busy_poll_packets), .min = 1, .max = ACCOUNT_BURST_MAX},
+        {"arrivals", FIELD_CHOICE, OF(arrivals), .names = arrival_names},
+        {"seed", FIELD_NUMBER, OF(seed), .max = INT64_MAX},
+        {"burst", FIELD_NUMBER, OF(burst), .min = 1, .max = GEN_BURST_MAX},
+        {"late_max_ns", FIELD_NUMBER, OF(late_max_ns), .max = LATE_MAX_NS_MAX},
+        {"departures", FIELD_NUMBER, OF(departures), .max = GEN_DEPARTURES_MAX},
+        {"trace", FIELD_STRING, OF(trace), .max = PATH_MAX - 1, .nullable = true},
+        {"burst_packets", FIELD_NUMBER, OF(burst_packets), .min = 1, .max = BURST_PACKETS_MAX},
+        {"on_ns", FIELD_NUMBER, OF(on_ns), .min = 1, .max = ON_MAX_NS},
+        {"off_ns", FIELD_NUMBER, OF(off_ns), .max = ON_MAX_NS},
+        {"sleep_ns", FIELD_NUMBER, OF(sleep_ns), .max = SLEEP_NS_MAX},
+        {"nic_stamps_ns", FIELD_NUMBER, OF(nic_stamps_ns), .max = NIC_STAMPS_NS_MAX},
+        {0},
+};
 
 static int read_lcores(const json_t *spec, struct gen_config *config, struct node_error *err)
 {
 	unsigned int lcores[RTE_MAX_LCORE];
-	int n;
+	const int n = lcore_list(json_object_get(spec, "lcores"), "gen.lcores", lcores, err);
 
-	if (fields_require(spec, "gen", "lcores", err) ||
-	    (n = lcore_list(json_object_get(spec, "lcores"), "gen.lcores", lcores, err)) < 0)
+	if (n < 0)
 		return -1;
 	if (n > GEN_LCORES_MAX)
 		return node_fail(err, "gen.lcores", "%d lcores; a generator has at most %d", n,
 		                 GEN_LCORES_MAX);
 	memcpy(config->lcores, lcores, (size_t)n * sizeof(lcores[0]));
 	config->lcores_n = (unsigned int)n;
-	return 0;
-}
-
-/* Read the name of a port; null and an absent key leave *name unchanged. */
-static int read_port(const json_t *spec, const char *key, const char **name, struct node_error *err)
-{
-	if (json_object_get(spec, key) == NULL || json_is_null(json_object_get(spec, key)))
-		return 0;
-	return fields_string(spec, "gen", key, RTE_ETH_NAME_MAX_LEN - 1, name, err);
-}
-
-static int read_ports(const json_t *spec, struct gen_config *config, struct node_error *err)
-{
-	if (read_port(spec, "tx_port", &config->tx_name, err) ||
-	    read_port(spec, "rx_port", &config->rx_name, err) ||
-	    read_port(spec, "target_port", &config->target_name, err))
-		return -1;
-	if (config->tx_name == NULL)
-		return node_fail(err, "gen.tx_port", "is required");
 	return 0;
 }
 
@@ -112,50 +97,21 @@ static int read_target(const json_t *spec, struct gen_config *config, struct nod
 	return gen_target_parse(target, &config->target, err);
 }
 
-static int read_flows(const json_t *spec, struct gen_config *config, struct node_error *err)
-{
-	return read_u32(spec, "flows", 1, PACKET_FLOWS_MAX, &config->flows, err) ||
-	       read_u32(spec, "routes", 1, ROUTES_MAX, &config->routes, err) ||
-	       gen_shape_read(spec, "gen", &config->shape, err) ||
-	       read_u32(spec, "busy_poll_packets", 1, ACCOUNT_BURST_MAX, &config->busy_poll_packets, err);
-}
-
-static int read_pace(const json_t *spec, struct gen_config *config, struct node_error *err)
-{
-	unsigned int arrivals = 0;
-
-	if (fields_choice(spec, "gen", "arrivals", arrival_names, &arrivals, err) ||
-	    fields_u64(spec, "gen", "seed", 0, INT64_MAX, &config->seed, err) ||
-	    read_u32(spec, "burst_packets", 1, BURST_PACKETS_MAX, &config->burst_packets, err) ||
-	    fields_u64(spec, "gen", "on_ns", 1, ON_MAX_NS, &config->on_ns, err) ||
-	    fields_u64(spec, "gen", "off_ns", 0, ON_MAX_NS, &config->off_ns, err) ||
-	    read_u32(spec, "burst", 1, GEN_BURST_MAX, &config->burst, err) ||
-	    fields_u64(spec, "gen", "late_max_ns", 0, LATE_MAX_NS_MAX, &config->late_max_ns, err) ||
-	    fields_u64(spec, "gen", "sleep_ns", 0, SLEEP_NS_MAX, &config->sleep_ns, err) ||
-	    fields_u64(spec, "gen", "nic_stamps_ns", 0, NIC_STAMPS_NS_MAX, &config->nic_stamps_ns, err) ||
-	    read_u32(spec, "departures", 0, GEN_DEPARTURES_MAX, &config->departures, err))
-		return -1;
-	config->arrivals = (enum gen_arrivals)arrivals;
-	return 0;
-}
-
 /* A trace replaces the keys that otherwise determine which packets are sent. */
-static int read_trace(const json_t *spec, struct gen_config *config, struct node_error *err)
+static int check_trace(const json_t *spec, const struct gen_config *config, struct node_error *err)
 {
 	static const char *const replaced[] = {"frame", "flows"};
-	const json_t *const trace = json_object_get(spec, "trace");
 
-	if (trace == NULL || json_is_null(trace)) {
-		if (config->arrivals == GEN_TRACE)
-			return node_fail(err, "gen.arrivals", "'trace' needs a trace (key trace)");
-		return 0;
-	}
+	if (config->trace == NULL)
+		return config->arrivals == GEN_TRACE
+		               ? node_fail(err, "gen.arrivals", "'trace' needs a trace (key trace)")
+		               : 0;
 	for (unsigned int i = 0; i < RTE_DIM(replaced); i++)
 		if (json_object_get(spec, replaced[i]) != NULL)
 			return node_fail(err, "gen.trace", "replaces %s (leave that out)", replaced[i]);
 	if (config->shape.kind != GEN_FULLY_BALANCED)
 		return node_fail(err, "gen.shape", "flows of a trace use all queues (use FB)");
-	return fields_string(spec, "gen", "trace", PATH_MAX - 1, &config->trace, err);
+	return 0;
 }
 
 /* The driver of a real port drops or truncates frames above its MTU, so refuse them here. */
@@ -244,8 +200,11 @@ int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_
 {
 	*config = defaults;
 	config->shape = gen_shape_defaults;
-	return fields_only(spec, "gen", gen_keys, err) || read_lcores(spec, config, err) ||
-	       read_ports(spec, config, err) || read_target(spec, config, err) ||
+	if (fields_read(spec, "gen", fields, config, err) || read_lcores(spec, config, err))
+		return -1;
+	if (config->tx_name == NULL)
+		return node_fail(err, "gen.tx_port", "is required");
+	return read_target(spec, config, err) ||
 	       frame_sizes_read(json_object_get(spec, "frame"), "gen.frame", &config->frame, err) ||
-	       read_flows(spec, config, err) || read_pace(spec, config, err) || read_trace(spec, config, err);
+	       check_trace(spec, config, err);
 }

@@ -8,7 +8,6 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 
-#include "fields.h"
 #include "net_crossover.h"
 #include "ports/ports.h"
 
@@ -18,7 +17,13 @@ static struct {
 	struct gen_shape_queues queues;
 } feed;
 
-static const char *const keys[] = {"port", GEN_SHAPE_KEYS, "seed", NULL};
+static const struct field fields[] = {
+        {"port", FIELD_STRING, FIELD_OF(struct gen_feed, port_name), .max = RTE_ETH_NAME_MAX_LEN - 1,
+         .required = true},
+        GEN_SHAPE_FIELDS(struct gen_feed, shape),
+        {"seed", FIELD_NUMBER, FIELD_OF(struct gen_feed, seed), .max = INT64_MAX},
+        {0},
+};
 
 static int set_queue(uint16_t queue, double probability, uint64_t seed, struct node_error *err)
 {
@@ -59,10 +64,7 @@ static void forget(void)
 int gen_feed_parse(const json_t *spec, struct gen_feed *parsed, struct node_error *err)
 {
 	*parsed = (struct gen_feed){.shape = gen_shape_defaults, .seed = 1};
-	return fields_only(spec, "feed", keys, err) || fields_require(spec, "feed", "port", err) ||
-	       fields_string(spec, "feed", "port", RTE_ETH_NAME_MAX_LEN - 1, &parsed->port_name, err) ||
-	       gen_shape_read(spec, "feed", &parsed->shape, err) ||
-	       fields_u64(spec, "feed", "seed", 0, INT64_MAX, &parsed->seed, err);
+	return fields_read(spec, "feed", fields, parsed, err);
 }
 
 int gen_feed_apply(const struct gen_feed *wanted, struct node_error *err)

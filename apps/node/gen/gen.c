@@ -96,11 +96,6 @@ static struct rte_mempool *new_pool(uint32_t mbufs, uint16_t room)
 	                               rte_eth_dev_socket_id(config.tx_port));
 }
 
-static uint32_t largest_frame(void)
-{
-	return trace != NULL ? trace->largest_bytes : frame_sizes_largest(&config.frame);
-}
-
 static double mean_frame(void)
 {
 	return trace != NULL ? trace->mean_bytes : frame_sizes_mean(&config.frame);
@@ -108,7 +103,8 @@ static double mean_frame(void)
 
 static int prepare_pool(struct node_error *err)
 {
-	uint32_t room = RTE_MAX(largest_frame(), 2048u);
+	const uint32_t largest = trace != NULL ? trace->largest_bytes : frame_sizes_largest(&config.frame);
+	uint32_t room = RTE_MAX(largest, 2048u);
 	const uint32_t mbufs = pool_mbufs();
 
 	if (pool != NULL &&
@@ -372,15 +368,17 @@ bool gen_packets_out(void)
 
 int gen_set_queue_polls(const json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "per_s", NULL};
+	static const struct field fields[] = {
+	        FIELDS_OF_REQUEST,
+	        {"per_s", FIELD_REAL, 0, sizeof(double), .most = QUEUE_POLLS_PER_S_MAX, .required = true},
+	        {0}};
 	double per_s = 0;
 
 	if (engines_n == 0)
 		return node_fail(err, "", "no generator is configured");
 	if (config.target_port != NO_PORT)
 		return node_fail(err, "", "the DUT polls in this node, which counts the polls itself");
-	if (fields_only(request, "", keys, err) || fields_require(request, "", "per_s", err) ||
-	    fields_real(request, "", "per_s", 0, QUEUE_POLLS_PER_S_MAX, &per_s, err))
+	if (fields_read(request, "", fields, &per_s, err))
 		return -1;
 	for (unsigned int i = 0; i < engines_n; i++)
 		atomic_store_explicit(&engines[i]->queue_polls.requested_per_s, per_s, memory_order_relaxed);

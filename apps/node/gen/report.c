@@ -149,16 +149,16 @@ static json_t *sequence_report(const struct gen_config *config, const struct gen
 	                 flow_faults(config, e, place, s));
 }
 
-static int add_departure_times(const struct gen_engine *e, json_t *report)
+static void add_departure_times(const struct gen_engine *e, json_t *report)
 {
 	static const char *const absent = "no schedule: the generator sent as fast as it could";
 
-	if (e->saturate)
-		return json_object_set_new(report, "lateness_ns", json_pack("{s:s}", "absent", absent)) |
-		       json_object_set_new(report, "interdeparture_ns", json_pack("{s:s}", "absent", absent));
-	return json_object_set_new(report, "lateness_ns", histogram_to_json(&e->lateness_ns, "ns")) |
-	       json_object_set_new(report, "interdeparture_ns",
-	                           histogram_to_json(&e->interdeparture_ns, "ns"));
+	json_object_set_new(report, "lateness_ns",
+	                    e->saturate ? json_pack("{s:s}", "absent", absent)
+	                                : histogram_to_json(&e->lateness_ns, "ns"));
+	json_object_set_new(report, "interdeparture_ns",
+	                    e->saturate ? json_pack("{s:s}", "absent", absent)
+	                                : histogram_to_json(&e->interdeparture_ns, "ns"));
 }
 
 /* Report the packets of the lcore at `place`, whichever lcores received them. */
@@ -177,36 +177,35 @@ static json_t *gathered_report(const struct gen_config *config, struct gen_engin
 	return report;
 }
 
-static int add_reception(const struct gen_config *config, struct gen_engine *const *engines,
-                         unsigned int place, json_t *report)
+static void add_reception(const struct gen_config *config, struct gen_engine *const *engines,
+                          unsigned int place, json_t *report)
 {
 	const struct gen_engine *e = engines[place];
 
 	if (e->rx_port == NO_PORT)
-		return 0;
-	return json_object_set_new(report, "sequence",
-	                           config->lcores_n == 1 ? sequence_report(config, e, place, e->received[0])
-	                                                 : gathered_report(config, engines, place)) |
-	       json_object_set_new(report, "latency_ns",
-	                           json_pack("{s:o, s:o}", "from_intended",
-	                                     histogram_to_json(&e->latency_intended_ns, "ns"), "from_sent",
-	                                     histogram_to_json(&e->latency_sent_ns, "ns")));
+		return;
+	json_object_set_new(report, "sequence",
+	                    config->lcores_n > 1 ? gathered_report(config, engines, place)
+	                                         : sequence_report(config, e, place, e->received[0]));
+	json_object_set_new(report, "latency_ns",
+	                    json_pack("{s:o, s:o}", "from_intended",
+	                              histogram_to_json(&e->latency_intended_ns, "ns"), "from_sent",
+	                              histogram_to_json(&e->latency_sent_ns, "ns")));
 }
 
 /* TSC cycles since the start of the window, and lateness, of the first packets that left in it. */
-static int add_departures(const struct gen_engine *e, json_t *report)
+static void add_departures(const struct gen_engine *e, json_t *report)
 {
 	json_t *list;
-	int status = 0;
 
 	if (e->departures_max == 0)
-		return 0;
+		return;
 	list = json_array();
 	for (uint32_t i = 0; i < e->departures_count; i++)
-		status |= json_array_append_new(
+		json_array_append_new(
 		        list, json_pack("[I, I]", (json_int_t)(e->departures[i].sent - e->trial->start_tsc),
 		                        (json_int_t)e->departures[i].lateness));
-	return status | json_object_set_new(report, "departures", list);
+	json_object_set_new(report, "departures", list);
 }
 
 /* While the window is open, up to now. */
@@ -223,15 +222,15 @@ static double window_queue_polls(const struct gen_engine *e)
  * Report how well the shape was kept: packets sent to hot queues, and packets that their polls would have taken; the same for
  * cold queues. If polls are unknown there is nothing to compare with.
  */
-static int add_shape(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
-                     json_t *report)
+static void add_shape(const struct gen_config *config, const struct gen_engine *e, const struct gen_counts *c,
+                      json_t *report)
 {
 	const struct gen_shape_queues *queues = &e->traffic.queues;
 	const double queue_polls = window_queue_polls(e);
 	json_t *shape;
 
 	if (!e->backlog)
-		return 0;
+		return;
 	shape = json_pack("{s:o, s:o, s:f, s:o, s:o, s:o}", "hot", gen_shape_hot_json(queues), "cold",
 	                  json_integer(e->target_queues - queues->hot), "probability", queues->probability,
 	                  "hot_sent", integer(c->sent - c->cold_sent), "cold_sent", integer(c->cold_sent),
@@ -246,48 +245,40 @@ static int add_shape(const struct gen_config *config, const struct gen_engine *e
 		        shape, "queue_polls",
 		        json_pack("{s:s}", "absent",
 		                  "the rate of the DUT's polls is unknown (request queue_polls)"));
-	return json_object_set_new(report, "shape", shape);
-}
-
-static int add_stamps(const struct gen_engine *e, json_t *report)
-{
-	return e->stamps.every_ns == 0
-	               ? 0
-	               : json_object_set_new(report, "nic_stamps", gen_stamps_report(&e->stamps));
+	json_object_set_new(report, "shape", shape);
 }
 
 /* Report what is replayed, and how often it was repeated. */
-static int add_trace(const struct gen_engine *e, json_t *report)
+static void add_trace(const struct gen_engine *e, json_t *report)
 {
 	const struct gen_trace *const t = e->trace;
 
 	if (t == NULL)
-		return 0;
-	return json_object_set_new(report, "trace",
-	                           json_pack("{s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:f}", "packets",
-	                                     integer(t->packets), "flows", integer(t->flows), "duration_ns",
-	                                     integer(t->duration_ns), "mean_bytes", t->mean_bytes, "crowded",
-	                                     integer(t->crowded), "padded", integer(t->padded), "cut",
-	                                     integer(t->cut), "shortened", integer(t->shortened), "backward",
-	                                     integer(t->backward), "turns",
-	                                     (double)e->counts.sent / t->packets));
+		return;
+	json_object_set_new(report, "trace",
+	                    json_pack("{s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:f}", "packets",
+	                              integer(t->packets), "flows", integer(t->flows), "duration_ns",
+	                              integer(t->duration_ns), "mean_bytes", t->mean_bytes, "crowded",
+	                              integer(t->crowded), "padded", integer(t->padded), "cut",
+	                              integer(t->cut), "shortened", integer(t->shortened), "backward",
+	                              integer(t->backward), "turns", (double)e->counts.sent / t->packets));
 }
 
-static int add_rest(const struct gen_engine *e, unsigned int lcore, const struct gen_counts *c,
-                    json_t *report)
+static void add_rest(const struct gen_engine *e, unsigned int lcore, const struct gen_counts *c,
+                     json_t *report)
 {
 	const json_int_t duration = (json_int_t)window_cycles(e);
 
-	return json_object_set_new(report, "lcore", json_integer(lcore)) |
-	       json_object_set_new(report, "cpu", json_integer(lcore_cpu(lcore))) |
-	       json_object_set_new(report, "duration_tsc", json_integer(duration)) |
-	       json_object_set_new(report, "total",
-	                           json_pack("{s:o, s:o}", "sent", integer(e->counts.sent), "rx_packets",
-	                                     integer(e->counts.rx_packets))) |
-	       json_object_set_new(report, "histogram",
-	                           json_pack("{s:o}", "burst",
-	                                     value_counts_to_json(c->bursts, GEN_BURST_MAX + 1, "packets"))) |
-	       json_object_set_new(report, "host_gaps", host_gaps(e, c));
+	json_object_set_new(report, "lcore", json_integer(lcore));
+	json_object_set_new(report, "cpu", json_integer(lcore_cpu(lcore)));
+	json_object_set_new(report, "duration_tsc", json_integer(duration));
+	json_object_set_new(report, "total",
+	                    json_pack("{s:o, s:o}", "sent", integer(e->counts.sent), "rx_packets",
+	                              integer(e->counts.rx_packets)));
+	json_object_set_new(
+	        report, "histogram",
+	        json_pack("{s:o}", "burst", value_counts_to_json(c->bursts, GEN_BURST_MAX + 1, "packets")));
+	json_object_set_new(report, "host_gaps", host_gaps(e, c));
 }
 
 json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *const *engines,
@@ -297,11 +288,13 @@ json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *con
 	const struct gen_counts counts = window_counts(e);
 	json_t *report = counts_of(&counts);
 
-	if (add_rest(e, config->lcores[place], &counts, report) | add_departure_times(e, report) |
-	    add_reception(config, engines, place, report) | add_departures(e, report) |
-	    add_shape(config, e, &counts, report) | add_stamps(e, report) | add_trace(e, report)) {
-		json_decref(report);
-		return NULL;
-	}
+	add_rest(e, config->lcores[place], &counts, report);
+	add_departure_times(e, report);
+	add_reception(config, engines, place, report);
+	add_departures(e, report);
+	add_shape(config, e, &counts, report);
+	if (e->stamps.every_ns != 0)
+		json_object_set_new(report, "nic_stamps", gen_stamps_report(&e->stamps));
+	add_trace(e, report);
 	return report;
 }

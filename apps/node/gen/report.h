@@ -8,10 +8,7 @@
 #include "config.h"
 #include "engine.h"
 
-/*
- * Return the report of the lcore at `place`, a new reference; NULL when out of memory. While the loop runs, the window ends
- * now.
- */
+/* Return the report of the lcore at `place`, a new reference. While the loop runs, the window ends now. */
 json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *const *engines,
                          unsigned int place);
 

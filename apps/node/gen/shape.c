@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fields.h"
-
 const struct gen_shape gen_shape_defaults = {
         .kind = GEN_FULLY_BALANCED,
         .seed = 1,
@@ -16,23 +14,7 @@ const struct gen_shape gen_shape_defaults = {
         .background_probability = 0.05,
 };
 
-static const char *const names[] = {"FB", "PC", "NC", "SQ", NULL};
-
-int gen_shape_read(const json_t *spec, const char *where, struct gen_shape *shape, struct node_error *err)
-{
-	unsigned int kind = shape->kind;
-	uint64_t queues = shape->concentrated_queues;
-
-	if (fields_choice(spec, where, "shape", names, &kind, err) ||
-	    fields_u64(spec, where, "shape_seed", 0, INT64_MAX, &shape->seed, err) ||
-	    fields_real(spec, where, "concentrated_share", 0, 1, &shape->concentrated_share, err) ||
-	    fields_u64(spec, where, "concentrated_queues", 1, UINT16_MAX, &queues, err) ||
-	    fields_real(spec, where, "background_probability", 0, 1, &shape->background_probability, err))
-		return -1;
-	shape->kind = (enum gen_shape_kind)kind;
-	shape->concentrated_queues = (uint32_t)queues;
-	return 0;
-}
+const char *const gen_shape_names[] = {"FB", "PC", "NC", "SQ", NULL};
 
 /* The probability that a poll of a cold queue finds something. */
 static double cold_probability(const struct gen_shape *shape)

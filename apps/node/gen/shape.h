@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <jansson.h>
 
-#include "node_error.h"
+#include "fields.h"
 #include "rng.h"
 #include "rss.h"
 
@@ -30,9 +30,15 @@ struct gen_shape {
 	double background_probability;
 };
 
-/* The keys that gen_shape_read() knows, for lists of allowed keys. */
-#define GEN_SHAPE_KEYS                                                                                       \
-	"shape", "shape_seed", "concentrated_share", "concentrated_queues", "background_probability"
+/* The shape's entries in the table of an object's keys (fields.h), for `member` of `type`. */
+#define GEN_SHAPE_FIELDS(type, member)                                                                       \
+	{"shape", FIELD_CHOICE, FIELD_OF(type, member.kind), .names = gen_shape_names},                      \
+	        {"shape_seed", FIELD_NUMBER, FIELD_OF(type, member.seed), .max = INT64_MAX},                 \
+	        {"concentrated_share", FIELD_REAL, FIELD_OF(type, member.concentrated_share), .most = 1},    \
+	        {"concentrated_queues", FIELD_NUMBER, FIELD_OF(type, member.concentrated_queues), .min = 1,  \
+	         .max = UINT16_MAX},                                                                         \
+	        {"background_probability", FIELD_REAL, FIELD_OF(type, member.background_probability),        \
+	         .most = 1}
 
 /* The hot queues: queue[0..hot-1]. The others of the `count` may get packets; queues beyond get none. */
 struct gen_shape_queues {
@@ -43,9 +49,7 @@ struct gen_shape_queues {
 };
 
 extern const struct gen_shape gen_shape_defaults;
-
-/* Read the shape's keys from `spec`, the object at `where`, over what *shape holds. Returns 0, or -1 with err. */
-int gen_shape_read(const json_t *spec, const char *where, struct gen_shape *shape, struct node_error *err);
+extern const char *const gen_shape_names[]; /* by enum gen_shape_kind */
 
 /* Return how many of the queues 0..queues-1 may get packets. */
 unsigned int gen_shape_loaded(const struct gen_shape *shape, unsigned int queues);

@@ -118,32 +118,17 @@ json_t *gen_target_json(uint16_t port)
 	return object;
 }
 
-static int hex_digit(char c)
+static int parse_key(const char *hex, struct rss_target *rss, struct node_error *err)
 {
-	const char *const digits = "0123456789abcdef";
-	const char *const found = c != '\0' ? strchr(digits, c) : NULL;
-
-	return found ? (int)(found - digits) : -1;
-}
-
-static int parse_key(const json_t *object, struct rss_target *rss, struct node_error *err)
-{
-	const char *hex = NULL;
-
-	if (fields_string(object, AT, "key", 2 * RSS_KEY_BYTES_MAX, &hex, err))
-		return -1;
 	const size_t digits = strlen(hex);
 
 	if (digits % 2 != 0 || digits < 2 * RSS_KEY_BYTES_MIN)
 		return node_fail(err, AT ".key", "must have an even number of digits, at least %u",
 		                 2 * RSS_KEY_BYTES_MIN);
-	for (size_t i = 0; i < digits; i += 2) {
-		const int high = hex_digit(hex[i]), low = hex_digit(hex[i + 1]);
-
-		if (high < 0 || low < 0)
-			return node_fail(err, AT ".key", "must have lower-case hexadecimal digits only");
-		rss->key[i / 2] = (uint8_t)(high << 4 | low);
-	}
+	if (strspn(hex, "0123456789abcdef") != digits)
+		return node_fail(err, AT ".key", "must have lower-case hexadecimal digits only");
+	for (size_t i = 0; i < digits; i += 2)
+		sscanf(hex + i, "%2hhx", &rss->key[i / 2]);
 	return 0;
 }
 
@@ -168,33 +153,36 @@ static int parse_reta(const json_t *object, struct rss_target *rss, struct node_
 	return 0;
 }
 
-static int parse_rss(const json_t *object, struct rss_target *rss, struct node_error *err)
-{
-	const json_t *const hashes_ports = json_object_get(object, "hashes_ports");
-
-	if (fields_require(object, AT, "key", err) || fields_require(object, AT, "reta", err) ||
-	    fields_require(object, AT, "hashes_ports", err))
-		return -1;
-	if (!json_is_boolean(hashes_ports))
-		return node_fail(err, AT ".hashes_ports", "must be true or false");
-	rss->hashes_ports = json_is_true(hashes_ports);
-	return parse_key(object, rss, err) || parse_reta(object, rss, err) ? -1 : 0;
-}
-
 int gen_target_parse(const json_t *object, struct gen_target *target, struct node_error *err)
 {
-	static const char *const keys[] = {"mac", "queues", "hashes_ports", "key", "reta", NULL};
-	const char *mac = NULL;
-	uint64_t queues = 0;
+	struct parsed {
+		const char *mac, *key;
+		uint16_t queues;
+		bool hashes_ports;
+	} parsed = {0};
+	static const struct field fields[] = {
+	        {"mac", FIELD_STRING, FIELD_OF(struct parsed, mac), .max = RTE_ETHER_ADDR_FMT_SIZE - 1,
+	         .required = true},
+	        {"queues", FIELD_NUMBER, FIELD_OF(struct parsed, queues), .min = 1, .max = RSS_QUEUES_MAX,
+	         .required = true},
+	        {"hashes_ports", FIELD_BOOL, FIELD_OF(struct parsed, hashes_ports)},
+	        {"key", FIELD_STRING, FIELD_OF(struct parsed, key), .max = 2 * RSS_KEY_BYTES_MAX},
+	        {.key = "reta"},
+	        {0}};
 
 	memset(target, 0, sizeof(*target));
-	if (fields_only(object, AT, keys, err) || fields_require(object, AT, "mac", err) ||
-	    fields_require(object, AT, "queues", err) ||
-	    fields_string(object, AT, "mac", RTE_ETHER_ADDR_FMT_SIZE - 1, &mac, err) ||
-	    fields_u64(object, AT, "queues", 1, RSS_QUEUES_MAX, &queues, err))
+	if (fields_read(object, AT, fields, &parsed, err))
 		return -1;
-	if (rte_ether_unformat_addr(mac, &target->mac) != 0)
+	if (rte_ether_unformat_addr(parsed.mac, &target->mac) != 0)
 		return node_fail(err, AT ".mac", "is no MAC address");
-	target->rss.queues = (uint16_t)queues;
-	return queues > 1 ? parse_rss(object, &target->rss, err) : 0;
+	target->rss.queues = parsed.queues;
+	if (parsed.queues == 1)
+		return 0;
+	target->rss.hashes_ports = parsed.hashes_ports;
+	return fields_require(object, AT, "key", err) || fields_require(object, AT, "reta", err) ||
+	                       fields_require(object, AT, "hashes_ports", err) ||
+	                       parse_key(parsed.key, &target->rss, err) ||
+	                       parse_reta(object, &target->rss, err)
+	               ? -1
+	               : 0;
 }

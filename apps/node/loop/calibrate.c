@@ -377,20 +377,21 @@ static json_t *costs_json(const struct costs *c)
 
 json_t *calibrate(struct poller *poller, unsigned int neighbour, json_t *request, struct node_error *err)
 {
-	static const char *const keys[] = {"cmd", "id", "queues", NULL};
 	static struct job job;
-	uint64_t queues;
+	uint32_t queues;
 
 	if (!poller) {
 		node_fail(err, "", "no DUT that receives is configured");
 		return NULL;
 	}
 	queues = poller->queues;
-	if (fields_only(request, "", keys, err) ||
-	    fields_u64(request, "", "queues", 1, poller->queues, &queues, err))
+	const struct field fields[] = {
+	        FIELDS_OF_REQUEST, {"queues", FIELD_NUMBER, 0, sizeof(queues), .min = 1, .max = queues}, {0}};
+
+	if (fields_read(request, "", fields, &queues, err))
 		return NULL;
 	job = (struct job){.poller = poller,
-	                   .queues = (uint32_t)queues,
+	                   .queues = queues,
 	                   .rounds = ROUNDS,
 	                   .most_left = UINT32_MAX,
 	                   .measure = measure_all};

@@ -195,6 +195,11 @@ static int set_rx_mode(uint16_t port, struct node_error *err)
 	                                    : rte_strerror(-status));
 }
 
+static int check_call(const char *call, int status, uint16_t port, struct node_error *err)
+{
+	return status < 0 ? node_fail(err, plan.ports[port].at, "%s: %s", call, rte_strerror(-status)) : 0;
+}
+
 static int setup_device(uint16_t port, struct node_error *err)
 {
 	const struct port_spec *next = &plan.ports[port].spec;
@@ -217,12 +222,8 @@ static int setup_device(uint16_t port, struct node_error *err)
 		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_RSS_HASH;
 	if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-	const int status = rte_eth_dev_configure(port, next->rx_queues, next->tx_queues, &conf);
-
-	if (status < 0)
-		return node_fail(err, plan.ports[port].at, "rte_eth_dev_configure: %s",
-		                 rte_strerror(-status));
-	return 0;
+	return check_call("rte_eth_dev_configure",
+	                  rte_eth_dev_configure(port, next->rx_queues, next->tx_queues, &conf), port, err);
 }
 
 static int setup_queues(uint16_t port, struct node_error *err)
@@ -234,15 +235,11 @@ static int setup_queues(uint16_t port, struct node_error *err)
 	for (uint16_t q = 0; q < next->rx_queues && status == 0; q++)
 		status = rte_eth_rx_queue_setup(port, q, next->rx_desc, (unsigned int)socket, NULL,
 		                                ports[port].pool);
-	if (status < 0)
-		return node_fail(err, plan.ports[port].at, "rte_eth_rx_queue_setup: %s",
-		                 rte_strerror(-status));
+	if (check_call("rte_eth_rx_queue_setup", status, port, err))
+		return -1;
 	for (uint16_t q = 0; q < next->tx_queues && status == 0; q++)
 		status = rte_eth_tx_queue_setup(port, q, next->tx_desc, (unsigned int)socket, NULL);
-	if (status < 0)
-		return node_fail(err, plan.ports[port].at, "rte_eth_tx_queue_setup: %s",
-		                 rte_strerror(-status));
-	return 0;
+	return check_call("rte_eth_tx_queue_setup", status, port, err);
 }
 
 /* Round-robin. */
@@ -262,18 +259,13 @@ static int set_reta(uint16_t port, struct node_error *err)
 	const int status = port_reta_write(port, queues, info.reta_size);
 
 	free(queues);
-	if (status < 0)
-		return node_fail(err, plan.ports[port].at, "rte_eth_dev_rss_reta_update: %s",
-		                 rte_strerror(-status));
-	return 0;
+	return check_call("rte_eth_dev_rss_reta_update", status, port, err);
 }
 
 static int start_port(uint16_t port, struct node_error *err)
 {
-	const int status = rte_eth_dev_start(port);
-
-	if (status < 0)
-		return node_fail(err, plan.ports[port].at, "rte_eth_dev_start: %s", rte_strerror(-status));
+	if (check_call("rte_eth_dev_start", rte_eth_dev_start(port), port, err))
+		return -1;
 	ports[port].running = true;
 	ports[port].timesync = plan.ports[port].spec.timesync ? rte_eth_timesync_enable(port) : -ENODEV;
 	return 0;

@@ -124,9 +124,10 @@ static int ensure_device(struct node_error *err)
 	return 0;
 }
 
-static void *new_cbc_session(uint8_t number)
+/* With an HMAC behind it, or alone with the longer key. */
+static void *new_cbc_session(uint8_t number, bool alone)
 {
-	uint8_t key[KEY_BYTES], hmac_key[HMAC_KEY_BYTES];
+	uint8_t key[LONG_KEY_BYTES], hmac_key[HMAC_KEY_BYTES];
 	struct rte_crypto_sym_xform hmac = {
 	        .type = RTE_CRYPTO_SYM_XFORM_AUTH,
 	        .auth = {.op = RTE_CRYPTO_AUTH_OP_GENERATE,
@@ -135,11 +136,11 @@ static void *new_cbc_session(uint8_t number)
 	                 .digest_length = 12},
 	};
 	struct rte_crypto_sym_xform cbc = {
-	        .next = &hmac,
+	        .next = alone ? NULL : &hmac,
 	        .type = RTE_CRYPTO_SYM_XFORM_CIPHER,
 	        .cipher = {.op = RTE_CRYPTO_CIPHER_OP_ENCRYPT,
 	                   .algo = RTE_CRYPTO_CIPHER_AES_CBC,
-	                   .key = {.data = key, .length = sizeof(key)},
+	                   .key = {.data = key, .length = alone ? LONG_KEY_BYTES : KEY_BYTES},
 	                   .iv = {.offset = OP_IV_OFFSET, .length = CBC_IV_BYTES}},
 	};
 
@@ -165,26 +166,12 @@ static void *new_gcm_session(uint8_t number)
 	return rte_cryptodev_sym_session_create(device.id, &gcm, device.sessions);
 }
 
-static void *new_long_cbc_session(uint8_t number)
-{
-	uint8_t key[LONG_KEY_BYTES];
-	struct rte_crypto_sym_xform cbc = {
-	        .type = RTE_CRYPTO_SYM_XFORM_CIPHER,
-	        .cipher = {.op = RTE_CRYPTO_CIPHER_OP_ENCRYPT,
-	                   .algo = RTE_CRYPTO_CIPHER_AES_CBC,
-	                   .key = {.data = key, .length = sizeof(key)},
-	                   .iv = {.offset = OP_IV_OFFSET, .length = CBC_IV_BYTES}},
-	};
-
-	make_key(key, sizeof(key), number);
-	return rte_cryptodev_sym_session_create(device.id, &cbc, device.sessions);
-}
-
 static void *new_session(const struct encryptor_spec *spec)
 {
-	if (spec->encryption == ENCRYPT_PAYLOAD)
-		return new_long_cbc_session(spec->number);
-	return spec->transform == ESP_AES_GCM ? new_gcm_session(spec->number) : new_cbc_session(spec->number);
+	const bool alone = spec->encryption == ENCRYPT_PAYLOAD;
+
+	return !alone && spec->transform == ESP_AES_GCM ? new_gcm_session(spec->number)
+	                                                : new_cbc_session(spec->number, alone);
 }
 
 /* Prepare what all packets share: the session, and the IV of CBC (0) or the salt of GCM. */

@@ -107,7 +107,7 @@ static int prepare(const struct workload_spec *spec, struct poller *poller, stru
 		return -1;
 	poller->routes = spec->routes;
 	poller->lookups = spec->lookups;
-	poller->checksum = spec->checksum;
+	poller->checksum = spec->checksum == CHECKSUM_UDP;
 	return workload_next_hop(spec->tx_port, RTE_ETHER_TYPE_IPV4, &poller->rewrite, err);
 }
 

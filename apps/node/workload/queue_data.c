@@ -5,24 +5,17 @@
 #include <rte_malloc.h>
 
 #include "ports/ports.h"
-
-#define GROUPS (QUEUE_DATA_RETA_MAX / RTE_ETH_RETA_GROUP_SIZE)
+#include "ports/reta.h"
 
 static int read_reta(struct queue_data *data, uint16_t port, struct node_error *err)
 {
-	struct rte_eth_rss_reta_entry64 groups[GROUPS];
 	struct rte_eth_dev_info info;
 
 	if (data->queues == 1)
 		return 0;
-	for (unsigned int i = 0; i < GROUPS; i++)
-		groups[i].mask = UINT64_MAX;
 	if (rte_eth_dev_info_get(port, &info) < 0 || info.reta_size == 0 ||
-	    info.reta_size > QUEUE_DATA_RETA_MAX ||
-	    rte_eth_dev_rss_reta_query(port, groups, info.reta_size) < 0)
+	    info.reta_size > QUEUE_DATA_RETA_MAX || port_reta_read(port, data->reta, info.reta_size) < 0)
 		return node_fail(err, "dut.task_data", "the RX port does not report its RETA");
-	for (uint16_t i = 0; i < info.reta_size; i++)
-		data->reta[i] = groups[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
 	data->reta_entries = info.reta_size;
 	return 0;
 }

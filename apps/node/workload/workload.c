@@ -4,11 +4,13 @@
 #include <stddef.h>
 #include <rte_ethdev.h>
 
-#define POINTER(symbol, name) &workload_##symbol,
-#define NAME(symbol, name)    name,
+#define POINTER(symbol, ...)    &workload_##symbol,
+#define NAME(symbol, name, ...) name,
+#define KEYS(symbol, name, ...) (const char *const[]){__VA_ARGS__},
 
 const struct workload *const workloads[] = {WORKLOADS(POINTER) NULL};
 const char *const workload_names[] = {WORKLOADS(NAME) NULL};
+const char *const *const workload_keys[] = {WORKLOADS(KEYS)};
 
 int workload_next_hop(uint16_t tx_port, uint16_t ether_type, struct rte_ether_hdr *header,
                       struct node_error *err)

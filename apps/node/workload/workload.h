@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Work of a DUT on a packet. One workload is one file NAME.c with a constant struct; it is chosen before the loop. Names are in
- * pollscope/base/names.py, from which the build makes WORKLOADS(X): X(symbol, "name") for each.
+ * pollscope/base/names.py, from which the build makes WORKLOADS(X): X(symbol, "name", "key"...) for each, with the keys of the
+ * "dut" object that not all workloads have.
  */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
@@ -15,14 +16,14 @@
 #include "workload_names.h"
 
 enum encapsulation { ENCAPSULATION_GRE_IPV6, ENCAPSULATION_IPIP };
+enum checksum { CHECKSUM_NONE, CHECKSUM_UDP };
 
+/* Parameters of the request first (dut/config.c), then what follows from the rest of it. */
 struct workload_spec {
 	uint32_t routes;
-	uint32_t lookups; /* of one packet */
-	bool checksum;    /* compute the UDP checksum again */
+	uint32_t lookups;       /* of one packet */
+	enum checksum checksum; /* to compute again */
 	uint32_t flows;
-	unsigned int shared_by; /* workers that share the pools of prepared packets; 1: each has its own */
-	const struct sender *pools_of; /* owner of the pools; NULL: this worker */
 	struct frame_sizes frame;
 	enum encapsulation encapsulation;
 	enum esp_transform transform;
@@ -30,7 +31,9 @@ struct workload_spec {
 	uint32_t task_buffers;   /* data buffers of a task */
 	uint32_t parity_buffers; /* of a task */
 	uint32_t task_data;      /* bytes per RX queue; 0: none */
-	uint16_t rx_port;        /* NO_PORT: none */
+	unsigned int shared_by;  /* workers that share the pools of prepared packets; 1: each has its own */
+	const struct sender *pools_of; /* owner of the pools; NULL: this worker */
+	uint16_t rx_port;              /* NO_PORT: none */
 	uint16_t tx_port;
 	int socket;
 };
@@ -51,14 +54,15 @@ struct workload {
 extern const loop_table *const called_loops;
 
 /* workload_NAME and index WORKLOAD_NAME of each name. */
-#define DECLARE_WORKLOAD(symbol, name) extern const struct workload workload_##symbol;
-#define WORKLOAD_INDEX(symbol, name)   WORKLOAD_##symbol,
+#define DECLARE_WORKLOAD(symbol, ...) extern const struct workload workload_##symbol;
+#define WORKLOAD_INDEX(symbol, ...)   WORKLOAD_##symbol,
 WORKLOADS(DECLARE_WORKLOAD)
 enum workload_index { WORKLOADS(WORKLOAD_INDEX) };
 
-/* All workloads, NULL-terminated, and their names in the same order. */
+/* All workloads, NULL-terminated; in the same order their names, and the keys that not all workloads have. */
 extern const struct workload *const workloads[];
 extern const char *const workload_names[];
+extern const char *const *const workload_keys[];
 
 /* Fill the Ethernet header for the one next hop behind `tx_port`. Returns 0, or -1 with err. */
 int workload_next_hop(uint16_t tx_port, uint16_t ether_type, struct rte_ether_hdr *header,
