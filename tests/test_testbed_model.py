@@ -38,13 +38,10 @@ COSTS: dict[str, Any] = {
     "path_ns": cost(500),
     "generator_pps": cost(60e6),
 }
-RINGS = {
-    "dispatch_ns": cost(10),
-    "empty_ring_poll_ns": cost(5),
-    "ring_busy_poll_ns": cost(15),
-    "ring_ns": cost(20),
-    "ring_packet_ns": cost(2),
-}
+RINGS = {"dispatch_ns": 10, "empty_ring_poll_ns": 5, "ring_busy_poll_ns": 15, "ring_ns": 20, "ring_packet_ns": 2}
+QWAIT = {"qwait_ns": 50, "notice_ns": 5, "per_ready_ns": 2}
+POWER = {"static_power_w": 0.162, "power_w_per_ipc": 0.3223, "halted_power_w": 0.3}
+ACTIVITY = POWER | {"useful_ipc": 1.5, "polling_ipc": 2.6, "issue_width": 8, "corunner_ipc": 2}
 FILE: dict[str, Any] = {
     "kind": "model",
     "tsc_hz": 2_000_000_000,
@@ -65,6 +62,18 @@ repeats: {count: 3}
 """
 
 
+def io(**costs: Any) -> dict[str, Any]:
+    """Return FILE with other costs; a number is assumed."""
+    other = {name: each if isinstance(each, dict) else cost(each) for name, each in costs.items()}
+    return {**FILE, "workloads": {"io": {**COSTS, **other}}}
+
+
+def spec_of(factors: str, parameters: str = "load_pps: 1 Mpps, arrivals: poisson") -> str:
+    """Return SPEC with other factors, and other parameters beside its workload."""
+    return SPEC.replace("queues: [1, 8, 64]", factors).replace("load_pps: 1 Mpps, arrivals: poisson", parameters)
+
+
+NOTIFIED = "notification: qwait, burst: 1"
 THEORY = " predicted by cyclic polling (Takagi)"
 
 
@@ -83,6 +92,18 @@ class ModelCli(Cli):
         run = self.only_run()
         assert_complete(run)
         return pd.read_parquet(run.path / "results.parquet")
+
+    def calibrated(self, spec: str, file: dict[str, Any] = FILE) -> dict[str, Any]:
+        """Return the file that is made of a run with these costs, which passes for a measured one."""
+        self.table(spec=spec, file=file)
+        (folder,) = self.run_folders()
+        _pass_for_measured(folder)
+        # A node counts lost reservations, without which a mean busy poll is not known.
+        trials = folder / "trials.jsonl"
+        trials.write_text(re.sub(r'"race_lost":\{[^}]*\}', '"race_lost":0', trials.read_text()))
+        self.ends(0, "calibrate", folder, "--out", "again.yaml")
+        found: dict[str, Any] = YAML(typ="safe").load((self.folder / "again.yaml").read_text())
+        return found
 
 
 @pytest.fixture
@@ -121,8 +142,7 @@ def test_sizes_without_costs_are_reported(cli: ModelCli) -> None:
     spec, size = cli.spec(SPEC), ("--set", "parameters.frame=1518B")
     assert said in cli("plan", spec, "--testbed", file, *size).stderr
     assert "know no frame sizes" not in cli("plan", spec, "--testbed", file).stderr
-    done = cli("run", spec, "--testbed", file, *size)
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", spec, "--testbed", file, *size)
     assert [text for text in cli.only_run().meta["warnings"] if text == said]
 
 
@@ -137,8 +157,7 @@ def test_a_plan_of_many_trials_says_what_room_its_run_takes(cli: ModelCli) -> No
 @pytest.mark.thorough
 def test_the_same_trial_gives_the_same_bits(ran: tuple[ModelCli, pd.DataFrame]) -> None:
     cli, first = ran
-    again = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
-    assert again.returncode == 0, again.stderr
+    again = cli.ends(0, "run", cli.spec(SPEC), "--testbed", cli.testbed(FILE), "--out", "again")
     assert "(modelled, not measured)" in again.stdout
     second = pd.read_parquet(next((cli.folder / "again").glob("*/*")) / "results.parquet")
     metrics = [name for name in map(str, first) if name.startswith("metric.")]
@@ -149,11 +168,11 @@ def test_the_same_trial_gives_the_same_bits(ran: tuple[ModelCli, pd.DataFrame]) 
 def test_modelled_numbers_are_marked_wherever_they_are_shown(ran: tuple[ModelCli, pd.DataFrame]) -> None:
     cli, _ = ran
     (folder,) = cli.run_folders()
-    assert cli("report", folder, "--out", "page.html").returncode == 0
+    cli.ends(0, "report", folder, "--out", "page.html")
     page = (cli.folder / "page.html").read_text()
     assert "computed by a simulation; nothing was measured in them" in page
     assert "MODELLED: computed by a simulation, not measured" in page
-    assert cli("figures", folder, "--out", "drawn").returncode == 0
+    cli.ends(0, "figures", folder, "--out", "drawn")
     assert any("MODELLED" in path.read_text() for path in (cli.folder / "drawn").glob("*.svg"))
     drawn = pd.concat(map(pd.read_csv, (cli.folder / "drawn").glob("*.csv"))).set_index("queues")
     found, theory = (drawn[drawn["metric"] == f"latency_sent_mean_ns{by}"]["value"] for by in ("", THEORY))
@@ -182,15 +201,12 @@ def test_a_row_that_the_costs_come_from_is_consistent_by_construction(cli: Model
     kinds = {verdict["verdict"] for verdict in plain}
     assert "consistent by construction" in kinds
     assert "agrees" not in kinds
-    assert cli("report", folder, "--out", "page.html").returncode == 0
+    cli.ends(0, "report", folder, "--out", "page.html")
     assert "consistent by construction" in (cli.folder / "page.html").read_text()
 
 
 def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "generator_receives: false").replace(
-        "queues: [1, 8, 64]", "queues: [1]\n  load_of_max: [0 %, 50 %, 100 %]"
-    )
-    table = cli.table(spec=spec)
+    table = cli.table(spec=spec_of("queues: [1]\n  load_of_max: [0 %, 50 %, 100 %]", "generator_receives: false"))
     rates = table[table["kind"] == "measure"].groupby("factor.load_of_max")["metric.rx_pps"].mean()
     most_pps = 32 / (40 + 32 * 20) * 1e9
     assert rates.to_dict() == pytest.approx({0.0: 0.0, 0.5: most_pps / 2, 1.0: most_pps}, rel=0.01)
@@ -200,7 +216,7 @@ def test_saturation_and_shares_of_a_maximum(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
     """A core takes bursts of 32 in 40 + 32 x 20 ns, 47.06 Mpps; just below that its queue may fill for a while."""
-    spec = SPEC.replace("load_pps: 1 Mpps, ", "load_of_max: 50 %, ").replace("queues: [1, 8, 64]", "queues: [1]")
+    spec = spec_of("queues: [1]", "load_of_max: 50 %, arrivals: poisson")
     search = "maximum: {method: mlrsearch, repeats: 1, loss_ratios: [0.5 %], width: 5 %, duration_sum: 60 ms}\n"
     table = cli.table(spec=spec + search)
     (found,) = [each for each in read_run(cli.run_folders()[0]).trials if each["kind"] == "maximum"]
@@ -212,10 +228,8 @@ def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
 
 @pytest.mark.thorough
 def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "organisation: [scale-out, scale-up]").replace(
-        "{workload: io,", "{workload: io, cores: 4, dispatchers: 4, queues: 4,"
-    )
-    table = cli.table("parameters.load_pps=40 Mpps", spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
+    parameters = "cores: 4, dispatchers: 4, queues: 4, load_pps: 40 Mpps, arrivals: poisson"
+    table = cli.table(spec=spec_of("organisation: [scale-out, scale-up]", parameters), file=io(**RINGS))
     latency = table.groupby("factor.organisation")["metric.latency_mean_ns"].mean()
     assert latency["scale-out"] > 500
     assert latency["scale-up"] != latency["scale-out"]
@@ -226,8 +240,7 @@ def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
     """Table 2 as far as it was fitted, and where the NIC ends; its lost reservations are not given."""
     small = ("trial.window=2 ms", "trial.warmup=1 ms", "repeats.count=6", "factors.organisation=[scale-out, corec]")
     words = [word for setting in small for word in ("--set", setting)]
-    done = cli("run", "C-T2", "--testbed", "model-xeon-4110", *words)
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", "C-T2", "--testbed", "model-xeon-4110", *words)
     table = pd.read_parquet(cli.only_run().path / "results.parquet")
     rates = table[table["factor.organisation"] == "corec"].groupby("factor.cores")["metric.tx_pps"].mean()
     assert rates.to_dict() == pytest.approx({1: 17.68e6, 2: 26.4e6, 3: 37.66e6, 4: 37.66e6}, rel=0.01)
@@ -273,20 +286,17 @@ def test_points_without_costs_are_left_out(cli: ModelCli, setting: str, reason: 
 def test_a_mix_of_frames_has_costs_of_its_own_or_none(cli: ModelCli) -> None:
     mixed = ("plan", cli.spec(SPEC), "--set", "parameters={workload: io, load_pps: 1 Mpps, frame: imix}", "--testbed")
     refused = cli(*mixed, cli.testbed({**FILE, "holds_for": {}}))
-    assert "machine.yaml hold for one frame size, and imix is a mix" in refused.stdout + refused.stderr
-    known = cli(*mixed, cli.testbed({**FILE, "holds_for": {"frame": [64, "imix"]}}))
-    assert known.returncode == 0, known.stderr
-    assert "left out" not in known.stdout
+    assert "machine.yaml hold for one frame size, and imix is a mix" in refused.said
+    assert "left out" not in cli.ends(0, *mixed, cli.testbed({**FILE, "holds_for": {"frame": [64, "imix"]}})).stdout
     both = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed({**FILE, "holds_for": {"frame": [96, 128]}}))
-    assert "hold for frame 96, 128, not for 64" in both.stdout + both.stderr
+    assert "hold for frame 96, 128, not for 64" in both.said
 
 
 @pytest.mark.thorough
 def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: ModelCli) -> None:
     file = copy.deepcopy(FILE)
     del file["workloads"]["io"]["path_ns"]
-    refused = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(file))
-    assert "the file has no path_ns" in refused.stdout + refused.stderr
+    assert "the file has no path_ns" in cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(file)).said
     table = cli.table("parameters.generator_receives=false", file=file)
     assert table["metric.tax_share"].notna().all()
     assert table["metric.latency_mean_ns"].isna().all()
@@ -299,32 +309,19 @@ def test_without_what_the_path_takes_there_is_no_latency_but_all_else(cli: Model
         ({"workloads": {}}, "workloads"),
         ({"workloads": {"chess": COSTS}}, "chess is not a workload"),
         ({"holds_for": {"colour": 1}}, "colour is not a parameter of a spec"),
-        ({"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": -1, **GIVEN}}}}, "workloads.io.busy_poll_ns.value"),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "guessed", "source": "x"}}}},
-            "busy_poll_ns.origin",
-        ),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {"value": 1, "origin": "stated"}}}},
-            "workloads.io.busy_poll_ns: is missing",
-        ),
-        ({"workloads": {"io": {**COSTS, "busy_poll_ns": GIVEN}}}, "needs either `value` or `by_queues`"),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "interval": [2, 1]}}}},
-            "begins with its lower end",
-        ),
-        (
-            {"workloads": {"io": {**COSTS, "busy_poll_ns": {**cost(1), "intervals": {"1": [1, 2]}}}}},
-            "interval goes with",
-        ),
-        ({"workloads": {"io": {**COSTS, "empty_poll_ns": cost(0)}}}, "empty_poll_ns is 0"),
+        (io(busy_poll_ns={"value": -1, **GIVEN}), "workloads.io.busy_poll_ns.value"),
+        (io(busy_poll_ns={"value": 1, "origin": "guessed", "source": "x"}), "busy_poll_ns.origin"),
+        (io(busy_poll_ns={"value": 1, "origin": "stated"}), "workloads.io.busy_poll_ns: is missing"),
+        (io(busy_poll_ns=GIVEN), "needs either `value` or `by_queues`"),
+        (io(busy_poll_ns={**cost(1), "interval": [2, 1]}), "begins with its lower end"),
+        (io(busy_poll_ns={**cost(1), "intervals": {"1": [1, 2]}}), "interval goes with"),
+        (io(empty_poll_ns=0), "empty_poll_ns is 0"),
         ({"workloads": {"io": {"empty_poll_ns": cost(1), "busy_poll_ns": cost(1)}}}, "workloads.io: is missing"),
         ({"colour": "red"}, "colour: unknown key"),
     ],
 )
 def test_a_bad_file_is_one_line(cli: ModelCli, keys: dict[str, Any], said: str) -> None:
-    done = cli("testbed", "status", cli.testbed({**FILE, **keys}))
-    assert done.returncode == 2
+    done = cli.ends(2, "testbed", "status", cli.testbed({**FILE, **keys}))
     (line,) = done.stderr.splitlines()
     assert "machine.yaml" in line
     assert said in line
@@ -349,8 +346,7 @@ def test_a_cost_between_two_known_ones_lies_between_them(by_queues: dict[int, fl
 @pytest.mark.thorough
 def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     measured = CHECKOUT / "data/runs/s-f5-polling-tax"
-    done = cli("calibrate", measured, "--out", "here.yaml")
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "calibrate", measured, "--out", "here.yaml")
     file = YAML(typ="safe").load((cli.folder / "here.yaml").read_text())
     costs = file["workloads"]["l3fwd-lpm"]
     assert {each["origin"] for each in costs.values()} == {"measured"}
@@ -370,24 +366,15 @@ def test_costs_come_from_a_measured_run(cli: ModelCli) -> None:
     # The model's error is the one that compare shows for both runs.
     small = ("factors.queues=[1, 8]", "factors.load_of_max=[0 %, 50 %]", "trial.window=5 ms", "repeats.count=2")
     sets = [word for setting in (*small, "factors.lookups=[1]") for word in ("--set", setting)]
-    done = cli("run", "S-F5", "--quick", "--testbed", "here.yaml", *sets)
-    assert done.returncode == 0, done.stderr
-    compared = cli("compare", measured, cli.run_folders()[0], "--metric", "rx_pps")
-    assert compared.returncode == 0, compared.stderr
+    cli.ends(0, "run", "S-F5", "--quick", "--testbed", "here.yaml", *sets)
+    compared = cli.ends(0, "compare", measured, cli.run_folders()[0], "--metric", "rx_pps")
     assert "B: MODELLED, computed by a simulation, not measured: ratios show the model's error" in compared.stdout
 
 
 def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
     """A model run that passes for a measured one: the costs that went in come out."""
-    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1, 64]\n  load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]").replace(
-        "load_pps: 1 Mpps, ", ""
-    )
-    cli.table(spec=spec)
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    spec = spec_of("queues: [1, 64]\n  load_pps: [0, 1 Mpps, 10 Mpps, 30 Mpps]", "arrivals: poisson")
+    costs = cli.calibrated(spec)["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8, 64: 4}, rel=1e-3)
     for queues in (1, 64):
         assert costs["busy_poll_ns"]["by_queues"][queues] == pytest.approx(40, rel=0.05)
@@ -405,18 +392,9 @@ def test_costs_are_recovered_from_a_simulated_run(cli: ModelCli) -> None:
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("organisation", ["corec", "locked"])
 def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "cores: [1, 2]\n  load_pps: [0, 1 Mpps, 30 Mpps]")
-    spec = spec.replace("load_pps: 1 Mpps, ", f"queues: 1, organisation: {organisation}, generator_receives: false, ")
-    shared = {"shared_packet_ns": cost(25), "shared_empty_poll_ns": cost(90)}
-    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **shared}}})
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    # A node counts lost reservations, without which a mean busy poll is not known.
-    changed = re.sub(r'"race_lost":\{[^}]*\}', '"race_lost":0', (folder / "trials.jsonl").read_text())
-    (folder / "trials.jsonl").write_text(changed)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    parameters = f"queues: 1, organisation: {organisation}, generator_receives: false, arrivals: poisson"
+    spec = spec_of("cores: [1, 2]\n  load_pps: [0, 1 Mpps, 30 Mpps]", parameters)
+    costs = cli.calibrated(spec, io(shared_packet_ns=25, shared_empty_poll_ns=90))["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["shared_packet_ns"]["by_queues"] == pytest.approx({1: 25}, rel=0.06)
     assert ("shared_empty_poll_ns" in costs) == (organisation == "locked")
@@ -426,15 +404,9 @@ def test_costs_of_sharing_a_queue_are_recovered(cli: ModelCli, organisation: str
 
 @pytest.mark.thorough
 def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  LOADS")
-    spec = spec.replace("LOADS", "load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]").replace("load_pps: 1 Mpps, ", "")
-    spec += "constraints: [{drop: organisation == 'scale-up' and dispatchers == 0, reason: no ring}]\n"
-    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    file = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())
+    factors = "dispatchers: [0, 1]\n  organisation: [scale-out, scale-up]\n  load_pps: [0, 1 Mpps, 10 Mpps, 35 Mpps]"
+    no_ring = "constraints: [{drop: organisation == 'scale-up' and dispatchers == 0, reason: no ring}]\n"
+    file = cli.calibrated(spec_of(factors, "arrivals: poisson") + no_ring, io(**RINGS))
     costs = file["workloads"]["io"]
     assert costs["empty_poll_ns"]["by_queues"] == pytest.approx({1: 8}, rel=1e-3)
     assert costs["empty_ring_poll_ns"]["by_queues"] == pytest.approx({1: 5}, rel=1e-3)
@@ -444,32 +416,23 @@ def test_costs_of_rings_are_recovered(cli: ModelCli) -> None:
     assert "ring_contended_ns" not in costs, "nobody waits with one core at each end"
     assert file["holds_for"]["organisation"] == ["scale-out", "scale-up"]
     # Another run takes the costs found.
-    done = cli("run", "spec.yaml", "--testbed", "again.yaml", "--set", "factors.load_pps=[1 Mpps]")
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", "spec.yaml", "--testbed", "again.yaml", "--set", "factors.load_pps=[1 Mpps]")
 
 
 @pytest.mark.thorough
 def test_costs_of_rings_need_a_run_without_rings(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "dispatchers: [1]")
-    cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **RINGS}}})
+    cli.table(spec=spec_of("dispatchers: [1]"), file=io(**RINGS))
     (folder,) = cli.run_folders()
     _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 2
+    done = cli.ends(2, "calibrate", folder, "--out", "again.yaml")
     assert "costs of a ring need trials of cores that poll for themselves" in done.stderr
 
 
 @pytest.mark.thorough
 def test_hiccups_are_not_taken_for_the_cost_of_packets(cli: ModelCli) -> None:
-    spec = SPEC.replace("queues: [1, 8, 64]", "queues: [1]\n  load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]").replace(
-        "load_pps: 1 Mpps, ", "hiccup_probability: 1 %, hiccup_delay: 1 us, "
-    )
-    cli.table(spec=spec)
-    (folder,) = cli.run_folders()
-    _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "again.yaml")
-    assert done.returncode == 0, done.stderr
-    costs = YAML(typ="safe").load((cli.folder / "again.yaml").read_text())["workloads"]["io"]
+    parameters = "hiccup_probability: 1 %, hiccup_delay: 1 us, arrivals: poisson"
+    spec = spec_of("queues: [1]\n  load_pps: [0, 1 Mpps, 10 Mpps, 20 Mpps]", parameters)
+    costs = cli.calibrated(spec)["workloads"]["io"]
     assert costs["packet_ns"]["by_queues"][1] == pytest.approx(20, rel=0.1)
 
 
@@ -498,9 +461,7 @@ def test_costs_of_unlike_cores_are_not_put_together(
             line["params"] |= change
     (folder / "trials.jsonl").write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
     _pass_for_measured(folder)
-    done = cli("calibrate", folder, "--out", "here.yaml")
-    assert done.returncode == 2
-    assert said in done.stderr
+    assert said in cli.ends(2, "calibrate", folder, "--out", "here.yaml").stderr
 
 
 def test_costs_of_two_machines_are_not_put_together(cli: ModelCli) -> None:
@@ -509,8 +470,7 @@ def test_costs_of_two_machines_are_not_put_together(cli: ModelCli) -> None:
     meta = json.loads((other / "run.json").read_text())
     meta["host"]["cpu_model"], meta["run_id"] = "another processor", "20261123T000000Z-000000"
     (other / "run.json").write_text(json.dumps(meta))
-    done = cli("calibrate", first, other, "--out", "here.yaml")
-    assert done.returncode == 2
+    done = cli.ends(2, "calibrate", first, other, "--out", "here.yaml")
     assert "20261123T000000Z-000000: was measured on another machine than " in done.stderr
 
 
@@ -541,17 +501,13 @@ def test_runs_that_cannot_calibrate_are_refused_in_one_line(
 
 def test_a_model_is_no_source_of_costs(ran: tuple[ModelCli, pd.DataFrame]) -> None:
     cli, _ = ran
-    done = cli("calibrate", cli.run_folders()[0], "--out", "here.yaml")
-    assert done.returncode == 2
+    done = cli.ends(2, "calibrate", cli.run_folders()[0], "--out", "here.yaml")
     assert "was modelled: costs of a model come from what was measured" in done.stderr
 
 
-QWAIT: dict[str, Any] = {**COSTS, "qwait_ns": cost(50), "notice_ns": cost(5), "per_ready_ns": cost(2)}
-QWAIT_SPEC = SPEC.replace("arrivals: poisson", "arrivals: poisson, notification: qwait, burst: 1")
-
-
 def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
-    table = cli.table(spec=QWAIT_SPEC, file={**FILE, "workloads": {"io": QWAIT}})
+    spec = spec_of("queues: [1, 8, 64]", f"load_pps: 1 Mpps, arrivals: poisson, {NOTIFIED}")
+    table = cli.table(spec=spec, file=io(**QWAIT))
     mean = table.groupby("factor.queues")["metric.latency_sent_mean_ns"].mean()
     # A core with 110 ns per packet at 1 Mpps is busy for 11 %: M/D/1 waits 6.8 ns on average.
     for queues in (1, 8, 64):
@@ -565,18 +521,15 @@ def test_notified_cores_wait_for_no_sweep(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_packets_waiting_in_filling_queues_do_not_count_as_taken(cli: ModelCli) -> None:
     """Rings hold far more packets than arrive in the window."""
-    spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, rx_desc: 4096")
-    table = cli.table(
-        spec=spec.replace("queues: [1, 8, 64]", "queues: [64]"), file={**FILE, "workloads": {"io": QWAIT}}
-    )
+    spec = spec_of("queues: [64]", f"saturate: true, feed: wire, rx_desc: 4096, {NOTIFIED}")
+    table = cli.table(spec=spec, file=io(**QWAIT))
     assert table["metric.rx_pps"].mean() == pytest.approx(1e9 / 110, rel=0.02)
 
 
 @pytest.mark.thorough
 def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
-    spec = QWAIT_SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  ready_set: [hierarchical, linear]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": QWAIT}})
+    factors = "queues: [64]\n  ready_set: [hierarchical, linear]"
+    table = cli.table(spec=spec_of(factors, f"saturate: true, feed: wire, {NOTIFIED}"), file=io(**QWAIT))
     rate = table.groupby("factor.ready_set")["metric.rx_pps"].mean()
     assert rate["hierarchical"] == pytest.approx(1e9 / 110, rel=0.02)
     assert rate["linear"] == pytest.approx(1e9 / (110 + 64 * 2), rel=0.02)
@@ -585,9 +538,8 @@ def test_a_searched_ready_set_costs_what_is_ready(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_cold_queues_at_saturation_are_found_busy_as_often_as_they_should(cli: ModelCli) -> None:
     """13 hot queues give bursts, 51 cold ones a packet in 5 % of the polls; by hand from the costs."""
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "saturate: true, feed: wire, generator_receives: false")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [64]\n  shape: [PC, NC]").replace("warmup: 1", "warmup: 3")
-    table = cli.table("parameters.concentrated_queues=13", spec=spec)
+    parameters = "saturate: true, feed: wire, generator_receives: false, concentrated_queues: 13"
+    table = cli.table("trial.warmup=3 ms", spec=spec_of("queues: [64]\n  shape: [PC, NC]", parameters))
     arrive = -math.log(0.95)
     turn_ns = 13 * (40 + 32 * 20) + 51 * (0.05 * 40 + arrive * 20 + 0.95 * 4)
     for shape in ("PC", "NC"):
@@ -622,10 +574,9 @@ def test_hot_queues_that_the_generator_cannot_fill_are_left_out() -> None:
 @pytest.mark.thorough
 def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: ModelCli) -> None:
     """At almost no load a packet waits until the first of two cores comes by: on average a third of a sweep."""
-    spec = SPEC.replace("load_pps: 1 Mpps,", "load_pps: 50 kpps, cores: 2,").replace(
-        "queues: [1, 8, 64]", "queues: [64]\n  organisation: [scale-out, locked]"
-    )
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "shared_empty_poll_ns": cost(40)}}})
+    parameters = "load_pps: 50 kpps, cores: 2, arrivals: poisson"
+    spec = spec_of("queues: [64]\n  organisation: [scale-out, locked]", parameters)
+    table = cli.table(spec=spec, file=io(shared_empty_poll_ns=40))
     mean = table.groupby("factor.organisation")["metric.latency_sent_mean_ns"].mean() - 560
     assert 64 * 40 / 4 < mean["locked"] < 64 * 40 / 2
     assert mean["scale-out"] < 32 * 8 / 2 * 1.2
@@ -634,16 +585,15 @@ def test_queues_that_cores_share_behind_a_lock_cost_what_the_file_says(cli: Mode
 
 @pytest.mark.thorough
 def test_cores_that_sleep_are_woken(cli: ModelCli) -> None:
-    spec = QWAIT_SPEC.replace("1 Mpps", "20 kpps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**QWAIT, "wake_up_ns": cost(500)}}})
+    spec = spec_of("queues: [8]\n  idle: [pause, sleep]", f"load_pps: 20 kpps, arrivals: poisson, {NOTIFIED}")
+    table = cli.table(spec=spec, file=io(**QWAIT, wake_up_ns=500))
     mean = table.groupby("factor.idle")["metric.latency_sent_mean_ns"].mean()
     assert mean["sleep"] - mean["pause"] == pytest.approx(500, abs=5)
 
 
 @pytest.mark.thorough
 def test_instructions_are_those_of_the_parts_of_a_core_s_time(cli: ModelCli) -> None:
-    known = {"useful_ipc": cost(1.5), "polling_ipc": cost(2.6)}
-    table = cli.table(file={**FILE, "workloads": {"io": {**COSTS, **known}}})
+    table = cli.table(file=io(useful_ipc=1.5, polling_ipc=2.6))
     useful = table["metric.useful_share"]
     assert table["metric.ipc"].to_list() == pytest.approx((2.6 - 1.1 * useful).to_list())
     assert table["metric.ipc_useful"].to_list() == pytest.approx([1.5] * 9)
@@ -653,10 +603,8 @@ def test_instructions_are_those_of_the_parts_of_a_core_s_time(cli: ModelCli) -> 
 
 
 def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: ModelCli) -> None:
-    spec = SPEC.replace("load_pps: 1 Mpps, ", "").replace("queues: [1, 8, 64]", "load_pps: [200 kpps, 1 Mpps]")
-    table = cli.table(
-        spec=spec, file={**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(0), "sent_ns": cost(2500)}}}
-    )
+    spec = spec_of("load_pps: [200 kpps, 1 Mpps]", "arrivals: poisson")
+    table = cli.table(spec=spec, file=io(turn_ns=0, sent_ns=2500))
     for load, sent, unsent in ((2e5, 2e5, 0.0), (1e6, 4e5, 0.6)):
         rows = table[table["factor.load_pps"] == load]
         assert rows["metric.rx_pps"].mean() == pytest.approx(sent, rel=0.05)
@@ -666,25 +614,20 @@ def test_a_generator_that_cannot_keep_its_schedule_leaves_packets_unsent(cli: Mo
 @pytest.mark.thorough
 def test_a_generator_sends_packets_due_in_its_last_iteration(cli: ModelCli) -> None:
     """n packets take 200 + 100 n ns, in which n are due: 2 at 5 Mpps, 8 at 8 Mpps, 32 from 9.4 Mpps on."""
-    spec = SPEC.replace("load_pps: 1 Mpps, arrivals: poisson", "arrivals: constant").replace(
-        "queues: [1, 8, 64]", "load_pps: [5 Mpps, 8 Mpps, 20 Mpps]"
-    )
-    fast = {**COSTS, "busy_poll_ns": cost(1), "packet_ns": cost(1), "turn_ns": cost(200), "sent_ns": cost(100)}
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": fast}})
+    spec = spec_of("load_pps: [5 Mpps, 8 Mpps, 20 Mpps]", "arrivals: constant")
+    table = cli.table(spec=spec, file=io(busy_poll_ns=1, packet_ns=1, turn_ns=200, sent_ns=100))
     found = table.groupby("factor.load_pps")[["metric.burst_mean", "metric.rx_pps"]].mean()
     assert found["metric.burst_mean"].to_list() == pytest.approx([2, 8, 32], rel=0.05)
     assert found["metric.rx_pps"].to_list() == pytest.approx([5e6, 8e6, 32e9 / 3400], rel=0.01)
-    alone = cli.testbed({**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(200)}}})
-    assert (
-        "turn_ns and sent_ns are known together or not at all" in cli("plan", cli.spec(SPEC), "--testbed", alone).stderr
-    )
+    done = cli("plan", cli.spec(SPEC), "--testbed", cli.testbed(io(turn_ns=200)))
+    assert "turn_ns and sent_ns are known together or not at all" in done.stderr
 
 
 @pytest.mark.thorough
 def test_no_line_is_drawn_from_a_generator_s_rate_to_one_queue(cli: ModelCli) -> None:
     """The rate falls in a step as soon as traffic goes to a second queue; plan and run say so."""
     takes = {"by_queues": {"1": 1e9 / 9e5, "64": 1e9 / 4e5}, **GIVEN}
-    file = {**FILE, "workloads": {"io": {**COSTS, "turn_ns": cost(0), "sent_ns": takes}}}
+    file = io(turn_ns=0, sent_ns=takes)
     table = cli.table(spec=SPEC, file=file)
     sent = table.groupby("factor.queues")["metric.rx_pps"].mean()
     assert sent.to_list() == pytest.approx([9e5, 4e5, 4e5], rel=0.05)
@@ -699,21 +642,10 @@ def test_a_generator_s_rate_to_several_queues_lies_between_known_ones() -> None:
     assert [rate.at(queues) for queues in (1, 2, 4, 8)] == pytest.approx([56e6, 30e6, 25e6, 20e6])
 
 
-ACTIVITY = {
-    "useful_ipc": cost(1.5),
-    "polling_ipc": cost(2.6),
-    "issue_width": cost(8),
-    "corunner_ipc": cost(2),
-    "static_power_w": cost(0.162),
-    "power_w_per_ipc": cost(0.3223),
-    "halted_power_w": cost(0.3),
-}
-
-
 def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: ModelCli) -> None:
-    spec = SPEC.replace("parameters: {", "parameters: {corunner: matmul, ")
-    spec = spec.replace("queues: [1, 8, 64]", "queues: [8]\n  corunner_place: [smt-sibling, other-core]")
-    table = cli.table(spec=spec, file={**FILE, "workloads": {"io": {**COSTS, **ACTIVITY}}})
+    parameters = "corunner: matmul, load_pps: 1 Mpps, arrivals: poisson"
+    spec = spec_of("queues: [8]\n  corunner_place: [smt-sibling, other-core]", parameters)
+    table = cli.table(spec=spec, file=io(**ACTIVITY))
     ipc = 2.6 - 1.1 * table["metric.useful_share"]
     left = (1 - ipc / 8).where(table["factor.corunner_place"] == "smt-sibling", 1.0)
     assert table["metric.corunner_ipc"].to_list() == pytest.approx((2 * left).to_list())
@@ -725,9 +657,8 @@ def test_a_sibling_has_what_the_core_leaves_and_power_follows_instructions(cli: 
 @pytest.mark.thorough
 def test_power_of_a_core_that_waits_is_the_chip_s(cli: ModelCli) -> None:
     """Without traffic a core in C1 has only its static power, a halted one more (section V-D: 16.2 %)."""
-    spec = QWAIT_SPEC.replace("1 Mpps", "0 pps").replace("queues: [1, 8, 64]", "queues: [8]\n  idle: [pause, sleep]")
-    file = {**FILE, "workloads": {"io": {**QWAIT, **ACTIVITY, "wake_up_ns": cost(500)}}}
-    table = cli.table(spec=spec, file=file)
+    spec = spec_of("queues: [8]\n  idle: [pause, sleep]", f"load_pps: 0 pps, arrivals: poisson, {NOTIFIED}")
+    table = cli.table(spec=spec, file=io(**QWAIT, **ACTIVITY, wake_up_ns=500))
     assert (table["metric.ipc"] == 0).all(), "a core that waits executes nothing"
     drawn = table.groupby("factor.idle")["metric.package_power_w"].mean()
     spinning = 0.162 + 0.3223 * 2.6
@@ -765,7 +696,7 @@ def test_at_saturation_hyperplanes_file_does_what_its_chip_does(shape: Shape, ho
     ],
 )
 def test_points_beyond_the_model_of_notified_cores_are_left_out(change: dict[str, Any], reason: str) -> None:
-    costs = Costs.model_validate(QWAIT if change else COSTS, strict=False)
+    costs = Costs.model_validate(io(**QWAIT if change else {})["workloads"]["io"], strict=False)
     given = {"notification": "qwait", "workload": "io", "burst": 1, "load_pps": 1e6, **change}
     assert reason in str(points.refusal(Parameters.model_validate(given, strict=False), costs, 2e9))
 
