@@ -121,11 +121,11 @@ class Observer:
             found = {int(port): self._connection.value(f"/ethdev/stats,{port}") for port in ports}
         except (OSError, TypeError, ValueError) as error:
             raise HostError(f"the program is gone or does not answer: {error}", str(self._connection.path)) from error
-        return {port: _port_counters(stats) for port, stats in found.items() if isinstance(stats, dict)}
-
-
-def _port_counters(stats: Mapping[str, Any]) -> dict[str, int]:
-    return {name: stats[name] for name in _PORT_COUNTERS if type(stats.get(name)) is int}
+        return {
+            port: {name: stats[name] for name in _PORT_COUNTERS if type(stats.get(name)) is int}
+            for port, stats in found.items()
+            if isinstance(stats, dict)
+        }
 
 
 def shares(readings: Sequence[CounterReading], info: ProbeInfo) -> list[ThreadShare]:
