@@ -451,19 +451,6 @@ def _cautions(roles: Roles, memory: Memory) -> list[str]:
     return cautions
 
 
-class LocalWatch:
-    """Watch other activity on some CPUs of this host, and the time that lcores wait there."""
-
-    def __init__(self, cpus: Sequence[int], waits_ns: Callable[[], Mapping[int, int]]) -> None:
-        self._cpus, self._waits_ns = cpus, waits_ns
-        self._before, self._waited = read_activity(cpus), waits_ns()
-
-    def record(self) -> dict[str, Any]:
-        host = read_activity(self._cpus).since(self._before)
-        waits = self._waits_ns().items()
-        return {**host, "waits_ns": {str(lcore): ns - self._waited.get(lcore, 0) for lcore, ns in waits}}
-
-
 class LoopbackSession:
     """A running node that is both generator and DUT."""
 
@@ -530,8 +517,15 @@ class LoopbackSession:
             return False
         return wanted == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)
 
-    def watch(self) -> "LocalWatch":
-        return LocalWatch(self.measuring_cpus, self._waits_ns)
+    def watch(self) -> Callable[[], dict[str, Any]]:
+        cpus = self.measuring_cpus
+        before, waited = read_activity(cpus), self._waits_ns()
+
+        def record() -> dict[str, Any]:
+            host, waits = read_activity(cpus).since(before), self._waits_ns().items()
+            return {**host, "waits_ns": {str(lcore): ns - waited.get(lcore, 0) for lcore, ns in waits}}
+
+        return record
 
     def _waits_ns(self) -> dict[int, int]:
         return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -122,10 +121,8 @@ class PairsKnobs(Knobs):
         self.restored_first = [result for part in self.parts.values() for result in part.restored_first]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._held.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._held.__exit__(*error)
 
     def apply(self, settings: Mapping[str, object]) -> list[object]:
         return [change for part in self.parts.values() for change in part.apply(settings)]

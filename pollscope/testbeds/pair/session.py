@@ -9,7 +9,7 @@ times of the start requests are checked.
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +162,10 @@ class PairSession:
         """Return whether these nodes were started for this configuration and both connections exist."""
         return AtStart.of(params) == self._at_start and self._dut.alive and self._generator.alive
 
-    def watch(self) -> PairWatch:
+    def watch(self) -> Callable[[], dict[str, Any]]:
         polling = {"dut": len(self._config.dut.cpus), "generator": self._config.generator_lcores}
         nodes: dict[str, NodeClient | OtherGenerator] = {"dut": self._dut, "generator": self._generator}
-        return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
+        return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes}).record
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configure the DUT, then the generator for the DUT's port; return the combined request."""
