@@ -19,6 +19,11 @@ class Done:
     stdout: str
     stderr: str
 
+    @property
+    def said(self) -> str:
+        """Return both outputs."""
+        return self.stdout + self.stderr
+
 
 def pollscope(*arguments: str | Path, cwd: Path) -> Done:
     """Run one command in a folder; only SystemExit may come out of it."""

@@ -45,10 +45,25 @@ def host_config(sshd: SshHost, folder: Path, name: str, **other: Any) -> dict[st
     return {**whole, "program": str(program), "pollscope": str(agent), **other}
 
 
-def pair_config(sshd: SshHost, folder: Path, dut: Mapping[str, Any] = {}, **top: Any) -> dict[str, Any]:
+def real_node(build_dir: Path, vdev: str) -> dict[str, Any]:
+    """Return the keys of a host whose node is this build's, with a virtual device as its port."""
+    port = vdev.partition(",")[0]
+    ports = {"rx": port, "tx": port, "queues": 1}
+    return {"program": str(build_dir / "pollscope-node"), "vdevs": [vdev], "ports": ports}
+
+
+def memif(build_dir: Path, folder: Path) -> list[dict[str, Any]]:
+    """Return the keys of two real nodes that a memif socket joins."""
+    socket = f"socket={folder}/memif.sock,socket-abstract=no,rsize=9"
+    return [real_node(build_dir, f"net_memif0,role={role},{socket}") for role in ("server", "client")]
+
+
+def pair_config(
+    sshd: SshHost, folder: Path, dut: Mapping[str, Any] = {}, generator: Mapping[str, Any] = {}, **top: Any
+) -> dict[str, Any]:
     """Return the content of the file of a pair."""
-    hosts = {"dut": host_config(sshd, folder, "dut", **dut), "generator": host_config(sshd, folder, "generator")}
-    return {"kind": "pair", **hosts, **top}
+    hosts = {"dut": dut, "generator": generator}
+    return {"kind": "pair", **{name: host_config(sshd, folder, name, **keys) for name, keys in hosts.items()}, **top}
 
 
 def written(path: Path, config: Mapping[str, Any]) -> Path:

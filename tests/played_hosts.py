@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from command_line import Done
 from recorded_trials import host_state, record
 from ssh_host import agent_program
 
@@ -30,15 +31,6 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     ["pollscope.analysis.report", "pollscope.plan.mlrsearch", *(f"pollscope.cli.{name}" for name in LOADED)]
 )
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended; the code is negative when a signal ended it."""
-
-    code: int
-    out: str
-    err: str
 
 
 def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: Path, err: Path) -> None:
@@ -57,7 +49,7 @@ def _run(arguments: list[str], folder: Path, environment: dict[str, str], out: P
 
 
 def command(folder: Path, environment: Mapping[str, str], *arguments: str | Path) -> Done:
-    """Run `pollscope ARGUMENTS` in a folder."""
+    """Run `pollscope ARGUMENTS` in a folder; the exit code is negative when a signal ended it."""
     out, err = folder / "stdout", folder / "stderr"
     words = [str(each) for each in arguments]
     process = _FORKS.Process(target=_run, args=(words, folder, dict(environment), out, err))
@@ -111,9 +103,14 @@ class PlayedHosts:
     def __call__(self, *arguments: str | Path) -> Done:
         self._tell()
         done = command(self.folder, self.environment, *arguments)
-        assert "Traceback" not in done.err, done.err
-        assert "Traceback" not in done.out, done.out
+        assert "Traceback" not in done.said, done.said
         return done
+
+    def ran(self, text: str, testbed: Path | None = None) -> RunFolder:
+        """Run a spec to a good end, on loopback if no other testbed is named."""
+        done = self("run", self.spec(text), "--testbed", testbed or self.loopback())
+        assert done.returncode == 0, done.said
+        return self.run()
 
     def resume(self, *options: str) -> Done:
         """Resume the only run, and confirm its testbed's file."""

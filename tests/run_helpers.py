@@ -73,6 +73,24 @@ class Cli:
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
+    def ends(self, code: int, *arguments: str | Path) -> Done:
+        """Run a command that has to end with this exit code."""
+        done = self(*arguments)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def ran(self, *arguments: str | Path) -> RunFolder:
+        """Run or resume the only run here, which has to be complete then."""
+        self.ends(0, "run", *arguments)
+        run = self.only_run()
+        assert_complete(run)
+        return run
+
+    def resumed(self) -> RunFolder:
+        """Complete the only run, with a node that does nothing wrong."""
+        self.faults = None
+        return self.ran("--resume", self.run_folders()[0])
+
     def spec(self, text: str = SPEC, name: str = "spec.yaml") -> Path:
         path = self.folder / name
         path.write_text(text)

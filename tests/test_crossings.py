@@ -20,9 +20,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from command_line import Done
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from played_hosts import Done, PlayedHosts
+from played_hosts import PlayedHosts
 
 from pollscope.analysis.claims import evaluate_run
 from pollscope.analysis.report import report_html
@@ -109,15 +110,15 @@ def check_code(done: Done, run: RunFolder, fired: set[str]) -> None:
     failed = [trial for trial, record in last_attempts(run).items() if record["status"] == "failed"]
     status = run.meta["status"]
     if "SIGKILL" in fired:
-        assert done.code == -9
+        assert done.returncode == -9
         assert status in ("running", "interrupted", "failed", "complete")
     elif fired & {"SIGINT", "SIGTERM"}:
-        assert (done.code, status) == (130, "interrupted"), done.err
-        assert "interrupted" in done.err.splitlines()[-1]
+        assert (done.returncode, status) == (130, "interrupted"), done.stderr
+        assert "interrupted" in done.stderr.splitlines()[-1]
     elif failed:
-        assert (done.code, status) == (1, "failed"), done.err
+        assert (done.returncode, status) == (1, "failed"), done.stderr
     else:
-        assert (done.code, status) == (0, "complete"), done.err
+        assert (done.returncode, status) == (0, "complete"), done.stderr
 
 
 def last_attempts(run: RunFolder) -> dict[str, dict[str, Any]]:
@@ -205,19 +206,19 @@ def cross(crossing: Crossing, folder: Path) -> None:
         check_records(run, before)
         if "SIGKILL" not in happened:
             check_left(hosts, tree, picture)
-        if done.code == 0:
+        if done.returncode == 0:
             break
         before = run
         done = hosts.resume("--restore-first")
     else:
-        raise AssertionError(f"not complete after {MOST_RESUMES} resumes: {done.err}")
+        raise AssertionError(f"not complete after {MOST_RESUMES} resumes: {done.stderr}")
     check_complete(run)
     check_pages(run)
     assert [trial for trial in run.meta["plan"] if trial in planned] == planned
     if not crossing.faults or crossing.has("pairs"):  # which take long
         return
     alone, testbed = hosts_of(Crossing(crossing.features, ()), folder / "reference", tree)
-    assert alone("run", alone.spec(crossing.spec), "--testbed", testbed).code == 0
+    assert alone("run", alone.spec(crossing.spec), "--testbed", testbed).returncode == 0
     check_same(run, read_run(alone.run_folder()))
 
 

@@ -51,8 +51,7 @@ def fill(disk: Path, but_bytes: int) -> Path:
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("place", ["file/results", "/proc/nowhere", "/dev/full"])
 def test_a_run_folder_that_cannot_be_made_is_one_line(cli: Cli, place: str) -> None:
-    done = cli("run", cli.spec(), "--out", place)
-    assert done.returncode == 3
+    done = cli.ends(3, "run", cli.spec(), "--out", place)
     assert len(done.stderr.splitlines()) == 1
     assert place in done.stderr
 
@@ -61,8 +60,7 @@ def test_a_run_folder_that_cannot_be_made_is_one_line(cli: Cli, place: str) -> N
 @pytest.mark.parametrize("place", ["file/samples.csv", "/proc/samples.jsonl", "/proc/samples.parquet"])
 def test_samples_that_cannot_be_written(cli: Cli, place: str) -> None:
     """The error comes before they are recorded."""
-    done = cli("collect", "kernel-load", "--seconds", "3600", "--out", place)
-    assert done.returncode == 3
+    done = cli.ends(3, "collect", "kernel-load", "--seconds", "3600", "--out", place)
     assert len(done.stderr.splitlines()) == 1
     assert "(choose another file with --out)" in done.stderr
     assert f"{place}: cannot be written: " in done.stderr
@@ -74,8 +72,7 @@ def test_samples_that_cannot_be_written(cli: Cli, place: str) -> None:
 def test_a_full_disk_ends_a_run_in_one_line_and_resume_completes_it(cli: Cli, disk: Path, kib: int) -> None:
     """Wherever it fills: before the folder is made, with it, between trials, with the last one."""
     filler = fill(disk, kib << 10)
-    done = cli("run", cli.spec())
-    assert done.returncode == 3, done.stdout
+    done = cli.ends(3, "run", cli.spec())
     assert NO_SPACE in done.stderr.splitlines()[-1]
     folders = list(disk.glob("*/*"))
     if not folders:
@@ -87,7 +84,7 @@ def test_a_full_disk_ends_a_run_in_one_line_and_resume_completes_it(cli: Cli, di
     assert f"{kept} trial{'s are' if kept != 1 else ' is'} kept; `pollscope run --resume" in done.stderr
     assert cli.nodes_alive() == []
     filler.unlink()
-    assert cli("run", "--resume", folders[0]).returncode == 0
+    cli.ends(0, "run", "--resume", folders[0])
     assert_complete(read_run(folders[0]))
     assert (folders[0] / "results.parquet").exists()
     assert not list(folders[0].glob(".*"))
@@ -98,14 +95,12 @@ def test_a_full_disk_ends_a_run_in_one_line_and_resume_completes_it(cli: Cli, di
 @pytest.mark.parametrize("kib", [330, 400])
 def test_a_full_disk_under_collectors(cli: Cli, disk: Path, kib: int) -> None:
     filler = fill(disk, kib << 10)
-    done = cli("run", cli.spec(), "--set", "collectors=[{name: kernel-load, interval: 10 ms}]")
-    assert done.returncode == 3, done.stderr
+    done = cli.ends(3, "run", cli.spec(), "--set", "collectors=[{name: kernel-load, interval: 10 ms}]")
     assert NO_SPACE in done.stderr.splitlines()[-1]
     (folder,) = disk.glob("*/*")
     assert json.loads((folder / "run.json").read_text())["status"] == "failed"
     filler.unlink()
-    done = cli("run", "--resume", folder)
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", "--resume", folder)
     assert_complete(read_run(folder))
 
 
@@ -115,16 +110,24 @@ def test_collected_samples_survive_a_full_disk(cli: Cli, disk: Path) -> None:
     """Hours may be in it."""
     fill(disk, 0)
     words = "collect", "kernel-load", "--seconds", "0.5", "--interval", "0.1", "--out"
-    done = cli(*words, disk / "samples.csv")
-    assert done.returncode == 3, done.stderr
+    done = cli.ends(3, *words, disk / "samples.csv")
     (line,) = done.stderr.splitlines()
     found = re.search(rf"{NO_SPACE} \(the recordings are kept: pollscope collect NAME --replay (.*)/NAME.raw", line)
     assert found, line
     raw = Path(found[1])
-    done = cli(*words, cli.folder / "samples.csv", "--replay", raw / "kernel-load.raw")
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, *words, cli.folder / "samples.csv", "--replay", raw / "kernel-load.raw")
     assert "steal_ticks" in (cli.folder / "samples.csv").read_text()
     shutil.rmtree(raw)
+
+
+@pytest.mark.thorough
+@FULL
+def test_a_table_that_cannot_be_stored_is_derived_from_the_records(cli: Cli, disk: Path) -> None:
+    folder = cli.ran(cli.spec()).path
+    (folder / "results.parquet").unlink()
+    fill(disk, 0)
+    assert cli.ends(0, "claims", folder).stderr == ""
+    assert not list(folder.glob(".results*"))
 
 
 @FULL

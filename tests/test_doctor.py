@@ -18,8 +18,7 @@ from pollscope.host.metadata import build_metadata, cache_bytes, commit, host_me
 from pollscope.host.nic_metadata import firmware_of
 from pollscope.host.topology import nics
 from pollscope.host.waiting import lcore_waits_ns
-from pollscope.run.doctor import Check, answer, user_mode_wait
-from pollscope.run.many_cores import rows_with_several_cores
+from pollscope.run.doctor import Check, answer, rows_with_several_cores, user_mode_wait
 from pollscope.testbeds import loopback
 
 
@@ -302,7 +301,7 @@ def test_instructions_that_can_halt_a_core_are_reported(flags: dict[str, bool], 
 
 def test_doctor_names_what_a_row_with_several_cores_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpus, "allowed_cpus", lambda: [Cpu(0, 0, core, core) for core in range(2)])
-    rows = {each.row: each for each in rows_with_several_cores()}
+    rows = {each.name: each for each in rows_with_several_cores()}
     assert {"S-F13", "S-F16", "S-F17a", "S-F17b", "C-T2", "C-T3", "C-F5", "C-F7", "C-RIVALS", "H-F10"} <= rows.keys()
     assert {"S-F5", "H-F8"}.isdisjoint(rows), "two CPUs are enough for every point"
     assert (rows["S-F17a"].state, rows["S-F17a"].text) == ("no", "0 of 84 points; 84 need up to 21 CPUs")
@@ -314,5 +313,5 @@ def test_doctor_names_what_a_row_with_several_cores_lacks(monkeypatch: pytest.Mo
 def test_a_host_without_sched_fifo_has_no_quick_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpus, "allowed_cpus", lambda: [Cpu(0, 0, core, core) for core in range(2)])
     monkeypatch.setattr(loopback, "real_time_refusal", lambda: "Operation not permitted")
-    rivals = next(each for each in rows_with_several_cores() if each.row == "C-RIVALS")
+    rivals = next(each for each in rows_with_several_cores() if each.name == "C-RIVALS")
     assert (rivals.state, rivals.text) == ("no", "0 of 21 points; 21 need up to 3 CPUs")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pair_hosts import pair_config, written
+from pair_hosts import memif, pair_config, written
 from run_helpers import Cli, last_attempts
 from ssh_host import SshHost
 from test_corunner_protocol import gone
@@ -18,8 +18,7 @@ from test_corunner_protocol import gone
 from pollscope.host.corunner_placement import CorunnerCpus
 from pollscope.spec import load_text
 from pollscope.testbeds.pair.config import PairHost, Ports
-from pollscope.testbeds.pair.corunner import DutCorunners
-from pollscope.testbeds.pair.placement import DutPlacement
+from pollscope.testbeds.pair.placement import DutCorunners
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import Remote
 
@@ -45,17 +44,12 @@ def corunner_file(sshd: SshHost, folder: Path, build_dir: Path, before: str = ""
 @pytest.mark.thorough
 def test_dut_and_corunner_have_one_window(cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path) -> None:
     """Two real nodes, joined by memif; neither sends."""
-    hosts: dict[str, Any] = {}
-    for name, role in (("dut", "server"), ("generator", "client")):
-        vdev = f"net_memif0,role={role},socket={tmp_path}/memif.sock,socket-abstract=no,rsize=9"
-        ports = {"rx": "net_memif0", "tx": "net_memif0", "queues": 1}
-        hosts[name] = {"ports": ports, "vdevs": [vdev], "program": str(build_dir / "pollscope-node")}
-    path = corunner_file(sshd, tmp_path, build_dir, **hosts["dut"])
+    dut, generator = memif(build_dir, tmp_path)
+    path = corunner_file(sshd, tmp_path, build_dir, **dut)
     config = json.loads(path.read_text())
-    config["generator"] |= hosts["generator"]
+    config["generator"] |= generator
     text = BESIDE_THE_DUT.replace("window: 30 ms", "window: 300 ms").replace("saturate", "rx_desc: 512, saturate")
-    done = cli("run", cli.spec(text), "--testbed", written(path, config), "--set", "noise.extra_blocks=0")
-    assert done.returncode == 0, done.stderr + done.stdout
+    cli.ends(0, "run", cli.spec(text), "--testbed", written(path, config), "--set", "noise.extra_blocks=0")
     (trial,) = last_attempts(cli.only_run()).values()  # nodes of a busy host may start too far apart at first
     ours, nodes = trial["corunner"]["result"]["window"], trial["result"]["window"]
     assert (ours["start_tsc"], ours["end_tsc"]) == (nodes["start_tsc"], nodes["end_tsc"])
@@ -74,8 +68,7 @@ def test_the_corunners_collector_gets_its_cpu_on_the_dut(
     (tools / "perf").chmod(0o755)
     path = corunner_file(sshd, tmp_path, build_dir, before=f"export PATH={tools}:$PATH")
     collectors = "collectors:\n  - {name: perf-corunner, ends: [dut]}\n"
-    done = cli("run", cli.spec(ALONE + collectors), "--testbed", path)
-    assert done.returncode == 0, done.stderr + done.stdout
+    cli.ends(0, "run", cli.spec(ALONE + collectors), "--testbed", path)
     assert set(cli.only_run().meta["collectors"]) == {"dut/perf-corunner"}
     assert f"-C {max(os.sched_getaffinity(0) - {1})}" in asked.read_text()
 
@@ -96,7 +89,7 @@ class Answering(RemoteHost):
 
 def test_the_agent_steps_aside_once_and_forgets_a_corunner_that_left() -> None:
     host = Answering()
-    corunners, params = DutCorunners(host, DutPlacement(host)), load_text(ALONE, "spec.yaml").spec.parameters
+    corunners, params = DutCorunners(host), load_text(ALONE, "spec.yaml").spec.parameters
     for _ in range(2):
         assert corunners.place(params) == CorunnerCpus(7, None, (6,))
     assert [request for request, _ in host.asked] == ["corunners", "aside"]
@@ -159,17 +152,14 @@ def test_points_that_the_hosts_cannot_run_are_left_out_with_the_reason(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path, change: tuple[str, str], reason: str
 ) -> None:
     path = corunner_file(sshd, tmp_path, build_dir)
-    done = cli("plan", cli.spec(ALONE.replace(*change)), "--testbed", path)
-    assert done.returncode == 3, done.stdout
-    assert reason in done.stdout + done.stderr
+    assert reason in cli.ends(3, "plan", cli.spec(ALONE.replace(*change)), "--testbed", path).said
 
 
 def test_a_host_without_the_program_or_the_cpu_says_so(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path
 ) -> None:
     path = corunner_file(sshd, tmp_path, build_dir, before="export POLLSCOPE_CORUNNER=/nonexistent/corunner")
-    done = cli("plan", cli.spec(ALONE), "--testbed", path)
-    assert "pollscope-corunner is not built" in done.stdout + done.stderr
+    assert "pollscope-corunner is not built" in cli("plan", cli.spec(ALONE), "--testbed", path).said
     path = corunner_file(sshd, tmp_path, build_dir, cpus=[4000])
     done = cli("plan", cli.spec(ALONE), "--testbed", path)
-    assert "there is no CPU 4000 here, which the testbed's file names" in done.stdout + done.stderr
+    assert "there is no CPU 4000 here, which the testbed's file names" in done.said

@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ssh_host import running_sshd
 from pollscope import __version__
 from pollscope.base.errors import HostError
 from pollscope.collectors.interface import Status
-from pollscope.testbeds.pair import remote_host
+from pollscope.testbeds.pair import build, remote_host
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.remote_collector import RemoteCollector
 from pollscope.testbeds.pair.remote_host import RemoteHost
@@ -35,13 +36,14 @@ for line in sys.stdin:
             break
 """
 WHOLE = {"ports": {"rx": "net_fake0", "tx": "net_fake0"}, "main_cpu": 0, "cpus": [1], "pollscope": "/opt/pollscope"}
+HOST = PairHost.model_validate({"ssh": {"host": "dut1"}, **WHOLE})
 STOPPED = {"recorded": True, "status": "ok", "problems": {}, "reason": "", "cpu_ns": 0}
 
 
 def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> RemoteHost:
     command = [sys.executable, "-c", AGENT, json.dumps(answers), str(tmp_path / "pid"), __version__]
     monkeypatch.setattr(remote_host, "root_command", lambda _remote, _words: command)
-    return RemoteHost("dut", PairHost.model_validate({"ssh": {"host": "dut1"}, **WHOLE}), "prefix")
+    return RemoteHost("dut", HOST, "prefix")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,25 @@ def test_a_reply_of_another_form_fails_the_collector_alone(tmp_path: Path, monke
     assert "wrong reply" in outcome.reason
 
 
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> Path:
+    archive = tmp_path / "sources.tar"
+    archive.write_bytes(b"")
+    done = subprocess.CompletedProcess([], 0, said, "")
+    monkeypatch.setattr(build, "run_ssh", lambda *_words: done)
+    return build.build_on("dut", HOST, archive, driver=False)
+
+
+@pytest.mark.parametrize("said", ["", "\n", "/opt/release\nwelcome\n", "/opt/\x1b[2Jrelease\n"])
+def test_an_answer_without_a_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    with pytest.raises(HostError, match="the build printed no folder") as refused:
+        built(tmp_path, monkeypatch, said)
+    assert "\x1b" not in str(refused.value)
+
+
+def test_the_last_line_of_an_answer_is_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert built(tmp_path, monkeypatch, "welcome\n/opt/release\n") == Path("/opt/release")
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("command", "said"),
@@ -124,7 +145,7 @@ def test_text_of_a_host_cannot_command_the_terminal(cli: Cli, tmp_path: Path) ->
         done = cli("testbed", "check", written(tmp_path / "two.yaml", pair_config(host, tmp_path)))
     assert done.returncode == 3
     for sign in (ESCAPE, "\x07", "\x9b", OVERRIDE):
-        assert sign not in done.stdout + done.stderr, repr(sign)
+        assert sign not in done.said, repr(sign)
     assert "hidden" in done.stdout
 
 
@@ -141,6 +162,6 @@ factors: {"load_pps\\e[8m": [0 pps]}
 def test_text_of_a_spec_or_an_answer_cannot_command_the_terminal(cli: Cli, checkout: Path) -> None:
     sql, run = "SELECT chr(27) || '[8m' || chr(155) AS text", min((checkout / "data/runs").rglob("run.json")).parent
     for done in (cli("plan", cli.spec(SPEC)), cli("query", sql, run)):
-        assert ESCAPE not in done.stdout + done.stderr
-        assert "\x9b" not in done.stdout + done.stderr
+        assert ESCAPE not in done.said
+        assert "\x9b" not in done.said
     assert "x9b" in done.stdout

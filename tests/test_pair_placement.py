@@ -18,7 +18,6 @@ from pollscope.run import agent
 from pollscope.run.agent import Agent
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.config import PairHost, Ports
-from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.placement import DutPlacement
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import wiring
@@ -82,7 +81,7 @@ def test_the_node_gets_the_lcores_on_these_cpus(smt: None, tmp_path: Path) -> No
     pairs = params(cores=2, dispatchers=2, organisation="scale-up", placement="smt-pairs")
     placement = DutPlacement(host)
     config: Any = SimpleNamespace(dut=host.config, generator=host.config, generator_lcores=1)
-    wires = wiring(config, pairs, DutCorunners(host, placement).dut_lcores(pairs))
+    wires = wiring(config, pairs, placement.lcores(pairs))
     at = {lcore: NAMED[lcore - 1] for lcore in (*wires.dut_lcores, *wires.dispatcher_lcores)}
     assert tuple(at[lcore] for lcore in wires.dut_lcores) == placement.cpus(pairs)[:2]
     assert tuple(at[lcore] for lcore in wires.dispatcher_lcores) == placement.cpus(pairs)[2:]
@@ -129,9 +128,6 @@ def test_the_duts_host_is_asked_over_ssh(cli: Cli, sshd: SshHost, tmp_path: Path
     file = written(tmp_path / "two.yaml", pair_config(sshd, tmp_path, {"cpus": cpus}))
     listed = f"parameters={{placement: [{cpus[-1]}], load_pps: 0, generator_receives: false}}"
     spec = "format: 1\nname: placed\nrow: S-F18\ntitle: t\ntestbeds: [pair]\nrepeats: {count: 1}\n"
-    done = cli("plan", cli.spec(spec), "--testbed", file, "--set", listed)
-    assert done.returncode == 0, done.stderr
-    assert "left out" not in done.stdout
-    refused = cli("plan", cli.spec(spec), "--testbed", file, "--set", listed.replace(f"[{cpus[-1]}]", "[4000]"))
-    assert refused.returncode == 3
-    assert "placement: this host has no CPU 4000 to give" in refused.stdout + refused.stderr
+    assert "left out" not in cli.ends(0, "plan", cli.spec(spec), "--testbed", file, "--set", listed).stdout
+    refused = cli.ends(3, "plan", cli.spec(spec), "--testbed", file, "--set", listed.replace(f"[{cpus[-1]}]", "[4000]"))
+    assert "placement: this host has no CPU 4000 to give" in refused.said

@@ -14,10 +14,6 @@ LIMIT_S = 30.0
 ENDLESS = 1_000_000_000
 
 
-def free_hugepages() -> int:
-    return int(Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages").read_text())
-
-
 @pytest.mark.thorough
 def test_the_sender_survives_a_program_that_ends_while_it_sends(build_dir: Path, tmp_path: Path) -> None:
     """Before the repair one try in four ended with a segmentation fault."""
@@ -25,16 +21,8 @@ def test_the_sender_survives_a_program_that_ends_while_it_sends(build_dir: Path,
     options = ["--rxq=2", "--txq=2", "--total-num-mbufs=4096"]
     for number in range(TRIES):
         prefix = f"tests-sender-{os.getpid()}-{number}"
-        eal = ["--no-pci", "--no-telemetry", f"--file-prefix={prefix}"]
-        command = [
-            str(build_dir / "tests-sender"),
-            "--proc-type=secondary",
-            *eal,
-            "-l",
-            "0",
-            "--vdev",
-            "net_crossover0",
-        ]
+        eal = ["--proc-type=secondary", "--no-pci", "--no-telemetry", f"--file-prefix={prefix}", "-l", "0"]
+        command = [str(build_dir / "tests-sender"), *eal, "--vdev", "net_crossover0"]
         try:
             with (tmp_path / "said").open("w+") as said:
                 with running_testpmd(build_dir, "net_crossover0", options, [f"--file-prefix={prefix}"]) as program:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from pair_hosts import SPEC, host_config, written
 from ruamel.yaml import YAML
-from run_helpers import Cli, assert_complete
+from run_helpers import Cli
 from ssh_host import SshHost
 
 from pollscope.plan.plan import plan_parts
@@ -35,10 +35,7 @@ def pairs_file(sshd: SshHost, folder: Path, faults: dict[str, dict[str, str]] | 
 @pytest.mark.thorough
 def test_pairs_share_the_blocks_of_a_spec(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     testbed = pairs_file(sshd, tmp_path, {"second": {"jitter": "on"}})
-    done = cli("run", cli.spec(SHARED + BASELINE), "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
+    run = cli.ran(cli.spec(SHARED + BASELINE), "--testbed", testbed)
     check_side_by_side(run)
     measured = [trial for trial in run.trials if trial["kind"] == "measure"]
     assert Counter(trial["pair"] for trial in measured) == {"first": 4, "second": 4}
@@ -47,8 +44,7 @@ def test_pairs_share_the_blocks_of_a_spec(cli: Cli, sshd: SshHost, tmp_path: Pat
     table = pd.read_parquet(run.path / "results.parquet")
     assert set(table["factor.pair"]) == {"first", "second"}
     assert set(run.meta["pairs"]) == set(run.meta["node_hello"]["pairs"]) == {"first", "second"}
-    shown = cli("compare", run.path, "--by", "pair", "--metric", "rx_pps")
-    assert shown.returncode == 0, shown.stderr
+    shown = cli.ends(0, "compare", run.path, "--by", "pair", "--metric", "rx_pps")
     assert "pair first: 1 of its baseline" in shown.stdout
     assert "pair second:" in shown.stdout
 
@@ -68,8 +64,7 @@ def check_side_by_side(run: RunFolder) -> None:
 def test_pairs_share_the_budget_of_failures(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     """One failed try of each exceeds the budget of one; a pair then begins no further trial."""
     testbed = pairs_file(sshd, tmp_path, {"first": {"t1": "refuse"}, "second": {"t1": "refuse"}})
-    done = cli("run", cli.spec(SHARED), "--testbed", testbed, "--set", "failures={tries: 1, at_most: 1}")
-    assert done.returncode == 1
+    done = cli.ends(1, "run", cli.spec(SHARED), "--testbed", testbed, "--set", "failures={tries: 1, at_most: 1}")
     assert "2 tries have failed, failures.at_most allows 1; the last one, " in done.stderr
     run = cli.only_run()
     assert len([trial for trial in run.trials if trial["kind"] == "measure"]) < len(run.meta["plan"])
@@ -82,14 +77,11 @@ def test_an_absent_pair_ends_the_run_before_it_begins(cli: Cli, sshd: SshHost, t
     config = json.loads(testbed.read_text())
     config["pairs"]["second"]["dut"]["ssh"]["key"] = "/nonexistent/key"
     testbed.write_text(json.dumps(config))
-    done = cli("run", cli.spec(SHARED), "--testbed", testbed)
-    assert done.returncode == 3
+    done = cli.ends(3, "run", cli.spec(SHARED), "--testbed", testbed)
     assert len(done.stderr.splitlines()) == 1
     assert "Permission denied" in done.stderr
     assert not cli.run_folders()
-    status = cli("testbed", "status", testbed)
-    assert status.returncode == 3
-    assert "second: DUT" in status.stdout
+    assert "second: DUT" in cli.ends(3, "testbed", "status", testbed).stdout
 
 
 def test_every_pair_has_its_own_maxima_and_whole_blocks() -> None:
@@ -114,8 +106,7 @@ def test_every_pair_has_its_own_maxima_and_whole_blocks() -> None:
 def test_hosts_and_files_that_pairs_cannot_share_are_refused(
     cli: Cli, sshd: SshHost, tmp_path: Path, change: tuple[str, str], reason: str
 ) -> None:
-    done = cli("plan", cli.spec(SHARED.replace(*change)), "--testbed", pairs_file(sshd, tmp_path))
-    assert done.returncode == 2
+    done = cli.ends(2, "plan", cli.spec(SHARED.replace(*change)), "--testbed", pairs_file(sshd, tmp_path))
     assert reason in done.stderr
 
 
@@ -131,12 +122,11 @@ def test_a_host_that_a_run_would_wait_for_by_itself_is_refused(
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert re.search(r"first\.\w+ and \w+\.generator are one host \(127\.0\.0\.1:\d+\), whose lock", done.stderr)
     config["pairs"][pair][end]["pollscope"] = None
-    assert cli("plan", cli.spec(SHARED), "--testbed", written(testbed, config)).returncode == 0
+    cli.ends(0, "plan", cli.spec(SHARED), "--testbed", written(testbed, config))
 
 
 def test_the_example_of_several_pairs_is_a_testbed(cli: Cli) -> None:
-    done = cli("plan", cli.spec(SHARED), "--testbed", "pairs.example")
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "plan", cli.spec(SHARED), "--testbed", "pairs.example")
     assert "@first" in done.stdout
     assert "@second" in done.stdout
 

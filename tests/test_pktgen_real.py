@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pair_hosts import written
+from pair_hosts import pair_config, real_node, written
 from playbook_modules import PLAYBOOKS, load
 from ruamel.yaml import YAML
 from run_helpers import Cli, assert_complete
-from ssh_host import SshHost, agent_program
+from ssh_host import SshHost
 
 from pollscope.metrics.derive import derive_trial
 from pollscope.store.run_folder import RunFolder
@@ -71,26 +71,10 @@ def cable() -> Iterator[None]:
 
 def pair_file(sshd: SshHost, build_dir: Path, folder: Path, pktgen: Path) -> Path:
     """Write the pair: the DUT on CPU 1, pktgen-dpdk on CPU 0, both without hugepages."""
-
-    def host(role: str, end: str, cpus: tuple[int, int], memory_mib: int) -> dict[str, Any]:
-        place = folder / role
-        place.mkdir(exist_ok=True)
-        agent = agent_program(place / "pollscope", place / "state")
-        ports = {"rx": "net_af_packet0", "tx": "net_af_packet0", "queues": 1}
-        programs = {"program": str(build_dir / "pollscope-node"), "pollscope": str(agent)}
-        lcores = {"main_cpu": cpus[0], "cpus": [cpus[1]], "memory_mib": memory_mib}
-        return {"ssh": sshd.remote(), "ports": ports, **programs, **lcores, "vdevs": [f"net_af_packet0,iface={end}"]}
-
-    return written(
-        folder / "two.yaml",
-        {
-            "kind": "pair",
-            "dut": host("dut", ENDS[1], (0, 1), 1024),
-            "generator": host("generator", ENDS[0], (1, 0), 1500),
-            "driver": "pktgen-dpdk",
-            "pktgen": {"program": str(pktgen)},
-        },
-    )
+    dut, generator = (real_node(build_dir, f"net_af_packet0,iface={end}") for end in reversed(ENDS))
+    generator |= {"main_cpu": 1, "cpus": [0], "memory_mib": 1500}
+    own: dict[str, Any] = {"driver": "pktgen-dpdk", "pktgen": {"program": str(pktgen)}}
+    return written(folder / "two.yaml", pair_config(sshd, folder, dut, generator, **own))
 
 
 def loaded_trials(run: RunFolder) -> list[dict[str, Any]]:

@@ -195,20 +195,14 @@ def test_a_plan_without_points_has_no_trials() -> None:
     assert [each.reason for each in plan.left_out] == ["no machine"]
 
 
-def test_the_longest_time_of_each_pair_has_room_for_extra_blocks() -> None:
+@pytest.mark.parametrize("pairs", [[], ["first", "second"]])
+def test_the_longest_time_has_room_for_extra_blocks(pairs: list[str]) -> None:
     """Pairs share the repeats, so not every pair makes a first one; an extra block is made by each pair."""
-    spec = load_text("format: 1\nname: a\ntitle: a\nrepeats: {count: 2}\nparameters: {load_pps: 0}\n", "a.yaml").spec
-    for plan in plan_parts(spec, [("first", hosts_all), ("second", hosts_all)]):
-        extra = spec.noise.extra_blocks * sum(trial.seconds for trial in plan.further_round(plan.points, 9))
-        assert plan.seconds_at_most >= plan.seconds + extra > plan.seconds
-
-
-def test_the_longest_time_has_room_for_extra_blocks() -> None:
-    """Blocks that are made again after the host changed count towards the longest time of a run."""
     text = "parameters: {load_pps: 0}\nfactors: {queues: [1, 2, 4]}\nrepeats: {count: 5}\nnoise: {extra_blocks: 2}\n"
-    plan = plan_of(text)
-    block = sum(trial.seconds for trial in plan.further_round(plan.points, 5))
-    assert plan.seconds_at_most == pytest.approx(plan.seconds + 2 * block)
+    spec = load_text(HEAD + text, "x.yaml").spec
+    for plan in plan_parts(spec, [(name, hosts_all) for name in pairs or ["one"]]):
+        block = sum(trial.seconds for trial in plan.further_round(plan.points, 9))
+        assert plan.seconds_at_most == pytest.approx(plan.seconds + 2 * block)
 
 
 @settings(max_examples=40)

@@ -238,9 +238,7 @@ END_TO_END = SPEC.replace("{saturate: true}", "{arrivals: poisson}").replace(
 def test_a_run_measures_testpmd_under_a_paced_load(tmp_path: Path, build_dir: Path) -> None:
     require_testpmd()
     cli = Cli(tmp_path, build_dir / "pollscope-node")
-    done = cli("run", cli.spec(END_TO_END))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
+    run = cli.ran(cli.spec(END_TO_END))
     for record in last_attempts(run).values():
         metrics, absent = derive_trial(record)
         pps = record["params"]["load_pps"]
@@ -256,5 +254,5 @@ def test_a_run_measures_testpmd_under_a_paced_load(tmp_path: Path, build_dir: Pa
         assert f"--rxq={record['params']['queues']}" in record["config"]["dut"]["program"]
     said = cli("claims", run.path, "--all").stdout
     assert "falls" in said
-    assert cli("report", run.path, "--out", tmp_path / "report.html").returncode == 0
+    cli.ends(0, "report", run.path, "--out", tmp_path / "report.html")
     assert "tax_share" in (tmp_path / "report.html").read_text()

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -81,44 +82,40 @@ def test_a_long_line_arrives_whole(pipes: Pipes) -> None:
     assert os.read(pipes.answers, 60_000) == b"x" * 50_000 + b"\n"
 
 
-def test_an_agent_ends_and_says_why(tmp_path: Path) -> None:
-    program = agent_program(tmp_path / "pollscope", tmp_path / "state")
-    client = NodeClient([str(program), "agent"], tmp_path / "log", "the agent")
+@contextmanager
+def agent(folder: Path, heartbeat_timeout_s: float | None = None) -> Iterator[NodeClient]:
+    program = agent_program(folder / "pollscope", folder / "state")
+    client = NodeClient([str(program), "agent"], folder / "log", "the agent", heartbeat_timeout_s)
     try:
         client.wait_hello()
+        yield client
+    finally:
+        client.close()
+
+
+def test_an_agent_ends_and_says_why(tmp_path: Path) -> None:
+    with agent(tmp_path) as client:
         client.request("heartbeat_timeout", 60, silent_s=1)
         deadline = time.monotonic() + 60
         while client.alive:
             assert time.monotonic() < deadline, "it does not end"
             time.sleep(0.05)
-    finally:
-        client.end()
     said = (tmp_path / "log").read_text()
     assert said == "pollscope agent: the runner was silent for 1 s: what it set is restored\n"
 
 
 @pytest.mark.parametrize("silent_s", [0, -1, "long"])
 def test_an_invalid_heartbeat_timeout_is_refused(tmp_path: Path, silent_s: object) -> None:
-    program = agent_program(tmp_path / "pollscope", tmp_path / "state")
-    client = NodeClient([str(program), "agent"], tmp_path / "log", "the agent")
-    try:
-        client.wait_hello()
+    with agent(tmp_path) as client:
         assert client.request("heartbeat_timeout", 60, silent_s=silent_s)["failed"]["what"]
         assert client.request("clock", 60)["t_ns"] > 0
-    finally:
-        client.close()
 
 
 def test_an_idle_client_keeps_the_connection_alive(tmp_path: Path) -> None:
-    program = agent_program(tmp_path / "pollscope", tmp_path / "state")
-    client = NodeClient([str(program), "agent"], tmp_path / "log", "the agent", heartbeat_timeout_s=2)
-    try:
-        client.wait_hello()
+    with agent(tmp_path, heartbeat_timeout_s=2) as client:
         with pytest.raises(NodeLost, match="no event 'nothing' in time"):
             client.wait_event(("nothing",), 5)
         assert client.request("clock", 60)["t_ns"] > 0
-    finally:
-        client.close()
 
 
 def test_a_program_without_heartbeat_timeout_is_not_used(tmp_path: Path) -> None:

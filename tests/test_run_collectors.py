@@ -4,11 +4,10 @@
 import html
 import os
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from run_helpers import Cli, assert_complete
+from run_helpers import Cli
 
 from pollscope.analysis.collected import deliveries, doubts, means_tables
 from pollscope.analysis.report import report_html
@@ -46,11 +45,6 @@ exit 1
 """
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path)
-
-
 def test_collectors_stop_if_the_other_host_gets_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk, for one; here its name is too long."""
     use = CollectorUse.model_validate({"name": "kernel-load", "interval": "100 ms"})
@@ -67,15 +61,8 @@ def test_collectors_stop_if_the_other_host_gets_no_folder(tmp_path: Path, monkey
     assert stopped == [first]
 
 
-def trials_of(cli: Cli) -> list[dict[str, Any]]:
-    return cli.only_run().trials
-
-
 def test_samples_marks_and_raw_files_are_kept(cli: Cli) -> None:
-    done = cli("run", cli.spec(SPEC + HOST))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
+    run = cli.ran(cli.spec(SPEC + HOST))
     assert run.meta["collectors"]["kernel-load"]["available"] is True
     for trial in run.trials:
         start, window, drain = (phase["t_ns"] for phase in trial["phases"])
@@ -96,8 +83,7 @@ def test_samples_marks_and_raw_files_are_kept(cli: Cli) -> None:
 
 @pytest.mark.thorough
 def test_a_spec_without_collectors_stores_none(cli: Cli) -> None:
-    assert cli("run", cli.spec(SPEC.replace("collectors:\n", ""))).returncode == 0
-    run = cli.only_run()
+    run = cli.ran(cli.spec(SPEC.replace("collectors:\n", "")))
     assert "collectors" not in run.meta
     assert not {"collectors", "samples", "phases", "plausibility"} & set(run.trials[0])
     files = {"run.json", "trials.jsonl", "node.log", "results.parquet", "host_states.jsonl"}
@@ -107,9 +93,7 @@ def test_a_spec_without_collectors_stores_none(cli: Cli) -> None:
 def test_a_recording_is_played_through_store_rules_and_report(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM)
     played = "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv, required: true}\n"
-    done = cli("run", cli.spec(SPEC + played))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
+    run = cli.ran(cli.spec(SPEC + played))
     for trial in run.trials:
         means = trial["collectors"]["pcm-iio"]["means"]
         # Played from 0 ms on: the samples at 100 to 500 ms are in the window, except one that a busy host may move.
@@ -133,9 +117,7 @@ def test_collectors_take_turns_over_the_repeats(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM)
     turns = "{always: [kernel-load], rotate: [{name: pcm-iio, interval: 100 ms, replay: pcm.csv}, cpu-settings]}"
     text = SPEC.replace("collectors:\n", f"collectors: {turns}\n").replace("count: 1", "count: 4")
-    done = cli("run", cli.spec(text))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
+    run = cli.ran(cli.spec(text))
     assert set(run.meta["collectors"]) == {"kernel-load", "pcm-iio", "cpu-settings"}
     names = {trial["repeat"]: set(trial["collectors"]) for trial in run.trials}
     assert names == {
@@ -153,9 +135,7 @@ def test_collectors_take_turns_over_the_repeats(cli: Cli) -> None:
 @pytest.mark.thorough
 def test_lines_that_were_not_understood_are_in_the_report(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM + "a line of a later version\n")
-    done = cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
+    run = cli.ran(cli.spec(SPEC + "  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"))
     assert [trial["collectors"]["pcm-iio"]["left_out"]["count"] for trial in run.trials] == [1, 1]
     said = "pcm-iio printed 2 lines that were left out, first pcm-iio.raw:13: neither header nor row"
     assert said in html.unescape(report_html([run]))
@@ -184,37 +164,30 @@ def dying_perf(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
 
-@pytest.mark.thorough
+@pytest.mark.parametrize("required", [True, pytest.param(False, marks=pytest.mark.thorough)])
 @pytest.mark.usefixtures("dying_perf")
-def test_a_collector_that_dies_does_not_take_the_trial_with_it(cli: Cli) -> None:
-    done = cli("run", cli.spec(SPEC + HOST + "  - perf\n"))
-    assert done.returncode == 0, done.stderr
+def test_a_collector_that_dies_fails_a_trial_that_requires_it(cli: Cli, required: bool) -> None:
+    perf = "  - {name: perf, required: true}\n" if required else "  - perf\n"
+    cli.ends(int(required), "run", cli.spec(SPEC + HOST + perf))
     run = cli.only_run()
     for trial in run.trials:
-        assert trial["status"] == "ok"
+        assert trial["status"] == ("failed" if required else "ok")
+        if required:
+            assert trial["reason"].startswith("required collector perf failed: perf ended with status 1")
         assert trial["collectors"]["perf"]["status"] == "failed"
         assert "the counters are gone" in trial["collectors"]["perf"]["reason"]
         assert trial["collectors"]["kernel-load"]["status"] == "ok"
-        assert (run.path / "collectors" / file_stem(trial["trial"], 0) / "perf.raw").stat().st_size > 0
-    perf = next(each for each in deliveries(run) if each.name == "perf")
-    assert perf.status == "failed in 2 trials"
-    assert "collector failed" in report_html([run])
-
-
-@pytest.mark.usefixtures("dying_perf")
-def test_a_required_collector_that_dies_fails_its_trial(cli: Cli) -> None:
-    done = cli("run", cli.spec(SPEC + HOST + "  - {name: perf, required: true}\n"))
-    assert done.returncode == 1
-    for trial in trials_of(cli):
-        assert trial["status"] == "failed"
-        assert trial["reason"].startswith("required collector perf failed: perf ended with status 1")
-        assert trial["collectors"]["kernel-load"]["status"] == "ok"
+        stem = file_stem(trial["trial"], trial["attempt"])
+        assert (run.path / "collectors" / stem / "perf.raw").stat().st_size > 0
+    if not required:
+        delivery = next(each for each in deliveries(run) if each.name == "perf")
+        assert delivery.status == "failed in 2 trials"
+        assert "collector failed" in report_html([run])
 
 
 def test_a_required_collector_that_is_not_there_stops_the_run_at_once(cli: Cli) -> None:
     text = SPEC + "  - {name: pcm-memory, replay: nowhere.csv, required: true}\n"
-    done = cli("run", cli.spec(text))
-    assert done.returncode == 3
+    done = cli.ends(3, "run", cli.spec(text))
     assert "the required collector pcm-memory cannot work here: no file nowhere.csv" in done.stderr
     assert cli.only_run().trials == []
     assert cli.nodes_alive() == []
@@ -222,9 +195,7 @@ def test_a_required_collector_that_is_not_there_stops_the_run_at_once(cli: Cli) 
 
 @pytest.mark.thorough
 def test_an_absent_collector_is_absent_with_its_reason(cli: Cli) -> None:
-    done = cli("run", cli.spec(SPEC + HOST + "  - {name: pcm, replay: nowhere.csv}\n"))
-    assert done.returncode == 0
-    run = cli.only_run()
+    run = cli.ran(cli.spec(SPEC + HOST + "  - {name: pcm, replay: nowhere.csv}\n"))
     assert all(trial["collectors"]["pcm"]["status"] == "absent" for trial in run.trials)
     assert "pcm is absent: no file nowhere.csv." in report_html([run])
     assert "pcm" not in [table.collector for table in means_tables(run)]
@@ -234,7 +205,7 @@ def test_an_absent_collector_is_absent_with_its_reason(cli: Cli) -> None:
 def test_an_interval_beyond_the_window_is_reported_as_useless(cli: Cli) -> None:
     (cli.folder / "pcm.csv").write_text(PCM)
     cli("run", cli.spec(SPEC + "  - {name: pcm-iio, interval: 1 min, replay: pcm.csv}\n"))
-    for trial in trials_of(cli):
+    for trial in cli.only_run().trials:
         assert trial["collectors"]["pcm-iio"]["status"] == "failed"
         assert trial["collectors"]["pcm-iio"]["reason"] == "gave no sample inside the measurement window"
 
@@ -242,9 +213,8 @@ def test_an_interval_beyond_the_window_is_reported_as_useless(cli: Cli) -> None:
 @pytest.mark.thorough
 def test_a_lost_node_leaves_no_collector_behind(cli: Cli) -> None:
     cli.faults = {"t1": "die"}
-    done = cli("run", cli.spec(SPEC + HOST), "--set", "failures.tries=1")
-    assert done.returncode == 1
-    lost, good = trials_of(cli)
+    cli.ends(1, "run", cli.spec(SPEC + HOST), "--set", "failures.tries=1")
+    lost, good = cli.only_run().trials
     assert (lost["status"], good["status"]) == ("failed", "ok")
     # The samples until then are kept and marked: no means, no verdicts, and the phase says where it ended.
     assert lost["phases"][-1]["phase"] == "lost"
@@ -264,8 +234,7 @@ def test_collectors_beside_the_real_node(tmp_path: Path, build_dir: Path) -> Non
     cli = Cli(tmp_path, build_dir / "pollscope-node")
     text = SPEC.replace("load_pps: 0", "load_pps: 100 kpps") + HOST
     text += "  - {name: dpdk-telemetry, interval: 100 ms}\n  - {name: pcm-iio, interval: 100 ms, replay: pcm.csv}\n"
-    done = cli("run", cli.spec(text))
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", cli.spec(text))
     run = read_run(cli.run_folders()[0])
     for trial in run.trials:
         names = ["kernel-load", "cpu-settings", "kernel-log", "dpdk-telemetry", "pcm-iio"]

@@ -9,7 +9,7 @@ from run_helpers import SPEC, Cli, assert_complete, last_attempts
 
 from pollscope.analysis.claims import VerdictKind, evaluate_run
 from pollscope.store.results_table import current_table, flags_of
-from pollscope.store.run_folder import read_run
+from pollscope.store.run_folder import RunFolder, read_run
 from pollscope.testbeds.loopback import LoopbackTestbed
 from pollscope.testbeds.maxima import _not_the_duts
 
@@ -17,14 +17,8 @@ from pollscope.testbeds.maxima import _not_the_duts
 THIRD = "maximum:queues=1:1"
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path)
-
-
 def test_a_good_run(cli: Cli) -> None:
-    done = cli("run", cli.spec())
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "run", cli.spec())
     run = cli.only_run()
     assert_complete(run)
     assert done.stdout.splitlines()[-1] == str(run.path.relative_to(cli.folder))
@@ -49,84 +43,81 @@ def test_a_good_run(cli: Cli) -> None:
 )
 def test_one_bad_trial_fails_and_the_run_goes_on(cli: Cli, fault: str, reason: str) -> None:
     cli.faults = {"t3": fault}
-    done = cli("run", cli.spec(), "--set", "failures.tries=1")
-    assert done.returncode == 1
+    done = cli.ends(1, "run", cli.spec(), "--set", "failures.tries=1")
     run = cli.only_run()
-    trials = last_attempts(run)
-    assert trials[THIRD]["status"] == "failed"
-    assert reason in trials[THIRD]["reason"]
-    assert [trial for trial, record in trials.items() if record["status"] == "failed"] == [THIRD]
-    assert len(trials) == 12
-    assert reason in done.stdout
+    failed = failed_trials(cli)
+    assert failed.keys() == {THIRD} and reason in failed[THIRD]
+    assert len(last_attempts(run)) == 12
+    assert reason in done.stdout and reason in done.stderr
     assert f"failed: {THIRD}: " in done.stderr
-    assert reason in done.stderr
     assert run.meta["status"] == "failed"
     assert cli.nodes_alive() == []
+
+
+def tries_of(name: str, run: RunFolder) -> list[str]:
+    """Return how the attempts of a trial ended."""
+    tries = [trial for trial in run.trials if trial["trial"] == name]
+    assert [trial["attempt"] for trial in tries] == list(range(len(tries)))
+    return [trial["status"] for trial in tries]
 
 
 def test_a_failed_trial_is_made_again_by_resume(cli: Cli) -> None:
     cli.faults = {"t3": "die"}
     cli("run", cli.spec(), "--set", "failures.tries=1")
-    cli.faults = None
-    done = cli("run", "--resume", cli.run_folders()[0])
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
-    attempts = [(trial["attempt"], trial["status"]) for trial in run.trials if trial["trial"] == THIRD]
-    assert attempts == [(0, "failed"), (1, "ok")]
+    assert tries_of(THIRD, cli.resumed()) == ["failed", "ok"]
 
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", ["die", "give-up", "nonsense"])
 def test_a_failed_trial_is_tried_again(cli: Cli, fault: str) -> None:
     cli.faults = {"t3": fault}
-    done = cli("run", cli.spec())
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
-    tries = [(trial["attempt"], trial["status"]) for trial in run.trials if trial["trial"] == THIRD]
-    assert tries == [(0, "failed"), (1, "ok")]
+    assert tries_of(THIRD, cli.ran(cli.spec())) == ["failed", "ok"]
+
+
+def failed_trials(cli: Cli) -> dict[str, str]:
+    """Return the reason of each failed trial."""
+    trials = last_attempts(cli.only_run()).items()
+    return {name: record["reason"] for name, record in trials if record["status"] == "failed"}
 
 
 @pytest.mark.thorough
 def test_more_failed_tries_than_allowed_end_the_run_and_resume_completes_it(cli: Cli) -> None:
     cli.faults = {"t3": "refuse", "t5": "refuse"}
-    done = cli("run", cli.spec(), "--set", "failures={tries: 3, at_most: 1}")
-    assert done.returncode == 1
+    done = cli.ends(1, "run", cli.spec(), "--set", "failures={tries: 3, at_most: 1}")
     assert "2 tries have failed, failures.at_most allows 1; the last one, " in done.stderr
     assert "because: dut.burst: the node refused 'start'" in done.stderr and "--resume" in done.stderr
-    cli.faults = None
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
-    assert_complete(cli.only_run())
+    cli.resumed()
 
 
 @pytest.mark.thorough
 def test_without_a_maximum_its_shares_fail_with_the_reason(cli: Cli) -> None:
     cli.faults = {"t1": "refuse", "t3": "refuse"}
-    done = cli("run", cli.spec(), "--set", "failures={tries: 1, at_most: 2}")  # those that follow from it do not count
-    assert done.returncode == 1
-    failed = {name: record for name, record in last_attempts(cli.only_run()).items() if record["status"] == "failed"}
+    cli.ends(1, "run", cli.spec(), "--set", "failures={tries: 1, at_most: 2}")
+    failed = failed_trials(cli)
     assert set(failed) == {
         "maximum:queues=1:0",
         "maximum:queues=1:1",
         "measure:queues=1,load_of_max=0.5:0",
         "measure:queues=1,load_of_max=0.5:1",
     }
-    assert "the maximum of 'queues=1' could not be measured" in failed["measure:queues=1,load_of_max=0.5:0"]["reason"]
+    assert "the maximum of 'queues=1' could not be measured" in failed["measure:queues=1,load_of_max=0.5:0"]
 
 
 def test_trials_in_a_row_that_fail_for_one_reason_end_the_run(cli: Cli) -> None:
     """The third trial is tried once: what failed twice at two others is the fault of neither."""
     cli.faults = {"t1": "refuse", "t2": "refuse", "t3": "refuse", "t4": "refuse", "t5": "refuse"}
-    done = cli("run", cli.spec())
-    assert done.returncode == 1
+    done = cli.ends(1, "run", cli.spec())
     last = done.stderr.splitlines()[-1]
     assert "3 trials in a row failed for one reason: dut.burst: the node refused 'start'" in last
     assert "(remove the cause, then pollscope run --resume results/faults/" in last
-    assert [trial["attempt"] for trial in cli.only_run().trials] == [0, 1, 0, 1, 0]
-    cli.faults = None
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
-    assert_complete(cli.only_run())
+    run = cli.only_run()
+    assert [trial["attempt"] for trial in run.trials] == [0, 1, 0, 1, 0]
+    reason = run.meta["reason"]
+    assert reason in done.stderr
+    assert reason.endswith(run.trials[-1]["reason"])
+    page = cli.ends(0, "report", run.path)
+    assert "node.log: 3 trials in a row failed for one reason" in Path(page.stdout.strip()).read_text()
+    assert cli.resumed().meta["reason"] is None
 
 
 @pytest.mark.parametrize(
@@ -139,62 +130,36 @@ def test_trials_in_a_row_that_fail_for_one_reason_end_the_run(cli: Cli) -> None:
 )
 def test_a_run_goes_on_after_other_failures(cli: Cli, faults: dict[str, str], settings: str, failed: int) -> None:
     cli.faults = faults
-    done = cli("run", cli.spec(), "--set", f"failures={settings}", "--set", "factors.load_of_max=[0 %]")
-    assert done.returncode == 1
-    records = last_attempts(cli.only_run())
-    assert [record["status"] for record in records.values()].count("failed") == failed
-    assert records.keys() == set(cli.only_run().meta["plan"])
+    cli.ends(1, "run", cli.spec(), "--set", f"failures={settings}", "--set", "factors.load_of_max=[0 %]")
+    assert len(failed_trials(cli)) == failed
+    assert last_attempts(cli.only_run()).keys() == set(cli.only_run().meta["plan"])
 
 
 def test_a_point_that_failed_twice_for_one_reason_is_not_tried_a_third_time(cli: Cli) -> None:
     cli.faults = {"t1": "refuse", "t3": "refuse", "t6": "give-up"}  # t5 is the trial after the one that is left out
     options = "--set", "failures.tries=1", "--set", "factors.load_of_max=[0 %]", "--set", "repeats.count=4"
-    done = cli("run", cli.spec(), *options)
-    assert done.returncode == 1
-    failed = {name: record for name, record in last_attempts(cli.only_run()).items() if record["status"] == "failed"}
+    cli.ends(1, "run", cli.spec(), *options)
+    failed = failed_trials(cli)
     twice = [f"measure:queues=1,load_of_max=0.0:{repeat}" for repeat in range(4)]
     assert sorted(failed) == [*twice, "measure:queues=2,load_of_max=0.0:3"]
-    reason = failed["measure:queues=1,load_of_max=0.0:2"]["reason"]
+    reason = failed["measure:queues=1,load_of_max=0.0:2"]
     assert reason.startswith("not tried, because two trials of this point failed: dut.burst: the node refused 'start'")
-    cli.faults = None
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
-    assert_complete(cli.only_run())
+    cli.resumed()
 
 
 def test_a_point_that_fails_alone_ends_no_run(cli: Cli) -> None:
     cli.faults = {"t1": "refuse", "t2": "refuse", "t3": "refuse"}
     settings = {"failures.tries": "1", "factors.load_of_max": "[0 %]", "factors.queues": "[1]", "repeats.count": "4"}
-    done = cli("run", cli.spec(), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")))
-    assert done.returncode == 1
+    done = cli.ends(
+        1, "run", cli.spec(), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+    )
     assert "in a row" not in done.stderr
     reasons = [record["reason"] for record in last_attempts(cli.only_run()).values()]
     assert [reason.startswith("not tried") for reason in reasons] == [False, False, True, True]
 
 
 def test_one_failure_is_no_row(cli: Cli) -> None:
-    done = cli("run", cli.spec(), "--set", "failures.in_a_row=1")
-    assert done.returncode == 2
-    assert "failures.in_a_row" in done.stderr
-
-
-@pytest.mark.thorough
-def test_repeated_loss_of_the_node_stops_the_run_and_resume_completes_it(cli: Cli) -> None:
-    cli.faults = {"configure": "die"}
-    done = cli("run", cli.spec())
-    assert done.returncode == 1
-    assert "3 trials in a row failed for one reason: " in done.stderr
-    assert len(done.stderr.strip().splitlines()[-1].splitlines()) == 1
-    assert len(cli.only_run().trials) == 5
-    reason = cli.only_run().meta["reason"]
-    assert reason in done.stderr
-    assert reason.endswith(cli.only_run().trials[-1]["reason"])
-    page = cli("report", cli.run_folders()[0])
-    assert page.returncode == 0, page.stderr
-    assert "node.log: 3 trials in a row failed for one reason" in Path(page.stdout.strip()).read_text()
-    cli.faults = None
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
-    assert cli.only_run().meta["reason"] is None
-    assert_complete(cli.only_run())
+    assert "failures.in_a_row" in cli.ends(2, "run", cli.spec(), "--set", "failures.in_a_row=1").stderr
 
 
 @pytest.mark.one_in(3)
@@ -203,17 +168,13 @@ def test_repeated_loss_of_the_node_stops_the_run_and_resume_completes_it(cli: Cl
 )
 def test_a_node_that_does_not_start_ends_with_exit_code_3(cli: Cli, fault: str, message: str) -> None:
     cli.faults = {"hello": fault}
-    done = cli("run", cli.spec())
-    assert done.returncode == 3
-    assert message in done.stderr.strip().splitlines()[-1]
+    assert message in cli.ends(3, "run", cli.spec()).stderr.strip().splitlines()[-1]
     assert cli.nodes_alive() == []
 
 
 def test_a_missing_node_program_is_reported(cli: Cli) -> None:
     cli.node = cli.folder / "nowhere"
-    done = cli("run", cli.spec())
-    assert done.returncode == 3
-    assert "pollscope-node is not built" in done.stderr
+    assert "pollscope-node is not built" in cli.ends(3, "run", cli.spec()).stderr
     assert cli.run_folders() == []
 
 
@@ -266,12 +227,12 @@ def test_a_defect_of_the_program_ends_the_run_and_its_nodes(cli: Cli, monkeypatc
 def test_noise_flags_and_repeats(cli: Cli) -> None:
     cli.faults = {"t2": "noisy"}
     text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 2}\n"
-    assert cli("run", cli.spec(text)).returncode == 0
+    cli.ends(0, "run", cli.spec(text))
     run = cli.only_run()
-    attempts = [record for record in run.trials if record["trial"] == "maximum:queues=2:0"]
-    assert [record["status"] for record in attempts] == ["flagged", "ok"]
-    assert "away for more than 100 us 1000 times per second; the spec allows 100" in attempts[0]["flags"][0]["text"]
-    assert_complete_after_flag(run.meta["plan"], [record["trial"] for record in run.trials])
+    assert tries_of("maximum:queues=2:0", run) == ["flagged", "ok"]
+    (flagged,) = [record for record in run.trials if record["status"] == "flagged"]
+    assert "away for more than 100 us 1000 times per second; the spec allows 100" in flagged["flags"][0]["text"]
+    assert sorted(record["trial"] for record in run.trials) == sorted([*run.meta["plan"], "maximum:queues=2:0"])
     table = current_table(run).set_index("trial")
     assert table["status"].to_dict() == {name: record["status"] for name, record in last_attempts(run).items()}
 
@@ -280,11 +241,8 @@ def test_noise_flags_and_repeats(cli: Cli) -> None:
 def test_a_flagged_trial_whose_repeat_fails_stays_data(cli: Cli) -> None:
     cli.faults = {"t2": "noisy", "t3": "give-up"}
     text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 1}\nfailures: {tries: 1}\n"
-    done = cli("run", cli.spec(text))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    attempts = [record["status"] for record in run.trials if record["trial"] == "maximum:queues=2:0"]
-    assert attempts == ["flagged", "failed"]
+    run = cli.ran(cli.spec(text))
+    assert tries_of("maximum:queues=2:0", run) == ["flagged", "failed"]
     table = current_table(run).set_index("trial")
     assert (table.loc["maximum:queues=2:0", "status"], run.meta["status"]) == ("flagged", "complete")
 
@@ -294,25 +252,19 @@ def test_nothing_is_repeated_for_the_noise_of_emulated_machines(cli: Cli, monkey
     monkeypatch.setattr(LoopbackTestbed, "emulated", True)
     cli.faults = {"t2": "noisy"}
     text = SPEC + "noise: {max_gaps_over_100us_per_s: 100, repeat_flagged: 2}\n"
-    assert cli("run", cli.spec(text)).returncode == 0
-    run = cli.only_run()
+    run = cli.ran(cli.spec(text))
     assert [record["trial"] for record in run.trials] == run.meta["plan"]
     assert last_attempts(run)["maximum:queues=2:0"]["status"] == "flagged"
-
-
-def assert_complete_after_flag(plan: list[str], made: list[str]) -> None:
-    assert set(plan) == set(made)
-    assert len(made) == len(plan) + 1
 
 
 @pytest.mark.thorough
 def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
     until = "repeats: {until: {metric: rx_pps, within: 1 %, at_least: 2, at_most: 12}}"
     text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
-    assert cli("run", cli.spec(text)).returncode == 0
+    cli.ends(0, "run", cli.spec(text))
     assert len(cli.only_run().trials) == 2 * 8, "so many equal values make an interval"
     cli.faults = {"jitter": "on"}
-    assert cli("run", cli.spec(text)).returncode == 0
+    cli.ends(0, "run", cli.spec(text))
     jittery = max(cli.run_folders(), key=lambda path: path.stat().st_mtime)
     meta = read_run(jittery).meta
     assert len(meta["plan"]) == 2 * 12
@@ -324,8 +276,7 @@ def test_repeat_until_stops_early_or_says_that_it_could_not(cli: Cli) -> None:
 def test_repeats_until_a_metric_that_no_trial_has_say_so(cli: Cli) -> None:
     until = "repeats: {until: {metric: package_power_w, within: 1 %, at_least: 2, at_most: 3}}"
     text = SPEC.replace("repeats: {count: 2}", until).replace("load_of_max: [0 %, 50 %]", "load_pps: [1000000]")
-    done = cli("run", cli.spec(text))
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", cli.spec(text))
     said = "after 3 trials, 0 of which gave package_power_w, it has no 98.5 % interval (asked for +-1 %)"
     assert any(said in warning for warning in cli.only_run().meta["warnings"])
 
@@ -349,8 +300,7 @@ def test_two_runs_at_once_are_refused(cli: Cli) -> None:
     try:
         assert first.stderr is not None
         first.stderr.readline()  # the run has begun
-        second = cli("run", cli.spec())
-        assert second.returncode == 3
+        second = cli.ends(3, "run", cli.spec())
         assert f"in use by pid {first.pid}" in second.stderr
         assert "run faults" in second.stderr
     finally:
@@ -361,14 +311,12 @@ def test_two_runs_at_once_are_refused(cli: Cli) -> None:
 
 def test_points_beyond_this_host_are_left_out_and_listed(cli: Cli) -> None:
     text = SPEC.replace("factors:", "factors:\n  cores: [1, 100]")
-    done = cli("run", cli.spec(text))
-    assert done.returncode == 0
+    done = cli.ends(0, "run", cli.spec(text))
     run = cli.only_run()
     assert len(run.meta["left_out"]) == 4
     assert "100 polling lcores need as many RX queues" in run.meta["left_out"][0]["reason"]
     assert "left out: queues=1,cores=100" in done.stdout
-    nothing = cli("run", cli.spec(SPEC.replace("factors:", "factors:\n  cores: [99, 100]")))
-    assert nothing.returncode == 3
+    nothing = cli.ends(3, "run", cli.spec(SPEC.replace("factors:", "factors:\n  cores: [99, 100]")))
     assert "no point is left" in nothing.stderr
 
 
@@ -376,8 +324,7 @@ def test_points_beyond_this_host_are_left_out_and_listed(cli: Cli) -> None:
 def test_a_row_that_cannot_be_hosted_is_a_run_with_verdicts(cli: Cli) -> None:
     """Beside a row that can be hosted it is no failure, and its claims say why they were not measured."""
     impossible = SPEC.replace("name: faults", "name: many").replace("factors:", "factors:\n  cores: [100]")
-    done = cli("run", cli.spec(), cli.spec(impossible, "many.yaml"))
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", cli.spec(), cli.spec(impossible, "many.yaml"))
     (folder,) = [path for path in cli.run_folders() if path.parent.name == "many"]
     run = read_run(folder)
     assert (run.meta["status"], run.trials) == ("complete", [])
@@ -385,6 +332,14 @@ def test_a_row_that_cannot_be_hosted_is_a_run_with_verdicts(cli: Cli) -> None:
     for verdict in evaluate_run(run):
         assert verdict.kind is VerdictKind.NOT_MEASURABLE
         assert reason in verdict.finding.sentence
-    report = cli("report", str(folder))
-    assert report.returncode == 0, report.stderr
+    cli.ends(0, "report", str(folder))
     assert reason in (folder / "report.html").read_text()
+
+
+def test_a_complete_run_says_so_and_measures_nothing(cli: Cli) -> None:
+    first = cli.ends(0, "run", cli.spec())
+    assert first.stderr.strip().splitlines()[-1].startswith("next: pollscope report results/faults/")
+    before = cli.only_run()
+    done = cli.ends(0, "run", "--resume", "latest")
+    assert "is complete; nothing is left to measure" in done.stderr
+    assert cli.only_run().trials == before.trials

@@ -17,12 +17,6 @@ from pollscope.testbeds.loopback import LoopbackTestbed
 BLOCKS = ["maximum 0", "maximum 1", "measure 0", "measure 1"]
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    (tmp_path / "nodes").touch()
-    return Cli(tmp_path)
-
-
 def with_host_states(cli: Cli, *cycles: int) -> None:
     cli.faults = {"host_states": list(cycles)}
 
@@ -39,8 +33,7 @@ def on_main(run: RunFolder) -> Counter[str]:
 
 
 def test_a_host_check_stands_before_each_block_and_at_the_end(cli: Cli) -> None:
-    done = cli("run", cli.spec())
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "run", cli.spec())
     run = cli.only_run()
     assert_complete(run)
     assert [host_check["host_check"] for host_check in run.host_checks] == list(range(5))
@@ -59,9 +52,7 @@ def test_a_core_that_works_alone_is_judged_without_lines_between_cores(cli: Cli,
     factors = "parameters: {saturate: true}\nfactors: {queues: [1, 2]}\nrepeats: {count: 2}\n"
     load = ["--set", "parameters.saturate=null"] if "pps" in setting else []
     spec = cli.spec(f"format: 1\nname: alone\ntitle: t\n{factors}trial: {{warmup: 0 ms, window: 10 ms, drain: 0 ms}}\n")
-    done = cli("run", spec, "--set", f"parameters.{setting}", *load)
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
+    run = cli.ran(spec, "--set", f"parameters.{setting}", *load)
     assert {len(host["lines"]) for host_check in run.host_checks for host in host_check["hosts"]} == {lines}
     assert (set(current_table(run)["host_state"]) == {"A"}) == (lines == 0)
 
@@ -69,8 +60,7 @@ def test_a_core_that_works_alone_is_judged_without_lines_between_cores(cli: Cli,
 def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
     """The line changes before the second measured block: the block before lies between two host states."""
     with_host_states(cli, 300, 301, 302, 900, 901)
-    done = cli("run", cli.spec())
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "run", cli.spec())
     run = cli.only_run()
     assert_complete(run)
     assert run.host_checks[4]["why"] == "again", "a host-state check that differs is taken once more"
@@ -86,8 +76,7 @@ def test_blocks_are_made_again_on_the_same_host_state(cli: Cli) -> None:
 @pytest.mark.thorough
 def test_extra_blocks_are_bounded_and_unreached_points_are_reported(cli: Cli) -> None:
     with_host_states(cli, *[300, 300, 900, 900] * 10)
-    done = cli("run", cli.spec())
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "run", cli.spec())
     run = cli.only_run()
     assert_complete(run)
     assert len(extra_trials(run)) == 8
@@ -98,72 +87,53 @@ def test_extra_blocks_are_bounded_and_unreached_points_are_reported(cli: Cli) ->
 
 
 @pytest.mark.thorough
-def test_a_spec_may_forbid_extra_blocks(cli: Cli) -> None:
+@pytest.mark.parametrize("emulated", [False, True])
+def test_no_extra_blocks_where_a_spec_forbids_them_or_on_emulated_machines(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, emulated: bool
+) -> None:
+    monkeypatch.setattr(LoopbackTestbed, "emulated", emulated)
     with_host_states(cli, 300, 301, 302, 900, 901)
-    assert cli("run", cli.spec(), "--set", "noise.extra_blocks=0").returncode == 0
-    assert extra_trials(cli.only_run()) == []
-    assert "after 0 extra blocks" in cli.only_run().meta["warnings"][0]
+    run = cli.ran(cli.spec(), "--set", f"noise.extra_blocks={2 if emulated else 0}")
+    assert extra_trials(run) == []
+    assert ["after 0 extra blocks" in text for text in run.meta["warnings"]] == ([] if emulated else [True])
 
 
 @pytest.mark.thorough
-def test_emulated_machines_have_no_host_state_to_wait_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LoopbackTestbed, "emulated", True)
-    with_host_states(cli, 300, 301, 302, 900, 901)
-    assert cli("run", cli.spec()).returncode == 0
-    assert extra_trials(cli.only_run()) == []
-    assert cli.only_run().meta["warnings"] == []
-
-
-@pytest.mark.thorough
-def test_a_node_without_host_checks_can_run(cli: Cli) -> None:
-    cli.faults = {"host_state": "refuse"}
-    done = cli("run", cli.spec())
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
-    assert all("refused on purpose" in host_check["absent"] for host_check in run.host_checks)
+@pytest.mark.parametrize(("fault", "reason"), [("refuse", "refused on purpose"), ("die", "ended with status 9")])
+def test_a_host_check_that_fails_costs_no_trial(cli: Cli, fault: str, reason: str) -> None:
+    cli.faults = {"host_state": fault}
+    run = cli.ran(cli.spec())
+    assert all(reason in host_check["absent"] for host_check in run.host_checks)
     assert set(current_table(run)["host_state"]) == {""}
-
-
-@pytest.mark.thorough
-def test_a_node_that_dies_in_a_host_check_costs_no_trial(cli: Cli) -> None:
-    cli.faults = {"host_state": "die"}
-    done = cli("run", cli.spec())
-    assert done.returncode == 0, done.stderr
-    assert_complete(cli.only_run())
-    assert all("ended with status 9" in host_check["absent"] for host_check in cli.only_run().host_checks)
     assert cli.nodes_alive() == []
 
 
 def test_a_resumed_run_continues_the_host_checks(cli: Cli) -> None:
     with_host_states(cli, 300)
-    assert cli("run", cli.spec()).returncode == 0
+    cli.ends(0, "run", cli.spec())
     (folder,) = cli.run_folders()
     lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
     (folder / "trials.jsonl").write_text("".join(lines[:-3]))
     whole = (folder / "host_states.jsonl").read_text()
     (folder / "host_states.jsonl").write_text(whole[: whole.rindex("hosts")])  # cut off in the last line
     with_host_states(cli, 900)
-    done = cli("run", "--resume", folder)
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "run", "--resume", folder)
     run = read_run(folder)
     assert_complete(run)
     assert [host_check["host_check"] for host_check in run.host_checks] == list(range(len(run.host_checks)))
     assert "extra block 1 of at most 2" in done.stderr
     before = (folder / "trials.jsonl").read_bytes(), (folder / "host_states.jsonl").read_bytes()
-    assert cli("run", "--resume", folder).returncode == 0
+    cli.ends(0, "run", "--resume", folder)
     assert ((folder / "trials.jsonl").read_bytes(), (folder / "host_states.jsonl").read_bytes()) == before
 
 
 @pytest.mark.thorough
 def test_a_broken_host_check_is_named(cli: Cli) -> None:
-    assert cli("run", cli.spec()).returncode == 0
+    cli.ends(0, "run", cli.spec())
     (folder,) = cli.run_folders()
     text = (folder / "host_states.jsonl").read_text().splitlines()
     (folder / "host_states.jsonl").write_text("\n".join([text[0], "{}", *text[2:]]) + "\n")
-    done = cli("claims", folder)
-    assert done.returncode == 2
-    assert "host_states.jsonl: line 2: host_check: Field required" in done.stderr
+    assert "host_states.jsonl: line 2: host_check: Field required" in cli.ends(2, "claims", folder).stderr
 
 
 LOOPBACK = """\
@@ -184,10 +154,7 @@ repeats: {count: 3}
 def test_a_run_on_the_real_node_records_host_checks(tmp_path: Path, build_dir: Path) -> None:
     (tmp_path / "nodes").touch()
     cli = Cli(tmp_path, build_dir / "pollscope-node")
-    done = cli("run", cli.spec(LOOPBACK))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
+    run = cli.ran(cli.spec(LOOPBACK))
     assert len(run.host_checks) >= 4
     # The minimum: a host that takes the CPU away makes any of them longer.
     assert min(host_check["hosts"][0]["took_ns"] for host_check in run.host_checks) < 100_000_000
@@ -199,6 +166,6 @@ def test_a_run_on_the_real_node_records_host_checks(tmp_path: Path, build_dir: P
     table = current_table(run)
     assert set(table["host_state"]) <= {"between", *map(chr, range(ord("A"), ord("Z")))}
     page = tmp_path / "r.html"
-    assert cli("report", run.path, "--out", page).returncode == 0
+    cli.ends(0, "report", run.path, "--out", page)
     assert "The host state during the run (it" in page.read_text()
     assert json.loads((run.path / "host_states.jsonl").read_text().splitlines()[0])["why"] == "start"

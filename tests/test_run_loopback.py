@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hdrh.histogram import HdrHistogram
-from run_helpers import Cli, assert_complete, last_attempts
+from run_helpers import Cli, last_attempts
 
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
@@ -42,10 +42,7 @@ def cli(tmp_path: Path, build_dir: Path) -> Cli:
 def test_a_run_measures_what_the_spec_says(cli: Cli) -> None:
     planned = json.loads(cli("plan", cli.spec(SHORT), "--json").stdout)
     # Blocks that a change of the host state asks for are not planned.
-    done = cli("run", cli.spec(SHORT), "--set", "noise.extra_blocks=0")
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
+    run = cli.ran(cli.spec(SHORT), "--set", "noise.extra_blocks=0")
     assert run.meta["plan"] == [trial["trial"] for trial in planned["trials"]]
     assert run.meta["node_hello"]["protocol"] == 3
     assert {cpu["cpu"] for cpu in run.meta["noise"]} >= {0} or len(run.meta["noise"]) == 2
@@ -83,7 +80,7 @@ def test_stored_histograms_are_read_by_the_public_package(
     cli: Cli, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Counts and percentiles of the file, read without any code of ours, are those of the results table."""
-    assert cli("run", cli.spec(LATENCY)).returncode == 0
+    cli.ends(0, "run", cli.spec(LATENCY))
     (folder,) = cli.run_folders()
     table = current_table(read_run(folder)).set_index("trial")
     for line in (folder / "trials.jsonl").read_text().splitlines():
@@ -116,9 +113,7 @@ def test_sigkill_at_any_moment_is_resumed(cli: Cli, seed: int) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
     for folder in cli.run_folders():
-        done = cli("run", "--resume", folder)
-        assert done.returncode == 0, done.stderr
-        assert_complete(cli.only_run())
+        cli.ran("--resume", folder)
 
 
 @pytest.mark.thorough
@@ -133,10 +128,9 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
     assert process.returncode == 130
     assert err.strip().splitlines()[-1].startswith("pollscope: interrupted")
     assert cli.only_run().meta["status"] == "interrupted"
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
-    assert_complete(cli.only_run())
+    cli.ran("--resume", cli.run_folders()[0])
     lines = (cli.run_folders()[0] / "trials.jsonl").read_bytes()
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
+    cli.ends(0, "run", "--resume", cli.run_folders()[0])
     assert (cli.run_folders()[0] / "trials.jsonl").read_bytes() == lines, "a finished run has nothing to resume"
 
 
@@ -144,9 +138,7 @@ def test_without_hugepages_it_runs_and_says_what_that_costs(cli: Cli) -> None:
     testbed = cli.folder / "small-pages.yaml"
     testbed.write_text(NO_HUGEPAGES)
     few = ("--set", "repeats.count=1", "--set", "factors.queues=[1]")
-    done = cli("run", cli.spec(SHORT), "--testbed", testbed, *few)
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
+    run = cli.ran(cli.spec(SHORT), "--testbed", testbed, *few)
     assert run.meta["node_hello"]["hugepages"] is False
     assert any(warning.startswith("no hugepages: 4 KiB pages add TLB misses") for warning in run.meta["warnings"])
 
@@ -156,8 +148,7 @@ def test_swap_and_infinite_feed_start_another_node(cli: Cli) -> None:
     text = SHORT.replace("load_of_max: [0 %, 50 %, 100 %]", "dma: [copy, swap]\n  feed: [wire, infinite]")
     text = text.replace("generator_receives: false", "generator_receives: false, saturate: true")
     text = "\n".join(line for line in text.splitlines() if not line.startswith("baseline"))
-    done = cli("run", cli.spec(text), "--set", "repeats.count=1", "--set", "noise.extra_blocks=0")
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", cli.spec(text), "--set", "repeats.count=1", "--set", "noise.extra_blocks=0")
     trials = last_attempts(cli.only_run()).values()
     assert len(trials) == 8
     assert all(record["result"]["dut"]["lcores"][0]["rx_packets"] > 0 for record in trials)
@@ -166,25 +157,16 @@ def test_swap_and_infinite_feed_start_another_node(cli: Cli) -> None:
 @pytest.mark.thorough
 def test_poll_rate_covers_1_to_1024_queues(cli: Cli) -> None:
     short = ("trial.window=20 ms", "trial.warmup=5 ms", "repeats.count=1", "factors.queues=[1, 8, 512, 1024]")
-    done = cli("run", "S-F8", "--quick", *[word for each in short for word in ("--set", each)])
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", "S-F8", "--quick", *[word for each in short for word in ("--set", each)])
     levels = [record["factors"] for record in cli.only_run().trials if record["kind"] == "measure"]
     assert {(level["queues"], level["rx_desc"]) for level in levels} == {
         (queues, descriptors) for queues in (1, 8, 512, 1024) for descriptors in (64, 512)
     }
 
 
-@pytest.mark.thorough  # other tests take shorter windows; `make run` measures this spec as well
-@pytest.mark.measure
-def test_sanity_holds_here(cli: Cli) -> None:
-    done = cli("run", "SANITY")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.thorough
 def test_a_claim_that_does_not_hold_fails_the_sanity_run(cli: Cli) -> None:
     # A DUT that drops everything sends nothing back.
     wanted = ("parameters.workload=drop", "factors.load_pps=[20 kpps]", "repeats.count=2", "trial.window=100 ms")
-    done = cli("run", "SANITY", *[word for each in wanted for word in ("--set", each)])
-    assert done.returncode == 1
+    done = cli.ends(1, "run", "SANITY", *[word for each in wanted for word in ("--set", each)])
     assert "pollscope: SANITY.dut-sends: disagrees" in done.stderr

@@ -42,10 +42,7 @@ def searches(run: RunFolder) -> dict[str, dict[str, Any]]:
 
 
 def test_a_search_finds_the_rate_that_load_of_max_refers_to(cli: Cli) -> None:
-    done = cli("run", cli.spec(SPEC))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
+    run = cli.ran(cli.spec(SPEC))
     trials = last_attempts(run)
     for point, search in searches(run).items():
         found = search["goals"][0]["throughput_pps"]
@@ -88,16 +85,13 @@ def test_a_killed_search_is_resumed_where_it_was(cli: Cli) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
     before = stored_steps(cli)
-    done = cli("run", "--resume", cli.run_folders()[0])
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
+    run = cli.ran("--resume", cli.run_folders()[0])
     steps = [trial for trial in run.trials if trial["kind"] == "search"]
     assert [step["trial"] for step in steps][: len(before)] == before
     assert len({step["trial"] for step in steps}) == len(steps), "no trial of the search was made twice"
     assert all(98_000 < search["goals"][0]["throughput_pps"] <= 100_600 for search in searches(run).values())
     lines = (run.path / "trials.jsonl").read_bytes()
-    assert cli("run", "--resume", run.path).returncode == 0
+    cli.ends(0, "run", "--resume", run.path)
     assert (run.path / "trials.jsonl").read_bytes() == lines, "a finished run has nothing to resume"
     assert_complete(cli.only_run())
 
@@ -118,7 +112,7 @@ def test_a_step_that_was_stored_for_another_load_is_made_again(cli: Cli) -> None
     steps = [record for record in records if record["kind"] == "search"]
     steps[3]["params"]["load_pps"] *= 1.001
     (folder / "trials.jsonl").write_text("".join(json.dumps(record) + "\n" for record in steps[:5]))
-    assert cli("run", "--resume", folder).returncode == 0
+    cli.ends(0, "run", "--resume", folder)
     run = cli.only_run()
     attempts = [record["attempt"] for record in run.trials if record["trial"] == steps[3]["trial"]]
     assert attempts == [0, 1]
@@ -129,8 +123,7 @@ def test_a_step_that_was_stored_for_another_load_is_made_again(cli: Cli) -> None
 def test_a_step_that_fails_is_made_again(cli: Cli) -> None:
     assert cli.faults is not None
     cli.faults |= {"t4": "refuse"}
-    done = cli("run", cli.spec(SPEC))
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", cli.spec(SPEC))
     attempts = [trial["status"] for trial in cli.only_run().trials if trial["trial"] == "search:queues=1:0.3"]
     assert attempts == ["failed", "ok"]
 
@@ -139,13 +132,11 @@ def test_a_step_that_fails_is_made_again(cli: Cli) -> None:
 def test_a_step_that_fails_again_and_again_fails_the_search(cli: Cli) -> None:
     assert cli.faults is not None
     cli.faults |= {f"t{number}": "refuse" for number in (4, 5, 6)}
-    done = cli("run", cli.spec(SPEC), "--set", "factors.queues=[1]")
-    assert done.returncode == 1
+    cli.ends(1, "run", cli.spec(SPEC), "--set", "factors.queues=[1]")
     search = last_attempts(cli.only_run())["maximum:queues=1:0"]
     assert search["status"] == "failed" and "search:queues=1:0.3: dut.burst: the node refused" in search["reason"]
     cli.faults = dict(LIMITS)
-    assert cli("run", "--resume", cli.run_folders()[0]).returncode == 0
-    assert_complete(cli.only_run())
+    cli.ran("--resume", cli.run_folders()[0])
 
 
 @pytest.mark.one_in(2)

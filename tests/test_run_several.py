@@ -35,8 +35,7 @@ def test_specs_that_cannot_be_hosted_are_skipped_and_the_rest_runs(cli: Cli) -> 
     add(cli, "c-needy", NEEDS_PCM)
     add(cli, "d-large", text=SHORT.replace("queues: [1, 2]", "queues: [1]\n  cores: [100]"))
     add(cli, "e-good")
-    done = cli("run", "specs")
-    assert done.returncode == 0, done.stderr
+    done = cli.ends(0, "run", "specs")
     printed = lines(done.stdout)
     assert list(printed) == ["a-other", "b-good", "c-needy", "d-large", "e-good"]
     assert (
@@ -55,8 +54,7 @@ def test_the_exit_code_is_the_worst_of_what_ran(cli: Cli) -> None:
     cli.faults = {"t3": "refuse"}
     add(cli, "a-other", "testbeds: [pair]\n")
     add(cli, "b-bad")
-    done = cli("run", "specs", "--set", "failures.tries=1")
-    assert done.returncode == 1, done.stderr
+    done = cli.ends(1, "run", "specs", "--set", "failures.tries=1")
     assert "1 of 4 trials failed: results/b-bad/" in lines(done.stdout)["b-bad"]
 
 
@@ -66,8 +64,7 @@ def test_a_run_that_ends_early_does_not_end_the_list(cli: Cli) -> None:
     for name in ("a", "b"):
         add(cli, name, text=SPEC)
     add(cli, "c", "testbeds: [pair]\n")
-    done = cli("run", "specs")
-    assert done.returncode == 1
+    done = cli.ends(1, "run", "specs")
     printed = lines(done.stdout)
     for name in ("a", "b"):
         assert printed[name].strip().startswith("failed, because")
@@ -81,8 +78,7 @@ def test_a_node_that_does_not_start_is_no_skip(cli: Cli) -> None:
     cli.faults = {"hello": "die"}
     add(cli, "a")
     add(cli, "b")
-    done = cli("run", "specs")
-    assert done.returncode == 3
+    done = cli.ends(3, "run", "specs")
     printed = lines(done.stdout)
     assert list(printed) == ["a", "b"]
     assert all("failed, because" in text for text in printed.values())
@@ -91,8 +87,7 @@ def test_a_node_that_does_not_start_is_no_skip(cli: Cli) -> None:
 def test_nothing_but_skipped_specs_is_an_error(cli: Cli) -> None:
     add(cli, "a", "testbeds: [pair]\n")
     add(cli, "b", NEEDS_PCM)
-    done = cli("run", "specs")
-    assert done.returncode == 2
+    done = cli.ends(2, "run", "specs")
     printed = lines(done.stdout)
     assert list(printed) == ["a", "b"]
     assert all("skipped" in text for text in printed.values())
@@ -102,8 +97,7 @@ def test_nothing_but_skipped_specs_is_an_error(cli: Cli) -> None:
 def test_an_unknown_testbed_ends_the_list_at_once(cli: Cli) -> None:
     add(cli, "a")
     add(cli, "b")
-    done = cli("run", "specs", "--testbed", "moon")
-    assert done.returncode == 2
+    done = cli.ends(2, "run", "specs", "--testbed", "moon")
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1
 
@@ -128,8 +122,7 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_resume(cli: Cli) -> None:
     assert f"interrupted, `pollscope run --resume there/b-cut/{cut.name}` completes it" in b
     assert c.split(maxsplit=1) == ["c-rest", "not begun"]
     assert rest == "to run the rest: pollscope run specs/c-rest.yaml --out there --set repeats.count=1"
-    assert cli("run", "--resume", cut).returncode == 0
+    cli.ends(0, "run", "--resume", cut)
     assert_complete(read_run(cut))
-    done = cli(*rest.partition("pollscope ")[2].split())
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, *rest.partition("pollscope ")[2].split())
     assert len(list((cli.folder / "there").glob("*/*"))) == 3

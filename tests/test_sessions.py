@@ -37,6 +37,7 @@ def testbed(log: list[str], monkeypatch: pytest.MonkeyPatch) -> LoopbackTestbed:
     assert isinstance(found, LoopbackTestbed)
     monkeypatch.setattr(found, "open", lambda params, _log: Node(params.frame, log))
     monkeypatch.setattr(found, "_log", Path("node.log"), raising=False)
+    monkeypatch.setattr(found, "_hugepages_bytes", 1 << 40)
     return found
 
 
@@ -45,10 +46,7 @@ def use(testbed: LoopbackTestbed, *frames: int) -> None:
         testbed._suitable_session(Parameters(frame=f"{frame} B"))
 
 
-def test_alternating_points_keep_their_nodes(
-    testbed: LoopbackTestbed, log: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(testbed, "_hugepages_bytes", 1 << 40)
+def test_alternating_points_keep_their_nodes(testbed: LoopbackTestbed, log: list[str]) -> None:
     use(testbed, 64, 128, 64, 128, 64)
     assert log == ["start 64", "start 128"]
     testbed.end()
@@ -58,7 +56,6 @@ def test_alternating_points_keep_their_nodes(
 def test_the_longest_unused_node_ends_first(
     testbed: LoopbackTestbed, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(testbed, "_hugepages_bytes", 1 << 40)
     monkeypatch.setattr(testbed, "most_sessions", 2)
     use(testbed, 64, 128, 64, 256)
     assert log == ["start 64", "start 128", "end 128", "start 256"]
@@ -87,9 +84,8 @@ def test_nodes_share_the_hugepages_that_were_free(testbed: LoopbackTestbed, monk
         assert testbed.make_room(idle, None, params) == ended  # type: ignore[arg-type]
 
 
-def test_a_lost_node_ends_the_others(testbed: LoopbackTestbed, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_node_ends_the_others(testbed: LoopbackTestbed, log: list[str]) -> None:
     """An idle node may have been lost for the same reason, and would cost a trial of its own."""
-    monkeypatch.setattr(testbed, "_hugepages_bytes", 1 << 40)
     use(testbed, 64, 128)
     testbed._end_sessions()
     use(testbed, 64)

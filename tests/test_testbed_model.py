@@ -228,6 +228,18 @@ def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
     assert measured.mean() == pytest.approx(found["search"]["goals"][0]["throughput_pps"] / 2, rel=0.02)
 
 
+@pytest.mark.thorough
+def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
+    spec = spec_of(
+        "cores: 4, dispatchers: 4, queues: 4, load_pps: 40 Mpps, arrivals: poisson", "organisation: [scale-out, scale-up]"
+    )
+    table = cli.table(spec=spec, file=costing(**RINGS))
+    latency = table.groupby("factor.organisation")["metric.latency_mean_ns"].mean()
+    assert latency["scale-out"] > 500
+    assert latency["scale-up"] != latency["scale-out"]
+    assert table["metric.ring_full_share"].notna().all()
+
+
 def test_cores_at_one_queue_on_the_machine_of_corec(cli: ModelCli) -> None:
     """Table 2 as far as it was fitted, and where the NIC ends; its lost reservations are not given."""
     small = ("trial.window=2 ms", "trial.warmup=1 ms", "repeats.count=6", "factors.organisation=[scale-out, corec]")

@@ -127,8 +127,7 @@ def test_one_core_reorders_nothing(tcp_path: Path, tmp_path: Path) -> None:
 @needs_namespaces
 @needs_two_cpus
 def test_a_run_keeps_each_flow(cli: Cli, tcp_path: Path) -> None:
-    done = cli("run", cli.folder / "spec.yaml", "--testbed", "namespaces")
-    assert done.returncode == 0, done.stderr
+    cli.ends(0, "run", cli.folder / "spec.yaml", "--testbed", "namespaces")
     run = read_run(next((cli.folder / "results").glob("*/*")))
     assert run.meta["testbed"]["rate_mbit"] == 200
     for trial in run.trials:
@@ -138,7 +137,7 @@ def test_a_run_keeps_each_flow(cli: Cli, tcp_path: Path) -> None:
         assert absences["flow_completion_p90_ns"] == "4 flows are too few for p90 (at least 10)"
         assert "does not count cycles" in absences["tax_share"]
     assert any("by the ratio to one core" in text for text in run.meta["warnings"]) or len(os.sched_getaffinity(0)) > 4
-    assert cli("report", run.path).returncode == 0
+    cli.ends(0, "report", run.path)
     explained = cli("explain", run.path).stdout
     assert "not known what limits it" in explained and "TCP chooses its own rate" in explained
 
@@ -232,7 +231,7 @@ def test_points_that_the_testbed_cannot_host_are_left_out(changed: dict[str, Any
 
 def test_other_testbeds_refuse_tcp(cli: Cli) -> None:
     done = cli("plan", cli.folder / "spec.yaml", "--set", "testbeds=[loopback]")
-    assert "TCP flows need a kernel at both ends" in done.stdout + done.stderr
+    assert "TCP flows need a kernel at both ends" in done.said
 
 
 @pytest.mark.parametrize("text", ["rate_mbit: 0", "rate_mbit: fast", "rate_mbit: 10\nqueue_ms: 0", "queue_ms: 5"])

@@ -2,10 +2,8 @@
 """Testbeds of kinds that pollscope does not come with: one that only computes, and one that hands its trials on."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from command_line import Done
-from run_helpers import Cli, assert_complete
+from run_helpers import Cli
 
 KINDS = '''\
 """No node, no hugepages, no host."""
@@ -123,8 +121,7 @@ def cli(tmp_path: Path) -> OwnCli:
 
 
 def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
-    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(fails_at="queues=10"))
-    assert done.returncode == 1, done.stderr
+    cli.ends(1, "run", cli.spec(SPEC), "--testbed", cli.testbed(fails_at="queues=10"))
     run = cli.only_run()
     assert run.meta["testbed"]["kind"] == "sum"
     assert (run.meta["node_hello"], run.meta["maxima"], run.meta["knobs_after"]) == (None, {}, {})
@@ -134,9 +131,7 @@ def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
     failed = [trial["reason"] for trial in run.trials if trial["status"] == "failed"]
     assert failed == ["a slip of the pen"] * 2
     assert not run.host_checks
-    again = cli("run", "--resume", run.path, "--testbed", run.meta["testbed"]["file"])
-    assert again.returncode == 0, again.stderr
-    assert_complete(cli.only_run())
+    cli.ran("--resume", run.path, "--testbed", run.meta["testbed"]["file"])
     table = pd.read_parquet(run.path / "results.parquet")
     assert table["modelled"].all()
     assert dict(zip(table["factor.queues"], table["metric.rx_pps"], strict=True)) == {1: 1e4, 10: 1e5, 100: 1e6}
@@ -144,7 +139,7 @@ def test_a_testbed_that_computes_runs_a_spec(cli: OwnCli) -> None:
 
 @pytest.mark.thorough
 def test_its_run_folder_is_read_like_any_other(cli: OwnCli) -> None:
-    assert cli("run", cli.spec(SPEC), "--testbed", cli.testbed()).returncode == 0
+    cli.ends(0, "run", cli.spec(SPEC), "--testbed", cli.testbed())
     (folder,) = cli.run_folders()
     page = cli.folder / "page.html"
     reader = Cli(cli.folder)  # this process does not know the kind
@@ -154,24 +149,6 @@ def test_its_run_folder_is_read_like_any_other(cli: OwnCli) -> None:
     assert "modelled" in page.read_text()
     shown = reader("compare", folder, "--by", "queues", "--metric", "rx_pps")
     assert shown.returncode == 0, shown.stderr
-
-
-def test_ctrl_c_leaves_a_resumable_run(cli: OwnCli) -> None:
-    process = cli.start("run", cli.spec(SPEC), "--testbed", cli.testbed(seconds=0.5))
-    while not any(path.stat().st_size for path in cli.folder.glob("results/*/*/trials.jsonl")):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert err.splitlines()[-1] == "pollscope: interrupted"
-    before = cli.only_run()
-    assert before.meta["status"] == "interrupted"
-    assert 1 <= len(before.trials) < 6
-    done = cli("run", "--resume", before.path, "--testbed", before.meta["testbed"]["file"])
-    assert done.returncode == 0, done.stderr
-    assert_complete(cli.only_run())
-    assert cli.only_run().trials[: len(before.trials)] == before.trials
 
 
 @pytest.mark.one_in(8)
@@ -198,10 +175,7 @@ def test_an_unsupported_request_is_refused_in_one_line(
 
 @pytest.mark.thorough
 def test_a_testbed_that_hands_trials_on(cli: OwnCli) -> None:
-    done = cli("run", cli.spec(SPEC), "--testbed", cli.testbed(kind="desks"))
-    assert done.returncode == 0, done.stderr
-    run = cli.only_run()
-    assert_complete(run)
+    run = cli.ran(cli.spec(SPEC), "--testbed", cli.testbed(kind="desks"))
     assert Counter((trial["pair"], trial["testbed"]) for trial in run.trials) == {
         ("left", "left"): 3,
         ("right", "right"): 3,

@@ -48,7 +48,7 @@ def test_a_resumed_run_skips_trials_that_another_process_made_meanwhile(
 ) -> None:
     """The first process ends between the second's reading of the folder and its first trial."""
     cli = Cli(tmp_path)
-    assert cli("run", cli.spec()).returncode == 0
+    cli.ends(0, "run", cli.spec())
     (folder,) = cli.run_folders()
     files = {path: path.read_bytes() for path in folder.iterdir()}
     (folder / "trials.jsonl").write_bytes(b"".join(files[folder / "trials.jsonl"].splitlines(keepends=True)[:2]))
@@ -60,7 +60,7 @@ def test_a_resumed_run_skips_trials_that_another_process_made_meanwhile(
         return plan_parts(*given)
 
     monkeypatch.setattr(run, "plan_parts", ended)
-    assert cli("run", "--resume", folder).returncode == 0
+    cli.ends(0, "run", "--resume", folder)
     assert (folder / "trials.jsonl").read_bytes() == files[folder / "trials.jsonl"]
 
 

@@ -40,9 +40,7 @@ def with_parameters(text: str) -> str:
 def test_the_window_of_collectors_opens_when_the_corunner_works(hosts: PlayedHosts) -> None:
     """A co-runner that fills its memory takes longer than a window."""
     text = with_parameters(CORUNNER).replace("window: 5 ms", "window: 50 ms") + LOAD
-    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback())
-    assert done.code == 0, done.err
-    (trial,) = hosts.run().trials
+    (trial,) = hosts.ran(text).trials
     released = next(each for each in hosts.requests() if each["corunner"] and each["cmd"] == "start")
     node_started = next(each for each in hosts.requests() if not each["corunner"] and each["cmd"] == "start")
     opened = {phase["phase"]: phase["t_ns"] for phase in trial["phases"]}
@@ -63,18 +61,18 @@ def test_the_window_of_collectors_opens_when_the_corunner_works(hosts: PlayedHos
 )
 def test_a_run_is_resumed_only_where_it_began(hosts: PlayedHosts, change: Any, message: str) -> None:
     hosts.faults = {"1": "refuse"}
-    assert hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback(), "--set", "failures.tries=1").code == 1
+    assert hosts("run", hosts.spec(SPEC), "--testbed", hosts.loopback(), "--set", "failures.tries=1").returncode == 1
     file = hosts.run_folder() / "run.json"
     before = file.read_text()
     meta = json.loads(before)
     change(meta)
     file.write_text(json.dumps(meta))
     done = hosts.resume()
-    assert done.code == 3
-    assert message in done.err.splitlines()[-1]
+    assert done.returncode == 3
+    assert message in done.stderr.splitlines()[-1]
     assert len(hosts.run().trials) == 1
     file.write_text(before)
-    assert hosts.resume().code == 0
+    assert hosts.resume().returncode == 0
     assert_complete(hosts.run())
 
 
@@ -82,8 +80,7 @@ def test_the_floor_is_that_of_the_knobs(hosts: PlayedHosts, tmp_path: Path) -> N
     tree = Tree(tmp_path / "tree")
     text = with_parameters("{generator_receives: true, load_pps: 0}")
     text += "factors: {knob.governor: [performance, powersave], queues: [1, 2]}\n"
-    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback(knob_root=str(tree.root)))
-    assert done.code == 0, done.err
+    hosts.ran(text, hosts.loopback(knob_root=str(tree.root)))
     floors = {trial["point"]: trial["floor"] for trial in hosts.run().trials}
     for point, floor in floors.items():
         assert "latency_ns" in floor, floor
@@ -94,8 +91,7 @@ def test_the_floor_is_that_of_the_knobs(hosts: PlayedHosts, tmp_path: Path) -> N
 def test_a_node_that_dies_over_the_floor_costs_no_trial(hosts: PlayedHosts) -> None:
     hosts.faults = {"1": "die"}
     text = with_parameters("{generator_receives: true, load_pps: 0}") + "factors: {queues: [1, 2]}\n"
-    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback())
-    assert done.code == 0, done.err
+    hosts.ran(text)
     assert_complete(hosts.run())
     assert all("it could not be measured" in trial["floor"]["absent"] for trial in hosts.run().trials)
 
@@ -103,8 +99,7 @@ def test_a_node_that_dies_over_the_floor_costs_no_trial(hosts: PlayedHosts) -> N
 def test_a_later_point_that_needs_more_memory_gets_another_node(hosts: PlayedHosts) -> None:
     """Without hugepages EAL takes the memory of the first point at its start, and no more later."""
     text = SPEC + "factors: {queues: [1, 512], rx_desc: [256, 1024]}\norder: {randomise: false}\n"
-    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback(hugepages="never"))
-    assert done.code == 0, done.err
+    hosts.ran(text, hosts.loopback(hugepages="never"))
     taken = [int(arguments.partition(" -m ")[2].split()[0]) for arguments in hosts.started()]
     largest = next(trial["params"] for trial in hosts.run().trials if trial["point"] == "queues=512,rx_desc=1024")
     assert max(taken) << 20 > largest["queues"] * largest["rx_desc"] * 2048
@@ -115,8 +110,7 @@ def test_a_later_point_that_needs_more_memory_gets_another_node(hosts: PlayedHos
 def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> None:
     turns = "collectors: {rotate: [{name: kernel-load, interval: 10 ms}, cpu-settings]}\n"
     text = SPEC.replace("count: 1", "count: 4") + turns
-    done = hosts("run", hosts.spec(text), "--testbed", hosts.pairs("first", "second"))
-    assert done.code == 0, done.err
+    hosts.ran(text, hosts.pairs("first", "second"))
     collected = {(trial["pair"], key.partition("/")[2]) for trial in hosts.run().trials for key in trial["collectors"]}
     assert collected == {(pair, name) for pair in ("first", "second") for name in ("kernel-load", "cpu-settings")}
 
@@ -125,14 +119,12 @@ def test_collectors_take_turns_on_each_of_several_pairs(hosts: PlayedHosts) -> N
 def test_a_run_is_not_resumed_with_another_trace(hosts: PlayedHosts) -> None:
     (hosts.folder / "day.pcap").touch()
     text = with_parameters("{load_pps: 1 Mpps, trace: day.pcap}").replace("count: 1", "count: 3")
-    done = hosts("run", hosts.spec(text), "--testbed", hosts.loopback())
-    assert done.code == 0, done.err
-    run = hosts.run()
+    run = hosts.ran(text)
     lines = [json.loads(line) for line in (run.path / "trials.jsonl").read_text().splitlines()]
     for number, line in enumerate(lines[:2]):
         line["result"]["gen"]["lcores"][0]["trace"] = {"packets": 10 + number, "flows": 2, "duration_ns": 100}
     (run.path / "trials.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines[:2]))
     done = hosts.resume()
-    assert done.code == 3, done.err
-    assert "trace day.pcap: had 11 packets of 2 flows in 100 ns at trial measure:" in done.err
-    assert ", and had 10 packets of 2 flows in 100 ns at trial measure:" in done.err
+    assert done.returncode == 3, done.stderr
+    assert "trace day.pcap: had 11 packets of 2 flows in 100 ns at trial measure:" in done.stderr
+    assert ", and had 10 packets of 2 flows in 100 ns at trial measure:" in done.stderr

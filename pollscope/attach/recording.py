@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pollscope import __version__
 from pollscope.attach.programs import DpdkProgram
 from pollscope.attach.table import unseen_text
 from pollscope.base.clock import utc_now
 from pollscope.host.metadata import host_metadata
 from pollscope.knobs.session import snapshot
-from pollscope.metrics import RULES
-from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.node.observation import (
     CounterReading,
     ThreadShare,
@@ -25,6 +22,7 @@ from pollscope.node.observation import (
 from pollscope.node.probe import ProbeInfo, ThreadCounts
 from pollscope.spec.points import point_id
 from pollscope.store.results_table import write_table
+from pollscope.store.run_meta import new_meta
 from pollscope.store.trial_record import TrialRecord
 from pollscope.store.writer import RunWriter, new_run_id
 
@@ -62,42 +60,22 @@ class AttachedRun:
 
     def _meta(self, run_id: str, trials: int) -> dict[str, Any]:
         program = self._program
-        return {
-            "pollscope": __version__,
-            "rules": RULES,
-            "run_id": run_id,
-            "spec_name": spec_name(program),
-            "row": None,
-            "rows": [],
-            "paper": None,
-            "title": f"{program.name}, as it ran ({program.dpdk})",
-            "spec_text": "",
-            "spec": {"name": spec_name(program), "repeats": {"count": trials}},
-            "overrides": {"quick": False, "set": []},
-            "testbed": {"name": TESTBED, "kind": TESTBED, "shared_tsc": True},
-            "seed": 0,
-            "plan": [],
-            "left_out": [],
-            "host": host_metadata(),
-            "build": {"dpdk": program.dpdk},
-            "program": {
+        return new_meta(
+            run_id=run_id,
+            spec_name=spec_name(program),
+            title=f"{program.name}, as it ran ({program.dpdk})",
+            spec={"name": spec_name(program), "repeats": {"count": trials}},
+            testbed={"name": TESTBED, "kind": TESTBED, "shared_tsc": True},
+            host=host_metadata(),
+            build={"dpdk": program.dpdk},
+            program={
                 "name": program.name,
                 "pid": program.pid,
                 "lcores": list(program.lcores),
                 "ports": [vars(port) for port in program.ports],
             },
-            "node_hello": None,
-            "noise": [],
-            "maxima": {},
-            "warnings": [],
-            "knobs_before": snapshot(),
-            "knobs_after": None,
-            "units": {name: metric.unit for name, metric in metric_dictionary().metrics.items()},
-            "started_utc": utc_now(),
-            "finished_utc": None,
-            "status": "running",
-            "reason": None,
-        }
+            knobs_before=snapshot(),
+        )
 
     def append(self, repeat: int, readings: Sequence[CounterReading], extra: Mapping[str, Any]) -> list[ThreadShare]:
         """Add the trials of several readings, one per thread; return what the threads did.

@@ -10,8 +10,7 @@ from rich.table import Table
 
 from pollscope.base.errors import ExitCode
 from pollscope.cli.words import JsonFlag
-from pollscope.run.doctor import Check, answer, can_measure, examine, to_json
-from pollscope.run.selftest import run_selftest
+from pollscope.run.doctor import Check, answer, can_measure, examine, run_selftest, to_json
 
 EXAMPLES = (
     "pollscope doctor",

@@ -241,8 +241,9 @@ class NodeClient:
             NodeLost: the node gave the trial up because lcores hang, and can start no other; or as `request` does.
         """
         deadline = time.monotonic() + self._patience * limit_s
-        while (event := self._take(_ends_a_trial, deadline, f"no event '{_TRIAL_ENDS[0]}'")).get("trial") != trial:
-            pass
+        event: dict[str, Any] = {}
+        while event.get("trial") != trial:
+            event = self._take(lambda each: each.get("event") in _TRIAL_ENDS, deadline, f"no event '{_TRIAL_ENDS[0]}'")
         if event["event"] == "failed":
             what = f"{self._who} gave the trial up: {event.get('error')}"
             raise NodeLost(what) if event.get("hung") else NodeFailed(what)
@@ -319,10 +320,6 @@ class NodeClient:
 def _refuse(constant: str) -> Any:
     """Refuse NaN and infinities, which Python reads but no other JSON parser; a store with one could not be read."""
     raise ValueError(f"{constant} is no JSON")
-
-
-def _ends_a_trial(message: dict[str, Any]) -> bool:
-    return message.get("event") in _TRIAL_ENDS
 
 
 class ClientOwner:

@@ -22,17 +22,14 @@ def clocks(hello: _Hello, cpus: Collection[int]) -> dict[str, Any]:
     reasons = [text for offset in found if (text := _what_is_wrong(offset, hello))]
     if not reasons:
         return {"shared": True}
-    return {"shared": False, "steady": not any(map(_moves, found)), "reason": "; ".join(reasons)}
+    moves = any("absent" not in offset and offset["low_cycles"] > offset["high_cycles"] for offset in found)
+    return {"shared": False, "steady": not moves, "reason": "; ".join(reasons)}
 
 
 def clock_warnings(hello: _Hello, prefix: str = "") -> list[str]:
     """Return one sentence for each CPU whose TSC may differ from the main lcore's; `prefix` names the host."""
     cpus = hello.get("tsc_offsets", {}).get("cpus", [])
     return [f"{prefix}{text}" for offset in cpus if (text := _what_is_wrong(offset, hello))]
-
-
-def _moves(offset: Mapping[str, Any]) -> bool:
-    return "absent" not in offset and bool(offset["low_cycles"] > offset["high_cycles"])
 
 
 def _what_is_wrong(offset: Mapping[str, Any], hello: _Hello) -> str | None:

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,8 @@ def libraries_of(files: Iterable[Path], beside: Path) -> tuple[dict[str, Path], 
     part, whose library is then lacking here as well. The folder `beside` may hold libraries that the dynamic linker
     does not know.
     """
-    known = _known_libraries()
+    # A name counts as in the first line about it, which the dynamic linker takes.
+    known = {name: Path(path) for name, path in reversed(_KNOWN.findall(_output("ldconfig", "-p")))}
     own = [file for file in files if _is_elf(file)]
     given = {file.name for file in own}
     found: dict[str, Path] = {}
@@ -73,12 +74,6 @@ def _needed(files: Sequence[Path]) -> set[str]:
         some = map(str, files[first : first + _FILES_PER_CALL])
         names |= set(_NEEDED.findall(_output("readelf", "--dynamic", "--wide", *some)))
     return names
-
-
-def _known_libraries() -> Mapping[str, Path]:
-    """Return file name -> library as the dynamic linker finds it; its first line about a name counts."""
-    found = _KNOWN.findall(_output("ldconfig", "-p"))
-    return {name: Path(path) for name, path in reversed(found)}
 
 
 def _output(program: str, *words: str) -> str:

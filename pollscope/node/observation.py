@@ -4,7 +4,7 @@
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -121,11 +121,11 @@ class Observer:
             found = {int(port): self._connection.value(f"/ethdev/stats,{port}") for port in ports}
         except (OSError, TypeError, ValueError) as error:
             raise HostError(f"the program is gone or does not answer: {error}", str(self._connection.path)) from error
-        return {port: _port_counters(stats) for port, stats in found.items() if isinstance(stats, dict)}
-
-
-def _port_counters(stats: Mapping[str, Any]) -> dict[str, int]:
-    return {name: stats[name] for name in _PORT_COUNTERS if type(stats.get(name)) is int}
+        return {
+            port: {name: stats[name] for name in _PORT_COUNTERS if type(stats.get(name)) is int}
+            for port, stats in found.items()
+            if isinstance(stats, dict)
+        }
 
 
 def shares(readings: Sequence[CounterReading], info: ProbeInfo) -> list[ThreadShare]:
@@ -150,7 +150,7 @@ def shares(readings: Sequence[CounterReading], info: ProbeInfo) -> list[ThreadSh
 
 
 def _queue_shares(first: CounterReading, last: CounterReading, seconds: float) -> list[QueueShare]:
-    grown = []
+    grown: list[QueueShare] = []
     unseen = set()
     for key, after in last.queues.items():
         before = first.queues.get(key)
@@ -160,27 +160,14 @@ def _queue_shares(first: CounterReading, last: CounterReading, seconds: float) -
         )
         shared = after.moves != (before.moves if before else 0)
         if polls and after.thread >= 0:
-            grown.append((after, shared, polls, full, packets, busy))
+            grown.append(QueueShare(after.port, after.queue, after.thread, shared, polls, full, packets, busy, None))
         else:
             unseen.add(after.port)
     of_port: dict[int, list[int]] = {}
-    for after, _, _, _, packets, _ in grown:
-        of_port.setdefault(after.port, []).append(packets)
+    for each in grown:
+        of_port.setdefault(each.port, []).append(each.packets)
     rates = {port: None if port in unseen else _rate(first, last, port, "ipackets", seconds) for port in of_port}
-    return [
-        QueueShare(
-            after.port,
-            after.queue,
-            after.thread,
-            shared,
-            polls,
-            full,
-            packets,
-            busy,
-            _share(rates[after.port], packets, of_port[after.port]),
-        )
-        for after, shared, polls, full, packets, busy in grown
-    ]
+    return [replace(each, pps=_share(rates[each.port], each.packets, of_port[each.port])) for each in grown]
 
 
 def _numbers(counts: QueueCounts) -> tuple[int, int, int, int]:

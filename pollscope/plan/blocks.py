@@ -24,7 +24,8 @@ FEWEST_BLOCKS = 6
 
 def rounds(spec: Spec, repeats: Sequence[int]) -> list[Sequence[int]]:
     """Return the repeats that are made together, block by block: two where blocks suffice, otherwise one."""
-    together = 2 if has_blocks(spec, len(repeats)) and spec.order.randomise and not _has_knobs(spec) else 1
+    has_knobs = any(name.startswith(KNOB_PREFIX) for name in spec.levels)
+    together = 2 if has_blocks(spec, len(repeats)) and spec.order.randomise and not has_knobs else 1
     return [repeats[first : first + together] for first in range(0, len(repeats), together)]
 
 
@@ -83,7 +84,3 @@ def compared_by(predicates: Iterable[StrictModel], swept: Collection[str]) -> li
     loads = [name for name in LOADS if name in swept]
     counts = Counter(loads[0] if name == LOAD and loads else name for name in named)
     return [name for name, _ in counts.most_common() if name in swept]
-
-
-def _has_knobs(spec: Spec) -> bool:
-    return any(name.startswith(KNOB_PREFIX) for name in spec.levels)

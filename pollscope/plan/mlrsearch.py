@@ -2,26 +2,15 @@
 """Search with the MLRsearch package. Import this module only for a search: the package takes 1 to 2 s to load."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
+from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
-from pollscope.plan.search import Settings
+from pollscope.plan.search import GoalFound, Settings
 
 # Coarser targets before the final one, and growth of steps while a bound is sought (values of CSIT).
 PRECEDING_TARGETS, EXPANSION = 2, 2
 # Makes a trial at a load in packets per second; returns packets sent, and how many of them were lost.
 _MeasureLoss = Callable[[float], tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class GoalBounds:
-    """The result of the package for one loss ratio; `throughput_pps` is the conditional throughput."""
-
-    loss_ratio: float
-    throughput_pps: float
-    lower_pps: float | None
-    upper_pps: float | None
 
 
 class _Measurer(AbstractMeasurer):  # type: ignore[misc]
@@ -37,8 +26,8 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
         )
 
 
-def search_between(settings: Settings, lowest: float, highest: float, measure: _MeasureLoss) -> Iterator[GoalBounds]:
-    """Yield bounds for every loss ratio of the settings, between two loads."""
+def search_between(settings: Settings, lowest: float, highest: float, measure: _MeasureLoss) -> Iterator[GoalFound]:
+    """Yield bounds and conditional throughput for every loss ratio of the settings, between two loads."""
     goals = {ratio: _goal(settings, ratio) for ratio in settings.loss_ratios}
     config = Config(
         goals=list(goals.values()),
@@ -49,7 +38,10 @@ def search_between(settings: Settings, lowest: float, highest: float, measure: _
     )
     found = MultipleLossRatioSearch(config=config).search(measurer=_Measurer(measure), debug=lambda _text: None)
     for ratio, goal in goals.items():
-        yield _bounds(ratio, found[goal])
+        result = found[goal]
+        bounds = (result.relevant_lower_bound, result.relevant_upper_bound)
+        low, high = (None if bound is None else float(bound) for bound in bounds)
+        yield GoalFound(ratio, float(result.conditional_throughput or 0.0), low, high)
 
 
 def _goal(settings: Settings, loss_ratio: float) -> SearchGoal:
@@ -64,10 +56,3 @@ def _goal(settings: Settings, loss_ratio: float) -> SearchGoal:
         expansion_coefficient=EXPANSION,
         fail_fast=False,
     )
-
-
-def _bounds(loss_ratio: float, result: GoalResult) -> GoalBounds:
-    low, high = (
-        None if bound is None else float(bound) for bound in (result.relevant_lower_bound, result.relevant_upper_bound)
-    )
-    return GoalBounds(loss_ratio, float(result.conditional_throughput or 0.0), low, high)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from pollscope.base.units import human_rate, human_share, human_time
 
 if TYPE_CHECKING:
-    from pollscope.plan.mlrsearch import GoalBounds
     from pollscope.spec.model import Spec
 
 # How often a trial with too many unsent packets is made. A host that takes a core away now and then spares one of them.
@@ -253,7 +252,7 @@ def _search_between(settings: Settings, highest: float, trials: _Trials) -> tupl
     return tuple(_goal_found(bounds, highest, trials) for bounds in found)
 
 
-def _goal_found(bounds: "GoalBounds", highest: float, trials: _Trials) -> GoalFound:
+def _goal_found(bounds: GoalFound, highest: float, trials: _Trials) -> GoalFound:
     ratio, low, high = bounds.loss_ratio, bounds.lower_pps, bounds.upper_pps
     loss = f"a loss ratio of {human_share(ratio, 6)}"
     if low is None:
@@ -263,7 +262,7 @@ def _goal_found(bounds: "GoalBounds", highest: float, trials: _Trials) -> GoalFo
         reason = f"the highest rate of the search, {human_rate(highest)}, was forwarded with at most {loss}"
         return GoalFound(ratio, None, low, None, reason)
     # Counted in packets that were really sent: with 1 % unsent, only 99 % of the load was forwarded.
-    return GoalFound(ratio, bounds.throughput_pps * trials.sent_share(low), low, high)
+    return GoalFound(ratio, (bounds.throughput_pps or 0.0) * trials.sent_share(low), low, high)
 
 
 @cache

@@ -2,29 +2,41 @@
 """Examine what this host can measure, what it cannot, and why. Change nothing."""
 
 import os
+import re
 import shutil
 import subprocess
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import BUILD_COMMAND, INSTALLED, node_program
+from pollscope.base.paths import BUILD_COMMAND, INSTALLED, data_folder, node_program
 from pollscope.base.units import human_size
 from pollscope.collectors.registry import probe_all
-from pollscope.host.cpus import allowed_cpus, most_dut_cores, online_cpus
+from pollscope.host import cpus as processors
 from pollscope.host.files import SYS, read_text
 from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.metadata import cache_bytes, cpu_flags, host_metadata
 from pollscope.host.pmu import pmu_absence
 from pollscope.host.real_time import real_time_refusal
 from pollscope.host.topology import nics
-from pollscope.knobs import KnobHost, knobs_of
-from pollscope.run.many_cores import rows_with_several_cores
+from pollscope.knobs import KnobHost, KnobSession, knobs_of
+from pollscope.plan.plan import impossible
+from pollscope.spec import Overrides, Spec, lcores, load_file
+from pollscope.spec.model import Parameters
+from pollscope.spec.points import Point, all_points, dropped
+from pollscope.testbeds import make_testbed
+from pollscope.testbeds.loopback import LoopbackTestbed
 
 # With less memory, the node and its mempools leave too little for the rest of the host.
 _MEMORY_WANTED_BYTES = 3 << 30
+# The node's self-test tries every mode at several packet rates, many times each.
+SELFTEST_LIMIT_S = 120.0
+# A spec that names no more than one core anywhere need not be loaded.
+_CORES = re.compile(r"cores: +(?:[\[{]|[2-9]|1\d)")
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,26 @@ class Check:
 def examine() -> list[Check]:
     """Run all checks and return their findings in display order."""
     return [finding for look in _LOOKS for finding in look()]
+
+
+def run_selftest() -> list[dict[str, Any]]:
+    """Return the rows of the node's `selftest` reply.
+
+    Raises:
+        HostError: the node does not start, or the host is in use.
+        TrialError: the node hung or refused.
+    """
+    testbed = make_testbed("loopback")
+    assert isinstance(testbed, LoopbackTestbed), "BUG: configs/testbeds/loopback.yaml is of another kind"
+    testbed.check()
+    params = Parameters(load_pps=0)
+    with KnobSession("doctor --self-test"), tempfile.TemporaryDirectory() as folder:
+        session = testbed.open(params, Path(folder) / "node.log")
+        try:
+            session.configure(params)
+            return session.selftest(SELFTEST_LIMIT_S)
+        finally:
+            session.close()
 
 
 def to_json(findings: list[Check]) -> dict[str, Any]:
@@ -84,8 +116,8 @@ def answer(findings: list[Check]) -> str:
 
 def _loopback() -> Iterator[Check]:
     topic = "loopback testbed"
-    cpus, usable = online_cpus(), allowed_cpus()
-    cores = most_dut_cores(usable)
+    cpus, usable = processors.online_cpus(), processors.allowed_cpus()
+    cores = processors.most_dut_cores(usable)
     enough = f"{len(usable)} of {len(cpus)} CPUs usable: 1 generator and up to {cores} DUT cores"
     yield Check(topic, "cores", "yes" if cores else "no", enough if cores else f"{len(usable)} CPU usable, 2 needed")
     try:
@@ -101,9 +133,44 @@ def _loopback() -> Iterator[Check]:
     yield Check(topic, "real-time priority", "note" if refused else "yes", text if refused else "SCHED_FIFO is allowed")
 
 
-def _many_cores() -> Iterator[Check]:
-    for row in rows_with_several_cores():
-        yield Check("rows with several cores", row.row, row.state, row.text)
+def rows_with_several_cores() -> Iterator[Check]:
+    """Yield the shipped rows of `loopback` with a point for three CPUs or more: which points can be measured here."""
+    for path in sorted(data_folder("experiments").glob("*/*.yaml")):
+        if _CORES.search(path.read_text(encoding="utf-8")) is None:
+            continue
+        spec = load_file(path).spec
+        points = _points(spec)
+        if "loopback" in spec.testbeds and spec.all_rows and max(map(_needed, points), default=0) > 2:
+            yield _row(path, ", ".join(spec.all_rows), points)
+
+
+def _points(spec: Spec) -> list[Point]:
+    return [point for point in all_points(spec) if not (dropped(spec, point) or impossible(point.params))]
+
+
+def _needed(point: Point) -> int:
+    """Return the number of CPUs of a point."""
+    params: Parameters = point.params
+    return lcores.dut_lcores(params) + lcores.generator_spins(params) + lcores.spinning_beside(params)
+
+
+def _row(path: Path, row: str, points: list[Point]) -> Check:
+    here, roomy = make_testbed("loopback"), make_testbed("loopback")
+    roomy.plan_for(max(len(processors.allowed_cpus()), *map(_needed, points)))
+    left_out = [point for point in points if here.refusal(point) is not None]
+    hosted = len(points) - len(left_out)
+    texts = [f"{hosted} of {len(points)} points" if left_out else f"all {len(points)} points"]
+    if not hosted:
+        quick = _points(load_file(path, Overrides(quick=True)).spec)
+        hosted = sum(here.refusal(point) is None for point in quick)
+        texts[0] += f" ({hosted} of {len(quick)} with --quick)" if hosted else ""
+    reasons = Counter(roomy.refusal(point) for point in left_out)
+    if few := reasons.pop(None, 0):
+        most = max(_needed(point) for point in left_out if roomy.refusal(point) is None)
+        texts.append(f"{few} need up to {most} CPUs")
+    texts += [f"{count}: {reason}" for reason, count in reasons.most_common(2)]
+    state = "yes" if not left_out else "note" if hosted else "no"
+    return Check("rows with several cores", row, state, "; ".join(texts))
 
 
 def _tsc() -> Check:
@@ -170,13 +237,11 @@ def _disturbance() -> Iterator[Check]:
     text = f"CPUs {isolated}" if isolated != "none" else "none: the kernel and other programs share the measuring cores"
     yield Check(topic, "isolated CPUs", "yes" if isolated != "none" else "note", text)
     for name in ("governor", "turbo"):
-        yield _from_fact(topic, name, metadata[name])
-
-
-def _from_fact(topic: str, name: str, fact: Any) -> Check:
-    if isinstance(fact, dict):
-        return Check(topic, name, "no", f"not shown, because {fact['absent']}")
-    return Check(topic, name, "yes", str(fact))
+        fact = metadata[name]
+        if isinstance(fact, dict):
+            yield Check(topic, name, "no", f"not shown, because {fact['absent']}")
+        else:
+            yield Check(topic, name, "yes", str(fact))
 
 
 def _counters() -> Iterator[Check]:
@@ -249,7 +314,7 @@ def _knobs() -> Iterator[Check]:
 
 _LOOKS: tuple[Callable[[], Iterator[Check]], ...] = (
     _loopback,
-    _many_cores,
+    rows_with_several_cores,
     _processor,
     _disturbance,
     _counters,

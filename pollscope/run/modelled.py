@@ -31,7 +31,7 @@ def modelled_row(row: str, machine: str, folder: Path, settings: Sequence[str] =
     specs = known_specs()
     if row not in specs:
         raise UsageError("is not a row with a shipped spec", row, "`ls experiments/*` shows them")
-    return modelled_run(load_file(specs[row], Overrides(quick, tuple(settings))), machine, folder, _say_nothing)
+    return modelled_run(load_file(specs[row], Overrides(quick, tuple(settings))), machine, folder, lambda _text: None)
 
 
 def modelled_run(loaded: LoadedSpec, machine: str, folder: Path, say: Callable[[str], None]) -> RunFolder:
@@ -51,7 +51,3 @@ def modelled_run(loaded: LoadedSpec, machine: str, folder: Path, say: Callable[[
             if made_by == (__version__, RULES, asked, testbed.describe()) and run.meta["status"] == "complete":
                 return run
         return read_run(start_run(loaded, testbed, new_run_folder(own, loaded.spec.name), say).folder)
-
-
-def _say_nothing(_text: str) -> None:
-    """Discard the message; the run itself records its folder."""

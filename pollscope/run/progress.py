@@ -7,7 +7,6 @@ Nothing is drawn while a window is open: a screen that refreshes itself would ta
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -57,9 +56,7 @@ class Progress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._bar.stop()
 
     def skip(self, trials: int, seconds: float) -> None:

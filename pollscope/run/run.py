@@ -7,14 +7,11 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pollscope import __version__
 from pollscope.base.clock import utc_now
 from pollscope.base.errors import CannotHost, UsageError
 from pollscope.base.paths import is_shipped
 from pollscope.host.lock import InUse
 from pollscope.knobs import Knobs
-from pollscope.metrics import RULES
-from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.plan.plan import Plan, plan_parts
 from pollscope.run.execution import Execution, RunOutcome
 from pollscope.run.looks import Judge
@@ -23,7 +20,7 @@ from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
 from pollscope.store.own_folder import require_own
 from pollscope.store.run_folder import RunFolder, read_run, resume_command
-from pollscope.store.run_meta import check_resumable
+from pollscope.store.run_meta import check_resumable, new_meta
 from pollscope.store.writer import RunWriter, new_run_id
 from pollscope.testbeds import Testbed, make_testbed
 
@@ -211,35 +208,23 @@ def _first_meta(
     loaded: LoadedSpec, plans: Sequence[Plan], testbed: Testbed, run_id: str, knobs: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Any]:
     spec = loaded.spec
-    return {
-        "pollscope": __version__,
-        "rules": RULES,
-        "run_id": run_id,
-        "spec_name": spec.name,
-        "row": next(iter(spec.all_rows), None),
-        "rows": list(spec.all_rows),
-        "paper": spec.paper,
-        "title": spec.title,
-        "spec_text": loaded.text,
-        "spec": spec.resolved(),
-        "overrides": loaded.overrides.to_json(),
-        "testbed": testbed.describe(),
-        "seed": spec.order.seed,
-        "plan": [trial.id for plan in plans for trial in plan.trials],
-        "left_out": _left_out(plans, testbed),
+    return new_meta(
+        run_id=run_id,
+        spec_name=spec.name,
+        row=next(iter(spec.all_rows), None),
+        rows=list(spec.all_rows),
+        paper=spec.paper,
+        title=spec.title,
+        spec_text=loaded.text,
+        spec=spec.resolved(),
+        overrides=loaded.overrides.to_json(),
+        testbed=testbed.describe(),
+        seed=spec.order.seed,
+        plan=[trial.id for plan in plans for trial in plan.trials],
+        left_out=_left_out(plans, testbed),
         **testbed.machine(),
-        "node_hello": None,
-        "noise": [],
-        "maxima": {},
-        "warnings": [],
-        "knobs_before": knobs,
-        "knobs_after": None,
-        "units": {name: metric.unit for name, metric in metric_dictionary().metrics.items()},
-        "started_utc": utc_now(),
-        "finished_utc": None,
-        "status": "running",
-        "reason": None,
-    }
+        knobs_before=knobs,
+    )
 
 
 def _left_out(plans: Sequence[Plan], testbed: Testbed) -> list[dict[str, Any]]:

@@ -165,6 +165,11 @@ class Runner:
         kept = self._kept[trial.id]
         self._progress.done(trial, kept.reason if kept.status == "failed" else None)
 
+    def _make_further(self, trials: Sequence[Trial]) -> None:
+        self._progress.further(len(trials), sum(trial.seconds for trial in trials))
+        for trial in trials:
+            self._make(trial)
+
     def _measure(self, trial: Trial) -> None:
         left = {"flagged": self.plan.spec.noise.repeat_flagged, "failed": self.plan.spec.failures.tries - 1}
         if self.testbed.emulated:  # this host disturbs every trial, so a repeat would not be better
@@ -309,9 +314,7 @@ class Runner:
             wide = [point for point, sample in values if stopping_half_width(sample, limits) > until.within]
             if not wide:
                 return
-            self._progress.further(len(wide), sum(trial.seconds for trial in self.plan.further_round(wide, repeat)))
-            for trial in self.plan.further_round(wide, repeat):
-                self._make(trial)
+            self._make_further(self.plan.further_round(wide, repeat))
         self._warn_of_width()
 
     def _repeat_until_decided(self, began_s: float) -> None:
@@ -338,10 +341,7 @@ class Runner:
             self._say_open(open_claims, made, len(points))
             target = looks.after(made)
             while made < target and time.monotonic() < end_s:
-                trials = self.plan.further_round(points, made, min(2, target - made))
-                self._progress.further(len(trials), sum(trial.seconds for trial in trials))
-                for trial in trials:
-                    self._make(trial)
+                self._make_further(self.plan.further_round(points, made, min(2, target - made)))
                 made += min(2, target - made)
         names = ", ".join(claim.claim for claim in open_claims)
         why = "the declared maximum" if made >= looks.declared else "the given time"
@@ -374,10 +374,7 @@ class Runner:
                 return
             few = f"{len(points)} points with too few repeats in one host state"
             self._progress.say(f"{self._host_state_text()}: extra block {number} of at most {len(extra)} for {few}")
-            block = self.plan.further_round(points, repeat)
-            self._progress.further(len(block), sum(trial.seconds for trial in block))
-            for trial in block:
-                self._make(trial)
+            self._make_further(self.plan.further_round(points, repeat))
             self.testbed.end_block()
         points = self._short_of_host_state()
         if points:

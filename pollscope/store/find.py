@@ -5,9 +5,10 @@ A spec, row or folder means the newest measured run of the spec; a modelled one 
 `WORD~1` is the run before that one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from pollscope.base.errors import UsageError
 from pollscope.store.run_folder import REMEDY, read_meta
@@ -98,10 +99,15 @@ def _measured(runs: Sequence[Path]) -> list[Path]:
 
 def is_modelled(run: Path) -> bool:
     """Return whether a run was computed by the testbed `model`."""
+    return bool(_meta(run).get("testbed", {}).get("kind") == "model")
+
+
+def _meta(run: Path) -> Mapping[str, Any]:
+    """Return run.json; empty if this version cannot read the run."""
     try:
-        return bool(read_meta(run).get("testbed", {}).get("kind") == "model")
+        return read_meta(run)
     except UsageError:
-        return False
+        return {}
 
 
 def _runs_in(folder: Path) -> list[Path]:
@@ -117,10 +123,7 @@ def _name_in(spec: Path) -> str:
 
 def _rows(run: Path) -> set[str]:
     """Return the paper rows of a run in small letters; none if this version cannot read the run."""
-    try:
-        return {str(row).lower() for row in read_meta(run).get("rows") or []}
-    except UsageError:
-        return set()
+    return {str(row).lower() for row in _meta(run).get("rows") or []}
 
 
 def _has_id(run: Path, word: str) -> bool:
@@ -157,10 +160,7 @@ def _newest(folder: Path) -> list[Path]:
 
 def _spec_of(run: Path) -> str:
     """Return the spec of a run; if it cannot be read, the name of its folder, so that the run is not skipped."""
-    try:
-        return str(read_meta(run)["spec_name"])
-    except UsageError:
-        return run.parent.name
+    return str(_meta(run).get("spec_name", run.parent.name))
 
 
 def _age(run: Path) -> tuple[str, int]:

@@ -253,20 +253,29 @@ def current_table(run: RunFolder) -> pd.DataFrame:
     return known
 
 
+def _stored(run: RunFolder) -> pd.DataFrame:
+    """Return the stored table.
+
+    Raises:
+        ValueError: it is damaged, or belongs to other trials. OSError: it cannot be read.
+    """
+    content = BytesIO(read_plain(run.path / TABLE_FILE))
+    # A small file can hold very many rows, so they are counted before they are read.
+    rows, expected = pq.read_metadata(content).num_rows, len(last_attempts(run.trials))
+    if rows != expected:
+        raise ValueError(f"{rows} rows for {expected} trials")
+    content.seek(0)
+    return pd.read_parquet(content)
+
+
 def _kept(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
     """Return the stored table of a thinned run, whose trials lack parts that metrics come from.
 
     Raises:
         UsageError: it is missing or damaged, or belongs to other trials.
     """
-    path = run.path / TABLE_FILE
     try:
-        content = BytesIO(read_plain(path))
-        rows, expected = pq.read_metadata(content).num_rows, len(last_attempts(run.trials))
-        if rows != expected:
-            raise ValueError(f"{rows} rows for {expected} trials")
-        content.seek(0)
-        table = pd.read_parquet(content)
+        table = _stored(run)
         if lacking := {*KEYS, *_JUDGED_KEYS} - {*table.columns}:
             raise ValueError(f"it has no column {min(lacking)}")
         table = table.astype(dict.fromkeys(_WORDS, "str") | {"repeat": "int64", "other_host_state": "bool"})
@@ -275,7 +284,7 @@ def _kept(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame:
         known = {f"metric.{name}" for name in metric_dictionary().metrics}
         table = table.astype(dict.fromkeys(known & {*table.columns}, "float64"))
     except (ValueError, TypeError, OSError, RecursionError) as error:
-        raise UsageError(f"the table of a thinned run cannot be read: {error}", str(path)) from None
+        raise UsageError(f"the table of a thinned run cannot be read: {error}", str(run.path / TABLE_FILE)) from None
     there = {*table.columns}
     new = [name for name in metric_dictionary().metrics if not {f"metric.{name}", f"absent.{name}"} <= there]
     values = {f"metric.{name}": np.full(len(table), np.nan) for name in new}
@@ -293,14 +302,10 @@ def _read_or_derived(run: RunFolder, stamped: Mapping[str, Any]) -> pd.DataFrame
     if is_newer_than_sources(run.path):
         # A damaged table is derived again.
         with suppress(ValueError, OSError, RecursionError):
-            content = BytesIO(read_plain(run.path / TABLE_FILE))
-            # A small file can hold very many rows, so they are counted before they are read.
-            if pq.read_metadata(content).num_rows == len(last_attempts(run.trials)):
-                content.seek(0)
-                table = pd.read_parquet(content)
-                known = {f"metric.{name}" for name in metric_dictionary().metrics}
-                if table.attrs == stamped and known <= set(table.columns):
-                    return table
+            table = _stored(run)
+            known = {f"metric.{name}" for name in metric_dictionary().metrics}
+            if table.attrs == stamped and known <= set(table.columns):
+                return table
     table = derive_table(run)
     # This table lacks lines that were appended after the run was read.
     if run.trials_bytes == stamped["trials_bytes"] and belongs_to_this_user(run.path):

@@ -5,7 +5,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pollscope import __version__
+from pollscope.base.clock import utc_now
 from pollscope.base.errors import UsageError
+from pollscope.metrics import RULES
+from pollscope.metrics.dictionary import metric_dictionary
 
 _Facts = dict[str, Any]
 _Knobs = dict[str, dict[str, str]] | None
@@ -112,6 +116,20 @@ class _Meta(_MetaPart):
 _RESUMED = ("spec_text", "overrides", "plan", "left_out", "host", "build", "warnings", "maxima", "pollscope")
 
 
+def new_meta(**own: Any) -> dict[str, Any]:
+    """Return run.json of a run that begins now.
+
+    Args:
+        own: its keys beside those that are alike, or empty, for all runs: at least run_id, spec_name, spec and testbed.
+    """
+    empty: dict[str, Any] = {"pollscope": __version__, "rules": RULES, "seed": 0, "spec_text": "", "maxima": {}}
+    empty |= dict.fromkeys(("row", "paper", "title", "node_hello", "knobs_after", "finished_utc", "reason"))
+    empty |= {name: [] for name in ("rows", "plan", "left_out", "noise", "warnings")}
+    empty |= {"overrides": {"quick": False, "set": []}, "started_utc": utc_now(), "status": "running"}
+    empty["units"] = {name: metric.unit for name, metric in metric_dictionary().metrics.items()}
+    return empty | own
+
+
 def check_meta(meta: object, place: str) -> None:
     """Check the keys of run.json.
 
@@ -123,9 +141,8 @@ def check_meta(meta: object, place: str) -> None:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        if first["type"] == "missing":
-            raise UsageError(f"has no '{key}'", place) from None
-        raise UsageError(f"{key}: {first['msg']}", place) from None
+        what = f"has no '{key}'" if first["type"] == "missing" else f"{key}: {first['msg']}"
+        raise UsageError(what, place) from None
 
 
 def check_resumable(meta: dict[str, Any], place: str) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -159,7 +160,7 @@ class Collection:
         for host in self._hosts:
             # Counts of the node belong to the host of the DUT.
             counts = node_counts(result) if host.name in ("", "dut") else ()
-            window = WindowSeries(host.tally.judged, host.session.outcomes.values(), counts)
+            window = WindowSeries(host.judged, host.session.outcomes.values(), counts)
             host.fail_silent()
             collectors |= host.outcomes(means(window), states(window))
             findings += host.findings(window)
@@ -207,20 +208,38 @@ class _OneHost:
         intervals_ns = {use.name: use.interval_ns for _, use in made}
         required = [use.name for _, use in made if use.required]
         self.session = CollectorSession(list(self._collectors.values()), raw, intervals_ns, required)
-        self.tally = _Tally(self.session)
+        self._total, self._in_window = Counter[str](), Counter[str]()
+        self.judged: list[SourceSample] = []  # those that the rules need
 
     def samples(self) -> Iterator[SourceSample]:
-        """Return what was recorded; the unit path names the host."""
-        for sample in self.tally.watch():
+        """Return what was recorded, and count it on its way to the disk; the unit path names the host."""
+        for sample in self.session.samples():
+            inside = self.session.phase_of(sample.t_ns) == "window"
+            self._total[sample.source] += 1
+            self._in_window[sample.source] += inside
+            # States are read at start and stop and hold in between.
+            if inside or sample.kind is Kind.STATE:
+                self.judged.append(sample)
             yield sample._replace(unit_path=f"{self.name}/{sample.unit_path}") if self.name else sample
 
     def outcomes(self, found: Mapping[str, Mapping[str, Any]], held: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outcome of each, with its means and states."""
-        outcomes = self.session.outcomes
         return {
-            key_of(self.name, name): _outcome(outcomes[name], self.tally, found.get(name, {}))
+            key_of(self.name, name): self._outcome(self.session.outcomes[name], found.get(name, {}))
             | ({"states": held[name]} if name in held else {})
             for name in self._collectors
+        }
+
+    def _outcome(self, outcome: CollectorOutcome, found: Mapping[str, Any]) -> dict[str, Any]:
+        problems = {"count": outcome.problems.count, "first": outcome.problems.first} if outcome.problems.count else {}
+        return {
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "cpu_share": overhead_share(outcome),
+            "samples": self._total[outcome.collector],
+            "samples_in_window": self._in_window[outcome.collector],
+            **({"left_out": problems} if problems else {}),
+            "means": dict(found),
         }
 
     def findings(self, window: WindowSeries) -> list[dict[str, Any]]:
@@ -237,7 +256,7 @@ class _OneHost:
         """
         for name, outcome in self.session.outcomes.items():
             collector = self._collectors[name]
-            there = self.tally.in_window.get(name) or collector.once or collector.sparse
+            there = self._in_window[name] or collector.once or collector.sparse
             if outcome.status is Status.OK and not there:
                 outcome.status, outcome.reason = Status.FAILED, "gave no sample inside the measurement window"
 
@@ -245,26 +264,6 @@ class _OneHost:
         """Return required collectors that did not deliver, with the reason."""
         failed = self.session.failed_required()
         return [f"{key_of(self.name, each.collector)} {each.status}: {each.reason}" for each in failed]
-
-
-class _Tally:
-    """Counts samples on their way to the disk, and keeps those that the rules need."""
-
-    def __init__(self, session: CollectorSession) -> None:
-        self._session = session
-        self.total: dict[str, int] = {}
-        self.in_window: dict[str, int] = {}
-        self.judged: list[SourceSample] = []
-
-    def watch(self) -> Iterator[SourceSample]:
-        for sample in self._session.samples():
-            self.total[sample.source] = self.total.get(sample.source, 0) + 1
-            inside = self._session.phase_of(sample.t_ns) == "window"
-            self.in_window[sample.source] = self.in_window.get(sample.source, 0) + inside
-            # States are read at start and stop and hold in between.
-            if inside or sample.kind is Kind.STATE:
-                self.judged.append(sample)
-            yield sample
 
 
 def node_counts(result: Mapping[str, Any]) -> Iterator[LcoreCounts]:
@@ -366,19 +365,6 @@ def _probe(collector: Collector, use: CollectorUse) -> dict[str, Any]:
         "required": use.required,
         "interval_ns": use.interval_ns,
         **replay,
-    }
-
-
-def _outcome(outcome: CollectorOutcome, tally: _Tally, found: Mapping[str, Any]) -> dict[str, Any]:
-    problems = {"count": outcome.problems.count, "first": outcome.problems.first} if outcome.problems.count else {}
-    return {
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "cpu_share": overhead_share(outcome),
-        "samples": tally.total.get(outcome.collector, 0),
-        "samples_in_window": tally.in_window.get(outcome.collector, 0),
-        **({"left_out": problems} if problems else {}),
-        "means": dict(found),
     }
 
 

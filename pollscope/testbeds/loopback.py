@@ -179,15 +179,12 @@ class LoopbackTestbed(NodeTestbed):
         self.knob_host = KnobHost.measuring(config.knob_root)
 
     def own_knobs(self, what: str, restore_first: bool) -> KnobSession:
-        """Return the knobs of this host, or of the folder that the file names."""
         return KnobSession(what, self.knob_host, restore_first)
 
     def machine(self) -> dict[str, Any]:
-        """Return the metadata of this machine and of its node program."""
         return {"host": host_metadata(), "build": build_metadata(node_program())}
 
     def plan_for(self, cpus: int) -> None:
-        """Plan from now on for another host with this many CPUs."""
         if self.config.cpus != "auto":
             raise UsageError("this testbed's file names the CPUs", "--cpus", f"write `cpus: auto` into {self.file}")
         self._cpus, self._most_at_a_time = processors.similar_cpus(self._cpus, cpus), None
@@ -302,7 +299,6 @@ class LoopbackTestbed(NodeTestbed):
         return count
 
     def status(self) -> TestbedState:
-        """Return whether a node could be started now, and its CPUs and memory."""
         try:
             self.check()
             roles = self._place(Wanted(1))
@@ -455,20 +451,6 @@ def _cautions(roles: Roles, memory: Memory) -> list[str]:
     return cautions
 
 
-class LocalWatch:
-    """Watch other activity on some CPUs of this host, and the time that lcores wait there."""
-
-    def __init__(self, cpus: Sequence[int], waits_ns: Callable[[], Mapping[int, int]]) -> None:
-        self._cpus, self._waits_ns = cpus, waits_ns
-        self._before, self._waited = read_activity(cpus), waits_ns()
-
-    def record(self) -> dict[str, Any]:
-        """Return the differences since this watch was made."""
-        host = read_activity(self._cpus).since(self._before)
-        waits = self._waits_ns().items()
-        return {**host, "waits_ns": {str(lcore): ns - self._waited.get(lcore, 0) for lcore, ns in waits}}
-
-
 class LoopbackSession:
     """A running node that is both generator and DUT."""
 
@@ -509,7 +491,6 @@ class LoopbackSession:
 
     @property
     def hello(self) -> dict[str, Any]:
-        """Return the node's hello."""
         return self._client.hello
 
     @property
@@ -524,7 +505,6 @@ class LoopbackSession:
 
     @property
     def metadata(self) -> list[str]:
-        """Return warnings for the reader of the results."""
         return [*_cautions(self._roles, self._memory), *clock_warnings(self.hello)]
 
     def suits(self, params: Parameters) -> bool:
@@ -537,9 +517,15 @@ class LoopbackSession:
             return False
         return wanted == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)
 
-    def watch(self) -> "LocalWatch":
-        """Start to watch other activity on the CPUs of generator and DUT."""
-        return LocalWatch(self.measuring_cpus, self._waits_ns)
+    def watch(self) -> Callable[[], dict[str, Any]]:
+        cpus = self.measuring_cpus
+        before, waited = read_activity(cpus), self._waits_ns()
+
+        def record() -> dict[str, Any]:
+            host, waits = read_activity(cpus).since(before), self._waits_ns().items()
+            return {**host, "waits_ns": {str(lcore): ns - waited.get(lcore, 0) for lcore, ns in waits}}
+
+        return record
 
     def _waits_ns(self) -> dict[int, int]:
         return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))
@@ -558,11 +544,9 @@ class LoopbackSession:
             self._configured = request
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """Return the CPUs of a point's co-runners."""
         return _loopback_corunners(processors.allowed_cpus(), self._roles_of(params), params)
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Start a `pollscope-corunner` on this host."""
         return NodeClient([str(corunner_program())], log, "the co-runner")
 
     def least_warmup_ns(self, _params: Parameters) -> int:
@@ -614,11 +598,9 @@ class LoopbackSession:
         return list(self._client.request("selftest", limit_s)["rows"])
 
     def close(self) -> None:
-        """Ask the node to end, and wait for it."""
         self._client.close()
         remove_folder(self._prefix)
 
     def end(self) -> None:
-        """Kill the node."""
         self._client.end()
         remove_folder(self._prefix)

@@ -133,12 +133,10 @@ class ModelTestbed(Testbed):
         return ["nothing to build: this testbed simulates"]
 
     def close(self) -> None:
-        """Leave the cluster."""
         if self._cluster is not None:
             self._cluster.close()
 
     def refusal(self, point: Point) -> str | None:
-        """Return why the model does not apply to a point or lacks a cost for it."""
         params = point.params
         if (other := tcp_refusal(params) or sleep_refusal(params)) is not None:
             return other
@@ -248,7 +246,6 @@ class ModelTestbed(Testbed):
             self._cluster.give(_name(trial, offered_pps), simulated, self.config, trial, offered_pps)
 
     def machine(self) -> dict[str, Any]:
-        """Describe the modelled machine, which has no host's metadata."""
         return {"host": {"absent": "nothing was measured on a host"}, "build": {"absent": "no node program is needed"}}
 
     def describe(self) -> dict[str, Any]:

@@ -202,6 +202,7 @@ def _lcore(
     polls = {"empty": core.empty_polls, "partial": core.partial_polls, "full": core.full_polls}
     queues = 1 if reads_ring else _queues_of(system, number - system.cores if dispatcher else number)
     cycles = _cycles(core, window)
+    races = {"absent": "the model does not give lost reservations"} if share_queues(params) else 0
     found: dict[str, Any] = {
         "lcore": 1 + number,
         "cpu": number,
@@ -211,7 +212,7 @@ def _lcore(
         "accounting": "model",
         "cycles": cycles,
         "interruptions": {"count": 0, "cycles": 0},
-        "polls": {**polls, "race_lost": _races(params), "refill_failed": 0},
+        "polls": {**polls, "race_lost": races, "refill_failed": 0},
         "iterations": sum(polls.values()) // queues,
         "idle_iterations": {"absent": "a model does not follow sweeps one by one"},
         "rx_packets": core.taken,
@@ -228,10 +229,6 @@ def _lcore(
         "tx_dropped": 0,
         "workload_dropped": core.sent - sent,
     }
-
-
-def _races(params: Parameters) -> int | dict[str, str]:
-    return {"absent": "the model does not give lost reservations"} if share_queues(params) else 0
 
 
 def _queues_of(system: PollingCores, reader: int) -> int:

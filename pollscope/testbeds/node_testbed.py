@@ -210,7 +210,7 @@ class NodeTestbed(Testbed):
         self._count += 1
         params = trial.point.params
         config, calibration = self._configured(session, trial)
-        watch = session.watch()
+        host = session.watch()
         rate = rate_request(params, maximum_pps)
         warmup_ns = max(trial.warmup_ns, session.least_warmup_ns(params))
         request = TrialRequest(f"t{self._count}", warmup_ns, trial.window_ns, trial.drain_ns, rate)
@@ -221,7 +221,7 @@ class NodeTestbed(Testbed):
             "start": request.to_json(),
             "result": result,
             "calibration": calibration,
-            "host": watch.record(),
+            "host": host(),
             **collected,
         }
 

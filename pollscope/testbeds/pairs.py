@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -56,11 +55,9 @@ class PairsTestbed(Testbed):
 
     @property
     def parts(self) -> Sequence[PairTestbed]:
-        """Return the pairs."""
         return self._pairs
 
     def named_by(self, kinds: Collection[str]) -> bool:
-        """Return whether a spec names `pair` or `pairs`."""
         return not {"pair", "pairs"}.isdisjoint(kinds)
 
     def describe(self) -> dict[str, Any]:
@@ -70,7 +67,6 @@ class PairsTestbed(Testbed):
         return {**found, "emulated": True} if any("emulated" in pair for pair in pairs.values()) else found
 
     def knobs(self, what: str, restore_first: bool) -> "PairsKnobs":
-        """Return the knobs of all pairs."""
         return PairsKnobs({part.name: part.knobs(what, restore_first) for part in self.parts})
 
     def machine(self) -> dict[str, Any]:
@@ -79,34 +75,27 @@ class PairsTestbed(Testbed):
         return {**next(iter(found.values())), "pairs": found}
 
     def refusal(self, point: Point) -> str | None:
-        """Return why no pair can host a point; None if one can."""
         reasons = [(part.name, part.refusal(point)) for part in self.parts]
         return None if None in [reason for _, reason in reasons] else "; ".join(f"{n}: {r}" for n, r in reasons)
 
     def check(self) -> None:
-        """Check each pair."""
         for part in self.parts:
             part.check()
 
     def measure(self, trial: Trial, attempt: int) -> TrialRecord:
-        """Measure a trial on its pair."""
         return next(part for part in self.parts if part.name == trial.pair).measure(trial, attempt)
 
     def close(self) -> None:
-        """Close each pair."""
         for part in self.parts:
             part.close()
 
     def build(self, say: Callable[[str], None]) -> list[str]:
-        """Make the programs on each host of each pair."""
         return [f"{part.name} {line}" for part in self.parts for line in part.build(say)]
 
     def findings(self) -> list[HostFinding]:
-        """Return what each host of each pair has and lacks."""
         return [replace(each, host=f"{part.name} {each.host}") for part in self.parts for each in part.findings()]
 
     def status(self) -> TestbedState:
-        """Return whether all hosts answer."""
         states = [(part.name, part.status()) for part in self.parts]
         metadata = [f"{name}: {fact}" for name, state in states for fact in state.metadata]
         return TestbedState(all(state.ready for _, state in states), metadata)
@@ -132,17 +121,13 @@ class PairsKnobs(Knobs):
         self.restored_first = [result for part in self.parts.values() for result in part.restored_first]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._held.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._held.__exit__(*error)
 
     def apply(self, settings: Mapping[str, object]) -> list[object]:
-        """Set the knobs on each pair."""
         return [change for part in self.parts.values() for change in part.apply(settings)]
 
     def restore(self) -> list[RestoreResult]:
-        """Restore the knobs of each pair."""
         return [result for part in self.parts.values() for result in part.restore()]
 
     def snapshot(self) -> dict[str, dict[str, str]]:

@@ -46,7 +46,8 @@ class PathFloors:
         """
         if not (has_generator(params) and params.generator_receives):
             return {"absent": "the generator does not receive in this configuration"}
-        where = _frames(params) | params.only(PARAMETERS) | {"dispatchers": dispatchers(params)}
+        frames = ("frame",) if params.trace is None else ("trace",)  # a trace replaces the parameter
+        where = params.only(frames) | params.only(PARAMETERS) | {"dispatchers": dispatchers(params)}
         where |= {"knobs": dict(knobs)} if knobs else {}
         kind = json.dumps(where)
         if kind in self._lost:
@@ -58,11 +59,6 @@ class PathFloors:
                 self._lost[kind] = {"absent": not_measured(error)}
                 raise
         return self._found[kind, repeat]
-
-
-def _frames(params: Parameters) -> dict[str, Any]:
-    """Return the key of the sent frames; a trace replaces the parameter."""
-    return params.only(("frame",) if params.trace is None else ("trace",))
 
 
 def not_measured(error: TrialError) -> str:

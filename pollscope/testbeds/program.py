@@ -98,17 +98,20 @@ class DutProgram:
         roles: the CPUs; the program's main lcore shares one with the generator if there are only two.
         log: file for the output of both.
 
+    Attributes:
+        prefix: EAL's file prefix.
+
     Raises:
         ProgramFailed: the program ended, or its port does not run in time.
     """
 
     def __init__(self, command: Sequence[str], roles: Roles, log: Path) -> None:
         self.command, self.roles, self._log = tuple(command), roles, log
-        self._prefix = new_file_prefix()
+        self.prefix = new_file_prefix()
         self._said = log.stat().st_size if log.exists() else 0
         self._configured: dict[str, Any] = {}
         self._closing = ExitStack()
-        self._closing.callback(remove_folder, self._prefix)
+        self._closing.callback(remove_folder, self.prefix)
         try:
             self._start()
         except BaseException:
@@ -116,7 +119,7 @@ class DutProgram:
             raise
 
     def _start(self) -> None:
-        self.arguments = arguments_of(self.command, self._prefix, self.roles)
+        self.arguments = arguments_of(self.command, self.prefix, self.roles)
         # SIGKILL, because a stopped program does not react to SIGTERM.
         argv = [*tied_to_us("KILL"), *self.arguments]
         with self._log.open("ab") as said:
@@ -143,7 +146,7 @@ class DutProgram:
         """Start the generator and its port: programs wait for the link."""
         lcores = [f"{_FIRST_LCORE}@{self.roles.main}"]
         lcores += [f"{_FIRST_LCORE + 1 + place}@{cpu}" for place, cpu in enumerate(self.roles.generators)]
-        eal = ["--proc-type", "secondary", "--file-prefix", self._prefix, "--no-pci", "--no-telemetry"]
+        eal = ["--proc-type", "secondary", "--file-prefix", self.prefix, "--no-pci", "--no-telemetry"]
         argv = [str(node_program()), "--lcores", ",".join(lcores), "--main-lcore", str(_FIRST_LCORE), *eal]
         client = NodeClient([*argv, "--vdev", _DEVICE], self._log, "the generator beside the program")
         self._closing.callback(client.close)
@@ -158,11 +161,6 @@ class DutProgram:
     def ended(self) -> bool:
         """Return whether the program has ended by itself."""
         return self._process.poll() is not None
-
-    @property
-    def prefix(self) -> str:
-        """Return EAL's file prefix."""
-        return self._prefix
 
     @property
     def lcores(self) -> dict[int, tuple[int, ...]]:
@@ -287,7 +285,7 @@ class DutProgram:
 
     def _connected(self) -> TelemetrySocket | None:
         with suppress(OSError):
-            return TelemetrySocket(runtime_folder() / self._prefix / SOCKET_NAME)
+            return TelemetrySocket(runtime_folder() / self.prefix / SOCKET_NAME)
         return None
 
     def _runs(self) -> bool:

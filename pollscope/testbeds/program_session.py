@@ -43,11 +43,9 @@ class ProgramSession(LoopbackSession):
             raise
 
     def calibrate(self, _params: Parameters) -> dict[str, Any]:
-        """Return why there are no costs without traffic."""
         return {"absent": "the loop of a foreign program cannot be calibrated"}
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
-        """Measure the latency of one NIC pair alone, in the node."""
         self._take(params)
         self._configure(floor_request(params, self._wiring))
         return super().measure(request)
@@ -78,11 +76,9 @@ class ProgramSession(LoopbackSession):
             program.close()
 
     def close(self) -> None:
-        """End the program, then the node."""
         self._end_program()
         super().close()
 
     def end(self) -> None:
-        """End the program, then kill the node."""
         self._end_program()
         super().end()

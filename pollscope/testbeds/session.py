@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Define the requests to running nodes, wherever they run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,13 +43,6 @@ class TrialRequest:
         return {name: value for name, value in vars(self).items() if name != "rate"}
 
 
-class Watch(Protocol):
-    """Watch other activity on the measuring CPUs."""
-
-    def record(self) -> dict[str, Any]:
-        """Return the `host` of a trial's record."""
-
-
 class Session(Protocol):
     """Running nodes. Every method may raise NodeLost; the session is then ended and a new one opened."""
 
@@ -76,8 +69,8 @@ class Session(Protocol):
     def hosts(self) -> "Sequence[RemoteHost]":
         """Return the other hosts on which collectors run; empty: this host."""
 
-    def watch(self) -> Watch:
-        """Start to watch other activity on the measuring CPUs."""
+    def watch(self) -> Callable[[], dict[str, Any]]:
+        """Start to watch other activity on the measuring CPUs; the result returns the `host` of a trial's record."""
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configure the nodes; return the `configure` request. Do nothing if they are configured so already."""

@@ -25,7 +25,7 @@ from pollscope.host.lock import HostLock, start_ticks
 from pollscope.knobs import RestoreResult
 from pollscope.run.execution import NOT_RESTORED
 from pollscope.store.run_folder import RunFolder, read_run
-from pollscope.testbeds.pair import boot_play as pair_inventory
+from pollscope.testbeds.pair import boot_mode
 from pollscope.testbeds.pair import knobs as pair_knobs
 from pollscope.testbeds.pair.inventory import Inventory
 from pollscope.testbeds.pair.knobs import PairKnobs
@@ -144,7 +144,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(pair_knobs, "REOPEN_LIMIT_S", 0.8)
     with running_sshd(tmp_path / "ssh-dut") as dut, running_sshd(tmp_path / "ssh-generator") as generator:
         made = Bench(tmp_path, dut, generator)
-        monkeypatch.setattr(pair_inventory, "run_play", made.machine.play)
+        monkeypatch.setattr(boot_mode, "run_play", made.machine.play)
         yield made
 
 
@@ -186,7 +186,7 @@ def test_other_knobs_are_restored_before_a_reboot_and_set_again_after_it(
         seen.append(balancing.read_text())
         return bench.machine.play(*words, **named)
 
-    monkeypatch.setattr(pair_inventory, "run_play", looking)
+    monkeypatch.setattr(boot_mode, "run_play", looking)
     code, said = bench.run(SWEEP + "knobs: {numa_balancing: off}\n")
     assert code == 0, said
     assert seen == ["1\n"] * 3, "two modes, and the one that is restored"
@@ -291,7 +291,7 @@ def test_every_pair_of_several_has_its_own_modes(
         def play(*words: Any, options: Sequence[str], **named: Any) -> PlayResult:
             return machines[options[1]].play(*words, options=options, **named)
 
-        monkeypatch.setattr(pair_inventory, "run_play", play)
+        monkeypatch.setattr(boot_mode, "run_play", play)
         before = [each.tree.picture() for each in both.values()]
         code, said = bench.run(SWEEP.replace("count: 1", "count: 4"))
         assert code == 0, said

@@ -31,7 +31,7 @@ from pollscope.store.run_folder import RunFolder, read_run  # noqa: E402
 from pollscope.testbeds import make_testbed  # noqa: E402
 from pollscope.testbeds.pair.inventory import Inventory, load_inventory  # noqa: E402
 from pollscope.testbeds.pair.plays import PlayResult, run_play  # noqa: E402
-from pollscope.testbeds.vm.machine import run_there  # noqa: E402
+from pollscope.testbeds.pair.ssh import run_there  # noqa: E402
 from pollscope.testbeds.vm.testbed import VmPairTestbed, vm_folder  # noqa: E402
 
 # Time after which a step is given up; the machines are emulated, perhaps on a busy host.

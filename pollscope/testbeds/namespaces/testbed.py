@@ -87,12 +87,10 @@ class NamespacesTestbed(Testbed):
         tcp_path_program()
 
     def knobs(self, what: str, restore_first: bool) -> Knobs:
-        """Return the knobs of this host, with its lock."""
         self._knobs = KnobSession(what, self.knob_host, restore_first)
         return self._knobs
 
     def machine(self) -> dict[str, Any]:
-        """Return the metadata of this machine and of the forwarding program."""
         return {"host": host_metadata(), "build": build_metadata(tcp_path_program())}
 
     def describe(self) -> dict[str, Any]:
@@ -135,7 +133,6 @@ class NamespacesTestbed(Testbed):
         return record.having(host=read_activity(self._cpus).since(before), result=result)
 
     def end(self) -> None:
-        """Remove the namespaces."""
         self._open.close()
 
 

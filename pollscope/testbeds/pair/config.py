@@ -125,12 +125,8 @@ class PairHost(TestbedConfig):
         """Return the agent's settings for the host whose knobs it sets."""
         return {"root": self.knob_root, "emulated": self.emulated}
 
-    def eal_command(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
-        """Return program and EAL arguments of the node, with `cpus` lcores that poll (lcores 1, 2, ...)."""
-        return [self.program, *self.eal_arguments(prefix, cpus, at_start)]
-
     def eal_arguments(self, prefix: str, cpus: int, at_start: AtStart) -> list[str]:
-        """Return EAL arguments of a program whose lcore 0 does not poll."""
+        """Return EAL arguments of a program with `cpus` lcores that poll (1, 2, ...); lcore 0 does not."""
         lcores = ",".join(f"{lcore}@{cpu}" for lcore, cpu in enumerate([self.main_cpu, *self.cpus[:cpus]]))
         command = ["--lcores", lcores, "--main-lcore", "0", "--file-prefix", prefix]
         command += self._devices(_INLINE[at_start.tx_inline])

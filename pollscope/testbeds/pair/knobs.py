@@ -74,7 +74,6 @@ class PairKnobs(Holding):
             raise
 
     def end(self, error: BaseException | None) -> list[RestoreResult]:
-        """Restore both hosts and release them."""
         try:
             return self.restore()
         finally:
@@ -196,7 +195,6 @@ class PairKnobs(Holding):
         return results
 
     def restore(self) -> list[RestoreResult]:
-        """Restore what was set so far on both hosts."""
         self._wanted = {}
         for host in self._hosts:
             host.holds_knobs = False

@@ -21,6 +21,8 @@ _MOST_FLOWS = {"pktgen-dpdk": 24_576, "trex": 65536 - FIRST_SOURCE_PORT}
 # The DUT's routing table (apps/lib/routes.h): route i is the /24 prefix number i * 40503 modulo 2^16 inside 10.0.0.0/8.
 _ROUTES_NETWORK, _ROUTE_FACTOR, _PREFIXES = int(IPv4Address("10.0.0.0")), 40503, 1 << 16
 COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
+# Root must not import from the login's folder. An older Python, which TRex may need, has no option -P for this.
+SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
 
 
 class Destinations(NamedTuple):
@@ -130,18 +132,19 @@ class OtherGenerator(ABC):
 
     Args:
         names: of the sending and of the receiving port; may be one. They are its ports 0 and 1, or both 0.
+        program: on its host; it ends with its input.
     """
 
     driver: ClassVar[str]
     absences: ClassVar[Mapping[str, str]]  # key of a generator's lcore in a result -> why it is absent
-    hello: dict[str, Any]
 
-    def __init__(self, names: tuple[str, str]) -> None:
+    def __init__(self, names: tuple[str, str], program: SentProgram) -> None:
         self._names, self._receiving = names, 0 if names[0] == names[1] else 1
+        self._program = program
         self._generator: dict[str, Any] = {}
         self._start: dict[str, Any] = {}
         self._result: dict[str, Any] = {}
-        self.hello = {}
+        self.hello: dict[str, Any] = {}
 
     @abstractmethod
     def wait_hello(self) -> dict[str, Any]:
@@ -152,13 +155,13 @@ class OtherGenerator(ABC):
         """
 
     @property
-    @abstractmethod
     def alive(self) -> bool:
         """Return whether the program and the connection to it are alive."""
+        return self._program.alive
 
-    @abstractmethod
     def end(self) -> None:
-        """End it; the program on its host ends with its input."""
+        """End the connection, and so the program."""
+        self._program.end()
 
     def close(self) -> None:
         """End it as well: it needs no request before."""

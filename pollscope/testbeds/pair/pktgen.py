@@ -19,6 +19,7 @@ from pollscope.node.client import NodeFailed, NodeLost
 from pollscope.testbeds.pair.other_generator import (
     DESTINATION_PORT,
     FIRST_SOURCE_PORT,
+    SAFE_PATH,
     SOURCE,
     OtherGenerator,
     SentProgram,
@@ -31,8 +32,6 @@ START_LIMIT_S, ANSWER_LIMIT_S = 90.0, 30.0
 FIRST_PACKET_LIMIT_S, LOOK_S = 10.0, 0.005
 # Frame size of pktgen counts the FCS; preamble and gap between frames come on top (IEEE 802.3, clause 4.2.3.2.2).
 _WIRE_OVERHEAD_BYTES = 20
-# Root must not import from the login's folder. An older Python has no option -P for this.
-_SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
 _NO_LATENCY = (
     "pktgen-dpdk reports minimum, mean and maximum latency of packets stamped at sending: "
     "no distribution, and no latency from the intended time of sending"
@@ -112,15 +111,13 @@ class Pktgen(OtherGenerator):
     def __init__(
         self, remote: Remote, eal: Sequence[str], config: PktgenConfig, names: tuple[str, str], log: Path
     ) -> None:
-        super().__init__(names)
-        self._remote = remote
-        self._used = (0,) if self._receiving == 0 else (0, 1)
+        self._remote, self._log = remote, log
+        self._used = (0,) if names[0] == names[1] else (0, 1)
         # An lcore serves one port: a second entry for the same lcore replaces the first.
         cores = ",".join(f"[{port + 1}:{port + 1}].{port}" for port in self._used)
         own = [config.program, *eal, "--", "-P", "-m", cores]
-        command = root_command(remote, ["python3", "-c", _SAFE_PATH + THERE.read_text(), *own])
-        self._program = SentProgram(command, log, "pktgen-dpdk")
-        self._log = log
+        command = root_command(remote, ["python3", "-c", SAFE_PATH + THERE.read_text(), *own])
+        super().__init__(names, SentProgram(command, log, "pktgen-dpdk"))
         self._base: dict[str, float] = {}
 
     def wait_hello(self) -> dict[str, Any]:
@@ -136,11 +133,6 @@ class Pktgen(OtherGenerator):
             remedy = _MEMORY if "Cannot create mbuf pool" in str(error) else f"all of it: {self._log}"
             raise HostError(str(error), f"generator {self._remote}", remedy) from error
         return {**self._said_hello(), "pid": pid}
-
-    @property
-    def alive(self) -> bool:
-        """Return whether the program and the connection to it are alive."""
-        return self._program.alive
 
     def _links(self) -> dict[str, bool]:
         return {name: bool(self._line_mbps(port)) for port, name in zip(self._used, self._names, strict=False)}
@@ -229,7 +221,3 @@ class Pktgen(OtherGenerator):
         if "error" in answer:
             raise NodeFailed(f"pktgen-dpdk refused Lua: {answer['error']}", remedy="is it version 23.06 or later?")
         return str(answer["value"])
-
-    def end(self) -> None:
-        """End the connection, and so pktgen-dpdk."""
-        self._program.end()

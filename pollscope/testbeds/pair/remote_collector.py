@@ -61,18 +61,12 @@ class RemoteCollector(Collector):
         raw = self._folder / f"{self.name}.raw"
         with raw.open("wb") as file:
             file.writelines(self._host.pieces(self.name, ".raw"))
-        pace = b"".join(self._host.pieces(self.name, ".pace")).decode()
-        raw.with_suffix(".pace").write_text(self._on_our_clock(pace), encoding="utf-8")
+        # A pace (see collectors/recording.py) has a head, then lines with times; a full disk leaves none.
+        head, *lines = [*b"".join(self._host.pieces(self.name, ".pace")).decode().splitlines(keepends=True), ""]
+        for offset, t_ns, label in (line.split(" ", 2) for line in lines if line):
+            head += f"{offset} {self._host.clocks.here_ns(int(t_ns))} {label}"
+        raw.with_suffix(".pace").write_text(head, encoding="utf-8")
         return raw
-
-    def _on_our_clock(self, pace: str) -> str:
-        """Convert a pace (see collectors/recording.py) to this host's clock; a full disk leaves none."""
-        lines = pace.splitlines(keepends=True)
-        return "".join(lines[:1] + [self._line(line) for line in lines[1:]])
-
-    def _line(self, line: str) -> str:
-        offset, t_ns, label = line.split(" ", 2)
-        return f"{offset} {self._host.clocks.here_ns(int(t_ns))} {label}"
 
     def parse_recording(self, recording: Recording, problems: Problems) -> Iterator[Reading]:
         return self._here.parse_recording(recording, problems)

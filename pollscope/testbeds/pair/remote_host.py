@@ -71,6 +71,7 @@ class RemoteHost(ClientOwner):
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._absent = ""
         self._starts = 0
+        self._answers: dict[str, dict[str, Any]] = {}
         self.holds_knobs = False
         self.clocks = Clocks()
         self.collector_options: Mapping[str, dict[str, object]] = {}
@@ -110,6 +111,13 @@ class RemoteHost(ClientOwner):
         if failed := reply.get("failed"):
             raise _error(failed, str(self))
         return reply
+
+    def ask_once(self, request: str, **fields: Any) -> dict[str, Any]:
+        """Return the answer to a question about hardware and programs, which is asked once; raise as `ask`."""
+        key = repr((request, fields))
+        if key not in self._answers:
+            self._answers[key] = self.ask(request, **fields)
+        return self._answers[key]
 
     def absence(self) -> str:
         """Return why nothing can be read or set there; empty if it can."""

@@ -9,7 +9,7 @@ times of the start requests are checked.
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from pollscope.spec.model import Parameters
 from pollscope.testbeds.collecting import Options
 from pollscope.testbeds.pair.activity import PairWatch
 from pollscope.testbeds.pair.config import AtStart, PairConfig
-from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.other_generator import OtherGenerator
+from pollscope.testbeds.pair.placement import DutCorunners
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS
 from pollscope.testbeds.session import TrialRequest
@@ -142,7 +142,6 @@ class PairSession:
 
     @property
     def metadata(self) -> list[str]:
-        """Return warnings for the reader of the results."""
         metadata = [EMULATED] if self._emulated else []
         metadata.append(
             "generator and DUT have clocks of their own: latencies are round trips, read by the generator alone"
@@ -154,28 +153,25 @@ class PairSession:
         return metadata
 
     def corunner_cpus(self, params: Parameters) -> CorunnerCpus:
-        """Return the CPUs for programs beside the DUT on its host; raise HostError if there are none."""
         return self._corunners.place(params)
 
     def open_corunner(self, log: Path) -> NodeClient:
-        """Start a `pollscope-corunner` on the DUT's host."""
         return self._corunners.start(log)
 
     def suits(self, params: Parameters) -> bool:
         """Return whether these nodes were started for this configuration and both connections exist."""
         return AtStart.of(params) == self._at_start and self._dut.alive and self._generator.alive
 
-    def watch(self) -> PairWatch:
-        """Start to watch other activity on the polling CPUs of both hosts."""
+    def watch(self) -> Callable[[], dict[str, Any]]:
         polling = {"dut": len(self._config.dut.cpus), "generator": self._config.generator_lcores}
         nodes: dict[str, NodeClient | OtherGenerator] = {"dut": self._dut, "generator": self._generator}
-        return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes})
+        return PairWatch(self.hosts, {name: (nodes[name].hello["pid"], polling[name]) for name in nodes}).record
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configure the DUT, then the generator for the DUT's port; return the combined request."""
         if not has_corunners(params):
             self._corunners.leave()
-        polling = self._corunners.dut_lcores(params)
+        polling = self._corunners.placement.lcores(params)
         request = configure_request(params, wiring(self._config, params, polling))
         if request != self._configured:
             self._configured = {}
@@ -400,7 +396,6 @@ class PairSession:
             raise type(error)(f"{role} on {host}: {error.what}", error.where, error.remedy) from error
 
     def close(self) -> None:
-        """Ask both nodes to end, and wait for them."""
         self._generator.close()
         self._dut.close()
 

@@ -139,6 +139,16 @@ def run_ssh(
     return subprocess.CompletedProcess(limited, status, *said)
 
 
+def run_there(remote: Remote, command: Sequence[str], limit_s: float, text: str = "") -> tuple[str, str]:
+    """Run a command there with `text` as its input; return its output and why it failed (empty if it did not)."""
+    try:
+        done = run_ssh(remote, command, limit_s, text)
+    except HostError as error:
+        return "", error.what
+    said = done.stderr.strip().splitlines()
+    return done.stdout, "" if done.returncode == 0 else (said[-1] if said else f"status {done.returncode}")
+
+
 def _files(remote: Remote) -> list[str]:
     options = []
     if remote.key is not None:

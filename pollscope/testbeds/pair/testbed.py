@@ -24,21 +24,19 @@ from pollscope.testbeds.collecting import Options
 from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
 from pollscope.testbeds.pair import boot_mode
-from pollscope.testbeds.pair.boot_mode import one_treatment
-from pollscope.testbeds.pair.boot_play import boot_modes, inventory_variables
+from pollscope.testbeds.pair.boot_mode import boot_modes, inventory_variables, one_treatment
 from pollscope.testbeds.pair.build import build_on, pack_sources
 from pollscope.testbeds.pair.config import AtStart, PairConfig, PairHost
-from pollscope.testbeds.pair.corunner import DutCorunners
 from pollscope.testbeds.pair.host_check import check_host, inventory_findings
 from pollscope.testbeds.pair.knobs import PairKnobs
 from pollscope.testbeds.pair.other_generator import OtherGenerator
 from pollscope.testbeds.pair.other_generator import refusal as other_refusal
 from pollscope.testbeds.pair.pktgen import Pktgen
-from pollscope.testbeds.pair.placement import DutPlacement
+from pollscope.testbeds.pair.placement import DutCorunners
 from pollscope.testbeds.pair.plays import conductor
 from pollscope.testbeds.pair.remote_host import RemoteHost
 from pollscope.testbeds.pair.session import PairSession
-from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, run_ssh
+from pollscope.testbeds.pair.ssh import CONNECT_LIMIT_S, Remote, root_command, run_there
 from pollscope.testbeds.pair.trex import Trex
 
 # A node of an earlier connection needs a moment to notice its end and release its NIC; if only the network failed, its
@@ -69,21 +67,18 @@ class PairTestbed(NodeTestbed):
             RemoteHost("dut", config.dut, self._prefix("dut")),
             RemoteHost("generator", config.generator, self._prefix("gen")),
         )
-        self._placement = DutPlacement(self.hosts[0])
-        self._corunners = DutCorunners(self.hosts[0], self._placement)
+        self._corunners = DutCorunners(self.hosts[0])
         self._opened: frozenset[str] = frozenset()
         self._knob_refusals: dict[str, str | None] = {}
 
     @property
     def emulated(self) -> bool:
-        """Return whether one of the hosts is emulated."""
         return self.config.dut.emulated or self.config.generator.emulated
 
     def _prefix(self, role: str) -> str:
         return f"pollscope-{self._key}-{role}"
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for run.json."""
         hosts = {"dut": str(self.config.dut.ssh), "generator": str(self.config.generator.ssh)}
         found = {**super().describe(), **hosts}
         return {**found, "emulated": True} if self.emulated else found
@@ -110,11 +105,10 @@ class PairTestbed(NodeTestbed):
         return opening
 
     def refusal(self, point: Point) -> str | None:
-        """Return why this pair cannot host a point; None if it can."""
         return (
             self.static_refusal(point)
             or halt_refusal(point.params, lambda: _machine_of(self.hosts[0])["host"].get("cpu_flags", {}))
-            or self._placement.refusal(point.params)
+            or self._corunners.placement.refusal(point.params)
             or (self._corunners.refusal(point.params) if has_corunners(point.params) else None)
             or self._knob_refusal(knob_settings(point.factors))
         )
@@ -178,7 +172,6 @@ class PairTestbed(NodeTestbed):
             raise HostError("ssh is not installed", remedy="apt-get install openssh-client")
 
     def close(self) -> None:
-        """End the agents in order."""
         for host in self.hosts:
             host.close()
 
@@ -213,7 +206,7 @@ class PairTestbed(NodeTestbed):
         return client
 
     def _start(self, role: str, host: PairHost, cpus: int, at_start: AtStart, log: Path) -> NodeClient:
-        command = root_command(host.ssh, host.eal_command(self._prefix(role), cpus, at_start))
+        command = root_command(host.ssh, [host.program, *host.eal_arguments(self._prefix(role), cpus, at_start)])
         said = _Tail(log)
         deadline = time.monotonic() + self._lapse_s(host.ssh)
         for tries in itertools.count(1):
@@ -249,7 +242,6 @@ class PairTestbed(NodeTestbed):
         return lines
 
     def findings(self) -> list[HostFinding]:
-        """Return what each host has and lacks."""
         variables = inventory_variables(self.config, self.file, self.name)
         found = list[HostFinding]()
         for role in ("dut", "generator"):
@@ -264,11 +256,10 @@ class PairTestbed(NodeTestbed):
         return remote.heartbeat_timeout_s + _AFTER_TIMEOUT_S if str(remote) in before else 0.0
 
     def status(self) -> TestbedState:
-        """Return whether both hosts answer and have the node program."""
         generator, other = self.config.generator, self.config.pktgen or self.config.trex
         program = generator.program if other is None else other.program
         both = (("DUT", self.config.dut, self.config.dut.program), ("generator", generator, program))
-        asked = [(role, host.ssh, _probe(host, program)) for role, host, program in both]
+        asked = [(role, host.ssh, _probe(host.ssh, program)) for role, host, program in both]
         metadata = [f"{role} {ssh}: {answer or 'ready'}" for role, ssh, answer in asked]
         return TestbedState(not any(answer for _, _, answer in asked), metadata)
 
@@ -303,13 +294,7 @@ def _open_ports(config: PairConfig) -> Iterator[HostFinding]:
         yield HostFinding("generator", "TRex", "note", text, "close these ports in its firewall, or own_network: true")
 
 
-def _probe(host: PairHost, program: str) -> str:
+def _probe(remote: Remote, program: str) -> str:
     """Return why a host is not ready; empty if it is."""
-    try:
-        done = run_ssh(host.ssh, ["test", "-x", program], 2 * host.ssh.patience * CONNECT_LIMIT_S)
-    except HostError as error:
-        return error.what
-    if done.returncode == 0:
-        return ""
-    said = done.stderr.strip().splitlines()
-    return said[-1] if said else f"there is no program {program}"
+    reason = run_there(remote, ["test", "-x", program], 2 * remote.patience * CONNECT_LIMIT_S)[1]
+    return f"there is no program {program}" if reason == "status 1" else reason

@@ -19,6 +19,7 @@ from pollscope.node.client import NodeLost
 from pollscope.testbeds.pair.other_generator import (
     DESTINATION_PORT,
     FIRST_SOURCE_PORT,
+    SAFE_PATH,
     SOURCE,
     OtherGenerator,
     SentProgram,
@@ -28,8 +29,6 @@ from pollscope.testbeds.pair.ssh import Remote, root_command
 
 THERE = Path(__file__).with_name("trex_there.py")
 START_LIMIT_S, GRACE_S = 120.0, 30.0
-# Root must not import from the login's folder. An older Python, which TRex may need, has no option -P for this.
-_SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
 NO_INTENTION = "TRex does not report how many packets were due"
 # The shell brings up the loopback interface of the namespace, then replaces itself: $0 is the source, $@ its arguments.
 _IN_A_NAMESPACE = ("unshare", "--net", "--", "sh", "-c", 'ip link set lo up && exec python3 -c "$0" "$@"')
@@ -75,11 +74,10 @@ class Trex(OtherGenerator):
     }
 
     def __init__(self, remote: Remote, config: TrexConfig, names: tuple[str, str], log: Path) -> None:
-        super().__init__(names)
         self._log = log
         start = _IN_A_NAMESPACE if config.own_network else ("python3", "-c")
-        words = [*start, _SAFE_PATH + THERE.read_text(), config.folder, config.configuration, str(config.cores)]
-        self._program = SentProgram(root_command(remote, words), log, "TRex")
+        words = [*start, SAFE_PATH + THERE.read_text(), config.folder, config.configuration, str(config.cores)]
+        super().__init__(names, SentProgram(root_command(remote, words), log, "TRex"))
 
     def wait_hello(self) -> dict[str, Any]:
         """Wait until TRex answers there.
@@ -93,11 +91,6 @@ class Trex(OtherGenerator):
             self.end()
             raise HostError(str(error), str(self._log), "its last lines there give the reason") from error
         return self._said_hello()
-
-    @property
-    def alive(self) -> bool:
-        """Return whether TRex and the connection are alive."""
-        return self._program.alive
 
     def _configure(self, limit_s: float) -> None:
         """Do nothing: streams are made for each trial."""
@@ -119,10 +112,6 @@ class Trex(OtherGenerator):
         said = self._program.ask(trial, sum(trial[f"{name}_s"] for name in _TIMES) + GRACE_S)
         latency = said["latency"] or {"absent": "its latency stream was not sent"}
         return self._measured(said["before"], said["after"], {"trex_latency": latency})
-
-    def end(self) -> None:
-        """End the connection, and so TRex."""
-        self._program.end()
 
 
 _TIMES = {"warmup": "warmup_ns", "window": "window_ns", "drain": "drain_max_ns"}

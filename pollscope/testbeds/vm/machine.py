@@ -20,7 +20,7 @@ from typing import Literal
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import start_ticks
-from pollscope.testbeds.pair.ssh import Remote, run_ssh
+from pollscope.testbeds.pair.ssh import Remote, run_there
 
 QEMU = "qemu-system-x86_64"
 NIC = "0000:01:00.0"  # address of the first device behind the first root port
@@ -54,10 +54,15 @@ class Machine:
         name: `dut` or `generator`.
         peer: the name of the other.
         folder: shared by both; holds the keys.
+
+    Attributes:
+        console: what the machine wrote on its serial line.
+        monitor: the socket of QEMU's machine protocol.
     """
 
     def __init__(self, name: str, peer: str, folder: Path) -> None:
         self.name, self.peer, self.folder = name, peer, folder
+        self.console, self.monitor = self._file("console"), self._file("monitor")
 
     def _file(self, kind: str) -> Path:
         return self.folder / f"{self.name}.{kind}"
@@ -66,16 +71,6 @@ class Machine:
     def made(self) -> bool:
         """Return whether it has its disk, keys and port."""
         return self._file("port").exists()
-
-    @property
-    def console(self) -> Path:
-        """Return what the machine wrote on its serial line."""
-        return self._file("console")
-
-    @property
-    def monitor(self) -> Path:
-        """Return the socket of QEMU's machine protocol."""
-        return self._file("monitor")
 
     def last_words(self) -> str:
         """Return the last line on its console; empty when there is none."""
@@ -190,16 +185,6 @@ class Machine:
     def answers(self) -> str:
         """Return why it does not answer SSH yet; empty if it does."""
         return run_there(self.remote, ["true"], limit_s=_PROBE_LIMIT_S)[1]
-
-
-def run_there(remote: Remote, command: list[str], limit_s: float, text: str = "") -> tuple[str, str]:
-    """Run a command over SSH with `text` as its input; return its output and why it failed (empty if it did not)."""
-    try:
-        done = run_ssh(remote, command, limit_s, text)
-    except HostError as error:
-        return "", error.what
-    said = done.stderr.strip().splitlines()
-    return done.stdout, "" if done.returncode == 0 else (said[-1] if said else f"status {done.returncode}")
 
 
 def _tool(*command: str) -> None:

@@ -119,16 +119,13 @@ class VmPairTestbed(NodeTestbed):
         return self._pair.own_knobs(what, restore_first=True)
 
     def close(self) -> None:
-        """Close the pair."""
         if "_pair" in self.__dict__:
             self._pair.close()
 
     def describe(self) -> dict[str, Any]:
-        """Return the description for run.json."""
         return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
 
     def machine(self) -> dict[str, Any]:
-        """Return the metadata of the pair's machines."""
         return self._pair.machine()
 
     def refusal(self, point: Point) -> str | None:
@@ -162,7 +159,6 @@ class VmPairTestbed(NodeTestbed):
         self._pair.check()
 
     def open(self, params: Parameters, log: Path) -> PairSession:
-        """Open a session of the pair."""
         self.check()
         return self._pair.open(params, log)
 
@@ -215,7 +211,6 @@ class VmPairTestbed(NodeTestbed):
         return TestbedState(True, ["no machine runs; only images are left"])
 
     def status(self) -> TestbedState:
-        """Return whether the machines run and answer."""
         if not self.folder.is_dir():
             return TestbedState(False, [f"there are no machines (pollscope testbed up {self.name})"])
         metadata, ready = [], True
