@@ -29,6 +29,7 @@ def check_conservation(result: dict[str, Any], in_order: bool, drops: str = "non
         total.update(each["total"])
         sequence.update({name: each["sequence"][name] for name in ("lost", "duplicated", "reordered")})
     assert total["sent"] > 0  # how many, a busy host decides
+    assert not any(each["no_mbuf"] for each in generators)
     assert stats[DUT_RX]["ipackets"] + stats[DUT_RX]["imissed"] == total["sent"]
     assert sum(ports[DUT_RX]["rx_queue_packets"]) == stats[DUT_RX]["ipackets"]
     workers = [lcore for lcore in lcores if lcore["role"] == "worker"]

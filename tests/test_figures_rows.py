@@ -239,6 +239,14 @@ ALWAYS = [
         "limit of the generator",
     ),
     Shown("H-F3b", latency_trials, "99th percentile"),
+    Shown("H-F3c", latency_trials, "100 queues"),
+    Shown(
+        "S-F10b",
+        lambda: shaped("FB", missed=10**6),
+        f"SoCC'19: above 10 Mpps from 64 to 512 queues | {synthetic.NO_PMU}",
+        "limit of the generator",
+    ),
+    Shown("H-F3a", lambda: swept("H-F3a"), "SQ (one queue) | Relative to the fewest queues"),
     Shown(
         "S-F7a",
         multiplications,
@@ -257,6 +265,19 @@ ALWAYS = [
     Shown("S-F5", lambda: [each | {"modelled": True} for each in tax_trials()], "", times={"MODELLED": 2}),
 ]
 THOROUGH = [
+    Shown(
+        "C-T3",
+        lambda: [each | {"params": {"workload": "ipsec"}} for each in one_queue()],
+        "Processed (Mpps) | standard path, one core | corec | 5.04 Mpps with DPDK, 5.07, 8.18, 10.9 and 15.3 Mpps with",
+    ),
+    Shown(
+        "S-F10b",
+        lambda: counting(shaped("FB"), llc_loads=10**6, llc_misses=10**5),
+        "load misses",
+        "absent",
+    ),
+    Shown("S-F17b", lambda: swept("S-F17b"), "99th percentile, 10 cores | scale-out (one queue per core)"),
+    Shown("S-F12", lambda: sized("tx"), "Absent, so not drawn: Dropped at the RX port, because"),
     Shown(
         "S-F9",
         lambda: [each for each in shaped("SQ") if each["factors"]["queues"] > 1],

@@ -45,6 +45,8 @@ def test_plays_set_and_restore_every_role() -> None:
     only_local = {"test_tools", "vm_tools"}
     for key in ("all_roles", "restore_order"):
         assert set(re.findall(r"'([a-z_]{3,})'", names[key])) - {"generator"} == set(ROLES) - only_local
+    (restoring,) = load(PLAYBOOKS / "tasks/restore_role.yml")
+    assert restoring["block"][0]["ansible.builtin.set_fact"] == {"{{ restore_name }}_state": "absent"}
 
 
 @pytest.mark.parametrize("role", ROLES)

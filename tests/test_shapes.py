@@ -2,6 +2,7 @@
 """Check the share of empty polls under a shape, and the flag of a trial that had another one."""
 
 import random
+import re
 from typing import Any
 
 import pytest
@@ -119,13 +120,13 @@ FULLER = "PC: 60.0 % of the polls were empty where the shape has 76.0 %"
         (record(7600, 2400), ()),
         (record(7990, 2010), ()),
         (record(9000, 1000, hot_sent=30_000), (EMPTIER, "generator was the limit", "60 kpps", "128 kpps")),
-        (record(9000, 1000), (EMPTIER, "a part of the window only")),  # and no gap
+        (record(9000, 1000), (EMPTIER, "a part of the window only$")),  # and no gap
         (record(9000, 1000, gaps_ns=2_000_000), ("took the generator's core away for 2 ms",)),
         # Late cold packets are named whatever the polls say.
         (record(7600, 2400, cold_unsent=100), ("gave up 100 packets for cold queues",)),
         (record(6000, 4000, cold_sent=900), (f"{FULLER}; cold queues got 900 packets",)),
-        (record(6000, 4000), (FULLER,)),
-        (record(7900, 2100, queue_polls={"absent": "not reported"}), ("cold queues got no packets: not reported",)),
+        (record(6000, 4000), (f"^{FULLER}$",)),
+        (record(7900, 2100, queue_polls={"absent": "not reported"}), ("^cold queues got no packets: not reported$",)),
         (notified(0, 0.01), ()),  # it polls no empty queue
         (notified(0, 0.4), ("the cores waited in 40.0 % of the cycles",)),
     ],
@@ -133,7 +134,7 @@ FULLER = "PC: 60.0 % of the polls were empty where the shape has 76.0 %"
 def test_a_trial_of_another_shape_is_flagged_with_the_cause(trial: dict[str, Any], said: tuple[str, ...]) -> None:
     flags = shape_flags(TrialObservations(trial))
     assert [flag["name"] for flag in flags] == ["shape"] * bool(said)
-    assert all(part in flags[0]["text"] for part in said)
+    assert all(re.search(part, flags[0]["text"]) for part in said)
 
 
 def test_polls_are_held_against_those_of_the_shape() -> None:

@@ -231,7 +231,8 @@ def test_a_maximum_is_searched_for_in_a_model_too(cli: ModelCli) -> None:
 @pytest.mark.thorough
 def test_dispatchers_and_a_shared_ring(cli: ModelCli) -> None:
     spec = spec_of(
-        "cores: 4, dispatchers: 4, queues: 4, load_pps: 40 Mpps, arrivals: poisson", "organisation: [scale-out, scale-up]"
+        "cores: 4, dispatchers: 4, queues: 4, load_pps: 40 Mpps, arrivals: poisson",
+        "organisation: [scale-out, scale-up]",
     )
     table = cli.table(spec=spec, file=costing(**RINGS))
     latency = table.groupby("factor.organisation")["metric.latency_mean_ns"].mean()
@@ -715,13 +716,14 @@ def test_hyperplanes_file_has_the_parameters_of_its_chip() -> None:
         "useful_ipc": machine["ipc_task"],
         "polling_ipc": machine["ipc_poll"],
         "static_power_w": machine["power_static"],
-        "power_w_per_ipc": spun,
         "halted_power_w": machine["power_halted"],
     }
     for task, found in costs.items():
         known = Costs.model_validate(found, strict=False)
         values = {name: getattr(known, name).value for name in expected}
-        assert values == pytest.approx(expected, rel=1e-3)
+        assert values == pytest.approx(expected, rel=1e-9)
+        assert known.power_w_per_ipc is not None
+        assert known.power_w_per_ipc.value == pytest.approx(spun, rel=1e-3)
         for queues in (1, 512, 1000):
             assert known.empty_poll_ns.at(queues) == pytest.approx(machine.poll_ns(queues), rel=1e-3)
             assert known.packet_ns.at(queues) == pytest.approx(machine.task_ns(task, queues))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Find the counters of one NIC: NIC -> root port -> IIO stack -> part of the stack.
 
-The recording host looks up a NIC's place when a recording begins, and stores it in the recording. Readings of that part are
-repeated under the NIC's name (`nic:0000:17:00.0`, `nic_dma_write`). The kernel says which root bus an IIO PMU watches
-(sysfs, `uncore_iio_N/dieM`: ABI/testing/sysfs-devices-mapping); PCM numbers stacks like the PMUs.
+The recording host looks up a NIC's place when a recording begins, and stores it in the recording. Readings of that
+part are repeated under the NIC's name (`nic:0000:17:00.0`, `nic_dma_write`). The kernel says which root bus an IIO PMU
+watches (sysfs, `uncore_iio_N/dieM`: ABI/testing/sysfs-devices-mapping); PCM numbers stacks like the PMUs.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the platform tables (configs/platforms/registers-*.yaml): which register does what on which processor generation."""
+"""Read the platform tables (configs/platforms/registers-*.yaml): each processor generation's registers."""
 
 from functools import cache
 from pathlib import Path

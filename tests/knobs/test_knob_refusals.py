@@ -66,10 +66,11 @@ def test_bad_input(tree: Tree, key: str, value: object, kind: type[PollscopeErro
 
 def assert_refused(tree: Tree, key: str, value: object, kind: type[PollscopeError], reason: str) -> None:
     before = tree.picture()
-    with KnobSession("test", tree.host) as session, pytest.raises(kind, match=reason or ".") as error:
-        session.apply({key: value})
+    with KnobSession("test", tree.host) as session:
+        with pytest.raises(kind, match=reason or ".") as error:
+            session.apply({key: value})
+        assert tree.picture() == before
     assert len(str(error.value).splitlines()) == 1
-    assert tree.picture() == before
 
 
 # These are refused already where a spec is read, without a host.
