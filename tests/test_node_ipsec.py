@@ -1,26 +1,84 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check the workload ipsec of a real node: another implementation opens its packets; its thirds and counters."""
 
+import hmac
 import ipaddress
 import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from dut_node import DUT_LCORE, LIMIT_S, SECOND_DUT_LCORE, configuration, running_node, skip_without
-from esp_peer import is_esp, opened
-from pcap_files import folded, forwarded, frame, read_pcap, write_pcap
-from pcap_node import sent_frames
+from pcap_files import folded, forwarded, frame, packed, read_pcap, sent_frames, write_pcap
 
 TRANSFORMS = ("aes-cbc-sha1", "aes-gcm")
 DRIVERS = Path("/usr/lib/x86_64-linux-gnu/dpdk")
 ROUTES = 9
+ETHERNET, OUTER, ESP = 14, 20, 8
+FIRST_SPI = 256
+IV_BYTES = {"aes-cbc-sha1": 16, "aes-gcm": 8}
+ICV_BYTES = {"aes-cbc-sha1": 12, "aes-gcm": 16}
+MULTIPLE = {"aes-cbc-sha1": 16, "aes-gcm": 4}
+SALT = bytes([16, 17, 18, 19])
+
+
+class Opened(NamedTuple):
+    """A packet from the tunnel, and the parts of ESP that a receiver checks."""
+
+    number: int
+    sequence: int
+    iv: bytes
+    inner: bytes
+
+
+def key(number: int, length: int) -> bytes:
+    """Return the key of the SA of this number (docs/internals/node-protocol.md)."""
+    return bytes([number, *range(1, length)])
+
+
+def is_esp(frame: bytes) -> bool:
+    return frame[12:14] == b"\x08\x00" and frame[23] == 50
+
+
+def checked_outer(frame: bytes) -> bytes:
+    """Return the ESP packet behind a correct outer header."""
+    header = frame[ETHERNET : ETHERNET + OUTER]
+    assert folded(header) == 0xFFFF
+    assert struct.unpack_from("!H", header, 2)[0] == len(frame) - ETHERNET
+    assert (header[0], header[6], header[8]) == (0x45, 0x40, 64)
+    assert header[12:] == packed("192.0.2.1") + packed("192.0.2.2")
+    return frame[ETHERNET + OUTER :]
+
+
+def opened(frame: bytes, transform: str) -> Opened:
+    """Authenticate and decrypt, check padding (RFC 4303 section 2.4); fail where a receiver would drop it."""
+    esp = checked_outer(frame)
+    spi, sequence = struct.unpack_from("!II", esp)
+    number, iv_end, icv_begin = spi - FIRST_SPI, ESP + IV_BYTES[transform], len(esp) - ICV_BYTES[transform]
+    iv, encrypted, icv = esp[ESP:iv_end], esp[iv_end:icv_begin], esp[icv_begin:]
+    assert len(encrypted) % MULTIPLE[transform] == 0
+    if transform == "aes-gcm":
+        plain = AESGCM(key(number, 16)).decrypt(SALT + iv, encrypted + icv, esp[:ESP])
+    else:
+        assert hmac.digest(key(number, 20), esp[:icv_begin], "sha1")[: len(icv)] == icv
+        decryptor = Cipher(algorithms.AES(key(number, 16)), modes.CBC(iv)).decryptor()
+        plain = decryptor.update(encrypted) + decryptor.finalize()
+    padding, next_header = plain[-2], plain[-1]
+    inner = plain[: len(plain) - 2 - padding]
+    assert next_header == 4
+    assert plain[len(inner) : -2] == bytes(range(1, padding + 1))
+    assert padding < MULTIPLE[transform]
+    return Opened(number, sequence, iv, inner)
 
 
 def destination(route: int, host: int = 1) -> str:
@@ -91,8 +149,6 @@ def test_packets_without_a_route_are_dropped(build_dir: Path, tmp_path: Path, tr
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_a_tampered_packet_does_not_open(build_dir: Path, tmp_path: Path, transform: str) -> None:
     """Check that the peer of these tests detects a changed packet."""
-    from cryptography.exceptions import InvalidTag
-
     sent, _ = sent_by_router(build_dir, tmp_path, [frame(destination(2), 64, 0x0800)], transform=transform)
     for at in (38, 60, len(sent[0]) - 1):  # sequence number, payload, ICV
         bad = sent[0][:at] + bytes([sent[0][at] ^ 1]) + sent[0][at + 1 :]

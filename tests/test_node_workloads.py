@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from accounted import MODES, check_cycles
 from dut_node import DUT_LCORE, DUT_TX, GEN_RX, LIMIT_S, PAIRS, SECOND_DUT_LCORE, Node, running_node
-from pcap_files import folded, forwarded, frame, read_pcap
-from pcap_node import sent_frames
+from pcap_files import folded, forwarded, frame, read_pcap, sent_frames
 
 LCORES = "0@0,1@0,2@1,3@1,4@1"
 PAIRS_SWAP = tuple(f"{pair},dma=swap" for pair in PAIRS)
