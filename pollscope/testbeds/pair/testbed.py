@@ -207,7 +207,7 @@ class PairTestbed(NodeTestbed):
 
     def _start(self, role: str, host: PairHost, cpus: int, at_start: AtStart, log: Path) -> NodeClient:
         command = root_command(host.ssh, [host.program, *host.eal_arguments(self._prefix(role), cpus, at_start)])
-        said = _Tail(log)
+        begin = log.stat().st_size if log.exists() else 0
         deadline = time.monotonic() + self._lapse_s(host.ssh)
         for tries in itertools.count(1):
             client = NodeClient(
@@ -222,7 +222,9 @@ class PairTestbed(NodeTestbed):
                 # A host that cannot be reached stays away; only an emulated one may be too slow for a login.
                 tried = tries >= OPEN_TRIES and time.monotonic() > deadline
                 if tried or ("status 255" in error.what and not host.emulated):
-                    raise HostError(said.reason(error), f"{role} {host.ssh}", f"all of it: {log}") from error
+                    raise HostError(
+                        _last_line(log, begin) or error.what, f"{role} {host.ssh}", f"all of it: {log}"
+                    ) from error
             time.sleep(OPEN_PAUSE_S)
         raise AssertionError("BUG: endless tries have ended")
 
@@ -273,18 +275,12 @@ def _machine_of(host: RemoteHost) -> dict[str, Any]:
     return {"host": reply["host"], "build": reply["build"]}
 
 
-class _Tail:
-    """Read lines that are appended to a log from now on."""
-
-    def __init__(self, log: Path) -> None:
-        self._log, self._begin = log, log.stat().st_size if log.exists() else 0
-
-    def reason(self, error: HostError) -> str:
-        """Return the last line of ssh or EAL, which is more specific than their exit status."""
-        with self._log.open("rb") as file:
-            file.seek(self._begin)
-            lines = file.read().decode(errors="replace").partition("\nUsage:")[0].strip().splitlines()
-        return lines[-1].strip() if lines else error.what
+def _last_line(log: Path, begin: int) -> str:
+    """Return the last line that ssh or EAL wrote after this place; it is more specific than their exit status."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        lines = file.read().decode(errors="replace").partition("\nUsage:")[0].strip().splitlines()
+    return lines[-1].strip() if lines else ""
 
 
 def _open_ports(config: PairConfig) -> Iterator[HostFinding]:
