@@ -22,7 +22,9 @@ from pollscope.analysis.papers import Paper, load_paper
 from pollscope.analysis.saturation import saturated_generator_points
 from pollscope.analysis.searches import throughputs
 from pollscope.base.errors import UsageError
+from pollscope.metrics.accounting import TIMED_INTERVAL_ERROR
 from pollscope.spec.predicates import EveryTrial, LargestFall, StatedBounds, Within
+from pollscope.stats.estimates import RESOLUTION
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 

@@ -125,7 +125,7 @@ def test_a_form_gives_its_numbers_or_is_refused(parser: str, label: str, text: s
     except ParseError as error:
         said.append(f"refused {error}")
     if origin.problems.count:
-        said.append(f"left out {origin.problems.count}")
+        said.append(f"left out {origin.problems.count}: {origin.problems.first[0]}")
     assert said == [line for line in outcome if line.startswith(("refused ", "left out "))]
     for line in outcome[len(said) :]:
         unit, _, wanted = line.removeprefix("only ").partition(" ")

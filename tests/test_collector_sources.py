@@ -10,7 +10,7 @@ from collector_samples import read_text, reason, values
 from pollscope.collectors.iotlb import derive
 from pollscope.collectors.nic_place import places
 from pollscope.collectors.parsing import Problems
-from pollscope.collectors.processor import Processor
+from pollscope.collectors.processor import Processor, read_processor
 from pollscope.collectors.recording import Recorder, Recording
 from pollscope.collectors.sample import Reading
 from pollscope.collectors.sources import perf, perf_events
@@ -247,3 +247,8 @@ def test_a_pair_gets_the_nic_whose_traffic_is_requested() -> None:
     assert dut.options("pcm-iio") == dut.options("perf-uncore") == {"nics": ["0000:17:00.0", "0000:17:00.1"]}
     virtual = {**host, "ports": {"rx": "net_memif0", "tx": "net_memif0"}}
     assert RemoteHost("dut", PairHost.model_validate(virtual), "prefix").options("pcm-iio") == {}
+
+
+def test_processor_of_this_machine() -> None:
+    processor = read_processor()
+    assert processor.vendor and processor.name

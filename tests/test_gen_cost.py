@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the program that times the generator's own loop (apps/bench/gen_cost.c)."""
+"""Check the program that times the generator's own loop (apps/bench/gen_cost.c), and bad usage of such programs."""
 
 import subprocess
 from pathlib import Path
@@ -33,8 +33,19 @@ def test_all_due_packets_are_sent(build_dir: Path, kind: str) -> None:
     assert int(done.stdout) == pytest.approx(3 * SLOTS, rel=0.03)
 
 
-@pytest.mark.parametrize("arguments", [("constant",), ("never", "1"), ("constant", "0"), ("constant", "1", "2")])
-def test_bad_usage_is_refused(build_dir: Path, arguments: tuple[str, ...]) -> None:
-    done = run(build_dir, *arguments)
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("gen-cost constant", "gen-cost never 1", "gen-cost constant 0", "gen-cost constant 1 2"),
+        *("corec-stall", "corec-stall 5 1 1 1 1", "corec-stall 8 1 long 1 1", "corec-stall 8 1 1 0 1"),
+        *("tests-corec-stress 0", "tests-corec-stress 10 8 3", "tests-corec-stress 10 8 8 x", "tests-corec-stress -1"),
+        *("tests-qwait-stress 0", "tests-qwait-stress 10 0", "tests-qwait-stress x"),
+    ],
+)
+def test_bad_usage_is_refused(build_dir: Path, command: str) -> None:
+    program, *arguments = command.split()
+    done = subprocess.run(
+        [str(build_dir / program), *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("usage: gen-cost")
+    assert done.stderr.startswith("usage: ")

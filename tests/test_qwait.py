@@ -87,6 +87,8 @@ CROSS_SECTION = {
     ("stress", 3, 3, 100, 0, 2, 2),
     ("stress", 1, 1, 1024, 0, 2, 1),
     ("stress-tsan", 1, 1, 1024, 0, 2, 1),
+    ("stress-asan", 3, 2, 100, 1, 3, 1),
+    ("stress-tsan", 3, 3, 100, 1, 2, 3),
     AS_MANY_AS_A_PORT_HAS,
 }
 
