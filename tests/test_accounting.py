@@ -48,6 +48,9 @@ class Counts(NamedTuple):
     packets: int = 6_000_000
 
 
+BUSY, RARE = Counts(transitions=500_000, packets=10_000_000), Counts(busy_polls=100, transitions=100, packets=100)
+
+
 def lcore(blocks: Sequence[Sequence[TimedInterval]], counts: Counts, total: float, **changes: Any) -> dict[str, Any]:
     """Return the report of an lcore about its cycles."""
     return {
@@ -350,21 +353,12 @@ def test_a_tax_reaches_down_to_what_an_empty_poll_costs_where_nothing_comes(
     calibrated: float, reaches_down: float
 ) -> None:
     """Busy polls make later empty polls more expensive; the calibrated cost scatters by 1 %."""
-    counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
-    found = determined(classed(counts, empty_poll_cycles=calibrated))
-    empty = counts.polls - counts.busy_polls
+    found = determined(classed(BUSY, empty_poll_cycles=calibrated))
+    empty = BUSY.polls - BUSY.busy_polls
     assert found.empty_poll.value == pytest.approx(10.0 * empty)
     assert found.empty_poll.error == pytest.approx(
         math.hypot(TIMED_INTERVAL_ERROR * 10.0, reaches_down) * empty, rel=1e-3
     )
-
-
-@pytest.mark.parametrize("calibrated", [8.0, 6.0])
-def test_a_tax_far_above_what_was_calibrated_is_absent(calibrated: float) -> None:
-    """The few quiet intervals of a busy window took 18 cycles per poll; 10 were calibrated and true (64 queues)."""
-    counts = Counts(polls=20_000_000, busy_polls=1_000_000, transitions=500_000, packets=10_000_000)
-    found = classed(counts, empty_poll_cycles=calibrated)
-    assert "a longer window or a quieter machine would help" in reason(found)
 
 
 @pytest.mark.parametrize(("queues", "error"), [(8, 0.1), (64, 1.5)])
@@ -377,26 +371,10 @@ def test_busy_polls_of_many_queues_may_leave_more_than_timed_intervals_show(queu
     assert found.packets.error == pytest.approx(error * true, rel=0.02)
 
 
-def test_a_tax_that_is_not_known_is_absent() -> None:
-    found = reason(classed(Counts(polls=100_000_000), few_timed_intervals(), empty_poll_cycles=10.0))
-    assert "known to 10 +-10 cycles only" in found
-    assert "limit 1.9 %" in found
-
-
-def test_without_any_cost_of_an_empty_poll_there_are_no_classes() -> None:
-    found = reason(classed(Counts(), few_timed_intervals()))
-    assert found == "no timed interval stayed empty, and arriving packets prevented the calibration of an empty poll"
-
-
 def test_so_few_empty_polls_that_their_cost_does_not_matter() -> None:
     counts = Counts(polls=1_000_100)
     found = determined(classed(counts, few_timed_intervals()))
     assert abs(found.empty_poll.value - 100 * 10.0) <= found.empty_poll.error < 0.002 * found.total
-
-
-def test_a_mode_without_timed_intervals_is_a_reason() -> None:
-    found = classes({"accounting": "full", "cycles": {"total": 5}})
-    assert reason(found) == "accounting mode full takes no timed intervals"
 
 
 @given(
@@ -454,10 +432,9 @@ def test_classes_always_add_up_to_the_window(size: float, seed: int, stretch: fl
 
 def test_a_window_that_is_a_little_too_short_is_not_cut_to_fit() -> None:
     """With few packets, and empty polls 1 % more expensive than known, packets cost less than 0 within the error."""
-    counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
     blocks = [[one for one in block if one[1] == 0] for block in exact(COSTS._replace(empty_poll=10.1))]
     away = 30_000_000.0  # outside the polling, which is thus known to less than 2 % of the window
-    found = determined(classed(counts, blocks, away, interruptions={"count": 9, "cycles": away}))
+    found = determined(classed(RARE, blocks, away, interruptions={"count": 9, "cycles": away}))
     assert found.packets.value < 0
     assert abs(found.packets.value) < found.packets.error
 
@@ -511,11 +488,27 @@ def test_at_light_load_timed_intervals_take_nothing_from_the_loop() -> None:
     assert found.packets.value == pytest.approx(COSTS.of(LIGHT.busy_polls, *LIGHT[1:]) - short, rel=1e-6)
 
 
-def test_a_window_that_is_much_too_short_is_a_reason_with_numbers() -> None:
-    counts = Counts(polls=20_000_000, busy_polls=100, transitions=100, packets=100)
-    found = reason(classed(counts, exact(COSTS._replace(empty_poll=11.0))))
-    assert "empty polls at 11 cycles" in found
-    assert "exceed the window by 10.0 %" in found
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        # The few quiet intervals of a busy window took 18 cycles per poll; 10 were calibrated and true (64 queues).
+        (classed(BUSY, empty_poll_cycles=8.0), "a longer window or a quieter machine would help"),
+        (classed(BUSY, empty_poll_cycles=6.0), "a longer window or a quieter machine would help"),
+        (
+            classed(Counts(polls=100_000_000), few_timed_intervals(), empty_poll_cycles=10.0),
+            "known to 10 +-10 cycles only, which is 73.8 % of the window (limit 1.9 %)",
+        ),
+        (
+            classed(Counts(), few_timed_intervals()),
+            "no timed interval stayed empty, and arriving packets prevented the calibration of an empty poll",
+        ),
+        (classes({"accounting": "full", "cycles": {"total": 5}}), "accounting mode full takes no timed intervals"),
+        (classed(RARE, exact(COSTS._replace(empty_poll=11.0))), "empty polls at 11 cycles"),
+        (classed(RARE, exact(COSTS._replace(empty_poll=11.0))), "exceed the window by 10.0 %"),
+    ],
+)
+def test_a_tax_that_is_not_known_is_absent_with_the_reason(found: Classes | NoClasses, said: str) -> None:
+    assert said in reason(found)
 
 
 @pytest.mark.parametrize("away", [0.05, -0.05, 0.021, -0.021, 0.019, -0.019, 0.0])

@@ -36,6 +36,12 @@ def is_said(parser: str, lines: list[str], label: str, line: int) -> bool:
     return left_out > 0 or "unexpected" in str(readings)
 
 
+def test_every_parser_has_a_sample() -> None:
+    """Fuzzing starts from accepted texts, because mutations of a refused text reach nothing."""
+    by_first_name = {parse: name for name, parse in reversed(PARSERS.items())}
+    assert set(by_first_name.values()) <= {path.name.split(".")[0] for path in OWN_SAMPLES}
+
+
 @pytest.mark.parametrize("path", OWN_SAMPLES, ids=lambda path: path.name)
 def test_a_strange_line_after_the_first_reading_is_counted(path: Path) -> None:
     parser, *label_of, _ = path.name.split(".")

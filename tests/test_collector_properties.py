@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from collector_samples import LABELS, OWN, PARSERS, ROOT, read_text, values
+from collector_samples import PARSERS, ROOT, read_text, values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,22 +67,6 @@ def test_make_fuzz_and_the_nightly_run_reach_every_parser(tmp_path: Path) -> Non
     fuzzed = {each.split(":")[0] for each in done.stdout.splitlines()[1:]}
     assert {PARSERS[name] for name in fuzzed} == set(PARSERS.values())
     assert " fuzz FUZZ_SECONDS=" in (ROOT / ".ci/run").read_text()
-
-
-@pytest.mark.parametrize("parser", sorted({parse: name for name, parse in reversed(PARSERS.items())}.values()))
-def test_every_parser_has_a_sample_that_it_takes(parser: str) -> None:
-    """Fuzzing starts from accepted texts, because mutations of a refused text reach nothing."""
-    texts = [path.read_text(encoding="utf-8") for path in OWN.glob(f"{parser}.*")]
-    assert texts
-    for text in texts:
-        assert any(_is_taken(parser, text, label) for label in LABELS.get(parser, ("",)))
-
-
-def _is_taken(parser: str, text: str, label: str) -> bool:
-    try:
-        return bool(read_text(parser, text, label))
-    except ParseError:
-        return False
 
 
 def test_two_rows_on_one_line_are_no_rows() -> None:

@@ -33,18 +33,6 @@ def test_counts_of_a_recorded_interval_become_rates() -> None:
     assert values(readings, "emulated", "iotlb.miss_share") == [pytest.approx(misses / (hits + misses))]
 
 
-def test_devices_are_named_by_their_source_id() -> None:
-    line = "{} IOTLB page {} sid 0x108 iova 0xfffff000 slpte 0x1 domain 0x2\n"
-    text = line.format("vtd_iotlb_page_hit", "hit") * 2 + line.format("vtd_iotlb_page_update", "update")
-    readings = read_text("qemu-vtd", text, "1000000000")
-    assert values(readings, "emulated/01:01.0", "iotlb_hits") == [2]
-    assert values(readings, "emulated/01:01.0", "iotlb_misses") == [1]
-
-
-def test_an_interval_without_events_counts_zero() -> None:
-    assert values(read_text("qemu-vtd", "", SLICE_NS), "emulated", "iotlb_hits") == [0]
-
-
 @pytest.mark.parametrize("label", ["", "0", "-5", "soon"])
 def test_an_interval_without_length_is_refused(label: str) -> None:
     with pytest.raises(ParseError, match="length"):

@@ -14,12 +14,7 @@ from run_helpers import Cli
 from pollscope.models import queues
 from pollscope.models.simulate import Arrivals, Service, SharedServers
 
-SMALL = (
-    "factors.load_of_max=[50 %, 90 %]",
-    "trial.window=100 ms",
-    "trial.warmup=10 ms",
-    "repeats={count: 5}",
-)
+SMALL = "factors.load_of_max=[50 %, 90 %]", "trial.window=100 ms", "trial.warmup=10 ms", "repeats={count: 5}"
 
 
 @pytest.fixture
@@ -27,31 +22,20 @@ def cli(tmp_path: Path) -> Cli:
     return Cli(tmp_path, node=tmp_path / "there-is-no-node")
 
 
-def run(cli: Cli, row: str, *settings: str) -> pd.DataFrame:
-    words = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
-    done = cli("run", row, "--testbed", "servers", *words)
-    assert done.returncode == 0, done.stderr
-    table = pd.read_parquet(cli.run_folders()[0] / "results.parquet")
-    return table[table["kind"] == "measure"]
-
-
-def stay_ns(row: str, organisation: str, cores: int, load: float) -> float:
-    """Return the mean time in the system if a packet takes 1 us."""
-    servers = cores if organisation == "corec" else 1
-    rate_pps = load * servers * 1e6
-    wait = queues.mmc_wait_ns if row == "C-F3" else queues.mdc_wait_ns
-    return 1000 + wait(rate_pps, 1000.0, servers)
-
-
 @pytest.mark.parametrize("row", ["C-F3", pytest.param("C-F4", marks=pytest.mark.thorough)])
 def test_rows_of_one_shared_queue_follow_queueing_theory(cli: Cli, row: str) -> None:
-    table = run(cli, row)
+    done = cli("run", row, "--testbed", "servers", *(word for setting in SMALL for word in ("--set", setting)))
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(cli.run_folders()[0] / "results.parquet")
+    table = table[table["kind"] == "measure"]
+    wait_ns = queues.mmc_wait_ns if row == "C-F3" else queues.mdc_wait_ns
     for key, found in table.groupby(["factor.organisation", "factor.cores", "factor.load_of_max"]):
         levels: Any = key
         organisation, cores, load = levels
         values = found["metric.latency_sent_mean_ns"]
         error = values.std() / math.sqrt(len(values))
-        exact = stay_ns(row, organisation, cores, load)
+        servers = cores if organisation == "corec" else 1
+        exact = 1000 + wait_ns(load * servers * 1e6, 1000.0, servers)  # a packet takes 1 us
         # Cosmetatos' formula, for constant service at several servers, is 1 % off.
         allowed = 4.6 * error + (0.01 * (exact - 1000) if row == "C-F4" else 0.0)
         assert values.mean() == pytest.approx(exact, abs=allowed), (organisation, cores, load)

@@ -38,12 +38,9 @@ def _next_result(words: Iterator[int]) -> dict[str, object]:
     for name in ("extent", "distance", "degree"):
         result[name] = {next(words): next(words) for _ in range(next(words))}
     result["refused"], result["degree_refused"] = next(words), next(words)
-    result["displaced"] = {_signed(next(words)): next(words) for _ in range(next(words))}
+    signed = ((next(words), next(words)) for _ in range(next(words)))
+    result["displaced"] = {by - 2**64 if by >= 2**63 else by: packets for by, packets in signed}
     return result
-
-
-def _signed(word: int) -> int:
-    return word - 2**64 if word >= 2**63 else word
 
 
 def expected(arrivals: Sequence[Arrival]) -> dict[str, object]:

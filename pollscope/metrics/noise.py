@@ -49,14 +49,20 @@ def noise_flags(limits: Limits, record: Mapping[str, Any], metrics: Mapping[str,
     """
     found = Part(record, "")
     idle = _idle_generator(found)
-    return [
-        *_waiting(limits, found, idle),
-        *_corunner_waiting(limits, found),
-        *([] if idle else _gaps(limits, metrics)),
-        *_stolen(limits, found),
-        *_switched(limits, found, metrics),
-        *_kernel_log_checks(found),
-    ]
+    checks = (
+        _waiting(limits, found, idle),
+        _corunner_waiting(limits, found),
+        iter(()) if idle else _gaps(limits, metrics),
+        _stolen(limits, found),
+        _switched(limits, found, metrics),
+        _kernel_log_checks(found),
+    )
+    flags: list[Flag] = []
+    for check in checks:
+        with suppress(NotMeasured):  # there was no node, nothing ran beside the DUT, and so on
+            for flag in check:
+                flags.append(flag)
+    return flags
 
 
 def misfit_flags(metrics: Mapping[str, float], shared: float = 0.0) -> list[Flag]:
@@ -87,13 +93,9 @@ def _idle_generator(record: Part) -> Set[str]:
     return frozenset()
 
 
-def _waiting(limits: Limits, record: Part, idle: Set[str]) -> list[Flag]:
-    try:
-        waits, start = at(record, ("host", "waits_ns")), record["start"]
-        duration_ns = start["warmup_ns"].number() + start["window_ns"].number()
-    except NotMeasured:  # a testbed without a node
-        return []
-    flags: list[Flag] = []
+def _waiting(limits: Limits, record: Part, idle: Set[str]) -> Iterator[Flag]:
+    waits, start = at(record, ("host", "waits_ns")), record["start"]
+    duration_ns = start["warmup_ns"].number() + start["window_ns"].number()
     for lcore in keys_of(waits):
         if lcore in idle:
             continue
@@ -111,17 +113,12 @@ def _waiting(limits: Limits, record: Part, idle: Set[str]) -> list[Flag]:
                 f"something else ran there (limit {human_share(limits.max_waiting)}): "
                 "this looks like polling or like loss"
             )
-            flags.append({"name": "noise:waiting", "text": text})
-    return flags
+            yield {"name": "noise:waiting", "text": text}
 
 
-def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
-    try:
-        workers = at(record, ("corunner", "result", "workers")).items()
-        window_ns = at(record, ("start", "window_ns")).number()
-    except NotMeasured:  # nothing ran beside the DUT
-        return []
-    flags: list[Flag] = []
+def _corunner_waiting(limits: Limits, record: Part) -> Iterator[Flag]:
+    workers = at(record, ("corunner", "result", "workers")).items()
+    window_ns = at(record, ("start", "window_ns")).number()
     for worker in workers:
         if "scheduling" in keys_of(worker) and worker["scheduling"].text() == "idle":  # it is meant to wait
             continue
@@ -136,20 +133,16 @@ def _corunner_waiting(limits: Limits, record: Part) -> list[Flag]:
                 f"{human_share(waited_ns / window_ns, 2)} of the window, because something else ran there (limit "
                 f"{human_share(limits.max_waiting)})"
             )
-            flags.append({"name": "noise:corunner-waiting", "text": text})
-    return flags
+            yield {"name": "noise:corunner-waiting", "text": text}
 
 
 def _stolen(limits: Limits, record: Part) -> Iterator[Flag]:
     """Judge the steal time per measuring CPU. A single tick is the resolution, so one tick never is above a limit."""
     if limits.max_steal is None:
         return
-    try:
-        host, start = record["host"], record["start"]
-        ticks, cpus = host["steal_ticks"].number(), _watched_cpus(host)
-        duration_s = (start["warmup_ns"].number() + start["window_ns"].number()) / 1e9
-    except NotMeasured:
-        return
+    host, start = record["host"], record["start"]
+    ticks, cpus = host["steal_ticks"].number(), _watched_cpus(host)
+    duration_s = (start["warmup_ns"].number() + start["window_ns"].number()) / 1e9
     share = ticks / (_TICKS_PER_S * duration_s * max(1, cpus))
     if ticks > 1 and share > limits.max_steal:
         text = (
@@ -171,11 +164,8 @@ def _switched(limits: Limits, record: Part, metrics: Mapping[str, float]) -> Ite
     """Judge involuntary switches per DUT lcore and second."""
     if limits.max_switches_per_s is None or "involuntary_switches" not in metrics:
         return
-    try:
-        lcores = len(at(record, ("result", "dut", "lcores")).items())
-        window_s = at(record, ("start", "window_ns")).number() / 1e9
-    except NotMeasured:
-        return
+    lcores = len(at(record, ("result", "dut", "lcores")).items())
+    window_s = at(record, ("start", "window_ns")).number() / 1e9
     rate = metrics["involuntary_switches"] / (window_s * max(1, lcores))
     if rate > limits.max_switches_per_s:
         text = (
@@ -185,17 +175,15 @@ def _switched(limits: Limits, record: Part, metrics: Mapping[str, float]) -> Ite
         yield {"name": "noise:involuntary_switches", "text": text}
 
 
-def _kernel_log_checks(record: Part) -> list[Flag]:
+def _kernel_log_checks(record: Part) -> Iterator[Flag]:
     """Flag swapping, throttling and errors in the kernel log; a trial tolerates none of them."""
-    try:
-        host = record["host"]
-    except NotMeasured:
-        return []
+    host = record["host"]
     try:
         ends = {f" of the {name}": host["ends"][name] for name in keys_of(host["ends"])}
     except NotMeasured:
         ends = {"": host}
-    return [flag for whose, each in ends.items() for flag in _kernel_log_checks_of(each, whose)]
+    for whose, each in ends.items():
+        yield from _kernel_log_checks_of(each, whose)
 
 
 def _kernel_log_checks_of(host: Part, whose: str) -> Iterator[Flag]:

@@ -563,17 +563,13 @@ def _probed_classes(lcore: Part) -> ProbedClasses:
     blocks = probe["blocks"].table()
     if blocks.shape[1] != len(COLUMNS):
         raise UsageError(f"is not a list of blocks with {len(COLUMNS)} numbers each", probe["blocks"].path)
-    rate: float | None
-    try:
-        rate = probe["rx_pps"].number()
-    except NotMeasured:
-        rate = None
+    rate = _or_absent(probe, "rx_pps")
     thread = ProbedThread(
         blocks,
         positive(probe["tsc_hz"]),
         SampledValue(**probe["callback_cycles"].numbers_of("value", "error")),
         **probe.numbers_of("tx_callback_cycles", "max_burst", "queues", "loaded_queues"),
-        rx_pps=rate,
+        rx_pps=rate if isinstance(rate, float) else None,
     )
     return _known(probed_classes(thread))
 
