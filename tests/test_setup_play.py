@@ -32,14 +32,11 @@ def test_variables_are_declared_and_prefixed(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_role_has_a_state_and_a_restore(role: str) -> None:
+def test_every_role_has_a_state(role: str) -> None:
     specs = load(PLAYBOOKS / "roles" / role / "meta/argument_specs.yml")
     assert isinstance(specs, dict)
     state = specs["argument_specs"]["main"]["options"][f"{role}_state"]
     assert state["choices"] == ["present", "absent", "verified"]
-    restore = load(PLAYBOOKS / "roles" / role / "tasks/restore.yml")
-    assert isinstance(restore, list)
-    assert restore[0]["vars"] == {f"{role}_state": "absent"}
 
 
 def test_plays_set_and_restore_every_role() -> None:
