@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from knob_tree import EMULATED_PORT, ICELAKE, NIC, PERFCTRLSTS_0, PORT, REGISTER_RESET, Command, Tree
+from knob_tree import EMULATED_PORT, NIC, PERFCTRLSTS_0, PORT, REGISTER_RESET, Command, Tree
 
 from pollscope.base.errors import HostError
 from pollscope.knobs import ChangedUnderUs, KnobSession, NotRestored, NotStuck, Refused, knobs_of
@@ -48,23 +48,6 @@ def test_only_bit_7_is_restored(tree: Tree) -> None:
     assert tree.register(PORT, PERFCTRLSTS_0) == 0x00183099
 
 
-@pytest.mark.parametrize(
-    ("port_id", "model", "word"),
-    [("8086:347a", ICELAKE, "extended capability"), ("8086:352a", 143, "generation"), ("1022:1483", 85, "no platform")],
-)
-def test_refuses_other_root_ports(tmp_path: Path, port_id: str, model: int, word: str) -> None:
-    tree = Tree(tmp_path, model, port_id)
-    tree.poke(PORT, PERFCTRLSTS_0, 0x1901000B)
-    before = tree.picture()
-    with KnobSession("test", tree.host) as session, pytest.raises(Refused) as refusal:
-        session.set("ddio", NIC, "off")
-    assert port_id in str(refusal.value) if port_id != "1022:1483" else True
-    assert tree.picture() == before
-    assert not knobs_of(tree.host)["ddio"].available()
-    if port_id != "1022:1483":
-        assert word in str(refusal.value)
-
-
 def test_an_emulated_port_is_set_only_where_that_is_said(tmp_path: Path) -> None:
     tree = Tree(tmp_path, port_id=EMULATED_PORT)
     said = replace(tree.host, emulated=True)
@@ -92,35 +75,6 @@ def test_an_emulated_port_is_restored_without_being_asked_again(tmp_path: Path, 
     assert knob("--emulated", "set", "ddio", "off").stdout == f"ddio {PORT}: on -> off\n"
     assert knob("restore").stdout == f"ddio {PORT}: on again\n"
     assert tree.picture() == before
-
-
-def test_refuses_a_capability_header_whatever_the_table_says(tree: Tree) -> None:
-    tree.poke(PORT, 0x148, PERFCTRLSTS_0 << 20 | 1 << 16 | 0x000D)
-    tree.poke(PORT, PERFCTRLSTS_0, 0x1901000B)
-    tree.poke(PORT, 0x190, 1 << 16 | 0x0019)
-    with KnobSession("test", tree.host) as session, pytest.raises(Refused, match=r"0x180 is the header .* 0x000b"):
-        session.set("ddio", NIC, "off")
-    assert tree.register(PORT, PERFCTRLSTS_0) == 0x1901000B
-
-
-def test_refuses_a_broken_capability_chain(tree: Tree) -> None:
-    tree.poke(PORT, 0x148, 0x100 << 20 | 1 << 16 | 0x000D)  # points back
-    with KnobSession("test", tree.host) as session, pytest.raises(HostError, match="broken at 0x100"):
-        session.set("ddio", NIC, "off")
-
-
-def test_refuses_without_extended_configuration_space(tree: Tree) -> None:
-    with tree.config(PORT).open("r+b") as file:
-        file.truncate(256)
-    with KnobSession("test", tree.host) as session, pytest.raises(HostError, match="only 256 bytes"):
-        session.set("ddio", NIC, "off")
-    assert len(tree.config(PORT).read_bytes()) == 256  # setpci would have made the file longer
-
-
-def test_refuses_a_nic_without_root_port(tree: Tree) -> None:
-    tree.write(f"sys/devices/pci0000:16/{PORT}/class", "0x020000\n")
-    with KnobSession("test", tree.host) as session, pytest.raises(HostError):
-        session.set("ddio", PORT, "off")
 
 
 def test_write_that_does_not_stick(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
