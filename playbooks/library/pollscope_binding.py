@@ -1,6 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: take NICs from the kernel for DPDK, by PCI address, and restore them."""
+"""Ansible module: take NICs from the kernel for DPDK, by PCI address, and restore them.
+
+- Loads vfio-pci and binds the devices to it through driver_override. Without an IOMMU it uses vfio's no-IOMMU mode,
+  or uio_pci_generic if the kernel was built without that mode, as Debian's kernels are.
+- Refuses the NIC of the management, and a NIC that has an IP address (itself, on a VLAN, in a bond or on a virtual
+  function), that has no IOMMU group (unless you consent), or whose group holds another device that the kernel uses.
+- Leaves devices of Mellanox and NVIDIA (vendor 15b3) with mlx5_core, because DPDK drives them beside the kernel.
+- `no_iommu_consent`: Bind without an IOMMU group. Nothing then checks the DMA.
+"""
 
 import json
 import time
@@ -14,23 +22,6 @@ from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_devices import Devices
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
 from ansible.module_utils.pollscope_kinds import KernelModule, Run, Text, run
-
-DOCUMENTATION = r"""
-module: pollscope_binding
-short_description: Take NICs from the kernel for DPDK through vfio-pci, and restore them
-description:
-  - Loads vfio-pci and binds the devices to it through driver_override. Without an IOMMU it uses vfio's no-IOMMU mode,
-    or uio_pci_generic if the kernel was built without that mode, as Debian's kernels are.
-  - Refuses the NIC of the management, and a NIC that has an IP address (itself, on a VLAN, in a bond or on a virtual
-    function), that has no IOMMU group (unless you consent), or whose group holds another device that the kernel uses.
-  - Leaves devices of Mellanox and NVIDIA (vendor 15b3) with mlx5_core, because DPDK drives them beside the kernel.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: "Bind, restore or compare."}
-  journal: {type: str, required: true, description: Name of the journal.}
-  devices: {type: list, elements: str, default: [], description: PCI addresses.}
-  no_iommu_consent: {type: bool, default: false, description: Bind without an IOMMU group. Nothing then checks the DMA.}
-author: [pollscope]
-"""
 
 DRIVER, WITHOUT_IOMMU = "vfio-pci", "uio_pci_generic"
 BIFURCATED_VENDORS = {"0x15b3"}

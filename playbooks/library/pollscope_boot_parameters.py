@@ -1,6 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: set parameters of the kernel's command line in a drop-in file of GRUB, with a journal."""
+"""Ansible module: set parameters of the kernel's command line in a drop-in file of GRUB, with a journal.
+
+- Writes /etc/default/grub.d/zz-pollscope-NAME.cfg, runs update-grub and reads grub.cfg back. Changes no other file.
+- `reboot_needed` of the result is true if the running kernel has other parameters, those of other names included.
+- `journal`: Name of the journal and of the drop-in file.
+- `words`: The parameters. An empty list restores what was set.
+"""
 
 import json
 import re
@@ -15,19 +21,6 @@ from ansible.module_utils.pollscope.host.journal import Entry, Phase
 from ansible.module_utils.pollscope.host.lock import HostLock
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, pending, run_state
 from ansible.module_utils.pollscope_kinds import File, Folder, run
-
-DOCUMENTATION = r"""
-module: pollscope_boot_parameters
-short_description: Set parameters of the kernel's command line in a drop-in file of GRUB
-description:
-  - Writes /etc/default/grub.d/zz-pollscope-NAME.cfg, runs update-grub and reads grub.cfg back. Changes no other file.
-  - C(reboot_needed) of the result is true if the running kernel has other parameters, those of other names included.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: "Set, restore or compare."}
-  journal: {type: str, required: true, description: Name of the journal and of the drop-in file.}
-  words: {type: list, elements: str, default: [], description: The parameters. An empty list restores what was set.}
-author: [pollscope]
-"""
 
 DROP_INS = Path("/etc/default/grub.d")
 DEFAULTS = Path("/etc/default/grub")

@@ -1,26 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has."""
+"""Ansible module: return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has.
+
+- Returns `words`, the boot parameters of the mode. The table of the firmware decides (DMAR, Intel; IVRS, AMD).
+- With `verify`, fails unless the kernel has the mode according to /sys/class/iommu and the types of the IOMMU groups.
+  Nothing is changed.
+- `devices`: PCI addresses that must have an IOMMU group.
+- `root`: Folder that holds sys.
+"""
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError
-
-DOCUMENTATION = r"""
-module: pollscope_iommu
-short_description: Return the boot parameters of an IOMMU mode on this host, and the mode that the kernel has
-description:
-  - Returns C(words), the boot parameters of the mode. The table of the firmware decides (DMAR, Intel; IVRS, AMD).
-  - With C(verify), fails unless the kernel has the mode according to /sys/class/iommu and the types of the IOMMU
-    groups. Nothing is changed.
-options:
-  mode: {type: str, choices: ['off', passthrough, lazy, strict], required: true, description: The wanted mode.}
-  verify: {type: bool, default: false, description: Fail unless the kernel has the mode.}
-  devices: {type: list, elements: str, default: [], description: PCI addresses that must have an IOMMU group.}
-  root: {type: path, default: /, description: Folder that holds sys.}
-author: [pollscope]
-"""
 
 # Documentation/admin-guide/kernel-parameters.txt; a later parameter overrides an earlier one.
 WORDS = {

@@ -1,6 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: find the roles that have something to restore on this host; begin and end a play."""
+"""Ansible module: find the roles that have something to restore on this host; begin and end a play.
+
+- Returns `roles`. The name of a journal begins with the name of its role. The roles that turn knobs share the journal
+  of the knobs. A role whose reboot is still to come is listed as well.
+- `begun` marks that a play is running. The mark keeps runs away and holds a copy of the journals, so that only this
+  play is undone if it fails. `begun` refuses a host on which a run measures, whose boot parameters a run changes, or
+  on which another user's play is running. `alone` refuses the same hosts and makes no mark.
+- `free` begins a play that restores. It refuses a host on which a run measures or another user's play is running, or
+  where a killed run has left knobs. Those need the programs, which the play removes.
+- `ended` removes the mark, and the releases that no link points to. `restored` also removes the note of a run that
+  had changed the boot parameters.
+- `player`: Name of the user who plays. A named user has one play at a time.
+- `take_over`: The other user's play was cut off.
+- `of_run`: For `alone`. The play belongs to the run with the parameters.
+"""
 
 import shutil
 import time
@@ -16,27 +30,6 @@ from ansible.module_utils.pollscope.host.lock import HostLock, state_folder
 from ansible.module_utils.pollscope.host.restore import Restorer
 from ansible.module_utils.pollscope_journal import boot_id, is_undone, journal_path, mark_folder
 from ansible.module_utils.pollscope_kinds import Release
-
-DOCUMENTATION = r"""
-module: pollscope_journals
-short_description: Find the roles that have something to restore on this host; begin and end a play
-description:
-  - Returns C(roles). The name of a journal begins with the name of its role. The roles that turn knobs share the
-    journal of the knobs. A role whose reboot is still to come is listed as well.
-  - C(begun) marks that a play is running. The mark keeps runs away and holds a copy of the journals, so that only this
-    play is undone if it fails. C(begun) refuses a host on which a run measures, whose boot parameters a run changes, or
-    on which another user's play is running. C(alone) refuses the same hosts and makes no mark.
-  - C(free) begins a play that restores. It refuses a host on which a run measures or another user's play is running, or
-    where a killed run has left knobs. Those need the programs, which the play removes.
-  - C(ended) removes the mark, and the releases that no link points to. C(restored) also removes the note of a run that
-    had changed the boot parameters.
-options:
-  state: {type: str, choices: [found, alone, free, begun, ended, restored], default: found, description: See above.}
-  player: {type: str, default: "", description: Name of the user who plays. A named user has one play at a time.}
-  take_over: {type: bool, default: false, description: The other user's play was cut off.}
-  of_run: {type: bool, default: false, description: For C(alone). The play belongs to the run with the parameters.}
-author: [pollscope]
-"""
 
 HAND = "hand"  # journal of `pollscope knob set`
 KNOB_ROLES = ["cpu_power", "ddio"]

@@ -1,6 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: turn knobs of this host by `pollscope knob`, which keeps a journal (docs/reference-metrics.md)."""
+"""Ansible module: turn knobs of this host by `pollscope knob`, which keeps a journal (docs/reference-metrics.md).
+
+- `present` calls `pollscope knob set` for each knob that has another value. If one is refused, the knobs that this
+  call had set are restored. `absent` calls `pollscope knob restore` for the named knobs.
+- `knobs`: Values by NAME or NAME@TARGET.
+- `names`: The knobs that `absent` restores.
+- `emulated_consent`: Also set registers of an emulator without effect.
+- `program`: The program pollscope on this host.
+"""
 
 import json
 import os
@@ -13,21 +21,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError, reason_of
 from ansible.module_utils.pollscope_journal import is_undone, marked, report
 from ansible.module_utils.pollscope_kinds import word_of
-
-DOCUMENTATION = r"""
-module: pollscope_knob
-short_description: Turn knobs of this host by pollscope knob, which keeps a journal
-description:
-  - C(present) calls `pollscope knob set` for each knob that has another value. If one is refused, the knobs that this
-    call had set are restored. C(absent) calls `pollscope knob restore` for the named knobs.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: "Set, restore or compare."}
-  knobs: {type: dict, default: {}, description: 'Values by NAME or NAME@TARGET.'}
-  names: {type: list, elements: str, default: [], description: The knobs that C(absent) restores.}
-  emulated_consent: {type: bool, default: false, description: Also set registers of an emulator without effect.}
-  program: {type: str, required: true, description: The program pollscope on this host.}
-author: [pollscope]
-"""
 
 # If this journal does not exist, no knob was set and none has to be restored (docs/reference-metrics.md).
 JOURNAL = Path("/var/lib/pollscope/knobs/hand.journal")

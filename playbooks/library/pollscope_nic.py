@@ -1,6 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: set ring sizes and flow control of NICs, and with consent mlx5 firmware, with a journal."""
+"""Ansible module: set ring sizes and flow control of NICs, and with consent mlx5 firmware, with a journal.
+
+- Works on NICs that a driver of the kernel holds. DPDK sets the rings of a NIC that is bound to vfio-pci, so such a
+  NIC is left alone. The NIC of the management is refused.
+- `rings`: Number of descriptors, `rx` and `tx`.
+- `pause`: Flow control, `autoneg`, `rx` and `tx`, each on or off.
+- `firmware`: Parameters of mlxconfig and their values.
+- `firmware_consent`: Change the firmware. It takes effect after a reset.
+"""
 
 import re
 import shutil
@@ -14,23 +22,6 @@ from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_devices import Devices
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
 from ansible.module_utils.pollscope_kinds import Run, run, word_of
-
-DOCUMENTATION = r"""
-module: pollscope_nic
-short_description: Set ring sizes and flow control of NICs, and with consent parameters of mlx5 firmware
-description:
-  - Works on NICs that a driver of the kernel holds. DPDK sets the rings of a NIC that is bound to vfio-pci, so such a
-    NIC is left alone. The NIC of the management is refused.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: "Set, restore or compare."}
-  journal: {type: str, required: true, description: Name of the journal.}
-  devices: {type: list, elements: str, default: [], description: PCI addresses.}
-  rings: {type: dict, default: {}, description: 'Number of descriptors, C(rx) and C(tx).'}
-  pause: {type: dict, default: {}, description: 'Flow control, C(autoneg), C(rx) and C(tx), each on or off.'}
-  firmware: {type: dict, default: {}, description: Parameters of mlxconfig and their values.}
-  firmware_consent: {type: bool, default: false, description: Change the firmware. It takes effect after a reset.}
-author: [pollscope]
-"""
 
 
 class EthtoolSetting(Setting):

@@ -1,6 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: install packages of the distribution, with a journal of those that came, and purge these again."""
+"""Ansible module: install packages of the distribution, with a journal of those that came, and purge these again.
+
+- `present` installs the missing packages. The journal also lists what came with them. Nothing is upgraded or removed,
+  and nothing is changed if no package is missing. If an archive with packages was unpacked (pollscope_release), APT
+  reads these and nothing else.
+- `absent` purges exactly what the journal lists, unless something else needs it by now.
+- `names`: Names of the packages. `a|b` asks for one of both; if neither is installed, the first one is.
+- `start_services`: Whether the services of new packages are started.
+"""
 
 import os
 import subprocess
@@ -26,26 +34,6 @@ from ansible.module_utils.pollscope_journal import (
     report,
 )
 from ansible.module_utils.pollscope_kinds import common_kinds
-
-DOCUMENTATION = r"""
-module: pollscope_packages
-short_description: Install packages of the distribution, and purge those that came
-description:
-  - C(present) installs the missing packages. The journal also lists what came with them. Nothing is upgraded or
-    removed, and nothing is changed if no package is missing. If an archive with packages was unpacked
-    (pollscope_release), APT reads these and nothing else.
-  - C(absent) purges exactly what the journal lists, unless something else needs it by now.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
-  journal: {type: str, required: true, description: Journal of this role.}
-  names:
-    type: list
-    elements: str
-    default: []
-    description: Names of the packages. C(a|b) asks for one of both; if neither is installed, the first one is.
-  start_services: {type: bool, default: true, description: Whether the services of new packages are started.}
-author: [pollscope]
-"""
 
 KEY = ("packages", "apt")
 POLICY = Path("/usr/sbin/policy-rc.d")

@@ -1,6 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: unpack an archive of playbooks/build-release beside earlier ones and make it the one in use."""
+"""Ansible module: unpack an archive of playbooks/build-release beside earlier ones and make it the one in use.
+
+- PREFIX/releases/DIGEST holds the archive's files; PREFIX/current points there. An archive is refused and leaves
+  nothing if it was built for another release of the distribution, or if its program lacks a library.
+- `present` installs the archive, `absent` restores what was there before, `verified` compares.
+- Without `archive`, the module only returns `needs_archive`: whether the host has no release of that digest.
+- `prefix`: Folder of the releases.
+- `packages`: Unpack only the packages, for pollscope_packages.
+- `digest`: SHA-256 of the archive.
+- `build`: Options of meson. With them the archive is built.
+"""
 
 import hashlib
 import lzma
@@ -22,25 +32,6 @@ from ansible.module_utils.pollscope.host.journal import Entry
 from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, marked, offline_folder, run_state
 from ansible.module_utils.pollscope_kinds import Folder, Link, Release, run
-
-DOCUMENTATION = r"""
-module: pollscope_release
-short_description: Unpack an archive of playbooks/build-release and make it the one in use
-description:
-  - PREFIX/releases/DIGEST holds the archive's files; PREFIX/current points there. An archive is refused and leaves
-    nothing if it was built for another release of the distribution, or if its program lacks a library.
-  - C(present) installs the archive, C(absent) restores what was there before, C(verified) compares.
-  - Without C(archive), the module only returns C(needs_archive): whether the host has no release of that digest.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
-  journal: {type: str, required: true, description: Name of the journal.}
-  prefix: {type: path, default: /opt/pollscope, description: Folder of the releases.}
-  packages: {type: bool, default: false, description: "Unpack only the packages, for pollscope_packages."}
-  digest: {type: str, default: '', description: SHA-256 of the archive.}
-  archive: {type: path, description: The archive on this host.}
-  build: {type: list, elements: str, description: Options of meson. With them the archive is built.}
-author: [pollscope]
-"""
 
 
 def unpack(archive: BufferedReader, folder: Path) -> None:

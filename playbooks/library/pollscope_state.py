@@ -1,24 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ansible module: set kernel values, files, folders, modules and mounts with a journal, and restore them exactly."""
+"""Ansible module: set kernel values, files, folders, modules and mounts with a journal, and restore them exactly.
+
+- `present` sets each item that differs. If one is refused, the items that were set before it are restored. An item
+  that is in the journal and no longer in the list is restored.
+- `absent` restores what the journal lists, the last change first. `verified` only reads and compares.
+- `items`: Wanted items, each with kind, target and value.
+"""
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope_journal import STATE_ARGUMENTS, Item, report, run_state
 from ansible.module_utils.pollscope_kinds import common_kinds
-
-DOCUMENTATION = r"""
-module: pollscope_state
-short_description: Set kernel values, files, folders, modules and mounts with a journal, and restore them
-description:
-  - C(present) sets each item that differs. If one is refused, the items that were set before it are restored. An item
-    that is in the journal and no longer in the list is restored.
-  - C(absent) restores what the journal lists, the last change first. C(verified) only reads and compares.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
-  journal: {type: str, required: true, description: Journal of this task.}
-  items: {type: list, elements: dict, default: [], description: "Wanted items, each with kind, target and value."}
-author: [pollscope]
-"""
 
 KINDS = ["text", "cpus", "c_states", "file", "folder", "module", "mount"]
 ITEM = {

@@ -3,6 +3,16 @@
 """Ansible module: reserve 2 MB hugepages with a journal, and restore them exactly.
 
 Pages and mount each have a journal (see pollscope_journal), so that a host that forbids the mount keeps its pages.
+
+- `present` raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow, and
+  mounts hugetlbfs if no mount has that page size. A larger reservation is left alone.
+- `verified` fails if there are fewer pages or no mount, and changes nothing.
+- `absent` restores the former numbers and unmounts what was mounted.
+- If the host refuses hugepages, the module warns and does not fail, because everything also runs without them.
+- `wanted_pages`: Pages of 2 MB in all.
+- `memory_share`: Largest share of the memory to reserve.
+- `mount_point`: Where to mount hugetlbfs if it is not mounted.
+- `devices`: PCI addresses. The wanted pages are on their NUMA nodes, as far as these are known.
 """
 
 from collections.abc import Sequence
@@ -17,28 +27,6 @@ from ansible.module_utils.pollscope.host.lock import HostLock
 from ansible.module_utils.pollscope.host.restore import Setting
 from ansible.module_utils.pollscope_journal import Item, Ledger, boot_id, journal_path
 from ansible.module_utils.pollscope_kinds import Folder, Mount
-
-DOCUMENTATION = r"""
-module: hugepages_reservation
-short_description: Reserve 2 MB hugepages with a journal, and restore them exactly
-description:
-  - C(present) raises the number of 2 MB pages to the wanted one, as far as the memory share and the kernel allow, and
-    mounts hugetlbfs if no mount has that page size. A larger reservation is left alone.
-  - C(verified) fails if there are fewer pages or no mount, and changes nothing.
-  - C(absent) restores the former numbers and unmounts what was mounted.
-  - If the host refuses hugepages, the module warns and does not fail, because everything also runs without them.
-options:
-  state: {type: str, choices: [present, absent, verified], default: present, description: See above.}
-  wanted_pages: {type: int, required: true, description: Pages of 2 MB in all.}
-  memory_share: {type: float, required: true, description: Largest share of the memory to reserve.}
-  mount_point: {type: path, required: true, description: Where to mount hugetlbfs if it is not mounted.}
-  devices:
-    type: list
-    elements: str
-    default: []
-    description: PCI addresses. The wanted pages are on their NUMA nodes, as far as these are known.
-author: [pollscope]
-"""
 
 PAGE_BYTES = 2 * 1024 * 1024
 FOLDER = "hugepages/hugepages-2048kB"
