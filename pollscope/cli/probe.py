@@ -5,8 +5,7 @@ import typer
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import HostLock
-from pollscope.knobs import KnobHost
-from pollscope.knobs.registry import knobs_of
+from pollscope.knobs import KnobHost, knobs_of
 from pollscope.knobs.session import KnobSession, read_values, restore_all
 
 _KNOB = "probe"

@@ -12,12 +12,12 @@ from pollscope.host.restore import NotStuck, Policy, RestoreResult
 from pollscope.knobs.base import Knob, Refused
 from pollscope.knobs.holding import Holding, Knobs, NotRestored
 from pollscope.knobs.host import KnobHost
-from pollscope.knobs.registry import knobs_of, pick
 from pollscope.knobs.session import (
     ChangedUnderUs,
     KnobSession,
     LeftBehind,
-    apply,
+    knobs_of,
+    pick,
     read_values,
     restore_all,
     snapshot,
@@ -36,7 +36,6 @@ __all__ = [
     "Policy",
     "Refused",
     "RestoreResult",
-    "apply",
     "knobs_of",
     "pick",
     "read_values",

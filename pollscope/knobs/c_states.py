@@ -8,7 +8,7 @@ from pathlib import Path
 from pollscope.base.errors import HostError
 from pollscope.host.restore import NotStuck
 from pollscope.knobs.base import HOST_TARGET, Availability, Knob, parse_whole
-from pollscope.knobs.host import writable_reason
+from pollscope.knobs.host import read_text, writable_reason
 
 _REQUEST = struct.Struct("=i")
 # PM_QOS_CPU_LATENCY_DEFAULT_VALUE of the kernel: 2000 s, the value without any request.
@@ -47,14 +47,7 @@ class CStates(Knob):
         return str(parse_whole(cls, value, 0, _NO_REQUEST_US - 1))
 
     def read(self, target: str) -> str:
-        try:
-            descriptor = os.open(self._path(), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                content = os.read(descriptor, _REQUEST.size)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise HostError(f"cannot be read: {error.strerror}", str(self._path())) from error
+        content = read_text(self._path()).encode("latin-1")
         if len(content) != _REQUEST.size:
             raise HostError(f"{len(content)} bytes where 4 were expected", str(self._path()))
         return str(_REQUEST.unpack(content)[0])

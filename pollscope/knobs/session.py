@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Set and restore knobs; all changes pass through a session."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from pollscope import __version__
+from pollscope.base import names
 from pollscope.base.errors import HostError, UsageError
-from pollscope.base.knob_values import split_key
+from pollscope.base.knob_values import known_knob, split_key
+from pollscope.base.names import KNOBS
 from pollscope.host.boot_note import AFTER_MODE, CHANGES_MODE, boot_note
 from pollscope.host.files import read_text
 from pollscope.host.journal import Entry, Journal, JournalHeader, Phase, load
@@ -19,7 +21,6 @@ from pollscope.host.restore import Policy, Restorer, RestoreResult, change, requ
 from pollscope.knobs.base import Knob, Refused
 from pollscope.knobs.holding import Holding
 from pollscope.knobs.host import KnobHost
-from pollscope.knobs.registry import knobs_of, pick
 
 Caller = Literal["user", "runner", "play"]
 
@@ -40,6 +41,20 @@ class Change:
     target: str
     before: str
     after: str
+
+
+def knobs_of(host: KnobHost) -> Mapping[str, Knob]:
+    """Return one object of each knob, for a host."""
+    return MappingProxyType({name: names.load(KNOBS, name).on(host) for name in KNOBS})
+
+
+def pick(knobs: Mapping[str, Knob], name: str) -> Knob:
+    """Return a knob by name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    return knobs[known_knob(name)]
 
 
 def run_journal(host: KnobHost) -> Path:
@@ -241,16 +256,6 @@ def _moving(knob: Knob, target: str | None, wanted: str) -> list[tuple[str, str,
     if moving and not (availability := knob.available()):
         raise Refused(availability.reason, knob.name)
     return moving
-
-
-@contextmanager
-def apply(
-    settings: Mapping[str, object], what: str, host: KnobHost | None = None, restore_first: bool = False
-) -> Iterator[KnobSession]:
-    """Set knobs during a `with` block; see `KnobSession` and `KnobSession.apply` for the arguments."""
-    with KnobSession(what, host, restore_first) as session:
-        session.apply(settings)
-        yield session
 
 
 def restore_all(

@@ -20,8 +20,7 @@ from pollscope.host.metadata import cache_bytes, cpu_flags, host_metadata
 from pollscope.host.pmu import pmu_absence
 from pollscope.host.real_time import real_time_refusal
 from pollscope.host.topology import nics
-from pollscope.knobs.host import KnobHost
-from pollscope.knobs.registry import knobs_of
+from pollscope.knobs import KnobHost, knobs_of
 from pollscope.run.many_cores import rows_with_several_cores
 
 # With less memory, the node and its mempools leave too little for the rest of the host.

@@ -27,7 +27,6 @@ from pollscope.knobs import (
     Policy,
     Refused,
     RestoreResult,
-    apply,
     knobs_of,
     restore_all,
     snapshot,
@@ -64,7 +63,8 @@ FILES = [
 @pytest.mark.parametrize(("key", "value", "file", "content"), FILES)
 def test_file_knobs(tree: Tree, key: str, value: object, file: str, content: str) -> None:
     before = tree.picture()
-    with apply({key: value}, "test", tree.host):
+    with KnobSession("test", tree.host) as session:
+        session.apply({key: value})
         assert (tree.root / file).read_text() == content
     assert tree.picture() == before
 
@@ -73,7 +73,8 @@ def test_odd_contents_come_back_byte_for_byte(tree: Tree) -> None:
     tree.write("proc/sys/kernel/numa_balancing", "  1")
     tree.write(f"{CPU}/cpufreq/policy2/scaling_governor", "powersave")
     before = tree.picture()
-    with apply({"numa_balancing": "off", "governor": "performance"}, "test", tree.host):
+    with KnobSession("test", tree.host) as session:
+        session.apply({"numa_balancing": "off", "governor": "performance"})
         assert tree.picture() != before
     assert tree.picture() == before
 
@@ -116,7 +117,8 @@ def test_the_governor_performance_fixes_the_preference(tree: Tree) -> None:
 
 def test_mrrs(tree: Tree) -> None:
     before = tree.picture()
-    with apply({"mrrs@ens1f0": 4096}, "test", tree.host) as session:
+    with KnobSession("test", tree.host) as session:
+        session.set("mrrs", "ens1f0", 4096)
         assert tree.register(NIC, NIC_EXPRESS + 8, 2) == 5 << 12 | 1 << 5
         assert session.get("mrrs") == {NIC: "4096", NIC2: "512"}
     assert tree.picture() == before
@@ -124,7 +126,8 @@ def test_mrrs(tree: Tree) -> None:
 
 def test_aspm_sets_both_ends(tree: Tree) -> None:
     before = tree.picture()
-    with apply({"aspm@17:00.0": "off"}, "test", tree.host) as session:
+    with KnobSession("test", tree.host) as session:
+        session.set("aspm", "17:00.0", "off")
         ends = ((NIC, NIC_EXPRESS), (NIC2, NIC_EXPRESS), (PORT, PORT_EXPRESS))
         assert [tree.register(address, express + 0x10, 2) for address, express in ends] == [0x40] * 3
         lines = run_journal(tree.host).read_text().splitlines()

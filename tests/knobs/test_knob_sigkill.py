@@ -138,8 +138,8 @@ def test_a_register_write_that_outlives_its_run_is_undone(tree: Tree, monkeypatc
     )
     slow.chmod(0o755)
     program = (
-        "import sys; from pathlib import Path; from pollscope.knobs import KnobHost, apply\n"
-        "with apply({'ddio': 'off'}, 'run', KnobHost.at(Path(sys.argv[1]))): pass"
+        "import sys; from pathlib import Path; from pollscope.knobs import KnobHost, KnobSession\n"
+        "with KnobSession('run', KnobHost.at(Path(sys.argv[1]))) as session: session.set('ddio', None, 'off')"
     )
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(slow.parent), prepend=":")
