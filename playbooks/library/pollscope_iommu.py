@@ -13,24 +13,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pollscope.base.errors import HostError
-
-# Documentation/admin-guide/kernel-parameters.txt; a later parameter overrides an earlier one.
-WORDS = {
-    "intel": {
-        "off": ["intel_iommu=off"],
-        "passthrough": ["intel_iommu=on", "iommu=pt"],
-        "lazy": ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=0"],
-        "strict": ["intel_iommu=on", "iommu.passthrough=0", "iommu.strict=1"],
-    },
-    "amd": {
-        "off": ["amd_iommu=off"],
-        "passthrough": ["iommu=pt"],
-        "lazy": ["iommu.passthrough=0", "iommu.strict=0"],
-        "strict": ["iommu.passthrough=0", "iommu.strict=1"],
-    },
-}
-# Type of a group's default domain (Documentation/ABI/testing/sysfs-kernel-iommu_groups) -> mode.
-MODES = {"identity": "passthrough", "DMA-FQ": "lazy", "DMA": "strict"}
+from ansible.module_utils.pollscope.host.iommu import WORDS, has_iommu, mode_of
 
 
 def make_of(root: Path) -> str | None:
@@ -73,11 +56,8 @@ def group_types(root: Path, devices: list[str]) -> list[str]:
 
 
 def found_mode(root: Path, devices: list[str]) -> str:
-    """Return the mode of the kernel, several joined by `+`. Groups that a program holds do not count."""
-    units = root / "sys/class/iommu"
-    if not units.is_dir() or not any(units.iterdir()):
-        return "off"
-    return "+".join(sorted({MODES[kind] for kind in group_types(root, devices) if kind in MODES})) or "unknown"
+    """Return the mode of the kernel."""
+    return mode_of(group_types(root, devices)) if has_iommu(root / "sys") else "off"
 
 
 def verify(mode: str, found: str) -> None:

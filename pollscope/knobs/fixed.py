@@ -7,21 +7,10 @@ from typing import ClassVar
 
 from pollscope.base.errors import HostError
 from pollscope.host.files import cpuinfo
+from pollscope.host.iommu import WORDS, has_iommu, mode_of
 from pollscope.knobs.base import HOST_TARGET, Availability, Knob, Refused, parse_choice
 from pollscope.knobs.host import read_text
 from pollscope.knobs.pci import network_devices
-
-# Type of the default domains of the groups (kernel documentation, ABI/testing/sysfs-kernel-iommu_groups) -> mode.
-_MODES = {"identity": "passthrough", "DMA-FQ": "lazy", "DMA": "strict"}
-_PARAMETERS = {
-    "off": {"intel": "intel_iommu=off", "amd": "amd_iommu=off"},
-    "passthrough": {"intel": "intel_iommu=on iommu=pt", "amd": "iommu=pt"},
-    "lazy": {"intel": "intel_iommu=on iommu.passthrough=0 iommu.strict=0", "amd": "iommu.passthrough=0 iommu.strict=0"},
-    "strict": {
-        "intel": "intel_iommu=on iommu.passthrough=0 iommu.strict=1",
-        "amd": "iommu.passthrough=0 iommu.strict=1",
-    },
-}
 
 
 class _Fixed(Knob):
@@ -64,13 +53,11 @@ class Iommu(_Fixed):
 
     @classmethod
     def parse(cls, value: object) -> str:
-        return parse_choice(cls, value, list(_PARAMETERS))
+        return parse_choice(cls, value, list(WORDS["intel"]))
 
     def read(self, target: str) -> str:
-        if not any((self.host.sysfs / "class/iommu").glob("*")):
-            return "off"
-        types = {read_text(path).strip() for path in (self.host.sysfs / "kernel/iommu_groups").glob("*/type")}
-        return "+".join(sorted({_MODES[kind] for kind in types if kind in _MODES})) or "unknown"
+        types = (self.host.sysfs / "kernel/iommu_groups").glob("*/type")
+        return mode_of(read_text(path).strip() for path in types) if has_iommu(self.host.sysfs) else "off"
 
     def state_for(self, value: str, state: str, target: str) -> str:
         if value == state:
@@ -83,7 +70,7 @@ class Iommu(_Fixed):
     def boot_parameters(self, value: str) -> str:
         """Return what the kernel command line needs for a mode on this host's make of processor."""
         make = "amd" if cpuinfo(self.host.proc).get("vendor_id") == "AuthenticAMD" else "intel"
-        return _PARAMETERS[value][make]
+        return " ".join(WORDS[make][value])
 
 
 _SETTING = "LOG_MAX_OUTSTANDING_WQE"

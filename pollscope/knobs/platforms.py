@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -64,15 +64,11 @@ class PrefetchersRegister(_PlatformTable):
     source: str
 
 
-def _models(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
 class CpuId(_PlatformTable):
     """A processor family, as /proc/cpuinfo names it; without models, all of them."""
 
     family: int
-    models: Annotated[tuple[int, ...], BeforeValidator(_models)] = ()
+    models: tuple[int, ...] = ()
 
 
 class Platform(_PlatformTable):
