@@ -11,9 +11,7 @@ import sys
 from typing import Any
 
 from dut_node import dut_node
-from ratio import Goal, options
-
-from pollscope.base.errors import PollscopeError
+from ratio import Goal, options, run_main
 
 SHOWN = (16, None)
 GOAL = Goal(most=1.05)
@@ -43,7 +41,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"accounting_distortion: {error}")
+    run_main(main)

@@ -31,9 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from dut_node import DutNode, dut_node
 from numpy.typing import ArrayLike
-from ratio import options
+from ratio import options, run_main
 
-from pollscope.base.errors import PollscopeError
 from pollscope.metrics.accounting import MISFIT_SHARE, MeasuredCycles, NoClasses, classes
 
 QUEUES = (1, 8, 64, 512, 1000)
@@ -294,7 +293,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"accounting_truth: {error}")
+    run_main(main)

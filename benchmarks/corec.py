@@ -45,10 +45,10 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 
 ROUNDS = 9
 NEAR_NS = 150.0
@@ -230,7 +230,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"corec: {error}")
+    run_main(main)

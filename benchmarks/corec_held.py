@@ -25,10 +25,8 @@ from functools import partial
 from pathlib import Path
 
 from corec import LOCKS, lock_bound, rate, round_trip_line, share
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 from wire_bench import Undisturbed, WireBench, two_cpus
-
-from pollscope.base.errors import PollscopeError
 
 ROUNDS = 7
 EXTRA = (0, 250, 500, 1000, 2000, 4000)  # TSC cycles
@@ -74,7 +72,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"corec-held: {error}")
+    run_main(main)

@@ -19,10 +19,10 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from ratio import Goal, between, options, print_ratio
+from ratio import Goal, between, options, print_ratio, run_main
 from wire_bench import WINDOW_MS, Done, Undisturbed, two_cpus
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 from pollscope.base.paths import node_program
 
 ROUNDS = 11
@@ -88,7 +88,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"corec_stall: {error}")
+    run_main(main)

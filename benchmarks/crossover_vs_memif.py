@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 from testpmd import Testpmd
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
 
@@ -95,7 +95,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"crossover_vs_memif: {error}")
+    run_main(main)

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 from eal import file_prefix
-from ratio import Goal, options
+from ratio import Goal, options, run_main
 from scipy import stats
 
-from pollscope.base.errors import PollscopeError
 from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
 from pollscope.node.client import NodeClient
@@ -110,7 +109,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"generator_rate: {error}")
+    run_main(main)

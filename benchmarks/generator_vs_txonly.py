@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from eal import file_prefix
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 from testpmd import Testpmd
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
 from pollscope.node.client import NodeClient
@@ -116,7 +116,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"generator_vs_txonly: {error}")
+    run_main(main)

@@ -18,10 +18,10 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from ratio import Goal, between, options, print_ratio
+from ratio import Goal, between, options, print_ratio, run_main
 from wire_bench import Undisturbed, WireBench, two_cpus
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 
 PAIRS, TRIES = 25, 100
 STEADY = 0.1
@@ -72,7 +72,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"line_limit: {error}")
+    run_main(main)

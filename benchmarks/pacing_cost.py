@@ -12,9 +12,9 @@ most 2 (constant), 2.6 (Poisson). Ends with 1 when one is missed.
 import subprocess
 import sys
 
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 from pollscope.base.paths import node_program
 
 RUNS = 15
@@ -44,7 +44,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"pacing_cost: {error}")
+    run_main(main)

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ratio import Goal, between, options, print_ratio
+from ratio import Goal, between, options, print_ratio, run_main
 from testpmd import Testpmd
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 from pollscope.base.paths import node_program
 from pollscope.host.eal_folders import runtime_folder
 
@@ -91,7 +91,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"probe_cost: {error}")
+    run_main(main)

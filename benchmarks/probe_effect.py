@@ -13,9 +13,7 @@ import sys
 from typing import Any
 
 from dut_node import DutNode, dut_node
-from ratio import Goal, options, print_ratio
-
-from pollscope.base.errors import PollscopeError
+from ratio import Goal, options, print_ratio, run_main
 
 PAIRS = 25
 WINDOW_S = 0.05
@@ -54,7 +52,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"probe_effect: {error}")
+    run_main(main)

@@ -31,14 +31,12 @@ goal is printed as undecidable with the arithmetic, and the share of the bound i
 0.49 of what the paper has in hardware (9.1 and 16.4 times, section V-B): that share of the bound is required.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dut_node import DutNode, dut_node
-from ratio import Goal, between, options, print_ratio
+from ratio import Goal, between, options, print_ratio, run_main
 
-from pollscope.base.errors import PollscopeError
 from pollscope.stats.estimates import Estimate, median_estimate
 from pollscope.stats.histogram import parse_histogram
 
@@ -208,7 +206,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"qwait_vs_spin: {error}")
+    run_main(main)

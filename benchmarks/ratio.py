@@ -5,6 +5,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
 
 from pollscope.base.errors import PollscopeError
@@ -61,8 +62,17 @@ def between(rounds: int, plain: Callable[[], T], changed: Callable[[int], T]) ->
 
 def main_of(measure: Callable[[], Mapping[str, Sequence[float]]], goal: Goal) -> NoReturn:
     """Print what `measure` found and end the program, with status 1 when a median misses the goal."""
-    try:
+
+    def main() -> bool:
         estimates = [print_ratio(name, ratios, goal) for name, ratios in measure().items()]
+        return not all(goal.is_met(estimate.value) for estimate in estimates)
+
+    run_main(main)
+
+
+def run_main(main: Callable[[], int | None]) -> NoReturn:
+    """End the program with the status of `main`, or with the reason why it could not measure."""
+    try:
+        sys.exit(main())
     except PollscopeError as error:
-        sys.exit(f"{sys.argv[0]}: {error}")
-    sys.exit(0 if all(goal.is_met(estimate.value) for estimate in estimates) else 1)
+        sys.exit(f"{Path(sys.argv[0]).stem}: {error}")

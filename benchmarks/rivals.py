@@ -21,17 +21,14 @@ Ends with 1 when the goal is missed.
 """
 
 import statistics
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
-
-from pollscope.base.errors import PollscopeError
 
 ROUNDS = 11
 FLOWS = ("even", "skewed", "one")
@@ -87,7 +84,4 @@ def print_details(found: Mapping[str, list[list[Done]]]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"rivals: {error}")
+    run_main(main)

@@ -41,10 +41,10 @@ from typing import Any, Protocol
 
 from eal import file_prefix
 from ovs import Ovs, ovs_is_missing
-from ratio import options, print_ratio
+from ratio import options, print_ratio, run_main
 from testpmd import Testpmd
 
-from pollscope.base.errors import HostError, PollscopeError
+from pollscope.base.errors import HostError
 from pollscope.base.paths import node_program
 from pollscope.host.memory import hugepages
 from pollscope.metrics.accounting import NoClasses, classes
@@ -429,7 +429,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"second_observer: {error}")
+    run_main(main)

@@ -22,9 +22,8 @@ from statistics import median
 from typing import Any
 
 from eal import file_prefix
-from ratio import options, print_ratio
+from ratio import options, print_ratio, run_main
 
-from pollscope.base.errors import PollscopeError
 from pollscope.base.paths import node_program
 from pollscope.metrics.record import TrialObservations
 from pollscope.metrics.shapes import MOST_OFF, empty_per_busy, polls_of_shape, shape_flags
@@ -149,7 +148,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"shapes: {error}")
+    run_main(main)

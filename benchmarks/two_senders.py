@@ -25,10 +25,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
-
-from pollscope.base.errors import PollscopeError
 
 ROUNDS = 11
 LOOPS = {
@@ -86,7 +84,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PollscopeError as error:
-        sys.exit(f"two_senders: {error}")
+    run_main(main)
