@@ -40,7 +40,7 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,7 @@ WANTED = {
 }
 
 
-def rate(done: list[Done]) -> float:
+def rate(done: Sequence[Done]) -> float:
     """Return the packets per second of all workers together."""
     return sum(each.per_cpu_s for each in done)
 

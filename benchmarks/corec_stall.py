@@ -19,11 +19,11 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
+from eal import built
 from ratio import Goal, between, options, print_ratio, run_main
 from wire_bench import WINDOW_MS, Done, Undisturbed, two_cpus
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import node_program
 
 ROUNDS = 11
 RINGS = (512, 4096)
@@ -39,13 +39,11 @@ def numbers(places: int, stall_ns: int) -> list[int]:
     Raises:
         HostError: the program is not built, or fails.
     """
-    program = node_program().with_name("corec-stall")
-    if not program.is_file():
-        raise HostError("the helper is not built", str(program), "make build")
+    program = built("corec-stall")
     words = [str(word) for word in (program, places, WORK_NS, stall_ns, EVERY_NS, WINDOW_MS * 1_000_000)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     if done.returncode != 0:
-        raise HostError(f"corec-stall ends with {done.returncode}: {done.stderr.strip()[-200:]}", str(program))
+        raise HostError(f"corec-stall ends with {done.returncode}: {done.stderr.strip()[-200:]}", program)
     return [int(word) for word in done.stdout.split()]
 
 

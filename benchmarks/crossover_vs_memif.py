@@ -18,26 +18,21 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from eal import plug_in, require_hugepages
 from ratio import Goal, options, print_ratio, run_main
 from testpmd import Testpmd
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import node_program
-from pollscope.host.memory import hugepages
 
 PAIRS = 13
 SETTLE_S, WINDOW_S = 0.1, 0.35
 GOAL = Goal(least=1.5)
 OPTIONS = ["--total-num-mbufs=8192", "--burst=32", "--txpkts=64"]
-NEEDED_BYTES = 4 * 64 << 20
 
 
 def crossover(dma: str, log: Path) -> Testpmd:
     """Start a testpmd with two joined ports of net_crossover."""
-    plug_in = node_program().with_name("librte_net_crossover.so")
-    if not plug_in.is_file():
-        raise HostError("the plug-in is not built", str(plug_in), "make build")
-    eal = ["--single-file-segments", "-d", str(plug_in), "--vdev", f"net_crossover0,dma={dma}"]
+    eal = ["--single-file-segments", *plug_in("librte_net_crossover.so"), "--vdev", f"net_crossover0,dma={dma}"]
     return Testpmd(eal, OPTIONS, log)
 
 
@@ -83,8 +78,7 @@ def compare(name: str, dma: str, zero_copy: str, log: Path) -> bool:
 
 def main() -> int:
     options(__doc__).parse_args()
-    if sum(pages.free_bytes for pages in hugepages()) < NEEDED_BYTES:
-        raise HostError(f"needs {NEEDED_BYTES >> 20} MiB of free hugepages", "/proc/meminfo", "make build")
+    require_hugepages(256)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "stderr.log"
         reached = [

@@ -3,18 +3,14 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from eal import file_prefix
+from eal import LIMIT_S, memory, start_node, trial
 
-from pollscope.base.paths import node_program
-from pollscope.host.memory import hugepages
 from pollscope.node.client import NodeClient
 
-LIMIT_S = 60.0
-NEEDED_BYTES = 1 << 29
 PORTS = ("net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b")
 GENERATOR_LCORE, DUT_LCORE = 1, 2
 
@@ -55,9 +51,7 @@ class DutNode:
     def result(self, window_s: float, pps: float = 0.0, rate: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run one trial at `pps`, or at `rate` as in a start request, and return the whole result."""
         times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
-        self._client.request("start", LIMIT_S, trial="bench", rate=rate or {"pps": pps}, **times)
-        self._client.wait_trial("bench", LIMIT_S)
-        return self._client.request("read", LIMIT_S)
+        return trial(self._client, rate or {"pps": pps}, **times)
 
     def oracle(self, bursts: Sequence[int], queues: int, passes: int, work_cycles: int) -> dict[str, Any]:
         """Run a script of polls (apps/tests/oracle.h)."""
@@ -74,21 +68,10 @@ class DutNode:
 @contextmanager
 def dut_node(feed: str, program: str = "pollscope-node") -> Iterator[DutNode]:
     """Run a node until the block ends; `feed` of the first pair: wire or infinite."""
-    command = [
-        str(node_program().with_name(program)),
-        "--lcores",
-        f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1",
-        "--main-lcore",
-        "0",
-    ]
-    command += ["--no-pci", *file_prefix(), "--log-level", "lib.*:error"]
-    huge = any(pages.free_bytes >= NEEDED_BYTES for pages in hugepages())
-    command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "1024"]
-    command += ["--vdev", f"net_crossover0,feed={feed}", "--vdev", "net_crossover1"]
-    with tempfile.TemporaryDirectory() as folder:
-        client = NodeClient(command, Path(folder) / "stderr.log")
-        try:
-            client.wait_hello()
-            yield DutNode(client)
-        finally:
-            client.close()
+    vdevs = [f"net_crossover0,feed={feed}", "net_crossover1"]
+    lcores, arguments = f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1", ["--log-level", "lib.*:error", *memory(512, 1024)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(start_node(lcores, vdevs, arguments, Path(folder) / "stderr.log", program)) as client,
+    ):
+        yield DutNode(client)

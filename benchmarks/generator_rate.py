@@ -14,16 +14,15 @@ the host (later than 1 us) are left out. Goal: at most 1. Ends with 1 when a goa
 
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from eal import file_prefix
+from eal import LIMIT_S, memory, start_node, trial
 from ratio import Goal, options, run_main
 from scipy import stats
 
-from pollscope.base.paths import node_program
-from pollscope.host.memory import hugepages
 from pollscope.node.client import NodeClient
 from pollscope.stats.estimates import median_estimate
 
@@ -31,73 +30,55 @@ TRIALS = 15
 RATES_PPS = {"100kpps": 1e5, "1Mpps": 1e6, "3Mpps": 3e6}
 RATE_GOAL, POISSON_GOAL = Goal(0.999, 1.001), Goal(most=1)
 WINDOW_S = 0.4
-LIMIT_S = 30.0
 LATE_MAX_S = 100e-6  # the default of late_max_ns
 POISSON_PPS, SAMPLES, LATE_S = 1e5, 10_000, 1e-6
 
 
-class Generator:
-    """A pollscope-node that sends to itself over the virtual NIC pair."""
-
-    def __init__(self, log: Path) -> None:
-        command = [str(node_program()), "--lcores", "0@0,1@1", "--main-lcore", "0", "--no-pci"]
-        command += ["--vdev", "net_crossover0", *file_prefix()]
-        huge = any(pages.free_bytes >= 512 << 20 for pages in hugepages())
-        command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "512"]
-        self._client = NodeClient(command, log)
-        self.tsc_hz = float(self._client.wait_hello()["tsc_hz"])
-
-    def trial(self, pps: float, **gen: Any) -> dict[str, Any]:
-        """Return the generator's counters of one trial."""
-        send, receive = "net_crossover0_a", "net_crossover0_b"
-        ports = [{"name": name, "rx_queues": 1, "tx_queues": 1} for name in (send, receive)]
-        whole = {"lcores": [1], "tx_port": send, "rx_port": receive, "target_port": receive, **gen}
-        self._client.request("configure", LIMIT_S, ports=ports, gen=whole)
-        times = {"warmup_ns": 20_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
-        self._client.request("start", LIMIT_S, trial="bench", rate={"pps": pps}, **times)
-        self._client.wait_trial("bench", LIMIT_S)
-        lcore: dict[str, Any] = self._client.request("read", LIMIT_S)["gen"]["lcores"][0]
-        return lcore
-
-    def close(self) -> None:
-        self._client.close()
+def sent_in_trial(client: NodeClient, pps: float, **gen: Any) -> dict[str, Any]:
+    """Return the generator's counters of one trial."""
+    send, receive = "net_crossover0_a", "net_crossover0_b"
+    ports = [{"name": name, "rx_queues": 1, "tx_queues": 1} for name in (send, receive)]
+    whole = {"lcores": [1], "tx_port": send, "rx_port": receive, "target_port": receive, **gen}
+    client.request("configure", LIMIT_S, ports=ports, gen=whole)
+    times = {"warmup_ns": 20_000_000, "window_ns": int(WINDOW_S * 1e9), "drain_max_ns": 10_000_000}
+    lcore: dict[str, Any] = trial(client, {"pps": pps}, **times)["gen"]["lcores"][0]
+    return lcore
 
 
-def rate_ratio(generator: Generator, pps: float) -> float:
-    lcore = generator.trial(pps)
+def rate_ratio(client: NodeClient, pps: float) -> float:
+    lcore = sent_in_trial(client, pps)
     gaps = lcore["host_gaps"]
     taken_s = gaps["in_over_100us_ns"] / 1e9 - gaps["over_100us"] * LATE_MAX_S
     print(f"{pps:g} pps: {lcore['sent']} sent, {lcore['unsent']} unsent, host took {taken_s:.6f} s", file=sys.stderr)
     return float(lcore["sent"] / (pps * (WINDOW_S - taken_s)))
 
 
-def poisson_ratio(generator: Generator, seed: int) -> float:
-    lcore = generator.trial(POISSON_PPS, arrivals="poisson", seed=seed, departures=int(POISSON_PPS * WINDOW_S))
-    sent, lateness = np.array(lcore["departures"], dtype=float).T / generator.tsc_hz
+def poisson_ratio(client: NodeClient, seed: int) -> float:
+    departures = int(POISSON_PPS * WINDOW_S)
+    lcore = sent_in_trial(client, POISSON_PPS, arrivals="poisson", seed=seed, departures=departures)
+    sent, lateness = np.array(lcore["departures"], dtype=float).T / client.hello["tsc_hz"]
     on_time = lateness < LATE_S
     gaps = np.diff(sent)[on_time[1:] & on_time[:-1]][:SAMPLES]
     distance = stats.kstest(gaps, "expon", args=(0, 1 / POISSON_PPS)).statistic
     return float(distance / stats.kstwo.isf(0.01, len(gaps)))
 
 
-def measure(generator: Generator) -> dict[str, list[float]]:
+def measure(client: NodeClient) -> dict[str, list[float]]:
     ratios: dict[str, list[float]] = {f"generator_rate_{name}": [] for name in RATES_PPS}
     ratios["generator_poisson"] = []
-    for trial in range(TRIALS):
+    for seed in range(TRIALS):
         for name, pps in RATES_PPS.items():
-            ratios[f"generator_rate_{name}"].append(rate_ratio(generator, pps))
-        ratios["generator_poisson"].append(poisson_ratio(generator, seed=trial))
+            ratios[f"generator_rate_{name}"].append(rate_ratio(client, pps))
+        ratios["generator_poisson"].append(poisson_ratio(client, seed))
     return ratios
 
 
 def main() -> int:
     options(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        generator = Generator(Path(folder) / "stderr.log")
-        try:
-            ratios = measure(generator)
-        finally:
-            generator.close()
+        log = Path(folder) / "stderr.log"
+        with closing(start_node("0@0,1@1", ["net_crossover0"], memory(512, 512), log)) as client:
+            ratios = measure(client)
     estimates = {name: median_estimate(values) for name, values in ratios.items()}
     met = []
     for name, estimate in estimates.items():

@@ -12,10 +12,8 @@ most 2 (constant), 2.6 (Poisson). Ends with 1 when one is missed.
 import subprocess
 import sys
 
+from eal import built
 from ratio import Goal, options, print_ratio, run_main
-
-from pollscope.base.errors import HostError
-from pollscope.base.paths import node_program
 
 RUNS = 15
 GOALS = {"constant": Goal(most=2.0), "poisson": Goal(most=2.6)}
@@ -24,10 +22,7 @@ LIMIT_S = 120.0
 
 def cycles_per_packet() -> dict[str, float]:
     """Return cycles per packet by the kind of sending."""
-    program = node_program().with_name("gen-cost")
-    if not program.is_file():
-        raise HostError("the program is not built", str(program), "make build")
-    output = subprocess.run([program], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+    output = subprocess.run([built("gen-cost")], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
     found = {name: float(cycles) for name, cycles in (line.split() for line in output.splitlines())}
     print("  ".join(f"{name} {cycles:.1f}" for name, cycles in found.items()), file=sys.stderr)
     return found

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from eal import plug_in
 from ratio import Goal, between, options, print_ratio, run_main
 from testpmd import Testpmd
 
-from pollscope.base.errors import HostError
-from pollscope.base.paths import node_program
 from pollscope.host.eal_folders import runtime_folder
 
 ROUNDS = 11
@@ -31,14 +30,6 @@ WINDOW_S = 1.0
 GOAL = Goal(least=0.99)
 MBUFS = 40_000  # twice the descriptors of 64 queues
 DEFAULT, WATCHED = "", ",sample_us=60000000,period_us=60000000"
-
-
-def plug_in(name: str) -> list[str]:
-    """Return EAL's arguments for a plug-in of the build folder."""
-    path = node_program().with_name(name)
-    if not path.is_file():
-        raise HostError("the plug-in is not built", str(path), "make build")
-    return ["-d", str(path)]
 
 
 @contextmanager

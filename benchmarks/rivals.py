@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from corec import rate
 from ratio import Goal, options, print_ratio, run_main
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
 
@@ -35,11 +36,6 @@ FLOWS = ("even", "skewed", "one")
 EACH = ("rss", "rebalanced", "shared", "split")
 TOGETHER = ("corec-hashed", "locked-hashed", "trylock-hashed")
 GOAL = Goal(least=1.3)
-
-
-def rate(done: Sequence[Done]) -> float:
-    """Return the packets per second of both workers together."""
-    return sum(each.per_cpu_s for each in done)
 
 
 def imbalance(done: Sequence[Done]) -> float:

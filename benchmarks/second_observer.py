@@ -39,17 +39,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from eal import file_prefix
+from eal import require_hugepages, start_node
 from ovs import Ovs, ovs_is_missing
 from ratio import options, print_ratio, run_main
 from testpmd import Testpmd
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import node_program
-from pollscope.host.memory import hugepages
 from pollscope.metrics.accounting import NoClasses, classes
 from pollscope.metrics.record import Part, timed_parts
-from pollscope.node.client import NodeClient
 
 LOADS, SHOWN = (0.1, 0.25, 0.5, 0.75, 1.0), "_50"
 ROUNDS, TIME_LIMIT_S = 9, 90.0  # for each program
@@ -59,7 +56,7 @@ MOST_WAITED, MOST_WAITED_BY_GENERATOR, TRIES = 0.01, 0.05, 5
 WORKER_1 = r"(rte-worker-|lcore-worker-|dpdk-worker)1"
 LIMIT_S = 30.0
 BURST = 32
-NEEDED_BYTES = 1 << 30
+ARGUMENTS = ["--in-memory", "--log-level", "lib.*:error"]
 OURS, TESTPMD, OVS = 0, 1, 2  # numbers of the connections
 NAMES = {TESTPMD: "testpmd", OVS: "ovs"}
 # Open vSwitch has one TX queue per thread, and the other end needs as many RX queues.
@@ -112,23 +109,12 @@ def memif(number: int, role: str, folder: Path) -> str:
     return f"net_memif{number},role={role},id={number},socket={folder}/memif{number}.sock,socket-abstract=no"
 
 
-def start_node(name: str, lcores: str, vdevs: list[str], folder: Path) -> NodeClient:
-    """Start a pollscope-node on these ports."""
-    command = [str(node_program()), "--lcores", lcores, "--main-lcore", "0", "--no-pci", "--in-memory"]
-    command += [*file_prefix(), "--log-level", "lib.*:error"]
-    for vdev in vdevs:
-        command += ["--vdev", vdev]
-    client = NodeClient(command, folder / f"{name}.log")
-    client.wait_hello()
-    return client
-
-
 class Generator:
     """A generator that sends into one of the connections."""
 
     def __init__(self, folder: Path) -> None:
         servers = [memif(number, "server", folder) for number in (OURS, TESTPMD, OVS)]
-        self._client, self._number = start_node("gen", "0@0,1@0", servers, folder), -1
+        self._client, self._number = start_node("0@0,1@0", servers, ARGUMENTS, folder / "gen.log"), -1
         self.tsc_hz = float(self._client.hello["tsc_hz"])
         self.aim(OURS)
 
@@ -174,7 +160,7 @@ class OurNode:
     """Our DUT with its own accounting."""
 
     def __init__(self, folder: Path) -> None:
-        self.client = start_node("dut", "0@0,1@1", [memif(OURS, "client", folder)], folder)
+        self.client = start_node("0@0,1@1", [memif(OURS, "client", folder)], ARGUMENTS, folder / "dut.log")
         port = f"net_memif{OURS}"
         dut = {"lcores": [1], "rx_port": port, "tx_port": port, "workload": "io", "burst": BURST}
         self.client.request("configure", LIMIT_S, ports=[{"name": port}], dut=dut)
@@ -414,8 +400,7 @@ def main() -> int:
         print(f"absent {NAMES[number]}_busy_share: {reason}")
     if len(missing) == len(NAMES):
         return 0
-    if sum(pages.free_bytes for pages in hugepages()) < NEEDED_BYTES:
-        raise HostError(f"needs {NEEDED_BYTES >> 20} MiB of free hugepages", "/proc/meminfo", "make build")
+    require_hugepages(1024)
     # This process asks the programs from the CPU that does not poll.
     os.sched_setaffinity(0, {0})
     with tempfile.TemporaryDirectory() as folder:

@@ -15,16 +15,15 @@ missed their shape go to standard error. Ends with 1 when a goal is missed.
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from eal import file_prefix
+from eal import LIMIT_S, start_node
 from ratio import options, print_ratio, run_main
 
-from pollscope.base.paths import node_program
 from pollscope.metrics.record import TrialObservations
 from pollscope.metrics.shapes import MOST_OFF, empty_per_busy, polls_of_shape, shape_flags
 from pollscope.node.client import NodeClient
@@ -34,33 +33,15 @@ from pollscope.spec.model import Parameters
 ROUNDS, POLL_ROUNDS = 5, 9
 SHAPES, QUEUES = ("FB", "PC", "NC"), (100, 500, 1000)
 WARMUP_NS, WINDOW_NS = 80_000_000, 200_000_000
-LIMIT_S = 60.0
 GEN, PORT_A, PORT_B, PORT_C, PORT_D = 1, *(f"net_crossover{pair}_{end}" for pair in (0, 1) for end in "ab")
 WIRING = Wiring((GEN,), (2,), gen_tx=PORT_A, dut_rx=PORT_B, dut_tx=PORT_C, gen_rx=PORT_D)
 SAME = {"workload": "encap", "rx_desc": 256, "generator_burst": 64, "generator_receives": False, "saturate": True}
 
 
-@contextmanager
-def node(folder: Path, feed: str) -> Iterator[NodeClient]:
-    command = [
-        str(node_program()),
-        "--lcores",
-        "0@0,1@0,2@1",
-        "--main-lcore",
-        "0",
-        "--no-pci",
-        "--no-huge",
-        "-m",
-        "2048",
-    ]
-    command += file_prefix()
-    command += ["--vdev", f"net_crossover0,feed={feed}" + (",flows=1024" if feed == "infinite" else "")]
-    client = NodeClient([*command, "--vdev", "net_crossover1"], folder / f"{feed}.log")
-    try:
-        client.wait_hello()
-        yield client
-    finally:
-        client.close()
+def node(folder: Path, feed: str) -> NodeClient:
+    vdev = f"net_crossover0,feed={feed}" + (",flows=1024" if feed == "infinite" else "")
+    memory = ["--no-huge", "-m", "2048"]
+    return start_node("0@0,1@0,2@1", [vdev, "net_crossover1"], memory, folder / f"{feed}.log")
 
 
 def record(client: NodeClient, params: Parameters, rate: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +106,7 @@ def main() -> int:
     cold = []
     with tempfile.TemporaryDirectory() as folder:
         logs = Path(folder)
-        with node(logs, "infinite") as fed, node(logs, "wire") as wired:
+        with closing(node(logs, "infinite")) as fed, closing(node(logs, "wire")) as wired:
             for _ in range(ROUNDS):
                 for client, feed in ((fed, "infinite"), (wired, "wire")):
                     for each in points[feed]:

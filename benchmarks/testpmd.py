@@ -87,9 +87,6 @@ class Testpmd:
             except (BrokenPipeError, subprocess.TimeoutExpired):
                 self._process.kill()
                 self._process.communicate()
-        for folder in _hugetlbfs_mounts():
-            for left in folder.glob(f"{self.prefix}map_*"):
-                left.unlink()
         remove_folder(self.prefix)
 
     def _write(self, line: str) -> None:
@@ -108,8 +105,3 @@ class Testpmd:
                 raise HostError(f"testpmd did not show its prompt: {answer[-200:]!r}", "dpdk-testpmd")
             answer += chunk.decode(errors="replace")
         return answer
-
-
-def _hugetlbfs_mounts() -> list[Path]:
-    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-    return [Path(words[1]) for words in mounts if words[2] == "hugetlbfs"]

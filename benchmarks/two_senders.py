@@ -25,6 +25,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from corec import together
 from ratio import Goal, options, print_ratio, run_main
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
 
@@ -39,13 +40,6 @@ LOOPS = {
 GOALS = {"two_senders_drop": Goal(1.7), "two_senders_home": Goal(1.7), "two_feeds": Goal(1.85)}
 
 Measure = Callable[[], list[Done]]
-
-
-def together(first: WireBench, second: WireBench, loop: str) -> list[Done]:
-    """Run both processes at once; their windows overlap except for the time of a request."""
-    for each in (first, second):
-        each.start(loop, "0")
-    return first.finish() + second.finish()
 
 
 def gain(undisturbed: Undisturbed, both: Measure, alone: tuple[Measure, Measure], name: str) -> float:

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
-from eal import file_prefix
+from eal import built, file_prefix, memory
 
 from pollscope.base.errors import HostError
-from pollscope.base.paths import node_program
-from pollscope.host.memory import hugepages
 
 LIMIT_S = 30.0
-NEEDED_BYTES = 128 << 20  # two pools of 4095 mbufs, rings, and EAL's own
 WINDOW_MS = 80
 HAD_CPU = 0.9  # of the window; below that another program ran on the core
 TRIES = 200
@@ -62,14 +59,9 @@ class WireBench:
     """
 
     def __init__(self, cpus: Sequence[int], log: Path) -> None:
-        program = node_program().with_name("wire-bench")
-        if not program.is_file():
-            raise HostError("the helper is not built", str(program), "make build")
         lcores = ",".join(f"{worker}@{cpu}" for worker, cpu in enumerate(cpus))
-        command = [str(program), "--lcores", lcores, "--no-pci", "--no-telemetry", "--log-level", "lib.*:error"]
-        command += file_prefix()
-        huge = any(pages.free_bytes >= NEEDED_BYTES for pages in hugepages())
-        command += ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", "256"]
+        command = [built("wire-bench"), "--lcores", lcores, "--no-pci", "--no-telemetry", "--log-level", "lib.*:error"]
+        command += [*file_prefix(), *memory(128, 256)]  # two pools of 4095 mbufs, rings, and EAL's own
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, bufsize=1
