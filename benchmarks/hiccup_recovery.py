@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from dut_node import DutNode, dut_node
-from ratio import Goal, between, main_of, options
+from ratio import Goal, between, main_of
 
 from pollscope.stats.histogram import parse_histogram
 
@@ -89,5 +89,4 @@ def measure() -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    options(__doc__).parse_args()
-    main_of(measure, GOAL)
+    main_of(__doc__, measure, GOAL)

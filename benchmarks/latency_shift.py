@@ -13,7 +13,7 @@ after) over the wait. Goal: 0.98 to 1.02. Ends with 1 when it is missed.
 from typing import NamedTuple
 
 from dut_node import DutNode, dut_node
-from ratio import Goal, between, main_of, options
+from ratio import Goal, between, main_of
 
 from pollscope.stats.histogram import parse_histogram
 
@@ -57,5 +57,4 @@ def measure() -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    options(__doc__).parse_args()
-    main_of(measure, GOAL)
+    main_of(__doc__, measure, GOAL)

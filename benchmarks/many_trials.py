@@ -9,15 +9,11 @@ at least 1. Ends with 1 when it is missed.
 """
 
 import json
-import resource
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, seconds
 
 RECORDED = Path(__file__).resolve().parent.parent / "data" / "runs" / "s-f5-polling-tax"
 TRIALS = 10_030
@@ -40,15 +36,6 @@ def write_run(folder: Path) -> None:
             record = recorded[which] | {"trial": f"{recorded[which]['trial']}-{again}"}
             record["repeat"] += repeats * again
             trials.write(json.dumps(record, separators=(",", ":")) + "\n")
-
-
-def seconds(command: Sequence[str]) -> tuple[float, float]:
-    """Return the CPU time of a command, and the time that passed."""
-    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return cpu_s, time.perf_counter() - began
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import ciw
 import simpy
-from ratio import Goal, between, options, print_ratio
+from ratio import Goal, between, main_of
 
 from pollscope.models.simulate import Arrivals, Service, SharedServers, simulate
 
@@ -87,14 +87,9 @@ def compared(servers: int, theirs: Callable[[], float]) -> list[float]:
     return found
 
 
-def main() -> int:
-    options(__doc__).parse_args()
-    estimates = [
-        print_ratio("model_mm1_over_simpy", compared(1, with_simpy), GOAL),
-        print_ratio("model_mm16_over_ciw", compared(16, with_ciw), GOAL),
-    ]
-    return 0 if all(GOAL.is_met(estimate.value) for estimate in estimates) else 1
+def measure() -> dict[str, list[float]]:
+    return {"model_mm1_over_simpy": compared(1, with_simpy), "model_mm16_over_ciw": compared(16, with_ciw)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main_of(__doc__, measure, GOAL)

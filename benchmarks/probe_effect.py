@@ -13,11 +13,11 @@ import sys
 from typing import Any
 
 from dut_node import DutNode, dut_node
-from ratio import Goal, options, print_ratio, run_main
+from ratio import Goal, main_of
 
 PAIRS = 25
 WINDOW_S = 0.05
-GOALS = {"sampled": Goal(least=0.99)}
+GOALS = {"probe_effect_sampled": Goal(least=0.99)}
 MODES = ("sampled", "count", "full")
 
 
@@ -29,27 +29,19 @@ def packets_per_cycle(node: DutNode, mode: str) -> float:
     return float(lcore["tx_packets"] / cycles)
 
 
-def measure(node: DutNode) -> dict[str, list[float]]:
+def measure() -> dict[str, list[float]]:
     """Return the ratios by mode; the bare loop runs before and after each mode, so that drift cancels."""
-    ratios: dict[str, list[float]] = {mode: [] for mode in MODES}
-    bare = packets_per_cycle(node, "none")
-    for _ in range(PAIRS):
-        for mode in MODES:
-            probed = packets_per_cycle(node, mode)
-            before, bare = bare, packets_per_cycle(node, "none")
-            ratios[mode].append(2 * probed / (before + bare))
+    ratios: dict[str, list[float]] = {f"probe_effect_{mode}": [] for mode in MODES}
+    with dut_node(feed="infinite") as node:
+        bare = packets_per_cycle(node, "none")
+        for _ in range(PAIRS):
+            for mode in MODES:
+                probed = packets_per_cycle(node, mode)
+                before, bare = bare, packets_per_cycle(node, "none")
+                ratios[f"probe_effect_{mode}"].append(2 * probed / (before + bare))
+        print(f"without accounting: {bare * node.tsc_hz / 1e6:.1f} Mpps", file=sys.stderr)
     return ratios
 
 
-def main() -> int:
-    options(__doc__).parse_args()
-    with dut_node(feed="infinite") as node:
-        ratios = measure(node)
-        bare_pps = packets_per_cycle(node, "none") * node.tsc_hz
-    print(f"without accounting: {bare_pps / 1e6:.1f} Mpps", file=sys.stderr)
-    estimates = {mode: print_ratio(f"probe_effect_{mode}", values, GOALS.get(mode)) for mode, values in ratios.items()}
-    return 0 if all(goal.is_met(estimates[mode].value) for mode, goal in GOALS.items()) else 1
-
-
 if __name__ == "__main__":
-    run_main(main)
+    main_of(__doc__, measure, GOALS)

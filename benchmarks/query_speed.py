@@ -12,17 +12,14 @@ with 1 when it is missed.
 """
 
 import json
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from ratio import options, print_ratio
+from ratio import options, print_ratio, seconds
 
 from pollscope.metrics import RULES
 from pollscope.store.results_table import derive_table
@@ -61,17 +58,8 @@ def write_runs(results: Path) -> None:
         table.to_parquet(folder / TABLE_FILE, index=False)
 
 
-def seconds(sql: str, results: Path) -> tuple[float, float]:
-    """Return the CPU time of a command, and the time that passed."""
-    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*COMMAND, sql, results], check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return cpu_s, time.perf_counter() - began
-
-
 def measured(name: str, sql: str, results: Path) -> list[float]:
-    taken = [seconds(sql, results) for _ in range(ROUNDS)]
+    taken = [seconds([*COMMAND, sql, results]) for _ in range(ROUNDS)]
     cpu_s, passed_s = (sorted(each)[ROUNDS // 2] for each in zip(*taken, strict=True))
     print(f"# {name}: {cpu_s:.2f} s of CPU time, {passed_s:.2f} s passed", file=sys.stderr)
     return [each for each, _ in taken]

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from corec import together
-from ratio import Goal, options, print_ratio, run_main
+from ratio import Goal, main_of
 from wire_bench import Done, Undisturbed, WireBench, two_cpus
 
 ROUNDS = 11
@@ -51,12 +51,13 @@ def gain(undisturbed: Undisturbed, both: Measure, alone: tuple[Measure, Measure]
     return sum(two) / (sum(one) / len(one))
 
 
-def measure_rounds(log: Path) -> Mapping[str, list[float]]:
+def measure() -> Mapping[str, list[float]]:
     """Return the gains of all rounds by name."""
     gains: dict[str, list[float]] = {name: [] for name in (*LOOPS, "two_processes")}
     undisturbed = Undisturbed()
     cpus = two_cpus()
-    with ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        log = Path(folder) / "stderr.log"
         pair = stack.enter_context(WireBench(cpus, log))
         first, second = (stack.enter_context(WireBench([cpu], log)) for cpu in cpus)
         for _ in range(ROUNDS):
@@ -69,13 +70,5 @@ def measure_rounds(log: Path) -> Mapping[str, list[float]]:
     return gains
 
 
-def main() -> int:
-    options(__doc__).parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        gains = measure_rounds(Path(folder) / "stderr.log")
-    medians = {name: print_ratio(name, values, GOALS.get(name)).value for name, values in gains.items()}
-    return 0 if all(goal.is_met(medians[name]) for name, goal in GOALS.items()) else 1
-
-
 if __name__ == "__main__":
-    run_main(main)
+    main_of(__doc__, measure, GOALS)
