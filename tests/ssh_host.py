@@ -72,6 +72,17 @@ class SshHost:
         own = {} if user == "root" else {"sudo": False}  # programs of tests need no root
         return {"host": self.address, "port": self.port, "user": user, **own, **files, **other}
 
+    def ansible(self, **other: Any) -> dict[str, Any]:
+        """Return the variables by which Ansible reaches it."""
+        remote = self.remote(**other)
+        return {
+            "ansible_host": remote["host"],
+            "ansible_port": remote["port"],
+            "ansible_user": remote["user"],
+            "ansible_ssh_private_key_file": remote["key"],
+            "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
+        }
+
     def connections(self) -> list[int]:
         """Return the daemon's children, one for each connection."""
         tasks = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")

@@ -93,19 +93,8 @@ class Lab:
         variables["pollscope_apps_archive"] = str(self.folder / "release.tar.gz")
         groups: dict[str, Any] = {"all": {"vars": variables}}
         for role in self.hosts:
-            remote = self.ssh(role)
-            groups[role] = {
-                "hosts": {
-                    f"{role}.example": {
-                        "ansible_host": remote["host"],
-                        "ansible_port": remote["port"],
-                        "ansible_user": remote["user"],
-                        "ansible_ssh_private_key_file": remote["key"],
-                        "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
-                        "pollscope_apps_prefix": str(self.folder / role / "opt"),
-                    }
-                }
-            }
+            own = {**self.hosts[role].ansible(user=USER), "pollscope_apps_prefix": str(self.folder / role / "opt")}
+            groups[role] = {"hosts": {f"{role}.example": own}}
         path = self.folder / "lab-hosts.yml"
         path.write_text(json.dumps(groups))
         return str(path)

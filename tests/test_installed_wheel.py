@@ -18,6 +18,7 @@ import pytest
 from pair_hosts import SPEC, pair_config, written
 from ssh_host import running_sshd
 from test_playbook_ssh import make_archive
+from test_setup_packaging import files_in_git
 
 from pollscope.store.run_folder import read_run
 
@@ -104,13 +105,6 @@ class Laptop:
         """Return everything that the installation wrote, with its times."""
         files = (path for path in self.package.rglob("*") if "__pycache__" not in path.parts)
         return {str(path): path.stat().st_mtime_ns for path in files if path.is_file()}
-
-
-def files_in_git(checkout: Path) -> list[str]:
-    """Return tracked files, and new ones that are not ignored; no links, which an archive may have lost."""
-    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
-    names = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True).stdout.split("\0")
-    return [name for name in names if (checkout / name).is_file() and not (checkout / name).is_symlink()]
 
 
 @pytest.fixture(scope="module")
@@ -212,14 +206,7 @@ def test_plays_make_a_host_ready_and_restore_it(laptop: Laptop, tmp_path: Path) 
     host_folder.mkdir()
     make_archive(tmp_path / "release.tar.gz")
     with running_sshd(host_folder, {"POLLSCOPE_STATE_DIR": str(tmp_path / "plays")}) as sshd:
-        remote = sshd.remote()
-        host = {
-            "ansible_host": remote["host"],
-            "ansible_port": remote["port"],
-            "ansible_user": remote["user"],
-            "ansible_ssh_private_key_file": remote["key"],
-            "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
-        }
+        host = sshd.ansible()
         variables = {
             "pollscope_nics": ["0000:17:00.0"],
             "pollscope_roles": ["pollscope_apps"],

@@ -44,13 +44,8 @@ class Bench:
 
     def inventory(self, hosts: Mapping[str, Mapping[str, Any]] = {"here": {}}, **variables: Any) -> Inventory:
         """Return an inventory in which the host is DUT and generator under each of the names."""
-        remote = self.host.remote()
         common = {
-            "ansible_host": remote["host"],
-            "ansible_port": remote["port"],
-            "ansible_user": remote["user"],
-            "ansible_ssh_private_key_file": remote["key"],
-            "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
+            **self.host.ansible(),
             "pollscope_nics": ["0000:17:00.0"],
             "pollscope_roles": ["pollscope_apps"],
             "pollscope_apps_archive": str(self.folder / "release.tar.gz"),

@@ -38,18 +38,16 @@ def output(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def files_in_git(checkout: Path) -> list[str]:
-    """Return the tracked files and new ones that git does not ignore."""
-    return output("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=checkout).rstrip("\0").split("\0")
+    """Return tracked files, and new ones that are not ignored; no links, which an archive may have lost."""
+    names = output("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=checkout).split("\0")
+    return [name for name in names if (checkout / name).is_file() and not (checkout / name).is_symlink()]
 
 
 @pytest.fixture(scope="module")
 def archive(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the files of git, without links, to a folder without git."""
     copy = tmp_path_factory.mktemp("archive")
-    present = [name for name in files_in_git(checkout) if (checkout / name).is_file()]
-    output(
-        "cp", "-a", "--parents", *(name for name in present if not (checkout / name).is_symlink()), copy, cwd=checkout
-    )
+    output("cp", "-a", "--parents", *files_in_git(checkout), copy, cwd=checkout)
     assert not any(path.is_symlink() for path in copy.rglob("*"))
     return copy
 

@@ -40,13 +40,8 @@ class Bench:
     folder: Path
 
     def play(self, name: str, roles: list[str], **variables: Any) -> PlayResult:
-        remote = self.host.remote(user="root")
         common = {
-            "ansible_host": "127.0.0.1",
-            "ansible_port": remote["port"],
-            "ansible_user": "root",
-            "ansible_ssh_private_key_file": remote["key"],
-            "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={remote['known_hosts']}",
+            **self.host.ansible(user="root"),
             "pollscope_nics": ["0000:17:00.0"],
             "pollscope_roles": roles,
             "pollscope_apps_archive": "nowhere.tar.gz",
